@@ -1,4 +1,4 @@
-"""Small requests, and what comes of them, for the tests of the providers."""
+"""Small requests for the tests of the providers, and readers of their answers."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def items(source: Provider, asked: ModelRequest | None = None) -> list[Str
 
 
 async def answer(source: Provider, asked: ModelRequest | None = None) -> Answer:
-    """The one answer, which comes last; progress adds up to what it says."""
+    """Return the answer, which is the last item, and check that it is the only one."""
     *before, last = await items(source, asked)
     assert isinstance(last, Answer)
     assert not any(isinstance(item, Answer) for item in before)
@@ -66,7 +66,7 @@ async def answer(source: Provider, asked: ModelRequest | None = None) -> Answer:
 
 
 def streamed(found: list[StreamItem]) -> Delta:
-    """All progress in one."""
+    """Join all progress into one delta."""
     deltas = [item for item in found if isinstance(item, Delta)]
     return Delta(
         "".join(one.text for one in deltas),

@@ -1,4 +1,4 @@
-"""The gate bounds what a provider sees, in order of arrival, whatever is cancelled."""
+"""The gate limits the requests that a provider gets, in order of arrival, also after cancellations."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_refusals_without_a_time_halve_the_places_once_for_all_that_were_under_w
     assert sum(place.is_admitted for place in waiting) == 4
 
 
-def test_a_later_refusal_makes_the_pause_longer_never_shorter(clock: HandClock) -> None:
+def test_a_later_refusal_can_only_make_the_pause_longer(clock: HandClock) -> None:
     gate = AdmissionGate(clock, concurrency=2)
     one, two = gate.enter_queue(), gate.enter_queue()
     waiting = gate.enter_queue()
@@ -141,7 +141,7 @@ def test_a_pause_is_never_longer_than_five_minutes(clock: HandClock) -> None:
     assert place.hold().until == clock.now() + round(MAX_PAUSE_S * 1e6)
 
 
-def test_who_stops_waiting_leaves_the_queue_and_holds_nothing(clock: HandClock) -> None:
+def test_a_cancelled_ticket_leaves_the_queue_and_holds_no_place(clock: HandClock) -> None:
     gate = AdmissionGate(clock, concurrency=1)
     first, gone, third = gate.enter_queue(), gate.enter_queue(), gate.enter_queue()
     gone.leave()
@@ -168,7 +168,7 @@ def test_a_nearer_wake_up_replaces_a_later_one(clock: HandClock) -> None:
     assert second.is_admitted
 
 
-async def test_who_waits_is_told_when_the_reason_changes_and_when_it_is_in(clock: HandClock) -> None:
+async def test_a_waiting_ticket_wakes_when_the_reason_changes_and_on_admission(clock: HandClock) -> None:
     gate = AdmissionGate(clock, concurrency=1)
     first, second = gate.enter_queue(), gate.enter_queue()
     told = asyncio.ensure_future(second.wait_for_change())

@@ -1,4 +1,4 @@
-"""Anthropic: signed thinking goes back unchanged, the prompt is cached, its refusals are met."""
+"""Anthropic: signed thinking goes back unchanged, the prompt is cached, refusals are handled."""
 
 from __future__ import annotations
 
@@ -87,11 +87,11 @@ def test_the_system_text_the_tools_and_the_newest_message_are_marked_for_the_cac
         (9000, {"thinking": {"type": "enabled", "budget_tokens": 3072}}),
     ],
 )
-def test_thinking_is_asked_for_as_the_setting_says(setting: bool | int | str | None, sent: dict[str, Any]) -> None:
+def test_the_thinking_setting_is_sent(setting: bool | int | str | None, sent: dict[str, Any]) -> None:
     assert thinking_of(setting, 4096) == sent
 
 
-def test_thinking_without_room_for_it_is_not_asked_for() -> None:
+def test_thinking_without_room_for_it_is_not_requested() -> None:
     assert thinking_of(2000, 1500) == {}
 
 
@@ -168,7 +168,7 @@ async def test_a_400_that_names_thinking_is_sent_again_without_it(broken: str) -
         await source.close()
 
 
-async def test_a_model_that_cannot_think_is_not_asked_to_again() -> None:
+async def test_thinking_is_not_sent_again_to_a_model_that_refused_it() -> None:
     refusal = Fail(400, "invalid_request_error", "adaptive thinking is not supported on this model")
     async with AnthropicServer(refusal) as server:
         source = provider("anthropic", server.url, thinking=True)
@@ -216,7 +216,7 @@ async def test_text_thinking_and_calls_are_streamed_and_add_up() -> None:
         (Say((), stop="refusal"), ErrorClass.CONTENT_FILTER),
     ],
 )
-async def test_what_goes_wrong_is_classed(step: Say | Fail, kind: ErrorClass) -> None:
+async def test_each_failure_has_its_error_class(step: Say | Fail, kind: ErrorClass) -> None:
     async with AnthropicServer(step) as server:
         source = provider("anthropic", server.url)
         with pytest.raises(ProviderError) as caught:
@@ -243,7 +243,7 @@ def fold(*events: dict[str, Any]) -> Answer:
     return reader.answer()
 
 
-def test_unknown_events_and_blocks_are_passed_over() -> None:
+def test_unknown_events_and_blocks_are_ignored() -> None:
     reader = MessageStreamDecoder("reefnet", "claude-reef-1")
     reader.feed(b"data: no JSON\n\ndata: 7\n\n")
     for event in (
@@ -270,7 +270,7 @@ def test_an_input_that_comes_with_its_block_is_kept() -> None:
     assert found.usage == Usage()
 
 
-def test_a_call_cut_by_the_output_limit_is_not_mended() -> None:
+def test_a_call_cut_by_the_output_limit_is_not_repaired() -> None:
     found = fold(
         {"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "t", "name": "scan"}},
         {"type": "content_block_delta", "index": 0, "delta": {"type": "input_json_delta", "partial_json": '{"a": [1'}},
@@ -295,7 +295,7 @@ def test_an_answer_that_was_not_streamed_is_taken() -> None:
         (b'{"type": "error", "error": {"type": "overloaded_error", "message": "x"}}', ErrorClass.TRANSIENT),
     ],
 )
-def test_a_page_that_is_no_answer_is_told(page: bytes, kind: ErrorClass) -> None:
+def test_a_web_page_instead_of_an_answer_is_an_error(page: bytes, kind: ErrorClass) -> None:
     with pytest.raises(ProviderError) as caught:
         MessageStreamDecoder("reefnet", "claude-reef-1").whole(page)
     assert caught.value.kind is kind
@@ -315,7 +315,7 @@ async def test_models_and_windows_come_from_the_vendor_the_setting_or_the_table(
         await small.close()
 
 
-async def test_a_compatible_server_without_a_list_says_nothing_of_its_models() -> None:
+async def test_a_compatible_server_without_a_list_gives_no_model_details() -> None:
     async with AnthropicServer() as server:
         source = provider("anthropic", f"{server.url}/elsewhere")
         assert (await source.info("reef-9")).context_window is None

@@ -1,4 +1,4 @@
-"""What goes out to Anthropic, held against the types of the vendor's own SDK."""
+"""Requests to Anthropic fit the types of the vendor's own SDK."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def blocks_of(body: dict[str, Any]) -> list[dict[str, Any]]:
 @pytest.mark.parametrize("thinking", [None, False, True, "high", 2000], ids=str)
 @pytest.mark.parametrize("history", HISTORY)
 @pytest.mark.parametrize("loop", [0, 2, 4, 5])
-def test_every_request_of_a_turn_is_what_the_sdk_would_send(
+def test_every_request_of_a_turn_is_one_that_the_sdk_would_send(
     history: str, loop: int, thinking: bool | int | str | None
 ) -> None:
     asked = request(system(), *HISTORY[history], user(), *LOOP[:loop], tools=(SCAN, SCAN))

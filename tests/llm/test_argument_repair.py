@@ -1,4 +1,4 @@
-"""Broken arguments are mended where one reading exists, and explained otherwise."""
+"""Broken arguments are repaired if only one reading exists, and explained otherwise."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ def test_no_arguments_are_an_empty_object(nothing: str) -> None:
         ('"{\\"a\\": 1}"', {"a": 1}),
     ],
 )
-def test_an_unambiguous_slip_is_mended(wrote: str, meant: dict[str, Any]) -> None:
+def test_an_unambiguous_slip_is_repaired(wrote: str, meant: dict[str, Any]) -> None:
     text, broken = repair(wrote)
     assert (json.loads(text), broken) == (meant, "")
 
 
 @pytest.mark.parametrize("wrote", ['{"path": "/home/reef/no', "scan the belt", '{"sum": ', "{]"])
-def test_what_could_mean_anything_is_left_as_it_was(wrote: str) -> None:
+def test_ambiguous_arguments_stay_unchanged(wrote: str) -> None:
     text, broken = repair(wrote)
     assert text == wrote
     assert broken.startswith("the arguments are not valid JSON: ")
 
 
-def test_the_place_of_the_error_is_told() -> None:
+def test_the_reason_names_the_place_of_the_error() -> None:
     _, broken = repair('{"a": 1,\n "b": "unfinished')
     assert broken.endswith("at line 2, column 7")
 
@@ -74,13 +74,13 @@ def test_a_constant_that_json_does_not_know_is_broken() -> None:
     assert "NaN is no JSON value" in broken
 
 
-def test_nothing_is_mended_where_the_output_limit_cut_the_model_off() -> None:
+def test_arguments_cut_by_the_output_limit_are_not_repaired() -> None:
     text, broken = repair('{"steps": [1, 2', is_cut=True)
     assert text == '{"steps": [1, 2'
     assert broken.endswith("(the output limit was reached)")
     assert repair('{"steps": [1]}', is_cut=True) == ('{"steps":[1]}', "")
 
 
-def test_what_is_too_long_to_mend_is_explained() -> None:
+def test_arguments_too_long_to_repair_are_explained() -> None:
     text = '{"a": "' + "x" * 200_001 + '",}'
     assert repair(text)[0] == text

@@ -1,4 +1,4 @@
-"""Finding models: what is tried, what is said of it, and what a first run uses."""
+"""Discovery of models: which sources are tried, their status, and the choice for a first run."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ async def test_a_provider_that_lists_models_is_ok_with_its_latency() -> None:
         (failing(ErrorClass.BAD_REQUEST, 404), SourceOrigin.SETTINGS, ProbeStatus.WRONG),
     ],
 )
-async def test_what_came_of_it_is_said(models: Models, origin: SourceOrigin, status: ProbeStatus) -> None:
+async def test_a_probe_reports_its_status(models: Models, origin: SourceOrigin, status: ProbeStatus) -> None:
     found = await probe(candidate(Listing(models), origin))
     assert found.status is status
     assert not found.is_usable
@@ -127,7 +127,7 @@ def discovery(provider: Provider, *ports: UsualPort, env: dict[str, str] | None 
     return replace(Discovery(opened, env=env or {}, ports=ports), **changes)
 
 
-async def test_a_closed_port_is_absent_and_never_asked(closed: int) -> None:
+async def test_a_closed_port_is_absent_and_gets_no_request(closed: int) -> None:
     provider = Listing(failing(ErrorClass.TRANSIENT))
     found = await discovery(provider, UsualPort("Ollama", closed, "ollama")).all()
     assert [each.status for each in found] == [ProbeStatus.ABSENT]
@@ -183,7 +183,7 @@ async def test_one_that_fails_leaves_the_others_alone(listening: int) -> None:
     assert [each.status for each in found] == [ProbeStatus.REFUSED, ProbeStatus.OK]
 
 
-async def test_the_best_is_the_configured_default_without_asking_anybody(listening: int) -> None:
+async def test_the_best_is_the_configured_default_without_any_request(listening: int) -> None:
     other = candidate(Listing(qwen), name="other")
     default = candidate(Listing(qwen), name="work", model="big", is_default=True)
     made = discovery(Listing(qwen), UsualPort("vLLM", listening, "openai"), configured=(other, default))
@@ -223,24 +223,24 @@ def test_a_choice_says_which_settings_make_a_run_use_it() -> None:
     assert best_of([]).overrides() == {}
 
 
-def test_the_settings_take_what_a_choice_says() -> None:
+def test_the_settings_accept_the_overrides_of_a_choice() -> None:
     choice = ProviderChoice("llama.cpp", "openai", SourceOrigin.PORT, "it runs", "http://127.0.0.1:8080/v1", "tiny")
     loaded = load(places(), overrides=choice.overrides())
     assert loaded.settings.provider_name() == "llama-cpp"
     assert loaded.settings.provider["llama-cpp"].model == "tiny"
 
 
-def test_a_key_alone_is_never_chosen() -> None:
+def test_a_key_without_a_configured_provider_is_not_chosen() -> None:
     found = ProbeResult("OpenAI", "openai", SourceOrigin.ENVIRONMENT, ProbeStatus.OK, models=(ModelInfo("gpt"),))
     assert best_of([found]).type == "autopilot"
 
 
-def test_what_is_unknown_is_null() -> None:
+def test_unknown_values_are_null_in_json() -> None:
     said = ProbeResult("x", "openai", SourceOrigin.PORT, ProbeStatus.DOWN).as_dict()
     assert (said["models"], said["latency_ms"], said["address"], said["key"]) == (None, None, None, None)
 
 
-def test_what_is_known_is_said() -> None:
+def test_known_values_are_in_the_json() -> None:
     found = ProbeResult("x", "openai", SourceOrigin.PORT, ProbeStatus.OK, latency_ms=1.26, models=qwen())
     said = found.as_dict()
     assert said["latency_ms"] == 1.3

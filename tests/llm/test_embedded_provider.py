@@ -1,4 +1,4 @@
-"""The embedded provider over a server that stands for llama.cpp's; the real one is in tests/e2e."""
+"""The embedded provider over a fake of llama.cpp's server; tests/e2e uses the real one."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ async def test_the_first_request_is_held_while_the_model_loads_and_later_ones_ar
     assert second[-1].text == "Hello from the model."
 
 
-async def test_many_who_want_a_model_at_once_wait_for_one_loading(engine: Engine, embedded: EmbeddedProvider) -> None:
+async def test_concurrent_requests_load_a_model_once(engine: Engine, embedded: EmbeddedProvider) -> None:
     engine.may_load.clear()
     waiting = [asyncio.create_task(items(embedded, asked())) for _ in range(5)]
     await asyncio.sleep(0)
@@ -140,7 +140,7 @@ async def test_many_who_want_a_model_at_once_wait_for_one_loading(engine: Engine
     assert len(engine.loaded) == 1
 
 
-async def test_one_who_gives_up_waiting_does_not_stop_the_loading(engine: Engine, embedded: EmbeddedProvider) -> None:
+async def test_a_cancelled_request_does_not_stop_the_loading(engine: Engine, embedded: EmbeddedProvider) -> None:
     engine.may_load.clear()
     one, other = (asyncio.create_task(items(embedded, asked())) for _ in range(2))
     await asyncio.sleep(0)
@@ -253,7 +253,7 @@ async def test_an_option_that_is_no_number_is_refused(engine: Engine, shelf: Loc
         await made.info("tiny")
 
 
-async def test_info_tells_the_window_that_the_server_runs_with(embedded: EmbeddedProvider) -> None:
+async def test_info_has_the_window_that_the_server_runs_with(embedded: EmbeddedProvider) -> None:
     assert await embedded.models() == (ModelInfo("tiny"),)
     assert await embedded.info("tiny") == ModelInfo("tiny", context_window=2048, tools=True)
     assert await embedded.models() == (ModelInfo("tiny", context_window=2048, tools=True),)
@@ -269,7 +269,7 @@ async def test_a_linked_model_that_is_gone_is_not_offered(
     assert [model.name for model in await embedded.models()] == ["tiny"]
 
 
-async def test_a_model_that_does_not_load_fails_and_is_tried_anew_the_next_time(
+async def test_a_model_that_failed_to_load_is_loaded_again_on_the_next_request(
     engine: Engine, embedded: EmbeddedProvider
 ) -> None:
     engine.fails = ProviderError("damaged", kind=ErrorClass.BAD_REQUEST)
@@ -305,13 +305,13 @@ async def test_a_process_that_ends_in_mid_answer_is_a_transient_failure_and_is_s
     assert len(engine.loaded) == 2
 
 
-async def test_a_failure_of_a_process_that_runs_stays_what_it_is(engine: Engine, embedded: EmbeddedProvider) -> None:
+async def test_a_failure_of_a_running_process_is_raised_unchanged(engine: Engine, embedded: EmbeddedProvider) -> None:
     engine.script.append(Say("Half of it", cut_after=1))
     with pytest.raises(ProviderError, match=r"broke|ended its answer"):
         await items(embedded, asked())
 
 
-async def test_closing_ends_the_processes_and_what_is_loading(engine: Engine, shelf: LocalModels) -> None:
+async def test_closing_ends_running_and_loading_processes(engine: Engine, shelf: LocalModels) -> None:
     made = provider(engine, shelf)
     await made.info("tiny")
     with shelf.writing("other") as out:
@@ -328,11 +328,11 @@ async def test_closing_ends_the_processes_and_what_is_loading(engine: Engine, sh
         await items(made, asked())
 
 
-async def test_it_says_what_it_is(embedded: EmbeddedProvider) -> None:
+async def test_it_has_a_kind_and_a_label(embedded: EmbeddedProvider) -> None:
     assert (embedded.kind, embedded.label, embedded.metered) == ("embedded", "embedded (llama.cpp)", True)
 
 
-async def test_without_the_extra_it_says_what_to_install(
+async def test_without_the_extra_the_error_names_the_install_command(
     embedded: EmbeddedProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
@@ -379,7 +379,7 @@ def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 SERVES = 'print(json.dumps({"address": "http://127.0.0.1:1"}), flush=True); '
 
 
-async def test_the_process_is_told_what_to_serve_and_ends_with_its_input(child: Any) -> None:
+async def test_the_process_gets_its_options_and_ends_with_its_input(child: Any) -> None:
     server = child('print(json.dumps({"address": json.dumps(wanted)}), flush=True); sys.stdin.read()')
     await server.start()
     told = json.loads(server.address)
@@ -400,7 +400,7 @@ async def test_a_process_that_does_not_end_is_killed(child: Any, monkeypatch: py
     assert not server.is_running
 
 
-async def test_a_process_that_says_nothing_is_a_model_that_did_not_load(child: Any) -> None:
+async def test_a_process_without_an_answer_is_a_model_that_did_not_load(child: Any) -> None:
     server = child('print("0.1 E gguf: bad magic", file=sys.stderr)')
     with pytest.raises(ProviderError, match="gguf: bad magic") as caught:
         await server.start()
@@ -427,7 +427,7 @@ async def test_a_loading_that_is_cancelled_ends_its_process(child: Any) -> None:
     assert not server.is_running
 
 
-async def test_a_process_that_ended_by_itself_is_said_with_its_code(child: Any) -> None:
+async def test_the_error_of_an_ended_process_has_its_exit_code(child: Any) -> None:
     server = child(SERVES + 'print("0.1 E ggml: out of memory", file=sys.stderr); raise SystemExit(3)')
     await server.start()
     await asyncio.wait_for(server._process.wait(), 10)
@@ -445,14 +445,14 @@ async def test_a_line_without_an_end_neither_blocks_the_process_nor_fills_the_me
     assert len(server.log) < 10_000
 
 
-def test_openmp_that_was_told_to_spin_gets_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_openmp_that_is_set_to_spin_gets_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_WAIT_POLICY", "active")
     assert default_threads() == 1
     monkeypatch.delenv("OMP_WAIT_POLICY")
     assert default_threads() == max(1, len(os.sched_getaffinity(0)) - 1)
 
 
-async def test_openmp_is_told_not_to_spin_before_llama_cpp_loads(child: Any) -> None:
+async def test_openmp_is_set_not_to_spin_before_llama_cpp_loads(child: Any) -> None:
     server = child('import os; print(json.dumps({"address": os.environ["OMP_WAIT_POLICY"]}), flush=True)')
     await server.start()
     assert server.address == "PASSIVE"

@@ -1,4 +1,4 @@
-"""Answers that do not end, say nothing, or are more than they look: they fail alone, and soon enough."""
+"""Answers without end, without content, or larger than they look end in an error."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def test_an_answer_without_end_is_broken_off(monkeypatch: pytest.MonkeyPat
         await source.close()
 
 
-async def test_signs_of_life_without_a_word_are_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_keep_alive_without_content_ends_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Bodies(b": still here\n\n") as server:
         source = provider("openai", server.base_url)
         monkeypatch.setattr(source, "_silence", 0.0)
@@ -84,7 +84,7 @@ async def test_a_small_body_that_unpacks_without_end_is_broken_off(monkeypatch: 
         (gzip.compress(gzip.compress(DONE)), "gzip, gzip", "it is packed as 'gzip, gzip', which was not asked for"),
     ],
 )
-async def test_what_cannot_be_unpacked_is_said(body: bytes, encoding: str, said: str) -> None:
+async def test_a_body_that_cannot_be_decompressed_is_an_error(body: bytes, encoding: str, said: str) -> None:
     async with Bodies(body, times=1, encoding=encoding) as server:
         source = provider("openai", server.base_url)
         with pytest.raises(ProviderError) as caught:

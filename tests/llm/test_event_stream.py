@@ -1,4 +1,4 @@
-"""Server-sent events survive whatever networks and servers do to them."""
+"""Server-sent events are decoded however networks and servers cut them."""
 
 from __future__ import annotations
 
@@ -50,6 +50,6 @@ def test_bytes_that_are_no_utf8_are_replaced() -> None:
 def test_lines_come_whole_and_without_blank_ones() -> None:
     reader = LineReader()
     assert reader.feed(b'{"a":') == []
-    assert reader.feed(b'1}\r\n\n{"b":2}\n{"c"') == ['{"a":1}\r', '{"b":2}']
+    assert reader.feed(b'1}\r\n\n{"b":2}\n{"c"') == ['{"a":1}', '{"b":2}']
     assert reader.end() == ['{"c"']
     assert reader.end() == []

@@ -1,4 +1,4 @@
-"""The vendors' own clients can talk to the fakes: that is what makes the fakes worth testing against."""
+"""The vendors' own clients can talk to the fake servers."""
 
 from __future__ import annotations
 

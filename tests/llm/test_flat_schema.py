@@ -1,4 +1,4 @@
-"""Tool schemas that a grammar can take."""
+"""Tool schemas are flattened for grammars."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def test_references_are_filled_in_and_definitions_gone() -> None:
     assert flat(schema) == {"type": "object", "properties": {"at": POINT}}
 
 
-def test_what_stands_beside_a_reference_stays() -> None:
+def test_keys_beside_a_reference_stay() -> None:
     schema = {"properties": {"at": {"$ref": "#/definitions/P", "description": "Where."}}, "definitions": {"P": POINT}}
     assert flat(schema)["properties"]["at"] == {**POINT, "description": "Where."}
 
@@ -44,7 +44,7 @@ def test_lists_come_to_an_end(given: dict[str, Any], most: int) -> None:
     assert flat({"type": "array", "items": {"type": "string"}, **given})["maxItems"] == most
 
 
-def test_what_contains_itself_is_cut_off() -> None:
+def test_a_recursive_schema_is_cut_off() -> None:
     made: Any = flat({"type": "object", "properties": {"next": {"$ref": "#"}}})
     depth = 0
     while made:
@@ -53,7 +53,7 @@ def test_what_contains_itself_is_cut_off() -> None:
 
 
 @pytest.mark.parametrize("reference", ["#/$defs/nowhere", "#/$defs/nowhere/at/all", "elsewhere.json"])
-def test_a_reference_that_leads_nowhere_allows_anything(reference: str) -> None:
+def test_a_broken_reference_allows_any_value(reference: str) -> None:
     assert flat({"properties": {"a": {"$ref": reference}}}) == {"properties": {"a": {}}}
 
 
@@ -65,7 +65,7 @@ def test_a_schema_with_a_reference_at_its_root_is_filled_in() -> None:
     assert flat({"$ref": "#/$defs/P", "$defs": {"P": POINT}}) == POINT
 
 
-def test_where_anything_goes_stands_an_object() -> None:
+def test_a_schema_that_allows_anything_becomes_an_object() -> None:
     schema = {"properties": {"a": True, "b": {"type": "array", "items": True, "maxItems": 2}}, "anyOf": [True]}
     anything: dict[str, Any] = {"a": {}, "b": {"type": "array", "items": {}, "maxItems": 2}}
     assert flat(schema) == {"properties": anything, "anyOf": [{}]}

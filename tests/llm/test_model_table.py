@@ -1,4 +1,4 @@
-"""The table of well-known models is a last resort, and admits what it does not know."""
+"""The table of well-known models, and unknown values in it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from zoea.model.request import RequestMessage
 from zoea.model.values import Native
 
 
-def test_the_longest_name_that_fits_is_meant_whatever_its_vendor_prefix() -> None:
+def test_the_longest_matching_name_wins_with_any_vendor_prefix() -> None:
     assert known("anthropic/claude-haiku-4-5-20251001") == known("claude-haiku-4-5")
     assert known("claude-opus-5-5") != known("claude-opus-5")
     assert known("reef-1") is None
@@ -38,7 +38,7 @@ def test_an_unknown_price_is_not_zero(model: str) -> None:
         ("llama3.2", Replay.NONE),
     ],
 )
-def test_each_family_gets_back_what_it_wants(model: str, replay: Replay) -> None:
+def test_each_family_gets_its_reasoning_back_in_its_form(model: str, replay: Replay) -> None:
     assert replay_of(model) is replay
 
 

@@ -1,4 +1,4 @@
-"""Whatever a server puts where its documentation names something else, an answer or a ProviderError comes of it."""
+"""A body of any shape leads to an answer or a ProviderError."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ def test_an_answer_nested_without_end_breaks_no_reader(fold: Callable[[str, str]
     read(fold("p", "m"), deep, is_whole=True)
 
 
-def test_an_odd_field_costs_nothing_of_what_else_was_said() -> None:
+def test_an_odd_field_does_not_affect_the_others() -> None:
     fold = ChatStreamDecoder("p", "m")
     fold.feed(
         events(
@@ -192,7 +192,7 @@ def test_an_odd_field_costs_nothing_of_what_else_was_said() -> None:
     assert fold.answer().text == "hi"
 
 
-def test_the_name_of_a_call_ends_where_no_tools_name_goes_on() -> None:
+def test_the_name_of_a_call_is_cut_at_the_limit() -> None:
     long = "n" * 1_000_000
     chat, message, line = ChatStreamDecoder("p", "m"), MessageStreamDecoder("p", "m"), OllamaStreamDecoder("p", "m")
     chat.feed(events([{"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"name": long}}]}}]}]))
@@ -202,21 +202,21 @@ def test_the_name_of_a_call_ends_where_no_tools_name_goes_on() -> None:
 
 
 @pytest.mark.parametrize("text", ['{"a":' + "[" * 50_000 + "]" * 50_000 + "}", '{"a":' + "[" * 300 + "]" * 300 + "}"])
-def test_arguments_nested_without_end_are_told_to_the_model(text: str) -> None:
+def test_arguments_nested_too_deeply_are_reported_to_the_model(text: str) -> None:
     assert repair(text) == (text, "the arguments are not valid JSON: it is nested too deeply")
     assert arguments_object(text) == {"unreadable_arguments": text}
     assert json.loads(arguments_text(text)) == {"unreadable_arguments": text}
 
 
 @pytest.mark.parametrize("text", ["{" * 2000 + "}", '{"a": ' + "{'b': " * 150 + "1 }"])
-def test_broken_arguments_nested_without_end_are_not_mended(text: str) -> None:
+def test_broken_arguments_nested_too_deeply_are_not_repaired(text: str) -> None:
     kept, broken = repair(text)
     assert kept == text
     assert broken.startswith("the arguments are not valid JSON")
 
 
 @pytest.mark.parametrize("text", ['{"a": 1e999}', '{"a": [-1e999]}', '"{\\"a\\": 1e999}"'])
-def test_a_number_that_json_cannot_say_again_is_told_to_the_model(text: str) -> None:
+def test_a_number_outside_the_range_of_json_is_reported_to_the_model(text: str) -> None:
     assert repair(text) == (text, "the arguments are not valid JSON: a number is beyond all bounds")
 
 
@@ -231,11 +231,11 @@ def test_a_number_that_json_cannot_say_again_is_told_to_the_model(text: str) -> 
         ({"retry-after": "Fri, 31 Dec 9999 23:59:59 -2359"}, 86_400.0),
     ],
 )
-def test_a_rest_that_no_clock_can_count_is_none(headers: dict[str, str], seconds: float | None) -> None:
+def test_an_impossible_retry_time_is_none(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(headers, 1_700_000_000_000_000) == seconds
 
 
-def test_pages_and_thoughts_made_to_be_slow_are_read_in_one_pass() -> None:
+def test_hostile_pages_and_think_blocks_are_read_in_linear_time() -> None:
     # Each of these took from 2 s to minutes, on the loop: a timing is not asserted, the test would not end in time.
     for page in ("<script ", "<title>", "<style x", "<title", "<"):
         assert read_error_body(f"<html>{page * (60_000 // len(page))}".encode())[0].startswith("a web page")
@@ -245,7 +245,7 @@ def test_pages_and_thoughts_made_to_be_slow_are_read_in_one_pass() -> None:
     assert ThinkSplitter().feed("<think></think>" * 40_000 + "x")[0] == "x"
 
 
-def test_the_words_of_a_page_are_told_without_its_scripts() -> None:
+def test_the_text_of_a_page_has_no_scripts() -> None:
     page = b"<html><script>var a = '<p>';</script><p>gone</p><STYLE>p {}</style >away<script>never closed"
     assert read_error_body(page)[0] == "a web page, not an answer: gone away"
     assert (
@@ -255,7 +255,7 @@ def test_the_words_of_a_page_are_told_without_its_scripts() -> None:
     assert read_error_object(["x"]) == ("x", "")
 
 
-def test_a_schema_that_unfolds_without_measure_is_cut_off() -> None:
+def test_a_schema_that_expands_without_limit_is_cut_off() -> None:
     level = {f"n{i}": {"properties": {key: {"$ref": f"#/$defs/n{i + 1}"} for key in "abcdefgh"}} for i in range(12)}
     made = flat({"type": "object", "properties": {"a": {"$ref": "#/$defs/n0"}}, "$defs": level})
     assert len(json.dumps(made)) < 50 * MAX_NODES

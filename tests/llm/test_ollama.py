@@ -1,4 +1,4 @@
-"""Ollama's own API: the window is asked for, thinking and calls are read."""
+"""Ollama's native API: the window is sent, thinking and calls are read."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_options_are_merged_with_zoeas_own() -> None:
 @pytest.mark.parametrize(
     ("setting", "sent"), [(True, True), (False, False), ("off", False), ("low", "low"), ("on", True), (2000, True)]
 )
-def test_thinking_is_asked_for_as_the_setting_says(setting: bool | int | str, sent: bool | str) -> None:
+def test_the_thinking_setting_is_sent(setting: bool | int | str, sent: bool | str) -> None:
     assert think_of(setting) == sent
     assert body_of(ask(), ProviderConfig("ollama", thinking=setting))["think"] == sent
 
@@ -90,7 +90,7 @@ async def test_text_thinking_and_calls_are_streamed_and_add_up() -> None:
     assert streamed(found) == Delta("I look.", "I must look.", 'scan {"sector":"ä"}dock {}')
 
 
-async def test_think_blocks_become_reasoning_and_a_full_window_is_told() -> None:
+async def test_think_blocks_become_reasoning_and_a_full_window_is_reported() -> None:
     async with OllamaServer(Say("<think>why</think>so", reason="length", usage=False, chunk=2)) as server:
         source = provider("ollama", server.url)
         last = await answer(source, ask())
@@ -129,7 +129,7 @@ async def test_a_schema_is_not_used_against_the_setting() -> None:
         await source.close()
 
 
-async def test_a_model_that_cannot_think_is_not_asked_to_again() -> None:
+async def test_thinking_is_not_sent_again_to_a_model_that_refused_it() -> None:
     async with OllamaServer() as server:
         server.models = [Model("reef:1b", capabilities=["completion"])]
         source = provider("ollama", server.url, thinking=True)
@@ -149,7 +149,7 @@ async def test_a_model_that_cannot_think_is_not_asked_to_again() -> None:
         (Say(raw=(b"no JSON\n", b"7\n")), ErrorClass.TRANSIENT),
     ],
 )
-async def test_what_goes_wrong_is_classed(step: Say | Fail, kind: ErrorClass) -> None:
+async def test_each_failure_has_its_error_class(step: Say | Fail, kind: ErrorClass) -> None:
     async with OllamaServer(step) as server:
         source = provider("ollama", server.url)
         with pytest.raises(ProviderError) as caught:
@@ -158,7 +158,7 @@ async def test_what_goes_wrong_is_classed(step: Say | Fail, kind: ErrorClass) ->
     assert caught.value.kind is kind
 
 
-def test_an_answer_in_one_piece_is_taken_and_a_page_is_told() -> None:
+def test_an_answer_in_one_piece_is_read_and_a_web_page_is_an_error() -> None:
     reader = OllamaStreamDecoder("reefnet", "reef:1b")
     reader.whole(b'{"message": {"content": "so"}, "done": true}')
     assert reader.answer().text == "so"
@@ -166,7 +166,7 @@ def test_an_answer_in_one_piece_is_taken_and_a_page_is_told() -> None:
         OllamaStreamDecoder("reefnet", "reef:1b").whole(b"<html>Sign in</html>")
 
 
-async def test_the_window_of_a_model_is_the_one_that_is_asked_for() -> None:
+async def test_the_window_of_a_model_is_the_requested_one() -> None:
     async with OllamaServer() as server:
         server.models = [Model("reef:1b"), Model("tiny", 2048, ["completion"])]
         source = provider("ollama", server.url)

@@ -1,4 +1,4 @@
-"""A provider for OpenAI-compatible servers takes what they really send, over a real connection."""
+"""The provider for OpenAI-compatible servers accepts what they really send."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_arguments_may_come_as_an_object() -> None:
     assert fold(piece(0, "a", name="scan", arguments={"sector": 1})).calls[0].arguments == '{"sector":1}'
 
 
-def test_a_call_cut_by_the_output_limit_is_not_mended() -> None:
+def test_a_call_cut_by_the_output_limit_is_not_repaired() -> None:
     found = fold(piece(0, "a", name="scan", arguments='{"sectors": [1'), finish="length")
     assert "the output limit was reached" in found.calls[0].broken
 
@@ -161,7 +161,7 @@ def test_reasoning_details_are_kept_to_go_back_unchanged() -> None:
     ]
 
 
-async def test_what_hangs_on_a_call_goes_back_with_it() -> None:
+async def test_extra_content_of_a_call_is_sent_back_with_it() -> None:
     signed = {"google": {"thought_signature": "sig"}}
     async with OpenAIServer(Say(calls=(Call("scan", "{}", "x", extra=signed),)), Say("done")) as server:
         source = provider("openai", server.base_url)
@@ -226,14 +226,14 @@ async def test_an_answer_that_was_not_streamed_is_taken() -> None:
         "filter",
     ],
 )
-async def test_what_goes_wrong_is_told(step: Say | Fail, kind: ErrorClass, title: str) -> None:
+async def test_each_failure_has_its_class_and_title(step: Say | Fail, kind: ErrorClass, title: str) -> None:
     error = await refused(step, api_key="reef-key")
     assert (error.kind, error.title) == (kind, title)
     assert "reef-key" not in str(error)
     assert "reefnet" in error.what
 
 
-async def test_a_stream_that_breaks_after_its_last_word_is_whole() -> None:
+async def test_a_stream_that_breaks_after_its_last_text_is_complete() -> None:
     assert (await say(Say("All is well.", chunk=99, usage=False, cut_after=3))).text == "All is well."
 
 
@@ -249,7 +249,7 @@ async def test_a_server_that_is_not_there_is_transient_and_says_so() -> None:
 
 
 @pytest.mark.parametrize("url", ["localhost:1/v1", "http://[", "ftp://127.0.0.1/v1"])
-async def test_an_address_that_is_none_is_the_persons_to_mend(url: str) -> None:
+async def test_an_invalid_address_is_a_bad_request(url: str) -> None:
     with pytest.raises(ProviderError) as caught:
         await answer(provider("openai", url))
     assert (caught.value.kind, caught.value.title) == (ErrorClass.BAD_REQUEST, "The provider's address is wrong")
@@ -376,7 +376,7 @@ async def test_a_400_that_names_thinking_is_sent_again_without_it() -> None:
     assert "reasoning_effort" not in without
 
 
-async def test_the_key_and_the_persons_headers_are_sent() -> None:
+async def test_the_key_and_the_configured_headers_are_sent() -> None:
     async with OpenAIServer() as server:
         server.key = "reef-key"
         source = provider("openai", server.base_url, api_key="reef-key", headers={"x-title": "Zoea"})
@@ -386,7 +386,7 @@ async def test_the_key_and_the_persons_headers_are_sent() -> None:
         assert "reef-key" not in repr(ProviderConfig("openai", api_key="reef-key"))
 
 
-async def test_models_are_listed_with_what_their_server_tells() -> None:
+async def test_models_are_listed_with_the_details_of_their_server() -> None:
     async with OpenAIServer() as server:
         router: dict[str, Any] = {"id": "router", "context_length": 9, "supported_parameters": ["tools"]}
         router["top_provider"] = {"max_completion_tokens": 3}
@@ -417,7 +417,7 @@ async def test_the_window_of_a_llama_cpp_server_is_the_one_it_runs_with() -> Non
 
 
 @pytest.mark.parametrize("props", [None, {}, {"default_generation_settings": {"n_ctx": "many"}}])
-async def test_a_window_that_nobody_tells_is_unknown(props: dict[str, Any] | None) -> None:
+async def test_an_unreported_window_is_unknown(props: dict[str, Any] | None) -> None:
     async with OpenAIServer() as server:
         server.models = [{"id": "reef.gguf", "owned_by": "llamacpp"}]
         server.props = props
@@ -427,14 +427,14 @@ async def test_a_window_that_nobody_tells_is_unknown(props: dict[str, Any] | Non
         await source.close()
 
 
-async def test_the_setting_wins_over_what_the_server_says() -> None:
+async def test_the_setting_wins_over_the_server() -> None:
     async with OpenAIServer() as server:
         source = provider("openai", server.base_url, context_window=2048)
         assert (await source.info("gpt-4o")).context_window == 2048
         await source.close()
 
 
-async def test_a_list_that_is_refused_or_no_list_is_told() -> None:
+async def test_a_refused_or_unreadable_list_is_an_error() -> None:
     async with OpenAIServer() as server:
         server.key = "reef-key"
         source = provider("openai", server.base_url)
@@ -452,7 +452,7 @@ async def test_a_swarm_that_asks_for_a_window_at_once_asks_the_server_once() -> 
         await source.close()
 
 
-async def test_a_failed_list_is_not_asked_for_again_by_everybody() -> None:
+async def test_a_failed_list_is_not_requested_again_by_each_caller() -> None:
     async with OpenAIServer() as server:
         server.key = "reef-key"
         source = provider("openai", server.base_url)
@@ -476,7 +476,7 @@ async def test_a_failed_list_is_not_asked_for_again_by_everybody() -> None:
     ],
     ids=["404", "405", "501", "403", "404 page", "200 page", "a number", "no list"],
 )
-async def test_a_server_without_a_list_says_nothing_of_its_models(page: Fail) -> None:
+async def test_a_server_without_a_list_gives_no_model_details(page: Fail) -> None:
     async with OpenAIServer() as server:
         server.list_fails = page
         source = provider("openai", server.base_url)
@@ -554,7 +554,7 @@ async def test_a_llama_cpp_that_would_drop_tools_is_held_to_a_schema_from_the_fi
 
 
 @pytest.mark.parametrize("caps", [{"supports_tools": True}, {}, None, {"supports_tools": "perhaps"}])
-async def test_a_llama_cpp_that_knows_tools_or_says_nothing_gets_them(caps: Any) -> None:
+async def test_a_llama_cpp_that_supports_tools_or_does_not_say_gets_them(caps: Any) -> None:
     async with OpenAIServer() as server:
         llamacpp(server, caps)
         source = provider("openai", server.base_url)
@@ -564,7 +564,7 @@ async def test_a_llama_cpp_that_knows_tools_or_says_nothing_gets_them(caps: Any)
 
 
 @pytest.mark.parametrize("mode", [ToolMode.NATIVE, ToolMode.JSON_SCHEMA])
-async def test_nothing_is_asked_first_where_the_setting_decides(mode: ToolMode) -> None:
+async def test_no_list_is_requested_if_the_setting_decides(mode: ToolMode) -> None:
     async with OpenAIServer(Say('{"answer": "done"}')) as server:
         llamacpp(server, {"supports_tools": False})
         source = provider("openai", server.base_url, tool_mode=mode)
@@ -601,7 +601,7 @@ async def test_an_overloaded_server_with_a_time_closes_the_gate(status: int) -> 
 LAST = b'data: {"choices":[{"delta":{"content":"All is well."},"finish_reason":"stop"}]}'
 
 
-async def test_a_server_that_goes_on_after_its_last_word_keeps_nobody_waiting() -> None:
+async def test_a_server_that_keeps_its_stream_open_after_the_end_does_not_delay_the_answer() -> None:
     step = Say(raw=(LAST + b"\n\n", b"data: [DONE]\n\n", b": more\n\n"), stall_after=2)
     async with OpenAIServer(step) as server:
         source = provider("openai", server.base_url)

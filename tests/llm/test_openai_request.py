@@ -1,4 +1,4 @@
-"""From plans to chat completions: what each server needs, and nothing it refuses."""
+"""From requests to chat completions: what each server needs, without what it refuses."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_loop_slice_goes_out_with_zoeas_own_ids() -> None:
     ]
 
 
-def test_the_output_limit_and_usage_are_always_asked_for() -> None:
+def test_the_output_limit_and_usage_are_always_requested() -> None:
     sent = body(request(max_output_tokens=77))
     assert (sent["max_tokens"], sent["stream"], sent["stream_options"]) == (77, True, {"include_usage": True})
     assert "temperature" not in sent
@@ -69,7 +69,7 @@ def test_system_messages_become_one_and_nothing_is_put_before_a_history() -> Non
         (OpenAIQuirk.USER_FIRST, (user(), assistant("so"), user()), False),
     ],
 )
-def test_a_user_message_comes_first_where_that_is_demanded(
+def test_a_user_message_comes_first_if_the_server_demands_it(
     quirk: OpenAIQuirk, said: tuple[RequestMessage, ...], opened: bool
 ) -> None:
     first = body(request(system(), *said), PLAIN, quirk)["messages"][1]
@@ -95,12 +95,12 @@ def test_a_refused_history_teaches_what_must_come_first(text: str, said: Request
     assert quirk_in(400, text, sent, frozenset({quirk}), ToolMode.AUTO) in (None, OpenAIQuirk.MERGED_USERS)
 
 
-def test_nothing_goes_out_empty() -> None:
+def test_no_message_is_sent_empty() -> None:
     sent = body(request(user(" "), assistant(""), user(), assistant("", call()), result("")))
     assert [one["content"] for one in sent["messages"]] == [EMPTY, NO_RESPONSE, "Report.", None, NO_OUTPUT]
 
 
-def test_a_request_without_any_message_still_asks_something() -> None:
+def test_a_request_without_messages_gets_an_opening_message() -> None:
     assert body(request(system()))["messages"][-1] == {"role": "user", "content": OPENING}
 
 
@@ -128,7 +128,7 @@ def test_the_requests_own_temperature_and_options_win() -> None:
     assert body(request(), config)["temperature"] == 0.2
 
 
-def test_the_providers_model_stands_in_where_the_request_names_none() -> None:
+def test_the_model_of_the_provider_is_used_if_the_request_names_none() -> None:
     assert body(request(model=""))["model"] == "reef-1"
 
 
@@ -136,7 +136,7 @@ def test_the_providers_model_stands_in_where_the_request_names_none() -> None:
     ("thinking", "effort"),
     [(None, None), (True, None), ("on", None), ("high", "high"), (False, "none"), ("off", "none"), (2048, None)],
 )
-def test_a_thinking_setting_becomes_an_effort_where_it_is_one(
+def test_a_thinking_setting_that_names_an_effort_is_sent_as_effort(
     thinking: bool | int | str | None, effort: str | None
 ) -> None:
     assert effort_of(thinking) == effort
@@ -186,7 +186,7 @@ def test_each_request_of_a_turn_begins_with_the_one_before() -> None:
         (OpenAIQuirk.NO_TOOLS, "tools", "response_format"),
     ],
 )
-def test_what_a_server_refused_is_left_out(quirk: OpenAIQuirk, gone: str, there: str) -> None:
+def test_refused_options_are_left_out(quirk: OpenAIQuirk, gone: str, there: str) -> None:
     sent = body(request(tools=(SCAN,), temperature=0.5), PLAIN, quirk)
     assert gone not in sent
     assert there in sent
@@ -219,7 +219,7 @@ def test_a_refusal_teaches_what_to_leave_out(status: int, text: str, quirk: Open
         assert quirk_in(status, text, sent, frozenset({quirk}), ToolMode.AUTO) is None
 
 
-def test_tools_stay_native_where_the_setting_says_so() -> None:
+def test_tools_stay_native_if_set() -> None:
     native = ProviderConfig("openai", tool_mode=ToolMode.NATIVE)
     sent = body(request(tools=(SCAN,)), native, OpenAIQuirk.NO_TOOLS)
     assert "tools" in sent

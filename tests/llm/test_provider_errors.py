@@ -1,4 +1,4 @@
-"""Every refusal gets the class that says what to do next, and a text a person understands."""
+"""Every refusal gets an error class and a readable text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def openai(message: str, code: str | None = None, type: str = "invalid_request_e
 
 
 @pytest.mark.parametrize("status", [408, 409, 425, 429, 500, 502, 503, 504, 520, 529])
-def test_what_may_pass_is_transient(status: int) -> None:
+def test_temporary_failures_are_transient(status: int) -> None:
     assert error(status).kind is ErrorClass.TRANSIENT
 
 
@@ -51,11 +51,11 @@ def test_what_may_pass_is_transient(status: int) -> None:
         (501, "", ErrorClass.BAD_REQUEST),
     ],
 )  # fmt: skip
-def test_a_refusal_is_classed_by_what_the_vendor_says(status: int, body: object, kind: ErrorClass) -> None:
+def test_a_refusal_is_classified_by_the_code_of_the_vendor(status: int, body: object, kind: ErrorClass) -> None:
     assert error(status, body).kind is kind
 
 
-def test_each_class_has_a_title_and_says_what_to_do() -> None:
+def test_each_class_has_a_title_and_a_hint() -> None:
     refused = error(401, openai("Incorrect API key provided", "invalid_api_key"))
     assert refused.title == "The provider refused the key"
     assert "api_key" in refused.hint
@@ -63,7 +63,7 @@ def test_each_class_has_a_title_and_says_what_to_do() -> None:
     assert refused.status == 401
 
 
-def test_an_html_page_is_told_by_its_title_on_one_line() -> None:
+def test_an_html_page_is_reported_by_its_title_on_one_line() -> None:
     page = "<html><head><title>502\nBad Gateway</title></head><body>nginx</body></html>"
     assert error(502, page).what == "reefnet answered 502: a web page, not an answer: 502 Bad Gateway"
     assert (

@@ -64,7 +64,7 @@ def test_no_key_is_no_key(tmp_path: Path) -> None:
     assert config_of(given, credentials(tmp_path), LlmSettings()).api_key == ""
 
 
-def test_a_key_that_is_nowhere_is_an_error_that_names_its_reference(tmp_path: Path) -> None:
+def test_the_error_of_a_missing_key_names_its_reference(tmp_path: Path) -> None:
     given = ProviderSettings.model_validate({"type": "openai", "api_key": "env:GONE"})
     with pytest.raises(SettingsError, match="GONE"):
         config_of(given, credentials(tmp_path), LlmSettings())
@@ -77,7 +77,7 @@ def test_the_embedded_provider_is_made_over_the_shelf(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("options", "metered"), [({}, False), ({"metered": True, "pace": "fast"}, True)])
-async def test_the_scripted_provider_is_made_and_unmetered_unless_told_so(
+async def test_the_scripted_provider_is_unmetered_by_default(
     tmp_path: Path, options: dict[str, object], metered: bool
 ) -> None:
     made = make(

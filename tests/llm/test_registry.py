@@ -1,4 +1,4 @@
-"""The type of a provider is a setting; its address says nothing."""
+"""The type of a provider is a setting, not guessed from its address."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from zoea.model.ports import Provider
 
 @pytest.mark.parametrize("type", ["openai", "anthropic", "ollama"])
 @pytest.mark.parametrize("url", ["", "https://api.anthropic.com/v1", "http://127.0.0.1:11434/api"])
-def test_the_type_decides_whatever_the_address(type: str, url: str) -> None:
+def test_the_type_decides_for_any_address(type: str, url: str) -> None:
     made = make("reefnet", ProviderConfig(type, base_url=url, api_key="reef-key"), clock=LoopClock())
     assert (made.kind, made.name, made.label, made.metered) == (type, "reefnet", "reefnet", True)
 
@@ -25,7 +25,7 @@ def test_a_label_and_free_tokens_are_taken_from_the_settings() -> None:
     assert (made.label, made.metered) == ("Reef", False)
 
 
-def test_other_types_are_made_by_whoever_was_handed_in() -> None:
+def test_other_types_are_made_by_the_given_makers() -> None:
     sentinel = cast(Provider, object())
     found = make("pilot", ProviderConfig("autopilot"), clock=LoopClock(), makers={"autopilot": lambda *_: sentinel})
     assert found is sentinel

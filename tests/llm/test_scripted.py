@@ -1,4 +1,4 @@
-"""The scripted provider: deterministic, streamed, stoppable, and wrong on demand."""
+"""The scripted provider: deterministic, streamed, blockable, and able to fail."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ async def test_after_the_result_the_answer_names_prompt_and_result() -> None:
     assert one.text != two.text
 
 
-async def test_the_same_messages_give_the_same_answer_whatever_the_call_ids_and_the_instance() -> None:
+async def test_the_same_messages_give_the_same_answer_for_any_call_ids_and_instance() -> None:
     first = await answer(asked("dig", "tools", (tool(),), "ore", call_id="c1"))
     again = await answer(asked("dig", "tools", (tool(),), "ore", call_id="c99"))
     assert first == again
@@ -108,7 +108,7 @@ async def test_told_calls_are_made_once() -> None:
     assert not (await answer(asked("call get_status", "tools", (tool(),), "ore"))).calls
 
 
-async def test_zoeas_own_tools_and_those_that_ask_are_left_alone_where_there_are_others() -> None:
+async def test_own_tools_and_tools_that_ask_are_not_called_if_there_are_others() -> None:
     tools = (tool("zoea_send"), tool("drop_table", asks=True), tool("mine"))
     names = {(await answer(asked(f"prompt {n}", "tools", tools))).calls[0].name for n in range(20)}
     assert names == {"mine"}
@@ -119,7 +119,7 @@ async def test_parallel_makes_three_calls_in_one_message_and_then_answers() -> N
     assert (await answer(asked("dig", "parallel", (tool(),), "ore"))).calls == ()
 
 
-async def test_loop_repeats_the_same_call_whatever_the_results() -> None:
+async def test_loop_repeats_the_same_call_for_any_results() -> None:
     first = await answer(asked("dig", "loop"))
     later = await answer(asked("dig", "loop", (tool(),), "a", "b", "c"))
     assert first.calls == later.calls

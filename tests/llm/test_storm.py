@@ -1,7 +1,6 @@
-"""Five hundred myses against a server that says it is too much: no storm, nobody gives up.
+"""500 myses and a provider that answers 429: no storm of requests, and all get their answer.
 
-Source: the issue's line on 500 myses and 429. The retry loop is the turn's; the
-one here is what it amounts to.
+The retry loop here does what the turn machine does.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ def rest_s(attempt: int, retry_after: float | None) -> float:
 
 
 async def persist(source: Provider, clock: LoopClock, seen: list[int]) -> int:
-    """One mysis's request with its retries; how many attempts it took."""
+    """Send one mysis's request with its retries; return the number of attempts."""
     for attempt in range(1, RETRIES + 2):
         try:
             found = await items(source, request(system(), user()))
@@ -45,7 +44,7 @@ async def persist(source: Provider, clock: LoopClock, seen: list[int]) -> int:
 
 
 def busiest(times: list[float], span: float = 0.1) -> int:
-    """The most requests that came within any `span` seconds."""
+    """Return the most requests that came within any `span` seconds."""
     return max(index - bisect_left(times, at - span) + 1 for index, at in enumerate(times))
 
 
@@ -82,7 +81,7 @@ async def test_requests_go_out_in_the_order_in_which_they_came() -> None:
     assert [chat.json["messages"][0]["content"] for chat in server.chats] == [str(number) for number in range(8)]
 
 
-async def test_who_stops_waiting_at_the_gate_disturbs_nobody() -> None:
+async def test_a_cancelled_request_at_the_gate_does_not_affect_others() -> None:
     async with OpenAIServer(otherwise=lambda _: Say("x")) as server:
         source = provider("openai", server.base_url, concurrency=1)
         tasks = [asyncio.create_task(items(source, request(user(str(number))))) for number in range(6)]

@@ -1,4 +1,4 @@
-"""What a server reports as used or paid: nonsense is as if it had reported nothing."""
+"""Reported usage and prices: implausible values count as not reported."""
 
 from __future__ import annotations
 

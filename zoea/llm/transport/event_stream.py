@@ -1,14 +1,12 @@
 """Decodes server-sent events and lines of JSON from bytes that are cut anywhere.
 
-httpx-sse's decoders parse the text. They are fed directly, so that one network read gives all of its events at once
-(2 µs a line), bad UTF-8 is replaced, and a last event without its blank line is not lost.
+One network read gives all of its events at once, bad UTF-8 is replaced, and a last event without its blank line is
+not lost. Source: https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation.
 """
 
 from __future__ import annotations
 
 from codecs import getincrementaldecoder
-
-from httpx_sse._decoders import SSEDecoder, SSELineDecoder
 
 _utf8 = getincrementaldecoder("utf-8")
 
@@ -16,45 +14,85 @@ _utf8 = getincrementaldecoder("utf-8")
 class EventReader:
     """Decodes bytes into `(event, data)` pairs. Comments and empty events are dropped."""
 
-    __slots__ = ("_events", "_lines", "_text")
+    __slots__ = ("_data", "_event", "_lines")
 
     def __init__(self) -> None:
-        self._text = _utf8("replace")
-        self._lines = SSELineDecoder()
-        self._events = SSEDecoder()
+        self._lines = _LineSplitter()
+        self._event = ""
+        self._data: list[str] = []
 
     def feed(self, data: bytes) -> list[tuple[str, str]]:
-        text = self._text.decode(data)
-        return self._decode(self._lines.decode(text)) if text else []
+        return self._decode(self._lines.feed(data))
 
     def end(self) -> list[tuple[str, str]]:
         """Return the rest when the connection ends: a last line, a last event."""
-        rest = self._text.decode(b"", final=True)
-        lines = self._lines.decode(rest) if rest else []
-        return self._decode([*lines, *self._lines.flush(), ""])
+        return self._decode([*self._lines.end(), ""])
 
     def _decode(self, lines: list[str]) -> list[tuple[str, str]]:
-        found = []
-        decode = self._events.decode
+        events = []
         for line in lines:
-            event = decode(line)
-            if event is not None and event.data:
-                found.append((event.event, event.data))
-        return found
+            if not line:
+                if data := "\n".join(self._data):
+                    events.append((self._event or "message", data))
+                self._event = ""
+                self._data.clear()
+                continue
+            name, _, value = line.partition(":")
+            if name == "data":
+                self._data.append(value.removeprefix(" "))
+            elif name == "event":
+                self._event = value.removeprefix(" ")
+        return events
 
 
 class LineReader:
     """Decodes bytes into whole lines of text, without blank ones (NDJSON)."""
 
-    __slots__ = ("_rest",)
+    __slots__ = ("_lines",)
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._lines = _LineSplitter()
 
     def feed(self, data: bytes) -> list[str]:
-        *lines, self._rest = (self._rest + data).split(b"\n")
-        return [line.decode("utf-8", "replace") for line in lines if line.strip()]
+        return [line for line in self._lines.feed(data) if line.strip()]
 
     def end(self) -> list[str]:
-        rest, self._rest = self._rest, b""
-        return [rest.decode("utf-8", "replace")] if rest.strip() else []
+        return [line for line in self._lines.end() if line.strip()]
+
+
+class _LineSplitter:
+    """Splits text at `\\n`, `\\r\\n` and `\\r`. A long line that comes in many pieces is joined once."""
+
+    __slots__ = ("_pieces", "_skips_newline", "_text")
+
+    def __init__(self) -> None:
+        self._text = _utf8("replace")
+        self._pieces: list[str] = []
+        self._skips_newline = False
+
+    def feed(self, data: bytes) -> list[str]:
+        return self._split(self._text.decode(data))
+
+    def end(self) -> list[str]:
+        """Return the lines that are left, the last of which has no end."""
+        lines = self._split(self._text.decode(b"", final=True))
+        if self._pieces:
+            lines.append("".join(self._pieces))
+            self._pieces.clear()
+        return lines
+
+    def _split(self, text: str) -> list[str]:
+        if not text:
+            return []
+        if self._skips_newline:  # the text before ended in \r, which has ended its line
+            text = text.removeprefix("\n")
+        self._skips_newline = text.endswith("\r")
+        if "\r" in text:
+            text = text.replace("\r\n", "\n").replace("\r", "\n")
+        *lines, rest = text.split("\n")
+        if lines and self._pieces:
+            lines[0] = "".join([*self._pieces, lines[0]])
+            self._pieces.clear()
+        if rest:
+            self._pieces.append(rest)
+        return lines

@@ -1,0 +1,31 @@
+"""Zoea imports no private name of a library, except those listed here."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+ALLOWED = {"textual.keys._character_to_key"}
+"""Names without a public equivalent yet: Textual names keys of characters only in this function."""
+
+
+def private_imports(file: Path) -> Iterator[str]:
+    """Yield the dotted names in a module's imports of other packages that have a private part."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        match node:
+            case ast.ImportFrom(module=str(module), names=names, level=0) if module != "__future__":
+                imported = [f"{module}.{name.name}" for name in names]
+            case ast.Import(names=names):
+                imported = [name.name for name in names]
+            case _:
+                continue
+        for name in imported:
+            if not name.startswith("zoea.") and any(part[0] == "_" for part in name.split(".")):
+                yield name
+
+
+def test_private_names_of_libraries_are_not_imported() -> None:
+    found = {name for file in (ROOT / "zoea").rglob("*.py") for name in private_imports(file)}
+    assert found <= ALLOWED
