@@ -43,7 +43,7 @@ COMMANDS: dict[str, Command] = {
     "search": Command("zoea.cli.commands.search:search", "Search all stored messages of the swarm"),
     "export": Command("zoea.cli.commands.export:export", "Write the conversation of a mysis, or of all, to a file"),
     "import": Command("zoea.cli.commands.imports:import_", "Import an export, or a Zoea Nova database"),
-    "explain": Command("zoea.cli.commands.export:explain", "Show what a request contained, what was left out, and why"),
+    "explain": Command("zoea.cli.commands.export:explain", "Show the contents of a request, and the reasons"),
     "hold": Command("zoea.cli.commands.control:hold", "Pause the swarm or one mysis, or lift the hold"),
     "approvals": Command(
         "zoea.cli.commands.control:approvals", "List what waits for your answer: questions, tool calls, budgets"
@@ -116,7 +116,13 @@ def load(name: str) -> Any:
 def overview() -> str:
     """Return the text of `zoea --help`."""
     width = max(map(len, COMMANDS)) + 2
-    lines = ["Zoea: mission control for a swarm of LLM agents.", "", "  zoea COMMAND [OPTIONS]    zoea COMMAND --help"]
+    lines = [
+        "Zoea: mission control for a swarm of LLM agents.",
+        "",
+        "  zoea COMMAND [OPTIONS]    zoea COMMAND --help",
+        "",
+        "Most commands take --json and --workspace NAME (-w). `zoea run` opens the cockpit.",
+    ]
     group = ""
     for name, command in COMMANDS.items():
         if command.group != group:

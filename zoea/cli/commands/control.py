@@ -112,7 +112,10 @@ def approve(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Allow a tool call, or a request over a budget: once, for this session, or for the template."""
+    """Allow a tool call, or a request over a budget.
+
+    It is allowed once, unless --session or --template allows more.
+    """
     answer = ApprovalAnswer.ONCE
     if session:
         answer = ApprovalAnswer.SESSION

@@ -50,8 +50,9 @@ def export(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Write the conversation of a mysis, or of all, as a document or as JSON lines for `zoea import`.
+    """Write the conversation of a mysis, or of all myses.
 
+    md and html are documents; jsonl is for `zoea import`.
     Example: zoea export alpha --format html -o alpha.html
     """
     database = places(workspace).database
@@ -131,7 +132,7 @@ def explain(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Show what a request of a mysis contained, what was left out, and why."""
+    """Show the contents of a request, the parts left out, and the reasons."""
     database = places(workspace).database
     mysis = read_mysis_view(database, name)
     if request is None:

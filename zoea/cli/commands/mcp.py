@@ -19,7 +19,6 @@ from zoea.settings import Credentials, Places, places
 
 app = typer.Typer(
     name="mcp",
-    help="Zoea as an MCP server: search the swarm's memory and talk to it from other clients.",
     invoke_without_command=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -63,8 +62,9 @@ def serve(
 ) -> None:
     """Serve one MCP client over stdin and stdout, or several with tokens over HTTP.
 
-    Clients command the running swarm. Without one they can search the database, and commands
-    are answered with: no running swarm.
+    Clients search the swarm's memory and send it messages. Without a running swarm they can
+    search the database, and commands are answered with: no running swarm.
+    Example: zoea mcp install --client claude --write
     """
     if context.invoked_subcommand is not None:
         return

@@ -109,9 +109,9 @@ def log(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Show the stored conversation of a mysis, oldest first, and the messages that wait for its next turn.
+    """Show the stored conversation of a mysis, oldest first.
 
-    With --json each line is one memory.
+    The messages that wait for its next turn follow. With --json each line is one memory.
     """
     memories = stored_swarm.read_memories(database(workspace), name, last=last, turn=turn)
     for memory in memories:

@@ -214,7 +214,7 @@ def _list_deleted(found: tuple[DeletedMysis, ...], as_json: bool) -> None:
 
 
 def _meant(ref: str, found: tuple[DeletedMysis, ...]) -> int:
-    """Return the id of a deleted mysis, given as `#ID` or as a name that only one of them had."""
+    """Return the id of a deleted mysis, given as `#ID` or by its unique name."""
     if ref.startswith("#") and ref[1:].isascii() and ref[1:].isdecimal() and int(ref[1:]) <= LARGEST_ID:
         return int(ref[1:])
     named = [one for one in found if one.name.casefold() == ref.casefold()]
