@@ -83,7 +83,7 @@ class TestBlocks:
 
     def test_a_prompt_during_a_turn_is_marked(self) -> None:
         blocks = build_turn_blocks(turn(prompt(1, "a"), answer(2, "x"), prompt(3, "wait", seq=3)), START, MARKS)
-        assert head(blocks[-1]).endswith("while it worked")
+        assert head(blocks[-1]).endswith("during the turn")
 
     def test_reasoning_is_folded_with_its_length_and_time(self) -> None:
         block = build_turn_blocks(turn(answer(2, "x", reasoning="y" * 1200)), START, MARKS)[1]
@@ -105,10 +105,10 @@ class TestBlocks:
     @pytest.mark.parametrize(
         ("state", "words"),
         [
-            (CallState.PENDING, "waits its turn"),
+            (CallState.PENDING, "queued"),
             (CallState.APPROVAL, "asks you"),
             (CallState.SENT, "running 3.0 s"),
-            (CallState.UNKNOWN, "its fate is unknown"),
+            (CallState.UNKNOWN, "result unknown"),
             (CallState.DENIED, "denied"),
             (CallState.CANCELLED, "cancelled"),
         ],
@@ -136,7 +136,7 @@ class TestBlocks:
 
     def test_an_empty_answer_is_shown_as_empty(self) -> None:
         block = build_turn_blocks(turn(answer(2, " ")), START, MARKS)[-1]
-        assert (block.kind, block.body) == (BlockKind.ANSWER, "it answered nothing")
+        assert (block.kind, block.body) == (BlockKind.ANSWER, "empty answer")
 
     @pytest.mark.parametrize("outcome", [one for one in Outcome if one is not Outcome.ANSWERED])
     def test_every_other_outcome_is_described(self, outcome: Outcome) -> None:

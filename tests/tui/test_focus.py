@@ -83,7 +83,7 @@ class TestReading:
 
     async def test_an_empty_conversation_names_the_next_step(self, tmp_path: Path) -> None:
         async with focus(tmp_path, prompts=0) as stage:
-            await settles(stage, lambda: "nothing was said yet: press m" in stage.text())
+            await settles(stage, lambda: "no messages yet: press m" in stage.text())
 
     async def test_new_blocks_appear_at_the_end(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:
@@ -142,7 +142,7 @@ class TestReading:
             await stage.press("pageup")
             before = (view(stage).scroll_offset.y, _lines(stage))
             await stage.press("greater_than_sign")
-            await settles(stage, lambda: "2 of 3" in stage.text() and "nothing was said yet" in stage.text())
+            await settles(stage, lambda: "2 of 3" in stage.text() and "no messages yet" in stage.text())
             await stage.press("less_than_sign")
             await shows(stage, "prompt 3")
             await settles(stage, lambda: _lines(stage) == before[1])

@@ -18,8 +18,8 @@ from zoea.tui.conversation.focus_lines import build_activity_pieces, build_failu
 from zoea.tui.conversation.recent_lines import build_recent_lines, build_usage_lines
 from zoea.tui.swarm_list import attention
 from zoea.tui.swarm_list.mysis_row import (
-    MysisRow,
     RowColumns,
+    TableRow,
     build_heading,
     build_row,
     build_turn_budget,
@@ -41,7 +41,7 @@ def ago(seconds: float) -> int:
 
 
 def line(view: MysisView, width: int = 78) -> str:
-    return "".join(text for text, _ in build_row(MysisRow(view, now=NOW), RowColumns.of(width), {}))
+    return "".join(text for text, _ in build_row(TableRow(view, now=NOW), RowColumns.of(width), {}))
 
 
 def plain(pieces: tuple[list[tuple[str, str]], list[tuple[str, str]]]) -> str:

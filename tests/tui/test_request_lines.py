@@ -93,7 +93,7 @@ def test_each_pack_shows_its_form_and_the_setting_that_would_keep_it() -> None:
     said = words(build_plan_lines(Inspection(REQUEST, PLAN, (), ()), 70))
     for expected in (
         "1k of 1k tokens",
-        "25 over: what is required is larger than the budget",
+        "25 over: the required packs exceed the budget",
         "must be there",
         "compact",
         "parts of it cut",
@@ -135,7 +135,7 @@ def test_estimate_and_actual_usage_are_shown() -> None:
         ({"state": "refused"}, "refused: over a budget"),
         ({"state": "reserved", "duration_us": None, "finish_reason": ""}, "under way"),
         ({"state": "estimated"}, "usage is an estimate"),
-        ({"usage": Usage()}, "the provider did not say"),
+        ({"usage": Usage()}, "not reported by the provider"),
     ],
 )
 def test_the_end_of_a_request_is_described(changed: dict[str, object], said: str) -> None:

@@ -105,14 +105,14 @@ class Symbols:
 ASCII_SYMBOLS = Symbols("ok", "x", "..", "?", ">", "+", "-", "-", "|- ", "`- ", "|  ", "...", "|")
 
 _OUTCOMES = {
-    Outcome.ITERATION_LIMIT: ("the turn reached its limit of requests; this is what it said", "waiting"),
-    Outcome.LOOP: ("stopped: it repeated itself", "errored"),
+    Outcome.ITERATION_LIMIT: ("the turn reached its limit of requests", "waiting"),
+    Outcome.LOOP: ("stopped: it repeated the same calls", "errored"),
     Outcome.BUDGET: ("stopped: its budget is used up", "errored"),
     Outcome.CANCELLED: ("stopped before it answered", "waiting"),
     Outcome.INTERRUPTED: ("interrupted by a newer message", "waiting"),
     Outcome.FAILED: ("failed", "errored"),
     Outcome.TIMEOUT: ("ended without progress in time", "errored"),
-    Outcome.CRASHED: ("Zoea ended in the middle of it", "errored"),
+    Outcome.CRASHED: ("Zoea was closed during the turn", "errored"),
 }
 
 
@@ -213,7 +213,7 @@ def _prompt(
     if not is_only:
         head = [(f"{number_format.clock(memory.created_at, now, seconds=not is_first)}  ", "quiet"), *_said_by(entry)]
         if not is_first:
-            head.append(("  while it worked", "quiet"))
+            head.append(("  during the turn", "quiet"))
     return ConversationBlock(
         f"memory {memory.id}",
         BlockKind.PROMPT,
@@ -256,7 +256,7 @@ def _answer(
             memory.id,
             entry.request_id,
             head=cut_off,
-            body=strip(memory.content).strip() or "it answered nothing",
+            body=strip(memory.content).strip() or "empty answer",
             role="" if memory.content.strip() else "quiet",
             shape=BodyFormat.MARKDOWN if memory.content.strip() else BodyFormat.TEXT,
             missing=entry.chars - len(memory.content),
@@ -313,13 +313,13 @@ def _state(call: ToolCall, result: ConversationEntry | None, now: int, symbols: 
         case CallState.DONE:
             return ((f"{symbols.ok} ", "ok"), (f"{took:>6}{size:>9}", "quiet"))
         case CallState.PENDING:
-            return (("waits its turn", "quiet"),)
+            return (("queued", "quiet"),)
         case CallState.APPROVAL:
             return ((f"{symbols.ask} asks you", "asking"),)
         case CallState.SENT:
             return ((f"{symbols.run} running {took}", "running"),)
         case CallState.UNKNOWN:
-            return ((f"{symbols.bad} its fate is unknown", "waiting"),)
+            return ((f"{symbols.bad} result unknown", "waiting"),)
         case _:
             return ((f"{symbols.bad} {call.state}", "errored"), (f"  {took}" if took else "", "quiet"))
 

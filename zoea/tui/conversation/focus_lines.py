@@ -45,7 +45,7 @@ def build_status_pieces(edge: ReadingStatus) -> list[tuple[str, str]]:
     if edge.unseen:
         said = (f" ↓ {edge.unseen} new ", "bold $role-asking")
     elif edge.is_empty:
-        said = (" nothing was said yet: press m " if edge.is_loaded else " reading… ", "")
+        said = (" no messages yet: press m " if edge.is_loaded else " reading… ", "")
     else:
         count = f"{edge.turns} turn{'s' * (edge.turns != 1)}"
         where = f"turn {edge.turn} of {edge.turns}" if edge.turn else count

@@ -56,7 +56,7 @@ def build_head_lines(request: StoredRequest, now: int) -> list[list[Piece]]:
             f"  {number_format.tokens(usage.input_tokens)} actual",
             "strong" if usage.input_tokens is not None else "quiet",
         ),
-        (f"  estimate {100 * off:+.0f} %" if off is not None else "  the provider did not say", _off_role(off)),
+        (f"  estimate {100 * off:+.0f} %" if off is not None else "  not reported by the provider", _off_role(off)),
         (f"  {number_format.tokens(usage.cached_tokens)} cached" if usage.cached_tokens is not None else "", "quiet"),
     ]
     thought = f" ({number_format.tokens(usage.reasoning_tokens)} reasoning)" if usage.reasoning_tokens else ""
@@ -114,7 +114,7 @@ def build_plan_lines(inspection: Inspection, width: int) -> list[list[Piece]]:
         lines.append([(f"~{before} by characters, before calibration ×{request.calibration:.2f}", "quiet")])
     if budget.over_budget_tokens:
         over = number_format.tokens(budget.over_budget_tokens)
-        lines.append([(f"{over} over: what is required is larger than the budget", "errored")])
+        lines.append([(f"{over} over: the required packs exceed the budget", "errored")])
     lines.append([])
     for place, decision in enumerate(plan.decisions):
         lines += _decision_lines(decision, PACK_ROLES[place % len(PACK_ROLES)], plan, width)

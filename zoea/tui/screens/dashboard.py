@@ -26,7 +26,7 @@ from zoea.tui.screens.base import NARROW, CockpitScreen
 from zoea.tui.screens.message_controller import MessageController
 from zoea.tui.screens.mysis_controller import MysisController
 from zoea.tui.swarm_list.broadcasts_panel import build_broadcast_lines
-from zoea.tui.swarm_list.mysis_row import MysisRow, build_heading
+from zoea.tui.swarm_list.mysis_row import TableRow, build_heading
 from zoea.tui.swarm_list.needs_you_panel import KeyScope, build_needs_lines, find_next_in_need
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, TitledRule, key_hints
@@ -187,7 +187,7 @@ class DashboardScreen(CockpitScreen[None]):
         cursor = self.table.cursor if self.is_mounted else None
         return (cursor,) if cursor is not None else ()
 
-    def _row(self, view: MysisView) -> MysisRow:
+    def _row(self, view: MysisView) -> TableRow:
         feed = self.cockpit.feed
         spark = (
             number_format.sparkline(feed.spark(view.id), self.cockpit.glyphs["spark"], 12)
@@ -196,7 +196,7 @@ class DashboardScreen(CockpitScreen[None]):
         )
         question = self.cockpit.approvals.of(view.id) if view.approvals else None
         asks = approval_line(question) if question else ""
-        return MysisRow(view, view.id in self.cockpit.marks, spark, feed.rate(view.id), self.cockpit.now(), asks)
+        return TableRow(view, view.id in self.cockpit.marks, spark, feed.rate(view.id), self.cockpit.now(), asks)
 
     # News.
 

@@ -37,7 +37,7 @@ def build_broadcast_lines(said: Sequence[Broadcast], now: int, width: int, heigh
     A `width` of 0 means unknown. In a narrow panel texts are wrapped as long as all of them fit in `height`.
     """
     if not said:
-        return [[("nothing was broadcast yet: press b", "quiet")]]
+        return [[("no broadcasts yet: press b", "quiet")]]
     if width >= ONE_LINE_FROM:
         return [line for one in said for line in _one_line(one, now, width)]
     for most in range(TEXT_LINES, 0, -1):

@@ -75,7 +75,7 @@ class RowColumns:
 
 
 @dataclass(frozen=True, slots=True)
-class MysisRow:
+class TableRow:
     """Hold a view and the other values of its row.
 
     Args:
@@ -178,7 +178,7 @@ def build_heading(columns: RowColumns) -> list[Piece]:
     return [(line + fit_text("says", columns.text), "quiet")]
 
 
-def build_row(row: MysisRow, columns: RowColumns, glyphs: dict[str, str]) -> list[Piece]:
+def build_row(row: TableRow, columns: RowColumns, glyphs: dict[str, str]) -> list[Piece]:
     """Build a row as pieces that fill the columns."""
     view = row.view
     state = glyph_name(view)
@@ -207,7 +207,7 @@ def build_row(row: MysisRow, columns: RowColumns, glyphs: dict[str, str]) -> lis
     return [*pieces, *_says(row, columns, state)]
 
 
-def _says(row: MysisRow, columns: RowColumns, state: str) -> list[Piece]:
+def _says(row: TableRow, columns: RowColumns, state: str) -> list[Piece]:
     """Build the text of a row; cut the text before the time that is left."""
     view = row.view
     text, end = (

@@ -18,7 +18,7 @@ from textual.strip import Strip
 
 from zoea.model.values import MysisView
 from zoea.tui.swarm_list import attention
-from zoea.tui.swarm_list.mysis_row import NAME_MAX, NAME_MIN, MysisRow, RowColumns, build_row
+from zoea.tui.swarm_list.mysis_row import NAME_MAX, NAME_MIN, RowColumns, TableRow, build_row
 from zoea.tui.text_layout import Piece
 from zoea.tui.theme.role_styles import styles_of
 from zoea.tui.widgets import strip_overlay
@@ -55,7 +55,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
             self.view = view
 
     def __init__(
-        self, row_of: Callable[[MysisView], MysisRow], glyphs: dict[str, str], *, id: str | None = None
+        self, row_of: Callable[[MysisView], TableRow], glyphs: dict[str, str], *, id: str | None = None
     ) -> None:
         super().__init__(id=id)
         self._row_of = row_of

@@ -15,7 +15,7 @@ from zoea.model.request import AnswerCall, RequestMessage, ToolSpec
 from zoea.world.autopilot import remarks
 from zoea.world.autopilot.belt_notes import BeltNote, build_note
 from zoea.world.autopilot.knowledge import Knowledge, PlannedCall, plan_actions, read_low_prices
-from zoea.world.autopilot.request_facts import PastCall, RequestFacts, read_request
+from zoea.world.autopilot.request_facts import ReefCall, RequestFacts, read_request
 
 NEEDED = ("get_status", "undock", "mine", "dock", "sell")
 ACTS = frozenset({"undock", "dock", "travel", "jump", "mine", "sell", "buy", "refuel", "repair", "scan"})
@@ -56,7 +56,7 @@ def build_answer(messages: Sequence[RequestMessage], tools: Sequence[ToolSpec]) 
     return _decide(facts)
 
 
-def _after_acting(facts: RequestFacts, last: tuple[PastCall, ...]) -> AutopilotAnswer:
+def _after_acting(facts: RequestFacts, last: tuple[ReefCall, ...]) -> AutopilotAnswer:
     acts = [past_call for past_call in last if past_call.tool in ACTS]
     under_way = any((past_call.result or {}).get("arrival_tick") for past_call in acts if not past_call.is_error)
     if under_way or sum(any(d.tool in ACTS for d in piece) for piece in facts.turn) > 1:
@@ -68,7 +68,7 @@ def _after_acting(facts: RequestFacts, last: tuple[PastCall, ...]) -> AutopilotA
     return AutopilotAnswer(text=remarks.report_turn(facts), reasoning="That is done.")
 
 
-def _repeat_route(before: tuple[PastCall, ...]) -> list[PlannedCall]:
+def _repeat_route(before: tuple[ReefCall, ...]) -> list[PlannedCall]:
     """Return the calls of the previous haul if it can be repeated."""
     acts = [past_call for past_call in before if past_call.tool in ACTS]
     if not acts or any(past_call.is_error for past_call in acts) or _has_trouble(before):
@@ -79,7 +79,7 @@ def _repeat_route(before: tuple[PastCall, ...]) -> list[PlannedCall]:
     return [PlannedCall(past_call.tool, past_call.args) for past_call in acts]
 
 
-def _has_trouble(past_calls: Sequence[PastCall]) -> bool:
+def _has_trouble(past_calls: Sequence[ReefCall]) -> bool:
     """Return whether notifications report a failed action or a low price."""
     for past_call in past_calls:
         if past_call.tool != "get_notifications" or past_call.result is None:

@@ -9,7 +9,7 @@ from typing import Any
 from zlib import crc32
 
 from zoea.world.autopilot.belt_notes import BeltNote, HaulRoute, parse_notes, rank_routes
-from zoea.world.autopilot.request_facts import PastCall, RequestFacts
+from zoea.world.autopilot.request_facts import ReefCall, RequestFacts
 from zoea.world.goods import ORES
 
 MOST_SCANS = 5
@@ -264,7 +264,7 @@ def _plan_without_knowledge(knowledge: Knowledge, ready: list[PlannedCall], load
     )
 
 
-def _scans(notices: list[dict[str, Any]], past_calls: Iterable[PastCall]) -> Iterator[dict[str, Any]]:
+def _scans(notices: list[dict[str, Any]], past_calls: Iterable[ReefCall]) -> Iterator[dict[str, Any]]:
     results = [notice.get("result") for notice in notices if notice.get("action") == "scan"]
     results += [past_call.result for past_call in past_calls if past_call.tool == "scan" and not past_call.is_error]
     for result in results:

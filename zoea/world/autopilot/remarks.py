@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from zoea.world.autopilot.request_facts import PastCall, RequestFacts
+from zoea.world.autopilot.request_facts import ReefCall, RequestFacts
 
 if TYPE_CHECKING:
     from zoea.world.autopilot.knowledge import PlannedCall
@@ -84,7 +84,7 @@ def _sales(facts: RequestFacts) -> str:
     return ""
 
 
-def _is_act(past_call: PastCall) -> bool:
+def _is_act(past_call: ReefCall) -> bool:
     return not past_call.is_error and "action" in (past_call.result or {})
 
 

@@ -25,7 +25,7 @@ class TurnPrompt:
 
 
 @dataclass(frozen=True, slots=True)
-class PastCall:
+class ReefCall:
     """Hold a call and its result; `result` is None if missing or not a JSON object."""
 
     tool: str
@@ -51,10 +51,10 @@ class RequestFacts:
     names: dict[str, str]
     prompts: tuple[TurnPrompt, ...]
     order: str
-    before: tuple[PastCall, ...]
-    turn: tuple[tuple[PastCall, ...], ...]
+    before: tuple[ReefCall, ...]
+    turn: tuple[tuple[ReefCall, ...], ...]
     told: tuple[BeltNote, ...]
-    past_calls: tuple[PastCall, ...] = field(default=())
+    past_calls: tuple[ReefCall, ...] = field(default=())
 
     def latest(self, tool: str) -> dict[str, Any] | None:
         """Return the newest successful result of a tool in this turn."""
@@ -121,7 +121,7 @@ def _prompt(content: str) -> TurnPrompt:
     return TurnPrompt(match["who"], content[match.end() :]) if match else TurnPrompt("", content)
 
 
-def _slices(messages: Sequence[RequestMessage], origins: dict[str, str]) -> tuple[tuple[PastCall, ...], ...]:
+def _slices(messages: Sequence[RequestMessage], origins: dict[str, str]) -> tuple[tuple[ReefCall, ...], ...]:
     results = {m.call_id: m for m in messages if m.role is Role.TOOL}
     slices = []
     for message in messages:
@@ -135,11 +135,11 @@ def _slices(messages: Sequence[RequestMessage], origins: dict[str, str]) -> tupl
     return tuple(slices)
 
 
-def _deed(tool: str, arguments: str, result: RequestMessage | None) -> PastCall:
+def _deed(tool: str, arguments: str, result: RequestMessage | None) -> ReefCall:
     raw = result.content if result is not None else ""
     found = _object(raw)
     is_error = result is None or result.is_error or (found is not None and "code" in found and "message" in found)
-    return PastCall(tool, _object(arguments) or {}, found, is_error, raw[:300])
+    return ReefCall(tool, _object(arguments) or {}, found, is_error, raw[:300])
 
 
 def _object(text: str) -> dict[str, Any] | None:
