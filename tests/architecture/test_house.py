@@ -23,12 +23,6 @@ SQL = re.compile(
     r"\b(SELECT\b.*\bFROM|INSERT (OR \w+ )?INTO|UPDATE \w+ SET|DELETE FROM|PRAGMA|BEGIN IMMEDIATE|VACUUM)\b", re.DOTALL
 )
 SQL_PLACES = ("store/", "queries/", "swarm/persistence/", "transfer/", "world/world_log.py")
-SQL_TO_MOVE = {
-    *(f"swarm/{name}.py" for name in ("builtin_backend")),
-    "mcp_server/client_tools.py",
-    "mcp_server/resources.py",
-}
-"""Modules that hold SQL and are not allowed to: take a name out when its queries have moved."""
 
 HEAVY = {"pydantic", "mcp", "httpx", "httpx2", "aiohttp", "aiosqlite", "textual", "rich", "starlette", "anyio"}
 CORE = (
@@ -163,7 +157,7 @@ class TestSql:
             if not str(file.relative_to(PACKAGE)).startswith(SQL_PLACES)
             and any(SQL.search(text) for text in string_constants(file))
         }
-        assert elsewhere <= SQL_TO_MOVE
+        assert elsewhere == set()
 
 
 class TestContracts:

@@ -20,6 +20,7 @@ from zoea.mcp_server.client_tools import ClientTools
 from zoea.mcp_server.tokens import McpClient
 from zoea.model.enums import SenderKind
 from zoea.model.errors import MysisMissing, StoreMissing, UsageError, ZoeaError
+from zoea.queries.broadcasts import NEWEST_BROADCASTS
 from zoea.queries.conversation import read_newest
 from zoea.queries.stored_swarm import read_mysis_view
 from zoea.store.memory_reader import MemoryReader
@@ -35,11 +36,6 @@ PAGE = 100
 SHOWN_CHARS = 60_000
 """The largest size of a resource, in characters."""
 SHOWN_BROADCASTS = 100
-
-_BROADCASTS = """
-SELECT id, sender_kind, sender_name, created_at, substr(content, 1, 4000) AS content FROM message
-WHERE kind = 'broadcast' ORDER BY id DESC LIMIT ?
-"""
 
 
 class MissingResource(ZoeaError):
@@ -153,6 +149,6 @@ def _broadcasts_text(reader: sqlite3.Connection) -> str:
             "created_at": iso_time(row["created_at"]),
             "content": row["content"],
         }
-        for row in reader.execute(_BROADCASTS, (SHOWN_BROADCASTS,))
+        for row in reader.execute(NEWEST_BROADCASTS, (SHOWN_BROADCASTS,))
     ]
     return json.dumps(within(rows, SHOWN_CHARS), ensure_ascii=False, indent=1)
