@@ -58,7 +58,10 @@ class CompactedTurn:
         costs = [self._counter.message(message) for message in shown]
         if unit.kind is UnitKind.SLICE:
             self._last_slice = len(self._units)
-        self._kept.append(unit.kind is UnitKind.SLICE and self._holds_session(unit))
+        keeps = (
+            [_matches(call.name, self._frozen.keep_tools) for call in unit.memories[0].calls] if unit.memories else []
+        )
+        self._kept.append(unit.kind is UnitKind.SLICE and any(keeps))
         self._units.append(unit)
         self._forms.append([first_form(memory, limit) for memory in unit.memories])
         self._shown.append(list(shown))
@@ -67,9 +70,6 @@ class CompactedTurn:
         cost = sum(costs)
         self.total += cost
         self.grown += cost
-
-    def _holds_session(self, unit: Unit) -> bool:
-        return any(_matches(call.name, self._frozen.keep_tools) for call in unit.memories[0].calls)
 
     def compact(self, target: int, bound: int) -> None:
         """Compact until `total` is at most `target`, or nothing is left to compact.

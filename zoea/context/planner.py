@@ -21,7 +21,7 @@ from zoea.context.plan_values import PackStatus, Plan, PlanStep, Reason, StepKin
 from zoea.context.selection import choose_packs, cut_candidate
 from zoea.context.strategies import packs as packs_of
 from zoea.context.turn_packs import turn_units
-from zoea.context.units import OmittedMemory, Unit, UnitKind
+from zoea.context.units import Unit, UnitKind
 from zoea.model.errors import PlanError
 from zoea.model.request import RequestMessage
 
@@ -57,8 +57,9 @@ def plan_turn(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Plan:
     after = sum(candidate.size.chars for candidate in candidates if candidate.pack.counted is None)
     applied = any(candidate.reason is Reason.MAX_CHARS for candidate in candidates)
     plan = build_plan(candidates, bound.tokens, Truncation(applied, before, after))
-    reported = _report_past_memories(candidates, answers, frozen) + [_report_omitted(one) for one in left_out] + steps
-    return replace(plan, steps=tuple(reported))
+    past = _report_past_memories(candidates, answers, frozen)
+    omitted = [PlanStep(one.kind, one.memory.id, own_chars(render_memory(one.memory, FULL)), 0) for one in left_out]
+    return replace(plan, steps=(*past, *omitted, *steps))
 
 
 def _replay(
@@ -67,7 +68,9 @@ def _replay(
     """Replay the turn, and return its state; the other candidates are decided on the way."""
     state = CompactedTurn(frozen)
     shown = (message for message in turn.pack.full if isinstance(message, RequestMessage))
-    opening = next((place for place, unit in enumerate(units) if _is_answer(unit)), len(units))
+    opening = next(
+        (place for place, unit in enumerate(units) if unit.kind in (UnitKind.SLICE, UnitKind.TEXT)), len(units)
+    )
     for unit in units[:opening]:
         state.add(unit, list(islice(shown, len(unit.memories) or 1)))
     choose_packs(others, budget, state.total)
@@ -82,10 +85,6 @@ def _replay(
                 state.compact(target - required, budget - required)
             _drop_optional(optional, target, required + state.total)
     return state
-
-
-def _is_answer(unit: Unit) -> bool:
-    return unit.kind in (UnitKind.SLICE, UnitKind.TEXT)
 
 
 def _drop_optional(optional: Sequence[PackCandidate], target: int, taken: int) -> None:
@@ -179,7 +178,3 @@ def _report_past_memories(
                 if reported.after_chars < reported.before_chars:
                     steps.append(reported)
     return steps
-
-
-def _report_omitted(one: OmittedMemory) -> PlanStep:
-    return PlanStep(one.kind, one.memory.id, own_chars(render_memory(one.memory, FULL)), 0)

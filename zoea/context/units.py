@@ -51,7 +51,7 @@ class OmittedMemory:
 
 def read_units(memories: Iterable[Memory]) -> tuple[list[Unit], list[OmittedMemory]]:
     """Return the units of one or several turns in conversation order, and the omitted memories."""
-    ordered = sorted(memories, key=_conversation_order)
+    ordered = sorted(memories, key=lambda memory: (memory.turn_number, memory.seq))
     results: dict[int, Memory] = {}
     left_out: list[OmittedMemory] = []
     for memory in ordered:
@@ -73,10 +73,6 @@ def read_units(memories: Iterable[Memory]) -> tuple[list[Unit], list[OmittedMemo
                 pass  # results were taken by their calls; a system memory is never stored
     left_out += [OmittedMemory(memory, StepKind.ORPHAN) for memory in results.values()]
     return units, left_out
-
-
-def _conversation_order(memory: Memory) -> tuple[int, int]:
-    return memory.turn_number, memory.seq
 
 
 def _read_answer(memory: Memory, results: dict[int, Memory], left_out: list[OmittedMemory]) -> Unit | None:

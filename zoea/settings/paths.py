@@ -174,17 +174,12 @@ def _config_folder(env: Mapping[str, str]) -> Path:
 
 def _runtime_folder(env: Mapping[str, str]) -> Path:
     """Return the first directory with a path short enough for a socket."""
-    candidates = [
-        Path(env[name]) / leaf for name, leaf in _runtime_candidates() if Path(env.get(name, "")).is_absolute()
-    ]
+    leaves = (("XDG_RUNTIME_DIR", "zoea"), ("TMPDIR", f"zoea-{os.getuid()}"))
+    candidates = [Path(env[name]) / leaf for name, leaf in leaves if Path(env.get(name, "")).is_absolute()]
     for folder in candidates:
         if folder.parent.is_dir() and len(os.fsencode(folder)) + _SOCKET_NAME_BYTES <= SOCKET_PATH_LIMIT:
             return folder
     return Path("/tmp") / f"zoea-{os.getuid()}"
-
-
-def _runtime_candidates() -> tuple[tuple[str, str], ...]:
-    return (("XDG_RUNTIME_DIR", "zoea"), ("TMPDIR", f"zoea-{os.getuid()}"))
 
 
 def _absolute(given: str) -> Path:

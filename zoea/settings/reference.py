@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from enum import Enum
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -121,12 +121,9 @@ def _plain_table(title: str, model: type[BaseModel], skip: frozenset[str] = froz
     return f"{title}\n\n| Key | Type | Default | Description | From |\n|---|---|---|---|---|\n" + "".join(
         f"| `{key}` | {_cell(describe_kind(field))} | {_cell(_default(field))} "
         f"| {_cell(field.description or '')} | {default_source(field)} |\n"
-        for key, field in _fields(model, skip)
+        for key, field in model.model_fields.items()
+        if key not in skip
     )
-
-
-def _fields(model: type[BaseModel], skip: frozenset[str]) -> Iterator[tuple[str, FieldInfo]]:
-    return ((key, field) for key, field in model.model_fields.items() if key not in skip)
 
 
 def _default(field: FieldInfo) -> str:

@@ -36,14 +36,11 @@ def needs(frozen: FrozenTurn) -> tuple[Need, ...]:
 
 def packs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Pack, ...]:
     """Return the packs of a request, in order."""
-    made = [_system(frozen), _order(frozen, answers), _history(frozen, answers), _said(frozen, answers)]
+    system = Pack("system", "system", Priority.REQUIRED, frozen.system)
+    made = [system, _order(frozen, answers), _history(frozen, answers), _said(frozen, answers)]
     units, _ = turn_units(frozen, answers)
     made += [_situation(frozen), turn_pack(frozen, units), tools_pack(frozen)]
     return tuple(pack for pack in made if pack is not None)
-
-
-def _system(frozen: FrozenTurn) -> Pack:
-    return Pack("system", "system", Priority.REQUIRED, frozen.system)
 
 
 def _order(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack | None:

@@ -35,7 +35,7 @@ def redact_json_text(text: str, redact: Callable[[str], str]) -> str:
 
     Text without anything to redact is returned unchanged.
     """
-    if redact(text) == text and not _has_secret_number(text):
+    if redact(text) == text and secret_patterns.redact(text) == text:
         return text
     try:
         value = json.loads(text)
@@ -43,10 +43,6 @@ def redact_json_text(text: str, redact: Callable[[str], str]) -> str:
     except (ValueError, RecursionError):
         return redact(text)
     return text if cleaned == value else json.dumps(cleaned, ensure_ascii=False)
-
-
-def _has_secret_number(text: str) -> bool:
-    return secret_patterns.redact(text) != text
 
 
 def _redact_member(key: str, value: Any, redact: Callable[[str], str]) -> Any:
