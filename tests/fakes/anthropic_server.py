@@ -1,4 +1,4 @@
-"""A server that speaks Anthropic's messages API, and is as strict as the real one about thinking.
+"""A server that speaks Anthropic's messages API, as strict about thinking as the real one.
 
 The shapes follow the published examples; the values are this project's own:
 - events: https://platform.claude.com/docs/en/build-with-claude/streaming
@@ -31,7 +31,7 @@ USAGE: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Thinking:
-    """A block of thinking; `redacted` shows only its cipher."""
+    """A block of thinking; with `redacted` only its cipher."""
 
     text: str
     redacted: bool = False
@@ -44,7 +44,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A tool call; `pieces` is into how many deltas its input is split."""
+    """A tool call, with its input in `pieces` deltas."""
 
     name: str
     input: str = "{}"
@@ -54,7 +54,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """A message, block by block, and how its stream misbehaves."""
+    """A message, block by block, and the faults of its stream."""
 
     blocks: tuple[Thinking | Text | Use, ...]
     stop: str | None = None
@@ -78,7 +78,7 @@ Step = Say | Fail
 
 
 def signature(text: str) -> str:
-    """What the fake signs thinking with: a changed block is found out."""
+    """Return the fake's signature of thinking, by which it finds changed blocks."""
     return "sig-" + hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
 
 
@@ -132,7 +132,7 @@ def fail(out: Outgoing, step: Fail) -> None:
 
 
 def refusal(body: dict[str, Any]) -> str | None:
-    """Why the API would refuse the body, or None. Its rules on roles, results, marks and thinking."""
+    """Return why the API would refuse the body, or None: rules on roles, results, cache marks and thinking."""
     messages = body["messages"]
     thinks = (body.get("thinking") or {}).get("type") in ("enabled", "adaptive")
     if not messages or messages[0]["role"] != "user":
@@ -159,7 +159,7 @@ def refusal(body: dict[str, Any]) -> str | None:
 
 
 def _turn_start(messages: list[dict[str, Any]]) -> int:
-    """The last user message that is not made of tool results: thinking must be kept after it."""
+    """Return the last user message that is not made of tool results; thinking must be kept after it."""
     return max(
         index
         for index, message in enumerate(messages)

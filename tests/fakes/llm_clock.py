@@ -1,4 +1,4 @@
-"""Clocks for the provider layer: the loop's own time, and one that tests turn by hand."""
+"""Clocks for the provider layer: the loop's own time, and one that tests set."""
 
 from __future__ import annotations
 

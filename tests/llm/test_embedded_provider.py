@@ -9,7 +9,6 @@ import json
 import os
 import sys
 import types
-from collections import deque
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -343,16 +342,11 @@ async def test_without_the_extra_the_error_names_the_install_command(
         await LlamaServer(Path("x.gguf"), "x").start()
 
 
-class Heard(deque[str]):
-    """A log that tells when its first line is there."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.something = asyncio.Event()
-
-    def append(self, line: str) -> None:
-        super().append(line)
-        self.something.set()
+async def wait_for_log(server: LlamaServer, text: str) -> None:
+    """Wait until the process has printed this text; fails after 10 s."""
+    async with asyncio.timeout(10):
+        while text not in server.log:  # noqa: ASYNC110 - the server has no event for it
+            await asyncio.sleep(0)
 
 
 CHILD = """
@@ -367,11 +361,11 @@ print("I srv: loading", file=sys.stderr)
 def child(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """Puts a small program in the place of the process that holds a model."""
 
-    def put(body: str) -> LlamaServer:
+    def put(body: str, start_timeout_s: float = 20.0) -> LlamaServer:
         program = tmp_path / "child.py"
         program.write_text(CHILD.format(body=body))
-        monkeypatch.setattr(llama_server, "_CHILD", program)
-        return LlamaServer(Path("x.gguf"), "x", LlamaServerOptions(start_timeout_s=20))
+        monkeypatch.setattr(llama_server, "CHILD_PROGRAM", program)
+        return LlamaServer(Path("x.gguf"), "x", LlamaServerOptions(start_timeout_s=start_timeout_s))
 
     return put
 
@@ -409,8 +403,7 @@ async def test_a_process_without_an_answer_is_a_model_that_did_not_load(child: A
 
 async def test_a_model_that_loads_for_too_long_is_given_up(child: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(llama_server, "CLOSE_S", 0.05)
-    server = child("import time; time.sleep(600)")
-    server._options = LlamaServerOptions(start_timeout_s=0.05)
+    server = child("import time; time.sleep(600)", start_timeout_s=0.05)
     with pytest.raises(ProviderError, match=r"over 0\.05 s"):
         await server.start()
     assert not server.is_running
@@ -418,9 +411,8 @@ async def test_a_model_that_loads_for_too_long_is_given_up(child: Any, monkeypat
 
 async def test_a_loading_that_is_cancelled_ends_its_process(child: Any) -> None:
     server = child("sys.stdin.read()")
-    server._log = heard = Heard()
     starting = asyncio.create_task(server.start())
-    await asyncio.wait_for(heard.something.wait(), 10)
+    await wait_for_log(server, "loading")
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
@@ -430,8 +422,10 @@ async def test_a_loading_that_is_cancelled_ends_its_process(child: Any) -> None:
 async def test_the_error_of_an_ended_process_has_its_exit_code(child: Any) -> None:
     server = child(SERVES + 'print("0.1 E ggml: out of memory", file=sys.stderr); raise SystemExit(3)')
     await server.start()
-    await asyncio.wait_for(server._process.wait(), 10)
-    await asyncio.wait_for(server._stderr, 10)
+    await wait_for_log(server, "out of memory")
+    async with asyncio.timeout(10):
+        while server.is_running:  # noqa: ASYNC110 - the server has no event for it
+            await asyncio.sleep(0)
     error = server.lost()
     assert "code 3" in error.what
     assert "out of memory" in error.what
@@ -498,7 +492,7 @@ def test_the_child_answers_one_line_and_ends(
         ends.append(code)
 
     monkeypatch.setattr(llama_child, "serve", serve)
-    monkeypatch.setattr(llama_child, "_own_output", lambda: answers)
+    monkeypatch.setattr(llama_child, "own_output", lambda: answers)
     monkeypatch.setattr(os, "_exit", end)
     monkeypatch.setattr(sys, "stdin", io.StringIO("{}\n"))
     if server:

@@ -51,11 +51,11 @@ async def test_an_answer_without_end_is_broken_off(monkeypatch: pytest.MonkeyPat
 async def test_keep_alive_without_content_ends_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Bodies(b": still here\n\n") as server:
         source = provider("openai", server.base_url)
-        monkeypatch.setattr(source, "_silence", 0.0)
+        monkeypatch.setattr(source, "max_silence_s", 0.0)
         with pytest.raises(ProviderError) as caught:
             await answer(source)
         assert caught.value.kind is ErrorClass.TRANSIENT
-        assert caught.value.what == "reefnet gave signs of life for 0 s, and no word"
+        assert caught.value.what == "reefnet sent keep-alive for 0 s, but no content"
         await source.close()
 
 
@@ -80,8 +80,8 @@ async def test_a_small_body_that_unpacks_without_end_is_broken_off(monkeypatch: 
 @pytest.mark.parametrize(
     ("body", "encoding", "said"),
     [
-        (CHUNK, "gzip", "it is not packed as its header says"),
-        (gzip.compress(gzip.compress(DONE)), "gzip, gzip", "it is packed as 'gzip, gzip', which was not asked for"),
+        (CHUNK, "gzip", "it is not compressed as its header says"),
+        (gzip.compress(gzip.compress(DONE)), "gzip, gzip", "it is compressed as 'gzip, gzip', which was not requested"),
     ],
 )
 async def test_a_body_that_cannot_be_decompressed_is_an_error(body: bytes, encoding: str, said: str) -> None:
@@ -90,5 +90,5 @@ async def test_a_body_that_cannot_be_decompressed_is_an_error(body: bytes, encod
         with pytest.raises(ProviderError) as caught:
             await answer(source)
         assert caught.value.kind is ErrorClass.BAD_REQUEST
-        assert caught.value.what.startswith(f"the answer of reefnet cannot be unpacked: {said}")
+        assert caught.value.what.startswith(f"the answer of reefnet cannot be decompressed: {said}")
         await source.close()

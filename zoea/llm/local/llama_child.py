@@ -17,7 +17,7 @@ from typing import Any, TextIO
 
 def main() -> None:
     """Serve until standard input ends."""
-    answers = _own_output()
+    answers = own_output()
     wanted = json.loads(sys.stdin.readline() or "{}")
     try:
         server = serve(wanted)
@@ -52,7 +52,7 @@ def serve(wanted: dict[str, Any]) -> Any:
     return xllamacpp.Server(params)
 
 
-def _own_output() -> TextIO:
+def own_output() -> TextIO:
     """Return standard output for the one answer; all other output goes to standard error."""
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)

@@ -19,7 +19,7 @@ from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 
 CLOSE_S = 0.7
-_CHILD = Path(__file__).with_name("llama_child.py")
+CHILD_PROGRAM = Path(__file__).with_name("llama_child.py")
 _POLICY = "OMP_WAIT_POLICY"
 _MOST = {"context": 10_000_000, "threads": 1024, "parallel": 64}
 _LONGEST_LINE = 4096
@@ -85,7 +85,7 @@ class LlamaServer:
             raise missing_extra()
         environment = {**os.environ, _POLICY: os.environ.get(_POLICY, "PASSIVE")}
         self._process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", str(_CHILD)),  # -P: the modules beside it are not its own
+            *(sys.executable, "-P", str(CHILD_PROGRAM)),  # -P: the modules beside it are not its own
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -177,7 +177,7 @@ class LlamaServer:
 
     def _first_errors(self) -> str:
         errors = [line.split(" E ", 1)[1].strip() for line in self._log if " E " in line]
-        return "; ".join(errors[:2]) or " ".join(list(self._log)[-1:]) or "it said nothing"
+        return "; ".join(errors[:2]) or " ".join(list(self._log)[-1:]) or "no output"
 
 
 def engine_is_installed() -> bool:

@@ -64,7 +64,7 @@ class HttpProvider:
         self._gate = gate
         self._http = http
         self._clock = clock
-        self._silence = max(MAX_SILENCE_S, config.timeouts.first)
+        self.max_silence_s = max(MAX_SILENCE_S, config.timeouts.first)
         self._secrets = (config.api_key,) if config.api_key else ()
 
     def _model(self, request: ModelRequest) -> str:
@@ -105,7 +105,7 @@ class HttpProvider:
             if reply.content_type in ("application/json", "text/html") and reply.content_type != self.stream_type:
                 decoder.whole(await reply.read_all(16 * 1024 * 1024))
             else:
-                bound = _AnswerLimits(self.name, self._silence)
+                bound = _AnswerLimits(self.name, self.max_silence_s)
                 while (data := await self._next(reply, decoder)) is not None:
                     delta = decoder.feed(data)
                     bound.came(len(data), read_error_body=delta is not None)
@@ -187,7 +187,7 @@ class _AnswerLimits:
                 ErrorClass.BAD_REQUEST,
                 f"{self._name} sent more than {MAX_ANSWER_BYTES // 2**20} MiB for one answer, and did not end",
                 title="The provider's answer has no end",
-                hint="Look at the provider: no model says so much at once. A lower output limit may help.",
+                hint="Check the provider and its model; a lower output limit may help.",
             )
         now = asyncio.get_running_loop().time()
         if read_error_body:
@@ -195,6 +195,6 @@ class _AnswerLimits:
         elif now - self._said_at > self._silence:
             raise provider_error(
                 ErrorClass.TRANSIENT,
-                f"{self._name} gave signs of life for {self._silence:g} s, and no word",
+                f"{self._name} sent keep-alive for {self._silence:g} s, but no content",
                 title="The provider fell silent",
             )

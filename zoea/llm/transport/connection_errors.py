@@ -54,7 +54,7 @@ def connection_error(error: Exception, name: str) -> ProviderError:
         case httpx.DecodingError():
             return provider_error(
                 ErrorClass.BAD_REQUEST,
-                f"the answer of {name} cannot be unpacked: {said}",
+                f"the answer of {name} cannot be decompressed: {said}",
                 title="The provider sent no answer",
                 hint="Check the provider's base_url, and what stands between it and Zoea.",
             )

@@ -413,7 +413,7 @@ def _decompress(body: AsyncIterator[bytes], encoding: str) -> AsyncIterator[byte
 async def _inflate(body: AsyncIterator[bytes], encoding: str) -> AsyncIterator[bytes]:
     """Decompress in pieces of bounded size: a small body may hold a thousand times its length."""
     if encoding not in ("gzip", "x-gzip", "deflate"):
-        raise httpx.DecodingError(f"it is packed as {encoding[:40]!r}, which was not asked for")
+        raise httpx.DecodingError(f"it is compressed as {encoding[:40]!r}, which was not requested")
     inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
     try:
         async for packed in body:
@@ -422,7 +422,7 @@ async def _inflate(body: AsyncIterator[bytes], encoding: str) -> AsyncIterator[b
                 try:
                     piece = inflater.decompress(rest, MAX_PIECE_BYTES)
                 except zlib.error as error:
-                    raise httpx.DecodingError(f"it is not packed as its header says: {error}") from error
+                    raise httpx.DecodingError(f"it is not compressed as its header says: {error}") from error
                 rest = inflater.unconsumed_tail
                 if piece:
                     yield piece

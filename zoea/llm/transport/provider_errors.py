@@ -156,7 +156,7 @@ def error_from_stream(payload: Any, *, provider: str, secrets: tuple[str, ...] =
     status = number if isinstance(number, int) and 400 <= number < 600 else None
     kind = _BY_CODE.get(code) or (classify(status, code, text) if status else _of_sentence(text))
     return provider_error(
-        kind, f"{provider} broke off its answer: {text or 'it did not say why'}", status=status, secrets=secrets
+        kind, f"{provider} stopped its answer: {text or 'no reason given'}", status=status, secrets=secrets
     )
 
 
