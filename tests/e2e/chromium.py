@@ -68,7 +68,7 @@ class Tab:
         await self.ask("Page.bringToFront")
         try:
             async with asyncio.timeout(PATIENCE_S):
-                while not holds(value := await self.value(expression)):  # noqa: ASYNC110  the page tells nobody
+                while not holds(value := await self.value(expression)):  # noqa: ASYNC110  the page has no event for it
                     await asyncio.sleep(0.05)
         except TimeoutError:
             raise AssertionError(f"never came true of {expression}; at last it was:\n{value}") from None

@@ -55,7 +55,7 @@ def _running() -> set[int]:
             if b"zoea.tui.terminal.browser_driver" in (folder / "cmdline").read_bytes():
                 found.add(int(folder.name))
         except OSError:
-            continue  # it ended meanwhile
+            continue  # it has ended
     return found
 
 

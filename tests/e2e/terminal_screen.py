@@ -45,7 +45,7 @@ class TerminalScreen:
 
     @property
     def text(self) -> str:
-        """What stands on the screen."""
+        """The text of the screen."""
         return "\n".join(line.rstrip() for line in self._screen.display)
 
     def press(self, *keys: str) -> None:

@@ -24,7 +24,7 @@ def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 async def shows(browser: aiohttp.ClientWebSocketResponse, text: str) -> None:
-    """Read what is drawn until `text` was."""
+    """Read the output until it contains `text`."""
     drawn = ""
     async with asyncio.timeout(PATIENCE_S):
         while text not in drawn:

@@ -55,7 +55,7 @@ class Terminal:
         os.write(self._keyboard, key.encode())
 
     def wait_for(self, text: str) -> None:
-        """Read until `text` was shown after what was typed, or waited for, last: both may have come at once."""
+        """Read until `text` appears after the last typed or awaited text, which may have come with it."""
         deadline = time.monotonic() + PATIENCE_S
         while (found := self.shown.find(text, self._waited)) < 0:
             assert time.monotonic() < deadline, f"{text!r} was never shown:\n{self.shown}"

@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: apt-get install chromium"),
 ]
 
-# Without WebGL the terminal is drawn as text: what stands there is what a person sees.
+# Without WebGL the terminal is drawn as text, which the test can read.
 SCREEN = """[...document.querySelectorAll(".xterm-rows > div")].map((row) => row.innerText).join("\\n")"""
 FONTS = "[...document.fonts].map((font) => font.status).join()"
 NOTICE = """document.querySelector(".-closed")?.innerText ?? ''"""

@@ -1,4 +1,4 @@
-"""A Zoea Nova database of schema 12, with the defects that its format is known for."""
+"""Writes a Zoea Nova database of schema 12 with the known defects of its format."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ CREATE TABLE accounts (username TEXT PRIMARY KEY, password TEXT NOT NULL, in_use
 
 @dataclass(frozen=True)
 class Row:
-    """A memory as Zoea Nova would store it; `second` is of one minute."""
+    """A row of `memories`; `second` is the second of one fixed minute."""
 
     mysis: str
     role: str
@@ -50,7 +50,7 @@ class Row:
 
 
 def calls(*stored: str) -> str:
-    """The content of an assistant message with calls."""
+    """Return the content of an assistant message with calls."""
     return "[TOOL_CALLS]" + "|".join(stored)
 
 
@@ -76,7 +76,7 @@ STORY: tuple[Row, ...] = (
 def nova_database(
     path: Path, story: Sequence[Row] = STORY, *, version: int | None = 12, schema: str = _SCHEMA, wal: bool = False
 ) -> Path:
-    """Write one and close it, or leave its write-ahead log beside it as a process that was killed does."""
+    """Write a database and close it, or leave its write-ahead log as after a kill."""
     with closing(sqlite3.connect(path, isolation_level=None)) as conn:
         if wal:
             conn.execute("PRAGMA journal_mode = WAL")

@@ -75,7 +75,7 @@ async def greeted(raw: RawClient) -> RawClient:
 
 async def wait_until(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(PATIENCE_S):
-        while not holds():  # noqa: ASYNC110  # what is waited for tells nobody
+        while not holds():  # noqa: ASYNC110  # the predicate has no event
             await asyncio.sleep(0)
 
 
@@ -332,7 +332,7 @@ async def test_requests_fail_after_the_swarm_has_ended(server: SocketServer) -> 
             await waiting
         with pytest.raises(NoRunningSwarm):
             await remote.view()
-        await wait_until(lambda: remote._is_gone)
+        await wait_until(lambda: remote.is_gone)
         with pytest.raises(NoRunningSwarm, match="has ended"):
             await remote.view()
 

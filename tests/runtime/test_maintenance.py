@@ -116,7 +116,7 @@ async def test_text_removed_before_a_kill_leaves_the_indexes_at_the_next_start(
         lambda connection: retention.remove_turns(connection, 1, keep, now=CLOCK.now(), who="a test")
     )
     assert removed.memories == 100
-    # Killed here; whoever comes next has no rule any more.
+    # Killed here; the next owner has no retention rule.
     async with run_maintenance(store, CLOCK, RetentionRule()):
         await wait_for_value(store, f"SELECT count(*) FROM ({retention.IS_UNMERGED})", 0)
     assert (await store.read("SELECT count(DISTINCT segid) FROM memory_exact_idx"))[0][0] == 1

@@ -42,7 +42,7 @@ def played(where: Places, *captains: str) -> None:
 
 
 async def swarm_of(where: Places) -> None:
-    """alpha was deleted and named anew; beta played before accounts were kept; tokens: 100, 200, 300."""
+    """A deleted alpha, a new alpha, and beta, which played without a stored account; tokens: 100, 200, 300."""
 
     def op(conn: WriterConnection) -> None:
         for uid, name in (("u1", "alpha"), ("u2", "alpha"), ("u3", "beta")):

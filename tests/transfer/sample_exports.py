@@ -118,7 +118,7 @@ def parse_without_ids(text: str) -> list[dict[str, Any]]:
     """Parse every line and replace its ids by their order of occurrence."""
     lines = [json.loads(line) for line in text.split("\n") if line]
     places: dict[tuple[str, int], int] = {}
-    for line in lines:  # rows first, so that a place is that of the row and not of whoever names it
+    for line in lines:  # rows before references, so that the order is that of the rows
         if "id" in line:
             _place(places, "mysis" if line["kind"] == "sender" else line["kind"], line["id"])
     return [_moved(line, places) for line in lines]

@@ -32,7 +32,7 @@ def test_a_plan_is_converted_to_the_new_ids() -> None:
     result = {"t": "ok", "role": "tool", "call_id": "c3"}
     assert make_plan({"m": 7, "f": "full"}, {"m": 9, "f": "cut", "k": 4}, said, result) == [
         {"m": 70, "f": "full"},
-        {"m": 0, "f": "cut", "k": 4},  # what is not in the file is nobody's
+        {"m": 0, "f": "cut", "k": 4},  # not in the file
         {**said, "id": 80, "calls": [["c30", "act", "{}"], ["c0", "act", "{}"], ["x", "y", ""]]},
         {**result, "call_id": "c30"},
     ]

@@ -56,7 +56,7 @@ async def test_an_exported_and_imported_swarm_has_the_same_rows(source: Path, tm
     with open_reader(target) as reader:
         picture = reader.execute("SELECT blob_id FROM memory_blob WHERE position = 0").fetchone()[0]
         assert get_blob(reader, picture) == PICTURE
-    # A request still shows exactly what was sent.
+    # A request still shows exactly the sent messages.
     (request_id,) = read_rows(target, "SELECT max(id) FROM request WHERE mysis_id = ?", again["alpha"])[0]
     assert "burn it" in [one.content for one in inspect_request(target, request_id).messages]
 
@@ -68,7 +68,7 @@ async def test_senders_and_broadcasts_are_joined_over_several_files(source: Path
         files.append(tmp_path / f"{file_stem(mysis_id, name)}.jsonl")
         files[-1].write_text("".join(export_pieces(source, mysis_id, Format.JSONL)), encoding="utf-8")
     alpha, beta = files
-    await import_files_into(target, beta)  # alpha spoke to it, and is nobody here yet but a name
+    await import_files_into(target, beta)  # alpha sent it a message and is known only by name
     assert read_exportable(target) == {1: "beta"}
     assert read_exportable(target, archived=True) == {1: "beta"}
     assert "broadcast from mysis alpha" in "".join(export_pieces(target, 1, Format.MARKDOWN))

@@ -108,7 +108,7 @@ class MysisApi(Protocol):
         ...
 
     def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
-        """Stream events with an id over `after` as they are committed; `Lagged` if the reader was too slow."""
+        """Stream events with an id over `after`; `Lagged` if the reader was too slow."""
         ...
 
     async def shutdown(self) -> None:

@@ -26,7 +26,7 @@ _WORDS = {
     "mysis.deleted": "is deleted",
     "mysis.undeleted": "is back",
     "mysis.dismissed": "error dismissed",
-    "mysis.configured": "is configured anew",
+    "mysis.configured": "has a new configuration",
     "mysis.imported": "is imported",
     "hold.set": "on hold: {reason}",
     "hold.lifted": "hold lifted",

@@ -46,7 +46,7 @@ TABLES = {
 JSON_TEXTS = frozenset(
     {"overrides", "error", "wait", "frozen", "failure", "native", "recipients_filter", "body", "about"}
 )
-"""Columns whose text is JSON, which must stay so whatever is taken out."""
+"""Columns with JSON text, which must stay JSON after redaction."""
 
 SAID = frozenset(
     {"content", "reasoning", "arguments", "sentence", "note", "plan", "state_reason", "held_reason", "why"}
