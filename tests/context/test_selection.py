@@ -132,7 +132,7 @@ def test_a_numeric_string_is_read_as_a_number() -> None:
 @pytest.mark.parametrize("name", ["max_tokens", "max_chars"])
 def test_an_invalid_budget_is_a_settings_error(name: str, bad: object) -> None:
     with pytest.raises(SettingsError, match=name):
-        plan([Pack("a", "s", "high", "text")], **{name: bad})  # type: ignore[arg-type]  # that is the point
+        plan([Pack("a", "s", "high", "text")], **{name: bad})  # type: ignore[arg-type]  # invalid on purpose
 
 
 def test_an_unknown_priority_is_a_settings_error_that_names_the_known_ones() -> None:

@@ -13,7 +13,7 @@ import pytest
 from benchmarks.search import ABSENT, COMMON, GOALS, RARE, TALKER, Words, build, sizes
 from zoea.store.search import MemoryQuery, SearchColumn, search_memories
 
-pytestmark = pytest.mark.timeout(300)  # ten seconds of CPU, on a machine that may have others to serve
+pytestmark = pytest.mark.timeout(300)  # ten seconds of CPU, on a shared machine
 
 MEMORIES = 100_000
 _TEXTS = {

@@ -41,7 +41,7 @@ ALPHABETS = (
     SYNTAX + "ab",
     "矿石鉄を掘る한글",
     "аБвжЖ קש عر ไทย",
-    "e\u0301a\u0308\u200d\u200bn\u0303",  # combining marks and what has no width
+    "e\u0301a\u0308\u200d\u200bn\u0303",  # combining marks and zero-width characters
     "\U0001f680\U0001f468\u200d\U0001f467\U0001f1e9\U0001f1ea",
     "\0\ud800\udfff\ue000\ufffd\ufffe\uffffab",
     encode_owner(1) + encode_owner(2) + "a",  # as if the text were an owner's mark
@@ -74,7 +74,7 @@ def large(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("zoea.store.search.fts_terms.LARGE", request.param)
     monkeypatch.setattr("zoea.store.search.fts_terms.PROBE", 3)
     monkeypatch.setattr("zoea.store.search.fts_terms.ROW_COST", 1)
-    monkeypatch.setattr(memory_search, "LOOKED", 10)  # the newest rows suffice for some pages, and not for others
+    monkeypatch.setattr(memory_search, "LOOKED", 10)  # enough for some pages only
 
 
 def found(connection: sqlite3.Connection, query: MemoryQuery) -> list[int]:
@@ -476,7 +476,7 @@ class TestChoosingTerms:
         assert not any("f.memory_exact MATCH" in sql for sql in asked)
         assert found(many, MemoryQuery("iron", column=SearchColumn.ANY, fold=True, limit=3)) == [60, 59, 58]
         assert not any("f.memory_exact MATCH" in sql for sql in asked)
-        monkeypatch.setattr(memory_search, "LOOKED", 8)  # where the page is not full then, the index is asked
+        monkeypatch.setattr(memory_search, "LOOKED", 8)  # the index completes the page
         assert found(many, MemoryQuery("iron", limit=3, before_id=8)) == [7, 6, 5]
         many.set_trace_callback(None)
 
@@ -494,7 +494,7 @@ class TestChoosingTerms:
         many.set_trace_callback(None)
         (proposed,) = [sql for sql in asked if "f.memory_exact MATCH" in sql]
         terms = proposed.partition("MATCH")[2].partition("f.rowid")[0]
-        assert terms.count(" AND ") == 1  # one group of cases, and what follows it
+        assert terms.count(" AND ") == 1  # one group of cases and one other term
 
     async def test_a_row_that_cannot_be_indexed_fails_its_write(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -94,7 +94,7 @@ async def test_ops_run_in_the_order_they_were_given(store: Store) -> None:
 
 
 async def test_ops_that_wait_share_a_commit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writer, "GROUP_SECONDS", 60.0)  # no group ends early because the machine has much else to do
+    monkeypatch.setattr(writer, "GROUP_SECONDS", 60.0)  # no group ends early on a busy machine
     before = store.stats.commits
     await gathered(store, *(put(f"{n}") for n in range(100)))
     assert store.stats.commits - before == 1

@@ -58,10 +58,8 @@ class CompactedTurn:
         costs = [self._counter.message(message) for message in shown]
         if unit.kind is UnitKind.SLICE:
             self._last_slice = len(self._units)
-        keeps = (
-            [_matches(call.name, self._frozen.keep_tools) for call in unit.memories[0].calls] if unit.memories else []
-        )
-        self._kept.append(unit.kind is UnitKind.SLICE and any(keeps))
+        calls = unit.memories[0].calls if unit.kind is UnitKind.SLICE else ()
+        self._kept.append(any(_matches(call.name, self._frozen.keep_tools) for call in calls))
         self._units.append(unit)
         self._forms.append([first_form(memory, limit) for memory in unit.memories])
         self._shown.append(list(shown))
