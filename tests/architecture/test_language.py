@@ -1,0 +1,103 @@
+"""Names are unique, imports have no circles, and prose is plain: each limit is a figure that was reached."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "zoea"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+RIDDLE = re.compile(r"\b(whoever|nobody|anew|whose|meanwhile|beyond|what is)\b", re.IGNORECASE)
+MOST_RIDDLES = 1.0
+"""Per 1,000 words of docstrings and comments."""
+
+NAMED_BY_SUBJECT = {"screens", "dialogs", "commands"}
+LARGEST_CIRCLE = 3
+
+
+def prose(file: Path) -> Iterator[str]:
+    """The docstrings and comments of a file."""
+    text = file.read_text(encoding="utf-8")
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield ast.get_docstring(node) or ""
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.string
+
+
+def test_docstrings_and_comments_use_few_riddle_words() -> None:
+    words, riddles = 0, []
+    for file in SOURCES:
+        for text in prose(file):
+            words += len(text.split())
+            riddles += [f"{file.relative_to(ROOT)}: {found}" for found in RIDDLE.findall(text)]
+    assert 1000 * len(riddles) / words <= MOST_RIDDLES, "\n".join(riddles)
+
+
+def test_class_names_are_unique() -> None:
+    """Screens, dialogs and commands may share a name with the thing they show or run; private classes may repeat."""
+    files: defaultdict[str, list[str]] = defaultdict(list)
+    for file in SOURCES:
+        if file.parent.name in NAMED_BY_SUBJECT:
+            continue
+        for node in ast.parse(file.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                files[node.name].append(str(file.relative_to(ROOT)))
+    assert {name: places for name, places in files.items() if len(places) > 1} == {}
+
+
+def imports() -> dict[str, set[str]]:
+    """The modules of the package that each module imports anywhere, also inside functions."""
+    modules = {
+        ".".join(file.with_suffix("").relative_to(ROOT).parts).removesuffix(".__init__"): file for file in SOURCES
+    }
+    graph: dict[str, set[str]] = {}
+    for module, file in modules.items():
+        wanted = graph[module] = set()
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module in modules:
+                for alias in node.names:
+                    part = f"{node.module}.{alias.name}"
+                    wanted.add(part if part in modules else node.module)
+    return graph
+
+
+def reachable(graph: dict[str, set[str]], start: str) -> set[str]:
+    """The modules that a module imports, directly or through others."""
+    found: set[str] = set()
+    waiting = list(graph[start])
+    while waiting:
+        module = waiting.pop()
+        if module not in found:
+            found.add(module)
+            waiting += graph[module]
+    return found
+
+
+def within_circles(graph: dict[str, set[str]]) -> dict[str, set[str]]:
+    """The graph without modules that import no module of a circle or that no module of a circle imports."""
+    while True:
+        imported = set().union(*graph.values()) if graph else set()
+        kept = {module for module in graph if graph[module] and module in imported}
+        if len(kept) == len(graph):
+            return graph
+        graph = {module: graph[module] & kept for module in kept}
+
+
+def test_import_circles_are_small() -> None:
+    graph = within_circles(imports())
+    reached = {module: reachable(graph, module) for module in graph}
+    circles = {
+        frozenset(other for other in reached[module] if module in reached[other])
+        for module in graph
+        if module in reached[module]
+    }
+    assert [sorted(circle) for circle in circles if len(circle) > LARGEST_CIRCLE] == []
