@@ -126,7 +126,7 @@ class Feeder:
 
     def __init__(self, swarm: Rig) -> None:
         # A benchmark's way in: there is no other that costs nothing.
-        self._view, self._hub = swarm.commander._view, swarm.commander._hub
+        self._view, self._hub = swarm.commander.live_view, swarm.commander._hub
         self._ids = sorted(row.mysis.id for row in self._view.rows())
         self._dice = random.Random(7)
         self.events = 0

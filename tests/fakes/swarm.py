@@ -338,7 +338,7 @@ class FakeSwarm:
         return len(self._subscribers)
 
     def fact(self, kind: str = "budget.warned", **data: Any) -> Event:
-        """Publish an event that nobody caused."""
+        """Publish an event without a cause."""
         return self._publish(kind, None, **data)
 
     def _find(self, ref: str) -> MysisView:

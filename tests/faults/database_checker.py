@@ -60,7 +60,7 @@ ALWAYS = {
         AND (SELECT count(*) FROM tool_call c WHERE c.result_memory_id = m.id) <> 1""",
     "one answer a request": """
         SELECT request_id FROM memory WHERE request_id IS NOT NULL GROUP BY 1 HAVING count(*) > 1""",
-    "what was answered is paid for": """
+    "answered requests are settled": """
         SELECT m.id FROM memory m JOIN request r ON r.id = m.request_id
         WHERE m.partial = 0 AND r.state NOT IN ('settled', 'estimated')""",
     "a request in flight is the newest of its open turn": """
@@ -144,7 +144,7 @@ ALWAYS = {
 }
 
 AFTER_START = {
-    "nothing runs that nobody started": """
+    "only started myses run": """
         SELECT id FROM mysis WHERE state = 'running' AND state_reason = 'Zoea was closed'""",
     "an open turn stands still for a reason": """
         SELECT t.id FROM turn t JOIN mysis y ON y.id = t.mysis_id

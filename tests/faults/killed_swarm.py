@@ -111,7 +111,7 @@ def flaky(chance: random.Random) -> Callable[[ModelRequest], ProviderError | Non
 
 
 class Driver:
-    """Commands the swarm at random, and says what was acknowledged."""
+    """Commands the swarm at random, and prints the acknowledged ids."""
 
     def __init__(self, commander: Commander, chance: random.Random) -> None:
         self._commander = commander
@@ -236,7 +236,7 @@ async def storm(commander: Commander, store: Store, chance: random.Random) -> No
 
 
 async def settle(commander: Commander) -> None:
-    """Lift every hold, start what is idle, allow everything, and wait until nothing is left to do."""
+    """Lift every hold, start idle myses, allow every call, and wait until all is done."""
     await commander.hold(False)
     for mysis in (await commander.view()).myses:
         if mysis.held:
@@ -292,11 +292,11 @@ async def as_it_was(commander: Commander, store: Store) -> None:
     for row in await store.read("SELECT id, encouragement, wait FROM mysis WHERE deleted_at IS NULL"):
         wait = json.loads(row["wait"]) if row["wait"] else {}
         lasting = StoredLife(row["encouragement"], wait.get("until"), wait.get("reason", ""))
-        assert life.stored_life(commander._runners[row["id"]].life) == lasting, f"mysis {row['id']}"
+        assert life.stored_life(commander.runners[row["id"]].life) == lasting, f"mysis {row['id']}"
 
 
 async def guarded(path: Path, seed: int, mode: str) -> None:
-    """A child that fails says so and is gone at once, whatever it still holds open."""
+    """Print the failure of a child and exit at once."""
     try:
         await main(path, seed, mode)
     except Exception:  # noqa: BLE001  the parent reads it from stderr

@@ -1,4 +1,4 @@
-"""One mysis whose process can die after any acknowledged op, and what it asked of its model in each life."""
+"""One mysis in a process that can die after any acknowledged op, with its model requests."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ async def live(
                 await asyncio.sleep(0 if silent else LAST_BREATH_S)  # what needs no store goes on until it does
         finally:
             await _end(telling, dying, *others)
-            for runner in commander._runners.values():
+            for runner in commander.runners.values():
                 await _end(runner._task, *([runner._turn] if runner._turn else []))
     return Lived(requests, store.acknowledged)
 
@@ -209,7 +209,7 @@ def _server(ran: Callable[[str], Awaitable[None]]) -> MCPServer[Any]:
 
 
 async def _tell(commander: Commander, store: Store, story: Story) -> None:
-    """Say everything, in order; what was said in an earlier life is known by its key and is not said again."""
+    """Send every message in order; the idempotency key keeps earlier ones from being stored again."""
     if not (await commander.view()).myses:
         await commander.create("alpha", start=False)
     for prompt in story.prompts:
@@ -222,8 +222,8 @@ async def _tell(commander: Commander, store: Store, story: Story) -> None:
 
 
 async def _settled(commander: Commander) -> None:
-    runner = commander._runner("alpha")
-    while not (runner.is_settled and runner.life.retry_at is None) or commander._hold.swarm:  # noqa: ASYNC110  settling is no event
+    runner = commander.runner("alpha")
+    while not (runner.is_settled and runner.life.retry_at is None) or commander.hold_switch.swarm:  # noqa: ASYNC110  settling is no event
         await asyncio.sleep(0.001)
     if runner.mysis.state is MysisState.ERRORED:
         await commander.dismiss("alpha")
@@ -242,8 +242,8 @@ async def _allow(commander: Commander) -> None:
 async def _lift(commander: Commander) -> None:
     """Take a hold back once it keeps the turn back, or there is none that could be."""
     while True:
-        for runner in commander._runners.values():
-            if commander._hold.swarm and (runner._driver is None or runner._driver._awaits_lift):
+        for runner in commander.runners.values():
+            if commander.hold_switch.swarm and (runner.driver is None or runner.driver._awaits_lift):
                 await commander.hold(False)
         await asyncio.sleep(0.003)
 
@@ -252,7 +252,7 @@ async def _turn(clock: HandClock, commander: Commander) -> None:
     """Let time go on, but not so far that a turn which the machine keeps back would be one that makes no progress."""
     while True:
         await asyncio.sleep(0.003)
-        drivers = [runner._driver for runner in commander._runners.values() if runner._driver is not None]
+        drivers = [runner.driver for runner in commander.runners.values() if runner.driver is not None]
         if all(clock.now() - driver._progress_at < PATIENCE_US for driver in drivers):
             clock.by(0.5)
 

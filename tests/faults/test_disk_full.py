@@ -73,7 +73,7 @@ async def test_it_goes_on_by_itself_within_one_interval_once_there_is_space(tmp_
         await block.reached.wait()
         await leave(s.store, 0)
         block.release()
-        await s.until(lambda: s.commander._hold.swarm)
+        await s.until(lambda: s.commander.hold_switch.swarm)
         for _ in range(3):
             s.clock.by(RETRY_DISK_S)
             await asyncio.sleep(0.02)
@@ -111,7 +111,7 @@ async def test_a_first_stop_that_finds_the_disk_full_ends_the_call_at_once_and_i
             assert s.state() is MysisState.RUNNING
         s.clock.by(RETRY_DISK_S)
         await s.until(lambda: s.state() is MysisState.STOPPED)
-        await s.until(lambda: not s.commander._runner("alpha").has_turn)
+        await s.until(lambda: not s.commander.runner("alpha").has_turn)
         assert await s.rows("SELECT outcome FROM turn") == [{"outcome": "cancelled"}]
 
 
@@ -125,7 +125,7 @@ async def test_a_hold_of_the_commander_outlasts_a_full_disk(tmp_path: Path) -> N
         assert (await s.commander.view()).hold_reason == DISK_FULL
         await leave(s.store, PLENTY)
         s.clock.by(RETRY_DISK_S)
-        await s.until(lambda: s.commander._hold.reason == "lunch")
+        await s.until(lambda: s.commander.hold_switch.reason == "lunch")
         assert (await s.commander.view()).held
 
 
@@ -137,7 +137,7 @@ async def test_a_swarm_on_a_full_disk_closes_at_once(tmp_path: Path) -> None:
         await block.reached.wait()
         await leave(s.store, 0)
         block.release()
-        await s.until(lambda: s.commander._hold.swarm)
+        await s.until(lambda: s.commander.hold_switch.swarm)
         async with asyncio.timeout(STOP_WITHIN_S):  # by itself, not because the time of its turn is over
             await s.commander.close()
         await leave(s.store, PLENTY)

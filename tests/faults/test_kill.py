@@ -70,7 +70,7 @@ class Record:
                     self.facts.append(fact)
 
     def check(self, path: Path, *, whole: bool = False) -> None:
-        """What was acknowledged since the last check is there; `whole`: everything ever acknowledged."""
+        """Check that acknowledged rows since the last check exist; with `whole` all of them."""
         new = self.facts if whole else self.facts[self.checked :]
         self.checked = len(self.facts)
         with closing(open_reader(path)) as connection:

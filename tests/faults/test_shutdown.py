@@ -1,4 +1,4 @@
-"""Ending takes ten seconds at most, whatever hangs, and what was in flight is there to be resumed."""
+"""Shutdown takes ten seconds at most with any part hanging, and open turns can be resumed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from zoea.swarm.turn.driver import CANCEL_WITHIN_S
 ROOT = Path(__file__).parents[2]
 WITHIN_S = 10.0
 ONE_WAIT_S = 2 * CANCEL_WITHIN_S
-"""What is stubborn is waited for at once, not one after the other; the rest is for a busy machine."""
+"""Hanging parts are waited for in parallel; the rest is for a busy machine."""
 assert CANCEL_WITHIN_S < SWARM_CLOSE_S, "a swarm with something stubborn in it has its share of the ten seconds"
 
 
@@ -43,7 +43,7 @@ class StubbornTools:
         return self
 
     def forget(self, uid: str) -> None:
-        """It knows nobody."""
+        """Do nothing."""
 
     async def catalogue(self) -> Catalogue:
         return Catalogue((ToolSpec("hang", "Hangs.", {"type": "object"}),), "hash")

@@ -81,7 +81,7 @@ class Peer:
             self.running += 1
             self.most_running = max(self.most_running, self.running)
             try:
-                await asyncio.sleep(0)  # let whoever may overlap come in
+                await asyncio.sleep(0)  # let overlapping calls begin
                 if name in self.gates:
                     await self.gates[name].wait()
                 return f"{name} did {text}"
@@ -136,7 +136,7 @@ class Swarm:
 
     async def settled(self, name: str = "alpha") -> None:
         """Wait until the mysis has no open turn and nothing pending."""
-        runner = self.commander._runner(name)
+        runner = self.commander.runner(name)
         await self.until(lambda: runner.is_settled)
 
     async def settled_in_time(self, *names: str, step_s: float = 1.0) -> None:
@@ -144,18 +144,18 @@ class Swarm:
 
         Never while one waits for a thread: however long the machine keeps that back, no turn runs out of time.
         """
-        runners = [self.commander._runner(name) for name in names or ("alpha",)]
+        runners = [self.commander.runner(name) for name in names or ("alpha",)]
 
         def is_settled() -> bool:
             waiting = [runner for runner in runners if not runner.is_settled]
-            if waiting and all(runner._driver is None or runner._driver._turn.phase == "resting" for runner in waiting):
+            if waiting and all(runner.driver is None or runner.driver._turn.phase == "resting" for runner in waiting):
                 self.clock.by(step_s)
             return not waiting
 
         await self.until(is_settled)
 
     def state(self, name: str = "alpha") -> MysisState:
-        return self.commander._runner(name).mysis.state
+        return self.commander.runner(name).mysis.state
 
     async def rows(self, sql: str, *parameters: object) -> list[Any]:
         return [dict(row) for row in await self.store.read(sql, parameters)]

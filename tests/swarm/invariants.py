@@ -1,4 +1,4 @@
-"""The invariants of design.md as checks of planned requests, for any history that a test makes."""
+"""The invariants I1 to I7 as checks of planned requests, for any history."""
 
 from __future__ import annotations
 

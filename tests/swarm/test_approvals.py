@@ -21,7 +21,7 @@ async def ask(s: Swarm, name: str = "alpha") -> int:
     """Let a mysis ask, and give the number of its question."""
     await s.commander.create(name, start=False)
     await s.commander.send(name, "go")
-    row = s.commander._view.row(s.commander._runner(name).mysis.id)
+    row = s.commander.live_view.row(s.commander.runner(name).mysis.id)
     await s.until(lambda: row.approvals)
     return (await s.commander.approvals())[-1].id
 
@@ -38,7 +38,7 @@ async def test_a_question_in_words_is_told_apart_from_a_call_that_waits(tmp_path
     asks = Answer(calls=(AnswerCall("zoea_ask", '{"question": "Sell?"}', "q1"),))
     async with swarm(tmp_path, script(asks, BURN, Answer(text="done"))) as s:
         await ask(s)
-        row = s.commander._view.row(1)
+        row = s.commander.live_view.row(1)
         await s.until(lambda: (row.approvals, row.questions) == (1, 1))
         [asked] = await s.commander.approvals()
         await s.commander.answer(asked.id, ApprovalAnswer.ONCE, sentence="Sell")
@@ -61,7 +61,7 @@ async def test_an_answer_counts_once(tmp_path: Path) -> None:
 async def test_allowed_once_is_asked_again(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(BURN, BURN, Answer(text="done"))) as s:
         await s.commander.answer(await ask(s), ApprovalAnswer.ONCE)
-        await s.until(lambda: s.commander._view.row(1).approvals and len(s.peer.seen) == 1)
+        await s.until(lambda: s.commander.live_view.row(1).approvals and len(s.peer.seen) == 1)
 
 
 async def test_a_grant_for_the_template_holds_for_its_myses_and_across_a_restart(tmp_path: Path) -> None:
@@ -95,8 +95,8 @@ async def test_a_grant_answers_what_else_waits_and_is_covered_by_it(tmp_path: Pa
         alpha, beta = await s.commander.create("alpha", start=False), await s.commander.create("beta", start=False)
         for name in ("alpha", "beta"):
             await s.commander.send(name, "go")
-            await s.until(lambda: s.commander._view.row(alpha.id).approvals >= 2)
-        await s.until(lambda: s.commander._view.row(beta.id).approvals)
+            await s.until(lambda: s.commander.live_view.row(alpha.id).approvals >= 2)
+        await s.until(lambda: s.commander.live_view.row(beta.id).approvals)
         first = (await s.commander.approvals())[0]
         await s.commander.answer(first.id, ApprovalAnswer.SESSION)
         await s.until(lambda: [text for _, text in s.peer.seen].count("more") == 1)
@@ -104,7 +104,7 @@ async def test_a_grant_answers_what_else_waits_and_is_covered_by_it(tmp_path: Pa
         assert s.peer.seen == [("burn", "it"), ("burn", "more")]
         await s.commander.create("gamma", start=False)
         await s.commander.send("gamma", "go")
-        await s.until(lambda: s.commander._view.row(3).approvals >= 2)
+        await s.until(lambda: s.commander.live_view.row(3).approvals >= 2)
         last = next(one for one in await s.commander.approvals() if one.tool == "burn")
         await s.commander.answer(last.id, ApprovalAnswer.TEMPLATE)
         await s.until(lambda: len(s.peer.seen) == 5)
@@ -118,7 +118,7 @@ async def test_a_grant_for_the_session_outlasts_turns_idleness_and_errors_until_
     ) as s:
         await s.commander.create("alpha", template="once", start=False)
         await s.commander.send("alpha", "go")
-        await s.until(lambda: s.commander._view.row(1).approvals)
+        await s.until(lambda: s.commander.live_view.row(1).approvals)
         await s.commander.answer(1, ApprovalAnswer.SESSION)
         await s.until(lambda: s.state() is MysisState.IDLE)
         await s.settled()
@@ -135,7 +135,7 @@ async def test_a_grant_for_the_session_outlasts_turns_idleness_and_errors_until_
         assert await grants(s) == [False]
         await s.commander.start("alpha")
         await s.commander.send("alpha", "go")
-        await s.until(lambda: s.commander._view.row(1).approvals)
+        await s.until(lambda: s.commander.live_view.row(1).approvals)
         await s.commander.answer(2, ApprovalAnswer.SESSION)
         assert await grants(s) == [False, True]
     async with swarm(tmp_path) as s:
@@ -146,7 +146,7 @@ async def test_a_changed_tool_is_asked_about_again(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(BURN, Answer(text="done"), BURN, Answer(text="done"))) as s:
         await s.commander.answer(await ask(s), ApprovalAnswer.TEMPLATE)
         await s.settled()
-        spec = next(tool for tool in (await catalogue(s.commander._runner("alpha"))) if tool.name == "burn")
+        spec = next(tool for tool in (await catalogue(s.commander.runner("alpha"))) if tool.name == "burn")
         desk = s.commander._approvals
         assert desk.is_granted(1, "default", spec)
         assert not desk.is_granted(1, "default", replace(spec, schema_hash="another"))
@@ -187,7 +187,7 @@ async def test_after_a_restart_it_is_asked_again_with_a_new_deadline(tmp_path: P
         s.clock.by(29 * 60)
         assert await s.commander.approvals() == ()
         await s.commander.start("alpha")
-        await s.until(lambda: s.commander._view.row(1).approvals)
+        await s.until(lambda: s.commander.live_view.row(1).approvals)
         [asked] = await s.commander.approvals()
         assert (asked.id, asked.expires_at) == (number, s.clock.now() + 30 * 60 * 1_000_000)
         await s.commander.answer(number, ApprovalAnswer.ONCE)
@@ -200,7 +200,7 @@ async def test_after_a_restart_it_is_asked_again_with_a_new_deadline(tmp_path: P
     ("answer", "result"),
     [(ApprovalAnswer.ONCE, "burn did it"), (ApprovalAnswer.DENIED, "denied: the commander said no")],
 )
-async def test_a_question_answered_while_nobody_waits_for_it_counts_when_it_goes_on(
+async def test_a_question_answered_while_no_turn_waits_counts_when_the_turn_resumes(
     tmp_path: Path, answer: ApprovalAnswer, result: str
 ) -> None:
     async with swarm(tmp_path, script(BURN)) as s:
@@ -213,14 +213,14 @@ async def test_a_question_answered_while_nobody_waits_for_it_counts_when_it_goes
         assert s.sent()[0][-1] == ("tool", result)
 
 
-async def test_a_grant_for_the_template_given_while_nobody_waits_holds_for_that_tool_as_it_was(tmp_path: Path) -> None:
+async def test_a_template_grant_given_while_no_turn_waits_holds_for_the_same_tool_schema(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(BURN)) as s:
         number = await ask(s)
     async with swarm(tmp_path, script(Answer(text="done"), BURN, Answer(text="done"))) as s:
         await s.commander.answer(number, ApprovalAnswer.TEMPLATE)
         await s.commander.start("alpha")
         await s.settled()
-        spec = next(tool for tool in (await catalogue(s.commander._runner("alpha"))) if tool.name == "burn")
+        spec = next(tool for tool in (await catalogue(s.commander.runner("alpha"))) if tool.name == "burn")
         assert await s.value("SELECT schema_hash FROM grant_") == spec.schema_hash != ""
         await s.commander.send("alpha", "again")
         await s.settled()

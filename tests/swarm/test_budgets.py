@@ -1,4 +1,4 @@
-"""Budgets: planner.md, "Budgets": backpressure, refusal, the one warning, what a stop gives back."""
+"""Budgets: backpressure, refusal, warning, and reservations that a stop releases."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from zoea.swarm.budgets import backpressure, crossed_warning, exceeded
     ("used", "rest_ms"),
     [(0, 0), (79, 0), (80, 50), (84, 50), (85, 300), (90, 750), (95, 1500), (99, 1500), (100, 5000), (250, 5000)],
 )
-def test_backpressure_by_what_is_used(used: int, rest_ms: int) -> None:
+def test_backpressure_grows_with_the_used_share(used: int, rest_ms: int) -> None:
     assert backpressure(used, 100) == rest_ms * 1000
 
 
@@ -57,7 +57,7 @@ def spending(*tokens: int) -> Any:
 LIMIT = {"budget": {"token_budget_per_agent": 5000, "token_budget_per_task": 10_000}}
 
 
-async def test_what_a_turn_has_used_of_its_budget_is_shown_and_begins_anew_with_the_next(tmp_path: Path) -> None:
+async def test_the_used_budget_of_a_turn_is_shown_and_starts_at_zero_in_the_next(tmp_path: Path) -> None:
     async with swarm(tmp_path, spending(1000), settings=Settings.model_validate(LIMIT)) as s:
         await s.commander.create("alpha", start=False)
         for _ in range(2):
@@ -78,13 +78,13 @@ async def test_one_warning_event_when_80_per_cent_of_the_turns_budget_are_crosse
         assert warnings == [{"mysis_id": 1, "data": '{"scope": "turn", "used": 8500, "limit": 10000}'}]
 
 
-async def test_a_stop_in_backpressure_gives_back_what_was_reserved_and_is_no_error(tmp_path: Path) -> None:
+async def test_a_stop_in_backpressure_releases_the_reservation_and_is_no_error(tmp_path: Path) -> None:
     settings = Settings.model_validate(LIMIT)
     async with swarm(tmp_path, spending(9600), settings=settings) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
-        runner = s.commander._runner("alpha")
-        await s.until(lambda: runner._driver is not None and runner._driver._turn.phase == "resting")
+        runner = s.commander.runner("alpha")
+        await s.until(lambda: runner.driver is not None and runner.driver._turn.phase == "resting")
         await s.commander.stop("alpha")
         assert [row["state"] for row in await s.rows("SELECT state FROM request ORDER BY id")] == [
             "settled",
@@ -104,9 +104,9 @@ async def test_a_mysis_that_a_spent_day_holds_can_be_stopped_at_once(tmp_path: P
     async with swarm(tmp_path, script(Answer(text="never")), settings=settings) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
-        await s.until(lambda: s.commander._hold.swarm)
-        runner = s.commander._runner("alpha")
-        await s.until(lambda: runner._driver is not None and runner._driver._turn.phase == "held")
+        await s.until(lambda: s.commander.hold_switch.swarm)
+        runner = s.commander.runner("alpha")
+        await s.until(lambda: runner.driver is not None and runner.driver._turn.phase == "held")
         async with asyncio.timeout(30):  # the clock stands: what waits for it never ends
             view = await s.commander.stop("alpha")
         assert view.state is MysisState.STOPPED
@@ -122,16 +122,16 @@ async def test_a_soft_day_of_the_swarm_warns_once_and_slows_down_but_holds_nothi
         await s.commander.send("alpha", "one")
         await s.settled()
         await s.commander.send("alpha", "two")
-        runner = s.commander._runner("alpha")
-        await s.until(lambda: runner._driver is not None and runner._driver._turn.phase == "resting")
+        runner = s.commander.runner("alpha")
+        await s.until(lambda: runner.driver is not None and runner.driver._turn.phase == "resting")
         s.clock.by(0.75)
         await s.settled()
         await s.commander.send("alpha", "three")
-        await s.until(lambda: runner._driver is not None and runner._driver._turn.phase == "resting")
+        await s.until(lambda: runner.driver is not None and runner.driver._turn.phase == "resting")
         s.clock.by(5)
         await s.settled()
         assert s.provider.calls == 3
-        assert not s.commander._hold.swarm
+        assert not s.commander.hold_switch.swarm
         warnings = await s.rows("SELECT data FROM event WHERE kind = 'budget.warning'")
         assert warnings == [{"data": '{"scope": "swarm", "used": 900, "limit": 1000}'}]
 
@@ -147,7 +147,7 @@ def counting() -> Any:
 
 
 async def asked(s: Swarm, name: str = "alpha") -> ApprovalView:
-    await s.until(lambda: s.commander._view.row(s.commander._runner(name).mysis.id).approvals)
+    await s.until(lambda: s.commander.live_view.row(s.commander.runner(name).mysis.id).approvals)
     [question] = await s.commander.approvals()
     return question
 
@@ -207,7 +207,7 @@ async def test_denied_or_not_answered_in_time_a_spent_turn_ends(tmp_path: Path, 
         assert await s.commander.approvals() == ()
 
 
-async def test_a_mysis_whose_own_budget_is_spent_asks_and_is_stopped_where_it_may_not(tmp_path: Path) -> None:
+async def test_a_mysis_with_a_spent_budget_asks_and_is_stopped_when_denied(tmp_path: Path) -> None:
     settings = Settings.model_validate({"budget": {"enforcement": "approve", "mysis": 100}})
     async with swarm(tmp_path, script(Answer(text="done")), settings=settings) as s:
         await s.commander.create("alpha", start=False)
@@ -225,8 +225,8 @@ async def test_a_spent_day_asks_holds_where_it_may_not_and_asks_again_once_lifte
         await s.commander.send("alpha", "go")
         first = await asked(s)
         await s.commander.answer(first.id, ApprovalAnswer.DENIED)
-        await s.until(lambda: s.commander._hold.swarm)
-        assert "Swarm budget exceeded" in s.commander._hold.reason
+        await s.until(lambda: s.commander.hold_switch.swarm)
+        assert "Swarm budget exceeded" in s.commander.hold_switch.reason
         await s.commander.hold(False)
         second = await asked(s)
         assert second.id > first.id

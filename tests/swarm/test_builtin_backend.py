@@ -1,4 +1,4 @@
-"""What myses read and write through Zoea's own tools: memory.md, "Search semantics", "Who may read what"."""
+"""Reads and writes of myses through Zoea's own tools."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class TestSearch:
         assert part["content"] == row["content"]
 
     @pytest.mark.parametrize("heavy", ['"\n', "矿石", "\x01"])
-    async def test_a_row_fits_into_an_answer_whatever_characters_it_has(self, told: Swarm, heavy: str) -> None:
+    async def test_a_row_fits_into_an_answer_with_any_characters(self, told: Swarm, heavy: str) -> None:
         await told.commander.send("alpha", f"{heavy * 4000}the needle{heavy * 4000}")
         await told.settled("alpha")
         found = await search(told, "needle", "content", max_chars=10_000)
@@ -110,7 +110,7 @@ class TestSearch:
         assert len(json.dumps(row, ensure_ascii=False)) <= ROOM
         assert "to all" in row["content"]
 
-    async def test_with_the_whole_swarm_in_view_hits_say_whose_they_are(self, told: Swarm) -> None:
+    async def test_hits_over_the_whole_swarm_name_their_mysis(self, told: Swarm) -> None:
         [row] = (await search(told, "beta's secret", mysis=None))["results"]
         assert row["mysis"] == "beta"
         assert (await read(told, row["id"], 0, 100, mysis=None))["content"] == "beta's secret"
@@ -143,7 +143,7 @@ class TestSearch:
         assert await contents(told, "beta's secret") == []
         assert await contents(told, "beta's secret", mysis=2) == ["beta's secret"]
 
-    async def test_nul_in_a_query_is_what_is_stored_for_it(self, told: Swarm) -> None:
+    async def test_nul_in_a_query_matches_its_stored_replacement(self, told: Swarm) -> None:
         assert await contents(told, "a\0b") == []
 
     async def test_broadcasts_are_found_by_who_sent_or_received_them(self, told: Swarm) -> None:
@@ -208,7 +208,7 @@ class TestWriting:
         rows = await told.rows("SELECT hop, sender_name FROM message WHERE id = ?", receipt.message_id)
         assert rows == [{"hop": 2, "sender_name": "alpha"}]
 
-    async def test_a_message_to_nobody_names_who_is_there(self, told: Swarm) -> None:
+    async def test_a_message_to_an_unknown_mysis_lists_the_names(self, told: Swarm) -> None:
         with pytest.raises(MysisMissing) as refused:
             await told.commander.builtin_backend.send(1, 0, "gamma", "hello")
         assert refused.value.hint == "there are: alpha, beta"

@@ -117,7 +117,7 @@ class TestStarting:
             assert await s.commander.stop_all() == 2
             assert {s.state(name) for name in ("alpha", "beta", "gamma")} == {MysisState.STOPPED}
 
-    async def test_stop_all_stops_whoever_could_start_again_and_counts_what_ran(self, tmp_path: Path) -> None:
+    async def test_stop_all_stops_every_mysis_and_counts_the_running_ones(self, tmp_path: Path) -> None:
         async with swarm(tmp_path, script(ProviderError("no", kind=ErrorClass.AUTH))) as s:
             for name in ("alpha", "beta", "gamma"):
                 await s.commander.create(name, start=False)
@@ -158,7 +158,7 @@ class TestStarting:
                 await s.commander.create("alpha", template="miner")
             assert await s.value("SELECT count(*) FROM mysis") == 0
 
-    async def test_what_was_running_is_idle_after_a_restart_and_the_others_stay(self, tmp_path: Path) -> None:
+    async def test_running_myses_are_idle_after_a_restart_and_the_others_stay(self, tmp_path: Path) -> None:
         wrong = ProviderError("refused", kind=ErrorClass.AUTH)
         async with swarm(tmp_path, script(wrong)) as s:
             for name in ("runs", "stopped", "errored", "idle"):
@@ -204,7 +204,7 @@ class TestArchiving:
             assert (await s.commander.undelete(1)).name == "alpha"
             await s.commander.start("alpha")
 
-    async def test_what_is_not_deleted_cannot_be_undeleted(self, tmp_path: Path) -> None:
+    async def test_a_mysis_that_is_not_deleted_cannot_be_undeleted(self, tmp_path: Path) -> None:
         async with swarm(tmp_path) as s:
             await s.commander.create("alpha", start=False)
             for number in (1, 9):
@@ -264,7 +264,7 @@ class TestReceipts:
             with pytest.raises(UsageError, match="there is no delivery 7"):
                 await s.commander.withdraw(7)
 
-    async def test_beyond_the_hops_a_message_waits(self, tmp_path: Path) -> None:
+    async def test_a_message_over_the_hop_limit_waits(self, tmp_path: Path) -> None:
         async with swarm(tmp_path) as s:
             for name in ("alpha", "beta"):
                 await s.commander.create(name, start=False)
@@ -319,7 +319,7 @@ class TestReceipts:
 
 
 async def waited_for(s: Swarm) -> asyncio.Task[MysisView]:
-    """The wait of somebody for alpha, whose model says nothing."""
+    """A wait for alpha while its model says nothing."""
     block = s.provider.block()
     await s.commander.create("alpha", start=False)
     await s.commander.send("alpha", "hello")
@@ -354,7 +354,7 @@ class TestWaiting:
             await s.commander.send("alpha", "hello")
             assert (await s.commander.wait("alpha")).state is MysisState.ERRORED
 
-    async def test_one_that_is_deleted_meanwhile_is_gone(self, tmp_path: Path) -> None:
+    async def test_a_mysis_deleted_during_the_wait_is_missing(self, tmp_path: Path) -> None:
         async with swarm(tmp_path, HELLO) as s:
             waiting = await waited_for(s)
             await asyncio.sleep(0)

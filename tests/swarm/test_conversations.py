@@ -149,7 +149,7 @@ async def test_a_broadcast_is_stored_once_and_tells_who_got_it(tmp_path: Path) -
         assert [line.status for line in later.lines] == ["answered", "answered", "skipped"]
 
 
-async def test_a_broadcast_that_nobody_can_hear_is_refused(tmp_path: Path) -> None:
+async def test_a_broadcast_without_recipients_is_refused(tmp_path: Path) -> None:
     async with swarm(tmp_path) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.stop("alpha")
@@ -163,7 +163,7 @@ async def test_a_new_mysis_inherits_the_latest_commander_broadcast(tmp_path: Pat
         await s.commander.broadcast("mine iron")
         await s.settled("alpha")
         await s.commander.create("beta")
-        await s.until(lambda: s.commander._runner("beta").is_settled and s.provider.calls >= 2)
+        await s.until(lambda: s.commander.runner("beta").is_settled and s.provider.calls >= 2)
         assert s.sent()[-1] == [("user", "mine iron")]
         await s.commander.create("gamma", inherit_broadcast=False)
         assert await s.value("SELECT count(*) FROM delivery") == 2
@@ -181,7 +181,7 @@ async def test_two_myses_that_answer_each_other_stop_waking_each_other(tmp_path:
         await s.commander.create("alpha", start=False)
         await s.commander.create("beta", start=False)
         await s.commander.send("alpha", "say hi")
-        await s.until(lambda: s.commander._runner("beta").life.pending)
+        await s.until(lambda: s.commander.runner("beta").life.pending)
         await s.settled("alpha")
         await s.settled("beta")
         hops = await s.rows("SELECT hop FROM message ORDER BY id")
@@ -198,7 +198,7 @@ async def test_hold_starts_nothing_new_and_goes_on_where_it_was(tmp_path: Path) 
         await s.commander.hold(True, reason="lunch")
         block.release()
         await s.until(lambda: s.provider.in_flight == 0)
-        await s.until(lambda: s.commander._view.row(1).activity is Activity.WAITING)
+        await s.until(lambda: s.commander.live_view.row(1).activity is Activity.WAITING)
         assert s.peer.seen == []
         assert (await s.commander.view()).hold_reason == "lunch"
         await s.commander.hold(False)

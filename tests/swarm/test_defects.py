@@ -1,4 +1,4 @@
-"""turns.md, "Defects of the original that must not come back": a test a line, in the order of the list.
+"""Defects of Zoea Nova that must not come back: one test each.
 
 Over the whole swarm, with its real store, toolbox and driver. What planning alone
 decides has further tests in tests/context/test_turns.py, class TestDefects; the
@@ -38,7 +38,7 @@ async def test_the_first_call_of_a_mysis_that_just_started_has_its_tools(tmp_pat
     async with swarm(tmp_path, script(Answer(text="ok")), peer=peer) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
-        await s.until(lambda: s.commander._runner("alpha").has_turn)
+        await s.until(lambda: s.commander.runner("alpha").has_turn)
         await asyncio.sleep(0.05)
         assert s.provider.calls == 0
         assert peer.opens_once is not None
@@ -126,7 +126,7 @@ async def test_a_message_sent_in_the_middle_of_a_turn_is_answered_once(tmp_path:
         assert await s.value("SELECT count(*) FROM memory WHERE content = 'second'") == 1
 
 
-async def test_a_direct_message_to_a_stopped_mysis_is_rejected_to_its_sender_whoever_that_is(tmp_path: Path) -> None:
+async def test_a_direct_message_to_a_stopped_mysis_is_rejected_to_any_sender(tmp_path: Path) -> None:
     tell = Answer(calls=(AnswerCall("zoea_send_message", '{"to": "beta", "text": "hi"}'),))
     async with swarm(tmp_path, script(tell, Answer(text="a pity"))) as s:
         for name in ("alpha", "beta"):
@@ -211,7 +211,7 @@ async def test_what_shows_a_call_in_flight_goes_out_however_the_call_ends(tmp_pa
         assert (view.activity, view.streaming, s.provider.in_flight) == (Activity.IDLE, "", 0)
 
 
-async def test_what_was_persisted_is_heeded_at_the_start(tmp_path: Path) -> None:
+async def test_persisted_state_is_used_at_the_start(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="ok"))) as s:
         for name in ("works", "stopped"):
             await s.commander.create(name)
@@ -225,7 +225,7 @@ async def test_what_was_persisted_is_heeded_at_the_start(tmp_path: Path) -> None
         assert [s.state(name) for name in ("works", "stopped")] == [MysisState.RUNNING, MysisState.STOPPED]
 
 
-async def test_a_mysis_whose_provider_is_missing_stays_in_the_list(tmp_path: Path) -> None:
+async def test_a_mysis_without_its_provider_stays_in_the_list(tmp_path: Path) -> None:
     async with swarm(tmp_path) as s:
         await s.commander.create("alpha", start=False)
         await s.store.write(lambda conn: conn.execute("UPDATE mysis SET provider = 'missing'").rowcount)
@@ -297,7 +297,7 @@ def test_the_type_of_a_provider_is_never_guessed_from_its_address() -> None:
 
 
 class Peerless:
-    """A clock that nobody asks."""
+    """A clock that is never read."""
 
     def now(self) -> int:
         return 0

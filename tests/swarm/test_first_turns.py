@@ -1,4 +1,4 @@
-"""A mysis answers: messages, tools, what is stored of them, and what the model sees."""
+"""First turns of a mysis: messages, tools, stored rows and model requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was allowed for a whole template: listed, and taken back."""
+"""Grants for a whole template are listed and revoked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A hold in the middle of a turn: nothing new begins, nothing is spent, and no deadline runs meanwhile."""
+"""A hold during a turn: nothing begins, nothing is spent, and no deadline runs."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ ACTS = Answer(calls=(call("act", "one"),))
 
 
 def is_in(s: Swarm, phase: str) -> bool:
-    driver = s.commander._runner("alpha")._driver
+    driver = s.commander.runner("alpha").driver
     return driver is not None and driver._turn.phase == phase
 
 
 def is_kept_waiting(s: Swarm) -> bool:
-    driver = s.commander._runner("alpha")._driver
+    driver = s.commander.runner("alpha").driver
     return driver is not None and driver._model is not None and driver._model.is_unsent
 
 
 async def waits_for_the_lift(s: Swarm) -> None:
-    await s.until(lambda: s.commander._view.row(1).activity is Activity.WAITING)
+    await s.until(lambda: s.commander.live_view.row(1).activity is Activity.WAITING)
 
 
 async def time_goes_by(s: Swarm, seconds: int) -> None:
@@ -144,7 +144,7 @@ async def test_on_hold_no_request_is_reserved_and_a_steer_joins_the_one_after_it
         assert s.sent()[1][-1] == ("user", "and then home")
 
 
-async def test_a_request_kept_back_by_backpressure_is_given_back_where_a_hold_comes_meanwhile(tmp_path: Path) -> None:
+async def test_a_request_in_backpressure_is_released_when_a_hold_comes(tmp_path: Path) -> None:
     settings = Settings.model_validate({"budget": {"token_budget_per_agent": 5000, "token_budget_per_task": 10_000}})
     costly = Answer(calls=(call("act", "one"),), usage=Usage(input_tokens=9_600, output_tokens=0))
 
@@ -209,7 +209,7 @@ async def test_what_the_provider_kept_back_when_the_hold_came_is_not_sent_and_no
         assert await s.rows("SELECT outcome, attempt FROM turn") == [{"outcome": "answered", "attempt": 1}]
 
 
-async def test_what_was_sent_when_the_hold_came_is_answered(tmp_path: Path) -> None:
+async def test_a_request_sent_before_the_hold_is_answered(tmp_path: Path) -> None:
     async with swarm(
         tmp_path, lambda _: (RequestHeld("2 requests are under way"), RequestSent(), Answer(text="done"))
     ) as s:

@@ -1,4 +1,4 @@
-"""turns.md, "States" and "Nudges and the circuit breaker": a test for each line, over `life.step` alone.
+"""States, nudges and the circuit breaker: a test for each rule of `life.step`.
 
 What a line says of the store or of the commander (create, the error of a second
 start, restarts) is in test_commander.py and test_defects.py.
@@ -106,7 +106,7 @@ class TestStates:
         assert effects == (SetState(MysisState.IDLE, "done"), WakeAt(None))
         assert fed(life, Now(T + HOUR))[1] == (WakeAt(None),)
 
-    def test_run_once_goes_on_with_what_is_pending_first(self) -> None:
+    def test_run_once_answers_pending_messages_first(self) -> None:
         second = replace(MESSAGE, delivery_id=2)
         life, _ = fed(in_turn(idle(run_once=True)), Arrived(T, second))
         _, effects = fed(life, TurnEnded(T, Outcome.ANSWERED))
@@ -151,7 +151,7 @@ class TestStates:
         assert effects[-1] == WakeAt(None)
         assert fed(life, Now(at + HOUR))[1] == (WakeAt(None),)
 
-    def test_an_answer_makes_the_backoff_begin_anew(self) -> None:
+    def test_an_answer_resets_the_backoff(self) -> None:
         life, _ = fed(in_turn(idle()), failed(ErrorClass.TRANSIENT), Now(T + HOUR))
         life, _ = fed(life, TurnEnded(T + HOUR, Outcome.ANSWERED))
         assert life.retry_count == 0
@@ -227,11 +227,11 @@ class TestHold:
         assert not any(isinstance(effect, WakeAt) and effect.at is not None for effect in effects)
         assert fed(life, Hold(T + 2 * HOUR, False))[1] == (WakeAt(T + 2 * HOUR + 15 * SECOND),)
 
-    def test_a_clock_that_went_back_meanwhile_moves_nothing(self) -> None:
+    def test_a_clock_set_back_during_a_hold_moves_nothing(self) -> None:
         life, _ = fed(running(idle()), Hold(T + 10 * SECOND, True))
         assert fed(life, Hold(T - HOUR, False))[1] == (WakeAt(T + 30 * SECOND),)
 
-    def test_an_interrupt_cancels_what_is_in_flight_and_its_turn_opens_once_it_is_lifted(self) -> None:
+    def test_an_interrupt_cancels_calls_in_flight_and_its_turn_opens_after_the_hold(self) -> None:
         urgent = replace(MESSAGE, delivery_id=2, mode=DeliveryMode.INTERRUPT)
         life, effects = fed(in_turn(idle()), Hold(T, True), Arrived(T, urgent))
         assert effects == (Cancel(Outcome.INTERRUPTED),)
@@ -267,7 +267,7 @@ class TestMessages:
         assert effects == (Cancel(Outcome.INTERRUPTED),)
         assert fed(life, TurnEnded(T, Outcome.INTERRUPTED))[1][-1] == OpenTurn(prompts=(second,))
 
-    def test_a_message_of_too_many_hops_wakes_nobody_and_joins_the_next_turn(self) -> None:
+    def test_a_message_over_the_hop_limit_opens_no_turn_and_joins_the_next(self) -> None:
         distant = replace(MESSAGE, hop=3, from_person=False)
         life, effects = fed(idle(), Arrived(T, distant))
         assert effects == ()
@@ -276,7 +276,7 @@ class TestMessages:
         _, effects = fed(life, Now(T + 30 * SECOND))
         assert effects[-1] == OpenTurn(prompts=(distant,))
 
-    def test_what_is_withdrawn_opens_nothing(self) -> None:
+    def test_a_withdrawn_message_opens_no_turn(self) -> None:
         second = replace(MESSAGE, delivery_id=2)
         life, _ = fed(in_turn(idle()), Arrived(T, second), DeliveriesGone(frozenset({2})))
         assert fed(life, TurnEnded(T, Outcome.ANSWERED))[1] == (WakeAt(T + 30 * SECOND),)

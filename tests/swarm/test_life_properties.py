@@ -112,7 +112,7 @@ class Lives(RuleBasedStateMachine):
 
     @rule()
     def zoea_is_closed_and_goes_on(self) -> None:
-        """Only what is stored is there afterwards; an open turn stands broken off."""
+        """Keep only the stored state; an open turn is broken off."""
         was, ran = self.life, self.stored is MysisState.RUNNING
         lasting = lf.stored_life(was)
         self.stands_broken_off = self.stands_broken_off or self.turn is not None

@@ -25,7 +25,7 @@ def view() -> LiveView:
     return live
 
 
-async def test_the_first_view_is_whole_and_the_next_holds_what_changed_and_what_is_gone() -> None:
+async def test_the_first_view_is_whole_and_the_next_has_changed_and_removed_rows() -> None:
     live = view()
     async with aclosing(live.changes()) as views:  # type: ignore[type-var]  # its type says less than it is
         assert [one.id for one in (await anext(views)).myses] == [1, 2, 3]

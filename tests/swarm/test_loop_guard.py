@@ -1,4 +1,4 @@
-"""The loop guard and the fingerprints it compares: turns.md, "A turn", 6."""
+"""The loop guard and the fingerprints that it compares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A mysis cannot read another's memory, whatever it puts in the arguments: memory.md, "Who may read what"."""
+"""A mysis cannot read another's memory with any arguments."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ START = 1_700_000_000_000_000
 
 async def alike(s: Swarm, name: str = "alpha") -> lf.StoredLife:
     """What the life machine knows of a mysis, after asking that its row says the same."""
-    life = s.commander._runner(name).life
+    life = s.commander.runner(name).life
     [row] = await s.rows("SELECT encouragement, wait, state FROM mysis WHERE name = ?", name)
     wait = json.loads(row["wait"]) if row["wait"] else {}
     stored = lf.StoredLife(row["encouragement"], wait.get("until"), wait.get("reason", ""))
@@ -38,7 +38,7 @@ async def alike(s: Swarm, name: str = "alpha") -> lf.StoredLife:
 
 
 async def nudged_in_vain(s: Swarm, times: int) -> None:
-    runner = s.commander._runner("alpha")
+    runner = s.commander.runner("alpha")
     await s.until(lambda: runner.is_settled)
     for turns in range(runner._live.turns + 1, runner._live.turns + times + 1):
         s.clock.by(30)
@@ -63,7 +63,7 @@ async def test_the_row_says_what_the_life_machine_knows_at_every_step(tmp_path: 
         assert await alike(s) == lf.StoredLife(2)
         await s.commander.hold(True)
         await s.commander.send("alpha", "still there?")
-        await s.until(lambda: s.commander._runner("alpha").life.pending)
+        await s.until(lambda: s.commander.runner("alpha").life.pending)
         assert await alike(s) == lf.StoredLife(0)
         await s.commander.hold(False)
         await s.settled()
@@ -93,7 +93,7 @@ async def test_a_wait_goes_on_after_a_restart_and_its_end_nudges_at_once(tmp_pat
 
 async def nudged_at(s: Swarm, until: int) -> list[int]:
     """At which seconds after START its model was called, the clock going on in steps of ten."""
-    runner, calls, found = s.commander._runner("alpha"), s.provider.calls, []
+    runner, calls, found = s.commander.runner("alpha"), s.provider.calls, []
     while (second := (s.clock.now() - START) // 1_000_000) < until:
         s.clock.by(10)
         await s.until(lambda: runner.is_settled)
@@ -165,7 +165,7 @@ async def test_nudges_in_vain_go_on_counting_after_a_restart_and_the_third_opens
         assert (s.state(), (await s.commander.mysis("alpha")).state_reason) == (MysisState.IDLE, BREAKER_OPEN)
 
 
-async def test_a_start_by_a_person_begins_anew(tmp_path: Path) -> None:
+async def test_a_start_by_a_person_resets_nudges_and_wait(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(SILENT)) as s:
         await s.commander.create("alpha")
         await nudged_in_vain(s, 2)
@@ -200,9 +200,9 @@ async def test_the_nudges_of_the_last_hour_count_after_a_mysis_was_configured(tm
         await nudged_in_vain(s, 2)
         s.clock.by(30)
         await s.until(lambda: s.state() is MysisState.IDLE)
-        before = s.commander._runner("alpha").life
+        before = s.commander.runner("alpha").life
         await s.commander.configure("alpha", tags=("slow",))
-        after = s.commander._runner("alpha").life
+        after = s.commander.runner("alpha").life
         assert (after.nudged_at, after.retry_at) == (before.nudged_at, before.retry_at)
 
 
@@ -238,13 +238,13 @@ async def test_a_message_that_comes_while_the_breaker_opens_is_answered(
     async with swarm(tmp_path, script(SILENT, SILENT, SILENT, SILENT, SILENT, SILENT, Answer(text="yes"))) as s:
         await s.commander.create("alpha")
         await nudged_in_vain(s, 2)
-        runner = s.commander._runner("alpha")
+        runner = s.commander.runner("alpha")
         saying = message_ops.OutgoingMessage("are you there?", COMMANDER, DeliveryMode.QUEUE)
-        follow = runner.follow
+        take_stored_end = runner.take_stored_end
         waiting: list[Delivery] = []
 
         def late(mysis: Mysis) -> None:
-            follow(mysis)
+            take_stored_end(mysis)
             assert mysis.state is MysisState.IDLE
             runner.arrived(waiting.pop())
 
@@ -252,7 +252,7 @@ async def test_a_message_that_comes_while_the_breaker_opens_is_answered(
         s.clock.by(30)
         await block.reached.wait()
         waiting.extend((await s.store.write(lambda c: message_ops.send(c, 1, saying, 3, 0))).deliveries)
-        monkeypatch.setattr(runner, "follow", late)
+        monkeypatch.setattr(runner, "take_stored_end", late)
         block.release()
         await s.until(lambda: not waiting)
         monkeypatch.undo()
@@ -268,13 +268,13 @@ async def test_a_message_from_afar_that_comes_while_a_nudge_fails_sets_the_count
 ) -> None:
     async with swarm(tmp_path, script(SILENT)) as s:
         await s.commander.create("alpha")
-        runner = s.commander._runner("alpha")
-        follow = runner.follow
+        runner = s.commander.runner("alpha")
+        take_stored_end = runner.take_stored_end
 
         def late(mysis: Mysis) -> None:
-            follow(mysis)
+            take_stored_end(mysis)
             runner.tell(lf.Arrived(s.clock.now(), lf.Pending(99, DeliveryMode.QUEUE, 9, False)))
 
-        monkeypatch.setattr(runner, "follow", late)
+        monkeypatch.setattr(runner, "take_stored_end", late)
         await nudged_in_vain(s, 1)
         assert await alike(s) == lf.StoredLife(0)

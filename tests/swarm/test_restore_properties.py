@@ -1,7 +1,7 @@
 """A run that is cut after any acknowledged row and restored goes on as if nothing had happened.
 
 What is outside is decided by a script alone (by iteration and by call), so the
-cut run and the uncut one meet the same world. Source: design.md, "Two machines", Restore.
+cut run and the uncut one meet the same world.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def shape(messages: Sequence[RequestMessage]) -> list[tuple[object, ...]]:
     return [(one.role, one.content, one.calls, one.call_id, one.is_error, one.memory_id) for one in messages]
 
 
-def test_what_was_never_sent_and_what_was_on_the_wire_are_told_apart() -> None:
+def test_unsent_calls_and_calls_in_flight_get_different_results() -> None:
     rows = Rows()
     row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s"))
     run = Run.opened(rows, row, RULES, lambda r: t.BudgetVerdict(r.rows.now))
@@ -265,7 +265,7 @@ def test_a_request_that_a_hold_kept_back_is_given_back_and_counts_as_no_attempt(
     assert (run.turn.phase, rows.requests[-1].attempt, rows.requests[-1].state) == ("resting", 2, "reserved")
 
 
-def test_an_approval_that_nobody_answered_is_asked_again() -> None:
+def test_an_unanswered_approval_is_asked_again() -> None:
     rows = Rows()
     row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s"))
     run = Run.opened(rows, row, RULES, lambda r: t.BudgetVerdict(r.rows.now))

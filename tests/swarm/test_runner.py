@@ -112,7 +112,7 @@ async def test_a_steer_that_comes_in_the_moment_a_turn_opens_joins_its_first_req
         await s.until(lambda: provider.asked)
         saying = message_ops.OutgoingMessage("hurry", COMMANDER, DeliveryMode.STEER)
         [delivery] = (await s.store.write(lambda c: message_ops.send(c, 1, saying, 3, 0))).deliveries
-        runner, drive = s.commander._runner("alpha"), MysisRunner._drive
+        runner, drive = s.commander.runner("alpha"), MysisRunner._drive
 
         async def late(runner: MysisRunner, *opened: Any) -> TurnEnd:
             # The turn is stored, its driver not there yet, and nothing hears of the message before that is.
@@ -247,7 +247,7 @@ async def test_an_error_of_the_toolbox_itself_is_an_error_result(
         async def refuse(*_: object, **__: object) -> None:
             raise ToolError("its shelf is empty")
 
-        session = s.commander._runner("alpha")._session
+        session = s.commander.runner("alpha")._session
         assert session is not None
         monkeypatch.setattr(type(session), "call", refuse)
         await s.commander.send("alpha", "act")

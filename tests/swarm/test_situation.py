@@ -1,4 +1,4 @@
-"""The parts of the situation pack that a template may name: turns.md, "Composition"."""
+"""The parts of the situation pack that a template may name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def test_every_part_is_in_the_request_titled_as_data_and_frozen_with_the_t
         await s.commander.broadcast("mine iron")
         await s.settled()
         s.clock.by(7)
-        s.commander._runner("alpha")
+        s.commander.runner("alpha")
         s.clock.by(30)
         await s.until(lambda: s.provider.calls == 4)
         await s.settled()

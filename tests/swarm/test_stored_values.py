@@ -1,4 +1,4 @@
-"""What is stored beside text: a provider's own blocks, pictures, settling twice, what a dead process reserved."""
+"""Stored values beside text: provider blocks, pictures, settlements, left reservations."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from benchmarks import admission
 
 
-async def test_a_crowd_outlasts_an_outage_without_a_storm_and_nobody_errs() -> None:
+async def test_many_myses_outlast_an_outage_without_a_storm_or_an_error() -> None:
     found = await admission.storm(120, 24, outage_s=1.0)
     assert found["answered"] == 120
     assert found["errored"] == 0
@@ -17,7 +17,7 @@ async def test_a_crowd_outlasts_an_outage_without_a_storm_and_nobody_errs() -> N
     assert found["requests"] <= 2 * 120 + 2 * 24
 
 
-async def test_a_stop_in_mid_stream_closes_the_connection_and_keeps_what_was_said() -> None:
+async def test_a_stop_in_mid_stream_closes_the_connection_and_keeps_the_partial_text() -> None:
     found = await admission.stop()
     assert found["ok"], found
 

@@ -68,7 +68,7 @@ ODD_TIMES = st.sampled_from((0, 1, SECOND, 25 * SECOND, HOUR, -SECOND, -HOUR))
 
 
 class Outside:
-    """Everything beyond the machine, drawn from `data`."""
+    """Everything outside the machine, drawn from `data`."""
 
     def __init__(self, data: st.DataObject, frozen: FrozenTurn, rules: TurnRules) -> None:
         self.data = data

@@ -1,4 +1,4 @@
-"""Waiting is honoured: turns.md, "Nudges and the circuit breaker", last paragraph."""
+"""Waits that a mysis asks for, or that its world requires."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ class TestByResults:
             '{"pad": "' + "x" * 70_000 + '", "cooldown_ticks": 3}',
         ],
     )
-    def test_what_is_no_number_of_ticks_is_no_wait(self, content: str) -> None:
+    def test_a_value_that_is_no_number_of_ticks_is_no_wait(self, content: str) -> None:
         assert asked(result(content), answer(text="hm")) is None
 
     def test_an_answer_with_calls_does_not_wait_and_neither_does_silence(self) -> None:
@@ -181,7 +181,7 @@ class TestTickLength:
         [(100,), (100, 100), (104, 100), (1, 1 + 1e-9), ("x", "y")],
         ids=["one", "none passed", "backwards", "absurdly long", "no numbers"],
     )
-    def test_what_is_known_stays_where_nothing_was_learned(self, ticks: tuple[Any, ...]) -> None:
+    def test_a_known_tick_length_stays_where_nothing_was_learned(self, ticks: tuple[Any, ...]) -> None:
         seen = tuple(result({"current_tick": tick}, at=T + place * SECOND) for place, tick in enumerate(ticks))
         assert waits.learn_tick(seen, RULES, 7 * SECOND) == 7 * SECOND
 

@@ -1,4 +1,4 @@
-"""The worked example of turns.md through the whole swarm: what the provider was really sent."""
+"""The worked example of the `turns` strategy through the whole swarm, up to the sent request."""
 
 from __future__ import annotations
 

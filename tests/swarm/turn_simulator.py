@@ -81,7 +81,7 @@ class RequestRow:
 
 @dataclass
 class Rows:
-    """What is stored of one mysis. Memories by id; calls stand in them as in the table, by id."""
+    """The stored rows of one mysis. Memories and calls by id."""
 
     memories: dict[int, Memory] = field(default_factory=dict)
     calls: dict[int, ToolCall] = field(default_factory=dict)

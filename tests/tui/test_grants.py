@@ -141,7 +141,7 @@ async def test_where_one_can_only_look_grants_are_shown_and_none_is_revoked(tmp_
     async with swarm(tmp_path, asks_when_told, settings=QUIET) as inner:
         await inner.commander.create("alpha", start=False)
         await inner.commander.send("alpha", "burn it")
-        row = inner.commander._view.row(1)
+        row = inner.commander.live_view.row(1)
         await inner.until(lambda: row.approvals)
         [asked] = await inner.commander.approvals()
         await inner.commander.answer(asked.id, ApprovalAnswer.TEMPLATE)

@@ -75,12 +75,12 @@ class Commander:
         self._templates = templates
         self._providers = providers
         self._on_shutdown = on_shutdown
-        self._runners: dict[int, MysisRunner] = {}
+        self.runners: dict[int, MysisRunner] = {}
         self._leaving: set[int] = set()  # being deleted: they take no commands
         self._bodies: dict[bytes, str] = {}
         self._resolved_templates: dict[bytes, ResolvedTemplate] = {}
-        self._hold = HoldSwitch()
-        self._view = LiveView(self._summary)
+        self.hold_switch = HoldSwitch()
+        self.live_view = LiveView(self._summary)
         self._hub = EventHub(store)
         self._approvals = ApprovalQueue(store, clock, self._show_approvals)
         self._left_running: frozenset[int] = frozenset()
@@ -94,13 +94,13 @@ class Commander:
             providers=providers,
             tools=tools,
             gate=TurnGate(settings.swarm.active_turns, for_new_prompts=max(1, settings.swarm.active_turns // 4)),
-            hold=self._hold,
-            view=self._view,
+            hold=self.hold_switch,
+            view=self.live_view,
             approvals=self._approvals,
             hold_swarm=self._hold_swarm,
             announce_hold=self._announce_hold,
         )
-        self.builtin_backend = SwarmBackend(store, self._view, self._send_from_mysis)
+        self.builtin_backend = SwarmBackend(store, self.live_view, self._send_from_mysis)
 
     @classmethod
     async def open(
@@ -134,7 +134,7 @@ class Commander:
         await self._approvals.load()
         self._hub.last_id = await swarm_reads.newest_event_id(self._store)
         is_held, reason = await swarm_reads.swarm_hold(self._store)
-        self._hold.set_swarm(is_held and reason != DISK_FULL, reason)
+        self.hold_switch.set_swarm(is_held and reason != DISK_FULL, reason)
         self._bodies.update(await swarm_reads.template_bodies(self._store))
         for one in await load_mysis.load_all(self._store, self._clock.now()):
             damage = self._resolved_template(one.mysis.template_hash).damage
@@ -143,7 +143,7 @@ class Commander:
                 one = replace(one, mysis=await self._store.write(fail))
             self._start_runner(one)
         for row in await self._store.read(row_values.LAST_SAID):
-            live = self._view.row(row["mysis_id"])
+            live = self.live_view.row(row["mysis_id"])
             if live.mysis.failure is None:
                 live.say(row["content"], row["created_at"])
             live.progress_at = row["created_at"]
@@ -151,12 +151,12 @@ class Commander:
     def _start_runner(self, found: load_mysis.StoredMysis) -> MysisRunner:
         mysis, now = found.mysis, self._clock.now()
         if mysis.held:
-            self._hold.set_mysis(mysis.id, True)
+            self.hold_switch.set_mysis(mysis.id, True)
         known = self._resolved_template(mysis.template_hash)
-        life = load_mysis.build_life(found, known, now=now, held=self._hold.holds(mysis.id))
-        self._view.add(load_mysis.build_live_row(found))
+        life = load_mysis.build_life(found, known, now=now, held=self.hold_switch.holds(mysis.id))
+        self.live_view.add(load_mysis.build_live_row(found))
         runner = MysisRunner(self._services, mysis, self._bodies[mysis.template_hash], known, life)
-        self._runners[mysis.id] = runner
+        self.runners[mysis.id] = runner
         if mysis.retry_at is not None:
             runner.tell(lf.Now(now))
         return runner
@@ -219,7 +219,7 @@ class Commander:
         return settings.model if settings is not None else ""
 
     async def start(self, ref: str) -> MysisView:
-        runner = self._runner(ref)
+        runner = self.runner(ref)
         self._check_disk()
         if runner.life.state is MysisState.RUNNING:
             raise StateRefused("mysis already running", hint=f"stop {runner.mysis.name} first to start it anew")
@@ -227,7 +227,7 @@ class Commander:
         return self._row(runner)
 
     async def stop(self, ref: str) -> MysisView:
-        runner = self._runner(ref)
+        runner = self.runner(ref)
         self._check_disk()
         await self._carried_out(runner.tell(lf.Stop(self._clock.now())))
         await runner.stopped()
@@ -235,7 +235,7 @@ class Commander:
 
     async def start_all(self, *, left_running: bool = False) -> int:
         self._check_disk()
-        idle = [runner for runner in self._runners.values() if runner.life.state is MysisState.IDLE]
+        idle = [runner for runner in self.runners.values() if runner.life.state is MysisState.IDLE]
         if left_running:
             idle = [runner for runner in idle if runner.mysis.id in self._left_running]
             self._left_running = frozenset()
@@ -245,14 +245,14 @@ class Commander:
     async def stop_all(self) -> int:
         self._check_disk()
         # The idle and the errored too, because a message or a recovery would start them again.
-        all_but_stopped = [runner for runner in self._runners.values() if runner.life.state is not MysisState.STOPPED]
+        all_but_stopped = [runner for runner in self.runners.values() if runner.life.state is not MysisState.STOPPED]
         count = sum(1 for runner in all_but_stopped if runner.life.state is MysisState.RUNNING)
         await self._tell(all_but_stopped, lambda _: lf.Stop(self._clock.now()))
         await asyncio.gather(*(runner.stopped() for runner in all_but_stopped))
         return count
 
     async def delete(self, ref: str) -> MysisView:
-        runner = self._runner(ref)
+        runner = self.runner(ref)
         mysis_id = runner.mysis.id
         self._check_disk()
         self._leaving.add(mysis_id)
@@ -260,25 +260,25 @@ class Commander:
             await self._carried_out(runner.tell(lf.Stop(self._clock.now(), "deleted")))
             await runner.stopped()
             await runner.close()
-            last = self._view.row(mysis_id).freeze()
+            last = self.live_view.row(mysis_id).freeze()
             try:
                 await self._command(lambda conn: mysis_ops.archive(conn, mysis_id))
             except ZoeaError:
                 await self._reload(runner.mysis)
                 raise
-            del self._runners[mysis_id]
-            self._view.remove(mysis_id)
+            del self.runners[mysis_id]
+            self.live_view.remove(mysis_id)
             self._services.tools.forget(runner.mysis.uid)
         finally:
             self._leaving.discard(mysis_id)
-            self._view.touch(mysis_id)
+            self.live_view.touch(mysis_id)
         return last
 
     async def undelete(self, mysis_id: int) -> MysisView:
         await self._reload(
             await self._command(lambda conn: mysis_ops.undelete(conn, mysis_id, self._settings.swarm.max_myses))
         )
-        return self._view.row(mysis_id).freeze()
+        return self.live_view.row(mysis_id).freeze()
 
     async def _reload(self, mysis: Mysis) -> None:
         """Start the runner of a mysis from its stored state."""
@@ -287,7 +287,7 @@ class Commander:
         self._start_runner(await load_mysis.load_one(self._store, mysis, self._clock.now()))
 
     async def dismiss(self, ref: str) -> MysisView:
-        runner = self._runner(ref)
+        runner = self.runner(ref)
 
         def op(conn: WriterConnection) -> Mysis:
             mysis_ops.dismiss(conn, runner.mysis.id)
@@ -306,7 +306,7 @@ class Commander:
         tags: tuple[str, ...] | None = None,
         settings: dict[str, Any] | None = None,
     ) -> MysisView:
-        runner = self._runner(ref)
+        runner = self.runner(ref)
         mysis, mysis_id, before = runner.mysis, runner.mysis.id, self._row(runner)
         wish = configuration.MysisChange(template, provider, model, tags, settings)
         body = self._bodies[mysis.template_hash]
@@ -324,9 +324,9 @@ class Commander:
                 await self._reload(mysis)
         finally:
             self._leaving.discard(mysis_id)
-            self._view.touch(mysis_id)
-        self._view.row(mysis_id).say(before.text, before.text_at)
-        return self._view.row(mysis_id).freeze()
+            self.live_view.touch(mysis_id)
+        self.live_view.row(mysis_id).say(before.text, before.text_at)
+        return self.live_view.row(mysis_id).freeze()
 
     # Messages.
 
@@ -339,7 +339,7 @@ class Commander:
         sender: Sender = COMMANDER,
         idempotency_key: str = "",
     ) -> Receipt:
-        runner = self._runner(ref)
+        runner = self.runner(ref)
         room = self._resolved_template(runner.mysis.template_hash).settings.budget.token_budget_per_agent
         outgoing = message_ops.OutgoingMessage(message_ops.checked(text, room), sender, mode, 0, idempotency_key)
         return await self._say(outgoing, runner.mysis.id)
@@ -354,8 +354,8 @@ class Commander:
         idempotency_key: str = "",
     ) -> Receipt:
         for name in to.names:
-            self._runner(name)
-        names = tuple(self._runner(name).mysis.name for name in to.names)
+            self.runner(name)
+        names = tuple(self.runner(name).mysis.name for name in to.names)
         audience = Recipients(names, to.tag, to.state)
         room = self._settings.budget.token_budget_per_agent
         outgoing = message_ops.OutgoingMessage(message_ops.checked(text, room), sender, mode, 0, idempotency_key)
@@ -363,7 +363,7 @@ class Commander:
 
     async def _send_from_mysis(self, sender: Sender, hop: int, to: str | None, text: str) -> Receipt:
         assert sender.id is not None
-        allowed = self._resolved_template(self._runners[sender.id].mysis.template_hash).template.send
+        allowed = self._resolved_template(self.runners[sender.id].mysis.template_hash).template.send
         room = self._settings.budget.token_budget_per_agent
         outgoing = message_ops.OutgoingMessage(message_ops.checked(text, room), sender, DeliveryMode.QUEUE, hop)
         if to is not None and to.strip().casefold() == message_ops.TO_COMMANDER and allowed != "none":
@@ -372,7 +372,7 @@ class Commander:
             return said.receipt
         if allowed != "swarm":
             raise UsageError("your template does not let you write to other myses")
-        return await self._say(outgoing, None if to is None else self._runner(to).mysis.id)
+        return await self._say(outgoing, None if to is None else self.runner(to).mysis.id)
 
     async def _say(
         self, outgoing: message_ops.OutgoingMessage, mysis_id: int | None, to: Recipients = Recipients()
@@ -386,7 +386,7 @@ class Commander:
 
         said = await self._command(op)
         for delivery in said.deliveries:
-            runner = self._runners.get(delivery.mysis_id)
+            runner = self.runners.get(delivery.mysis_id)
             if runner is None:
                 continue
             runner.arrived(delivery)
@@ -396,7 +396,7 @@ class Commander:
 
     async def withdraw(self, delivery_id: int) -> None:
         mysis_id = await self._command(lambda conn: message_ops.withdraw(conn, delivery_id))
-        runner = self._runners.get(mysis_id)
+        runner = self.runners.get(mysis_id)
         if runner is not None:
             await self._tell([runner], lambda _: lf.DeliveriesGone(frozenset({delivery_id})))
 
@@ -410,40 +410,40 @@ class Commander:
 
     async def hold(self, on: bool, *, ref: str = "", reason: str = "") -> None:
         if ref:
-            runner = self._runner(ref)
+            runner = self.runner(ref)
 
             def op(conn: WriterConnection) -> Mysis:
                 mysis_ops.hold(conn, runner.mysis.id, on, reason, by_person=True)
                 return mysis_ops.find(conn, runner.mysis.id)
 
             mysis = await self._command(op)
-            self._hold.set_mysis(runner.mysis.id, on)
+            self.hold_switch.set_mysis(runner.mysis.id, on)
             runner.refresh(mysis)
             await self._feed_hold([runner])
             return
         why = reason or "you put the swarm on hold"
         await self._command(lambda conn: mysis_ops.hold(conn, None, on, why, by_person=True))
-        self._hold.set_swarm(on, why)
-        await self._feed_hold(list(self._runners.values()))
+        self.hold_switch.set_swarm(on, why)
+        await self._feed_hold(list(self.runners.values()))
 
     async def _hold_swarm(self, reason: str) -> None:
         """Put the swarm on hold, with the reason, until a person lifts it."""
-        if self._hold.swarm:
+        if self.hold_switch.swarm:
             return
         await self._services.write(lambda conn: mysis_ops.hold(conn, None, True, reason, by_person=False))
-        self._hold.set_swarm(True, reason)
+        self.hold_switch.set_swarm(True, reason)
         self._announce_hold()
 
     def _announce_hold(self) -> None:
         now = self._clock.now()
-        for runner in self._runners.values():
-            runner.tell(lf.Hold(now, self._hold.holds(runner.mysis.id)))
-        self._view.touch()
+        for runner in self.runners.values():
+            runner.tell(lf.Hold(now, self.hold_switch.holds(runner.mysis.id)))
+        self.live_view.touch()
 
     async def _feed_hold(self, runners: list[MysisRunner]) -> None:
         now = self._clock.now()
-        await self._tell(runners, lambda mysis_id: lf.Hold(now, self._hold.holds(mysis_id)))
-        self._view.touch()
+        await self._tell(runners, lambda mysis_id: lf.Hold(now, self.hold_switch.holds(mysis_id)))
+        self.live_view.touch()
 
     async def approvals(self) -> tuple[ApprovalView, ...]:
         return await self._approvals.open()
@@ -466,37 +466,37 @@ class Commander:
             raise
 
     def _show_approvals(self, mysis_id: int, waiting: int, questions: int) -> None:
-        if mysis_id in self._runners:
-            row = self._view.row(mysis_id)
+        if mysis_id in self.runners:
+            row = self.live_view.row(mysis_id)
             row.approvals, row.questions = waiting, questions
-            self._view.touch(mysis_id)
+            self.live_view.touch(mysis_id)
 
     # What fronts read.
 
     async def view(self) -> SwarmView:
         await self._read_spend()
-        return self._view.whole()
+        return self.live_view.whole()
 
     async def mysis(self, ref: str) -> MysisView:
-        return self._row(self._runner(ref))
+        return self._row(self.runner(ref))
 
     async def wait(self, ref: str, *, timeout_s: float = 60.0) -> MysisView:
-        runner = self._runner(ref)
+        runner = self.runner(ref)
         try:
             async with asyncio.timeout(timeout_s):
-                async for _ in self._view.changes():
+                async for _ in self.live_view.changes():
                     if runner.mysis.id in self._leaving:
                         continue  # a mysis that is being deleted has not finished
-                    if self._runners.get(runner.mysis.id) is not runner:
+                    if self.runners.get(runner.mysis.id) is not runner:
                         raise MysisMissing(f"{runner.mysis.name} was deleted")
                     if runner.is_settled or runner.life.state not in (MysisState.RUNNING, MysisState.IDLE):
-                        return self._view.row(runner.mysis.id).freeze()
+                        return self.live_view.row(runner.mysis.id).freeze()
         except TimeoutError:
             raise UsageError(f"{runner.mysis.name} did not finish within {timeout_s:g} s") from None
         raise AssertionError("a view has no end")
 
     async def changes(self) -> AsyncIterator[SwarmView]:
-        async for view in self._view.changes():
+        async for view in self.live_view.changes():
             await self._read_spend()
             yield replace(view, tokens_today=self._today.tokens, cost_today_micros=self._today.cost_micros)
 
@@ -510,7 +510,7 @@ class Commander:
     async def close(self) -> None:
         """Close every runner within a few seconds; open turns stay open, to be resumed."""
         await self._services.close()
-        closing = [asyncio.create_task(runner.close()) for runner in self._runners.values()]
+        closing = [asyncio.create_task(runner.close()) for runner in self.runners.values()]
         if closing:
             _, late = await asyncio.wait(closing, timeout=CLOSE_WITHIN_S)
             for task in late:
@@ -523,9 +523,10 @@ class Commander:
 
     # Shared.
 
-    def _runner(self, ref: str) -> MysisRunner:
+    def runner(self, ref: str) -> MysisRunner:
+        """Return the runner that a reference names. Raises MysisMissing."""
         return resolve_reference(
-            ref, [runner for runner in self._runners.values() if runner.mysis.id not in self._leaving]
+            ref, [runner for runner in self.runners.values() if runner.mysis.id not in self._leaving]
         )
 
     async def _tell(self, runners: list[MysisRunner], given: Callable[[int], lf.LifeInput]) -> None:
@@ -546,9 +547,9 @@ class Commander:
 
     def _row(self, runner: MysisRunner) -> MysisView:
         """Return the live row of a mysis. Raises MysisMissing where it was deleted."""
-        if runner.mysis.id not in self._runners:
+        if runner.mysis.id not in self.runners:
             raise MysisMissing(f"{runner.mysis.name} was deleted")
-        return self._view.row(runner.mysis.id).freeze()
+        return self.live_view.row(runner.mysis.id).freeze()
 
     def _check_disk(self) -> None:
         """Raise StoreFull while nothing can be stored, instead of keeping a command waiting."""
@@ -573,8 +574,8 @@ class Commander:
     def _summary(self, myses: tuple[MysisView, ...], version: int) -> SwarmView:
         return SwarmView(
             version=version,
-            held=self._hold.swarm,
-            hold_reason=self._hold.reason,
+            held=self.hold_switch.swarm,
+            hold_reason=self.hold_switch.reason,
             myses=myses,
             tokens_today=self._today.tokens,
             cost_today_micros=self._today.cost_micros,

@@ -68,7 +68,7 @@ class MysisRunner:
         self._timer: Timer | None = None
         self._session: ToolSession | None = None
         self._session_id: int | None = None
-        self._driver: TurnDriver | None = None
+        self.driver: TurnDriver | None = None
         self._turn: asyncio.Task[None] | None = None
         self._tick_length = 0
         self._busy = False
@@ -124,8 +124,8 @@ class MysisRunner:
         # The task ends first, because it could open another turn.
         self._task.cancel()
         await asyncio.wait({self._task}, timeout=1)
-        if self._driver is not None:
-            self._driver.cancel(Outcome.CRASHED)
+        if self.driver is not None:
+            self.driver.cancel(Outcome.CRASHED)
         elif self._is_opening:
             self._late_cancel = Outcome.CRASHED
         elif self._turn is not None:
@@ -201,8 +201,8 @@ class MysisRunner:
                 if effect.at is not None:
                     self._timer = self._services.clock.call_at(effect.at, self._wake)
             case lf.Cancel():
-                if self._driver is not None:
-                    self._driver.cancel(effect.outcome)
+                if self.driver is not None:
+                    self.driver.cancel(effect.outcome)
                 elif self._is_opening or (self._is_resuming and effect.outcome is Outcome.INTERRUPTED):
                     self._late_cancel = effect.outcome
                 elif self._turn is not None:
@@ -237,7 +237,7 @@ class MysisRunner:
         self._live.set_failure(effect.failure, self._now())
         if effect.state is MysisState.STOPPED:
             self._services.approvals.session_ended(self.mysis.id)
-        if effect.state in (MysisState.STOPPED, MysisState.ERRORED) and self._driver is None:
+        if effect.state in (MysisState.STOPPED, MysisState.ERRORED) and self.driver is None:
             await self._close_session()
 
     def refresh(self, mysis: Mysis) -> None:
@@ -299,7 +299,7 @@ class MysisRunner:
             if not isinstance(error, ZoeaError):
                 _log.exception("a turn of mysis #%d could not be opened", self.mysis.id)
             end, returned = end_from(error), self._untaken(effect)
-        self._driver = None
+        self.driver = None
         self._is_opening = False
         self._late_cancel = None
         self._tick_length = end.tick_length or self._tick_length
@@ -309,7 +309,7 @@ class MysisRunner:
 
     def _untaken(self, effect: lf.OpenTurn) -> tuple[lf.Pending, ...]:
         """Return the prompts of a turn that was not created."""
-        return () if self._driver is not None else effect.prompts
+        return () if self.driver is not None else effect.prompts
 
     def _turn_ended(self, end: t.TurnEnd, effect: lf.OpenTurn, returned: tuple[lf.Pending, ...] = ()) -> lf.TurnEnded:
         return lf.TurnEnded(
@@ -445,11 +445,11 @@ class MysisRunner:
             turn, _ = turn_step(turn, given)
             if about.first is not None:
                 about = replace(about, first=replace(about.first, turn=turn_step(about.first.turn, given)[0]))
-        self._driver = TurnDriver(self._services, profile, session, catalogue, about, self)
+        self.driver = TurnDriver(self._services, profile, session, catalogue, about, self)
         if self._late_cancel is not None:
-            self._driver.cancel(self._late_cancel)
+            self.driver.cancel(self._late_cancel)
             self._late_cancel = None
-        return await self._driver.run(turn, effects)
+        return await self.driver.run(turn, effects)
 
     def _waiting_steers(self) -> tuple[int, ...]:
         """Return deliveries that are to join the turn before its next request."""
@@ -458,8 +458,8 @@ class MysisRunner:
 
     def steer(self, delivery: Delivery) -> None:
         """Let a message join the open turn before its next request, if there is one."""
-        if self._driver is not None:
-            self._driver.post(t.Steered(self._now(), (delivery.id,)))
+        if self.driver is not None:
+            self.driver.post(t.Steered(self._now(), (delivery.id,)))
 
     def taken(self, delivery_ids: tuple[int, ...]) -> None:
         self._inbox.put_nowait(_QueuedInput(lf.DeliveriesGone(frozenset(delivery_ids), joined=True), None))
