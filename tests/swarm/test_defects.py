@@ -270,7 +270,7 @@ async def test_no_password_is_in_a_prompt_a_log_or_the_database(
         prompts = str(list(s.provider.requests))
         dump = str([dict(row) for table in ("memory", "tool_call", "event") for row in await all_of(s.store, table)])
         await s.commander.delete("alpha")
-        assert vars(s.commander._services.tools)["_identities"][upstream.name]._accounts == {}
+        assert vars(s.commander._services.tools)["_accounts"][upstream.name]._accounts == {}
     for place in (prompts, dump, caplog.text, whole_database(tmp_path)):
         assert "canary" not in place
 
