@@ -26,7 +26,7 @@ def main() -> None:
         raise SystemExit(1) from error
     _say(answers, {"address": server.listening_address})
     sys.stdin.read()
-    os._exit(0)  # an answer under way has no reader any more, and waiting for it would take its whole length
+    os._exit(0)  # an unfinished answer has no reader any more, and waiting for it would take its whole length
 
 
 def serve(wanted: dict[str, Any]) -> Any:

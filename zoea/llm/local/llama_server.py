@@ -152,7 +152,7 @@ class LlamaServer:
     async def _ask(self, process: asyncio.subprocess.Process, wanted: dict[str, Any]) -> dict[str, Any]:
         assert process.stdin is not None
         assert process.stdout is not None
-        with suppress(ConnectionError):  # a child that is gone already answers with nothing, below
+        with suppress(ConnectionError):  # an ended child gives no answer, below
             process.stdin.write(json.dumps(wanted).encode() + b"\n")
             await process.stdin.drain()
         line = await process.stdout.readline()

@@ -17,8 +17,8 @@ from zoea.llm.messages.message_rules import arguments_object, result_text
 from zoea.model.enums import Role
 from zoea.model.request import AnswerCall, RequestMessage, ToolSpec
 
-# A tool's schema is put *inside* another one where answers are constrained, and its
-# `#/$defs/…` then point nowhere: llama.cpp refuses the whole request. Pure.
+# A tool's schema is put inside another one to constrain answers. Its `#/$defs/…` would then be unresolved, and
+# llama.cpp would refuse the whole request.
 
 MAX_REFERENCES = 8
 MAX_NESTING = 64

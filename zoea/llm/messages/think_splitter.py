@@ -12,7 +12,7 @@ _OPEN = re.compile(r"<(think|thinking)>")
 _TAGS = ("<think>", "<thinking>", "</think>", "</thinking>")
 _CLOSE = re.compile(r"</(?:think|thinking)>[ \t]*\n?")
 _BITE = 4096
-"""What is looked at in one go: every tag in it costs a copy of the rest."""
+"""Characters that are searched at once, because every tag in them costs a copy of the rest."""
 
 
 class ThinkSplitter:

@@ -119,7 +119,7 @@ class MessageStreamDecoder:
             try:
                 event = parse(data)
             except ValueError:
-                continue  # nothing the vendor sends; a stream of nothing else is found incomplete
+                continue  # not from the vendor; a stream without anything else is incomplete
             if isinstance(event, dict):
                 self._event(event)
         text, reasoning, call = map("".join, self._new)

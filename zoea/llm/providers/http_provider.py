@@ -21,9 +21,9 @@ from zoea.model.request import Answer, Delta, ModelRequest, RequestSent, StreamI
 
 MAX_FORMS = 6
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
-"""With all its framing: several times what any model can say in one answer."""
+"""Includes all framing; several times the longest answer of any model."""
 MAX_SILENCE_S = 600.0
-"""How long signs of life alone keep a request going: a server that says only that it lives has lost it."""
+"""How long keep-alive without content may last: such a server has lost the request."""
 _TOO_MUCH = (429, 503, 529)
 
 
@@ -132,7 +132,7 @@ class HttpProvider:
         try:
             return await reply.read()
         except ProviderError:
-            if decoder.is_complete:  # all was said; only the end of the stream is missing
+            if decoder.is_complete:  # the answer is complete; only the end of the stream is missing
                 return None
             raise
 

@@ -179,7 +179,7 @@ class OllamaStreamDecoder:
             try:
                 payload = parse(line)
             except ValueError:
-                continue  # no line of Ollama's; a stream of nothing else is found incomplete
+                continue  # not a line of Ollama's; a stream without anything else is incomplete
             if not isinstance(payload, dict):
                 continue
             if payload.get("error"):

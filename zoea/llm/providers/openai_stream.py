@@ -22,7 +22,7 @@ from zoea.model.values import Native, Usage
 
 MOST_TOKENS = 10**12
 MOST_MONEY = 10**6
-"""What one request can have used or cost, with room to spare: what is beyond does not fit into a database's sums."""
+"""Plausible limits of one request; larger values would not fit into a database's sums."""
 
 _FINISH: dict[str, Finish] = {
     "stop": Finish.STOP,
@@ -145,7 +145,7 @@ class ChatStreamDecoder:
             except ValueError:
                 if name == "error":
                     raise error_from_stream({"error": data}, provider=self._provider, secrets=self._secrets) from None
-                continue  # a keep-alive of some proxies; a stream of nothing else is found incomplete
+                continue  # a keep-alive of some proxies; a stream without anything else is incomplete
             self._payload(payload)
         text, reasoning, call = map("".join, self._new)
         return Delta(text, reasoning, call) if text or reasoning or call else None

@@ -14,9 +14,9 @@ TOO_DEEP = "it is nested too deeply"
 
 
 MAX_NAME = 256
-"""No tool is called by more: a name goes back with every request of the turn, whole, and no plan can shorten it."""
+"""The longest tool name that is kept, because it goes back whole with every request of the turn."""
 MAX_DEPTH = 100
-"""The deepest nesting that is read: what is deeper could be read here and no longer written elsewhere."""
+"""The deepest nesting that is read: deeper values could be read but not written again."""
 
 
 def parse(text: str | bytes, *, constant: Callable[[str], Any] | None = None) -> Any:

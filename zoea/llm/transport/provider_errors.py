@@ -69,7 +69,7 @@ _TAG = re.compile(r"<[^<>]*>")
 _TITLE = re.compile(r"<title[^<>]*>([^<]*)", re.IGNORECASE)
 _UNSEEN = re.compile(r"<(script|style)\b", re.IGNORECASE)
 MAX_RETRY_AFTER_S = 86_400.0
-"""A server that asks for a longer rest is asked again after a day."""
+"""The longest wait that is honoured: one day."""
 
 _BY_STATUS: dict[int, ErrorClass] = {
     401: ErrorClass.AUTH,
