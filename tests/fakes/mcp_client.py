@@ -57,7 +57,7 @@ class Served:
 
 
 class LocalSwarmClient:
-    """The swarm of this process, for clients served in it."""
+    """Gives clients the swarm of this process."""
 
     def __init__(self, api: SwarmApi) -> None:
         self._api = api

@@ -107,7 +107,7 @@ class SpeakingContract:
         heard = await front.broadcast("Meet at the station")
         assert (heard.delivered, heard.statuses["beta"]) == (1, "skipped")
 
-    async def test_a_broadcast_that_nobody_can_hear_is_refused(self, swarm: SwarmApi, front: Front) -> None:
+    async def test_a_broadcast_without_recipients_is_refused(self, swarm: SwarmApi, front: Front) -> None:
         with pytest.raises(Refused, match="all stopped or errored"):
             await front.broadcast("Anybody there")
 
@@ -123,7 +123,7 @@ LONG = "".join(f"[{number:06}]" for number in range(1_500))
 class ReadingContract:
     """`swarm` prepares what the front, `reading`, then finds."""
 
-    async def test_what_is_found_is_the_same_at_every_front(self, swarm: SwarmApi, reading: ReadingFront) -> None:
+    async def test_every_front_finds_the_same(self, swarm: SwarmApi, reading: ReadingFront) -> None:
         await self._told(swarm)
         found = await reading.find("zoea_search_messages", query="beryllium", role="user")
         assert [row["content"] for row in found.rows] == ["More Beryllium, beryllium!", "The vein of beryllium"]
@@ -148,7 +148,7 @@ class ReadingContract:
         assert (len(cut["content"]), "[001400]" in cut["content"]) == (100, True)
         assert LONG[cut["from_char"] :].startswith(cut["content"])
 
-    async def test_what_is_read_is_the_same_at_every_front(self, swarm: SwarmApi, reading: ReadingFront) -> None:
+    async def test_every_front_reads_the_same(self, swarm: SwarmApi, reading: ReadingFront) -> None:
         await self._told(swarm)
         (long,) = (await reading.find("zoea_search_messages", query="[001400]", role="user")).rows
         first = await reading.read(id=long["id"])
@@ -162,7 +162,7 @@ class ReadingContract:
         (thought, *_) = (await reading.find("zoea_search_reasoning", query="wants it so")).rows
         assert (await reading.read(id=thought["id"], part="reasoning")).text == "The commander wants it so."
 
-    async def test_what_cannot_be_found_or_read_is_refused_alike(self, swarm: SwarmApi, reading: ReadingFront) -> None:
+    async def test_missing_memories_are_refused_in_the_same_way(self, swarm: SwarmApi, reading: ReadingFront) -> None:
         await swarm.create("alpha", start=False)
         for arguments, why in (
             ({"query": ""}, "query cannot be empty"),

@@ -1,4 +1,4 @@
-"""What clients of the MCP server are answered: never too long, whatever characters it holds, and to be read on."""
+"""Answers to clients of the MCP server: bounded for all characters, and readable to the end."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def places(tmp_path: Path, runtime: Path) -> Places:
 
 @pytest.fixture
 async def ask(places: Places) -> AsyncIterator[Asking]:
-    """Ask a tool: an answer as short as promised and of the schema that stands in the list of tools."""
+    """Call a tool; its answer must be short and fit its output schema."""
     memories, swarm_client = open_memories(places.database), SocketSwarmClient(places)
     tools = ClientTools(swarm_client, memories)
 
@@ -176,7 +176,7 @@ async def test_every_mysis_is_listed_page_by_page_and_found_by_its_name(ask: Ask
     assert (await ask("zoea_list_myses", name="nobody"))["myses"] == []
 
 
-async def test_what_was_waited_for_is_a_short_answer_and_read_on(places: Places) -> None:
+async def test_the_answer_to_a_wait_is_short_and_can_be_read_on(places: Places) -> None:
     memory, swarm, memories = stored(places, HEAVY["both and words"]), FakeSwarm(), open_memories(places.database)
     await swarm.create("m1")
     answer = await ClientTools(LocalSwarmClient(swarm), memories).call("zoea_wait", {"mysis": "m1"}, CLIENT)

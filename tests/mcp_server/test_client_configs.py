@@ -1,4 +1,4 @@
-"""Zoea's entry in other clients' files: what stands there stays, and a copy is kept."""
+"""Zoea's entry in other clients' files: the other content stays, and a copy is kept."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_macos_keeps_some_files_elsewhere(tmp_path: Path) -> None:
     assert client_configs.client_named("cursor").path(tmp_path, "darwin") == tmp_path / ".cursor" / "mcp.json"
 
 
-def test_what_stands_in_a_json_file_stays_and_is_copied(tmp_path: Path) -> None:
+def test_the_content_of_a_json_file_stays_and_is_copied(tmp_path: Path) -> None:
     client = client_configs.client_named("cursor")
     file = client.path(tmp_path)
     file.parent.mkdir(parents=True)
@@ -127,7 +127,7 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
     assert json.loads(real.read_text(encoding="utf-8")) == {"mcpServers": {"zoea": ENTRY}}
 
 
-def test_a_link_that_leads_nowhere_stays_a_link(tmp_path: Path) -> None:
+def test_a_dangling_link_stays_a_link(tmp_path: Path) -> None:
     client = client_configs.client_named("cursor")
     file = client.path(tmp_path)
     file.parent.mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Zoea as an MCP server over HTTP: tools, resources, scopes and doors, on one swarm for all tests."""
+"""The MCP server over HTTP: tools, resources, scopes and access checks, on one swarm for all tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from mcp_types import TextResourceContents
 from tests.fakes.mcp_client import NOW, LocalSwarmClient, Served, let_in, rpc, said, served_swarm, structured
 from tests.fakes.mcp_noise import malformed
 from zoea.mcp_server import http_transport
-from zoea.mcp_server import http_transport as doors
 from zoea.mcp_server.client_tools import ClientTools
 from zoea.mcp_server.factory import open_memories
 from zoea.mcp_server.tokens import McpClient, TokenScope
@@ -87,7 +86,7 @@ async def test_every_tool_is_listed_with_schemas_annotations_and_words(served: S
         assert len(tool.description) < 400
 
 
-async def test_what_was_said_is_found_with_where_it_stands(served: Served) -> None:
+async def test_messages_are_found_with_their_place(served: Served) -> None:
     answer = await ask(served, "zoea_search_messages", query="vein of beryllium", role="user")
     (found,) = answer["results"]
     assert (found["mysis"], found["role"], found["source"], found["sender"]) == ("alpha", "user", "direct", "commander")
@@ -170,14 +169,14 @@ async def test_nothing_found_is_an_empty_list_with_a_hint(served: Served) -> Non
     assert "case-sensitive" in answer["hint"]
 
 
-async def test_the_myses_are_listed_with_what_they_do(served: Served) -> None:
+async def test_the_myses_are_listed_with_their_activity(served: Served) -> None:
     answer = await ask(served, "zoea_list_myses")
     assert answer["is_running"] is True
     states = {one["name"]: one["state"] for one in answer["myses"]}
     assert (states["alpha"], states["gamma"]) == ("running", "stopped")
 
 
-async def test_what_a_client_says_has_its_name(served: Served) -> None:
+async def test_messages_of_a_client_have_its_name(served: Served) -> None:
     sent = await ask(served, "zoea_send_message", to="alpha", text="Report your hold")
     assert (sent["delivered"], sent["recipients"][0]["mysis"]) == (1, "alpha")
     waited = await ask(served, "zoea_wait", mysis="alpha", seconds=30)
@@ -270,7 +269,7 @@ async def test_a_cursor_that_no_list_gave_is_refused(served: Served) -> None:
         assert (await client.list_resources(cursor="999999")).resources == []
 
 
-# Scopes and doors.
+# Scopes and access checks.
 
 
 async def test_a_reader_sees_no_commands_and_cannot_give_any(served: Served, http: httpx.AsyncClient) -> None:
@@ -287,7 +286,7 @@ async def test_a_reader_sees_no_commands_and_cannot_give_any(served: Served, htt
 
 
 async def test_a_reader_in_a_session_is_refused_by_the_tool_as_well(served: Served) -> None:
-    """The door reads only what is plainly a call; the tool itself decides."""
+    """The access check recognises plain calls only; the tool itself decides."""
 
     memories = open_memories(served.where.database)
     tools = ClientTools(LocalSwarmClient(served.swarm), memories)
@@ -350,7 +349,7 @@ async def test_other_paths_hold_nothing(served: Served, http: httpx.AsyncClient)
         assert (await http.get(served.url.replace("/mcp", path))).status_code == 404
 
 
-async def test_the_oldest_session_of_a_client_ends_for_its_next_and_nobody_elses(
+async def test_a_new_session_of_a_client_ends_only_its_own_oldest_session(
     served: Served, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(http_transport, "PER_CLIENT", 2)
@@ -375,7 +374,7 @@ async def test_the_oldest_session_of_a_client_ends_for_its_next_and_nobody_elses
 async def test_a_stream_ends_when_its_token_is_revoked(
     served: Served, http: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(doors, "RECHECK_S", 0.05)
+    monkeypatch.setattr(http_transport, "RECHECK_S", 0.05)
     token = {"Authorization": f"Bearer {served.tokens.new('listening', TokenScope.READ, NOW)}"}
     opened = await http.post(served.url, json=HELLO, headers=token)
     session = {"Mcp-Session-Id": opened.headers["mcp-session-id"], "Mcp-Protocol-Version": "2025-11-25"}
@@ -397,10 +396,10 @@ async def test_a_stream_ends_when_its_token_is_revoked(
     ],
     ids=["nothing", "half a head", "half a body"],
 )
-async def test_whoever_is_too_slow_is_not_waited_for(
+async def test_slow_requests_time_out(
     served: Served, monkeypatch: pytest.MonkeyPatch, said: bytes, answer: bytes
 ) -> None:
-    monkeypatch.setattr(doors, "BODY_S" if answer else "HEAD_S", 0.05)
+    monkeypatch.setattr(http_transport, "BODY_S" if answer else "HEAD_S", 0.05)
     address = urlsplit(served.url)
     reader, writer = await asyncio.open_connection(address.hostname, address.port)
     writer.write(said.replace(b"%b", served.reader.encode()))
@@ -415,7 +414,7 @@ async def test_a_body_too_large_is_refused(served: Served, http: httpx.AsyncClie
     assert (await http.post(served.url, content=b"x" * 1_100_000, headers=token)).status_code == 413
 
 
-async def test_credentials_open_to_others_let_nobody_in(served: Served, http: httpx.AsyncClient) -> None:
+async def test_credentials_that_others_can_read_admit_no_client(served: Served, http: httpx.AsyncClient) -> None:
     token = {"Authorization": f"Bearer {served.reader}"}
     served.where.credentials.chmod(0o644)
     try:
@@ -455,7 +454,7 @@ async def test_a_bug_inside_shows_nothing_of_itself(served: Served, monkeypatch:
 
 
 def _everything(served: Served) -> dict[str, list[tuple[Any, ...]]]:
-    """All rows of the tables that hold what was said and done."""
+    """All rows of the tables with messages and memories."""
     tables = ("mysis", "message", "delivery", "memory", "turn", "tool_call", "event", "setting", "template", "approval")
     with closing(sqlite3.connect(served.where.database)) as connection:
         return {table: connection.execute(f"SELECT * FROM {table}").fetchall() for table in tables}

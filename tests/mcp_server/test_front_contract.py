@@ -110,7 +110,7 @@ class McpFront:
 
 
 class MysisToolsFront:
-    """The tools of a mysis whose template lets it search the swarm."""
+    """The tools of a mysis that may search the swarm."""
 
     def __init__(self, swarm: Commander) -> None:
         self._tools = MysisTools(swarm.builtin_backend)
@@ -216,7 +216,7 @@ class TestMcpOverTheSocket(TestCommander, ReadingContract):
 
 
 class TestWithoutAnOwner:
-    """What is stored is read; what commands is refused in so many words."""
+    """Without an owner, reading works and commands are refused."""
 
     @pytest.fixture
     async def where(self, runtime: Path, tmp_path: Path) -> Places:

@@ -1,4 +1,4 @@
-"""A mysis reads its own memory and nobody else's, whatever it puts into the arguments of Zoea's tools."""
+"""No arguments of Zoea's tools let a mysis read another's memory."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ async def test_nothing_in_the_arguments_opens_anothers_memory(swarm: Commander, 
 
 
 async def test_a_template_that_searches_the_swarm_finds_it(swarm: Commander, tmp_path: Path) -> None:
-    """So the wall above is the policy's, and no accident."""
+    """So the test above proves the policy."""
     toolbox = Toolbox(
         [],
         logs=tmp_path,

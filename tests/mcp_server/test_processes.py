@@ -1,4 +1,4 @@
-"""`zoea mcp` as clients start it: over stdin and stdout, and over HTTP in a process of its own."""
+"""`zoea mcp` as clients start it: over stdio, and over HTTP in a separate process."""
 
 from __future__ import annotations
 

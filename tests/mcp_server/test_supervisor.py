@@ -59,9 +59,7 @@ def serving(where: Places) -> list[int]:
     return found
 
 
-async def test_clients_read_what_is_stored_and_reach_the_swarm_through_it(
-    where: Places, runtime: Path, tmp_path: Path
-) -> None:
+async def test_clients_read_stored_memories_and_reach_the_swarm(where: Places, runtime: Path, tmp_path: Path) -> None:
     async with answering_swarm(runtime, tmp_path, **{"mcp.http": True, "mcp.port": 0}) as swarm:
         server = SocketServer(swarm, where.socket)
         await server.open()
@@ -119,7 +117,7 @@ async def test_one_that_is_interrupted_ends_and_is_started_again(
     assert first not in serving(where)
 
 
-async def test_one_that_stands_still_is_replaced(
+async def test_a_process_without_heartbeats_is_replaced(
     supervisor: McpServerSupervisor, where: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervisor_module, "RESTART_S", 0.01)
@@ -136,7 +134,7 @@ async def test_one_that_stands_still_is_replaced(
         assert (await http.post(view.url, json=rpc("ping"))).status_code == 401
 
 
-async def test_the_time_that_the_owner_himself_stood_still_is_not_held_against_it(
+async def test_the_time_in_which_the_owner_was_blocked_does_not_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     loop = asyncio.get_running_loop()
@@ -177,7 +175,7 @@ async def test_one_that_cannot_be_started_again_is_tried_until_it_can(
     assert len(serving(where)) == 1
 
 
-async def test_it_ends_with_its_owner_however_he_ends(where: Places) -> None:
+async def test_it_ends_when_its_owner_ends_or_is_killed(where: Places) -> None:
     """The owner's end of its stdin is all that it holds on to."""
     with closing(listen("127.0.0.1", 0)) as listener:
         errand = ServerOptions.of(where, ANYWHERE, "info", listener)
@@ -280,7 +278,7 @@ async def test_one_that_does_not_end_is_ended(
     assert serving(where) == []
 
 
-async def test_a_door_that_closes_while_it_opens_leaves_nothing(supervisor: McpServerSupervisor, where: Places) -> None:
+async def test_closing_during_the_start_leaves_no_process(supervisor: McpServerSupervisor, where: Places) -> None:
     supervisor.start()
     await wait_until(lambda: bool(serving(where)))
     await supervisor.close()

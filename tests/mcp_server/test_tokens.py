@@ -66,7 +66,7 @@ def test_a_token_revoked_elsewhere_is_refused_at_once(tokens: Tokens, file: Path
 
 
 @pytest.mark.parametrize("kept", ["", "{}", "[]", '{"sha256": "", "scope": "god", "created_at": 1}', "hello"])
-def test_what_somebody_else_wrote_there_lets_nobody_in(tokens: Tokens, file: Path, kept: str) -> None:
+def test_invalid_entries_admit_no_client(tokens: Tokens, file: Path, kept: str) -> None:
     if kept:
         Credentials(file).set("mcp-token/odd", kept)
     Credentials(file).set("openai", "sk-something")

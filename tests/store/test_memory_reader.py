@@ -1,4 +1,4 @@
-"""The readers that clients' searches run on: interrupted when given up or too slow, and fit for the next."""
+"""The memory reader: cancelled and slow queries are interrupted, and the connection stays usable."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ async def test_a_database_that_comes_later_is_read_then(tmp_path: Path) -> None:
     await reader.close()
 
 
-async def test_closing_ends_what_still_runs(database: Path) -> None:
+async def test_closing_ends_running_queries(database: Path) -> None:
     reader = reader_of(database)
     begun = threading.Event()
 

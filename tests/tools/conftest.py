@@ -1,4 +1,4 @@
-"""Toolboxes that are closed whatever a test does."""
+"""Fixtures of toolboxes, closed after each test."""
 
 from __future__ import annotations
 

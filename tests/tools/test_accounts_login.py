@@ -1,4 +1,4 @@
-"""Accounts are made, entered and kept by Zoea; no secret of theirs reaches a mysis, a log or a repr."""
+"""Zoea creates, uses and stores accounts; no secret reaches a mysis, a log or a repr."""
 
 from __future__ import annotations
 
@@ -86,7 +86,9 @@ async def test_a_caller_cancelled_during_the_login_loses_no_account(open_box: Op
     assert len(faulty.seen("call", tool="register")) == 1
 
 
-async def test_a_lost_session_is_entered_anew_and_the_call_repeated_once(open_box: Opener, faulty: Faulty) -> None:
+async def test_after_a_lost_session_it_logs_in_again_and_repeats_the_call(
+    open_box: Opener, faulty: Faulty
+) -> None:
     session = open_box(_world(faulty), accounts=Keeper()).session(1, "alpha", "")
     await session.catalogue()
     await session.call(asked("balance"), meta=meta())

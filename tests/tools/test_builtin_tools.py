@@ -1,4 +1,4 @@
-"""Zoea's own tools: what they ask of the swarm, and errors that name the field and its range."""
+"""Zoea's own tools for a mysis: calls to the swarm, and errors that name the field and its range."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_a_question_is_answered_by_its_approval(open_box: Opener) -> None:
     assert unanswered == ToolResult("the commander gave no answer", is_error=True)
 
 
-async def test_whoever_may_write_to_nobody_may_not_ask(open_box: Opener) -> None:
+async def test_a_mysis_that_may_not_write_may_not_ask(open_box: Opener) -> None:
     catalogue = await _session(open_box, FakeBackend(), send=Send.NONE).catalogue()
     assert "zoea_ask" not in [tool.name for tool in catalogue.tools]
 
@@ -83,7 +83,7 @@ async def test_a_message_carries_the_callers_id_and_hop(open_box: Opener) -> Non
     assert backend.calls == [("send", 7, 2, "beta", "hello")]
 
 
-async def test_what_the_swarm_refuses_is_an_error_with_its_hint(open_box: Opener) -> None:
+async def test_a_refusal_of_the_swarm_is_an_error_with_its_hint(open_box: Opener) -> None:
     result = await _call(_session(open_box, FakeBackend()), "zoea_send_message", to="missing", text="hello")
     assert result == ToolResult("there is no mysis missing. Use zoea_list_myses", is_error=True)
 
@@ -248,7 +248,7 @@ async def test_a_memory_is_read_from_an_offset(open_box: Opener) -> None:
 
 
 @pytest.mark.parametrize("said", ['"\n' * 6_000, "矿石鉄" * 5_000, "\x01" * 9_000, "x" * 30_000])
-async def test_whatever_is_read_fits_into_an_answer_and_is_read_on(open_box: Opener, said: str) -> None:
+async def test_any_text_fits_into_answers_and_is_read_on(open_box: Opener, said: str) -> None:
     backend = FakeBackend()
     backend.memories.text = said
     session, read, offset = _session(open_box, backend), "", 0

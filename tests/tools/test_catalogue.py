@@ -47,12 +47,12 @@ def test_a_hidden_tool_makes_no_clash() -> None:
     assert _names(_spec("a", "search"), _spec("b", "search"), policy=ToolPolicy(deny=("b/*",))) == ["search"]
 
 
-def test_two_tools_of_one_upstream_whose_plain_names_are_one_stay_apart() -> None:
+def test_two_tools_of_one_upstream_with_the_same_plain_name_stay_apart() -> None:
     assert _names(_spec("a", "get.map"), _spec("a", "get_map")) == ["a__get_map", "a__get_map_2"]
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.text(min_size=1, max_size=80)), max_size=12, unique=True))
-def test_names_are_unique_and_what_every_provider_accepts(tools: list[tuple[str, str]]) -> None:
+def test_names_are_unique_and_acceptable_to_every_provider(tools: list[tuple[str, str]]) -> None:
     names = _names(*(_spec(upstream, name) for upstream, name in tools))
     assert len(set(names)) == len(tools)
     assert all(0 < len(name) <= MAX_NAME and name.isascii() for name in names)
@@ -91,7 +91,7 @@ def test_a_read_only_tool_is_never_destructive_enough_to_ask() -> None:
     assert not build_catalogue((), [[spec]], ToolPolicy()).tools[0].asks
 
 
-def test_hashes_follow_what_the_upstream_says() -> None:
+def test_hashes_follow_the_list_of_the_upstream() -> None:
     one = _spec("a", "search")
     same = _spec("a", "search")
     other = to_tool_spec(

@@ -1,4 +1,4 @@
-"""A server over HTTP whose answer has no end is given up, and takes no memory meanwhile."""
+"""An endless answer over HTTP is given up and takes no memory."""
 
 from __future__ import annotations
 

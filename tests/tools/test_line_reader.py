@@ -1,4 +1,4 @@
-"""What a child writes comes in whole lines, and a line without end ends the session alone."""
+"""Output of a process is read in whole lines; an endless line ends only its session."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ async def test_pieces_wait_for_their_newline() -> None:
     assert await _read(b"", b"a\n") == ["a\n"]
 
 
-async def test_a_line_beyond_the_bound_breaks_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_line_over_the_limit_ends_the_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mcp_connection, "MAX_LINE_CHARS", 10)
     assert await _read(b"0123456789", b"\n0123456789\n") == ["0123456789\n0123456789\n"]
     with pytest.raises(BrokenResourceError):

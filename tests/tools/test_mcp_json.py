@@ -69,7 +69,7 @@ def test_a_command_may_be_a_table() -> None:
         ({"command": "x", "env": {"A": True}}, "env.A holds a value that is not text"),
     ],
 )
-def test_what_cannot_be_an_upstream_says_why(entry: Any, why: str) -> None:
+def test_an_invalid_server_is_refused_with_the_reason(entry: Any, why: str) -> None:
     found = read_servers(json.dumps({"mcpServers": {"bad": entry, "good": GIT}}))
     assert found.refused["bad"].startswith(why)
     assert [one.config.name for one in found.servers] == ["good"]
@@ -81,7 +81,7 @@ def test_names_are_made_fit_and_kept_apart() -> None:
     assert found.servers[0].notes == ("My Server! is named My-Server here",)
 
 
-def test_what_a_person_must_know_is_noted() -> None:
+def test_notes_name_renamed_disabled_and_incomplete_servers() -> None:
     entry = {"command": "x", "args": ["${input:key}", "${workspaceFolder}"], "disabled": True, "env": {"A": None}}
     notes = read_servers(json.dumps({"servers": {"a": entry}})).servers[0].notes
     assert "it was disabled there; it is enabled here" in notes

@@ -133,7 +133,7 @@ async def test_a_server_that_is_gone_gives_errors_that_say_nothing_was_done(open
     assert "The call was not carried out" in again.content
 
 
-async def test_a_forgotten_session_is_opened_anew_and_the_call_repeated(open_box: Opener) -> None:
+async def test_a_forgotten_session_is_reopened_and_the_call_repeated(open_box: Opener) -> None:
     with SessionServer() as server:
         session = open_box(UpstreamConfig("sessions", url=server.url, backoff=0.02)).session(1, "alpha", "")
         await session.catalogue()
@@ -188,7 +188,7 @@ async def test_an_html_error_page_becomes_its_status(open_box: Opener) -> None:
         assert "<html>" not in result.content
 
 
-async def test_an_address_where_nobody_listens_is_named(open_box: Opener) -> None:
+async def test_an_address_without_a_listener_is_named(open_box: Opener) -> None:
     box = open_box(UpstreamConfig("nobody", url="http://127.0.0.1:9/mcp", backoff=0.02, retries=1))
     began = time.monotonic()
     await box.settled()

@@ -1,4 +1,4 @@
-"""What a mysis reads of an MCP result, and what is kept beside it."""
+"""The text and blobs that a mysis gets from an MCP result."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_texts_are_joined() -> None:
     assert _of({"type": "text", "text": "a"}, {"type": "text", "text": "b"}).content == "a\nb"
 
 
-def test_structured_content_stands_in_where_there_is_no_text() -> None:
+def test_structured_content_replaces_missing_text() -> None:
     assert _of(structuredContent={"ümlaut": 1}).content == '{"ümlaut": 1}'
     assert _of({"type": "text", "text": "a"}, structuredContent={"b": 1}).content == "a"
     assert parse_result({"structuredContent": [1]}).content == "[1]"

@@ -11,7 +11,7 @@ from tests.fakes.toolboxes import wait_until
 from zoea.tools.upstream.stderr_log import StderrLog
 
 
-async def test_what_is_written_arrives_and_the_end_is_noticed(tmp_path: Path) -> None:
+async def test_output_arrives_in_the_log_and_the_end_is_noticed(tmp_path: Path) -> None:
     log = StderrLog(tmp_path / "logs" / "upstream-x.log")
     with log.attach() as end:
         end.write("hello\n")
@@ -20,7 +20,7 @@ async def test_what_is_written_arrives_and_the_end_is_noticed(tmp_path: Path) ->
     log.close()
 
 
-async def test_closing_keeps_what_was_written_last(tmp_path: Path) -> None:
+async def test_closing_keeps_the_last_output(tmp_path: Path) -> None:
     log = StderrLog(tmp_path / "upstream-x.log")
     with log.attach() as end:
         end.write("last words")
@@ -41,9 +41,7 @@ async def test_the_file_is_turned_over_at_its_bound(tmp_path: Path) -> None:
     assert (tmp_path / "upstream-x.log.1").read_text() == "6" * 40 + "7" * 40
 
 
-async def test_a_log_that_cannot_be_written_is_said_once_and_stops_nobody(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_failing_log_warns_once_and_blocks_no_child(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     log = StderrLog(tmp_path / "upstream-x.log")
     log.path.mkdir()

@@ -58,7 +58,7 @@ async def test_two_myses_of_a_template_share_one_catalogue(open_box: Opener, fau
     assert one is two
 
 
-async def test_broken_arguments_are_an_error_that_says_what_is_broken(open_box: Opener, faulty: Faulty) -> None:
+async def test_broken_arguments_are_an_error_with_the_reason(open_box: Opener, faulty: Faulty) -> None:
     session = open_box(faulty.config()).session(1, "alpha", "")
     await session.catalogue()
     broken = await session.call(AnswerCall("echo", "{", broken="it ends early"), meta=meta())
@@ -100,7 +100,7 @@ async def test_an_unknown_upstream_is_named_with_those_there_are(open_box: Opene
     assert caught.value.hint == "There are: faulty."
 
 
-async def test_a_status_tells_a_front_what_it_shows(open_box: Opener, faulty: Faulty) -> None:
+async def test_a_status_has_the_figures_for_fronts(open_box: Opener, faulty: Faulty) -> None:
     box = open_box(faulty.config())
     session = box.session(1, "alpha", "")
     await session.catalogue()

@@ -127,7 +127,7 @@ async def test_a_server_that_cannot_start_gives_clear_errors_at_once(open_box: O
     assert "its process ended while it was opening" in status.last_error
 
 
-async def test_a_command_that_does_not_exist_delays_nobody(open_box: Opener, faulty: Faulty) -> None:
+async def test_a_missing_command_delays_no_call(open_box: Opener, faulty: Faulty) -> None:
     box = open_box(UpstreamConfig("gone", command="/nowhere/server"), faulty.config())
     began = time.monotonic()
     catalogue = await box.session(1, "alpha", "").catalogue()
@@ -296,7 +296,7 @@ async def test_a_ping_of_a_server_that_is_gone_raises(open_box: Opener, faulty: 
         await box.upstream("faulty").ping()
 
 
-async def test_every_call_says_whose_it_is(open_box: Opener, faulty: Faulty) -> None:
+async def test_every_call_names_its_mysis(open_box: Opener, faulty: Faulty) -> None:
     session = open_box(faulty.config()).session(1, "alpha", "")
     await session.catalogue()
     assert json.loads((await session.call(asked("whoami"), meta=meta("beta"))).content) == {"mysis": "beta"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
 
@@ -20,10 +21,10 @@ from zoea.mcp_server.client_tools import ClientTools
 from zoea.mcp_server.tokens import McpClient
 from zoea.model.enums import SenderKind
 from zoea.model.errors import MysisMissing, StoreMissing, UsageError, ZoeaError
-from zoea.queries.broadcasts import NEWEST_BROADCASTS
 from zoea.queries.conversation import read_newest
 from zoea.queries.stored_swarm import read_mysis_view
 from zoea.store.memory_reader import MemoryReader
+from zoea.store.search import BroadcastHit
 from zoea.text.control_characters import strip
 from zoea.tools.builtin.answer_size import within
 from zoea.tools.builtin.arguments import COMMANDER
@@ -36,6 +37,7 @@ PAGE = 100
 SHOWN_CHARS = 60_000
 """The largest size of a resource, in characters."""
 SHOWN_BROADCASTS = 100
+BROADCAST_CHARS = 4_000
 
 
 class MissingResource(ZoeaError):
@@ -93,7 +95,7 @@ class SwarmResources:
 
     async def _broadcasts_text(self) -> str:
         try:
-            return await self._memories.run(_broadcasts_text)
+            return _broadcasts_json(await self._memories.read_broadcasts(SHOWN_BROADCASTS, BROADCAST_CHARS))
         except StoreMissing:
             return "[]"
 
@@ -141,14 +143,14 @@ def _transcript(name: str) -> Resource:
     )
 
 
-def _broadcasts_text(reader: sqlite3.Connection) -> str:
+def _broadcasts_json(broadcasts: Iterable[BroadcastHit]) -> str:
     rows: list[dict[str, Any]] = [
         {
-            "id": row["id"],
-            "sender": COMMANDER if row["sender_kind"] == SenderKind.COMMANDER else row["sender_name"],
-            "created_at": iso_time(row["created_at"]),
-            "content": row["content"],
+            "id": hit.message_id,
+            "sender": COMMANDER if hit.sender_kind is SenderKind.COMMANDER else hit.sender,
+            "created_at": iso_time(hit.created_at),
+            "content": hit.excerpt.text,
         }
-        for row in reader.execute(NEWEST_BROADCASTS, (SHOWN_BROADCASTS,))
+        for hit in broadcasts
     ]
     return json.dumps(within(rows, SHOWN_CHARS), ensure_ascii=False, indent=1)

@@ -1,7 +1,8 @@
-"""Serve MCP clients over HTTP in a separate process, for the command line or the owner of a swarm.
+"""Serve MCP clients over HTTP in a separate process.
 
-The owner's loop runs the swarm and its screen. This process reads stored data directly from the
-database and uses the owner's socket only for the running swarm.
+Started by the command line or by the owner of a swarm, so that clients do not slow down the owner's
+loop. Stored data is read directly from the database; only calls to the running swarm use the
+owner's socket.
 """
 
 from __future__ import annotations

@@ -188,7 +188,7 @@ async def _wait_for_loss(process: asyncio.subprocess.Process) -> str:
 
 
 async def _end_process(process: asyncio.subprocess.Process) -> None:
-    """End the process by closing its stdin, or by force if that takes too long; it has no data to lose."""
+    """Close the stdin of the process, which ends it; kill it if that takes too long."""
     assert process.stdin is not None
     process.stdin.close()
     try:

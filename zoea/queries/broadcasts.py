@@ -21,11 +21,6 @@ FROM message g LEFT JOIN delivery d ON d.message_id = g.id LEFT JOIN turn t ON t
 WHERE g.kind = 'broadcast' OR (g.sender_kind = 'mysis' AND g.recipients_filter = '{"to": "commander"}')
 GROUP BY g.id ORDER BY g.id DESC LIMIT ?
 """
-NEWEST_BROADCASTS = """
-SELECT id, sender_kind, sender_name, created_at, substr(content, 1, 4000) AS content FROM message
-WHERE kind = 'broadcast' ORDER BY id DESC LIMIT ?
-"""
-"""For readers that need no deliveries."""
 
 
 @dataclass(frozen=True, slots=True)

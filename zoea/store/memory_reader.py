@@ -10,8 +10,18 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from zoea.model.enums import SenderKind
 from zoea.model.errors import StoreError
-from zoea.store.search import BroadcastHits, BroadcastQuery, MemoryHits, MemoryQuery, search_broadcasts, search_memories
+from zoea.store.search import (
+    BroadcastHit,
+    BroadcastHits,
+    BroadcastQuery,
+    Excerpt,
+    MemoryHits,
+    MemoryQuery,
+    search_broadcasts,
+    search_memories,
+)
 from zoea.store.search_pool import SearchPool
 
 DEADLINE_S = 10.0
@@ -36,6 +46,10 @@ WHERE memory_id = :id ORDER BY position
 _LAST_ANSWER = """
 SELECT id, substr(content, 1, :most) FROM memory
 WHERE mysis_id = :mysis AND role = 'assistant' AND content <> '' ORDER BY id DESC LIMIT 1
+"""
+_BROADCASTS = """
+SELECT id, sender_kind, sender_id, sender_name, created_at, substr(content, 1, :most) AS text, length(content) AS total
+FROM message WHERE kind = 'broadcast' ORDER BY id DESC LIMIT :limit
 """
 
 T = TypeVar("T")
@@ -141,6 +155,25 @@ class MemoryReader:
         given = {"mysis": mysis_id, "most": max_chars}
         found = await self.run(lambda connection: connection.execute(_LAST_ANSWER, given).fetchone())
         return tuple(found) if found is not None else None
+
+    async def read_broadcasts(self, limit: int, max_chars: int) -> tuple[BroadcastHit, ...]:
+        """Read the newest broadcasts, newest first, each cut to `max_chars`."""
+
+        def read(connection: sqlite3.Connection) -> tuple[BroadcastHit, ...]:
+            rows = connection.execute(_BROADCASTS, {"limit": limit, "most": max_chars})
+            return tuple(
+                BroadcastHit(
+                    message_id=row["id"],
+                    sender_kind=SenderKind(row["sender_kind"]),
+                    sender_id=row["sender_id"],
+                    sender=row["sender_name"],
+                    created_at=row["created_at"],
+                    excerpt=Excerpt(row["text"], 0, row["total"]),
+                )
+                for row in rows
+            )
+
+        return await self.run(read)
 
     async def close(self) -> None:
         """Close the pool; running queries are interrupted."""

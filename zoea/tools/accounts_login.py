@@ -28,7 +28,7 @@ _NAMES_TRIED = 5
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """The mysis that has an account: found by uid, because the name of a deleted mysis is reused."""
+    """The mysis that has an account: found by uid, because names are reused."""
 
     uid: str
     name: str
@@ -38,7 +38,7 @@ class AccountKeeper(Protocol):
     """Stores accounts by the mysis's uid; `runtime` passes in the credentials store."""
 
     async def load(self, upstream: str, uid: str, name: str) -> Mapping[str, str] | None:
-        """Load the fields of an account, by uid or by a `name` that a person stored; None if there is none."""
+        """Load the fields of an account, by uid or a name stored by a person; else None."""
         ...
 
     async def save(self, upstream: str, uid: str, fields: Mapping[str, str]) -> None:
@@ -297,7 +297,7 @@ def _mask_blob(blob: Blob, secrets: Iterable[str]) -> Blob:
 
 
 def _retrieve_error(task: asyncio.Task[None]) -> None:
-    """Mark the error as retrieved: the waiting calls get it, and if all were cancelled, the next call."""
+    """Mark the error as retrieved: the waiting calls, or else the next one, get it."""
     if not task.cancelled():
         task.exception()
 

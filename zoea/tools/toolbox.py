@@ -129,7 +129,7 @@ class Toolbox:
         return made
 
     def missing(self) -> UpstreamLost | None:
-        """Return the error of a required upstream whose retries are spent, if there is one."""
+        """Return the error of a required upstream that is down, if there is one."""
         for upstream in self._upstreams.values():
             if upstream.config.required and upstream.is_down:
                 why = upstream.status().last_error

@@ -1,4 +1,4 @@
-"""Answers of Zoea's own tools to clients of the MCP server: the models that make the output schemas.
+"""Models of the answers to MCP clients, from which the output schemas are made.
 
 A field with a default may be left out of an answer.
 """
@@ -58,7 +58,7 @@ class SearchAnswer(AnswerModel):
 
 
 class ReasoningSearchAnswer(SearchAnswer):
-    results: list[ReasoningRow]  # type: ignore[assignment]  # a list of a subclass; nobody writes to it
+    results: list[ReasoningRow]  # type: ignore[assignment]  # only the schema is used
 
 
 class BroadcastSearchAnswer(SearchAnswer):

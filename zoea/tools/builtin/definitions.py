@@ -1,4 +1,4 @@
-"""Zoea's own tools as a mysis sees them in its toolbox and a client in the MCP server: names, texts, schemas."""
+"""Definitions of Zoea's own tools, for myses and for MCP clients: names, descriptions, schemas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tools that search and read memories, for a mysis and for a client of the MCP server.
+"""Search and read memories, for a mysis and for a client of the MCP server.
 
 The two differ in the memories they may read (`owner`) and in the form of the rows.
 """
@@ -72,7 +72,7 @@ class MemoryTools:
     Args:
         source: The stored memories.
         rows: The form of the answers.
-        owner: The only mysis whose memories may be read; None for all.
+        owner: The only mysis to read memories of; None for all.
     """
 
     def __init__(self, source: MemorySource, rows: RowFormat, owner: int | None = None) -> None:
@@ -148,7 +148,7 @@ class MemoryTools:
 
 
 class MysisRows:
-    """Short rows for the request of a model; with the names of myses where it may read everyone's memories."""
+    """Short rows for a model's request, with the names of myses if it may read all memories."""
 
     def __init__(self, *, with_names: bool) -> None:
         self._with_names = with_names
@@ -248,7 +248,7 @@ def iso_time(microseconds: int) -> str:
 
 
 def _fit_rows(hits: Iterable[Found], make_row: Callable[[Found], Row]) -> list[Row]:
-    """Make rows as far as they fit into an answer; a row that is too long alone is shortened."""
+    """Make as many rows as fit into an answer, and shorten a row that is too long alone."""
     return within((make_row(fit_hit(hit, lambda one: size(make_row(one)) + 2 <= ROOM)) for hit in hits), ROOM)
 
 

@@ -1,4 +1,4 @@
-"""An MCP server whose tools the myses use: its sessions, its tools, its calls.
+"""An upstream: an MCP server with its sessions, tools and calls.
 
 All myses share one session, or each has its own. Calls run in their callers' tasks, limited in
 number and time.
@@ -111,7 +111,7 @@ class Upstream:
         self._notify()
 
     async def settled(self) -> bool:
-        """Wait until the tools are known, it is down, or `start_timeout` is over; True if they are known."""
+        """Wait for the tools, at most `start_timeout` or until it is down; True if they are known."""
         until = self._started + self.config.start_timeout
         while not (self._listed or self.is_down or self._closed) and (left := until - time.monotonic()) > 0:
             try:
@@ -262,7 +262,7 @@ class Upstream:
         return ToolError(f"{tool} did not answer within {deadline_s:g} s and was cancelled", hint=hint)
 
     async def _session_of(self, mysis: str) -> UpstreamSession:
-        """Return the session for this mysis, marked as in use; open one, or close an idle one first."""
+        """Return the session for this mysis, marked as in use; opens one if needed."""
         while True:
             if self._closed:
                 raise CallFailure(CallOutcome.NOT_SENT, "it is closed")
