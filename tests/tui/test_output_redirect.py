@@ -10,9 +10,9 @@ import pytest
 
 _PROGRAM = """
 import os, pathlib, subprocess, sys
-from zoea.tui.terminal.output_redirect import screen_alone
+from zoea.tui.terminal.output_redirect import redirect_output
 print("before")
-with screen_alone(pathlib.Path(sys.argv[1])):
+with redirect_output(pathlib.Path(sys.argv[1])):
     os.write(1, b"noise on one\\n")
     os.write(2, b"noise on two\\n")
     subprocess.run(["echo", "a child"])

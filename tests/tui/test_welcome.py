@@ -191,7 +191,7 @@ async def test_a_wrong_connection_says_why_and_stays_open(tmp_path: Path) -> Non
         await stage.press("c")
         stage.one(Input, "#address").value = "ftp://x"
         await stage.press("enter")
-        await stage.until(lambda: "no http or https address" in stage.text())
+        await stage.until(lambda: "not an http or https address" in stage.text())
         assert shows(stage, ConnectDialog)
         await stage.press("escape")
         assert shows(stage, WelcomeScreen)
