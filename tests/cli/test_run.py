@@ -16,7 +16,7 @@ from tests.cli.conftest import Zoea
 from tests.fakes.owner import OwnerThread
 from tests.fakes.swarm import FakeSwarm
 from zoea.cli import run_session
-from zoea.cli.commands.run import seconds_of
+from zoea.cli.commands.run import parse_duration
 from zoea.cli.typed_commands import ExitChoice
 from zoea.model.errors import UsageError
 from zoea.model.swarm_api import SwarmApi
@@ -58,13 +58,13 @@ def lines(text: str) -> list[dict[str, Any]]:
     ("text", "seconds"), [("60s", 60.0), ("500ms", 0.5), ("10m", 600.0), ("2h", 7200.0), ("5", 5.0), (" 1.5 S ", 1.5)]
 )
 def test_a_duration_is_read_with_its_unit(text: str, seconds: float) -> None:
-    assert seconds_of(text) == seconds
+    assert parse_duration(text) == seconds
 
 
 @pytest.mark.parametrize("text", ["", "0s", "-5s", "soon", "1d", "1e9s", "9999999999999h"])
 def test_a_wrong_duration_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is no time"):
-        seconds_of(text)
+    with pytest.raises(UsageError, match="is not a duration"):
+        parse_duration(text)
 
 
 class TestOwning:

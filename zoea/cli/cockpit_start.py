@@ -1,7 +1,6 @@
-"""The door to the cockpit, and the `zoea run` lines that go straight through it.
+"""Open the cockpit for common `zoea run` lines without loading the option parser.
 
-The option parser is a good part of the time to the first paint, so a line with
-nothing but a workspace and the myses to make does without it.
+Loading typer takes a large part of the time to the first paint.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from zoea.runtime.run_options import RunOptions
 from zoea.settings.paths import Places, places
 
 open_screen: Callable[[RunOptions, Places], int] | None = None
-"""The cockpit, put here by `zoea.__main__`: this package and the screen know nothing of each other."""
+"""Opens the cockpit. `zoea.__main__` sets it, because `cli` may not import `tui`."""
 
 MOST_MYSES = 2000
 WORLD = "reef"
@@ -22,7 +21,7 @@ _TEXTS |= {"--template": "template"}
 
 
 def open_plainly(arguments: list[str]) -> int | None:
-    """Show the cockpit for a plain `run` line in a terminal; None where the command has to look closer."""
+    """Show the cockpit for a plain `run` line in a terminal; None if the `run` command must decide."""
     options = plain_options(arguments)
     if options is None or open_screen is None or not options.wants_screen:
         return None
@@ -30,7 +29,7 @@ def open_plainly(arguments: list[str]) -> int | None:
 
 
 def plain_options(arguments: list[str]) -> RunOptions | None:
-    """What a plain `run` line asks for; None where the option parser is needed, if only to say what is wrong."""
+    """Return the options of a plain `run` line; None if the line needs the option parser."""
     asked: dict[str, Any] = {}
     rest = list(arguments)
     while rest:

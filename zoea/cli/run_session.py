@@ -26,7 +26,7 @@ from zoea.runtime.run_options import RunOptions, attach, leave_running, prepare_
 from zoea.settings.paths import Places
 
 
-async def owned(options: RunOptions, where: Places) -> int:
+async def run_owned_swarm(options: RunOptions, where: Places) -> int:
     """Own the workspace, run and show its swarm, shut it down, and return the exit code.
 
     Raises:
@@ -62,7 +62,7 @@ async def owned(options: RunOptions, where: Places) -> int:
     return 0
 
 
-async def attached(options: RunOptions, where: Places) -> int:
+async def run_attached(options: RunOptions, where: Places) -> int:
     """Show the swarm that another process owns, and leave it running."""
     from zoea.runtime.world_scores import read_credits
 

@@ -1,4 +1,4 @@
-"""`zoea run`: own the workspace and run its swarm, or attach to the one that runs."""
+"""`zoea run`: own the workspace and run its swarm, or attach to a running swarm."""
 
 from __future__ import annotations
 
@@ -23,17 +23,21 @@ def run(
     headless: Annotated[
         bool, typer.Option("--headless", help="Own the workspace without a screen; implies --start-swarm.")
     ] = False,
-    plain: Annotated[bool, typer.Option("--plain", help="Events line by line, for screen readers and pipes.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Events as JSON lines, a summary as the last.")] = False,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Write events as lines, for screen readers and pipes.")
+    ] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Write events as JSON lines, a summary as the last line.")
+    ] = False,
     myses: Annotated[
         int | None,
         typer.Option(
             min=0, max=cockpit_start.MOST_MYSES, metavar="N", help="N myses in total; missing ones are created."
         ),
     ] = None,
-    template: Annotated[str, typer.Option(help="What new myses are.")] = "",
-    provider: Annotated[str, typer.Option(help="Where the model of new myses is.")] = "",
-    model: Annotated[str, typer.Option(help="The model of new myses.")] = "",
+    template: Annotated[str, typer.Option(help="Template of new myses.")] = "",
+    provider: Annotated[str, typer.Option(help="Provider of new myses.")] = "",
+    model: Annotated[str, typer.Option(help="Model of new myses.")] = "",
     world: Annotated[str, typer.Option(metavar="reef", help="Run the sandbox world beside the swarm.")] = "",
     duration: Annotated[
         str, typer.Option("--for", metavar="TIME", help="End after this time: 500ms, 60s, 10m, 2h.")
@@ -41,21 +45,22 @@ def run(
     turns: Annotated[int | None, typer.Option(min=1, metavar="N", help="End once the swarm has ended N turns.")] = None,
     start_swarm: Annotated[bool, typer.Option("--start-swarm", help="Start every idle mysis.")] = False,
     go_on: Annotated[
-        bool, typer.Option("--go-on", help="Start those that ran when the swarm ended; with --headless, only those.")
+        bool, typer.Option("--go-on", help="Start the myses that ran when the swarm ended; with --headless only those.")
     ] = False,
     calm: Annotated[
-        bool, typer.Option("--no-animation", help="In the cockpit nothing blinks and nothing moves, this time.")
+        bool, typer.Option("--no-animation", help="Show no animation in the cockpit during this run.")
     ] = False,
     workspace: Workspace = "",
 ) -> int:
-    """Run the swarm here, or attach to the one that runs.
+    """Run the swarm, or attach to the one that runs.
 
     In a terminal this opens the cockpit, unless --plain, --json, --headless, --for or --turns
-    ask for something else. Beside a running swarm this attaches to it, and quitting leaves it running.
+    is given. If a swarm runs already, this attaches to it, and quitting leaves it running.
     SIGINT and SIGTERM end a swarm cleanly; SIGHUP leaves it running without a screen.
+    Example: zoea run --world reef --myses 5 --start-swarm
     """
     if plain and as_json:
-        raise UsageError("--plain and --json are two ways to show the same", hint="Give one of them.")
+        raise UsageError("--plain and --json exclude each other", hint="Give one of them.")
     if world not in ("", cockpit_start.WORLD):
         raise UsageError(f"there is no world {world!r}", hint=f"The world's name is {cockpit_start.WORLD}.")
     options = RunOptions(
@@ -66,7 +71,7 @@ def run(
         provider=provider,
         model=model,
         world=world,
-        seconds=seconds_of(duration) if duration else None,
+        seconds=parse_duration(duration) if duration else None,
         turns=turns,
         plain=plain,
         start_swarm=start_swarm or (headless and not go_on),
@@ -80,30 +85,30 @@ def run(
 
 
 def run_or_attach(options: RunOptions, where: Places) -> int:
-    """Own the workspace if nobody does, else attach to whoever does.
+    """Own the workspace, or attach to its owner.
 
     Raises:
-        WorkspaceHeld: where `--headless` asks to own what another process owns.
+        WorkspaceHeld: `--headless` is given and another process owns the workspace.
     """
-    from zoea.cli.run_session import attached, owned
+    from zoea.cli.run_session import run_attached, run_owned_swarm
 
     if options.headless or read_holder(where.data) is None:
         try:
-            return asyncio.run(owned(options, where))
+            return asyncio.run(run_owned_swarm(options, where))
         except WorkspaceHeld:
             if options.headless:
                 raise
-    return asyncio.run(attached(options, where))
+    return asyncio.run(run_attached(options, where))
 
 
-def seconds_of(text: str) -> float:
-    """`60s`, `500ms`, `10m`, `2h` or a bare number, in seconds.
+def parse_duration(text: str) -> float:
+    """Parse `60s`, `500ms`, `10m`, `2h` or a bare number of seconds.
 
     Raises:
-        UsageError: where it is none of these, or nothing.
+        UsageError: The text is none of these, or not above 0.
     """
     found = _DURATION.fullmatch(text.strip().lower())
     seconds = float(found[1]) * _SECONDS[found[2]] if found else 0.0
     if not 0 < seconds < 10**9:
-        raise UsageError(f"{text!r} is no time", hint="Write 500ms, 60s, 10m or 2h.")
+        raise UsageError(f"{text!r} is not a duration", hint="Write 500ms, 60s, 10m or 2h.")
     return seconds
