@@ -1,4 +1,4 @@
-"""What the public conformance suite for MCP servers expects a server to offer, for the factory of Zoea's own.
+"""Tools and resources that the public MCP conformance suite expects from a server.
 
 Names, texts and shapes are the suite's: its scenarios call them.
 """

@@ -173,7 +173,7 @@ def ran(*arguments: str, env: Mapping[str, str]) -> str:
 
 
 def environment(more: Mapping[str, str] | None = None) -> dict[str, str]:
-    """This process's environment with our Node first, and what is added."""
+    """This process's environment with the given Node first, and additions."""
     return {**os.environ, "PATH": f"{Path(NODE).parent}{os.pathsep}{os.environ['PATH']}", **(more or {})}
 
 

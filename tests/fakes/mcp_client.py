@@ -1,4 +1,4 @@
-"""The SDK's own client, let in by a token; and what a swarm that serves it looks like to a test."""
+"""The SDK's client with a token, and swarms that serve it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ NOW = 1_800_000_000_000_000
 
 @asynccontextmanager
 async def let_in(url: str, token: str, *, mode: str = "auto") -> AsyncIterator[Client]:
-    """A session of the client that has the token."""
+    """A session of the client with the token."""
     headers = {"Authorization": f"Bearer {token}"}
     async with (
         httpx2.AsyncClient(headers=headers, timeout=30.0, verify=False) as http,
@@ -74,7 +74,7 @@ def _answer(request: ModelRequest) -> Answer:
 
 
 def answering() -> dict[str, Provider]:
-    """A model that answers in words, in place of the built-in scripts; asked who is there, it calls a tool first."""
+    """A model that answers with text; to "Who is there" it calls a tool first."""
     return {"scripted": ScriptedProvider(_answer)}
 
 

@@ -1,7 +1,4 @@
-"""Malformed requests, endlessly: broken bodies, wrong shapes, wrong headers, arguments of every wrong kind.
-
-Nothing among them is a command that could be carried out.
-"""
+"""Malformed requests: broken bodies, wrong shapes, headers and arguments; none can be carried out."""
 
 from __future__ import annotations
 

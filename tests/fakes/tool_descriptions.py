@@ -1,4 +1,4 @@
-"""Tools of in-process MCP servers, described once: that costs more than all the rest of such a server."""
+"""Cached tool descriptions of in-process MCP servers, because making them is slow."""
 
 from __future__ import annotations
 

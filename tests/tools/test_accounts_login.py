@@ -86,9 +86,7 @@ async def test_a_caller_cancelled_during_the_login_loses_no_account(open_box: Op
     assert len(faulty.seen("call", tool="register")) == 1
 
 
-async def test_after_a_lost_session_it_logs_in_again_and_repeats_the_call(
-    open_box: Opener, faulty: Faulty
-) -> None:
+async def test_after_a_lost_session_it_logs_in_again_and_repeats_the_call(open_box: Opener, faulty: Faulty) -> None:
     session = open_box(_world(faulty), accounts=Keeper()).session(1, "alpha", "")
     await session.catalogue()
     await session.call(asked("balance"), meta=meta())
