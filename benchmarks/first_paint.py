@@ -1,4 +1,4 @@
-"""How soon the cockpit is there: `zoea run` in a terminal until its first frame, beside an empty Textual app.
+"""Measure the time of `zoea run` to its first frame, beside an empty Textual app.
 
     python -m benchmarks.first_paint [--quick]
 
@@ -40,14 +40,14 @@ COMMANDS = {
 
 
 class Paint(NamedTuple):
-    """ms from the start of the process: by the clock, and of CPU (in steps of 10)."""
+    """Hold ms since the start of the process: wall clock, and CPU in steps of 10."""
 
     clock: float
     cpu: float
 
 
 def first_paint(name: str, place: Path) -> Paint:
-    """Start it with nothing stored yet, wait for its first frame, end it."""
+    """Start with an empty workspace, wait for the first frame, end it."""
     command, marker = COMMANDS[name]
     with tempfile.TemporaryDirectory(dir=place) as home:
         environment = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
@@ -62,7 +62,7 @@ def first_paint(name: str, place: Path) -> Paint:
 
 
 def measure(rounds: int) -> dict[str, float]:
-    """Medians over the rounds, after one that only writes the bytecode."""
+    """Return medians over the rounds, after a first one that writes bytecode."""
     found: dict[str, list[Paint]] = {name: [] for name in COMMANDS}
     with tempfile.TemporaryDirectory(prefix="zoea-bench-") as place:
         for number in range(rounds + 1):
@@ -83,7 +83,7 @@ def measure(rounds: int) -> dict[str, float]:
 
 
 def judge(figures: dict[str, float]) -> int:
-    """Say which goals were met; 1 where one was not."""
+    """Print which goals were met; return 1 if one was missed."""
     missed = [name for name, goal in GOALS.items() if figures[name] > goal]
     for name, goal in GOALS.items():
         print(f"{'missed' if name in missed else 'met':7} {name} {figures[name]:g} (the goal: at most {goal:g})")

@@ -1,4 +1,4 @@
-"""How fast a long conversation opens, grows and is searched: 100,000 memories of one mysis.
+"""Measure opening, paging and searching a conversation of 100,000 memories.
 
 `python benchmarks/transcript.py [memories]` builds the database in a temporary
 folder and prints milliseconds. The exit code is 1 where opening takes longer than the goal.
@@ -34,7 +34,7 @@ RESULT = '{"fuel": 78, "hull": 100, "hold": {"used": 32, "of": 80}, "market": [{
 
 
 async def build(path: Path, memories: int) -> int:
-    """A database with one mysis and about so many memories, written past the swarm."""
+    """Write a database with one mysis and about this many memories."""
     store = await Store.open(path, clock_now=lambda: START)
     await store.close()
     turns = memories // PER_TURN
@@ -92,7 +92,7 @@ async def build(path: Path, memories: int) -> int:
 
 
 def timed(name: str, work: Callable[[], Any], times: int = 5) -> tuple[Any, float]:
-    """Run it, print the best and the worst; what it gave, and the median in ms."""
+    """Run and print best and worst time; return the result and the median in ms."""
     took: list[float] = []
     for _ in range(times):
         began = time.perf_counter()
@@ -110,11 +110,11 @@ def main() -> int:
         sys.stdout.write(f"{memories:,} memories in {turns:,} turns, {path.stat().st_size / 1e6:.0f} MB\n")
         source = ConversationSource(path, 1, START, Symbols())
         found, _ = themes.load_themes(Path(folder))
-        manner = PaintOptions(110, ConversationPalette(found[themes.DEFAULT]), Symbols())
+        options = PaintOptions(110, ConversationPalette(found[themes.DEFAULT]), Symbols())
         timed("read the newest page", lambda: conversation.read_newest(path, 1))
         window, _ = timed("read it and make blocks", lambda: read_newest(source))
-        timed("paint it", lambda: [paint_block(block, manner, is_open=block.is_open) for block in window.blocks])
-        _, opening = timed("open: read, make blocks, paint", lambda: _open(source, manner))
+        timed("paint it", lambda: [paint_block(block, options, is_open=block.is_open) for block in window.blocks])
+        _, opening = timed("open: read, make blocks, paint", lambda: _open(source, options))
         timed("read the page before", lambda: read_older(source, window))
         timed("read around the middle", lambda: conversation.read_around(path, 1, turns // 2))
         timed("find words that are everywhere", lambda: ConversationFinder(path).find(1, "iron"), 3)
@@ -129,9 +129,9 @@ def main() -> int:
     return 1 if missed else 0
 
 
-def _open(source: ConversationSource, manner: PaintOptions) -> None:
+def _open(source: ConversationSource, options: PaintOptions) -> None:
     for block in read_newest(source).blocks:
-        paint_block(block, manner, is_open=block.is_open)
+        paint_block(block, options, is_open=block.is_open)
 
 
 if __name__ == "__main__":

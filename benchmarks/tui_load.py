@@ -48,7 +48,7 @@ from zoea.tui.widgets.swarm_table import SwarmTable
 ROOT = Path(__file__).parents[1]
 MYSES = 1000
 SEEN = 10
-"""The first rows, which stay in sight: a tenth of all changes is theirs."""
+"""Number of visible rows; they get a tenth of all changes."""
 GOALS = {
     "fed_screen_p99_ms": 150.0,
     "fed_key_p99_ms": 50.0,
@@ -68,7 +68,7 @@ _STEPS = 200
 
 
 class ThinkingModel(PlainModel):
-    """As `PlainModel`, after the time that a model takes."""
+    """Answer like `PlainModel`, after the delay of a model."""
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
         await asyncio.sleep(0.3)
@@ -78,7 +78,7 @@ class ThinkingModel(PlainModel):
 
 @contextmanager
 def stamped() -> Any:
-    """Let each text of a row begin with its mysis and the time (µs); gives what was said by the rows in sight."""
+    """Begin each row text with mysis and time in µs; return the texts of visible rows."""
     said: list[tuple[int, int]] = []
     before = LiveMysis.say
 
@@ -106,7 +106,7 @@ def cockpit_over(swarm: Rig) -> CockpitApp:
 async def shown(
     cockpit: CockpitApp, work: Callable[[], Awaitable[dict[str, Any]]], myses: int = MYSES
 ) -> dict[str, Any]:
-    """Show it on the terminal, do the work once it knows everybody, end it; what the work found."""
+    """Run the cockpit, do the work once all myses are shown, and return its result."""
     showing = asyncio.create_task(run(cockpit))
     async with asyncio.timeout(120):
         while len(cockpit.feed.myses) < myses:  # noqa: ASYNC110  the cockpit tells its screens, not others
@@ -122,7 +122,7 @@ async def shown(
 
 
 class Feeder:
-    """Changes rows and publishes events past the swarm's machines: what only fronts have to work for."""
+    """Change rows and publish events without a swarm, so that only the cockpit works."""
 
     def __init__(self, swarm: Rig) -> None:
         # A benchmark's way in: there is no other that costs nothing.
@@ -132,7 +132,7 @@ class Feeder:
         self.events = 0
 
     def feed(self) -> None:
-        """One change and one event, every tenth of a row in sight."""
+        """Make one change and one event; every tenth changes a visible row."""
         self.events += 1
         mysis_id = self._dice.choice(self._ids[:SEEN] if self.events % 10 == 0 else self._ids)
         row = self._view.row(mysis_id)
@@ -148,7 +148,7 @@ class Feeder:
         self._hub.publish([Event(self._hub.last_id + 1, kind, mysis_id, {"outcome": "answered"}, now)])
 
     async def at_rate(self, per_second: int, seconds: float) -> None:
-        """Feed evenly, in steps of 10 ms; late steps are made up for."""
+        """Feed evenly in steps of 10 ms; catch up late steps."""
         begun = time.monotonic()
         while (passed := time.monotonic() - begun) < seconds:
             for _ in range(int(passed * per_second) - self.events):
@@ -157,7 +157,7 @@ class Feeder:
 
 
 async def fed(seconds: float) -> dict[str, Any]:
-    """Changes without a swarm's work: the cockpit's own cost."""
+    """Measure the cockpit's own cost, without a swarm's work."""
     with stamped() as said:
         async with rig(PlainModel()) as swarm:
             await swarm.create(MYSES)
@@ -173,7 +173,7 @@ async def fed(seconds: float) -> dict[str, Any]:
 
 
 async def busy(seconds: float) -> dict[str, Any]:
-    """A swarm at work in the same process, a tenth of its turns in sight."""
+    """Measure with a working swarm in the same process, a tenth of its turns visible."""
     with stamped() as said:
         async with rig(ThinkingModel()) as swarm:
             ids = await swarm.create(MYSES)
@@ -209,7 +209,7 @@ async def busy(seconds: float) -> dict[str, Any]:
 
 
 async def idle(seconds: float) -> dict[str, Any]:
-    """Nobody does anything."""
+    """Measure an idle swarm."""
     async with rig(PlainModel()) as swarm:
         await swarm.create(MYSES)
 
@@ -227,7 +227,7 @@ def _share(cpu: float, seconds: float) -> dict[str, Any]:
 
 
 async def rows(count: int) -> dict[str, Any]:
-    """A thousand steps through so many rows, by lines and by pages; nothing but lines in sight may be made."""
+    """Step a thousand times by lines and pages; only visible lines may be made."""
     async with rig(PlainModel()) as swarm:
         await swarm.create(1)
         cockpit = cockpit_over(swarm)
@@ -253,7 +253,7 @@ async def rows(count: int) -> dict[str, Any]:
 
 
 def counted(table: SwarmTable) -> dict[str, int]:
-    """Count from now on what is made anew."""
+    """Count widgets and lists that are made from now on."""
     from textual.widget import Widget
 
     made = {"widgets": 0, "arrangings": 0, "lines": 0}
@@ -274,7 +274,7 @@ def counted(table: SwarmTable) -> dict[str, int]:
 
 
 async def memory(events: int) -> dict[str, Any]:
-    """Events as fast as the cockpit takes them."""
+    """Measure events as fast as the cockpit takes them."""
     async with rig(PlainModel()) as swarm:
         await swarm.create(MYSES)
         feeder = Feeder(swarm)
@@ -318,7 +318,7 @@ PARTS = {"fed": fed, "busy": busy, "idle": idle, "rows": rows, "memory": memory}
 
 
 class Watcher:
-    """Reads the stamps as they come to the screen."""
+    """Read the time stamps as they appear on the screen."""
 
     def __init__(self) -> None:
         self.came: list[tuple[int, int, float]] = []
@@ -345,7 +345,7 @@ class Watcher:
 
 
 def person(terminal: Terminal, seconds: float) -> list[float]:
-    """Move between the first two rows; ms from each key to the title of the next mysis."""
+    """Move between the first two rows; return ms from key to title."""
     waits: list[float] = []
     dice = random.Random(7)
     until = time.monotonic() + seconds
@@ -358,7 +358,7 @@ def person(terminal: Terminal, seconds: float) -> list[float]:
 
 
 def on_terminal(name: str, number: float) -> dict[str, Any]:
-    """Run a part on a terminal, with a person at it while the rows change."""
+    """Run a part on a terminal with key presses while rows change."""
     watcher = Watcher()
     command = [sys.executable, "-m", "benchmarks.tui_load", "--part", name, f"{number:g}"]
     terminal = Terminal(command, environment=_environment(), heard=watcher.heard)
@@ -391,7 +391,7 @@ def _environment() -> dict[str, str]:
 
 
 def measure(wanted: list[str], quick: bool) -> dict[str, float]:
-    """Run the parts, print a line of each; what the goals are about."""
+    """Run the parts, print a line for each, return the figures of the goals."""
     found: dict[str, float] = {}
     for name, number in (
         ("fed", 8 if quick else 30),
@@ -418,7 +418,7 @@ def measure(wanted: list[str], quick: bool) -> dict[str, float]:
 
 
 def judge(found: dict[str, float]) -> int:
-    """Say which goals were met; 1 where one was not."""
+    """Print which goals were met; return 1 if one was missed."""
     missed = [name for name, value in found.items() if value > GOALS[name]]
     for name, value in found.items():
         print(f"{'missed' if name in missed else 'met':7} {name} {value:g} (the goal: at most {GOALS[name]:g})")

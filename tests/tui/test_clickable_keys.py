@@ -1,4 +1,4 @@
-"""What names a key can be clicked: in questions, in dialogs, at their edges."""
+"""Keys shown in questions, dialogs and borders can be clicked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one line says of a mysis, and what the lines of its detail say: causes, times that are left, ages, calls."""
+"""Rows and detail lines of a mysis: causes, time left, ages, calls."""
 
 from __future__ import annotations
 

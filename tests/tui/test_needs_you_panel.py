@@ -1,4 +1,4 @@
-"""Who needs the commander: what the panel says, which keys it names, and whom its words mean."""
+"""Needs-you panel: its lines, the keys it shows, and the myses they act on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writing to myses: who hears it, history, drafts, modes, the outside editor, large pastes, ctrl+c."""
+"""Message prompt: recipients, history, drafts, modes, external editor, large pastes, ctrl+c."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the inspector says of a plan: every pack and every step in words, every share in the bar."""
+"""Inspector lines: packs and steps in words, shares in the bar."""
 
 from __future__ import annotations
 

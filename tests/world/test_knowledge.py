@@ -1,4 +1,4 @@
-"""What a captain decides, case by case."""
+"""Decisions of a captain, case by case."""
 
 from __future__ import annotations
 
