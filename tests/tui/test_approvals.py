@@ -229,7 +229,7 @@ async def test_a_mysis_asks_in_words_and_waits_for_the_answer(tmp_path: Path) ->
         with pytest.raises(UsageError, match="question"):
             await stage.api.answer(asked.id, ApprovalAnswer.SESSION)
         await open_panel(stage)
-        assert "It wants to know" in stage.text()
+        assert "The mysis asks" in stage.text()
         await stage.press("escape")
         assert stage.shows(DashboardScreen)
         await open_panel(stage)

@@ -76,7 +76,7 @@ async def test_delete_by_name_still_asks(tmp_path: Path) -> None:
 
 async def test_stop_all_typed_still_asks(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
-        assert "Stop every mysis; asks first" in [one.title for one in complete(stage.app, "stop-all")]
+        assert "Stop every mysis after a question" in [one.title for one in complete(stage.app, "stop-all")]
         await run(stage, "stop-all")
         await stage.until(lambda: stage.shows(ConfirmDialog))
         await stage.press("y")
@@ -213,7 +213,7 @@ async def test_the_palette_begins_with_what_this_screen_can_do(tmp_path: Path) -
         await stage.press("ctrl+p")
         await stage.until(lambda: "Create a mysis" in stage.text())
         lines = stage.text().split("\n")
-        sign = next(line for line in lines if "what do you want to do?" in line)
+        sign = next(line for line in lines if "What do you want to do?" in line)
         assert sign.startswith(f"│ {stage.app.glyphs['brand']} ")
         assert "Create a mysis" in lines[lines.index(sign) + 3]
         assert "What every key does" not in stage.text()

@@ -53,7 +53,7 @@ async def test_what_cannot_be_is_said_in_place(tmp_path: Path) -> None:
         await form(stage)
         stage.one(Input, "#budget-mysis").value = "many"
         await stage.press("enter")
-        await stage.until(lambda: "'many' is no number" in stage.one(TextBlock, "#error").plain)
+        await stage.until(lambda: "'many' is not a number" in stage.one(TextBlock, "#error").plain)
         stage.one(Input, "#budget-mysis").value = ""
         stage.one(Input, "#others").value = "nudge.idle_interval=never"
         await stage.press("enter")
@@ -77,7 +77,7 @@ async def test_the_marked_are_configured_together_and_keep_what_is_their_own(tmp
         await form(stage)
         assert "CONFIGURE 2 myses" in stage.text()
         assert stage.one(Input, "#budget-mysis").value == "5000"
-        assert (stage.one(Input, "#tags").value, stage.one(Input, "#tags").placeholder) == ("", "as they are")
+        assert (stage.one(Input, "#tags").value, stage.one(Input, "#tags").placeholder) == ("", "unchanged")
         stage.one(Input, "#model").value = "another"
         stage.one(Input, "#budget-mysis").value = "7000"
         await stage.press("enter")

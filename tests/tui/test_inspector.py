@@ -86,7 +86,7 @@ async def test_messages_unfold_and_the_tools_are_another_part(tmp_path: Path) ->
         await stage.until(lambda: "PACKS · MESSAGES 2 · TOOLS 13   tab" in stage.text())
         assert stage.app.action_context().hidden
         await stage.press("v")
-        assert "verbose: tab goes to the messages first" in stage.notices
+        assert "verbose: press tab to go to the messages first" in stage.notices
         await stage.press("tab")
         assert screen.part == "messages"
         assert not stage.app.action_context().hidden
@@ -135,7 +135,7 @@ async def test_what_comes_is_counted_and_moves_nothing_under_the_reader(tmp_path
 async def test_a_mysis_that_asked_nothing_yet_says_so(tmp_path: Path) -> None:
     async with cockpit(tmp_path, names=("alpha",)) as stage:
         await stage.press("i")
-        await stage.until(lambda: "alpha has asked no model yet" in stage.text())
+        await stage.until(lambda: "alpha has sent no request yet" in stage.text())
         await stage.press("left", "right", "left_square_bracket", "enter", "v", "y", "escape")
         assert not isinstance(stage.screen, InspectorScreen)
 

@@ -92,7 +92,7 @@ async def test_the_inherited_broadcast_is_told_first_by_default(tmp_path: Path) 
 async def test_without_a_young_broadcast_nothing_is_told(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await dialog(stage)
-        assert "nothing: no broadcast of yours is young enough" in stage.text()
+        assert "nothing: there is no recent broadcast" in stage.text()
 
 
 async def test_escape_makes_nothing(tmp_path: Path) -> None:

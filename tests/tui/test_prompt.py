@@ -50,7 +50,7 @@ async def test_b_names_skipped_myses_and_the_feed_shows_the_receipt(tmp_path: Pa
         await stage.until(lambda: stage.view("gamma").state is MysisState.STOPPED)
         await stage.press("b")
         assert "broadcast to 2 of 3 (all) · queue" in stage.text()
-        assert "2 will be started · gamma cannot hear it (stopped)" in stage.text()
+        assert "2 will be started · gamma cannot receive it (stopped)" in stage.text()
         await stage.write("mine")
         await stage.press("enter")
         await stage.until(lambda: "2 answered · 1 skipped" in stage.text())
@@ -321,7 +321,7 @@ async def test_the_cost_of_a_round_is_estimated_from_earlier_ones() -> None:
     fresh = await api.create("fresh")
     used = replace(fresh, context_used=10_000, tokens=100_000, cost_micros=400_000)
     assert round_cost([]) == []
-    assert round_cost([fresh]) == ["what a round costs is not known yet"]
+    assert round_cost([fresh]) == ["the cost of a turn is not known yet"]
     assert round_cost([used]) == ["~10k tokens, ~$0.04 a round"]
     assert round_cost([replace(used, cost_micros=40)]) == ["~10k tokens, under $0.01 a round"]
     assert round_cost([replace(used, cost_micros=0)]) == ["~10k tokens a round"]

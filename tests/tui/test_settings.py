@@ -125,7 +125,7 @@ async def test_a_value_that_is_entered_is_written_and_comments_stay(tmp_path: Pa
         assert on_disk(tmp_path)["swarm"]["max_myses"] == 9
         assert "# my settings" in (tmp_path / "config" / "config.toml").read_text()
         assert "max_myses = 9  # few" in (tmp_path / "config" / "config.toml").read_text()
-        assert "written; it counts when the swarm is opened again" in stage.text()
+        assert "written; it applies when the swarm is opened again" in stage.text()
         assert screen.fields.has_focus
 
 
@@ -155,7 +155,7 @@ async def test_what_another_layer_holds_over_is_said(tmp_path: Path, monkeypatch
     async with settings(tmp_path) as (stage, screen):
         await go(stage, screen, "swarm", "swarm.max_hops")
         await change(stage, screen, "2")
-        assert "written, but ZOEA_SWARM__MAX_HOPS holds over it" in stage.text()
+        assert "written, but ZOEA_SWARM__MAX_HOPS overrides it" in stage.text()
 
 
 async def test_few_options_go_round_by_enter_and_space(tmp_path: Path) -> None:

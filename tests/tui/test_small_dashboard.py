@@ -39,7 +39,7 @@ async def test_a_small_dashboard_shows_feed_and_needs_as_tabs(tmp_path: Path) ->
         await stage.pilot.resize_terminal(120, 40)
         await stage.until(lambda: "╭─ NEEDS YOU" in stage.text() and "╭─ BROADCASTS" in stage.text())
         await stage.press("tab")
-        assert stage.notices[-1] == "both are shown already"
+        assert stage.notices[-1] == "Both lists are shown already"
 
 
 async def test_the_detail_shows_recent_lines_and_the_newest_request(tmp_path: Path) -> None:

@@ -178,7 +178,7 @@ async def test_a_swarm_that_still_opens_is_given_up(tmp_path: Path) -> None:
     app = CockpitApp(never, config=tmp_path, now=lambda: 0)
     async with app.run_test(size=(100, 30)):
         stage = Stage(app, IdlePilot(app), HandClock())
-        await stage.until(lambda: "opening the swarm" in stage.text())
+        await stage.until(lambda: "Opening the swarm" in stage.text())
         await stage.press("q")
         await stage.until(lambda: app.return_value == "stop", within=9)
 

@@ -82,7 +82,7 @@ async def test_it_does_not_come_where_there_are_myses(tmp_path: Path) -> None:
 async def test_where_a_line_does_not_fit_its_whole_text_stands_below(tmp_path: Path) -> None:
     async with welcome(tmp_path, size=(80, 24)) as stage:
         assert "Five miners play Reef on the autopilot: no model, no…" in stage.text()
-        assert "Five miners play Reef on the autopilot: no model, no key, no cost" in stage.text()
+        assert "Five autopilot miners play Reef: no model, no key, no cost" in stage.text()
         await stage.press("j")
         assert "no key, no cost" not in stage.text()
         await stage.press("k")
@@ -95,7 +95,7 @@ async def test_keys_of_vendors_are_named_and_never_shown(tmp_path: Path, monkeyp
     async with welcome(tmp_path) as stage:
         assert "OPENAI_API_KEY is set" in stage.text()
         assert "sk-secret-of-mine" not in stage.text()
-        assert "none yet: all settings are at their defaults" in stage.text()
+        assert "none: all settings have their defaults" in stage.text()
 
 
 async def test_model_servers_are_shown_as_they_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +204,7 @@ async def test_trying_shows_the_models_and_fills_the_first_in(tmp_path: Path) ->
         stage.one(InlineChoice).choose("ollama")
         stage.one(Input, "#address").value = server.url
         await stage.press("ctrl+t")
-        await stage.until(lambda: "it answers, and has qwen3:8b" in stage.text())
+        await stage.until(lambda: "It answers. Models: qwen3:8b" in stage.text())
         assert stage.one(Input, "#model").value == "qwen3:8b"
         stage.one(Input, "#address").value = "http://127.0.0.1:1"
         await stage.press("ctrl+t")

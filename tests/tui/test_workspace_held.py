@@ -56,7 +56,7 @@ async def held(folder: Path, answers: list[bool], why: ZoeaError | None = None) 
 
 async def test_only_looking_shows_what_is_stored_and_commands_nothing(tmp_path: Path) -> None:
     async with held(tmp_path, []) as stage:
-        assert "THE WORKSPACE IS HELD" in stage.text()
+        assert "THE WORKSPACE IS IN USE" in stage.text()
         assert "has not answered for 5 s" in stage.text()
         await stage.press("l")
         await stage.until(lambda: stage.shows(DashboardScreen) and stage.has("alpha"))

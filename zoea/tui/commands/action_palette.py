@@ -22,7 +22,7 @@ class ActionPalette(CommandPalette):
     """
 
     def __init__(self, sign: str) -> None:
-        super().__init__(providers=[ActionProvider], placeholder="what do you want to do?", id="palette")
+        super().__init__(providers=[ActionProvider], placeholder="What do you want to do?", id="palette")
         self._sign = sign
 
     def on_mount(self) -> None:

@@ -21,7 +21,7 @@ from zoea.tui.state.cockpit import Cockpit
 NAMES = frozenset({"mysis.stop", "mysis.relaunch", "mysis.delete", "mysis.dismiss"})
 """Actions that take one or more names."""
 ONE_NAME = frozenset({"mysis.focus", "mysis.inspect", "mysis.message"})
-_SAID = {"swarm.stop-all": "Stop every mysis; asks first"}
+_SAID = {"swarm.stop-all": "Stop every mysis after a question"}
 """Descriptions of actions that work differently when they are typed."""
 SHOWN = 8
 THEME = "theme"
@@ -90,7 +90,7 @@ def run(cockpit: Cockpit, line: str) -> None:
         return
     action = _action(word)
     if action is None:
-        raise UsageError(f"there is no command {word!r}", hint="Type a part of it, and tab completes.")
+        raise UsageError(f"there is no command {word!r}", hint="Type a part of it; tab completes.")
     takes = _TAKING.get(action.id)
     if rest and takes is None:
         raise UsageError(f"{word} takes nothing after it")
@@ -120,7 +120,7 @@ def _commands(cockpit: Cockpit, word: str) -> list[CommandCompletion]:
     if THEME.startswith(word):
         found.append((0, THEME, CommandCompletion(THEME, "Show another theme")))
     if WITHDRAW.startswith(word):
-        found.append((0, WITHDRAW, CommandCompletion(WITHDRAW, "Take back all that waits for a mysis")))
+        found.append((0, WITHDRAW, CommandCompletion(WITHDRAW, "Withdraw all waiting messages of a mysis")))
     return [completion for _, _, completion in sorted(found, key=lambda one: one[:2])][:SHOWN]
 
 

@@ -34,7 +34,7 @@ class FixedKey:
 
 
 FIXED_KEYS: tuple[FixedKey, ...] = (
-    FixedKey(ActionPlace.EVERYWHERE, ("ctrl+c",), "Copy what is selected; else empty the input; else, twice, quit"),
+    FixedKey(ActionPlace.EVERYWHERE, ("ctrl+c",), "Copy the selection, else clear the input, else quit (twice)"),
     FixedKey(ActionPlace.EVERYWHERE, ("tab", "shift+tab"), "Go to the next or previous part of a screen"),
     FixedKey(ActionPlace.DASHBOARD, ("j", "down"), "Next mysis"),
     FixedKey(ActionPlace.DASHBOARD, ("k", "up"), "Previous mysis"),
@@ -46,7 +46,7 @@ FIXED_KEYS: tuple[FixedKey, ...] = (
     FixedKey(ActionPlace.INPUT, ("ctrl+j", "alt+enter"), "New line"),
     FixedKey(ActionPlace.INPUT, ("ctrl+o",), "Write in your own editor"),
     FixedKey(ActionPlace.INPUT, ("tab",), "Next delivery mode: queue, steer, interrupt"),
-    FixedKey(ActionPlace.INPUT, ("up", "down"), "What you sent before, at the first and the last line"),
+    FixedKey(ActionPlace.INPUT, ("up", "down"), "Earlier messages, at the first and the last line"),
     FixedKey(ActionPlace.INPUT, ("escape",), "Leave; the draft is kept"),
 )
 
@@ -79,7 +79,7 @@ def problems(chosen: Mapping[str, str]) -> dict[str, str]:
             near = get_close_matches(action_id, BY_ID, n=1)
             found[action_id] = f"there is no action {action_id!r}" + (f"; did you mean {near[0]}?" if near else "")
         elif not normal(key):
-            found[action_id] = f"{key!r} is no key: write one character, f5, ctrl+k, enter, space, …"
+            found[action_id] = f"{key!r} is not a key: write one character, f5, ctrl+k, enter, space, …"
     usable = {action_id: key for action_id, key in chosen.items() if action_id not in found}
     for one, other in clashes(_with(usable)):
         for action in (one, other):

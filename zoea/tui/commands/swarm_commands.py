@@ -35,7 +35,7 @@ def confirm_stop_all(cockpit: Cockpit) -> None:
 
     count = _count_active(cockpit)
     if not count:
-        raise UsageError("no mysis runs")
+        raise UsageError("No mysis is running")
 
     def answered(yes: bool | None) -> None:
         if yes:

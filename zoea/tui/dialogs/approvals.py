@@ -33,8 +33,8 @@ from zoea.tui.widgets.status_bars import KeyFooter
 from zoea.tui.widgets.text_lines import TextLines
 
 DEAF_S = 0.3
-_IN_WORDS = "your answer; enter sends it, esc leaves the question waiting"
-_WHY_NOT = "why not, for the model to read; enter denies, esc goes back"
+_IN_WORDS = "Your answer; enter sends it, esc leaves the question open"
+_WHY_NOT = "Reason for the model; enter denies, esc goes back"
 
 
 class ApprovalDialog(CockpitDialog[None]):
@@ -217,14 +217,17 @@ def build_question_lines(approval: ApprovalView, now: int) -> list[list[Piece]]:
     upstream = one_line(approval.upstream) or "Zoea itself"
     head: list[Piece] = [(one_line(approval.tool), "tool"), (f"  on {upstream}", "quiet")]
     return [
-        [("It wants to know", "strong")] if approval_question(approval) else head,
+        [("The mysis asks", "strong")] if approval_question(approval) else head,
         [
             (f"waits {number_format.age(approval.asked_at, now)}", ""),
             (
                 f" · expires in {number_format.span(max(0, (approval.expires_at - now) / number_format.SECOND))}",
                 "quiet",
             ),
-            (", then it goes on without" if approval_question(approval) else ", then it is refused", "quiet"),
+            (
+                ", then it continues without an answer" if approval_question(approval) else ", then it is refused",
+                "quiet",
+            ),
         ],
     ]
 

@@ -59,7 +59,7 @@ class McpClientsDialog(CockpitDialog[None]):
             box.border_title = "MCP CLIENTS"
             box.border_subtitle = key_hints("enter new · tab scope · ^o open/close · ^r revoke · ^t copy · esc back")
             yield TextBlock(id="door")
-            yield _Name(placeholder="name of a client, as claude", compact=True)
+            yield _Name(placeholder="Name of a client, such as claude", compact=True)
             yield TextBlock(id="notes")
 
     def on_mount(self) -> None:
@@ -153,7 +153,10 @@ class McpClientsDialog(CockpitDialog[None]):
         lines: list[list[Piece]] = [
             [("open  ", "running"), (view.url, "strong")]
             if view.is_on
-            else [("closed  ", "stopped"), ("^o lets clients with a token in over HTTP until the swarm ends", "quiet")]
+            else [
+                ("closed  ", "stopped"),
+                ("press ^o to accept clients with a token over HTTP until the swarm ends", "quiet"),
+            ]
         ]
         return lines + ([[(one_line(view.problem), "errored")]] if view.problem else [])
 
@@ -165,7 +168,7 @@ class McpClientsDialog(CockpitDialog[None]):
             ]
         ]
         if self.token:
-            lines += [[], [(self.token, "strong")], [("this is the only time it is shown: ^t copies it", "waiting")]]
+            lines += [[], [(self.token, "strong")], [("it is shown only now: press ^t to copy it", "waiting")]]
         if self._problem:
             lines += [[], [(one_line(self._problem), "errored")]]
         if self._rows:

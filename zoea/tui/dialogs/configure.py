@@ -35,7 +35,7 @@ _BUDGETS = (
     ("budget.mysis", "in all"),
 )
 _KEPT = "\x00kept"
-_AS_THEY_ARE = "as they are"
+_AS_THEY_ARE = "unchanged"
 
 
 class ConfigureDialog(CockpitDialog[None]):
@@ -105,7 +105,7 @@ class ConfigureDialog(CockpitDialog[None]):
             field = self.query_one(f"#{_id(path)}", Input)
             field.value = str(found.own[path]) if path in found.own else ""
             general = found.general[path]
-            field.placeholder = f"as the settings say: {general:,}" if general else "as the settings say: no bound"
+            field.placeholder = f"from the settings: {general:,}" if general else "from the settings: no limit"
         self.query_one("#others", Input).value = strip(format_settings(_rest(found.own)))
 
     def action_leave(self) -> None:
@@ -151,7 +151,9 @@ class ConfigureDialog(CockpitDialog[None]):
         for path, label in _BUDGETS:
             said = self.query_one(f"#{_id(path)}", Input).value.strip().replace(",", "").replace("_", "")
             if said and not said.isdecimal():
-                raise UsageError(f"tokens {label}: {said!r} is no number", hint="Empty is what the settings say.")
+                raise UsageError(
+                    f"tokens {label}: {said!r} is not a number", hint="Leave it empty for the value of the settings."
+                )
             if said:
                 after[path] = int(said)
         return diff_settings(self._before.own, after)
@@ -175,7 +177,7 @@ class ConfigureDialog(CockpitDialog[None]):
 
 
 def _as_it_is(name: str) -> str:
-    return f"{name} (as it is)" if name else _AS_THEY_ARE
+    return f"{name} (unchanged)" if name else _AS_THEY_ARE
 
 
 def _field(label: str, widget: Input | InlineChoice) -> ComposeResult:

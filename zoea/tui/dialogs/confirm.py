@@ -42,7 +42,7 @@ class ConfirmDialog(CockpitDialog[bool]):
 
     def on_mount(self) -> None:
         lines: list[list[Piece]] = [[(line, "" if number else "strong")] for number, line in enumerate(self._lines)]
-        lines += [[], [("y", "key"), (f"  {self._yes}", ""), ("     esc", "key"), ("  leave everything as it is", "")]]
+        lines += [[], [("y", "key"), (f"  {self._yes}", ""), ("     esc", "key"), ("  cancel", "")]]
         self.query_one(TextBlock).put(lines)
 
     def action_answer(self, answer: bool) -> None:

@@ -22,16 +22,16 @@ from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 from zoea.tui.widgets.inline_choice import InlineChoice
 
 TYPES = (
-    ("openai", "OpenAI, or anything that speaks as it does"),
+    ("openai", "OpenAI, or a compatible server"),
     ("anthropic", "Anthropic"),
     ("ollama", "Ollama"),
-    ("embedded", "a model file that runs inside Zoea"),
+    ("embedded", "a model file, run by Zoea"),
 )
 _ADDRESSES = {
     "openai": "empty: https://api.openai.com/v1",
     "anthropic": "empty: Anthropic's own",
     "ollama": "empty: http://127.0.0.1:11434",
-    "embedded": "none is needed",
+    "embedded": "not needed",
 }
 _MODELS_SHOWN = 6
 
@@ -59,7 +59,7 @@ class ConnectDialog(CockpitDialog[str | None]):
             box.border_title = "CONNECT A MODEL"
             box.border_subtitle = key_hints("enter connect · ^t try it · tab next field · esc back")
             yield from _field("speaks", InlineChoice(TYPES, id="type"))
-            yield from _field("name", Input(given.name, id="name", placeholder="a word of your own", compact=True))
+            yield from _field("name", Input(given.name, id="name", placeholder="a name of your choice", compact=True))
             yield from _field("address", Input(given.base_url, id="address", compact=True))
             yield from _field("model", Input(given.model, id="model", placeholder="^t lists them", compact=True))
             yield from _field(
@@ -68,7 +68,7 @@ class ConnectDialog(CockpitDialog[str | None]):
                     given.key,
                     id="key",
                     password=not given.key.startswith("env:"),
-                    placeholder="the key, or env:NAME; it is stored apart from the settings",
+                    placeholder="the key, or env:NAME; stored apart from the settings",
                     compact=True,
                 ),
             )
@@ -149,7 +149,7 @@ def _result(found: ProbeResult) -> list[list[Piece]]:
         return [[(f"{found.status}{detail}", "errored")], [(found.hint, "quiet")]]
     names = [model.name for model in found.models or ()]
     more = f", and {len(names) - _MODELS_SHOWN} more" if len(names) > _MODELS_SHOWN else ""
-    return [[(f"it answers, and has {', '.join(names[:_MODELS_SHOWN])}{more}", "running")]]
+    return [[(f"It answers. Models: {', '.join(names[:_MODELS_SHOWN])}{more}", "running")]]
 
 
 def _field(label: str, widget: Input | InlineChoice) -> ComposeResult:

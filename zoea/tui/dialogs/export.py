@@ -145,11 +145,13 @@ class ExportDialog(CockpitDialog[None]):
         self.query_one("#forms", TextBlock).put(lines)
         notes: list[list[Piece]] = []
         if self.redacts:
-            notes.append([("keys, tokens, addresses and numbers of people are taken out", "quiet")])
+            notes.append([("Keys, tokens, addresses and phone numbers are removed", "quiet")])
         else:
-            notes.append([("nothing is taken out: keys and addresses that were said stand in the file", "waiting")])
+            notes.append(
+                [("Nothing is removed: the file contains keys and addresses from the conversation", "waiting")]
+            )
         if self._replaces:
-            notes.append([("there is such a file: enter again replaces it", "errored")])
+            notes.append([("The file exists: press enter again to replace it", "errored")])
         if self._problem:
             notes.append([(self._problem, "errored")])
         self.query_one("#notes", TextBlock).put(notes)

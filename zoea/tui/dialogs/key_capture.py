@@ -46,7 +46,7 @@ class KeyCaptureDialog(CockpitDialog[str]):
         lines: list[list[Piece]] = [
             [(self._action.description, "strong"), (f"   now {now}", "quiet")],
             [],
-            [("press the new key", ""), ("     esc", "key"), (" leaves it as it is", "")],
+            [("Press the new key", ""), ("     esc", "key"), (" cancels", "")],
         ]
         self.query_one(TextBlock).put([*lines, [], [(problem, "errored")]] if problem else lines)
 

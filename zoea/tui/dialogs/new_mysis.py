@@ -51,9 +51,9 @@ class NewMysisDialog(CockpitDialog[None]):
             with Horizontal(classes="field -list"):
                 yield Static("template", classes="label", markup=False)
                 yield OptionList(id="template", markup=False, compact=True)
-            yield from _field("provider", InlineChoice([("", "as the template says")], id="provider"))
+            yield from _field("provider", InlineChoice([("", "from the template")], id="provider"))
             yield from _field("model", Input(id="model", placeholder="empty: the provider's own", compact=True))
-            yield from _field("tags", Input(id="tags", placeholder="words, with spaces between", compact=True))
+            yield from _field("tags", Input(id="tags", placeholder="words separated by spaces", compact=True))
             yield from _field("start", InlineChoice([(_YES, "yes, at once"), (_NO, "no, it stays idle")], id="start"))
             yield from _field("told first", InlineChoice([(_YES, "…")], id="told"))
             yield TextBlock(id="error")
@@ -84,7 +84,7 @@ class NewMysisDialog(CockpitDialog[None]):
 
     def _told(self, found: MysisOptions) -> list[tuple[str, str]]:
         if found.told is None:
-            return [(_NO, "nothing: no broadcast of yours is young enough")]
+            return [(_NO, "nothing: there is no recent broadcast")]
         text, said_at = found.told
         age = number_format.age(said_at, self.cockpit.now())
         return [(_YES, f"your broadcast of {age} ago: {one_line(text)}"), (_NO, "nothing, leave your broadcast out")]

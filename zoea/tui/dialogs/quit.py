@@ -21,9 +21,9 @@ from zoea.tui.widgets.clickable_text import TextBlock
 _WITHIN_S = 10
 _BAR = 40
 _SAID = {
-    "stop": "Ending the swarm: calls in flight are cut off, nothing stored is lost.",
-    "leave": "Handing the swarm on: it runs without a screen; zoea run attaches to it.",
-    "detach": "Detaching; the swarm runs on.",
+    "stop": "Ending the swarm: running calls are cut off, stored data is kept.",
+    "leave": "The swarm continues without a screen; zoea run attaches to it.",
+    "detach": "Detaching; the swarm continues.",
 }
 
 
@@ -73,7 +73,7 @@ class QuitDialog(CockpitDialog[None]):
         lines: list[list[Piece]] = [
             [(said, "strong")],
             [],
-            [("s   ", "key"), ("end the swarm: open turns go on at the next start", "")],
+            [("s   ", "key"), ("end the swarm: open turns continue at the next start", "")],
             [("l   ", "key"), ("leave it running without a screen; zoea run attaches to it", "")],
             [("esc ", "key"), ("back", "")],
         ]
@@ -107,6 +107,6 @@ class QuitDialog(CockpitDialog[None]):
                 [(_SAID[self._how], "strong")],
                 [],
                 [(filled, "running"), (empty, "quiet"), (f"  {passed:.0f} s of {_WITHIN_S} at most", "quiet")],
-                [("ctrl+c ", "key"), ("does not wait for it", "")],
+                [("ctrl+c ", "key"), ("exits at once", "")],
             ]
         )

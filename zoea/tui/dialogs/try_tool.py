@@ -76,7 +76,7 @@ class TryToolDialog(CockpitDialog[None]):
             return
         arming = self.cockpit.arming
         if self._tool.destructive and not arming.press(f"try {self._tool.name}", "press ctrl+r again to call it"):
-            self._say([("It may destroy something: press ctrl+r again to call it", "errored")])
+            self._say([("This tool may destroy something: press ctrl+r again to call it", "errored")])
             return
         self._is_calling = True
         self._say([("calling…", "waiting")])

@@ -44,9 +44,9 @@ class WorkspaceHeldDialog(CockpitDialog[str]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
-            box.border_title = "THE WORKSPACE IS HELD" if self._is_held else "THE SWARM COULD NOT BE OPENED"
+            box.border_title = "THE WORKSPACE IS IN USE" if self._is_held else "THE SWARM COULD NOT BE OPENED"
             yield TextBlock(id="words")
-            name = Input(id="name", placeholder="name of a workspace; enter opens it", compact=True)
+            name = Input(id="name", placeholder="Name of a workspace; enter opens it", compact=True)
             name.cursor_blink = False
             name.display = False
             yield name

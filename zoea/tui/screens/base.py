@@ -169,7 +169,7 @@ class CockpitScreen(BaseScreen[T]):
         left: list[Piece] = [(f"{glyphs['brand']} Z O E A {glyphs['brand-full']} ", "title")]
         if cockpit.opened is None:
             error = cockpit.open_error
-            left.append((" opening the swarm…" if error is None else f" {error.title}", "quiet"))
+            left.append((" Opening the swarm…" if error is None else f" {error.title}", "quiet"))
             return left, []
         is_narrow = self.size.width < NARROW
         halt = self.halt_pieces()

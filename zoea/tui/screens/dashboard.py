@@ -308,12 +308,12 @@ class DashboardScreen(CockpitScreen[None]):
     def action_part(self) -> None:
         """Show the other panel of two that share one place."""
         if not self._feed_rule.display:
-            self.notify("both are shown already", markup=False)
+            self.notify("Both lists are shown already", markup=False)
             return
         self._wants_needs = not self.has_class("-tab-needs")
         self._draw_needs()
         if self._wants_needs and not self.has_class("-tab-needs"):
-            self.notify("nobody needs you", markup=False)
+            self.notify("No mysis needs you", markup=False)
 
     def _draw_titles(self) -> None:
         table = self.table
@@ -350,8 +350,8 @@ class DashboardScreen(CockpitScreen[None]):
             error = cockpit.open_error
             return [[(error.title, "errored")], [(error.what, "")], [(error.hint, "quiet")]]
         if cockpit.opened is None:
-            return [[("opening the swarm…", "quiet")]]
-        return [[("no mysis yet: press n to create one", "quiet")]]
+            return [[("Opening the swarm…", "quiet")]]
+        return [[("No mysis yet: press n to create one", "quiet")]]
 
     def select(self, mysis_id: int) -> None:
         """Put the cursor on one mysis; remove filter and marks."""
@@ -391,7 +391,7 @@ class DashboardScreen(CockpitScreen[None]):
         if found is not None:
             self.action_go(found)
         else:
-            self.notify("nobody else needs you" if ids else "nobody needs you", markup=False)
+            self.notify("No other mysis needs you" if ids else "No mysis needs you", markup=False)
 
     # Moving.
 

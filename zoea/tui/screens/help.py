@@ -75,7 +75,7 @@ class HelpScreen(CockpitScreen[None]):
 
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")
-        yield Input(placeholder="type what you want to do", id="wanted")
+        yield Input(placeholder="Type what you want to do", id="wanted")
         choices = PickList(id="actions", classes="panel")
         choices.border_title = "HELP"
         yield choices
@@ -137,7 +137,7 @@ class HelpScreen(CockpitScreen[None]):
         words = self.query_one(Input).value.casefold().split()
         choices = list(self._choices(words))
         if not choices:
-            choices = [PickItem((("nothing is called that; esc empties the search", "quiet"),))]
+            choices = [PickItem((("No action matches; esc clears the search", "quiet"),))]
         self.lines.put(choices)
         self._describe(self.lines.chosen)
 

@@ -87,7 +87,7 @@ class InspectorScreen(TabbedScreen):
         yield TextBlock(id="head", classes="panel")
         yield self.strip()
         with Container(id="body"):
-            yield LineList(self._request_line, id="requests", classes="panel", empty="no request yet")
+            yield LineList(self._request_line, id="requests", classes="panel", empty="No request yet")
             yield LineList(lambda at, _: self._packs[at], has_cursor=False, id="packs", classes="panel")
             yield FoldingList(self._symbols, id="messages", classes="panel")
             yield FoldingList(self._symbols, id="tools", classes="panel")
@@ -126,7 +126,7 @@ class InspectorScreen(TabbedScreen):
         view = self.cockpit.feed.myses.get(self.mysis_id)
         is_hidden = self.has_class("-narrow") and self.part not in ("messages", "tools")
         found = self.cockpit.build_context((view,) if view is not None else ())
-        return replace(found, hidden="tab goes to the messages first" if is_hidden else "")
+        return replace(found, hidden="press tab to go to the messages first" if is_hidden else "")
 
     def count_of(self, part: str) -> int | None:
         counts = {"messages": len(self.sent), "requests": len(self._requests)}
@@ -233,7 +233,7 @@ class InspectorScreen(TabbedScreen):
         tokens = sum(each.tokens for each in sent)
         self.messages.caption("MESSAGES", f"{len(sent)} as sent, ~{tokens:,} tokens" if sent else "")
         offered = self.query_one("#tools", FoldingList)
-        offered.put(build_offered_items(tools), empty="no tools were offered")
+        offered.put(build_offered_items(tools), empty="No tools were offered")
         offered.caption("TOOLS OFFERED", f"{len(tools)}" if tools else "")
         self._show_packs()
         self._show_requests()
@@ -257,7 +257,7 @@ class InspectorScreen(TabbedScreen):
         view = self.cockpit.feed.myses.get(self.mysis_id)
         name = one_line(view.name if view is not None else request.mysis if request is not None else "")
         if request is None:
-            head.put([[(f"{name} has asked no model yet", "quiet")]])
+            head.put([[(f"{name} has sent no request yet", "quiet")]])
             return
         newer = f"   {self._at} newer" if self._at else ""
         turn = f"turn {request.turn_number}, request {request.iteration}" if request.turn_number else request.purpose
@@ -311,7 +311,7 @@ class InspectorScreen(TabbedScreen):
         elif older and self._has_older:
             self._go(len(self._requests) - 1)
         else:
-            self.notify("there is no other turn that way", markup=False, timeout=2)
+            self.notify("There is no other turn in this direction", markup=False, timeout=2)
 
     # Folding and copying.
 

@@ -89,7 +89,7 @@ class LogScreen(TabbedScreen):
         file = LineList(self._file_line, has_cursor=False, id="file", classes="panel", empty="zoea.log is empty")
         file.caption("ZOEA.LOG", "tab goes back to the events")
         yield file
-        find = Input(id="find", placeholder="show only lines that say this; esc shows all")
+        find = Input(id="find", placeholder="Show only lines with these words; esc shows all")
         find.cursor_blink = False
         yield find
         yield KeyFooter(id="keys")
@@ -121,7 +121,7 @@ class LogScreen(TabbedScreen):
                 self._is_searching = False
                 ids = await asyncio.to_thread(read_event_ids, opened.database)
                 self._ids = self._with_arrivals(ids)
-                self.events.show(len(self._ids), empty="nothing happened yet")
+                self.events.show(len(self._ids), empty="No event yet")
                 self.events.to_end()
         except StoreError as error:
             self.cockpit.show_error(error)
@@ -146,7 +146,7 @@ class LogScreen(TabbedScreen):
             if lines or before is None:
                 at = self.events.count - self.events.place
                 self._ids = self._with_arrivals(array("q", reversed(found)))
-                self.events.show(len(self._ids), place=len(self._ids) - max(1, at), empty="nothing says that")
+                self.events.show(len(self._ids), place=len(self._ids) - max(1, at), empty="No match")
             if before is None:
                 break
             self._describe()
@@ -260,7 +260,7 @@ class LogScreen(TabbedScreen):
             return
         events = self.events
         count = f"{len(self._ids):,}{'+' if self._is_searching else ''}"
-        words = [f"{count} that say “{self._words}”" if self._words else f"{count} events"]
+        words = [f"{count} with “{self._words}”" if self._words else f"{count} events"]
         if events.is_at_end:
             self._unseen = 0
             words.append("following")

@@ -131,10 +131,10 @@ class MessageController:
             with app.batch_update(), app.suspend():
                 changed = await edit(text)
         except SuspendNotSupported:
-            prompt.refused("this terminal cannot run an editor")
+            prompt.refused("This terminal cannot run an editor")
             return
         except OSError as error:
-            prompt.refused(f"the editor did not start: {error}")
+            prompt.refused(f"The editor did not start: {error}")
             return
         finally:
             app.refresh(layout=True)
@@ -166,7 +166,7 @@ def to_many(views: Sequence[MysisView], marks: set[int]) -> MessageTarget:
     started = sum(1 for view in hearing if view.state is MysisState.IDLE)
     notes = [f"{started} will be started"] if started else []
     states = ", ".join(dict.fromkeys(str(view.state) for view in deaf))
-    notes += [f"{_names(deaf)} cannot hear it ({states})"] if deaf else []
+    notes += [f"{_names(deaf)} cannot receive it ({states})"] if deaf else []
     notes += round_cost(hearing)
     who = f"marked: {_names(chosen)}" if chosen else "all"
     return MessageTarget(
@@ -182,7 +182,7 @@ def round_cost(views: Sequence[MysisView]) -> list[str]:
     """Return the estimated tokens and price of one turn of each, from their newest requests."""
     known = [view for view in views if view.context_used]
     if not known:
-        return ["what a round costs is not known yet"] if views else []
+        return ["the cost of a turn is not known yet"] if views else []
     said = f"~{number_format.tokens(sum(view.context_used for view in known))}{_price(known)} a round"
     silent = len(views) - len(known)
     return [f"{said}, {silent} not known yet" if silent else said]

@@ -35,7 +35,7 @@ AFTER_KEY_S = 0.08
 WHO_WIDTH = 14
 TURN_WIDTH = 5
 _LEAD = 24
-_HELP = "@name one mysis · role:user, assistant or tool · since:2h · until:10:30 · a capital asks for exactly that"
+_HELP = "@name one mysis · role:user, assistant or tool · since:2h · until:10:30 · capitals match case"
 
 
 class SearchScreen(CockpitScreen[None]):
@@ -72,7 +72,7 @@ class SearchScreen(CockpitScreen[None]):
 
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")
-        words = Input(self._typed, id="words", placeholder="search everything the swarm ever said")
+        words = Input(self._typed, id="words", placeholder="Search all conversations")
         words.cursor_blink = False
         yield words
         hits = LineList(self._line, id="hits", classes="panel", empty=_HELP)
@@ -192,9 +192,9 @@ class SearchScreen(CockpitScreen[None]):
             foot += f" · {self._note}" if self._note and self._hits else ""
         self.hits.caption("SEARCH", foot)
         if not self._hits:
-            nothing = "nothing says that"
+            nothing = "No match"
             if self._before is not None:
-                nothing = "nothing says that among the newest; down looks further back"
+                nothing = "No match among the newest; press down to search older ones"
             self.hits.show(0, empty=_HELP if self._wish.is_empty or self._wish.problem else nothing)
         self._draw_around()
 

@@ -210,9 +210,9 @@ class SettingsScreen(CockpitScreen[None]):
         if field.locked:
             return field.locked
         if field.options:
-            return f"{field.kind}{default} · enter or space: the next one"
+            return f"{field.kind}{default} · enter or space: next value"
         if self._group == KEYS:
-            return f"{field.kind}{default} · enter: press it · space: write its name"
+            return f"{field.kind}{default} · enter: press the key · space: type its name"
         return f"{field.kind}{default} · enter: change"
 
     # Moving.
@@ -341,9 +341,9 @@ class SettingsScreen(CockpitScreen[None]):
             return
         origin = loaded.origins.get(field.key, DEFAULT)
         if value is not None and origin.layer is not Layer.USER:
-            self._said = (field.key, f"written, but {origin} holds over it")
+            self._said = (field.key, f"written, but {origin} overrides it")
         else:
-            counts = "" if field.path[0] == "tui" else "; it counts when the swarm is opened again"
+            counts = "" if field.path[0] == "tui" else "; it applies when the swarm is opened again"
             self._said = (field.key, ("taken out" if value is None else "written") + counts)
         if self.value.has_focus:
             self.fields.focus()

@@ -93,7 +93,7 @@ class UpstreamsScreen(TabbedScreen):
         is_shown = (
             self.part == "offers" or self.has_class("-wide") or not (self.has_class("-narrow") or self.part == "stderr")
         )
-        return replace(self.cockpit.build_context(), hidden="" if is_shown else "tab goes to its tools first")
+        return replace(self.cockpit.build_context(), hidden="" if is_shown else "press tab to go to its tools first")
 
     def count_of(self, part: str) -> int | None:
         row = self.chosen
@@ -162,7 +162,7 @@ class UpstreamsScreen(TabbedScreen):
         kept = self.chosen if self._is_read else None
         rows: list[Row] = ["Upstreams", *self._upstreams]
         if not self._upstreams:
-            rows.append("  none: `zoea upstream import` brings them in")
+            rows.append("  none: add them with `zoea upstream import`")
         rows += ["", "Providers"]
         rows += ["  asking each for its models…"] if self._providers is None else list(self._providers)
         self._rows = rows
@@ -195,11 +195,11 @@ class UpstreamsScreen(TabbedScreen):
         about, offers = self.query_one("#about", TextBlock), self.query_one("#offers", FoldingList)
         if isinstance(row, UpstreamView):
             about.put(_about_upstream(row))
-            self._offer(row.tools, [build_tool_item(tool) for tool in row.tools], "TOOLS", "it has listed no tools yet")
+            self._offer(row.tools, [build_tool_item(tool) for tool in row.tools], "TOOLS", "No tools listed yet")
         elif isinstance(row, ProviderView):
             about.put(_about_provider(row))
             models = [FoldingItem([(one_line(name), "llm")], brief=0) for name in row.models or ()]
-            self._offer(row.models, models, "MODELS", "it offers no models" if row.models == () else "not known")
+            self._offer(row.models, models, "MODELS", "No models offered" if row.models == () else "not known")
         else:
             about.put([])
             offers.caption("")
@@ -221,7 +221,7 @@ class UpstreamsScreen(TabbedScreen):
         if shown.width > 0:
             was_at_end = shown.is_at_end
             self._stderr = [part for line in self._tail for part in wrap_words(line, shown.width)]
-            shown.show(len(self._stderr), empty="nothing was written to stderr")
+            shown.show(len(self._stderr), empty="No output on stderr")
             if was_at_end:
                 shown.to_end()
             self.draw_strip()
@@ -249,14 +249,14 @@ class UpstreamsScreen(TabbedScreen):
             self.cockpit.ask_swarm(self.cockpit.api.reconnect(row.name), done=lambda _: self._reconnecting(row.name))
 
     def _reconnecting(self, name: str) -> None:
-        self.notify(f"{one_line(name)} is opened anew", markup=False)
+        self.notify(f"{one_line(name)} is opened again", markup=False)
         self._read_upstreams()
 
     def _try_tool(self) -> None:
         row = self.chosen
         at = self.query_one("#offers", FoldingList).item
         if not isinstance(row, UpstreamView) or at is None or at >= len(row.tools):
-            self.notify("put the cursor on a tool of an upstream first", title="try a tool", markup=False)
+            self.notify("Put the cursor on a tool of an upstream first", title="try a tool", markup=False)
             return
         from zoea.tui.dialogs.try_tool import TryToolDialog
 

@@ -30,10 +30,10 @@ if TYPE_CHECKING:
 SANDBOX_MYSES = 5
 TITLE_WIDTH = 18
 _WAYS = (
-    ("welcome.sandbox", "Five miners play Reef on the autopilot: no model, no key, no cost"),
-    ("welcome.connect", "Name a model server or a vendor, and its key"),
+    ("welcome.sandbox", "Five autopilot miners play Reef: no model, no key, no cost"),
+    ("welcome.connect", "Set up a model server or a vendor with its key"),
     ("welcome.new", "Choose its template, model and tools yourself"),
-    ("app.help", "Every key, and what it does"),
+    ("app.help", "Show every key and its action"),
 )
 
 
@@ -111,7 +111,7 @@ class WelcomeScreen(CockpitScreen[None]):
         glyphs, cockpit = self.cockpit.glyphs, self.cockpit
         brand = f"{glyphs['brand']}  Z  O  E  A  {glyphs['brand-full']}"
         is_empty = bool(self._doing) or not cockpit.feed.myses
-        said = "There is no mysis yet." if is_empty else "Myses are there: esc goes to them."
+        said = "There is no mysis yet." if is_empty else "There are myses already: esc shows them."
         self.query_one("#title", TextBlock).put([[(brand, "title")], [(said, "quiet")]])
         situation = self.action_context()
         choices = [self._way(action_id, text, BY_ID[action_id].why_not(situation)) for action_id, text in _WAYS]
@@ -160,11 +160,11 @@ class WelcomeScreen(CockpitScreen[None]):
         if self._is_discovering:
             lines.append(_line(" ", "looking…", "for model servers on this machine", role="quiet"))
         elif not self._servers and around is not None:
-            where = "none answers on this machine" if around.loaded.settings.swarm.discover else "not looked for"
+            where = "none found on this machine" if around.loaded.settings.swarm.discover else "not looked for"
             lines.append(_line(" ", "model servers", where, role="quiet"))
-        lines.append(_line(self._dot(), "autopilot", "always there: plays Reef by rules, without any model"))
+        lines.append(_line(self._dot(), "autopilot", "always available: plays Reef by rules, without a model"))
         if around is not None:
-            words = str(around.config) if around.config else "none yet: all settings are at their defaults"
+            words = str(around.config) if around.config else "none: all settings have their defaults"
             lines.append(_line(self._dot() if around.config else " ", "config.toml", words, role="quiet"))
         return lines
 
@@ -242,7 +242,7 @@ class WelcomeScreen(CockpitScreen[None]):
         cockpit = self.cockpit
         opened = cockpit.opened
         if opened is None or not opened.is_owner or cockpit.feed.myses:
-            self.notify(f"{name} is in your settings; it counts when the swarm is opened again", markup=False)
+            self.notify(f"{name} is in your settings; it applies when the swarm is opened again", markup=False)
         else:
             await self._reopened("reading the new settings…", None)
         self.run_worker(DeferredWork(self._discover_again), exclusive=True, group="look")
