@@ -85,7 +85,7 @@ def test_ids_are_unique() -> None:
     assert len(BY_ID) == len(ACTIONS)
 
 
-def test_titles_and_reasons_are_short_and_calm() -> None:
+def test_titles_and_descriptions_are_short_and_without_exclamation_marks() -> None:
     for action in ACTIONS:
         assert action.description
         assert "!" not in action.title + action.description
@@ -107,7 +107,7 @@ def closed() -> ActionContext:
 @pytest.mark.parametrize(
     "action", [a for a in of(ActionPlace.DASHBOARD) if a.id not in ("swarm.attention", "mysis.undo")]
 )
-def test_before_the_swarm_is_open_nothing_of_it_is_possible(action: Action) -> None:
+def test_before_the_swarm_is_open_its_actions_are_not_possible(action: Action) -> None:
     assert action.why_not(closed()) == "the swarm is still opening"
 
 
@@ -129,24 +129,24 @@ def test_before_the_swarm_is_open_nothing_of_it_is_possible(action: Action) -> N
         ("focus.next-hit", "press / and type what to find first"),
     ],
 )
-def test_in_an_empty_swarm_each_says_what_is_missing(action_id: str, why: str) -> None:
+def test_in_an_empty_swarm_each_action_names_what_is_missing(action_id: str, why: str) -> None:
     assert BY_ID[action_id].why_not(ActionContext()) == why
 
 
-async def test_what_works_on_one_mysis_refuses_marks() -> None:
+async def test_an_action_on_one_mysis_refuses_several_targets() -> None:
     one = (await situation()).targets[0]
     two = ActionContext(targets=(one, one), shown=2)
     for action_id in ("mysis.message", "mysis.focus", "mysis.inspect"):
         assert "take the marks off" in BY_ID[action_id].why_not(two)
 
 
-async def test_what_is_done_already_is_refused() -> None:
+async def test_an_action_without_effect_is_refused() -> None:
     assert BY_ID["mysis.stop"].why_not(await situation(MysisState.STOPPED)) == "it is stopped already"
     assert BY_ID["mysis.relaunch"].why_not(await situation(MysisState.RUNNING)) == "mysis already running"
     assert BY_ID["mysis.dismiss"].why_not(await situation()) == "it has no error"
 
 
-async def test_what_is_possible_has_no_reason_against_it() -> None:
+async def test_a_possible_action_has_no_reason_against_it() -> None:
     now = await situation(MysisState.ERRORED, approvals=1, can_undo=True, finding=True)
     failed = replace(now.targets[0], failure=Failure("auth", "key"))
     for action in ACTIONS:

@@ -43,7 +43,7 @@ async def answers(stage: Stage) -> list[tuple[str, str | None]]:
     return [(row["answer"], row["sentence"]) for row in rows]
 
 
-async def test_a_question_stands_in_row_header_and_footer(tmp_path: Path) -> None:
+async def test_a_question_is_shown_in_row_header_and_footer(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "beta")
         await stage.until(lambda: "⚑ beta" in stage.text())
@@ -53,7 +53,7 @@ async def test_a_question_stands_in_row_header_and_footer(tmp_path: Path) -> Non
         assert "o approvals 1" in text
 
 
-async def test_the_panel_opens_only_by_its_key_and_shows_the_oldest_whole(tmp_path: Path) -> None:
+async def test_the_dialog_opens_only_by_its_key_and_shows_the_oldest_question_in_full(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "gamma", "alpha")
         assert stage.shows(DashboardScreen)
@@ -66,9 +66,7 @@ async def test_the_panel_opens_only_by_its_key_and_shows_the_oldest_whole(tmp_pa
         assert panel.query_one(TextLines).plain == '{\n  "text": "burn it"\n}'
 
 
-async def test_keys_pressed_at_once_after_opening_answer_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_keys_pressed_right_after_opening_are_ignored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(approvals, "DEAF_S", 60)
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "alpha")
@@ -87,7 +85,7 @@ async def test_o_allows_once_and_the_call_runs(tmp_path: Path) -> None:
         await stage.until(lambda: stage.shows(DashboardScreen))  # the call may run before the panel has its receipt
 
 
-async def test_after_an_answer_the_next_question_is_shown_and_deaf_again(
+async def test_after_an_answer_the_next_question_is_shown_and_ignores_keys_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with cockpit(tmp_path, asks_when_told) as stage:
@@ -131,7 +129,7 @@ async def test_d_denies_with_a_sentence_that_the_model_reads(tmp_path: Path) -> 
         assert stage.swarm.peer.seen == []
 
 
-async def test_escape_leaves_the_sentence_then_the_panel_and_the_question_waits(tmp_path: Path) -> None:
+async def test_escape_leaves_the_input_then_the_dialog_and_the_question_stays_open(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "alpha")
         panel = await open_panel(stage)
@@ -146,7 +144,7 @@ async def test_escape_leaves_the_sentence_then_the_panel_and_the_question_waits(
         assert len(stage.app.approvals.open) == 1
 
 
-async def test_arrows_look_at_the_other_questions(tmp_path: Path) -> None:
+async def test_arrows_show_the_other_questions(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "alpha", "beta")
         await open_panel(stage)
@@ -155,7 +153,7 @@ async def test_arrows_look_at_the_other_questions(tmp_path: Path) -> None:
         assert "2 of 2" in stage.text()
 
 
-async def test_a_question_answered_elsewhere_leaves_the_panel(tmp_path: Path) -> None:
+async def test_a_question_answered_elsewhere_is_removed_from_the_dialog(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "alpha")
         await open_panel(stage)
@@ -163,7 +161,7 @@ async def test_a_question_answered_elsewhere_leaves_the_panel(tmp_path: Path) ->
         await stage.until(lambda: stage.shows(DashboardScreen))
 
 
-async def test_a_question_that_expires_leaves_the_panel(tmp_path: Path) -> None:
+async def test_a_question_that_expires_is_removed_from_the_dialog(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "alpha")
         await open_panel(stage)
@@ -208,7 +206,7 @@ def test_wide_characters_are_wrapped_by_cells() -> None:
     assert wrap_characters("漢字漢", 4) == ["漢字", "漢"]
 
 
-def test_arguments_that_are_no_json_are_shown_as_they_are() -> None:
+def test_arguments_that_are_not_json_are_shown_unchanged() -> None:
     assert format_json("not json [") == "not json ["
 
 

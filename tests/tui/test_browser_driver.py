@@ -30,7 +30,7 @@ class Watchdog:
         Watchdog.begun.append(self._seconds)
 
 
-async def test_it_ends_with_its_input_even_where_nobody_reads_what_it_draws(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_it_ends_with_its_input_even_if_its_output_is_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     from_browser, keys = os.pipe()
     drawn, to_browser = os.pipe()
     Watchdog.begun = []
@@ -55,7 +55,7 @@ async def test_it_ends_with_its_input_even_where_nobody_reads_what_it_draws(monk
     assert Watchdog.begun == [browser_driver.END_S]
 
 
-def test_where_the_workspace_cannot_be_had_it_says_why(
+def test_it_says_why_the_workspace_cannot_be_opened(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     from zoea.model.errors import NoRunningSwarm

@@ -29,7 +29,7 @@ async def opened(stage: Stage) -> McpClientsDialog:
     return screen
 
 
-async def test_the_door_is_opened_and_closed_and_its_address_copied(tmp_path: Path) -> None:
+async def test_the_http_server_is_turned_on_and_off_and_its_address_copied(tmp_path: Path) -> None:
     swarm = FakeSwarm()
     await swarm.create("alpha")
     async with cockpit_over(swarm, tmp_path / "zoea.db") as stage:
@@ -45,7 +45,7 @@ async def test_the_door_is_opened_and_closed_and_its_address_copied(tmp_path: Pa
         await stage.until(lambda: not stage.shows(McpClientsDialog))
 
 
-async def test_a_token_is_made_shown_once_copied_and_revoked(tmp_path: Path) -> None:
+async def test_a_token_is_created_shown_once_copied_and_revoked(tmp_path: Path) -> None:
     swarm = FakeSwarm()
     await swarm.create("alpha")
     async with cockpit_over(swarm, tmp_path / "zoea.db") as stage:
@@ -74,7 +74,7 @@ async def test_a_token_is_made_shown_once_copied_and_revoked(tmp_path: Path) -> 
         assert tokens(tmp_path).rows() == ()
 
 
-async def test_what_stands_in_the_way_of_the_door_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_error_of_the_http_server_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     swarm = FakeSwarm()
     await swarm.create("alpha")
     swarm.serving = McpView(problem="cannot listen at 127.0.0.1:9632")

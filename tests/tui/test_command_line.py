@@ -96,7 +96,7 @@ async def test_theme_shows_another_theme(tmp_path: Path) -> None:
         assert stage.app.theme == "tide"
 
 
-async def test_withdraw_takes_back_what_waits_for_one(tmp_path: Path) -> None:
+async def test_withdraw_removes_the_waiting_messages_of_a_mysis(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.swarm.commander.hold(True)
         for text in ("mine iron", "sell it"):
@@ -116,7 +116,7 @@ async def test_an_id_is_a_command_too(tmp_path: Path) -> None:
         await stage.until(lambda: len(stage.app.marks) == 3)
 
 
-async def test_what_cannot_be_done_is_said_in_place_and_can_be_mended(tmp_path: Path) -> None:
+async def test_an_error_is_shown_at_the_prompt_and_the_line_can_be_corrected(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
         for line, why in (
             ("fly", "there is no command 'fly'"),
@@ -132,7 +132,7 @@ async def test_what_cannot_be_done_is_said_in_place_and_can_be_mended(tmp_path: 
             await stage.press("escape")
 
 
-async def test_an_error_goes_as_soon_as_the_line_changes(tmp_path: Path) -> None:
+async def test_an_error_disappears_when_the_line_changes(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await run(stage, "fly")
         await stage.press("backspace")
@@ -155,7 +155,7 @@ async def test_arrows_choose_a_completion_and_enter_runs_it(tmp_path: Path) -> N
         assert stage.app.theme == next(iter(stage.app.theme_specs))
 
 
-async def test_completions_say_why_not(tmp_path: Path) -> None:
+async def test_completions_say_why_a_command_is_not_possible(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
         await typed(stage, "start")
         shown = stage.one(TextBlock, "#completions").plain

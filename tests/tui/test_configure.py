@@ -20,7 +20,7 @@ async def form(stage: Stage) -> None:
     await stage.until(lambda: "as the settings say" in stage.one(Input, "#budget-mysis").placeholder)
 
 
-async def test_what_was_changed_counts_and_the_rest_stays(tmp_path: Path) -> None:
+async def test_changed_fields_are_sent_and_the_rest_stays(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         before = stage.view()
         await form(stage)
@@ -48,7 +48,7 @@ async def test_what_was_changed_counts_and_the_rest_stays(tmp_path: Path) -> Non
         assert found.own == {"nudge.enabled": False}
 
 
-async def test_what_cannot_be_is_said_in_place(tmp_path: Path) -> None:
+async def test_an_invalid_value_is_reported_in_the_form(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await form(stage)
         stage.one(Input, "#budget-mysis").value = "many"
@@ -68,7 +68,7 @@ async def test_a_running_mysis_is_stopped_first(tmp_path: Path) -> None:
         assert "stop it first" in stage.notices[-1]
 
 
-async def test_the_marked_are_configured_together_and_keep_what_is_their_own(tmp_path: Path) -> None:
+async def test_marked_myses_are_configured_together_and_keep_their_other_values(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         ids = [view.id for view in (await stage.api.view()).myses][:2]
         await stage.api.configure(f"#{ids[0]}", tags=("deep",), settings={"budget.mysis": 5000, "loop.same_call": 4})

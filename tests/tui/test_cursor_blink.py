@@ -35,7 +35,7 @@ async def test_an_input_blinks_until_five_seconds_have_passed_without_a_key(tmp_
         assert [*seen, field.cursor_blink] == [True, True, False, True]
 
 
-async def test_a_text_area_rests_too(tmp_path: Path) -> None:
+async def test_a_text_area_stops_blinking_too(tmp_path: Path) -> None:
     watch = Watch()
     async with cockpit(tmp_path, calm=False, seconds=watch) as stage:
         await stage.press("b")

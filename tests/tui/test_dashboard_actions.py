@@ -79,7 +79,7 @@ async def test_a_refused_key_says_why(tmp_path: Path) -> None:
         assert stage.notices == ["relaunch: mysis already running"]
 
 
-async def test_without_myses_every_key_that_needs_one_says_so(tmp_path: Path) -> None:
+async def test_without_myses_every_action_that_needs_one_says_so(tmp_path: Path) -> None:
     async with cockpit(tmp_path, names=()) as stage:
         await stage.press("escape")
         for key in ("m", "s", "r", "d", "full_stop", "space", "i"):
@@ -88,7 +88,7 @@ async def test_without_myses_every_key_that_needs_one_says_so(tmp_path: Path) ->
             assert "there is no mysis under the cursor" in stage.notices[before]
 
 
-async def test_a_dot_takes_the_error_off_the_row(tmp_path: Path) -> None:
+async def test_a_dot_dismisses_the_error_of_the_row(tmp_path: Path) -> None:
     async with cockpit(tmp_path, refusing) as stage:
         await errored(tmp_path, stage)
         await stage.until(lambda: stage.view().failure is not None)
@@ -158,7 +158,7 @@ async def test_d_names_who_is_deleted_and_does_nothing_until_confirmed(tmp_path:
         assert stage.shows(DashboardScreen)
 
 
-async def test_y_deletes_and_z_brings_back_one_after_the_other(tmp_path: Path) -> None:
+async def test_y_deletes_and_z_restores_one_after_the_other(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("space", "space", "d", "y")
         await stage.until(lambda: len(stage.app.deleted) == 2 and not stage.has("alpha") and not stage.has("beta"))
@@ -204,7 +204,7 @@ async def test_a_second_press_that_comes_too_late_stops_nothing(tmp_path: Path) 
         assert "again to stop all" in stage.text()
 
 
-async def test_another_key_between_the_two_presses_takes_the_first_one_back(tmp_path: Path) -> None:
+async def test_another_key_between_the_two_presses_cancels_the_first(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
         await stage.press("X", "j", "X")
         assert all(view.state is MysisState.RUNNING for view in stage.app.feed.myses.values())
@@ -232,7 +232,7 @@ async def test_the_panel_of_wide_terminals_names_who_needs_you(tmp_path: Path) -
         assert "2 need you" in text
 
 
-async def test_below_eighty_by_twenty_it_says_how_large_it_is_and_takes_no_key(tmp_path: Path) -> None:
+async def test_below_80_by_20_it_shows_its_size_and_ignores_keys(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
         await stage.pilot.resize_terminal(72, 18)
         await stage.until(lambda: "too small: 72x18" in stage.text() and "needs 80x20" in stage.text())
@@ -254,7 +254,7 @@ async def test_a_draft_outlives_a_terminal_that_was_too_small(tmp_path: Path) ->
         assert stage.one(MessagePrompt).text == "half a thought"
 
 
-async def test_marks_are_counted_in_the_title_and_who_was_meant_is_named(tmp_path: Path) -> None:
+async def test_marks_are_counted_in_the_title_and_the_commanded_myses_are_named(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
         await stage.press("j", "j", "space")
         assert "SWARM · 1 marked " in stage.text()

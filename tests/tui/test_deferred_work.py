@@ -13,11 +13,11 @@ async def _double(number: int) -> int:
     return number * 2
 
 
-async def test_it_gives_what_the_coroutine_gives() -> None:
+async def test_it_returns_the_result_of_the_coroutine() -> None:
     assert await DeferredWork(_double(21)) == 42
 
 
-def test_what_nobody_awaits_is_closed_without_a_warning() -> None:
+def test_work_that_is_never_awaited_is_closed_without_a_warning() -> None:
     work = _double(1)
     beside = DeferredWork(work)
     del beside
@@ -35,7 +35,7 @@ class _Holding:
         return number * 2
 
 
-def test_what_is_made_later_leaves_no_complaint_in_whatever_order_things_go() -> None:
+def test_deferred_work_gives_no_warning_in_any_order_of_deletion() -> None:
     for _ in range(10):
         _Holding()
     with warnings.catch_warnings(record=True) as reported_defects:
@@ -44,5 +44,5 @@ def test_what_is_made_later_leaves_no_complaint_in_whatever_order_things_go() ->
     assert not reported_defects
 
 
-async def test_it_gives_what_is_made_when_it_is_awaited() -> None:
+async def test_it_makes_the_coroutine_when_it_is_awaited() -> None:
     assert await DeferredWork(lambda: _double(4)) == 8

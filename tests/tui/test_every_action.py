@@ -1,6 +1,6 @@
 """Every action of the registry is carried out by its key somewhere here, or in the test that is named for it.
 
-A new action fails `test_no_action_is_left_out` until somebody drives it.
+A new action fails `test_every_action_has_a_test` until somebody drives it.
 """
 
 from __future__ import annotations
@@ -57,29 +57,29 @@ BY_HAND = {
 """Driven by the tests of this file."""
 
 ELSEWHERE = {
-    "approval.oldest": "test_approvals.py::test_the_panel_opens_only_by_its_key_and_shows_the_oldest_whole",
+    "approval.oldest": "test_approvals.py::test_the_dialog_opens_only_by_its_key_and_shows_the_oldest_question_in_full",
     "approval.once": "test_approvals.py::test_o_allows_once_and_the_call_runs",
     "approval.session": "test_approvals.py::test_s_allows_the_tool_until_the_mysis_stops",
     "approval.template": "test_approvals.py::test_t_allows_the_tool_for_the_template",
     "approval.deny": "test_approvals.py::test_d_denies_with_a_sentence_that_the_model_reads",
-    "approval.later": "test_approvals.py::test_escape_leaves_the_sentence_then_the_panel_and_the_question_waits",
-    "mysis.dismiss": "test_dashboard_actions.py::test_a_dot_takes_the_error_off_the_row",
+    "approval.later": "test_approvals.py::test_escape_leaves_the_input_then_the_dialog_and_the_question_stays_open",
+    "mysis.dismiss": "test_dashboard_actions.py::test_a_dot_dismisses_the_error_of_the_row",
     "swarm.next-in-need": "test_needs_you_panel.py::test_words_act_on_their_mysis_and_show_keys_only_if_they_do",
-    "settings.default": "test_settings.py::test_ones_own_value_is_taken_out_again",
+    "settings.default": "test_settings.py::test_a_persons_own_value_is_removed",
     "search.open": "test_search.py::test_enter_opens_the_turn_with_the_hit_and_esc_comes_back_to_the_list_where_it_was",
-    "upstreams.reconnect": "test_upstreams.py::test_providers_are_tried_again",
+    "upstreams.reconnect": "test_upstreams.py::test_providers_are_asked_again",
     "upstreams.try": "test_upstreams.py::test_a_tool_is_tried_with_arguments_that_begin_with_what_is_required",
     "welcome.sandbox": "test_welcome.py::test_one_key_starts_five_miners_in_the_sandbox",
 }
 """The test that drives it, where that needs a stage of its own."""
 
 
-def test_no_action_is_left_out() -> None:
+def test_every_action_has_a_test() -> None:
     assert {action.id for action in ACTIONS} - BY_HAND - set(ELSEWHERE) == set()
     assert (BY_HAND | set(ELSEWHERE)) - {action.id for action in ACTIONS} == set()
 
 
-def test_what_is_driven_elsewhere_is_there_and_presses_the_key() -> None:
+def test_a_test_in_another_file_exists_and_presses_the_key() -> None:
     for action_id, place in ELSEWHERE.items():
         file, _, name = place.partition("::")
         tree = ast.parse((HERE / file).read_text("utf-8"))
@@ -152,7 +152,7 @@ async def driven(folder: Path, actions: str) -> AsyncIterator[tuple[Stage, Drive
         assert wanted - set(driver.done) == set()
 
 
-async def test_the_list_and_what_is_everywhere(tmp_path: Path) -> None:
+async def test_actions_of_the_list_and_of_every_screen(tmp_path: Path) -> None:
     async with driven(tmp_path, "app screen swarm mysis log welcome") as (stage, drive):
         await drive("mysis.mark")
         await drive("mysis.mark-all")
@@ -208,7 +208,7 @@ async def test_the_list_and_what_is_everywhere(tmp_path: Path) -> None:
         await stage.until(lambda: all(v.state is MysisState.STOPPED for v in stage.app.feed.myses.values()))
 
 
-async def test_a_conversation_and_its_requests(tmp_path: Path) -> None:
+async def test_actions_of_a_conversation_and_its_requests(tmp_path: Path) -> None:
     async with driven(tmp_path, "focus inspect") as (stage, drive):
         await drive("mysis.focus", FocusScreen)
         await stage.until(lambda: stage.one(ConversationView).cursor is not None)

@@ -41,7 +41,7 @@ async def allow_burning(stage: Stage) -> None:
     await stage.until(lambda: "without asking, since" in stage.text() and not stage.app.approvals.open)
 
 
-async def test_what_was_allowed_for_a_template_is_listed_and_asks_again_once_it_is_revoked(tmp_path: Path) -> None:
+async def test_a_grant_is_listed_and_its_tool_asks_again_after_it_is_revoked(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told, names=("alpha",)) as stage:
         await opened(stage, "Nothing is allowed for a whole template")
         assert "a call that asks (o) with t, template" in stage.text()
@@ -89,9 +89,7 @@ async def test_hostile_names_are_text_and_the_cursor_stays_at_its_place(tmp_path
         assert stage.app._exception is None
 
 
-async def test_an_ended_swarm_and_a_grant_that_is_gone_are_said_and_the_rows_stay(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_errors_are_shown_below_the_rows_which_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeSwarm()
     for number in (1, 2):
         fake.granted[number] = GrantView(number, "miner", "reef", f"tool-{number}", START - MINUTE)
@@ -116,9 +114,7 @@ async def test_an_ended_swarm_and_a_grant_that_is_gone_are_said_and_the_rows_sta
         assert [notice for notice in stage.notices if "There is no database" not in notice] == []
 
 
-async def test_a_box_that_is_left_while_it_revokes_cuts_nothing_off(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_closing_the_dialog_does_not_cancel_a_revocation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake = FakeSwarm()
     fake.granted[1] = GrantView(1, "miner", "", "zoea_broadcast", START)
     may_go, real = asyncio.Event(), fake.revoke
@@ -137,7 +133,7 @@ async def test_a_box_that_is_left_while_it_revokes_cuts_nothing_off(
         assert [notice for notice in stage.notices if "There is no database" not in notice] == []
 
 
-async def test_where_one_can_only_look_grants_are_shown_and_none_is_revoked(tmp_path: Path) -> None:
+async def test_a_read_only_cockpit_shows_grants_and_revokes_none(tmp_path: Path) -> None:
     async with swarm(tmp_path, asks_when_told, settings=QUIET) as inner:
         await inner.commander.create("alpha", start=False)
         await inner.commander.send("alpha", "burn it")

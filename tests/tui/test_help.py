@@ -23,7 +23,7 @@ async def open_help(stage: Stage) -> PickList:
     return stage.one(PickList)
 
 
-async def test_every_action_stands_there_the_screens_own_first(tmp_path: Path) -> None:
+async def test_every_action_is_listed_with_those_of_the_screen_first(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         lines = await open_help(stage)
         assert set(lines.ids) == {action.id for action in ACTIONS}
@@ -31,7 +31,7 @@ async def test_every_action_stands_there_the_screens_own_first(tmp_path: Path) -
         assert "Next delivery mode" in lines.plain
 
 
-async def test_typing_finds_by_what_it_does_and_by_key(tmp_path: Path) -> None:
+async def test_typing_finds_actions_by_description_and_key(tmp_path: Path) -> None:
     async with cockpit(tmp_path, keymap={"swarm.hold": "f6"}) as stage:
         lines = await open_help(stage)
         await stage.write("stop every")
@@ -42,7 +42,7 @@ async def test_typing_finds_by_what_it_does_and_by_key(tmp_path: Path) -> None:
         assert "f6" in stage.text()
 
 
-async def test_what_is_not_possible_says_why(tmp_path: Path) -> None:
+async def test_an_impossible_action_says_why(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         lines = await open_help(stage)
         assert "Restore the mysis deleted last  not now: there is nothing to undo" in lines.plain
@@ -53,7 +53,7 @@ async def test_what_is_not_possible_says_why(tmp_path: Path) -> None:
         assert "undo: there is nothing to undo" in stage.notices
 
 
-async def test_a_line_that_does_not_fit_is_cut_visibly_and_said_whole_below(tmp_path: Path) -> None:
+async def test_a_long_line_is_cut_with_an_ellipsis_and_shown_in_full_below(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(80, 24)) as stage:
         lines = await open_help(stage)
         await stage.write("welcome.sandbox")
@@ -63,7 +63,7 @@ async def test_a_line_that_does_not_fit_is_cut_visibly_and_said_whole_below(tmp_
         assert stage.one(TextBlock).plain == f"{SANDBOX}  not here: on the welcome screen"
 
 
-async def test_enter_does_it_on_the_screen_below(tmp_path: Path) -> None:
+async def test_enter_runs_the_action_on_the_screen_below(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await open_help(stage)
         await stage.write("mark all")
@@ -72,7 +72,7 @@ async def test_enter_does_it_on_the_screen_below(tmp_path: Path) -> None:
         assert not isinstance(stage.screen, HelpScreen)
 
 
-async def test_a_line_clicked_twice_is_done(tmp_path: Path) -> None:
+async def test_a_second_click_on_a_line_runs_it(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         lines = await open_help(stage)
         await stage.write("mark all")

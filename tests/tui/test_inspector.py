@@ -67,7 +67,7 @@ async def test_packs_reasons_and_numbers_are_shown(tmp_path: Path) -> None:
         await stage.until(lambda: "ended: calls" in stage.text())
 
 
-async def test_turns_are_gone_through_by_their_own_keys(tmp_path: Path) -> None:
+async def test_bracket_keys_move_from_turn_to_turn(tmp_path: Path) -> None:
     async with cockpit(tmp_path, answering("yes"), names=("alpha",)) as stage:
         await send_prompts(stage.swarm, "one", "two", "three")
         screen = await open_inspector(stage)
@@ -107,7 +107,7 @@ async def test_messages_unfold_and_the_tools_are_another_part(tmp_path: Path) ->
         await stage.until(lambda: '"properties"' in stage.one(FoldingList, "#tools").plain)
 
 
-async def test_a_thinned_plan_says_so(tmp_path: Path) -> None:
+async def test_a_plan_without_stored_details_says_so(tmp_path: Path) -> None:
     async with cockpit(tmp_path, answering("yes"), names=("alpha",)) as stage:
         await send_prompts(stage.swarm, "one")
         with sqlite3.connect(stage.swarm.path) as connection:
@@ -117,7 +117,7 @@ async def test_a_thinned_plan_says_so(tmp_path: Path) -> None:
         assert "plans older than 200 requests are deleted" in " ".join(stage.one(LineList, "#packs").plain.split())
 
 
-async def test_what_comes_is_counted_and_moves_nothing_under_the_reader(tmp_path: Path) -> None:
+async def test_new_requests_are_counted_and_do_not_move_the_shown_one(tmp_path: Path) -> None:
     async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(200, 60)) as stage:
         await send_prompts(stage.swarm, "one")
         screen = await open_inspector(stage)
@@ -132,7 +132,7 @@ async def test_what_comes_is_counted_and_moves_nothing_under_the_reader(tmp_path
         await stage.until(lambda: screen.request is not None and screen.request.turn_number == 2)
 
 
-async def test_a_mysis_that_asked_nothing_yet_says_so(tmp_path: Path) -> None:
+async def test_a_mysis_without_requests_says_so(tmp_path: Path) -> None:
     async with cockpit(tmp_path, names=("alpha",)) as stage:
         await stage.press("i")
         await stage.until(lambda: "alpha has sent no request yet" in stage.text())
@@ -175,7 +175,7 @@ async def test_it_opens_at_a_request_and_reads_on_in_both_directions(
         assert screen._copied().startswith("alpha, request 1\n")
 
 
-async def test_a_plan_that_is_damaged_is_said(tmp_path: Path) -> None:
+async def test_a_damaged_plan_is_reported(tmp_path: Path) -> None:
     async with cockpit(tmp_path, answering("yes"), names=("alpha",)) as stage:
         await send_prompts(stage.swarm, "one", "two")
         screen = await open_inspector(stage)

@@ -49,7 +49,7 @@ def test_keys_are_read_as_people_write_them(written: str, meant: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["", " ", "foo", "ctrl+", "ctrl+foo", "hyperspace+a", "\x1b", "ab", "f99"])
-def test_what_is_no_key_is_refused(wrong: str) -> None:
+def test_an_invalid_key_is_refused(wrong: str) -> None:
     assert normal(wrong) == ""
     assert "is no key" in problems({"swarm.hold": wrong})["swarm.hold"]
 
@@ -74,7 +74,7 @@ def test_two_actions_may_swap_their_keys() -> None:
     assert (keys["mysis.stop"], keys["mysis.relaunch"]) == ("r", "s")
 
 
-def test_an_action_whose_key_cannot_be_keeps_its_default_and_the_others_hold() -> None:
+def test_an_action_with_an_invalid_key_keeps_its_default_and_the_others_hold() -> None:
     keys, wrong = resolve_keys({"swarm.hold": "b", "mysis.new": "f7", "no.action": "f8"})
     assert set(wrong) == {"swarm.hold", "no.action"}
     assert (keys["swarm.hold"], keys["mysis.new"]) == ("x", "f7")
@@ -83,13 +83,13 @@ def test_an_action_whose_key_cannot_be_keeps_its_default_and_the_others_hold() -
 @given(
     st.dictionaries(st.sampled_from([action.id for action in ACTIONS]), st.sampled_from("abcdnmsrxXo?,/") | st.text())
 )
-def test_whatever_is_chosen_no_clash_is_in_force(chosen: dict[str, str]) -> None:
+def test_no_choice_of_keys_leads_to_a_clash_in_force(chosen: dict[str, str]) -> None:
     keys, _ = resolve_keys(chosen)
     assert set(keys) == set(BY_ID)
     assert problems({action_id: key for action_id, key in keys.items() if key != BY_ID[action_id].key}) == {}
 
 
-async def test_a_moved_key_does_its_action_and_the_old_one_nothing(tmp_path: Path) -> None:
+async def test_a_remapped_key_runs_its_action_and_the_old_key_does_nothing(tmp_path: Path) -> None:
     async with cockpit(tmp_path, keymap={"swarm.hold": "f5"}) as stage:
         await stage.press("x")
         assert stage.app.feed.view is not None
@@ -98,12 +98,12 @@ async def test_a_moved_key_does_its_action_and_the_old_one_nothing(tmp_path: Pat
         await stage.until(lambda: stage.app.feed.view is not None and stage.app.feed.view.held)
 
 
-async def test_wrong_keys_are_said_when_the_cockpit_opens(tmp_path: Path) -> None:
+async def test_invalid_keys_are_reported_when_the_cockpit_opens(tmp_path: Path) -> None:
     async with cockpit(tmp_path, keymap={"swarm.hold": "b"}) as stage:
         assert any("swarm.broadcast" in notice and "swarm.hold" in notice for notice in stage.notices)
 
 
-def test_the_page_of_keys_is_fresh_and_whole() -> None:
+def test_the_key_reference_is_complete() -> None:
     page = (build.REFERENCE / "keys.md").read_text(encoding="utf-8")
     assert page == build.pages()["keys.md"]
     assert all(f"`{action.id}`" in page for action in ACTIONS)

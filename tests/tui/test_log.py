@@ -41,7 +41,7 @@ async def happen(inner: Swarm, count: int, *, kind: str = "hold.set") -> None:
     await inner.store.write(op)
 
 
-async def test_what_was_said_and_done_is_a_line_each_and_trouble_stands_out(tmp_path: Path) -> None:
+async def test_each_event_has_a_line_and_errors_are_highlighted(tmp_path: Path) -> None:
     def fails(request: ModelRequest) -> ProviderError:
         return ProviderError("401 no key", hint="Set the key, then press r.", kind=ErrorClass.AUTH)
 
@@ -74,7 +74,7 @@ async def test_a_question_in_the_log_says_what_is_asked(tmp_path: Path) -> None:
         await stage.until(lambda: "asks to run burn(" in lines.plain)
 
 
-async def test_the_cause_of_a_failure_whose_turn_goes_on_is_not_made_up(tmp_path: Path) -> None:
+async def test_no_cause_is_invented_for_a_failure_in_a_turn_that_continues(tmp_path: Path) -> None:
     def fails(request: ModelRequest) -> ProviderError | Answer:
         return ProviderError("busy", kind=ErrorClass.TRANSIENT) if not tried else Answer(text="done")
 
@@ -155,7 +155,7 @@ async def test_a_hundred_thousand_events_open_and_scroll_at_once(tmp_path: Path)
         assert len(stage.screen._lines) <= 4_000  # type: ignore[attr-defined]  # the log
 
 
-async def test_the_programs_own_log_is_the_other_part(tmp_path: Path) -> None:
+async def test_the_log_file_is_shown_as_another_part(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         log = stage.swarm.path.with_name("zoea.log")
         log.write_text("2026-01-01 ERROR zoea.x: bad [/] \x1b[2J\n2026-01-01 INFO zoea.y: fine\n", encoding="utf-8")

@@ -25,7 +25,7 @@ async def dialog(stage: Stage) -> NewMysisDialog:
     return screen
 
 
-async def test_enter_alone_makes_a_running_mysis_with_a_chosen_name(tmp_path: Path) -> None:
+async def test_enter_alone_creates_a_running_mysis_with_a_generated_name(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await dialog(stage)
         await stage.press("enter")
@@ -55,7 +55,7 @@ async def test_every_field_counts(tmp_path: Path) -> None:
         assert made.state is MysisState.IDLE
 
 
-async def test_a_refused_name_is_said_in_place_and_can_be_mended(tmp_path: Path) -> None:
+async def test_a_refused_name_is_reported_in_the_form_and_can_be_corrected(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await dialog(stage)
         await stage.write("alpha")
@@ -89,13 +89,13 @@ async def test_the_inherited_broadcast_is_told_first_by_default(tmp_path: Path) 
         await stage.until(lambda: stage.has("delta") and stage.view("delta").turns == 1)
 
 
-async def test_without_a_young_broadcast_nothing_is_told(tmp_path: Path) -> None:
+async def test_without_a_recent_broadcast_there_is_no_first_message(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await dialog(stage)
         assert "nothing: there is no recent broadcast" in stage.text()
 
 
-async def test_escape_makes_nothing(tmp_path: Path) -> None:
+async def test_escape_creates_no_mysis(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await dialog(stage)
         await stage.write("delta")
@@ -132,7 +132,7 @@ def test_choices_come_from_the_settings(tmp_path: Path) -> None:
     assert found.told is None
 
 
-async def test_a_broken_configuration_is_said_in_the_dialog(tmp_path: Path) -> None:
+async def test_invalid_settings_are_reported_in_the_dialog(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         where = places()
         where.config.mkdir(parents=True, exist_ok=True)

@@ -30,7 +30,7 @@ def ran(log: Path) -> tuple[list[str], list[str]]:
     return done.stdout.splitlines(), done.stderr.splitlines()
 
 
-def test_what_is_not_the_screens_goes_to_the_log(tmp_path: Path) -> None:
+def test_output_of_others_goes_to_the_log(tmp_path: Path) -> None:
     out, err = ran(tmp_path / "zoea.log")
     assert out == ["before", "drawn", "said", "the editor", "after"]
     assert err == ["drawn too", "at the end"]
@@ -39,6 +39,6 @@ def test_what_is_not_the_screens_goes_to_the_log(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["not there/zoea.log", "."])
-def test_a_log_that_cannot_be_written_costs_nobody_his_screen(tmp_path: Path, name: str) -> None:
+def test_a_log_that_cannot_be_written_does_not_stop_the_screen(tmp_path: Path, name: str) -> None:
     out, _ = ran(tmp_path / name)
     assert out == ["before", "drawn", "said", "the editor", "after"]

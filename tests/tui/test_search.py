@@ -36,7 +36,7 @@ async def ask(stage: Stage, name: str, text: str) -> None:
     await stage.swarm.settled(name)
 
 
-async def test_words_are_found_across_the_swarm_while_they_are_typed(tmp_path: Path) -> None:
+async def test_hits_of_all_myses_are_shown_while_the_words_are_typed(tmp_path: Path) -> None:
     model = script(Answer(reasoning="Maybe Osprey.", calls=(call("look", "belt-2"),)), Answer(text="The belt is rich"))
     async with cockpit(tmp_path, model, names=("alpha", "beta")) as stage:
         await ask(stage, "alpha", "Survey the belt")
@@ -86,7 +86,7 @@ async def test_enter_opens_the_turn_with_the_hit_and_esc_comes_back_to_the_list_
         assert not isinstance(stage.screen, SearchScreen)
 
 
-async def test_what_is_not_understood_is_said_and_nothing_found_too(tmp_path: Path) -> None:
+async def test_an_invalid_query_and_an_empty_result_are_reported(tmp_path: Path) -> None:
     async with cockpit(tmp_path, names=("alpha",)) as stage:
         hits = await open_search(stage)
         assert "since:2h" in hits.plain

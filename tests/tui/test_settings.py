@@ -142,7 +142,7 @@ async def test_a_wrong_value_is_said_in_place_and_nothing_is_written(tmp_path: P
         assert "valid integer" not in stage.text()
 
 
-async def test_a_value_that_does_not_agree_with_another_is_refused(tmp_path: Path) -> None:
+async def test_a_value_that_contradicts_another_is_refused(tmp_path: Path) -> None:
     async with settings(tmp_path) as (stage, screen):
         await go(stage, screen, "llm", "llm.backoff_first")
         await change(stage, screen, "1m")
@@ -150,7 +150,7 @@ async def test_a_value_that_does_not_agree_with_another_is_refused(tmp_path: Pat
         assert "llm" not in on_disk(tmp_path)
 
 
-async def test_what_another_layer_holds_over_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_value_overridden_by_another_layer_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZOEA_SWARM__MAX_HOPS", "7")
     async with settings(tmp_path) as (stage, screen):
         await go(stage, screen, "swarm", "swarm.max_hops")
@@ -158,7 +158,7 @@ async def test_what_another_layer_holds_over_is_said(tmp_path: Path, monkeypatch
         assert "written, but ZOEA_SWARM__MAX_HOPS overrides it" in stage.text()
 
 
-async def test_few_options_go_round_by_enter_and_space(tmp_path: Path) -> None:
+async def test_enter_and_space_step_through_few_options(tmp_path: Path) -> None:
     async with settings(tmp_path) as (stage, screen):
         await go(stage, screen, "log", "log.level")
         await stage.press("enter")
@@ -168,7 +168,7 @@ async def test_few_options_go_round_by_enter_and_space(tmp_path: Path) -> None:
         await stage.until(lambda: on_disk(tmp_path).get("log") == {"level": "error"})
 
 
-async def test_ones_own_value_is_taken_out_again(tmp_path: Path) -> None:
+async def test_a_persons_own_value_is_removed(tmp_path: Path) -> None:
     async with settings(tmp_path) as (stage, screen):
         await go(stage, screen, "swarm", "swarm.max_myses")
         await stage.press("ctrl+r")
@@ -236,7 +236,7 @@ async def test_an_optional_number_may_be_set_and_emptied(tmp_path: Path) -> None
         assert "rate" not in on_disk(tmp_path)["provider"]["local"]
 
 
-async def test_a_file_that_cannot_be_read_says_all_that_is_wrong(tmp_path: Path) -> None:
+async def test_an_invalid_settings_file_reports_all_its_problems(tmp_path: Path) -> None:
     async with settings(tmp_path, "[swarm]\nmax_mises = 1\n[log]\nlevel = 3\n") as (stage, screen):
         assert "max_mises" in screen.fields.plain
         assert "log.level" in screen.fields.plain

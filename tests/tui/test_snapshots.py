@@ -307,7 +307,7 @@ async def the_morning(folder: Path, theme: str) -> AsyncIterator[Stage]:
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("theme", THEMES)
-async def test_every_screen_of_a_living_swarm_is_as_it_was_kept(tmp_path: Path, theme: str) -> None:
+async def test_every_screen_of_a_running_swarm_matches_its_snapshot(tmp_path: Path, theme: str) -> None:
     store = SnapshotStore()
     async with the_morning(tmp_path, theme) as stage:
         for scene in SCENES:
@@ -327,7 +327,7 @@ async def test_every_screen_of_a_living_swarm_is_as_it_was_kept(tmp_path: Path, 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("theme", THEMES)
-async def test_the_first_screens_of_a_new_person_are_as_they_were_kept(tmp_path: Path, theme: str) -> None:
+async def test_the_first_screens_of_a_new_person_match_their_snapshots(tmp_path: Path, theme: str) -> None:
     store = SnapshotStore()
 
     @asynccontextmanager
@@ -352,7 +352,7 @@ async def test_the_first_screens_of_a_new_person_are_as_they_were_kept(tmp_path:
     assert not store.complaint(), store.complaint()
 
 
-def test_no_picture_is_kept_that_nothing_draws() -> None:
+def test_every_snapshot_belongs_to_a_screen() -> None:
     drawn = [(scene.name, size) for scene in SCENES for size in scene.sizes]
     drawn += [(name, size) for name in ALONE for size in SIZES] + [("too-small", TOO_SMALL)]
     names = [f"{theme}/{width}x{height}/{name}" for theme in THEMES for name, (width, height) in drawn]

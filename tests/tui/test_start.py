@@ -26,7 +26,7 @@ async def test_a_swarm_that_is_to_resume_starts_all_idle_ones(
         assert [view.state for view in (await opened.api.view()).myses] == [state]
 
 
-def test_a_run_without_animation_stays_so_whatever_the_settings_come_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_without_animation_stays_so_when_the_settings_change(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[CockpitApp] = []
 
     def shown(cockpit: CockpitApp, log: Path) -> str:
@@ -44,7 +44,7 @@ def test_a_run_without_animation_stays_so_whatever_the_settings_come_to_say(monk
     assert not lively.reduced_motion
 
 
-def test_a_cockpit_that_failed_is_no_success(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_cockpit_that_failed_has_an_exit_code_other_than_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     async def run(cockpit: CockpitApp) -> str:
         cockpit._return_code = 1  # as Textual does where a handler raised
         return "stop"
@@ -54,7 +54,7 @@ def test_a_cockpit_that_failed_is_no_success(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize(("wished", "frames"), [({}, "240"), ({"TEXTUAL_FPS": "30"}, "30")])
-def test_a_key_waits_for_no_frame_unless_the_person_wants_fewer(wished: dict[str, str], frames: str) -> None:
+def test_the_frame_rate_is_240_unless_the_environment_sets_another(wished: dict[str, str], frames: str) -> None:
     environment = {name: value for name, value in os.environ.items() if name != "TEXTUAL_FPS"} | wished
     code = "import zoea.tui.app; from textual.constants import MAX_FPS; print(MAX_FPS)"
     said = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

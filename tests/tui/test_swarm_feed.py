@@ -14,7 +14,7 @@ from zoea.tui.state import swarm_feed
 from zoea.tui.state.swarm_feed import SwarmFeed
 
 
-async def test_a_screen_that_fails_is_said_once_and_logged_and_the_feed_goes_on(
+async def test_an_error_in_a_screen_is_shown_once_and_logged_and_the_feed_goes_on(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with cockpit(tmp_path) as stage:

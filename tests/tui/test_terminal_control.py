@@ -43,7 +43,7 @@ async def view(name: str = "alpha", *, asks: bool = False) -> MysisView:
 # The terminal.
 
 
-async def test_the_title_names_who_needs_you_and_then_nobody(tmp_path: Path) -> None:
+async def test_the_title_names_the_mysis_that_needs_you_until_none_does(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told) as stage:
         told = listen(stage)
         await ask(stage, "beta")
@@ -52,7 +52,7 @@ async def test_the_title_names_who_needs_you_and_then_nobody(tmp_path: Path) -> 
         await stage.until(lambda: told[-1] == build_title_sequence("Zoea reef-run · 0 running"))
 
 
-async def test_an_unfocused_terminal_rings_once_for_each_who_begins_to_need_you(tmp_path: Path) -> None:
+async def test_an_unfocused_terminal_rings_once_for_each_mysis_that_begins_to_need_you(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told) as stage:
         told = listen(stage)
         stage.app.post_message(events.AppBlur())
@@ -74,7 +74,7 @@ async def test_a_focused_terminal_does_not_ring(tmp_path: Path) -> None:
         assert "bell" not in told
 
 
-async def test_who_needed_you_before_the_cockpit_opened_rings_for_nobody() -> None:
+async def test_a_mysis_that_needed_you_before_the_cockpit_opened_does_not_ring() -> None:
     told: list[str] = []
     terminal = TerminalControl(told.append, lambda: told.append("bell"))
     asking = await view(asks=True)
@@ -86,7 +86,7 @@ async def test_who_needed_you_before_the_cockpit_opened_rings_for_nobody() -> No
     assert told[0] == "bell"
 
 
-async def test_no_name_can_escape_from_the_title() -> None:
+async def test_a_name_cannot_put_control_characters_into_the_title() -> None:
     hostile = await view("\x1b]0;owned\x07a\nb\x9d", asks=True)
     title = build_title_sequence(build_title("", [hostile]))
     assert title.count("\x1b") == 1
@@ -103,7 +103,7 @@ def test_a_notification_has_the_parts_its_protocol_knows() -> None:
 # Quitting.
 
 
-async def test_q_asks_what_becomes_of_the_swarm(tmp_path: Path) -> None:
+async def test_q_asks_whether_the_swarm_ends_or_keeps_running(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
         await stage.press("q")
         assert stage.shows(QuitDialog)
@@ -143,7 +143,7 @@ async def slow_to_close(database: Path, closing: asyncio.Event, may_end: asyncio
         await may_end.wait()
 
 
-async def test_a_slow_end_shows_that_it_goes_on_and_a_second_ctrl_c_does_not_wait(tmp_path: Path) -> None:
+async def test_a_slow_end_shows_its_progress_and_a_second_ctrl_c_exits_at_once(tmp_path: Path) -> None:
     closing, may_end = asyncio.Event(), asyncio.Event()
     app = CockpitApp(lambda: slow_to_close(tmp_path / "no.db", closing, may_end), config=tmp_path, now=lambda: 0)
     async with app.run_test(size=(100, 30)):
@@ -157,7 +157,7 @@ async def test_a_slow_end_shows_that_it_goes_on_and_a_second_ctrl_c_does_not_wai
         may_end.set()
 
 
-async def test_an_end_that_hangs_is_left_behind_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_end_that_hangs_is_given_up_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     closing, may_end = asyncio.Event(), asyncio.Event()
     app = CockpitApp(lambda: slow_to_close(tmp_path / "no.db", closing, may_end), config=tmp_path, now=lambda: 0)
     monkeypatch.setattr(swarm_connection, "CLOSE_S", 0.2)
@@ -169,7 +169,7 @@ async def test_an_end_that_hangs_is_left_behind_in_time(tmp_path: Path, monkeypa
     may_end.set()
 
 
-async def test_a_swarm_that_still_opens_is_given_up(tmp_path: Path) -> None:
+async def test_quitting_cancels_a_swarm_that_is_still_opening(tmp_path: Path) -> None:
     @asynccontextmanager
     async def never() -> AsyncIterator[OpenSwarm]:
         await asyncio.Event().wait()
@@ -197,7 +197,7 @@ async def test_a_swarm_that_cannot_open_says_why(tmp_path: Path) -> None:
         await stage.until(lambda: "nobody [/] owns it" in stage.text())
 
 
-async def test_a_swarm_that_fails_to_open_as_nobody_foresaw_says_so_too(tmp_path: Path) -> None:
+async def test_an_unexpected_error_while_opening_is_shown(tmp_path: Path) -> None:
     @asynccontextmanager
     async def broken() -> AsyncIterator[OpenSwarm]:
         yield OpenSwarm(FakeSwarm(), (tmp_path / "closed").readlink(), True)
@@ -219,7 +219,7 @@ async def test_commands_of_an_ended_swarm_are_refused_not_raised(tmp_path: Path)
         assert [notice for notice in stage.notices if "opening" not in notice] == []
 
 
-async def test_a_second_that_passes_while_a_screen_is_made_or_taken_down_fails_at_nothing(tmp_path: Path) -> None:
+async def test_a_tick_while_a_screen_is_mounted_or_removed_does_not_fail(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         made = stage.app.push_screen(UpstreamsScreen())
         stage.app.tick()

@@ -72,7 +72,7 @@ async def open_upstreams(stage: Stage) -> UpstreamsScreen:
     return screen
 
 
-async def test_everything_that_is_reached_says_how_it_stands(api: FakeSwarm, database: Path) -> None:
+async def test_every_upstream_and_provider_shows_its_state(api: FakeSwarm, database: Path) -> None:
     async with cockpit_over(api, database) as stage:
         await open_upstreams(stage)
         text = stage.text()
@@ -134,7 +134,7 @@ async def test_an_upstream_is_reconnected_after_a_second_press_where_calls_are_i
         await stage.until(lambda: api.reconnected == ["reef", "git"])
 
 
-async def test_providers_are_tried_again(api: FakeSwarm, database: Path) -> None:
+async def test_providers_are_asked_again(api: FakeSwarm, database: Path) -> None:
     async with cockpit_over(api, database) as stage:
         await open_upstreams(stage)
         await stage.press("G")
@@ -175,7 +175,7 @@ async def test_a_destructive_tool_is_called_only_on_the_second_press(api: FakeSw
         await stage.until(lambda: api.tried == [("reef", "sell", "{}")])
 
 
-async def test_what_the_swarm_refuses_is_said(api: FakeSwarm, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_refusal_of_the_swarm_is_shown(api: FakeSwarm, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with cockpit_over(api, database) as stage:
         await open_upstreams(stage)
         await stage.press("tab", "t")
@@ -185,9 +185,7 @@ async def test_what_the_swarm_refuses_is_said(api: FakeSwarm, database: Path, mo
         await stage.until(lambda: "no upstream reef" in stage.text())
 
 
-async def test_without_an_upstream_it_says_how_to_bring_one_in_and_trying_says_why_not(
-    api: FakeSwarm, database: Path
-) -> None:
+async def test_without_an_upstream_it_says_how_to_add_one(api: FakeSwarm, database: Path) -> None:
     api.given_upstreams = ()
     async with cockpit_over(api, database) as stage:
         await open_upstreams(stage)

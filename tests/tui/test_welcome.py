@@ -62,14 +62,14 @@ def shows(stage: Stage, kind: type[Screen[Any]]) -> bool:
     return isinstance(stage.screen, kind)
 
 
-async def test_it_comes_where_there_is_no_mysis_and_goes_once_there_is_one(tmp_path: Path) -> None:
+async def test_it_opens_in_an_empty_swarm_and_closes_once_there_is_a_mysis(tmp_path: Path) -> None:
     async with welcome(tmp_path) as stage:
         assert "There is no mysis yet." in stage.text()
         await stage.api.create("alpha", start=False)
         await stage.until(lambda: shows(stage, DashboardScreen))
 
 
-async def test_it_does_not_come_where_there_are_myses(tmp_path: Path) -> None:
+async def test_it_does_not_open_in_a_swarm_with_myses(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         assert shows(stage, DashboardScreen)
         await stage.press("f1")
@@ -79,7 +79,7 @@ async def test_it_does_not_come_where_there_are_myses(tmp_path: Path) -> None:
         assert shows(stage, DashboardScreen)
 
 
-async def test_where_a_line_does_not_fit_its_whole_text_stands_below(tmp_path: Path) -> None:
+async def test_a_long_line_is_shown_in_full_below(tmp_path: Path) -> None:
     async with welcome(tmp_path, size=(80, 24)) as stage:
         assert "Five miners play Reef on the autopilot: no model, no…" in stage.text()
         assert "Five autopilot miners play Reef: no model, no key, no cost" in stage.text()
@@ -226,7 +226,7 @@ async def test_a_key_in_the_environment_is_connected_by_its_name(
         assert written["provider"]["groq"]["api_key"] == "env:GROQ_API_KEY"
 
 
-async def test_settings_that_cannot_be_read_are_said(tmp_path: Path) -> None:
+async def test_invalid_settings_are_reported(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()
     (tmp_path / "config" / "config.toml").write_text("[swarm]\nmax_mises = 3\n")
     async with cockpit_over(FakeSwarm(), tmp_path / "zoea.db", config=tmp_path / "config") as stage:

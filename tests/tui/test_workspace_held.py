@@ -54,7 +54,7 @@ async def held(folder: Path, answers: list[bool], why: ZoeaError | None = None) 
                 await app.connection.close()
 
 
-async def test_only_looking_shows_what_is_stored_and_commands_nothing(tmp_path: Path) -> None:
+async def test_a_read_only_cockpit_shows_stored_conversations_and_refuses_commands(tmp_path: Path) -> None:
     async with held(tmp_path, []) as stage:
         assert "THE WORKSPACE IS IN USE" in stage.text()
         assert "has not answered for 5 s" in stage.text()
@@ -67,14 +67,14 @@ async def test_only_looking_shows_what_is_stored_and_commands_nothing(tmp_path: 
         await stage.until(lambda: stage.shows(FocusScreen) and "It is done" in stage.text())
 
 
-async def test_what_nobody_holds_is_not_said_to_be_held(tmp_path: Path) -> None:
+async def test_a_swarm_that_cannot_be_opened_is_not_called_in_use(tmp_path: Path) -> None:
     async with held(tmp_path, [], OwnerError("/no/where cannot be made")) as stage:
         assert "THE SWARM COULD NOT BE OPENED" in stage.text()
         assert "Workspace ownership" in stage.text()
         assert "is left as it is" not in stage.text()
 
 
-async def test_trying_again_attaches_once_somebody_answers_and_asks_again_until_then(tmp_path: Path) -> None:
+async def test_trying_again_attaches_once_the_owner_answers_and_asks_again_until_then(tmp_path: Path) -> None:
     answers: list[bool] = []
     async with held(tmp_path, answers) as stage:
         first = stage.screen
@@ -111,7 +111,7 @@ def test_the_other_workspace_is_opened_next(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(seen) == 2
 
 
-async def test_looking_tells_of_what_is_stored_since_and_refuses_commands(tmp_path: Path) -> None:
+async def test_a_read_only_swarm_reports_changes_and_refuses_commands(tmp_path: Path) -> None:
     async with swarm(tmp_path, answering(), settings=QUIET) as inner:
         await inner.commander.create("alpha", start=False)
         looking = ReadOnlySwarm.over(inner.path, poll_s=0.01)
