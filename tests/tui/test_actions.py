@@ -1,4 +1,4 @@
-"""The registry: no key means two things in one place, none takes a key of text editing, every action is carried out."""
+"""The action registry: no clashing keys, no keys of text editing, every action bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The dashboard and `zoea list --json` say the same of one database, beside the running swarm and after it."""
+"""The dashboard and `zoea list --json` show the same, during a run and after it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Questions that wait for the commander: shown, counted, answered with one key, never by accident."""
+"""Open questions are shown, counted, and answered by one key, never by accident."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.text_layout import wrap_characters
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.message_prompt import MessagePrompt
+from zoea.tui.widgets.status_bars import KeyFooter
 from zoea.tui.widgets.text_lines import TextLines
 
 
@@ -134,10 +135,10 @@ async def test_escape_leaves_the_input_then_the_dialog_and_the_question_stays_op
         await ask(stage, "alpha")
         panel = await open_panel(stage)
         await stage.press("d", "x")
-        assert panel._keys.text == " enter deny  esc back "
+        assert panel.query_one("#answers", KeyFooter).text == " enter deny  esc back "
         await stage.press("escape")
         assert stage.screen is panel
-        assert panel._keys.text.startswith(" o once ")
+        assert panel.query_one("#answers", KeyFooter).text.startswith(" o once ")
         await stage.press("escape")
         assert stage.shows(DashboardScreen)
         assert await answers(stage) == []

@@ -1,4 +1,4 @@
-"""Cockpits beside a running swarm: what one commands all show, and leaving one leaves the rest as it is."""
+"""Several cockpits on one swarm: each shows the commands of the others."""
 
 from __future__ import annotations
 

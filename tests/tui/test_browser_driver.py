@@ -1,4 +1,4 @@
-"""The cockpit's end of a browser's pipes: where nobody reads or writes them any more, it ends."""
+"""The cockpit of a browser ends when its pipes close."""
 
 from __future__ import annotations
 

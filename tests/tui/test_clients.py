@@ -1,4 +1,4 @@
-"""MCP clients in the cockpit: the door, tokens that are shown once, and what stands in the way."""
+"""The dialog of MCP clients: HTTP server and tokens."""
 
 from __future__ import annotations
 

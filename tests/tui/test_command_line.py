@@ -1,4 +1,4 @@
-"""The `:` prompt and the palette: every action by its word, with names, completed, refused in place."""
+"""The `:` prompt and the palette: completion, names, errors."""
 
 from __future__ import annotations
 

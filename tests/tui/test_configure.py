@@ -1,4 +1,4 @@
-"""The form that changes what a mysis is."""
+"""The form that configures myses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A cursor blinks while somebody writes, and rests when nobody does or nothing may move."""
+"""A cursor blinks for five seconds after input, and never with reduced motion."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a person does on the dashboard, key by key, over a real swarm."""
+"""The actions of the dashboard, key by key, over a real swarm."""
 
 from __future__ import annotations
 

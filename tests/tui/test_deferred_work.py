@@ -1,4 +1,4 @@
-"""Work that is given up before it began leaves no complaint behind."""
+"""Deferred work that is cancelled before it began gives no warning."""
 
 from __future__ import annotations
 

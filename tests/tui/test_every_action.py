@@ -1,6 +1,6 @@
-"""Every action of the registry is carried out by its key somewhere here, or in the test that is named for it.
+"""Every action of the registry is run by its key, here or in the test named for it.
 
-A new action fails `test_every_action_has_a_test` until somebody drives it.
+A new action fails `test_every_action_has_a_test` until a test runs it.
 """
 
 from __future__ import annotations

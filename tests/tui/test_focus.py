@@ -1,4 +1,4 @@
-"""Focus, key by key, over a real swarm: reading, following, folding, finding, copying, exporting, speaking."""
+"""The conversation screen, key by key, over a real swarm."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ class TestReading:
 
 
 def _lines(stage: Stage) -> list[str]:
-    """What stands inside the conversation's frame."""
+    """Return the lines inside the frame of the conversation."""
     return [line[:-3] for line in stage.text().split("\n")[2:-3]]
 
 

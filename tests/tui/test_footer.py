@@ -1,4 +1,4 @@
-"""The footer's keys can be clicked, on every screen."""
+"""The keys of the footer can be clicked on every screen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Grants in the cockpit: what holds, taken back with two presses, and what stands in the way."""
+"""Grants for templates: listed, and revoked with two presses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Help: all that can be done, found by typing, with the keys in force and why not."""
+"""Help: every action, found by typing, with its key and the reason against it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inspector over a real swarm: it shows what was sent, why, and goes from request to request."""
+"""The inspector over a real swarm: requests as sent, packs and reasons."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ async def test_new_requests_are_counted_and_do_not_move_the_shown_one(tmp_path: 
         screen = await open_inspector(stage)
         shown = screen.request
         await send_prompts(stage.swarm, "two")
-        await stage.until(lambda: screen._stale)
+        await stage.until(lambda: screen.is_outdated)
         screen.tick()
         await stage.until(lambda: "1 newer" in stage.text())
         assert screen.request == shown
@@ -172,7 +172,7 @@ async def test_it_opens_at_a_request_and_reads_on_in_both_directions(
             await stage.press(*([key] if key else []))
             await stage.until(lambda: screen.inspection is not None and screen.inspection.request.id == request_id)  # noqa: B023  waited for here
         await stage.press("y")
-        assert screen._copied().startswith("alpha, request 1\n")
+        assert screen.build_copy().startswith("alpha, request 1\n")
 
 
 async def test_a_damaged_plan_is_reported(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Keys by action id: a person's own over the defaults, and what cannot be is said with both names."""
+"""A person's keys over the defaults; clashes and invalid keys are reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The log over a real swarm: what it says, what it finds, how it follows, and how far back it goes."""
+"""The log over a real swarm: lines, search, following and the log file."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def test_each_event_has_a_line_and_errors_are_highlighted(tmp_path: Path) 
         assert "commander     says: Mine the belt" in lines.plain
         assert "alpha         turn 1 opens" in lines.plain
         place = next(at for at in range(lines.count) if "is errored" in lines.text_of(at))
-        assert "errored" in [role for _, role in stage.screen._event_line(place, 100)]  # type: ignore[attr-defined]  # the log
+        assert "errored" in [role for _, role in stage.screen.draw_event(place, 100)]  # type: ignore[attr-defined]  # the log
         error = stage.view().failure
         assert error is not None
         assert lines.text_of(place).count(error.title) == 1
@@ -152,7 +152,7 @@ async def test_a_hundred_thousand_events_open_and_scroll_at_once(tmp_path: Path)
         for _ in range(20):
             await stage.press("pagedown")
         await stage.until(lambda: "…  " not in stage.text())
-        assert len(stage.screen._lines) <= 4_000  # type: ignore[attr-defined]  # the log
+        assert len(stage.screen.kept_lines) <= 4_000  # type: ignore[attr-defined]  # the log
 
 
 async def test_the_log_file_is_shown_as_another_part(tmp_path: Path) -> None:

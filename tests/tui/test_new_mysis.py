@@ -1,4 +1,4 @@
-"""The dialog that creates a mysis."""
+"""The form that creates a mysis."""
 
 from __future__ import annotations
 

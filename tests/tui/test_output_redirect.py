@@ -1,4 +1,4 @@
-"""The terminal is the screen's alone while one is up."""
+"""Output beside the screen goes to the log."""
 
 from __future__ import annotations
 

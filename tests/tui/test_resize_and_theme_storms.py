@@ -1,4 +1,4 @@
-"""Themes that follow each other and terminals that change their size, on every screen: nothing breaks."""
+"""Many changes of theme and terminal size on every screen break nothing."""
 
 from __future__ import annotations
 

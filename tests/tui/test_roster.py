@@ -1,4 +1,4 @@
-"""What every change is looked at for is kept, and is what counting anew would find."""
+"""The counts and orders of the roster equal those computed from all rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searching while typing, over a real swarm's memory."""
+"""Search while typing, over the conversations of a real swarm."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def open_search(stage: Stage, words: str = "") -> LineList:
 
 
 async def search(stage: Stage, words: str) -> None:
-    """Type, and wait until all that was typed was searched for: what stands there before is of a part of it."""
+    """Type, and wait until the search for the whole text has ended."""
     await stage.write(words)
     screen = stage.screen
     await stage.until(lambda: all(each.is_finished for each in stage.app.workers if each.node is screen))
@@ -49,7 +49,7 @@ async def test_hits_of_all_myses_are_shown_while_the_words_are_typed(tmp_path: P
         assert "alpha" in text
         assert "beta" in text
         assert "found, newest first" in stage.text()
-        assert any(("belt", "hit") in stage.screen._line(at, 100) for at in range(hits.count))  # type: ignore[attr-defined]  # search
+        assert any(("belt", "hit") in stage.screen.draw_hit(at, 100) for at in range(hits.count))  # type: ignore[attr-defined]  # search
         await search(stage, " role:user @beta")
         assert hits.count == 1
         assert "And the belt again" in stage.text()

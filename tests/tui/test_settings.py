@@ -1,4 +1,4 @@
-"""Settings as a form: what holds and why, written back on enter, wrong values said in place."""
+"""The settings form: values with origin, writing, errors."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ X = "Bearer secret-of-mine"
 
 @asynccontextmanager
 async def settings(folder: Path, own: str = OWN, **more: Any) -> AsyncIterator[tuple[Stage, SettingsScreen]]:
-    """The settings over a cockpit whose config.toml holds `own`."""
+    """Open the settings over a cockpit with `own` in its config.toml."""
     config = folder / "config"
     config.mkdir(exist_ok=True)
     (config / "config.toml").write_text(own)
@@ -68,7 +68,7 @@ async def change(stage: Stage, screen: SettingsScreen, text: str) -> None:
     assert screen.value.has_focus
     screen.value.value = text
     await stage.press("enter")
-    await stage.until(lambda: screen._said[1])
+    await stage.until(lambda: screen.note[1])
     await stage.pilot.pause()
 
 
@@ -201,7 +201,7 @@ async def test_a_key_is_moved_by_pressing_it_and_a_clash_names_both(tmp_path: Pa
         assert stage.shows(SettingsScreen)
         assert "keys" not in on_disk(tmp_path).get("tui", {})
         await stage.press("enter", "f9")
-        await stage.until(lambda: screen._said[1])
+        await stage.until(lambda: screen.note[1])
         assert on_disk(tmp_path)["tui"] == {"keys": {"app.help": "f9"}}
         await stage.press("f9")
         assert isinstance(stage.screen, HelpScreen)
@@ -214,7 +214,7 @@ async def test_a_key_can_be_written_by_its_name_too(tmp_path: Path) -> None:
         assert screen.value.has_focus
         screen.value.value = "^k"
         await stage.press("enter")
-        await stage.until(lambda: screen._said[1])
+        await stage.until(lambda: screen.note[1])
         assert on_disk(tmp_path)["tui"] == {"keys": {"app.help": "^k"}}
 
 

@@ -1,4 +1,4 @@
-"""The dashboard where there is little room: one frame, two things in one place, and what goes first."""
+"""The dashboard on small terminals: one frame, and two panels in one place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the cockpit's opening makes of the command line and of the settings."""
+"""The start of the cockpit from command line and settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The feed goes on, whatever a screen or the swarm raises, and the person is told."""
+"""The feed continues after errors of a screen or the swarm, and the person is told."""
 
 from __future__ import annotations
 

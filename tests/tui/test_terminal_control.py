@@ -1,4 +1,4 @@
-"""What the terminal around the cockpit is told, and how the cockpit is left."""
+"""Title and notifications of the terminal, and the ways to leave the cockpit."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from zoea.tui.terminal.terminal_control import TerminalControl, build_notificati
 
 def listen(stage: Stage) -> list[str]:
     told: list[str] = []
-    stage.app.terminal._write = told.append
-    stage.app.terminal._bell = lambda: told.append("bell")
+    stage.app.terminal.write = told.append
+    stage.app.terminal.bell = lambda: told.append("bell")
     return told
 
 

@@ -1,4 +1,4 @@
-"""Choosing a theme: shown at once, kept by enter, gone by esc; its files are watched meanwhile."""
+"""The choice of a theme: preview, keeping, reloading of files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Upstreams and providers on the screen: how they stand, what they offer, mended and tried by hand."""
+"""The screen of upstreams and providers: state, tools, reconnecting, trying a tool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first screen of a new person: what was found, and one key for each way to begin."""
+"""The welcome screen: found models and keys, and the ways to start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A workspace whose holder does not answer: again, only look, or another one."""
+"""A workspace with an owner that does not answer: try again, read-only, or another one."""
 
 from __future__ import annotations
 

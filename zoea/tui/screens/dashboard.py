@@ -69,7 +69,7 @@ class DashboardScreen(CockpitScreen[None]):
         super().__init__()
         self._messages = MessageController(self)
         self._myses = MysisController(self, self.targets, lambda: bool(self.cockpit.marks) or self._meant is not None)
-        self._broadcasts: tuple[Broadcast, ...] = ()
+        self.broadcasts: tuple[Broadcast, ...] = ()
         self._feed_task: asyncio.Task[None] | None = None
         self._feed_is_stale = False
         self._wants_needs: bool | None = None
@@ -261,7 +261,7 @@ class DashboardScreen(CockpitScreen[None]):
             if opened is None:
                 return
             try:
-                self._broadcasts = await asyncio.to_thread(read_broadcasts, opened.database)
+                self.broadcasts = await asyncio.to_thread(read_broadcasts, opened.database)
             except StoreError as error:
                 self.cockpit.show_error(error)
                 return
@@ -334,7 +334,7 @@ class DashboardScreen(CockpitScreen[None]):
 
     def _draw_feed(self) -> None:
         size = self._feed.content_size
-        self._feed.put(build_broadcast_lines(self._broadcasts, self.cockpit.now(), size.width, size.height))
+        self._feed.put(build_broadcast_lines(self.broadcasts, self.cockpit.now(), size.width, size.height))
 
     def _draw_detail(self) -> None:
         view = self.table.cursor

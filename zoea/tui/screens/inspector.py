@@ -69,7 +69,7 @@ class InspectorScreen(TabbedScreen):
         self._has_older = True
         self.inspection: Inspection | None = None
         self._packs: list[list[Piece]] = []
-        self._stale = False
+        self.is_outdated = False
 
     def bind_actions(self) -> Iterable[BoundAction]:
         return (
@@ -200,13 +200,13 @@ class InspectorScreen(TabbedScreen):
     def feed_changed(self, ids: frozenset[int]) -> None:
         super().feed_changed(ids)
         if self.mysis_id in ids:
-            self._stale = True
+            self.is_outdated = True
 
     def tick(self) -> None:
         """Read the news of the mysis, at most once a second."""
         super().tick()
-        if self._stale:
-            self._stale = False
+        if self.is_outdated:
+            self.is_outdated = False
             self._refresh()
 
     @work(exclusive=True, exit_on_error=False, group="newer")
@@ -326,12 +326,12 @@ class InspectorScreen(TabbedScreen):
         self._folding.toggle_all()
 
     def _copy(self) -> None:
-        text = self._copied()
+        text = self.build_copy()
         if text:
             self.cockpit.copy_to_clipboard(text)
             self.notify("copied", markup=False, timeout=1.5)
 
-    def _copied(self) -> str:
+    def build_copy(self) -> str:
         """Return the message under the cursor as JSON, the tool's schema, or the plan in words."""
         inspection = self.inspection
         if inspection is None:

@@ -56,7 +56,7 @@ class LogScreen(TabbedScreen):
     def __init__(self) -> None:
         super().__init__()
         self._ids: array[int] = array("q")
-        self._lines: OrderedDict[int, LogLine] = OrderedDict()
+        self.kept_lines: OrderedDict[int, LogLine] = OrderedDict()
         self._wanted: set[int] = set()
         self._reading: asyncio.Task[None] | None = None
         self._arriving: list[int] = []
@@ -80,7 +80,7 @@ class LogScreen(TabbedScreen):
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")
         yield self.strip()
-        events = LineList(self._event_line, id="events", classes="panel", empty="reading…")
+        events = LineList(self.draw_event, id="events", classes="panel", empty="reading…")
         events.caption("LOG")
         yield events
         whole = TextLines(by_words=True, id="whole", classes="panel")
@@ -160,10 +160,10 @@ class LogScreen(TabbedScreen):
 
     def _keep(self, lines: Sequence[LogLine]) -> None:
         for line in lines:
-            self._lines[line.id] = line
-            self._lines.move_to_end(line.id)
-        while len(self._lines) > KEPT_LINES:
-            self._lines.popitem(last=False)
+            self.kept_lines[line.id] = line
+            self.kept_lines.move_to_end(line.id)
+        while len(self.kept_lines) > KEPT_LINES:
+            self.kept_lines.popitem(last=False)
 
     def _request_page(self, place: int) -> None:
         """Read the page around a line; one read at a time."""
@@ -236,8 +236,8 @@ class LogScreen(TabbedScreen):
 
     # Showing.
 
-    def _event_line(self, place: int, width: int) -> list[Piece]:
-        line = self._lines.get(self._ids[place]) if place < len(self._ids) else None
+    def draw_event(self, place: int, width: int) -> list[Piece]:
+        line = self.kept_lines.get(self._ids[place]) if place < len(self._ids) else None
         if line is None:
             self._request_page(place)
             return [("…", "quiet")]
@@ -344,7 +344,7 @@ class LogScreen(TabbedScreen):
             self.on_line_list_chosen(LineList.Chosen(self.events, self.events.place))
 
     def on_line_list_chosen(self, event: LineList.Chosen) -> None:
-        line = self._lines.get(self._ids[event.place]) if event.lines.id == "events" else None
+        line = self.kept_lines.get(self._ids[event.place]) if event.lines.id == "events" else None
         if line is not None and line.mysis_id is not None:
             from zoea.tui.screens.focus import FocusScreen
 

@@ -75,7 +75,7 @@ class SearchScreen(CockpitScreen[None]):
         words = Input(self._typed, id="words", placeholder="Search all conversations")
         words.cursor_blink = False
         yield words
-        hits = LineList(self._line, id="hits", classes="panel", empty=_HELP)
+        hits = LineList(self.draw_hit, id="hits", classes="panel", empty=_HELP)
         hits.caption("SEARCH")
         yield hits
         yield TextBlock(id="around", classes="panel")
@@ -153,7 +153,7 @@ class SearchScreen(CockpitScreen[None]):
 
     # Showing.
 
-    def _line(self, place: int, width: int) -> list[Piece]:
+    def draw_hit(self, place: int, width: int) -> list[Piece]:
         hit = self._hits[place]
         at = number_format.clock(hit.at, self.cockpit.now())
         pieces: list[Piece] = [

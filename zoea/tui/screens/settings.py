@@ -58,7 +58,7 @@ class SettingsScreen(CockpitScreen[None]):
         self._themes = ThemeChooser(self)
         self._groups: dict[str, SettingGroup] = {}
         self._group = group
-        self._said: tuple[str, str] = ("", "")
+        self.note: tuple[str, str] = ("", "")
         self._own_keys: dict[str, str] = {}
 
     def bind_actions(self) -> Iterable[BoundAction]:
@@ -168,8 +168,8 @@ class SettingsScreen(CockpitScreen[None]):
             field.key,
             ((f"  {one_line(field.origin_text)}", "tool" if is_own else "quiet"),),
         )
-        if self._said[0] == field.key and self._said[1].startswith("!"):
-            return [choice, PickItem(((f"  {self._said[1][1:]}", "errored"),))]
+        if self.note[0] == field.key and self.note[1].startswith("!"):
+            return [choice, PickItem(((f"  {self.note[1][1:]}", "errored"),))]
         return [choice]
 
     def _title_width(self) -> int:
@@ -200,7 +200,7 @@ class SettingsScreen(CockpitScreen[None]):
         about.put([[(field.description, "")], [(self._hint(field), "quiet")]])
         if not self.value.has_focus:
             self.value.value = field.text
-        key, text = self._said
+        key, text = self.note
         said.put(
             [[(text.removeprefix("!"), "errored" if text.startswith("!") else "running")]] if key == field.key else []
         )
@@ -222,14 +222,14 @@ class SettingsScreen(CockpitScreen[None]):
             if event.id in self._groups and event.id != self._group:
                 self._themes.restore()
                 self._group = event.id
-                self._said = ("", "")
+                self.note = ("", "")
                 self._draw()
         elif self._group == LOOK:
             if event.id in self.cockpit.theme_specs and self.fields.has_focus:
                 self.cockpit.use_theme(event.id)
             self._draw_editor()
         else:
-            self._said = ("", "")
+            self.note = ("", "")
             self._draw_editor()
 
     def on_pick_list_chosen(self, event: PickList.Chosen) -> None:
@@ -258,7 +258,7 @@ class SettingsScreen(CockpitScreen[None]):
         """Leave the input, else the fields, else the screen. A theme that is only previewed is taken back."""
         if self.value.has_focus:
             self.fields.focus()
-            self._said = ("", "")
+            self.note = ("", "")
             self._draw()
         elif self.fields.has_focus:
             self._themes.restore()
@@ -341,17 +341,17 @@ class SettingsScreen(CockpitScreen[None]):
             return
         origin = loaded.origins.get(field.key, DEFAULT)
         if value is not None and origin.layer is not Layer.USER:
-            self._said = (field.key, f"written, but {origin} overrides it")
+            self.note = (field.key, f"written, but {origin} overrides it")
         else:
             counts = "" if field.path[0] == "tui" else "; it applies when the swarm is opened again"
-            self._said = (field.key, ("taken out" if value is None else "written") + counts)
+            self.note = (field.key, ("taken out" if value is None else "written") + counts)
         if self.value.has_focus:
             self.fields.focus()
         self._apply(loaded)
         self._take(loaded)
 
     def _say(self, field: SettingField, text: str) -> None:
-        self._said = (field.key, text)
+        self.note = (field.key, text)
         self._draw()
 
     def _apply(self, loaded: LoadedSettings) -> None:

@@ -54,21 +54,21 @@ class TerminalControl:
     """
 
     def __init__(self, write: Callable[[str], None], bell: Callable[[], None]) -> None:
-        self._write = write
-        self._bell = bell
+        self.write = write
+        self.bell = bell
         self._title = ""
         self._needing: frozenset[int] | None = None
 
     def open(self) -> None:
-        self._write(PUSH_TITLE)
+        self.write(PUSH_TITLE)
 
     def close(self) -> None:
-        self._write(POP_TITLE)
+        self.write(POP_TITLE)
 
     def show_title(self, title: str) -> None:
         if title != self._title:
             self._title = title
-            self._write(build_title_sequence(title))
+            self.write(build_title_sequence(title))
 
     def take(self, needing: Sequence[MysisView], *, focused: bool) -> None:
         """Notify of myses that begin to need the person, unless the terminal has the focus.
@@ -81,5 +81,5 @@ class TerminalControl:
         if not fresh or focused:
             return
         others = f" and {len(fresh) - 1} more" if len(fresh) > 1 else ""
-        self._bell()
-        self._write(build_notification("Zoea", f"{fresh[0].name}{others}: {attention.attention_reason(fresh[0])}"))
+        self.bell()
+        self.write(build_notification("Zoea", f"{fresh[0].name}{others}: {attention.attention_reason(fresh[0])}"))
