@@ -17,7 +17,7 @@ from zoea.tui.widgets.inline_choice import InlineChoice
 async def form(stage: Stage) -> None:
     await stage.press("c")
     assert stage.shows(ConfigureDialog)
-    await stage.until(lambda: "as the settings say" in stage.one(Input, "#budget-mysis").placeholder)
+    await stage.until(lambda: "from the settings" in stage.one(Input, "#budget-mysis").placeholder)
 
 
 async def test_changed_fields_are_sent_and_the_rest_stays(tmp_path: Path) -> None:

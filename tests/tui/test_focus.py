@@ -480,7 +480,7 @@ class TestExporting:
             name = screen.path
             _put(name, "mine")
             await stage.press("enter")
-            assert "enter again replaces it" in stage.text()
+            assert "press enter again to replace it" in stage.text()
             assert _content(name) == "mine"
             await stage.press("enter")
             await settles(stage, lambda: isinstance(stage.screen, FocusScreen))
@@ -490,9 +490,9 @@ class TestExporting:
         async with focus(tmp_path) as stage:
             await stage.press("e")
             await stage.until(lambda: isinstance(stage.screen, ExportDialog))
-            assert "are taken out" in stage.text()
+            assert "are removed" in stage.text()
             await stage.press("ctrl+r")
-            assert "nothing is taken out" in stage.text()
+            assert "Nothing is removed" in stage.text()
             await stage.press("escape")
             await settles(stage, lambda: isinstance(stage.screen, FocusScreen))
 

@@ -51,7 +51,7 @@ def test_keys_are_read_as_people_write_them(written: str, meant: str) -> None:
 @pytest.mark.parametrize("wrong", ["", " ", "foo", "ctrl+", "ctrl+foo", "hyperspace+a", "\x1b", "ab", "f99"])
 def test_an_invalid_key_is_refused(wrong: str) -> None:
     assert normal(wrong) == ""
-    assert "is no key" in problems({"swarm.hold": wrong})["swarm.hold"]
+    assert "is not a key" in problems({"swarm.hold": wrong})["swarm.hold"]
 
 
 def test_an_unknown_id_names_the_nearest() -> None:
