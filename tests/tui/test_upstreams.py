@@ -191,7 +191,7 @@ async def test_without_an_upstream_it_says_how_to_add_one(api: FakeSwarm, databa
         await open_upstreams(stage)
         assert "zoea upstream import" in stage.text()
         await stage.press("t")
-        assert any("put the cursor on a tool" in notice for notice in stage.notices)
+        assert any("Put the cursor on a tool" in notice for notice in stage.notices)
 
 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])

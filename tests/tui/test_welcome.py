@@ -74,14 +74,14 @@ async def test_it_does_not_open_in_a_swarm_with_myses(tmp_path: Path) -> None:
         assert shows(stage, DashboardScreen)
         await stage.press("f1")
         assert shows(stage, WelcomeScreen)
-        assert "Myses are there" in stage.text()
+        assert "There are myses already" in stage.text()
         await stage.press("escape")
         assert shows(stage, DashboardScreen)
 
 
 async def test_a_long_line_is_shown_in_full_below(tmp_path: Path) -> None:
     async with welcome(tmp_path, size=(80, 24)) as stage:
-        assert "Five miners play Reef on the autopilot: no model, no…" in stage.text()
+        assert "Five autopilot miners play Reef: no model, no key," in stage.text()
         assert "Five autopilot miners play Reef: no model, no key, no cost" in stage.text()
         await stage.press("j")
         assert "no key, no cost" not in stage.text()
@@ -116,7 +116,7 @@ async def test_one_key_starts_five_miners_in_the_sandbox(tmp_path: Path) -> None
         await stage.press("s")
         await stage.until(lambda: shows(stage, DashboardScreen) and len(stage.app.feed.myses) == 5)
         assert said
-        assert not [text for text in said if "Myses are there" in text], "five are on their way: nobody is sent away"
+        assert not [text for text in said if "There are myses already" in text], "five are on their way: nobody is sent away"
         views = list(stage.app.feed.myses.values())
         assert {view.template for view in views} == {"miner"}
         assert {view.provider for view in views} == {"autopilot"}
