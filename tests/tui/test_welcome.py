@@ -116,7 +116,9 @@ async def test_one_key_starts_five_miners_in_the_sandbox(tmp_path: Path) -> None
         await stage.press("s")
         await stage.until(lambda: shows(stage, DashboardScreen) and len(stage.app.feed.myses) == 5)
         assert said
-        assert not [text for text in said if "There are myses already" in text], "five are on their way: nobody is sent away"
+        assert not [text for text in said if "There are myses already" in text], (
+            "five are on their way: nobody is sent away"
+        )
         views = list(stage.app.feed.myses.values())
         assert {view.template for view in views} == {"miner"}
         assert {view.provider for view in views} == {"autopilot"}
