@@ -59,10 +59,7 @@ def run(
     SIGINT and SIGTERM end a swarm cleanly; SIGHUP leaves it running without a screen.
     Example: zoea run --world reef --myses 5 --start-swarm
     """
-    if plain and as_json:
-        raise UsageError("--plain and --json exclude each other", hint="Give one of them.")
-    if world not in ("", cockpit_start.WORLD):
-        raise UsageError(f"there is no world {world!r}", hint=f"The world's name is {cockpit_start.WORLD}.")
+    _check_options(plain, as_json, world)
     options = RunOptions(
         headless=headless,
         as_json=as_json,
@@ -82,6 +79,14 @@ def run(
     if options.wants_screen and cockpit_start.open_screen is not None:
         return cockpit_start.open_screen(options, places(workspace))
     return run_or_attach(options, places(workspace))
+
+
+def _check_options(plain: bool, as_json: bool, world: str) -> None:
+    """Raise UsageError for options that exclude each other or name no world."""
+    if plain and as_json:
+        raise UsageError("--plain and --json exclude each other", hint="Give one of them.")
+    if world not in ("", cockpit_start.WORLD):
+        raise UsageError(f"there is no world {world!r}", hint=f"The world's name is {cockpit_start.WORLD}.")
 
 
 def run_or_attach(options: RunOptions, where: Places) -> int:
