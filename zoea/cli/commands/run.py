@@ -76,8 +76,6 @@ def run(
         workspace=workspace,
         calm=calm,
     )
-    if options.wants_screen and cockpit_start.open_screen is not None:
-        return cockpit_start.open_screen(options, places(workspace))
     return run_or_attach(options, places(workspace))
 
 
@@ -90,11 +88,13 @@ def _check_options(plain: bool, as_json: bool, world: str) -> None:
 
 
 def run_or_attach(options: RunOptions, where: Places) -> int:
-    """Own the workspace, or attach to its owner.
+    """Open the cockpit, own the workspace without one, or attach to its owner.
 
     Raises:
         WorkspaceHeld: `--headless` is given and another process owns the workspace.
     """
+    if options.wants_screen and cockpit_start.open_screen is not None:
+        return cockpit_start.open_screen(options, where)
     from zoea.cli.run_session import run_attached, run_owned_swarm
 
     if options.headless or read_holder(where.data) is None:
