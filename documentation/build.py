@@ -13,6 +13,7 @@ from pathlib import Path
 from zoea.__main__ import BROKEN_PIPE, INTERRUPTED, UNWRITABLE
 from zoea.cli.dispatch import COMMANDS, load, overview
 from zoea.model.errors import ZoeaError
+from zoea.process.command_line import LightCommand
 from zoea.runtime.owner import FORCED
 from zoea.settings.reference import render_reference as settings_reference
 from zoea.tui.commands.keys_reference import reference as keys_reference
@@ -94,6 +95,8 @@ def _helps(path: str, command: object) -> Iterator[str]:
 
 
 def _help(path: str, command: object) -> str:
+    if isinstance(command, LightCommand):
+        return command.help_text(WIDTH)
     context = command.make_context(path, [], resilient_parsing=True, terminal_width=WIDTH, max_content_width=WIDTH)  # type: ignore[attr-defined]  # a command of typer's
     text: str = command.get_help(context)  # type: ignore[attr-defined]  # a command of typer's
     return re.sub(r"[ \t]+$", "", text, flags=re.MULTILINE).strip()

@@ -77,7 +77,7 @@ def _open_streams() -> None:
 
 def _offer_screen() -> None:
     """Let `zoea run` open the cockpit; only this module imports both `cli` and `tui`."""
-    from zoea.cli import cockpit_start
+    from zoea.cli.commands import run
 
     def start(options: RunOptions, where: Places) -> int:
         import gc
@@ -88,7 +88,7 @@ def _offer_screen() -> None:
 
         return start(options, where)
 
-    cockpit_start.open_screen = start
+    run.open_screen = start
 
 
 def _offer_browsers() -> None:

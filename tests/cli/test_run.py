@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable
@@ -16,12 +17,12 @@ from tests.cli.conftest import Zoea
 from tests.fakes.owner import OwnerThread
 from tests.fakes.swarm import FakeSwarm
 from zoea.cli import run_session
-from zoea.cli.commands.run import parse_duration
+from zoea.cli.commands import run as run_command
 from zoea.cli.typed_commands import ExitChoice
 from zoea.model.errors import UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.runtime import compose
-from zoea.runtime.run_options import RunOptions, leave_running
+from zoea.runtime.run_options import RunOptions, leave_running, parse_duration
 from zoea.settings.paths import Places, places
 
 
@@ -65,6 +66,72 @@ def test_a_duration_is_read_with_its_unit(text: str, seconds: float) -> None:
 def test_a_wrong_duration_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="is not a duration"):
         parse_duration(text)
+
+
+class TestOptions:
+    @pytest.mark.parametrize(
+        ("line", "options"),
+        [
+            ("", RunOptions()),
+            ("--world reef --myses 5", RunOptions(world="reef", myses=5)),
+            ("--world=reef --myses=5 --myses 6", RunOptions(world="reef", myses=6)),
+            ("--no-animation", RunOptions(calm=True)),
+            ("-w other --start-swarm", RunOptions(workspace="other", start_swarm=True)),
+            ("-wother --plain --go-on", RunOptions(workspace="other", plain=True, go_on=True)),
+            ("--headless --json --for 2m --turns 3", RunOptions(headless=True, as_json=True, seconds=120.0, turns=3)),
+            ("--template t --provider p --model m", RunOptions(template="t", provider="p", model="m")),
+            ("--model --plain", RunOptions(model="--plain")),
+        ],
+    )
+    def test_a_line_is_read_as_options(self, line: str, options: RunOptions) -> None:
+        assert run_command.command.parse(line.split()) == options
+
+    @pytest.mark.parametrize(
+        ("line", "error"),
+        [
+            ("--myses -1", "--myses -1 is out of range"),
+            ("--myses 2001", "--myses 2001 is out of range"),
+            ("--myses five", "--myses 'five' is not a whole number"),
+            ("--myses", "--myses needs a value: --myses N"),
+            ("--turns 0", "--turns 0 is out of range"),
+            ("--world venus", "there is no world 'venus'"),
+            ("--plain=yes", "--plain takes no value"),
+            ("--hedless", "there is no option --hedless; did you mean --headless?"),
+            ("-x", "there is no option -x"),
+            ("x", "there is no argument 'x'"),
+        ],
+    )
+    def test_a_wrong_line_is_refused_with_the_reason(self, line: str, error: str) -> None:
+        with pytest.raises(UsageError, match=re.escape(error)):
+            run_command.command.parse(line.split())
+
+    def test_the_help_names_every_option(self, zoea: Zoea) -> None:
+        helped = zoea("run", "--headless", "--help")
+        assert helped.code == 0
+        assert all(name in helped.out for name in ("--myses N", "-w, --workspace NAME", "--no-animation", "--help"))
+        assert max(map(len, helped.out.splitlines())) < 80
+
+    def test_the_cockpit_opens_only_in_a_terminal(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        opened: list[RunOptions] = []
+
+        def show(options: RunOptions, where: Places) -> int:
+            opened.append(options)
+            return 7
+
+        async def run_without_screen(_options: RunOptions, _where: Places) -> int:
+            return 0
+
+        monkeypatch.setattr(run_session, "run_owned_swarm", run_without_screen)
+        for name in ("stdin", "stdout", "stderr"):
+            monkeypatch.setattr(f"sys.{name}.isatty", lambda: True)
+        monkeypatch.setattr(run_command, "open_screen", None)
+        assert run_command.command.main([]) == 0
+        monkeypatch.setattr(run_command, "open_screen", show)
+        assert run_command.command.main(["--myses", "2"]) == 7
+        assert run_command.command.main(["--json"]) == 0
+        monkeypatch.setattr("sys.stdout.isatty", lambda: False)
+        assert run_command.command.main([]) == 0
+        assert opened == [RunOptions(myses=2)]
 
 
 class TestOwning:

@@ -1,19 +1,22 @@
-"""Find the command that a command line names, import its module and run it."""
+"""Find the command that a command line names, import its module and run it.
+
+Typer is imported only for the commands that use it, because it takes 100 ms.
+"""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-import typer
-
 from zoea.model.errors import UsageError
+from zoea.process.command_line import LightCommand
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: its function or typer app as `module:attribute`, and a summary of one line."""
+    """A command: its function, typer app or `LightCommand` as `module:attribute`, and a summary of one line."""
 
     place: str
     summary: str
@@ -24,10 +27,10 @@ _SETUP = "Setting up"
 _WORLD = "The sandbox world"
 
 COMMANDS: dict[str, Command] = {
-    "run": Command("zoea.cli.commands.run:run", "Run the swarm, or attach to the one that runs"),
+    "run": Command("zoea.cli.commands.run:command", "Run the swarm, or attach to the one that runs"),
     "serve": Command("zoea.cli.commands.serve:serve", "Show the cockpit in browsers"),
     "new": Command("zoea.cli.commands.myses:new", "Create a mysis and start it"),
-    "list": Command("zoea.cli.commands.myses:list_", "List all myses and their states"),
+    "list": Command("zoea.cli.list_command:command", "List all myses and their states"),
     "show": Command("zoea.cli.commands.myses:show", "Show one mysis in full"),
     "send": Command("zoea.cli.commands.messages:send", "Send a message to one mysis"),
     "broadcast": Command("zoea.cli.commands.messages:broadcast", "Send a message to all myses, or to some"),
@@ -80,12 +83,12 @@ def dispatch(arguments: list[str]) -> int:
     """
     match arguments:
         case [] | ["--help" | "-h" | "help"]:
-            typer.echo(overview())
+            sys.stdout.write(f"{overview()}\n")
             return 0
         case ["--version" | "-V", *_]:
             from zoea import __version__
 
-            typer.echo(f"zoea {__version__}")
+            sys.stdout.write(f"zoea {__version__}\n")
             return 0
         case ["help", name, *rest]:
             return dispatch([name, *rest, "--help"])
@@ -95,7 +98,7 @@ def dispatch(arguments: list[str]) -> int:
 
 
 def load(name: str) -> Any:
-    """Import a command and return its typer command object.
+    """Import a command and return its `LightCommand` or typer command object.
 
     Raises:
         UsageError: There is no command of that name; the hint names the nearest one.
@@ -105,6 +108,10 @@ def load(name: str) -> Any:
         raise UsageError(f"there is no command {name!r}", hint=_nearest(name))
     module, attribute = known.place.split(":")
     found = getattr(import_module(module), attribute)
+    if isinstance(found, LightCommand):
+        return found
+    import typer
+
     around = typer.Typer(add_completion=False, rich_markup_mode=None)
     if isinstance(found, typer.Typer):
         around.add_typer(found, name=name)
@@ -133,6 +140,10 @@ def overview() -> str:
 
 
 def _invoke(name: str, command: Any, arguments: list[str]) -> int:
+    if isinstance(command, LightCommand):
+        return command.main(arguments)
+    import typer
+
     try:
         code = command.main(args=arguments, prog_name=f"zoea {name}", standalone_mode=False)
     except typer.Abort:

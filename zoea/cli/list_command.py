@@ -1,4 +1,4 @@
-"""`zoea list`, without the option parser and, where no swarm runs, without asyncio.
+"""`zoea list`, without typer and, where no swarm runs, without asyncio.
 
 It is the command that is called most often, so its start time matters.
 """
@@ -7,39 +7,30 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 
 from zoea.cli.terminal_rows import table
 from zoea.ipc.codec import encode
 from zoea.model.errors import StoreMissing
 from zoea.model.values import SwarmView
+from zoea.process.command_line import WORKSPACE_HELP, LightCommand, flag, option
 from zoea.process.lock import read_holder
 from zoea.queries.stored_swarm import read_swarm_view
 from zoea.settings.paths import Places, places
 
 
-def plain_arguments(arguments: list[str]) -> tuple[bool, str] | None:
-    """Return `(as_json, workspace)` of a plain `list` line; None if it needs the option parser."""
-    as_json, workspace, rest = False, "", list(arguments)
-    while rest:
-        match rest:
-            case ["--json", *rest]:
-                as_json = True
-            case ["--workspace" | "-w", str(workspace), *rest] if not workspace.startswith("-"):
-                continue
-            case _:
-                return None
-    return as_json, workspace
+@dataclass(frozen=True, slots=True)
+class ListOptions:
+    """The command line of `zoea list`."""
+
+    as_json: bool = flag("--json", "Write JSON.")
+    workspace: str = option("-w", "--workspace", metavar="NAME", text=WORKSPACE_HELP)
 
 
-def write_list(as_json: bool, workspace: str) -> None:
-    """Write all myses and their states to stdout, from the running swarm or the database.
-
-    Raises:
-        StoreError: The database cannot be read.
-        OwnerError: The running swarm does not answer.
-    """
-    view = _view(places(workspace))
-    if as_json:
+def write_list(options: ListOptions) -> int:
+    """List all myses and their states, from the running swarm or the database."""
+    view = _view(places(options.workspace))
+    if options.as_json:
         text = json.dumps(encode(view.myses), ensure_ascii=False)
     elif not view.myses:
         text = "There are no myses yet. `zoea run --world reef --myses 5` creates and starts five."
@@ -48,6 +39,10 @@ def write_list(as_json: bool, workspace: str) -> None:
         if view.held:
             text += f"\nThe swarm is on hold: {view.hold_reason}. `zoea hold --lift` lifts it."
     sys.stdout.write(text + "\n")
+    return 0
+
+
+command = LightCommand("list", ListOptions, write_list)
 
 
 def _view(where: Places) -> SwarmView:

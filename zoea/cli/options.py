@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from zoea.ipc.codec import encode
+from zoea.process.command_line import WORKSPACE_HELP
 from zoea.text.control_characters import clean
 
 LARGEST_ID = 2**63 - 1
@@ -25,9 +26,7 @@ def row_ids(given: int | list[int]) -> int | list[int]:
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 Workspace = Annotated[
     str,
-    typer.Option(
-        "--workspace", "-w", metavar="NAME", help="Workspace; else ZOEA_WORKSPACE, the settings, the default one."
-    ),
+    typer.Option("--workspace", "-w", metavar="NAME", help=WORKSPACE_HELP),
 ]
 MysisRef = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of a mysis (upper and lower case are the same), or #ID.")

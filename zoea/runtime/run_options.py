@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from zoea.model.errors import NoRunningSwarm, WorkspaceHeld
+from zoea.model.errors import NoRunningSwarm, UsageError, WorkspaceHeld
+from zoea.process.command_line import WORKSPACE_HELP, flag, option, whole_number
 from zoea.process.lock import OwnerLock, read_holder
 from zoea.settings.paths import Places
 
@@ -21,24 +23,69 @@ OPENING_S = 5.0
 """Seconds that an owner may take from its lock to an answer on its socket."""
 
 
+MAX_MYSES = 2000
+WORLD = "reef"
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
+_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
+
+
+def parse_duration(text: str) -> float:
+    """Parse `60s`, `500ms`, `10m`, `2h` or a bare number of seconds.
+
+    Raises:
+        UsageError: The text is none of these, or not above 0.
+    """
+    found = _DURATION.fullmatch(text.strip().lower())
+    seconds = float(found[1]) * _SECONDS[found[2]] if found else 0.0
+    if not 0 < seconds < 10**9:
+        raise UsageError(f"{text!r} is not a duration", hint="Write 500ms, 60s, 10m or 2h.")
+    return seconds
+
+
+def parse_world(name: str) -> str:
+    """Return the name of the world, or "" for none.
+
+    Raises:
+        UsageError: There is no such world.
+    """
+    if name not in ("", WORLD):
+        raise UsageError(f"there is no world {name!r}", hint=f"The world's name is {WORLD}.")
+    return name
+
+
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """The command line of a run. Times are in seconds; None means not given."""
 
-    headless: bool = False
-    as_json: bool = False
-    myses: int | None = None
-    template: str = ""
-    provider: str = ""
-    model: str = ""
-    world: str = ""
-    seconds: float | None = None
-    turns: int | None = None
-    plain: bool = False
-    start_swarm: bool = False
-    go_on: bool = False
-    workspace: str = ""
-    calm: bool = False
+    headless: bool = flag("--headless", "Own the workspace without a screen; implies --start-swarm.")
+    plain: bool = flag("--plain", "Write events as lines, for screen readers and pipes.")
+    as_json: bool = flag("--json", "Write events as JSON lines, a summary as the last line.")
+    myses: int | None = option(
+        "--myses",
+        metavar="N",
+        default=None,
+        parse=whole_number("--myses", 0, MAX_MYSES),
+        text=f"N myses in total, at most {MAX_MYSES}; missing ones are created.",
+    )
+    template: str = option("--template", metavar="NAME", text="Template of new myses.")
+    provider: str = option("--provider", metavar="NAME", text="Provider of new myses.")
+    model: str = option("--model", metavar="NAME", text="Model of new myses.")
+    world: str = option("--world", metavar=WORLD, parse=parse_world, text="Run the sandbox world beside the swarm.")
+    seconds: float | None = option(
+        "--for", metavar="TIME", default=None, parse=parse_duration, text="End after this time: 500ms, 60s, 10m, 2h."
+    )
+    turns: int | None = option(
+        "--turns",
+        metavar="N",
+        default=None,
+        parse=whole_number("--turns", 1),
+        text="End once the swarm has ended N turns.",
+    )
+    start_swarm: bool = flag("--start-swarm", "Start every idle mysis.")
+    go_on: bool = flag("--go-on", "Start the myses that ran when the swarm ended; with --headless only those.")
+    calm: bool = flag("--no-animation", "Show no animation in the cockpit during this run.")
+    workspace: str = option("-w", "--workspace", metavar="NAME", text=WORKSPACE_HELP)
 
     @property
     def is_interactive(self) -> bool:

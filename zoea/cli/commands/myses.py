@@ -7,7 +7,6 @@ from typing import Annotated, Any
 
 import typer
 
-from zoea.cli.list_command import write_list
 from zoea.cli.options import LARGEST_ID, AsJson, MysisRef, MysisRefs, Workspace, write_json
 from zoea.cli.swarm_access import ask, command
 from zoea.cli.terminal_rows import details, moment, state_word
@@ -55,11 +54,6 @@ def new(
         write_json(made)
     else:
         typer.echo(f"{made.name} is {state_word(made)}")
-
-
-def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """List all myses and their states, from the running swarm or the database."""
-    write_list(as_json, workspace)
 
 
 def show(name: MysisRef, as_json: AsJson = False, workspace: Workspace = "") -> None:

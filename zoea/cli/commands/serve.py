@@ -17,7 +17,7 @@ from zoea.model.errors import NoRunningSwarm, UsageError, WorkspaceHeld
 from zoea.process.hangup import detach_terminal
 from zoea.process.lock import read_holder
 from zoea.runtime.owner import close_within
-from zoea.runtime.run_options import RunOptions, attach, prepare_own_swarm, prepare_swarm
+from zoea.runtime.run_options import MAX_MYSES, WORLD, RunOptions, attach, parse_world, prepare_own_swarm, prepare_swarm
 from zoea.settings.paths import Places, places
 from zoea.web.browser_server import BrowserServer
 
@@ -37,12 +37,12 @@ def serve(
     ] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0 chooses a free one.")] = 8000,
     myses: Annotated[
-        int | None, typer.Option(min=0, max=2000, metavar="N", help="N myses in total; missing ones are created.")
+        int | None, typer.Option(min=0, max=MAX_MYSES, metavar="N", help="N myses in total; missing ones are created.")
     ] = None,
     template: Annotated[str, typer.Option(help="Template of new myses.")] = "",
     provider: Annotated[str, typer.Option(help="Provider of new myses.")] = "",
     model: Annotated[str, typer.Option(help="Model of new myses.")] = "",
-    world: Annotated[str, typer.Option(metavar="reef", help="Run the sandbox world beside the swarm.")] = "",
+    world: Annotated[str, typer.Option(metavar=WORLD, help="Run the sandbox world beside the swarm.")] = "",
     start_swarm: Annotated[bool, typer.Option("--start-swarm", help="Start every idle mysis.")] = False,
     workspace: Workspace = "",
 ) -> int:
@@ -53,8 +53,6 @@ def serve(
     Closing a tab, or pressing q in it, ends that cockpit and never the swarm.
     Example: zoea serve --port 9000
     """
-    if world not in ("", "reef"):
-        raise UsageError(f"there is no world {world!r}", hint="The world's name is reef.")
     if not host.strip():
         raise UsageError("--host names no address", hint="Leave it out for this machine alone; 0.0.0.0 is any.")
     options = RunOptions(
@@ -62,7 +60,7 @@ def serve(
         template=template,
         provider=provider,
         model=model,
-        world=world,
+        world=parse_world(world),
         start_swarm=start_swarm,
         workspace=workspace,
     )

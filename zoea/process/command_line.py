@@ -1,0 +1,147 @@
+"""Commands with options declared as the fields of a dataclass, for commands that must start fast.
+
+It does without typer, because loading typer takes a large part of the time to the first paint.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from typing import Any, Generic, TypeVar
+
+from zoea.model.errors import UsageError
+
+HELP = "--help"
+WORKSPACE_HELP = "Workspace; else ZOEA_WORKSPACE, the settings, the default one."
+WIDEST = 80
+"""Columns of the help text in a wider terminal."""
+
+Options = TypeVar("Options")
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An option on the command line; without a `metavar` it is a flag, which takes no value."""
+
+    names: tuple[str, ...]
+    help: str
+    metavar: str = ""
+    parse: Callable[[str], Any] = str
+
+    @property
+    def usage(self) -> str:
+        return " ".join(filter(None, (", ".join(self.names), self.metavar)))
+
+
+def flag(name: str, text: str) -> Any:
+    """Return a dataclass field for an option that is True when given."""
+    return field(default=False, metadata={"option": Option((name,), text)})
+
+
+def option(*names: str, metavar: str, text: str, default: Any = "", parse: Callable[[str], Any] = str) -> Any:
+    """Return a dataclass field for an option with a value; `parse` raises UsageError for a wrong one."""
+    return field(default=default, metadata={"option": Option(names, text, metavar, parse)})
+
+
+def whole_number(name: str, lowest: int, highest: int | None = None) -> Callable[[str], int]:
+    """Return a parser of whole numbers within limits for the option `name`."""
+    hint = f"Give a number from {lowest} to {highest}." if highest else f"Give a number from {lowest} on."
+
+    def parse(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            raise UsageError(f"{name} {text!r} is not a whole number", hint=hint) from None
+        if number < lowest or (highest is not None and number > highest):
+            raise UsageError(f"{name} {number} is out of range", hint=hint)
+        return number
+
+    return parse
+
+
+class LightCommand(Generic[Options]):
+    """A command that parses its own options; its help starts with the docstring of `run`."""
+
+    def __init__(self, name: str, options: type[Options], run: Callable[[Options], int]) -> None:
+        self.name = name
+        self._type = options
+        self._run = run
+        self._fields = {made.name: made.metadata["option"] for made in fields(options)}  # type: ignore[arg-type]  # a dataclass
+
+    def main(self, arguments: list[str]) -> int:
+        """Run the command line, or write the help, and return the exit code.
+
+        Raises:
+            UsageError: The command does not accept an argument.
+        """
+        if (options := self.parse(arguments)) is not None:
+            return self._run(options)
+        sys.stdout.write(self.help_text(min(shutil.get_terminal_size().columns, WIDEST)) + "\n")
+        return 0
+
+    def parse(self, arguments: list[str]) -> Options | None:
+        """Return the options of a command line; None if it asks for help. The last of equal options counts.
+
+        Raises:
+            UsageError: An option is unknown, lacks its value, or has a wrong one.
+        """
+        by_name = {name: (key, option) for key, option in self._fields.items() for name in option.names}
+        values: dict[str, Any] = {}
+        words = iter(arguments)
+        for word in words:
+            name, value = _split(word)
+            if name == HELP:
+                return None
+            if name not in by_name:
+                raise self._unknown(word, name, [*by_name, HELP])
+            key, option = by_name[name]
+            if not option.metavar:
+                if value is not None:
+                    raise self._error(f"{name} takes no value")
+                values[key] = True
+                continue
+            if value is None and (value := next(words, None)) is None:
+                raise self._error(f"{name} needs a value: {name} {option.metavar}")
+            values[key] = option.parse(value)
+        return self._type(**values)
+
+    def help_text(self, width: int) -> str:
+        """Return the help of the command in lines of at most `width` columns."""
+        from inspect import getdoc
+        from textwrap import wrap
+
+        blocks = (getdoc(self._run) or "").split("\n\n")
+        lines = [f"Usage: zoea {self.name} [OPTIONS]", ""]
+        for block in blocks:
+            lines += [*wrap(block, width - 2, initial_indent="  ", subsequent_indent="  "), ""]
+        rows = [*self._fields.values(), Option((HELP,), "Show this message and exit.")]
+        column = max(len(row.usage) for row in rows) + 4
+        lines.append("Options:")
+        for row in rows:
+            lines += wrap(
+                row.help, width - 2, initial_indent=f"  {row.usage}".ljust(column), subsequent_indent=" " * column
+            )
+        return "\n".join(lines)
+
+    def _unknown(self, word: str, name: str, names: list[str]) -> UsageError:
+        from difflib import get_close_matches
+
+        if not name.startswith("-"):
+            return self._error(f"there is no argument {word!r}; `zoea {self.name}` takes options only")
+        near = get_close_matches(name, names, n=1)
+        return self._error(f"there is no option {name}" + (f"; did you mean {near[0]}?" if near else ""))
+
+    def _error(self, what: str) -> UsageError:
+        return UsageError(what, hint=f"`zoea {self.name} --help` shows its options.")
+
+
+def _split(word: str) -> tuple[str, str | None]:
+    """Split `--name=value` and `-nvalue`; the value is None where the word has none."""
+    if word.startswith("--"):
+        name, equals, value = word.partition("=")
+        return name, value if equals else None
+    if word.startswith("-") and len(word) > 2:
+        return word[:2], word[2:]
+    return word, None
