@@ -17,9 +17,10 @@ from typing import Any, cast
 import pytest
 
 from tests.fakes.real_model import real_shelf
+from tests.fakes.toolboxes import wait_until
 from zoea.llm.local.embedded_provider import EmbeddedProvider
 from zoea.llm.local.llama_server import LlamaServer, LlamaServerOptions
-from zoea.llm.local.model_files import LocalModels
+from zoea.llm.local.model_files import LocalModel, LocalModels
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.registry import make_openai
 from zoea.model.enums import Finish, Role, ToolMode
@@ -210,25 +211,34 @@ async def test_a_schema_with_references_of_its_own_can_be_called(embedded: Embed
         assert isinstance(json.loads(call.arguments)["at"]["x"], int)
 
 
-async def test_a_process_that_is_killed_is_started_again(embedded: EmbeddedProvider) -> None:
-    await embedded.info("smollm2")
-    process = embedded._loading["smollm2"].result().server._process
-    assert process is not None
-    os.kill(process.pid, signal.SIGKILL)
-    await process.wait()
-    answer = (await items(embedded, asked("Say yes.", tokens=4)))[-1]
+async def test_a_process_that_is_killed_is_started_again(shelf: LocalModels) -> None:
+    servers: list[LlamaServer] = []
+
+    def make_server(model: LocalModel, options: LlamaServerOptions) -> LlamaServer:
+        servers.append(LlamaServer(model.path, model.name, options))
+        return servers[-1]
+
+    config = ProviderConfig("embedded", temperature=0.0, options={"context": 4096, "threads": 1})
+    provider = EmbeddedProvider("local", config, SystemClock(), shelf, make_server)
+    await provider.info("smollm2")
+    assert servers[0].pid is not None
+    os.kill(servers[0].pid, signal.SIGKILL)
+    await wait_until(lambda: not servers[0].is_running)
+    answer = (await items(provider, asked("Say yes.", tokens=4)))[-1]
     assert isinstance(answer, Answer)
+    assert len(servers) == 2
+    await provider.close()
 
 
 OWNER = """
 import asyncio, sys
 from pathlib import Path
-from zoea.llm.local.llama_server import LlamaServer, ServerOptions
+from zoea.llm.local.llama_server import LlamaServer, LlamaServerOptions
 
 async def main():
-    server = LlamaServer(Path(sys.argv[1]), "smollm2", ServerOptions(context=512, threads=1))
+    server = LlamaServer(Path(sys.argv[1]), "smollm2", LlamaServerOptions(context=512, threads=1))
     await server.start()
-    print(server._process.pid, flush=True)
+    print(server.pid, flush=True)
     await asyncio.Event().wait()
 
 asyncio.run(main())

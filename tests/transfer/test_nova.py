@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.fakes.nova import ALPHA, BETA, ODD, PASSWORD, PROMPT, Row, calls, nova_database
+from tests.fakes.nova import ALPHA, ODD, PASSWORD, PROMPT, Row, calls, nova_database
 from tests.swarm.harness import script, swarm
 from tests.transfer.sample_exports import count_rows, read_rows
 from zoea.model.errors import StoreError, StoreForeign, SwarmFull, UsageError, WorkspaceHeld
@@ -17,7 +19,8 @@ from zoea.model.request import Answer
 from zoea.process.lock import OwnerLock
 from zoea.settings import Settings
 from zoea.settings.paths import places
-from zoea.transfer import nova_import as nova_module
+from zoea.store import WriterConnection
+from zoea.transfer.conflicts import insert_with_id
 from zoea.transfer.nova_database import open_nova, parse_time
 from zoea.transfer.report import ImportReport
 from zoea.transfer.run_import import import_nova
@@ -231,15 +234,14 @@ async def test_an_import_is_atomic_for_each_mysis_and_can_be_repeated(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = nova_database(tmp_path / "nova.db")
-    real = nova_module._MysisImport._step
 
-    def breaks(self: nova_module._MysisImport, turn_id: int, seq: int, step: object) -> int:
-        if self._mysis.id == BETA:
+    def break_off(conn: WriterConnection, table: str, columns: Mapping[str, Any]) -> int:
+        if columns.get("content") == "Stopped":
             raise StoreError("the power went")
-        return real(self, turn_id, seq, step)  # type: ignore[arg-type]  # handed through as it is
+        return insert_with_id(conn, table, columns)
 
     with monkeypatch.context() as patched:
-        patched.setattr(nova_module._MysisImport, "_step", breaks)
+        patched.setattr("zoea.transfer.nova_import.insert_with_id", break_off)
         with pytest.raises(StoreError, match="the power went"):
             await import_database(source)
     assert here("SELECT name FROM mysis WHERE deleted_at IS NULL") == [("alpha",)]

@@ -66,6 +66,11 @@ class LlamaServer:
         self._log: deque[str] = deque(maxlen=200)
 
     @property
+    def pid(self) -> int | None:
+        """The id of the process; None before `start` and after `close`."""
+        return self._process.pid if self._process is not None else None
+
+    @property
     def is_running(self) -> bool:
         return self._process is not None and self._process.returncode is None
 
