@@ -1,7 +1,7 @@
 """HTTP client of one provider: httpx's values over aiohttp's connections (`httpx-aiohttp`).
 
 aiohttp parses, pools, encrypts and goes through proxies. On top of it are the limits of this package: deadlines per
-read, bounded decompression, one TLS context per process, and a `ProviderError` for every provider_error. aiohttp bounds
+read, bounded decompression, one TLS context per process, and a `ProviderError` for every failure. aiohttp bounds
 lines and headers (8,190 bytes, 128 headers); `HttpProvider` bounds the whole answer. Redirects are never followed:
 the request carries a key.
 """

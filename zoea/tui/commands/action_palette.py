@@ -37,18 +37,18 @@ class ActionProvider(Provider):
         return cast("Cockpit", self.app)
 
     async def discover(self) -> Hits:
-        situation = self._situation()
+        context = self._action_context()
         for action in self._actions():
-            yield DiscoveryHit(self._line(action, situation), partial(self._cockpit.action_do, action.id), action.title)
+            yield DiscoveryHit(self._line(action, context), partial(self._cockpit.action_do, action.id), action.title)
 
     async def search(self, query: str) -> Hits:
         matcher = self.matcher(query)
-        situation = self._situation()
+        context = self._action_context()
         for action in self._actions():
             score = matcher.match(f"{action.title} {action.command} {action.id} {action.description}")
             if score > 0:
                 does = partial(self._cockpit.action_do, action.id)
-                yield Hit(score, self._line(action, situation), does, action.title)
+                yield Hit(score, self._line(action, context), does, action.title)
 
     def _actions(self) -> list[Action]:
         places = self.screen.PLACES if isinstance(self.screen, CockpitScreen) else (ActionPlace.EVERYWHERE,)
@@ -56,12 +56,12 @@ class ActionProvider(Provider):
         # Actions of the screen below come before those of every screen.
         return sorted(found, key=lambda action: action.place is ActionPlace.EVERYWHERE)
 
-    def _situation(self) -> ActionContext:
+    def _action_context(self) -> ActionContext:
         screen = self.screen
         return screen.action_context() if isinstance(screen, BaseScreen) else self._cockpit.build_context()
 
-    def _line(self, action: Action, situation: ActionContext) -> Content:
-        why = action.why_not(situation)
+    def _line(self, action: Action, context: ActionContext) -> Content:
+        why = action.why_not(context)
         key = key_name(self._cockpit.keys.get(action.id, action.key))
         return Content.assemble(
             (f"{key:>6}  ", "$footer-key-foreground"),

@@ -107,7 +107,7 @@ def run(cockpit: Cockpit, line: str) -> None:
 
 
 def _commands(cockpit: Cockpit, word: str) -> list[CommandCompletion]:
-    situation = cockpit.action_context()
+    context = cockpit.action_context()
     found: list[tuple[int, str, CommandCompletion]] = []
     for action in ACTIONS:
         if not _is_typed(action):
@@ -116,7 +116,7 @@ def _commands(cockpit: Cockpit, word: str) -> list[CommandCompletion]:
         if rank is not None:
             shown = words_of(action)[0]
             said = _SAID.get(action.id, action.description)
-            found.append((rank, shown, CommandCompletion(shown, said, action.why_not(situation))))
+            found.append((rank, shown, CommandCompletion(shown, said, action.why_not(context))))
     if THEME.startswith(word):
         found.append((0, THEME, CommandCompletion(THEME, "Show another theme")))
     if WITHDRAW.startswith(word):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Vertical
 from textual.content import Content
 from textual.types import CSSPathType
 from textual.widgets import Input, Static
@@ -20,7 +20,7 @@ from textual.widgets import Input, Static
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.values import MysisView
 from zoea.text.control_characters import one_line, strip
-from zoea.tui.dialogs.modal import CockpitDialog
+from zoea.tui.dialogs.modal import CockpitDialog, form_row
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
@@ -59,14 +59,14 @@ class ConfigureDialog(CockpitDialog[None]):
         with Vertical(classes="box") as box:
             box.border_title = Content(f"CONFIGURE {self._who}")
             box.border_subtitle = key_hints("enter keep · tab next field · esc back")
-            yield from _field("template", InlineChoice([(_KEPT, _AS_THEY_ARE)], id="template"))
-            yield from _field("provider", InlineChoice([(_KEPT, _AS_THEY_ARE)], id="provider"))
-            yield from _field("model", Input(id="model", compact=True))
-            yield from _field("tags", Input(id="tags", compact=True))
+            yield from form_row("template", InlineChoice([(_KEPT, _AS_THEY_ARE)], id="template"))
+            yield from form_row("provider", InlineChoice([(_KEPT, _AS_THEY_ARE)], id="provider"))
+            yield from form_row("model", Input(id="model", compact=True))
+            yield from form_row("tags", Input(id="tags", compact=True))
             yield Static("tokens", classes="head", markup=False)
             for path, label in _BUDGETS:
-                yield from _field(label, Input(id=_id(path), compact=True))
-            yield from _field("settings", Input(id="others", placeholder="nudge.enabled=false …", compact=True))
+                yield from form_row(label, Input(id=_id(path), compact=True))
+            yield from form_row("settings", Input(id="others", placeholder="nudge.enabled=false …", compact=True))
             yield TextBlock(id="error")
 
     @property
@@ -178,12 +178,6 @@ class ConfigureDialog(CockpitDialog[None]):
 
 def _as_it_is(name: str) -> str:
     return f"{name} (unchanged)" if name else _AS_THEY_ARE
-
-
-def _field(label: str, widget: Input | InlineChoice) -> ComposeResult:
-    with Horizontal(classes="field"):
-        yield Static(label, classes="label", markup=False)
-        yield widget
 
 
 def _id(path: str) -> str:

@@ -7,15 +7,15 @@ from typing import ClassVar
 
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import Vertical
 from textual.types import CSSPathType
-from textual.widgets import Input, Static
+from textual.widgets import Input
 
 from zoea.llm.discovery import ProbeResult, ProbeStatus
 from zoea.model.errors import SettingsError
 from zoea.runtime.model_discovery import ModelConnection, probe_connection, save_connection
 from zoea.settings.key_paths import SettingsInvalid
-from zoea.tui.dialogs.modal import CockpitDialog
+from zoea.tui.dialogs.modal import CockpitDialog, form_row
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
@@ -58,11 +58,11 @@ class ConnectDialog(CockpitDialog[str | None]):
         with Vertical(classes="box") as box:
             box.border_title = "CONNECT A MODEL"
             box.border_subtitle = key_hints("enter connect · ^t try it · tab next field · esc back")
-            yield from _field("speaks", InlineChoice(TYPES, id="type"))
-            yield from _field("name", Input(given.name, id="name", placeholder="a name of your choice", compact=True))
-            yield from _field("address", Input(given.base_url, id="address", compact=True))
-            yield from _field("model", Input(given.model, id="model", placeholder="^t lists them", compact=True))
-            yield from _field(
+            yield from form_row("speaks", InlineChoice(TYPES, id="type"))
+            yield from form_row("name", Input(given.name, id="name", placeholder="a name of your choice", compact=True))
+            yield from form_row("address", Input(given.base_url, id="address", compact=True))
+            yield from form_row("model", Input(given.model, id="model", placeholder="^t lists them", compact=True))
+            yield from form_row(
                 "key",
                 Input(
                     given.key,
@@ -150,9 +150,3 @@ def _result(found: ProbeResult) -> list[list[Piece]]:
     names = [model.name for model in found.models or ()]
     more = f", and {len(names) - _MODELS_SHOWN} more" if len(names) > _MODELS_SHOWN else ""
     return [[(f"It answers. Models: {', '.join(names[:_MODELS_SHOWN])}{more}", "running")]]
-
-
-def _field(label: str, widget: Input | InlineChoice) -> ComposeResult:
-    with Horizontal(classes="field"):
-        yield Static(label, classes="label", markup=False)
-        yield widget

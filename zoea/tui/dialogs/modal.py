@@ -1,12 +1,16 @@
-"""The base class of dialogs."""
+"""The base class of dialogs, and the lines of their forms."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import ClassVar, TypeVar
 
+from textual.app import ComposeResult
+from textual.containers import Horizontal
 from textual.screen import ModalScreen
 from textual.types import CSSPathType
+from textual.widget import Widget
+from textual.widgets import Static
 
 from zoea.tui.commands import actions
 from zoea.tui.commands.actions import BoundAction
@@ -26,3 +30,10 @@ class CockpitDialog(ModalScreen[T], BaseScreen[T]):
     def back(self) -> None:
         """Close the dialog without a result."""
         self.dismiss()
+
+
+def form_row(label: str, widget: Widget) -> ComposeResult:
+    """Compose one line of a form: a label and an input."""
+    with Horizontal(classes="field"):
+        yield Static(label, classes="label", markup=False)
+        yield widget

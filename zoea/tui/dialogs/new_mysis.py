@@ -18,7 +18,7 @@ from zoea.model.values import MysisView
 from zoea.runtime.mysis_options import MysisOptions, read_options
 from zoea.text.control_characters import one_line, strip
 from zoea.tui import number_format
-from zoea.tui.dialogs.modal import CockpitDialog
+from zoea.tui.dialogs.modal import CockpitDialog, form_row
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
@@ -47,15 +47,15 @@ class NewMysisDialog(CockpitDialog[None]):
         with Vertical(classes="box") as box:
             box.border_title = "NEW MYSIS"
             box.border_subtitle = key_hints("enter create · tab next field · esc back")
-            yield from _field("name", Input(id="name", placeholder="empty: Zoea chooses one", compact=True))
+            yield from form_row("name", Input(id="name", placeholder="empty: Zoea chooses one", compact=True))
             with Horizontal(classes="field -list"):
                 yield Static("template", classes="label", markup=False)
                 yield OptionList(id="template", markup=False, compact=True)
-            yield from _field("provider", InlineChoice([("", "from the template")], id="provider"))
-            yield from _field("model", Input(id="model", placeholder="empty: the provider's own", compact=True))
-            yield from _field("tags", Input(id="tags", placeholder="words separated by spaces", compact=True))
-            yield from _field("start", InlineChoice([(_YES, "yes, at once"), (_NO, "no, it stays idle")], id="start"))
-            yield from _field("told first", InlineChoice([(_YES, "…")], id="told"))
+            yield from form_row("provider", InlineChoice([("", "from the template")], id="provider"))
+            yield from form_row("model", Input(id="model", placeholder="empty: the provider's own", compact=True))
+            yield from form_row("tags", Input(id="tags", placeholder="words separated by spaces", compact=True))
+            yield from form_row("start", InlineChoice([(_YES, "yes, at once"), (_NO, "no, it stays idle")], id="start"))
+            yield from form_row("told first", InlineChoice([(_YES, "…")], id="told"))
             yield TextBlock(id="error")
 
     def on_mount(self) -> None:
@@ -127,12 +127,6 @@ class NewMysisDialog(CockpitDialog[None]):
         lines: list[list[Piece]] = [[(error.title, "errored"), (f": {error.what}", "")]]
         lines += [[(error.hint, "quiet")]] if error.hint else []
         self.query_one("#error", TextBlock).put(lines)
-
-
-def _field(label: str, widget: Input | InlineChoice) -> ComposeResult:
-    with Horizontal(classes="field"):
-        yield Static(label, classes="label", markup=False)
-        yield widget
 
 
 def _template(name: str, title: str) -> Content:

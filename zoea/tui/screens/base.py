@@ -15,6 +15,7 @@ from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.commands.actions import Action, ActionContext, ActionPlace, BoundAction, of
 from zoea.tui.commands.typed_keys import is_typing, typed_keys
+from zoea.tui.conversation.blocks import ASCII_SYMBOLS, Symbols
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
@@ -33,6 +34,11 @@ class BaseScreen(Screen[T]):
     def cockpit(self) -> Cockpit:
         """The app."""
         return cast("Cockpit", self.app)
+
+    @property
+    def symbols(self) -> Symbols:
+        """The symbols of conversations that the terminal's encoding can show."""
+        return Symbols() if self.cockpit.console.encoding.lower().startswith("utf") else ASCII_SYMBOLS
 
     def bind_actions(self) -> Iterable[BoundAction]:
         """Return the actions that this screen carries out, each with its handler."""

@@ -16,7 +16,7 @@ from zoea.model.errors import StoreError
 from zoea.model.values import Event, MysisView
 from zoea.tui.commands import actions
 from zoea.tui.commands.actions import ActionContext, ActionPlace, BoundAction, bindings, of
-from zoea.tui.conversation.blocks import ASCII_SYMBOLS, BlockKind, Symbols
+from zoea.tui.conversation.blocks import BlockKind
 from zoea.tui.conversation.conversation_reader import (
     ConversationReader,
     ConversationSource,
@@ -112,7 +112,7 @@ class FocusScreen(CockpitScreen[None]):
         yield PieceLine(id="top")
         with Container(id="body"):
             with Vertical(id="talk", classes="panel"):
-                yield ConversationView(ConversationPalette(self.cockpit.theme_spec), self._symbols, id="transcript")
+                yield ConversationView(ConversationPalette(self.cockpit.theme_spec), self.symbols, id="transcript")
                 yield LiveAnswer(id="live")
                 yield self._wrong
                 yield FindBar(id="find")
@@ -157,10 +157,6 @@ class FocusScreen(CockpitScreen[None]):
             self._last_view = found
         return self._last_view
 
-    @property
-    def _symbols(self) -> Symbols:
-        return Symbols() if self.cockpit.console.encoding.lower().startswith("utf") else ASCII_SYMBOLS
-
     def action_context(self) -> ActionContext:
         view = self.cockpit.feed.myses.get(self.mysis_id)
         return self.cockpit.build_context((view,) if view is not None else (), finding=self._finder.has_hits)
@@ -171,7 +167,7 @@ class FocusScreen(CockpitScreen[None]):
         opened = self.cockpit.opened
         if opened is None:
             return None
-        return ConversationSource(opened.database, self.mysis_id, self.cockpit.now(), self._symbols)
+        return ConversationSource(opened.database, self.mysis_id, self.cockpit.now(), self.symbols)
 
     def _begin(self) -> None:
         """Start to read at the wanted turn, at the bookmark, or at the end."""
@@ -260,7 +256,7 @@ class FocusScreen(CockpitScreen[None]):
         window = self._reading.window
         is_told = bool(window.blocks) and window.blocks[-1].kind is BlockKind.OUTCOME and not window.has_newer
         key = key_name(self.cockpit.keys["focus.relaunch"])
-        wrong = build_failure_lines(view, self._symbols.bad, key, is_told=is_told)
+        wrong = build_failure_lines(view, self.symbols.bad, key, is_told=is_told)
         self._wrong.put(wrong)
         self._wrong.display = bool(wrong)
 
@@ -283,7 +279,7 @@ class FocusScreen(CockpitScreen[None]):
 
     def theme_changed(self) -> None:
         super().theme_changed()
-        self.transcript.draw_as(ConversationPalette(self.cockpit.theme_spec), self._symbols)
+        self.transcript.draw_as(ConversationPalette(self.cockpit.theme_spec), self.symbols)
 
     def on_context_panel_failed(self, event: ContextPanel.Failed) -> None:
         self._failed(event.error)

@@ -41,7 +41,7 @@ class HelpScreen(CockpitScreen[None]):
 
     Args:
         places: The places of the screen below.
-        situation: Its context.
+        context: Its context.
         can_do: Returns whether that screen, or the app, carries an action out.
     """
 
@@ -58,13 +58,13 @@ class HelpScreen(CockpitScreen[None]):
     def __init__(
         self,
         places: tuple[ActionPlace, ...],
-        situation: ActionContext,
+        context: ActionContext,
         can_do: Callable[[Action], bool] = lambda action: True,
     ) -> None:
         super().__init__()
         self._can_do = can_do
         self._places = places
-        self._situation = situation
+        self._action_context = context
 
     def bind_actions(self) -> Iterable[BoundAction]:
         return (
@@ -92,7 +92,7 @@ class HelpScreen(CockpitScreen[None]):
         return self.query_one(PickList)
 
     def action_context(self) -> ActionContext:
-        return self._situation
+        return self._action_context
 
     def on_input_changed(self, event: Input.Changed) -> None:
         self._show()
@@ -194,7 +194,7 @@ class HelpScreen(CockpitScreen[None]):
             return f"not here: {PLACE_TITLES[action.place].lower()}"
         if not self._can_do(action):
             return "not on this screen"
-        return action.why_not(self._situation)
+        return action.why_not(self._action_context)
 
     def _describe(self, action_id: str) -> None:
         action = BY_ID.get(action_id)

@@ -26,7 +26,6 @@ from zoea.queries.request_inspection import (
 from zoea.text.control_characters import one_line
 from zoea.tui.commands import actions
 from zoea.tui.commands.actions import ActionContext, ActionPlace, BoundAction, bindings, of
-from zoea.tui.conversation.blocks import ASCII_SYMBOLS, Symbols
 from zoea.tui.conversation.request_lines import (
     build_head_lines,
     build_message_items,
@@ -89,8 +88,8 @@ class InspectorScreen(TabbedScreen):
         with Container(id="body"):
             yield LineList(self._request_line, id="requests", classes="panel", empty="No request yet")
             yield LineList(lambda at, _: self._packs[at], has_cursor=False, id="packs", classes="panel")
-            yield FoldingList(self._symbols, id="messages", classes="panel")
-            yield FoldingList(self._symbols, id="tools", classes="panel")
+            yield FoldingList(self.symbols, id="messages", classes="panel")
+            yield FoldingList(self.symbols, id="tools", classes="panel")
         yield KeyFooter(id="keys")
 
     def on_mount(self) -> None:
@@ -117,10 +116,6 @@ class InspectorScreen(TabbedScreen):
     @property
     def request(self) -> StoredRequest | None:
         return self._requests[self._at] if self._at < len(self._requests) else None
-
-    @property
-    def _symbols(self) -> Symbols:
-        return Symbols() if self.cockpit.console.encoding.lower().startswith("utf") else ASCII_SYMBOLS
 
     def action_context(self) -> ActionContext:
         view = self.cockpit.feed.myses.get(self.mysis_id)
@@ -229,7 +224,7 @@ class InspectorScreen(TabbedScreen):
         sent = inspection.sent if inspection is not None else ()
         tools = inspection.tools if inspection is not None else ()
         gone = inspection.gone if inspection is not None else ""
-        self.messages.put(build_message_items(sent, self._symbols), empty=gone or "no messages")
+        self.messages.put(build_message_items(sent, self.symbols), empty=gone or "no messages")
         tokens = sum(each.tokens for each in sent)
         self.messages.caption("MESSAGES", f"{len(sent)} as sent, ~{tokens:,} tokens" if sent else "")
         offered = self.query_one("#tools", FoldingList)
@@ -267,12 +262,12 @@ class InspectorScreen(TabbedScreen):
         head.put([first, *lines] if is_narrow else [[*first, ("   ", ""), *lines[0]], *lines[1:]])
 
     def _request_line(self, place: int, width: int) -> list[Piece]:
-        return build_request_line(self._requests[place], width, self._symbols)
+        return build_request_line(self._requests[place], width, self.symbols)
 
     def theme_changed(self) -> None:
         super().theme_changed()
         for folding in self.query(FoldingList):
-            folding.symbols = self._symbols
+            folding.symbols = self.symbols
 
     def on_line_list_resized(self, event: LineList.Resized) -> None:
         if event.lines.id == "packs":

@@ -20,7 +20,6 @@ from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.commands import actions
 from zoea.tui.commands.actions import ActionContext, ActionPlace, BoundAction, bindings, of
-from zoea.tui.conversation.blocks import ASCII_SYMBOLS, Symbols
 from zoea.tui.conversation.tool_items import build_tool_item
 from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.text_layout import Piece, fit_text, wrap_words
@@ -71,7 +70,7 @@ class UpstreamsScreen(TabbedScreen):
             yield LineList(self._line, id="list", classes="panel", empty="asking…")
             with Vertical(id="right"):
                 yield TextBlock(id="about", classes="panel")
-                yield FoldingList(self._symbols, id="offers", classes="panel")
+                yield FoldingList(self.symbols, id="offers", classes="panel")
                 yield LineList(lambda at, _: [(self._stderr[at], "")], has_cursor=False, id="stderr", classes="panel")
         yield KeyFooter(id="keys")
 
@@ -100,10 +99,6 @@ class UpstreamsScreen(TabbedScreen):
         if part == "offers" and row is not None:
             return len(row.tools if isinstance(row, UpstreamView) else row.models or ())
         return len(self._stderr) if part == "stderr" else None
-
-    @property
-    def _symbols(self) -> Symbols:
-        return Symbols() if self.cockpit.console.encoding.lower().startswith("utf") else ASCII_SYMBOLS
 
     # Reading.
 
@@ -181,7 +176,7 @@ class UpstreamsScreen(TabbedScreen):
             return [(row, "quiet" if row.startswith(" ") else "title")]
         state, latency, offers = _summary(row)
         return [
-            (f" {self._symbols.ok if _role(state) == 'running' else self._symbols.bad} ", _role(state)),
+            (f" {self.symbols.ok if _role(state) == 'running' else self.symbols.bad} ", _role(state)),
             (fit_text(one_line(row.name), NAME_WIDTH), "strong"),
             (" ", ""),
             (fit_text(state, STATE_WIDTH), _role(state)),

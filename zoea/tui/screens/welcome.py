@@ -113,8 +113,8 @@ class WelcomeScreen(CockpitScreen[None]):
         is_empty = bool(self._doing) or not cockpit.feed.myses
         said = "There is no mysis yet." if is_empty else "There are myses already: esc shows them."
         self.query_one("#title", TextBlock).put([[(brand, "title")], [(said, "quiet")]])
-        situation = self.action_context()
-        choices = [self._way(action_id, text, BY_ID[action_id].why_not(situation)) for action_id, text in _WAYS]
+        context = self.action_context()
+        choices = [self._way(action_id, text, BY_ID[action_id].why_not(context)) for action_id, text in _WAYS]
         self.ways.put([*choices, PickItem(), PickItem((("FOUND HERE", "title"),)), *self._found()])
         self._draw_foot()
 
