@@ -196,11 +196,13 @@ class Lives(RuleBasedStateMachine):
         breaks = failed_nudge and self.unanswered >= 3 and not self.waking() and before is MysisState.RUNNING
         if before is MysisState.RUNNING:
             self.a_wait_goes_on_or_a_new_one_begins(ended, breaks)
-        foreseen, lasting = lf.plan_end_of_turn(self.life, ended)
+        step = lf.step_end_of_turn(self.life, ended)
         effects = self.feed(ended)
-        assert foreseen == next((one for one in effects if isinstance(one, lf.SetState)), None)
+        assert step.life == self.life
+        assert step.state == next((one for one in effects if isinstance(one, lf.SetState)), None)
+        assert step.effects == tuple(one for one in effects if not isinstance(one, lf.SetState))
         if not any(isinstance(one, lf.OpenTurn) for one in effects):
-            assert lasting == lf.stored_life(self.life)
+            assert step.stored_life == lf.stored_life(self.life)
         if before is not MysisState.RUNNING:
             assert effects == ()
         elif breaks and not ended.stops and outcome not in (Outcome.LOOP, Outcome.FAILED, Outcome.CRASHED):

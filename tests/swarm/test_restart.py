@@ -243,8 +243,9 @@ async def test_a_message_that_comes_while_the_breaker_opens_is_answered(
         take_stored_end = runner.take_stored_end
         waiting: list[Delivery] = []
 
-        def late(mysis: Mysis) -> None:
+        def late(mysis: Mysis | None) -> None:
             take_stored_end(mysis)
+            assert mysis is not None
             assert mysis.state is MysisState.IDLE
             runner.arrived(waiting.pop())
 
@@ -271,7 +272,7 @@ async def test_a_message_from_afar_that_comes_while_a_nudge_fails_sets_the_count
         runner = s.commander.runner("alpha")
         take_stored_end = runner.take_stored_end
 
-        def late(mysis: Mysis) -> None:
+        def late(mysis: Mysis | None) -> None:
             take_stored_end(mysis)
             runner.tell(lf.Arrived(s.clock.now(), lf.Pending(99, DeliveryMode.QUEUE, 9, False)))
 

@@ -183,16 +183,29 @@ def is_waiting(life: Life) -> bool:
     return life.state is MysisState.RUNNING and not life.open_turn and life.wait_until is not None
 
 
-def plan_end_of_turn(life: Life, given: TurnEnded) -> tuple[SetState | None, StoredLife]:
-    """Return the state and the stored part that follow from the end of a turn.
+@dataclass(frozen=True, slots=True)
+class EndOfTurn:
+    """The step on the end of a turn, divided into what its op stores and what follows after COMMIT.
 
-    They are written in the op that ends the turn, as long as no other input comes before it.
+    `state` and `stored_life` are written in the op that ends the turn; `effects` are all others.
     """
+
+    life: Life
+    state: SetState | None
+    stored_life: StoredLife
+    effects: tuple[LifeEffect, ...]
+
+
+def step_end_of_turn(life: Life, given: TurnEnded) -> EndOfTurn:
+    """Process the end of a turn before the op that stores it."""
     life, effects = step(life, given)
     state = next((effect for effect in effects if isinstance(effect, SetState)), None)
     nudge = next((effect.nudge_level for effect in effects if isinstance(effect, OpenTurn)), 0)
-    # A nudge that is due at once counts when it is sent, in the op that opens its turn.
-    return state, replace(stored_life(life), encouragement=nudge - 1) if nudge else stored_life(life)
+    stored = stored_life(life)
+    if nudge:
+        # A nudge that is due at once counts when it is sent, in the op that opens its turn.
+        stored = replace(stored, encouragement=nudge - 1)
+    return EndOfTurn(life, state, stored, tuple(effect for effect in effects if effect is not state))
 
 
 def step(life: Life, given: LifeInput) -> tuple[Life, tuple[LifeEffect, ...]]:

@@ -36,21 +36,21 @@ STOP_WITHIN_S = 5.0
 _NAMES_SHOWN = 20
 
 
+class _LifeLoan:
+    """Queued by a turn that ends: other inputs wait from here until the turn's task is done."""
+
+
 @dataclass(frozen=True, slots=True)
 class _QueuedInput:
-    given: lf.LifeInput
+    given: lf.LifeInput | _LifeLoan
     done: asyncio.Future[None] | None
 
 
 @dataclass(frozen=True, slots=True)
 class _StoredEnd:
-    """The end of a turn as stored; the life machine receives it afterwards. `mysis` is the row then."""
-
-    end: t.TurnEnd
-    given: lf.TurnEnded
-    state: lf.SetState | None
-    stored_life: lf.StoredLife
-    mysis: Mysis | None = None
+    step: lf.EndOfTurn
+    mysis: Mysis | None
+    """The row, where its state changed."""
 
 
 class MysisRunner:
@@ -80,7 +80,10 @@ class MysisRunner:
         self._is_resuming = False
         self._late_cancel: Outcome | None = None
         self._opened_by = lf.OpenTurn()
+        self._loan: asyncio.Future[None] | None = None
+        self._planned_end: lf.EndOfTurn | None = None
         self._stored_end: _StoredEnd | None = None
+        self._written_life: lf.StoredLife | None = None  # by the end of a turn, where nothing was stored since
         self._task = asyncio.create_task(self._main(), name=f"mysis {mysis.name}")
 
     # Called by the commander.
@@ -124,6 +127,8 @@ class MysisRunner:
         # The task ends first, because it could open another turn.
         self._task.cancel()
         await asyncio.wait({self._task}, timeout=1)
+        if self._loan is not None and not self._loan.done():
+            self._loan.set_result(None)
         if self.driver is not None:
             self.driver.cancel(Outcome.CRASHED)
         elif self._is_opening:
@@ -157,14 +162,7 @@ class MysisRunner:
             told = self._current = await self._inbox.get()
             self._busy = True
             try:
-                self.life, effects = lf.step(self.life, told.given)
-                if isinstance(told.given, lf.Arrived):
-                    self._unheard.pop(told.given.pending.delivery_id, None)
-                self._live.pending = len(self.life.pending)
-                if isinstance(told.given, lf.TurnEnded):
-                    effects = await self._after_turn(told.given, effects)
-                for effect in effects:
-                    await self._carry_out(effect)
+                await self._process(told.given)
             except asyncio.CancelledError:
                 raise
             except Exception as error:  # noqa: BLE001  the catch-all of I10: it becomes the mysis's own error
@@ -172,6 +170,31 @@ class MysisRunner:
             if told.done is not None and not told.done.done():
                 told.done.set_result(None)
             self._services.view.touch(self.mysis.id)
+
+    async def _process(self, given: lf.LifeInput | _LifeLoan) -> None:
+        if isinstance(given, _LifeLoan):
+            effects = await self._lend_life()
+        else:
+            self.life, effects = lf.step(self.life, given)
+        if isinstance(given, lf.Arrived):
+            self._unheard.pop(given.pending.delivery_id, None)
+        self._live.pending = len(self.life.pending)
+        if isinstance(given, lf.TurnEnded | _LifeLoan) and self.life.state in (MysisState.STOPPED, MysisState.ERRORED):
+            await self._close_session()
+        for effect in effects:
+            await self._carry_out(effect)
+        if isinstance(given, lf.Arrived):
+            await self._store_reset_count()
+
+    async def _store_reset_count(self) -> None:
+        """Store the nudge count again after the first message that follows the end of a turn.
+
+        The op of the message set the count back, but the op of the turn's end may have been written after it.
+        """
+        written, self._written_life = self._written_life, None
+        stored_life = lf.stored_life(self.life)
+        if written is not None and stored_life != written:
+            await self._services.write(lambda conn: mysis_ops.store_life(conn, self.mysis.id, stored_life))
 
     async def _give_up(self, error: Exception) -> None:
         _log.exception("mysis #%d failed", self.mysis.id, exc_info=error)
@@ -191,7 +214,7 @@ class MysisRunner:
                 self._late_cancel = None
                 self._is_resuming = effect.resume
                 self._opened_by = effect
-                self._stored_end = None
+                self._loan = self._planned_end = self._stored_end = self._written_life = None
                 self._turn = asyncio.create_task(self._run(effect), name=f"turn of {self.mysis.name}")
             case lf.WakeAt():
                 self._clear_timer()
@@ -225,6 +248,7 @@ class MysisRunner:
             return session, mysis_ops.find(conn, self.mysis.id)
 
         stored_life, before = lf.stored_life(self.life), self.mysis.state
+        self._written_life = None
         session_id, mysis = await self._services.write(op)
         self._session_id = session_id or self._session_id
         self.refresh(mysis)
@@ -246,42 +270,38 @@ class MysisRunner:
         self._live.mysis = mysis
         self._services.view.touch(mysis.id)
 
-    # The end of a turn: the state that follows is stored in the same op, so that no crash comes between.
+    # The end of a turn: the state that follows is stored in the same op, so that no crash comes between. The life
+    # machine is stepped once, after the inputs queued before; later inputs wait until the turn's task is done.
 
-    def plan_end_of_turn(self, end: t.TurnEnd) -> Callable[[WriterConnection], Mysis] | None:
+    async def end_turn(self, end: t.TurnEnd) -> Callable[[WriterConnection], Mysis | None] | None:
+        if self._loan is None and not self._closed:
+            self._loan = asyncio.get_running_loop().create_future()
+            self._inbox.put_nowait(_QueuedInput(_LifeLoan(), None))
+        if self._loan is not None:
+            await self._loan
         if self._closed:
             return None  # the next start finds the turn broken off and resumes it
-        given = self._turn_ended(end, self._opened_by)
-        state, stored_life = lf.plan_end_of_turn(self.life, given)
-        self._stored_end = _StoredEnd(end, given, state, stored_life)
-        return lambda conn: mysis_ops.store_turn_end(conn, self.mysis.id, state, stored_life)
+        planned = self._planned_end = lf.step_end_of_turn(self.life, self._turn_ended(end, self._opened_by))
+        return lambda conn: mysis_ops.store_turn_end(conn, self.mysis.id, planned.state, planned.stored_life)
 
-    def take_stored_end(self, mysis: Mysis) -> None:
-        # Shown once the life machine has it too, because commands refer to the shown state.
-        if self._stored_end is not None:
-            self._stored_end = replace(self._stored_end, mysis=mysis)
+    def take_stored_end(self, mysis: Mysis | None) -> None:
+        assert self._planned_end is not None
+        self._stored_end = _StoredEnd(self._planned_end, mysis)
 
-    async def _after_turn(self, given: lf.TurnEnded, effects: tuple[lf.LifeEffect, ...]) -> tuple[lf.LifeEffect, ...]:
-        """Return the effects of a turn's end that are not stored yet, and correct what changed since."""
-        planned, self._stored_end = self._stored_end, None
-        if self.life.state in (MysisState.STOPPED, MysisState.ERRORED):
-            await self._close_session()
-        if planned is None or planned.mysis is None or planned.given is not given:
-            return effects
-        state = next((effect for effect in effects if isinstance(effect, lf.SetState)), None)
-        if state is not None:
-            if state != planned.state or planned.mysis.state is not state.state:
-                return effects
-            self.refresh(planned.mysis)
-            await self._have_state(state)
-            return tuple(effect for effect in effects if effect is not state)
-        if self.life.state is MysisState.RUNNING:
-            if planned.mysis.state is not MysisState.RUNNING:
-                return (lf.SetState(MysisState.RUNNING), *effects)
-            stored_life = lf.stored_life(self.life)
-            if stored_life != planned.stored_life:
-                await self._services.write(lambda conn: mysis_ops.store_life(conn, self.mysis.id, stored_life))
-        return effects
+    async def _lend_life(self) -> tuple[lf.LifeEffect, ...]:
+        """Leave the life machine to the turn that ends; apply its stored end and return the effects."""
+        if self._loan is None or self._turn is None or self._loan.cancelled():
+            return ()
+        self._loan.set_result(None)
+        await asyncio.wait({self._turn})
+        if self._stored_end is None:
+            return ()  # the op failed: `TurnEnded` is in the inbox
+        step, mysis = self._stored_end.step, self._stored_end.mysis
+        self.life, self._written_life = step.life, step.stored_life
+        if step.state is not None and mysis is not None:
+            self.refresh(mysis)
+            await self._have_state(step.state)
+        return step.effects
 
     # Turns.
 
@@ -303,9 +323,8 @@ class MysisRunner:
         self._is_opening = False
         self._late_cancel = None
         self._tick_length = end.tick_length or self._tick_length
-        stored = self._stored_end
-        ended = stored.given if stored and stored.end is end else self._turn_ended(end, effect, returned)
-        self._inbox.put_nowait(_QueuedInput(ended, None))
+        if self._stored_end is None:
+            self._inbox.put_nowait(_QueuedInput(self._turn_ended(end, effect, returned), None))
 
     def _untaken(self, effect: lf.OpenTurn) -> tuple[lf.Pending, ...]:
         """Return the prompts of a turn that was not created."""

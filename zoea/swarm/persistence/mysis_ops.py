@@ -177,14 +177,14 @@ def end_wait(conn: WriterConnection, mysis_id: int) -> None:
     conn.execute("UPDATE mysis SET wait = NULL WHERE id = ? AND wait IS NOT NULL", (mysis_id,))
 
 
-def store_turn_end(conn: WriterConnection, mysis_id: int, to: lf.SetState | None, stored_life: lf.StoredLife) -> Mysis:
-    """Store the state that follows from the end of a turn, unless the mysis was stopped."""
-    row = conn.execute("SELECT state FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
-    if row["state"] == MysisState.RUNNING:
-        if to is None:
-            store_life(conn, mysis_id, stored_life)
-        else:
-            set_state(conn, mysis_id, to, stored_life)
+def store_turn_end(
+    conn: WriterConnection, mysis_id: int, to: lf.SetState | None, stored_life: lf.StoredLife
+) -> Mysis | None:
+    """Store what follows from the end of a turn. Returns the row where the state changed."""
+    if to is None:
+        store_life(conn, mysis_id, stored_life)
+        return None
+    set_state(conn, mysis_id, to, stored_life)
     return find(conn, mysis_id)
 
 

@@ -73,12 +73,12 @@ class TurnOwner(Protocol):
         """Remove deliveries from the inbox because they joined the turn."""
         ...
 
-    def plan_end_of_turn(self, end: t.TurnEnd) -> Callable[[WriterConnection], Mysis] | None:
+    async def end_turn(self, end: t.TurnEnd) -> Callable[[WriterConnection], Mysis | None] | None:
         """Return what to write in the op that ends the turn; None to leave the mysis as it is."""
         ...
 
-    def take_stored_end(self, mysis: Mysis) -> None:
-        """Take the row of the mysis as stored with the end of the turn."""
+    def take_stored_end(self, mysis: Mysis | None) -> None:
+        """Take the end as stored, with the row of the mysis where its state changed."""
         ...
 
 
@@ -444,7 +444,7 @@ class TurnDriver:
         used = before + self._spent_by(op)
         is_warning_of = budgets.crossed_warning(before, used, limit)
         end = op.end if isinstance(op, t.StoreAnswer | t.CloseTurn | t.BreakOffTurn) else None
-        follows = self._owner.plan_end_of_turn(end) if end is not None else None
+        follows = await self._owner.end_turn(end) if end is not None else None
 
         first = self._model.first_token_us if self._model is not None else None
         info = self._requests.info
@@ -462,7 +462,7 @@ class TurnDriver:
             return stored, tally, follows(conn) if follows is not None else None, following
 
         stored, tally, mysis, self._prepared_next = await self._services.write(write)
-        if mysis is not None:
+        if follows is not None:
             self._owner.take_stored_end(mysis)
         self._used = used
         live = self._live
