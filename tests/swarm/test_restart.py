@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from zoea.swarm import life as lf
 from zoea.swarm.life import BREAKER_OPEN
 from zoea.swarm.persistence import message_ops
 from zoea.swarm.runner import MysisRunner
+from zoea.swarm.turn.turn_types import TurnEnd
 
 WAIT = Answer(calls=(AnswerCall("zoea_wait", json.dumps({"seconds": 60, "reason": "the ore is far"})),))
 FAR = Answer(calls=(AnswerCall("zoea_wait", json.dumps({"seconds": 420, "reason": "the ore is far"})),))
@@ -279,3 +281,50 @@ async def test_a_message_from_afar_that_comes_while_a_nudge_fails_sets_the_count
         monkeypatch.setattr(runner, "take_stored_end", late)
         await nudged_in_vain(s, 1)
         assert await alike(s) == lf.StoredLife(0)
+
+
+async def test_a_stop_that_comes_while_a_turn_ends_follows_the_stored_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with swarm(tmp_path, script(Answer(text="done"))) as s:
+        await s.commander.create("alpha")
+        runner = s.commander.runner("alpha")
+        end_turn = runner.end_turn
+        stops: list[asyncio.Future[None]] = []
+
+        async def end_and_stop(end: TurnEnd) -> object:
+            stored = await end_turn(end)
+            stops.append(runner.tell(lf.Stop(s.clock.now())))
+            return stored
+
+        monkeypatch.setattr(runner, "end_turn", end_and_stop)
+        await s.commander.send("alpha", "hello")
+        await s.until(lambda: stops)
+        await stops[0]
+        assert s.state() is MysisState.STOPPED
+        assert await s.rows("SELECT outcome, broke_off FROM turn") == [{"outcome": "answered", "broke_off": None}]
+        kinds = await s.rows("SELECT kind FROM event ORDER BY id DESC LIMIT 2")
+        assert [row["kind"] for row in kinds] == ["mysis.state", "turn.ended"]
+        await alike(s)
+
+
+async def test_a_runner_that_is_closed_while_its_turn_ends_stores_the_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with swarm(tmp_path, script(Answer(text="done"))) as s:
+        await s.commander.create("alpha")
+        runner = s.commander.runner("alpha")
+        end_turn = runner.end_turn
+        closes: list[asyncio.Task[None]] = []
+
+        async def close_and_end(end: TurnEnd) -> object:
+            closes.append(asyncio.create_task(runner.close()))
+            return await end_turn(end)
+
+        monkeypatch.setattr(runner, "end_turn", close_and_end)
+        await s.commander.send("alpha", "hello")
+        await s.until(lambda: closes)
+        async with asyncio.timeout(2):
+            await closes[0]
+        assert await s.value("SELECT outcome FROM turn") == "answered"
+        assert await s.value("SELECT state FROM mysis") == "running"
