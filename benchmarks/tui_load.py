@@ -39,7 +39,7 @@ from tests.fakes.no_connections import NoConnections
 from zoea.model.request import ModelRequest, StreamItem
 from zoea.model.values import Event, SwarmView
 from zoea.process.clock import SystemClock
-from zoea.runtime.running_swarm import RunningSwarm
+from zoea.runtime.compose import RunningSwarm
 from zoea.swarm.live_view import LiveMysis
 from zoea.tui.app import CockpitApp, run
 from zoea.tui.state.swarm_connection import OpenSwarm

@@ -22,8 +22,7 @@ from zoea.model.enums import Finish, Role
 from zoea.model.ports import Provider
 from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.model.swarm_api import SwarmApi
-from zoea.runtime.compose import SwarmOptions, running_swarm
-from zoea.runtime.running_swarm import RunningSwarm
+from zoea.runtime.compose import RunningSwarm, SwarmOptions, running_swarm
 from zoea.settings import Credentials
 from zoea.settings.paths import Places
 

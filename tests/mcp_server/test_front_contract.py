@@ -36,7 +36,7 @@ from zoea.mcp_server.tokens import McpClient, TokenScope
 from zoea.model.errors import ZoeaError
 from zoea.model.swarm_api import SwarmApi
 from zoea.process.lock import OwnerLock
-from zoea.runtime.running_swarm import RunningSwarm
+from zoea.runtime.compose import RunningSwarm
 from zoea.settings.paths import Places
 from zoea.store.memory_reader import MemoryReader
 from zoea.swarm import Commander

@@ -21,7 +21,7 @@ from zoea.model.enums import ErrorClass, MysisState, Role
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Provider
 from zoea.model.request import Answer, AnswerCall, ModelRequest
-from zoea.runtime.running_swarm import RunningSwarm
+from zoea.runtime.compose import RunningSwarm
 from zoea.settings import Settings, Templates, parse_template
 from zoea.store import Store
 from zoea.swarm import Commander

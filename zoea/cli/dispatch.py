@@ -30,7 +30,7 @@ COMMANDS: dict[str, Command] = {
     "run": Command("zoea.cli.commands.run:command", "Run the swarm, or attach to the one that runs"),
     "serve": Command("zoea.cli.commands.serve:serve", "Show the cockpit in browsers"),
     "new": Command("zoea.cli.commands.myses:new", "Create a mysis and start it"),
-    "list": Command("zoea.cli.list_command:command", "List all myses and their states"),
+    "list": Command("zoea.cli.commands.list_myses:command", "List all myses and their states"),
     "show": Command("zoea.cli.commands.myses:show", "Show one mysis in full"),
     "send": Command("zoea.cli.commands.messages:send", "Send a message to one mysis"),
     "broadcast": Command("zoea.cli.commands.messages:broadcast", "Send a message to all myses, or to some"),

@@ -11,11 +11,14 @@ import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any, Self
 
+from zoea.ipc.swarm_proxy import SwarmProxy, api_functions
 from zoea.mcp_server.address import Address
 from zoea.mcp_server.supervisor import McpServerSupervisor
 from zoea.model.errors import SettingsError
 from zoea.model.ports import Provider
+from zoea.model.swarm_api import ConnectionApi, CoreSwarmApi
 from zoea.process.clock import SystemClock, SystemIds
 from zoea.process.gc_tuning import tuned_gc
 from zoea.process.logs import logging_to
@@ -25,7 +28,6 @@ from zoea.runtime.connections import LiveConnections
 from zoea.runtime.maintenance import run_maintenance
 from zoea.runtime.owner import close_within
 from zoea.runtime.provider_set import ProviderSet
-from zoea.runtime.running_swarm import RunningSwarm
 from zoea.runtime.upstream_set import build_policies, build_upstreams, world_upstream
 from zoea.settings import Credentials, LoadedSettings, load
 from zoea.settings.paths import Places
@@ -59,6 +61,29 @@ class SwarmOptions:
     providers: Mapping[str, Provider] = field(default_factory=dict)
     overrides: Mapping[str, object] = field(default_factory=dict)
     loaded: LoadedSettings | None = None
+
+
+class RunningSwarm(SwarmProxy):
+    """`SwarmApi` in this process: passes each method to the commander or to the connections. Made by `of`."""
+
+    def __init__(self, commander: Commander, connections: ConnectionApi) -> None:
+        self.commander = commander
+        self._bodies: dict[str, CoreSwarmApi | ConnectionApi] = dict.fromkeys(api_functions(CoreSwarmApi), commander)
+        self._bodies |= dict.fromkeys(api_functions(ConnectionApi), connections)
+
+    @classmethod
+    def of(cls, commander: Commander, connections: ConnectionApi) -> Self:
+        """Join the two. A class method, because type checkers take the forwarded methods for abstract ones."""
+        return cls(commander, connections)
+
+    async def call_method(self, method: str, arguments: dict[str, Any]) -> Any:
+        """Call the body that has the method."""
+        return await getattr(self._bodies[method], method)(**arguments)
+
+    def open_stream(self, method: str, arguments: dict[str, Any]) -> AsyncIterator[Any]:
+        """Open the stream of the body that has the method."""
+        stream: AsyncIterator[Any] = getattr(self._bodies[method], method)(**arguments)
+        return stream
 
 
 @asynccontextmanager

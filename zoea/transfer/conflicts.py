@@ -145,18 +145,15 @@ class ImportTarget:
         return self.message(columns, mysis_id, moment=_SAME_MOMENT)
 
 
-def insert_row(conn: WriterConnection, table: str, columns: Mapping[str, Any]) -> None:
-    """Insert a row of any table. Names come from the schema, never from a file."""
-    conn.execute(
-        f"INSERT INTO {table}({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})", tuple(columns.values())
-    )
+def insert_row(conn: WriterConnection, table: str, columns: Mapping[str, Any]) -> int | None:
+    """Insert a row of any table; return its SQLite row id. Names come from the schema, never from a file."""
+    names, marks = ", ".join(columns), ", ".join("?" * len(columns))
+    return conn.execute(f"INSERT INTO {table}({names}) VALUES ({marks})", tuple(columns.values())).lastrowid
 
 
 def insert_with_id(conn: WriterConnection, table: str, columns: Mapping[str, Any]) -> int:
-    """Insert a row of a table with ids; return the id. Names come from the schema, never from a file."""
-    names = ", ".join(columns)
-    marks = ", ".join("?" * len(columns))
-    cursor = conn.execute(f"INSERT INTO {table}({names}) VALUES ({marks})", tuple(columns.values()))
-    if cursor.lastrowid is None:
+    """Insert a row of a table with ids, as `insert_row`; return the id."""
+    row_id = insert_row(conn, table, columns)
+    if row_id is None:
         raise StoreError(f"nothing was inserted into {table}")
-    return cursor.lastrowid
+    return row_id

@@ -20,7 +20,6 @@ from zoea.text.redact.json_redaction import redact_json, redact_json_text
 
 Clean = Callable[[str], str]
 VERSION = 1
-"""The reason of the state of one who stands in an import as a sender, and has no conversation."""
 
 TABLES = {
     "template": "template",

@@ -9,7 +9,8 @@ from __future__ import annotations
 import base64
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,18 @@ from zoea.model.errors import NameRefused
 from zoea.settings import Settings
 from zoea.store import WriterConnection, put_blob
 from zoea.swarm.persistence.mysis_ops import check_name
-from zoea.transfer import json_columns
 from zoea.transfer.conflicts import ImportTarget, insert_row, insert_with_id
-from zoea.transfer.json_columns import SchemaColumns
-from zoea.transfer.json_lines import JsonLine, check_header, read_lines
 from zoea.transfer.jsonl_export import TABLES
+from zoea.transfer.jsonl_parser import (
+    InvalidColumn,
+    JsonLine,
+    SchemaColumns,
+    check_header,
+    check_json,
+    convert_frozen,
+    convert_plan,
+    read_lines,
+)
 from zoea.transfer.report import ImportedMysis, ImportReport, Progress
 
 _UID = re.compile(r"[0-9A-Za-z_.:-]{1,80}")
@@ -205,11 +213,11 @@ class _ConversationImport:
         if digest != row["hash"]:
             self._arrival.mended["a template was changed since, and is kept as what it is now"] += 1
         self._templates[row["hash"]] = row["hash"] = digest
-        self._guarded(
-            line,
-            "INSERT OR IGNORE INTO template(hash, name, body, created_at) VALUES (?,?,?,?)",
-            (row["hash"], row["name"], row["body"], row["created_at"]),
-        )
+        with _refusals(line):
+            self._conn.execute(
+                "INSERT OR IGNORE INTO template(hash, name, body, created_at) VALUES (?,?,?,?)",
+                (row["hash"], row["name"], row["body"], row["created_at"]),
+            )
 
     def _admit(self, line: JsonLine, uid: str, name: str) -> None:
         row = self._in.columns.read(line)
@@ -218,10 +226,8 @@ class _ConversationImport:
         row["template_hash"] = self._known_template(line, row)
         row.setdefault("deleted_at", None)
         row["name"] = name if row["deleted_at"] is not None else self._in.arrivals.free_name(name)
-        try:
+        with _refusals(line):
             new = self._in.arrivals.admit(row)
-        except sqlite3.IntegrityError as refused:
-            line.place.refuse(f"the database refuses this mysis: {refused}")
         self._ids["mysis"] = {old: new}
         self._ids["person"] = {old: new}
         self._arrival.name, self._arrival.wanted = row["name"], name
@@ -255,10 +261,11 @@ class _ConversationImport:
         for line in by_kind.get("message", []):
             self._message(line)
         for kind in ("request", "memory", "delivery"):
-            for line in sorted(by_kind.get(kind, []), key=_id):
+            for line in sorted(by_kind.get(kind, []), key=_number):
                 self._row(line)
         memories = self._ids.get("memory", {})
-        for line in sorted(by_kind.get("tool_call", []), key=lambda one: (memories.get(_memory(one), 0), _id(one))):
+        calls = by_kind.get("tool_call", [])
+        for line in sorted(calls, key=lambda one: (memories.get(_number(one, "memory_id"), 0), _number(one))):
             self._row(line)
         for kind in ("approval", "note"):
             for line in by_kind.get(kind, []):
@@ -271,7 +278,7 @@ class _ConversationImport:
             self._plan(line)
         self._arrival.turns += len(turns)
         self._arrival.memories += len(by_kind.get("memory", []))
-        self._arrival.calls += len(by_kind.get("tool_call", []))
+        self._arrival.calls += len(calls)
 
     def _row(self, line: JsonLine) -> int:
         """Store a line as a row of its table and return the row's id, 0 without one."""
@@ -295,21 +302,16 @@ class _ConversationImport:
                     return 0
             case "turn":
                 row["frozen"] = "{}"  # set after its memories are stored
-        try:
+        with _refusals(line):
             if old is None:
                 insert_row(self._conn, TABLES[kind], row)
                 return 0
             new = insert_with_id(self._conn, TABLES[kind], row)
-        except sqlite3.IntegrityError as refused:
-            line.place.refuse(f"the database refuses this {kind}: {refused}")
-        self._remember(line, kind, old, new)
-        return new
-
-    def _remember(self, line: JsonLine, kind: str, old: int, new: int) -> None:
         ids = self._ids.setdefault(kind, {})
         if old in ids:
             line.place.refuse(f"{kind} {old} occurs twice")
         ids[old] = new
+        return new
 
     def _moved(self, line: JsonLine, row: dict[str, Any]) -> None:
         """Replace the references of a row by ids of this workspace."""
@@ -325,8 +327,8 @@ class _ConversationImport:
     def _shaped(self, line: JsonLine, row: dict[str, Any]) -> None:
         try:
             for name in _JSON.get(line.kind, ()):
-                json_columns.check_json(name, row.get(name))
-        except json_columns.InvalidColumn as wrong:
+                check_json(name, row.get(name))
+        except InvalidColumn as wrong:
             line.place.refuse(f"{wrong} in this {line.kind}")
 
     def _message(self, line: JsonLine) -> None:
@@ -344,10 +346,9 @@ class _ConversationImport:
                 line.place.refuse(f"message {old} occurs twice with different values")
             new = known[0]
         else:
-            try:
-                new = self._in.arrivals.message(row, self._ids["mysis"][next(iter(self._ids["mysis"]))])
-            except sqlite3.IntegrityError as refused:
-                line.place.refuse(f"the database refuses this message: {refused}")
+            (mysis_id,) = self._ids["mysis"].values()
+            with _refusals(line):
+                new = self._in.arrivals.message(row, mysis_id)
             self._in.messages[old] = (new, row)
         self._ids.setdefault("message", {})[old] = new
 
@@ -355,10 +356,8 @@ class _ConversationImport:
         row = self._in.columns.read(line)
         self._moved(line, row)
         row["blob_id"] = self._bytes(line)
-        try:
+        with _refusals(line):
             insert_row(self._conn, "memory_blob", row)
-        except sqlite3.IntegrityError as refused:
-            line.place.refuse(f"the database refuses this blob: {refused}")
 
     def _bytes(self, line: JsonLine) -> int:
         """Store the blob and return its id; missing bytes are marked as redacted."""
@@ -388,40 +387,33 @@ class _ConversationImport:
 
         templates = {old.hex(): new.hex() for old, new in self._templates.items()}
         (mysis_id,) = self._ids["mysis"].values()
-        try:
-            text = json_columns.convert_frozen(
+        with _refusals(line):
+            text = convert_frozen(
                 str(line.values["frozen"]), mysis_id=mysis_id, turn_id=turn_id, before=before, templates=templates
             )
-        except json_columns.InvalidColumn as wrong:
-            line.place.refuse(str(wrong))
         self._conn.execute("UPDATE turn SET frozen = ? WHERE id = ?", (text, turn_id))
 
     def _plan(self, line: JsonLine) -> None:
-        try:
-            plan = json_columns.convert_plan(
-                line.values.get("plan"), self._ids.get("memory", {}), self._ids.get("tool_call", {})
-            )
-        except json_columns.InvalidColumn as wrong:
-            line.place.refuse(str(wrong))
+        memories, calls = self._ids.get("memory", {}), self._ids.get("tool_call", {})
+        with _refusals(line):
+            plan = convert_plan(line.values.get("plan"), memories, calls)
         if plan is not None:
             request_id = self._ids["request"][line.values["id"]]
             self._conn.execute("UPDATE request SET plan = ? WHERE id = ?", (_compressor.compress(plan), request_id))
 
-    def _guarded(self, line: JsonLine, sql: str, values: Iterable[Any]) -> None:
-        try:
-            self._conn.execute(sql, tuple(values))
-        except sqlite3.IntegrityError as refused:
-            line.place.refuse(f"the database refuses this {line.kind}: {refused}")
+
+@contextmanager
+def _refusals(line: JsonLine) -> Iterator[None]:
+    """Name the line in an error of the database or of a JSON column."""
+    try:
+        yield
+    except sqlite3.IntegrityError as refused:
+        line.place.refuse(f"the database refuses this {line.kind}: {refused}")
+    except InvalidColumn as wrong:
+        line.place.refuse(str(wrong))
 
 
-def _id(line: JsonLine) -> int:
-    """Return the id for sorting; the line is not checked yet."""
-    return _number(line.values.get("id"))
-
-
-def _memory(line: JsonLine) -> int:
-    return _number(line.values.get("memory_id"))
-
-
-def _number(value: Any) -> int:
+def _number(line: JsonLine, name: str = "id") -> int:
+    """Return a number for sorting; the line is not checked yet."""
+    value = line.values.get(name)
     return value if isinstance(value, int) else 0

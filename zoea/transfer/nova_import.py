@@ -76,6 +76,7 @@ def nova_name(mysis: NovaMysis) -> str:
     return former_name(mysis.id)
 
 
+@dataclass(frozen=True, slots=True)
 class NovaImport:
     """The op that imports one mysis. Call it with the writer's connection; a second call starts again.
 
@@ -84,53 +85,31 @@ class NovaImport:
         progress: Called with the number of memories read.
     """
 
-    def __init__(
-        self,
-        database: NovaDatabase,
-        mysis: NovaMysis,
-        everyone: list[NovaMysis],
-        wanted: NovaOptions,
-        progress: Progress,
-    ) -> None:
-        self._database = database
-        self._mysis = mysis
-        self._uids = {one.id: (nova_uid(one), nova_name(one)) for one in everyone}
-        self._wanted = wanted
-        self._progress = progress
+    database: NovaDatabase
+    mysis: NovaMysis
+    everyone: list[NovaMysis]
+    wanted: NovaOptions
+    progress: Progress
 
     def __call__(self, conn: WriterConnection) -> ImportedMysis | str:
         """Return the imported mysis, or its present name if it was imported before. Raises SwarmFull."""
-        arrivals = ImportTarget(conn, self._wanted.settings.swarm.max_myses)
-        known = arrivals.known(nova_uid(self._mysis))
-        if known is not None:
-            return known
-        return _MysisImport(conn, arrivals, self._database, self._mysis, self._uids, self._wanted, self._progress).run()
+        arrivals = ImportTarget(conn, self.wanted.settings.swarm.max_myses)
+        return arrivals.known(nova_uid(self.mysis)) or _MysisImport(self, conn, arrivals).run()
 
 
 class _MysisImport:
-    def __init__(
-        self,
-        conn: WriterConnection,
-        arrivals: ImportTarget,
-        database: NovaDatabase,
-        mysis: NovaMysis,
-        uids: dict[str, tuple[str, str]],
-        wanted: NovaOptions,
-        progress: Progress,
-    ) -> None:
+    def __init__(self, op: NovaImport, conn: WriterConnection, arrivals: ImportTarget) -> None:
+        self._op = op
         self._conn = conn
         self._arrivals = arrivals
-        self._database = database
-        self._mysis = mysis
-        self._uids = uids
-        self._wanted = wanted
-        self._progress = progress
-        self._secrets = Secrets(database.passwords)
-        prompt = database.system_prompt(mysis)
+        self._uids = {one.id: (nova_uid(one), nova_name(one)) for one in op.everyone}
+        self._secrets = Secrets(op.database.passwords)
+        prompt = op.database.system_prompt(op.mysis)
         self._folding = TurnBuilder(prompt)
-        self._arrival = ImportedMysis("", mysis.name)
+        self._arrival = ImportedMysis("", op.mysis.name)
         self._rows = _ImportState(0)
-        self._template = self._own_template(prompt) or wanted.template
+        own = self._secrets.text(prompt).strip()
+        self._template = Template(name="nova", title="From Zoea Nova", prompt=own) if own else op.wanted.template
 
     def run(self) -> ImportedMysis:
         self._admit()
@@ -150,14 +129,15 @@ class _MysisImport:
         return self._arrival
 
     def _watched(self) -> Iterator[NovaMemory]:
-        total = self._database.count(self._mysis)
-        for number, memory in enumerate(self._database.memories(self._mysis)):
+        database, mysis = self._op.database, self._op.mysis
+        total = database.count(mysis)
+        for number, memory in enumerate(database.memories(mysis)):
             if number % _SAID_EVERY == 0:
-                self._progress(self._arrival.name, number, total)
+                self._op.progress(self._arrival.name, number, total)
             yield memory
 
     def _admit(self) -> None:
-        mysis, wanted, now = self._mysis, self._wanted, self._conn.now()
+        mysis, wanted, now = self._op.mysis, self._op.wanted, self._conn.now()
         name = self._arrivals.free_name(nova_name(mysis))
         provider, model = wanted.provider, wanted.model
         if not wanted.is_forced and mysis.provider:
@@ -187,11 +167,6 @@ class _MysisImport:
         )
         if mysis.is_gone:
             self._arrival.notes.append("Zoea Nova had only its memories left, not the mysis itself")
-
-    def _own_template(self, prompt: str) -> Template | None:
-        """Make a template of its own prompt; None without one."""
-        prompt = self._secrets.text(prompt).strip()
-        return Template(name="nova", title="From Zoea Nova", prompt=prompt) if prompt else None
 
     def _store(self, turn: NovaTurn) -> None:
         rows = self._rows
@@ -304,7 +279,7 @@ class _MysisImport:
                 "name": name,
                 "arguments": arguments,
                 "fingerprint": fingerprint.of_call(name, arguments),
-                "result_fingerprint": fingerprint.of_result(result, self._wanted.settings.loop.volatile),
+                "result_fingerprint": fingerprint.of_result(result, self._op.wanted.settings.loop.volatile),
                 "state": called.state,
                 "started_at": at,
                 "ended_at": called.at,

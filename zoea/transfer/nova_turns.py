@@ -211,7 +211,7 @@ class TurnBuilder:
                     self._note(f"(another system prompt of Zoea Nova)\n{memory.content}")
                     self.mended["further system prompts are kept as notes"] += 1
             case "user" if memory.source == "system":
-                self._nudge(memory)
+                self._new(memory.at).nudge = memory.content
             case "user":
                 self._prompt(memory)
             case "assistant":
@@ -227,9 +227,6 @@ class TurnBuilder:
         if turn is None or turn.steps or turn.opened_by is OpenedBy.NUDGE:
             turn = self._new(memory.at)
         turn.prompts.append(memory)
-
-    def _nudge(self, memory: NovaMemory) -> None:
-        self._new(memory.at).nudge = memory.content
 
     def _answer(self, memory: NovaMemory) -> None:
         calls = parse_calls(memory.content)

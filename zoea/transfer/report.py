@@ -46,7 +46,8 @@ class ImportedMysis:
         head = f"imported {self.name}: {numbers}"
         if self.name != self.wanted:
             head += f" (there it is called {self.wanted}, a name that is taken here or cannot be one)"
-        return [head, *(f"  mended: {what} ({count:,})" for what, count in self.mended.items()), *_indented(self.notes)]
+        mended = (f"  mended: {what} ({count:,})" for what, count in self.mended.items())
+        return [head, *mended, *(f"  {note}" for note in self.notes)]
 
 
 @dataclass(slots=True)
@@ -74,7 +75,9 @@ class ImportReport:
         found += [f"skipped {name}: {why}" for name, why in self.skipped.items()]
         found += [f"left out: {what}" for what in self.left_out]
         if self.arrivals:
-            found.append(f"Look at one: zoea log {_quoted(self.arrivals[0].name)}. Wake the swarm: zoea run")
+            name = self.arrivals[0].name
+            quoted = f"'{name}'" if " " in name else name
+            found.append(f"Look at one: zoea log {quoted}. Wake the swarm: zoea run")
         elif not self.skipped:
             found.append("There was no mysis in it")
         return found
@@ -82,11 +85,3 @@ class ImportReport:
 
 def _many(count: int, what: str) -> str:
     return f"{count:,} {what}{'s' * (count != 1)}"
-
-
-def _indented(lines: list[str]) -> list[str]:
-    return [f"  {line}" for line in lines]
-
-
-def _quoted(name: str) -> str:
-    return f"'{name}'" if " " in name else name

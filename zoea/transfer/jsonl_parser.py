@@ -1,31 +1,136 @@
-"""Checks the columns of imported rows and the JSON in them."""
+"""Reads the lines of a JSON lines export, and checks their columns and the JSON in them.
+
+Only columns of the schema are accepted, each with a value of its type. SQLite checks closed
+sets, references and uniqueness at the insert.
+"""
 
 from __future__ import annotations
 
 import json
 import math
 import sqlite3
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 from zoea.context import FrozenTurn
 from zoea.model.enums import OpenedBy
-from zoea.model.errors import PlanError
+from zoea.model.errors import PlanError, UsageError
 from zoea.text import clean
-from zoea.transfer.json_lines import JsonLine
-from zoea.transfer.jsonl_export import TABLES
+from zoea.transfer.jsonl_export import TABLES, VERSION
 
-# Only columns of the schema are written, each with a value of its type. Closed sets, references and
-# uniqueness are checked by SQLite at the insert.
+LONGEST_LINE = 256 * 1024 * 1024
+"""Limit in bytes; plans and images in base64 are far smaller."""
+
+_KINDS = frozenset({*TABLES, "conversation", "swarm", "sender", "end"})
+_EXPORT_AGAIN = "Export it again with `zoea export NAME --format jsonl`."
+_SQLITE = b"SQLite format 3\0"
 
 LATEST = 253_370_764_800_000_000
 """The year 9999 in µs, the latest time that can be shown."""
 
 _MOST = 1 << 47
 """Limit of numbers: sums over many rows stay integers in SQLite."""
+_MOST_RATIO = 1000.0
 _ALSO = {"blob": frozenset({"hash", "size", "data"}), "request": frozenset({"plan"}), "memory": frozenset({"owner"})}
 """Values of a line that are no column of its table, or are read elsewhere."""
+_DECIDED = {
+    "id": str,
+    "section": str,
+    "status": str,
+    "reason": str,
+    "tokens": int,
+    "wanted_tokens": int,
+    "setting": str,
+}
+"""Values of a decision in a plan, with their types."""
+
+
+@dataclass(frozen=True, slots=True)
+class FilePosition:
+    """The position of a line: file and number."""
+
+    file: Path
+    number: int
+
+    def refuse(self, what: str, hint: str = _EXPORT_AGAIN) -> NoReturn:
+        """Raise a UsageError that names this position."""
+        raise UsageError(f"{self.file}, line {self.number}: {what}; nothing was imported from this file", hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLine:
+    """A parsed line; `values` are without `kind`."""
+
+    place: FilePosition
+    kind: str
+    values: dict[str, Any]
+
+
+def read_lines(file: Path) -> Iterator[tuple[JsonLine, int]]:
+    """Yield every line of the file with the number of bytes read so far.
+
+    Raises:
+        UsageError: if the file cannot be read, has another format, or is truncated.
+    """
+    number = read = 0
+    try:
+        with file.open("rb") as stream:
+            while raw := stream.readline(LONGEST_LINE):
+                number += 1
+                read += len(raw)
+                place = FilePosition(file, number)
+                if number == 1 and raw.startswith(_SQLITE[: len(raw)]):
+                    place.refuse(
+                        "this is a SQLite database, not JSON lines",
+                        f"For a Zoea Nova database: `zoea import nova {file}`.",
+                    )
+                if raw.strip():
+                    yield _line(place, raw), read
+    except OSError as problem:
+        raise UsageError(
+            f"{file} cannot be read: {problem.strerror}", hint="Name a file of `zoea export`."
+        ) from problem
+    if not number:
+        FilePosition(file, 1).refuse("the file is empty")
+
+
+def check_header(line: JsonLine, kind: str) -> None:
+    """Refuse a line that is not a header of this kind and version."""
+    if line.kind != kind:
+        line.place.refuse(f"this is not an export of Zoea: it begins with {line.kind!r}")
+    version = line.values.get("version")
+    if version != VERSION:
+        line.place.refuse(
+            f"the file is of version {str(version)[:20]}; this Zoea reads {VERSION}",
+            "Import it with the version of Zoea that wrote it, or a newer one.",
+        )
+
+
+def _line(place: FilePosition, raw: bytes) -> JsonLine:
+    if not raw.endswith(b"\n") and len(raw) >= LONGEST_LINE:
+        place.refuse("the line is too long")
+    try:
+        value = json.loads(raw.decode("utf-8-sig"), parse_constant=_no_constant)
+    except UnicodeDecodeError:
+        place.refuse("this is not UTF-8 text")
+    except (ValueError, RecursionError):
+        if not raw.endswith(b"\n"):
+            place.refuse("the file is truncated: it ends in the middle of a line")
+        place.refuse("this is not JSON")
+    if not isinstance(value, dict):
+        place.refuse("this is not a JSON object")
+    kind = value.pop("kind", None)
+    if not isinstance(kind, str) or kind not in _KINDS:
+        place.refuse(f"unknown kind of line {str(kind)[:40]!r}")
+    if "of" in value:
+        value["kind"] = value.pop("of")
+    return JsonLine(place, kind, value)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON value")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,21 +165,17 @@ class SchemaColumns:
         found: dict[str, Any] = {}
         for column in known.values():
             if column.name in line.values and column.name not in others:
-                found[column.name] = self._value(line, column)
+                found[column.name] = _value(line, column, line.values[column.name])
             elif column.must:
                 line.place.refuse(f"this {line.kind} has no {column.name}")
         return found
 
-    def _value(self, line: JsonLine, column: SchemaColumn) -> Any:
-        value = line.values[column.name]
-        if value is None:
-            if not column.takes_null:
-                line.place.refuse(f"{column.name} of this {line.kind} is empty")
-            return None
-        return _typed(line, column, value)
 
-
-def _typed(line: JsonLine, column: SchemaColumn, value: Any) -> Any:
+def _value(line: JsonLine, column: SchemaColumn, value: Any) -> Any:
+    if value is None:
+        if not column.takes_null:
+            line.place.refuse(f"{column.name} of this {line.kind} is empty")
+        return None
     match column.type:
         case "INTEGER" if isinstance(value, int) and not isinstance(value, bool):
             highest = LATEST if column.name.endswith("_at") else _MOST
@@ -87,15 +188,11 @@ def _typed(line: JsonLine, column: SchemaColumn, value: Any) -> Any:
         case "TEXT" if isinstance(value, str):
             return clean(value)
         case "BLOB" if isinstance(value, str):
-            return _bytes(line, column, value)
+            try:
+                return bytes.fromhex(value)
+            except ValueError:
+                line.place.refuse(f"{column.name} of this {line.kind} is not hexadecimal")
     return line.place.refuse(f"{column.name} of this {line.kind} is of the wrong type ({type(value).__name__})")
-
-
-def _bytes(line: JsonLine, column: SchemaColumn, value: str) -> bytes:
-    try:
-        return bytes.fromhex(value)
-    except ValueError:
-        line.place.refuse(f"{column.name} of this {line.kind} is not hexadecimal")
 
 
 def _columns(conn: sqlite3.Connection, table: str) -> Mapping[str, SchemaColumn]:
@@ -109,8 +206,6 @@ def _columns(conn: sqlite3.Connection, table: str) -> Mapping[str, SchemaColumn]
         )
     return found
 
-
-_MOST_RATIO = 1000.0
 
 Ids = Mapping[int, int]
 """Ids of the file to ids of this workspace."""
@@ -201,29 +296,13 @@ def convert_plan(value: Any, memories: Ids, calls: Ids) -> bytes | None:
         moved = dict(value)
         if not (_is_int(moved["v"]) and isinstance(moved["budget"], dict)):
             raise InvalidColumn("the plan is invalid")
-        moved["decisions"] = [_decision(one) for one in moved["decisions"]]
+        if not all(isinstance(one[name], kind) for one in moved["decisions"] for name, kind in _DECIDED.items()):
+            raise InvalidColumn("a decision of the plan is invalid")
         moved["steps"] = [{**one, "memory_id": memories.get(one["memory_id"], 0)} for one in moved["steps"]]
         moved["messages"] = [_message(one, memories, calls) for one in moved["messages"]]
         return json.dumps(moved, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
         raise InvalidColumn("the plan is invalid") from None
-
-
-_DECIDED = {
-    "id": str,
-    "section": str,
-    "status": str,
-    "reason": str,
-    "tokens": int,
-    "wanted_tokens": int,
-    "setting": str,
-}
-
-
-def _decision(value: dict[str, Any]) -> dict[str, Any]:
-    if not all(isinstance(value[name], kind) for name, kind in _DECIDED.items()):
-        raise InvalidColumn("a decision of the plan is invalid")
-    return value
 
 
 def _message(value: dict[str, Any], memories: Ids, calls: Ids) -> dict[str, Any]:

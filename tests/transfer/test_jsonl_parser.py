@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes.memory_store import memory_store
 from tests.transfer.sample_exports import SETTINGS
-from zoea.transfer import json_columns
+from zoea.transfer import jsonl_parser
 from zoea.transfer.conflicts import ImportTarget
 from zoea.transfer.nova_turns import UNKNOWN_TOOL, parse_calls
 
@@ -17,7 +17,7 @@ PLAN = {"v": 1, "budget": {}, "decisions": [], "steps": [], "messages": []}
 
 
 def make_plan(*messages: Any) -> Any:
-    made = json_columns.convert_plan({**PLAN, "messages": list(messages)}, {7: 70, 8: 80}, {3: 30})
+    made = jsonl_parser.convert_plan({**PLAN, "messages": list(messages)}, {7: 70, 8: 80}, {3: 30})
     assert made is not None
     return json.loads(made)["messages"]
 
@@ -36,8 +36,8 @@ def test_a_plan_is_converted_to_the_new_ids() -> None:
         {**said, "id": 80, "calls": [["c30", "act", "{}"], ["c0", "act", "{}"], ["x", "y", ""]]},
         {**result, "call_id": "c30"},
     ]
-    assert json_columns.convert_plan(None, {}, {}) is None
-    assert json_columns.convert_plan({"zstd": "00"}, {}, {}) is None
+    assert jsonl_parser.convert_plan(None, {}, {}) is None
+    assert jsonl_parser.convert_plan({"zstd": "00"}, {}, {}) is None
 
 
 @pytest.mark.parametrize(
@@ -52,8 +52,8 @@ def test_a_plan_is_converted_to_the_new_ids() -> None:
     ],
 )
 def test_an_invalid_plan_is_refused(wrong: Any) -> None:
-    with pytest.raises(json_columns.InvalidColumn):
-        json_columns.convert_plan(wrong, {}, {})
+    with pytest.raises(jsonl_parser.InvalidColumn):
+        jsonl_parser.convert_plan(wrong, {}, {})
 
 
 @pytest.mark.parametrize(
