@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from textual.events import DescendantBlur, DescendantFocus
 from textual.screen import Screen
@@ -15,10 +15,12 @@ from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.commands.actions import Action, ActionContext, ActionPlace, BoundAction, of
 from zoea.tui.commands.typed_keys import is_typing, typed_keys
-from zoea.tui.conversation.blocks import ASCII_SYMBOLS, Symbols
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
+
+if TYPE_CHECKING:
+    from zoea.tui.conversation.blocks import Symbols
 
 T = TypeVar("T")
 NARROW = 100
@@ -38,6 +40,8 @@ class BaseScreen(Screen[T]):
     @property
     def symbols(self) -> Symbols:
         """The symbols of conversations that the terminal's encoding can show."""
+        from zoea.tui.conversation.blocks import ASCII_SYMBOLS, Symbols  # after the first paint
+
         return Symbols() if self.cockpit.console.encoding.lower().startswith("utf") else ASCII_SYMBOLS
 
     def bind_actions(self) -> Iterable[BoundAction]:
