@@ -124,13 +124,12 @@ def reserve(conn: WriterConnection, owner: RequestOwner, limits: Limits, ask: Re
                 return Reserved(0, scope=one.scope, tokens=tokens, limit=limit, is_asked=True)
         _warn(conn, owner, one)
     request_id = _insert(conn, owner, ask, refused=False)
-    for scope, scope_id, day in _scopes(owner, conn.now()):
-        conn.execute(
-            "INSERT INTO spend(scope, scope_id, day, reserved_tokens) VALUES (?,?,?,?)"
-            " ON CONFLICT(scope, scope_id, day)"
-            " DO UPDATE SET reserved_tokens = reserved_tokens + excluded.reserved_tokens",
-            (scope, scope_id, day, ask.tokens),
-        )
+    scopes = _scopes(owner, conn.now())
+    conn.execute(
+        f"INSERT INTO spend(scope, scope_id, day, reserved_tokens) VALUES {', '.join(['(?,?,?,?)'] * len(scopes))}"
+        " ON CONFLICT(scope, scope_id, day) DO UPDATE SET reserved_tokens = reserved_tokens + excluded.reserved_tokens",
+        [value for key in scopes for value in (*key, ask.tokens)],
+    )
     # Only the newest plans and those of failed requests are kept.
     conn.execute(
         "UPDATE request SET plan = NULL WHERE error_class IS NULL AND id ="
@@ -207,20 +206,13 @@ def settle(conn: WriterConnection, owner: RequestOwner, request_id: int, usage: 
 
     Idempotent: a settled request stays as it is.
     """
-    row = conn.execute(
-        "SELECT reserved_tokens, estimated_tokens, created_at FROM request WHERE id = ? AND state = 'reserved'",
-        (request_id,),
-    ).fetchone()
-    if row is None:
-        return
-    reported = usage.total is not None
-    used = usage.total if usage.total is not None else row["estimated_tokens"]
     now = conn.now()
-    conn.execute(
+    row = conn.execute(
         "UPDATE request SET state = ?, input_tokens = ?, cached_tokens = ?, output_tokens = ?, reasoning_tokens = ?,"
-        " cost_micros = ?, finish_reason = ?, first_token_us = ?, duration_us = ?, ended_at = ? WHERE id = ?",
+        " cost_micros = ?, finish_reason = ?, first_token_us = ?, duration_us = ? - created_at, ended_at = ?"
+        " WHERE id = ? AND state = 'reserved' RETURNING reserved_tokens, estimated_tokens, created_at",
         (
-            RequestState.SETTLED if reported else RequestState.ESTIMATED,
+            RequestState.ESTIMATED if usage.total is None else RequestState.SETTLED,
             usage.input_tokens,
             usage.cached_tokens,
             usage.output_tokens,
@@ -228,11 +220,14 @@ def settle(conn: WriterConnection, owner: RequestOwner, request_id: int, usage: 
             usage.cost_micros,
             finish,
             owner.first_token_us,
-            now - row["created_at"],
+            now,
             now,
             request_id,
         ),
-    )
+    ).fetchone()
+    if row is None:
+        return
+    used = row["estimated_tokens"] if usage.total is None else usage.total
     _release(conn, owner, row["reserved_tokens"], row["created_at"], used, usage.cost_micros)
     # Scripted models report no real token counts.
     if owner.metered and usage.input_tokens and row["estimated_tokens"]:
@@ -241,25 +236,15 @@ def settle(conn: WriterConnection, owner: RequestOwner, request_id: int, usage: 
 
 def fail(conn: WriterConnection, owner: RequestOwner, request_id: int, usage: Usage, error_class: ErrorClass) -> None:
     """Release the reservation of a failed request, except for the tokens it used."""
+    now = conn.now()
     row = conn.execute(
-        "SELECT reserved_tokens, created_at FROM request WHERE id = ? AND state = 'reserved'", (request_id,)
+        "UPDATE request SET state = 'released', error_class = ?, input_tokens = ?, output_tokens = ?,"
+        " first_token_us = ?, duration_us = ? - created_at, ended_at = ?"
+        " WHERE id = ? AND state = 'reserved' RETURNING reserved_tokens, created_at",
+        (error_class, usage.input_tokens, usage.output_tokens, owner.first_token_us, now, now, request_id),
     ).fetchone()
     if row is None:
         return
-    now = conn.now()
-    conn.execute(
-        "UPDATE request SET state = 'released', error_class = ?, input_tokens = ?, output_tokens = ?,"
-        " first_token_us = ?, duration_us = ?, ended_at = ? WHERE id = ?",
-        (
-            error_class,
-            usage.input_tokens,
-            usage.output_tokens,
-            owner.first_token_us,
-            now - row["created_at"],
-            now,
-            request_id,
-        ),
-    )
     if error_class is not ErrorClass.CANCELLED:
         conn.execute("UPDATE tally SET errors = errors + 1 WHERE mysis_id = ?", (owner.mysis_id,))
     _release(conn, owner, row["reserved_tokens"], row["created_at"], usage.total or 0, usage.cost_micros)
@@ -268,12 +253,13 @@ def fail(conn: WriterConnection, owner: RequestOwner, request_id: int, usage: Us
 def _release(
     conn: WriterConnection, owner: RequestOwner, reserved: int, reserved_at: int, used: int, cost: int | None
 ) -> None:
-    for scope, scope_id, day in _scopes(owner, reserved_at):
-        conn.execute(
-            "UPDATE spend SET reserved_tokens = max(0, reserved_tokens - ?), used_tokens = used_tokens + ?,"
-            " used_micros = used_micros + ?, unpriced = unpriced + ? WHERE scope = ? AND scope_id = ? AND day = ?",
-            (reserved, used, cost or 0, int(cost is None and used > 0), scope, scope_id, day),
-        )
+    scopes = _scopes(owner, reserved_at)
+    where = " OR ".join(["(scope = ? AND scope_id = ? AND day = ?)"] * len(scopes))
+    conn.execute(
+        "UPDATE spend SET reserved_tokens = max(0, reserved_tokens - ?), used_tokens = used_tokens + ?,"
+        f" used_micros = used_micros + ?, unpriced = unpriced + ? WHERE {where}",
+        (reserved, used, cost or 0, int(cost is None and used > 0), *(value for key in scopes for value in key)),
+    )
     conn.execute(
         "UPDATE tally SET tokens = tokens + ?, cost_micros = CASE WHEN ? IS NULL THEN cost_micros"
         " ELSE coalesce(cost_micros, 0) + ? END WHERE mysis_id = ?",

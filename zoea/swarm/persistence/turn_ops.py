@@ -34,6 +34,12 @@ from zoea.swarm.turn.turn_types import (
 )
 
 _BROKEN = "the arguments are not a JSON object: {why}. You wrote: {text}"
+# The newest memory, the number of the next turn and its row id, which the frozen turn contains.
+_BEFORE_TURN = """
+SELECT coalesce((SELECT max(id) FROM memory WHERE mysis_id = ?1), 0),
+  coalesce((SELECT max(number) FROM turn WHERE mysis_id = ?1), 0) + 1,
+  coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'turn'), 0) + 1
+"""
 _UNKNOWN_TOOL = "there is no tool {name!r} in your toolbox; use one of the tools you were given"
 
 
@@ -77,18 +83,17 @@ def open_turn(
     if not waiting and not nudge_level:
         return None
     now = conn.now()
-    before = conn.execute("SELECT max(id) FROM memory WHERE mysis_id = ?", (mysis_id,)).fetchone()[0] or 0
-    number = (conn.execute("SELECT max(number) FROM turn WHERE mysis_id = ?", (mysis_id,)).fetchone()[0] or 0) + 1
+    before, number, turn_id = conn.execute(_BEFORE_TURN, (mysis_id,)).fetchone()
     opened_by = OpenedBy.PROMPT if waiting else OpenedBy.NUDGE
-    turn_id = conn.insert(
-        "INSERT INTO turn(mysis_id, session_id, number, opened_by, nudge_level, hop, frozen, opened_at)"
-        " VALUES (?,?,?,?,?,0,'{}',?)",
-        (mysis_id, session_id, number, opened_by, 0 if waiting else nudge_level, now),
-    )
     frozen = freeze(turn_id, number, before)
     deliveries = prompt_budget.select_fitting(waiting, prompt_budget.room_for_prompts(frozen), at_least=1)
     hop = max((delivery.hop for delivery in deliveries), default=0)
-    conn.execute("UPDATE turn SET frozen = ?, hop = ? WHERE id = ?", (frozen.to_json(), hop, turn_id))
+    level = 0 if waiting else nudge_level
+    conn.execute(
+        "INSERT INTO turn(id, mysis_id, session_id, number, opened_by, nudge_level, hop, frozen, opened_at)"
+        " VALUES (?,?,?,?,?,?,?,?,?)",
+        (turn_id, mysis_id, session_id, number, opened_by, level, hop, frozen.to_json(), now),
+    )
     memories = memory_ops.take(conn, mysis_id, turn_id, number, deliveries, 1)
     conn.execute("UPDATE tally SET turns = turns + 1 WHERE mysis_id = ?", (mysis_id,))
     conn.emit("turn.opened", mysis_id, turn=turn_id, number=number, opened_by=str(opened_by), prompts=len(memories))
