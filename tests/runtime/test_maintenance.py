@@ -88,12 +88,12 @@ async def test_maintenance_continues_after_a_full_disk(store: Store, monkeypatch
     monkeypatch.setattr(maintenance, "SECONDS", 0.01)
     tried = 0
 
-    async def fails(store: Store) -> None:
+    def fail(_connection: sqlite3.Connection, _pages: int) -> bool:
         nonlocal tried
         tried += 1
         raise StoreFull("no space")
 
-    monkeypatch.setattr(maintenance, "_merge", fails)
+    monkeypatch.setattr(fts_index, "merge", fail)
     async with run_maintenance(store, CLOCK, RetentionRule()), asyncio.timeout(30):
         while tried < 3:  # noqa: ASYNC110  counted by the task that is looked at
             await asyncio.sleep(0.01)

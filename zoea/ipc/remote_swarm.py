@@ -55,27 +55,21 @@ class SocketConnection:
                     connection.next_id(), "hello", {"protocol": PROTOCOL, "version": __version__, **named}
                 )
                 hello = _part(await connection.read(), "result")
-        except TimeoutError:
-            await cls._close_if_open(connection)
-            raise NoRunningSwarm(
-                f"the swarm's process has not answered for {CONNECT_TIMEOUT_S:g} s",
-                hint="It may be stopped (ctrl+z) or hang: continue it or end it. Stored data is safe.",
-            ) from None
-        except OSError:
-            await cls._close_if_open(connection)
-            raise NoRunningSwarm(
-                "no process answers for this workspace", hint="Start a swarm with `zoea run`."
-            ) from None
-        except BaseException:
-            await cls._close_if_open(connection)
+        except BaseException as problem:
+            if connection is not None:
+                await connection.close()
+            if isinstance(problem, TimeoutError):
+                raise NoRunningSwarm(
+                    f"the swarm's process has not answered for {CONNECT_TIMEOUT_S:g} s",
+                    hint="It may be stopped (ctrl+z) or hang: continue it or end it. Stored data is safe.",
+                ) from None
+            if isinstance(problem, OSError):
+                raise NoRunningSwarm(
+                    "no process answers for this workspace", hint="Start a swarm with `zoea run`."
+                ) from None
             raise
         connection.pid = int(hello.get("pid", 0))
         return connection
-
-    @staticmethod
-    async def _close_if_open(connection: SocketConnection | None) -> None:
-        if connection is not None:
-            await connection.close()
 
     def next_id(self) -> int:
         """Return the id of the next request."""
@@ -160,7 +154,9 @@ class RemoteSwarm(SwarmProxy):
             OwnerError: if it does not answer in time, or not as this version expects.
             ZoeaError: the owner's own error.
         """
-        self._check_sender(arguments)
+        # The connection's `hello` has named the sender. COMMANDER is every method's default.
+        if arguments.pop("sender", COMMANDER) not in (COMMANDER, self._speaker):
+            raise UsageError("the sender is fixed by the connection; open one under that client's name")
         return _decoded(method, await self._exchange(method, arguments))
 
     async def open_stream(self, method: str, arguments: dict[str, Any]) -> AsyncIterator[Any]:
@@ -175,11 +171,6 @@ class RemoteSwarm(SwarmProxy):
             raise NoRunningSwarm(_GONE)
         finally:
             await connection.close()
-
-    def _check_sender(self, arguments: dict[str, Any]) -> None:
-        """Remove the sender: the connection's `hello` has named it. COMMANDER is every method's default."""
-        if arguments.pop("sender", COMMANDER) not in (COMMANDER, self._speaker):
-            raise UsageError("the sender is fixed by the connection; open one under that client's name")
 
     async def _exchange(self, method: str, args: dict[str, Any]) -> Any:
         if self._is_gone:

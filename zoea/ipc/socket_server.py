@@ -94,11 +94,7 @@ class _Front:
     """One connection: reads requests, runs each as a task, writes frames."""
 
     def __init__(
-        self,
-        api: SwarmApi,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        started_at: int,
+        self, api: SwarmApi, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, started_at: int
     ) -> None:
         self._api = api
         self._reader = reader
@@ -149,7 +145,9 @@ class _Front:
         request: int | None = None
         try:
             message = parse_frame(line)
-            request = _request_id(message)
+            if type(message.get("id")) is not int:
+                raise UsageError("a frame needs an integer id")
+            request = message["id"]
             name = message.get("method")
             args = message.get("args", {})
             if not self._greeted or name == "hello":
@@ -187,15 +185,8 @@ class _Front:
         if client := args.get("client"):
             self._speaker = Sender(SenderKind.CLIENT, None, check_client_name(str(client)))
         self._greeted = True
-        await self._write(
-            id=request,
-            result={
-                "protocol": PROTOCOL,
-                "version": __version__,
-                "pid": os.getpid(),
-                "started_at": self._started_at,
-            },
-        )
+        about = {"protocol": PROTOCOL, "version": __version__, "pid": os.getpid(), "started_at": self._started_at}
+        await self._write(id=request, result=about)
 
     async def _cancel(self, request: int, args: Any) -> None:
         task = self._running.get(args.get("request", -1)) if isinstance(args, dict) else None
@@ -233,13 +224,6 @@ class _Front:
         is_large = any(isinstance(part, SwarmView) and len(part.myses) > LARGE_SWARM for part in parts.values())
         self._writer.write(await asyncio.to_thread(encode_frame, **parts) if is_large else encode_frame(**parts))
         await self._writer.drain()
-
-
-def _request_id(message: dict[str, Any]) -> int:
-    request = message.get("id")
-    if type(request) is not int:
-        raise UsageError("a frame needs an integer id")
-    return request
 
 
 def _is_same_user(writer: asyncio.StreamWriter) -> bool:

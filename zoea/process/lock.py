@@ -60,7 +60,9 @@ class OwnerLock:
             raise _unwritable(self.path, problem) from problem
         if not _taken(descriptor):
             os.close(descriptor)
-            raise WorkspaceHeld(_who(read_note(self.path)), hint="Attach to it with `zoea run`, or end it.")
+            note = read_note(self.path)
+            holder = f"process {note.pid}" if note else "another process"
+            raise WorkspaceHeld(f"{holder} is running this workspace", hint="Attach to it with `zoea run`, or end it.")
         try:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, json.dumps(asdict(self._holder)).encode(), 0)
@@ -158,10 +160,6 @@ def read_note(path: Path) -> Holder | None:
         return Holder(int(note["pid"]), str(note["socket"]), int(note["since"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
-
-
-def _who(note: Holder | None) -> str:
-    return f"process {note.pid} is running this workspace" if note else "another process is running this workspace"
 
 
 def _unwritable(path: Path, problem: OSError) -> StoreError:

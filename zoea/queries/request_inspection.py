@@ -167,7 +167,10 @@ def inspect_request(database: Path, request_id: int) -> Inspection:
     except PlanError as error:
         return Inspection(request, None, (), tools, f"{error.what} {error.hint}".strip())
     count = Counter(request.calibration)
-    sent = tuple(_sent(entry, message, count) for entry, message in zip(encoded["messages"], messages, strict=True))
+    sent = tuple(
+        SentMessage(message, entry.get("f", ""), entry.get("k", 0), count.message(message))
+        for entry, message in zip(encoded["messages"], messages, strict=True)
+    )
     plan = _plan(encoded, messages)
     return Inspection(replace(request, planned_tokens=plan.budget.final_tokens), plan, sent, tools)
 
@@ -198,41 +201,13 @@ def _tools(reader: sqlite3.Connection, catalogue_hash: str) -> tuple[OfferedTool
 
 
 def _request(row: sqlite3.Row) -> StoredRequest:
-    return StoredRequest(
-        id=row["id"],
-        mysis_id=row["mysis_id"],
-        mysis=row["mysis"],
-        turn_number=row["turn_number"],
-        opened_by=row["opened_by"],
-        purpose=row["purpose"],
-        iteration=row["iteration"],
-        attempt=row["attempt"],
-        provider=row["provider"],
-        model=row["model"],
-        catalogue_hash=row["catalogue_hash"],
-        estimated_tokens=row["estimated_tokens"],
-        planned_tokens=round(row["estimated_tokens"] * row["calibration"]),
-        calibration=row["calibration"],
-        reserved_tokens=row["reserved_tokens"],
-        state=row["state"],
-        usage=Usage(
-            row["input_tokens"],
-            row["cached_tokens"],
-            row["output_tokens"],
-            row["reasoning_tokens"],
-            row["cost_micros"],
-        ),
-        error_class=row["error_class"] or "",
-        finish_reason=row["finish_reason"] or "",
-        first_token_us=row["first_token_us"],
-        duration_us=row["duration_us"],
-        created_at=row["created_at"],
-        has_plan=bool(row["has_plan"]),
-    )
-
-
-def _sent(entry: Mapping[str, Any], message: RequestMessage, count: Counter) -> SentMessage:
-    return SentMessage(message, entry.get("f", ""), entry.get("k", 0), count.message(message))
+    values = dict(zip(row.keys(), row, strict=True))
+    kinds = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost_micros")
+    values["usage"] = Usage(*(values.pop(kind) for kind in kinds))
+    values["planned_tokens"] = round(values["estimated_tokens"] * values["calibration"])
+    for name in ("error_class", "finish_reason"):
+        values[name] = values[name] or ""
+    return StoredRequest(**{**values, "has_plan": bool(values["has_plan"])})
 
 
 def _plan(encoded: Mapping[str, Any], messages: tuple[RequestMessage, ...]) -> Plan:

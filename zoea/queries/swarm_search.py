@@ -197,7 +197,10 @@ class SwarmSearcher:
         """A page of what the wish finds before a memory's id; None where another search began. Raises StoreError."""
         try:
             with self._reading(number) as reader:
-                return None if reader is None else self._page(reader, number, wish, before or _NEWEST)
+                if reader is None:
+                    return None
+                page = (_found if wish.words else _listed)(reader, wish, before or _NEWEST)
+                return page if number == self._turn else None
         except sqlite3.Error as problem:
             if getattr(problem, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
                 return None
@@ -216,12 +219,6 @@ class SwarmSearcher:
                 with self._lock:
                     if self._running is reader:
                         self._running = None
-
-    def _page(
-        self, reader: sqlite3.Connection, number: int, wish: SwarmSearchQuery, before: int
-    ) -> SwarmSearchPage | None:
-        page = _found(reader, wish, before) if wish.words else _listed(reader, wish, before)
-        return page if number == self._turn else None
 
 
 def is_any_case(words: str) -> bool:

@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import json
 import time
+from dataclasses import replace
 
 from zoea.mcp_server.supervisor import McpServerSupervisor
 from zoea.model.errors import ProviderError, ToolError, UsageError
@@ -76,30 +77,10 @@ class LiveConnections:
             async with asyncio.timeout(ASKING_S):
                 models = await provider.models()
         except ProviderError as error:
-            return _failed(view, error.what, error.hint)
+            return replace(view, problem=error.what, hint=error.hint)
         except TimeoutError:
-            return _failed(view, f"no answer within {ASKING_S:g} s", "")
-        return ProviderView(
-            view.name,
-            view.kind,
-            view.label,
-            latency_ms=_since(began) / 1_000,
-            models=tuple(model.name for model in models),
-            metered=view.metered,
-            is_default=is_default,
-        )
-
-
-def _failed(view: ProviderView, problem: str, hint: str) -> ProviderView:
-    return ProviderView(
-        view.name,
-        view.kind,
-        view.label,
-        problem=problem,
-        hint=hint,
-        metered=view.metered,
-        is_default=view.is_default,
-    )
+            return replace(view, problem=f"no answer within {ASKING_S:g} s")
+        return replace(view, latency_ms=_since(began) / 1_000, models=tuple(model.name for model in models))
 
 
 def _view(status: UpstreamStatus, upstream: Upstream) -> UpstreamView:

@@ -68,18 +68,12 @@ async def _look_after(store: Store, clock: Clock, keep: RetentionRule) -> None:
                 kept_at = clock.now()
                 await apply_retention(store, keep)
             await _merge_removed(store)
-            if store.stats.ops == seen:
-                await _merge(store)
+            if store.stats.ops == seen:  # merge step by step, until all is merged or another op is written
+                while store.stats.ops == seen and await store.write(lambda con: fts_index.merge(con, PAGES)):
+                    seen += 1
         except StoreError as problem:
             log.warning("maintenance of the database failed: %s", problem)
         seen = store.stats.ops
-
-
-async def _merge(store: Store) -> None:
-    """Merge the indexes step by step, until all is merged or another op is written."""
-    expected = store.stats.ops
-    while store.stats.ops == expected and await store.write(lambda connection: fts_index.merge(connection, PAGES)):
-        expected += 1
 
 
 async def apply_retention(store: Store, keep: RetentionRule, *, who: str = "memory.keep") -> RemovedCounts:

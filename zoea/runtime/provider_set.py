@@ -84,7 +84,10 @@ class ProviderSet:
     def _make(self, name: str) -> Provider:
         given = self._settings.provider_named(name)
         if given is None:
-            raise ProviderError(f"there is no provider {name!r}", kind=ErrorClass.MODEL_MISSING, hint=self._known(name))
+            known = [*self._settings.provider, *(kind.value for kind in ProviderType)]
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"Did you mean {near[0]}?" if near else "`zoea providers` lists them."
+            raise ProviderError(f"there is no provider {name!r}", kind=ErrorClass.MODEL_MISSING, hint=hint)
         try:
             config = config_of(given, self._credentials, self._settings.llm)
             return make(name, config, clock=self._clock, makers=self._makers)
@@ -100,8 +103,3 @@ class ProviderSet:
         if given is None or given.tick is None:
             return AutopilotProvider(name, clock=clock)
         return AutopilotProvider(name, clock=clock, pace=given.tick / _WORDS_OF_AN_ANSWER)
-
-    def _known(self, name: str) -> str:
-        known = [*self._settings.provider, *(kind.value for kind in ProviderType)]
-        near = difflib.get_close_matches(name, known, n=1)
-        return f"Did you mean {near[0]}?" if near else "`zoea providers` lists them."

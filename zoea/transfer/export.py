@@ -133,7 +133,8 @@ def export_pieces(database: Path, mysis_id: int, form: Format, *, redact: bool |
         row = _row(reader, mysis_id)
         match form:
             case Format.JSONL:
-                yield from _jsonl(reader, mysis_id, takes_out)
+                for lines, is_turn in conversation_lines(reader, mysis_id, redact_all if takes_out else None):
+                    yield ExportPiece.of(lines, is_turn=is_turn)
             case Format.MARKDOWN:
                 yield from _markdown(reader, row, _cleaned if takes_out else strip)
             case Format.HTML:
@@ -178,20 +179,11 @@ def _row(reader: sqlite3.Connection, mysis_id: int) -> sqlite3.Row:
     return row
 
 
-def _jsonl(reader: sqlite3.Connection, mysis_id: int, takes_out: bool) -> Iterator[ExportPiece]:
-    for lines, is_turn in conversation_lines(reader, mysis_id, redact_all if takes_out else None):
-        yield ExportPiece.of(lines, is_turn=is_turn)
-
-
 def _cleaned(text: str) -> str:
     return redact_all(strip(text))
 
 
 # Phrases of both Markdown and HTML.
-
-
-def _when(at: int) -> str:
-    return f"{datetime.fromtimestamp(at / 1_000_000):%Y-%m-%d %H:%M:%S}"
 
 
 def _by(entry: ConversationEntry) -> str:
@@ -218,7 +210,7 @@ def _numbers(turn: ConversationTurn) -> str:
 
 def _title(turn: ConversationTurn) -> str:
     nudge = ", nudge" if turn.opened_by is OpenedBy.NUDGE else ""
-    return f"Turn {turn.number}, {_when(turn.opened_at)}{nudge}"
+    return f"Turn {turn.number}, {datetime.fromtimestamp(turn.opened_at / 1_000_000):%Y-%m-%d %H:%M:%S}{nudge}"
 
 
 def _results(turn: ConversationTurn) -> dict[int | None, ConversationEntry]:
@@ -233,9 +225,7 @@ def _call_state(call: ToolCall) -> str:
 
 
 def _markdown(reader: sqlite3.Connection, row: sqlite3.Row, clean: Clean) -> Iterator[ExportPiece]:
-    yield ExportPiece.of(
-        f"# {clean(row['name'])}\n\n{clean(row['template_name'])} · {clean(row['model'] or row['provider'])}\n"
-    )
+    yield ExportPiece.of(f"# {clean(row['name'])}\n\n{_about(row, clean)}\n")
     for turn in iterate_turns(reader, row["id"]):
         yield ExportPiece.of("".join(markdown_turn(turn, clean)), is_turn=True)
 

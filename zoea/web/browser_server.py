@@ -79,7 +79,7 @@ class BrowserServer:
     def address(self) -> str:
         """The URL to open, with the token in it."""
         host = f"[{self._host}]" if ":" in self._host else self._host
-        if self._is_everywhere:
+        if _is_address(self._host) and ipaddress.ip_address(self._host).is_unspecified:
             host = "127.0.0.1"
         return f"http://{host}:{self._port}/{self.token}/"
 
@@ -212,10 +212,6 @@ class BrowserServer:
             await cockpit.stop()
             self._cockpits.discard(cockpit)
         return browser
-
-    @property
-    def _is_everywhere(self) -> bool:
-        return _is_address(self._host) and ipaddress.ip_address(self._host).is_unspecified
 
 
 def _cells(request: web.Request, name: str, default: int) -> int:
