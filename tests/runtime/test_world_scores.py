@@ -9,7 +9,7 @@ import pytest
 from zoea.model.errors import WorldError
 from zoea.queries.stored_swarm import read_swarm_view
 from zoea.runtime.accounts import account_key
-from zoea.runtime.upstream_set import WORLD
+from zoea.runtime.run_options import WORLD
 from zoea.runtime.world_scores import read_credits, read_scores
 from zoea.settings import Credentials
 from zoea.settings.paths import Places

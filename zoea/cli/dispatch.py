@@ -28,7 +28,7 @@ _WORLD = "The sandbox world"
 
 COMMANDS: dict[str, Command] = {
     "run": Command("zoea.cli.commands.run:command", "Run the swarm, or attach to the one that runs"),
-    "serve": Command("zoea.cli.commands.serve:serve", "Show the cockpit in browsers"),
+    "serve": Command("zoea.cli.commands.serve:command", "Show the cockpit in browsers"),
     "new": Command("zoea.cli.commands.myses:new", "Create a mysis and start it"),
     "list": Command("zoea.cli.commands.list_myses:command", "List all myses and their states"),
     "show": Command("zoea.cli.commands.myses:show", "Show one mysis in full"),

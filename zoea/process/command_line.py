@@ -68,7 +68,11 @@ class LightCommand(Generic[Options]):
         self.name = name
         self._type = options
         self._run = run
-        self._fields = {made.name: made.metadata["option"] for made in fields(options)}  # type: ignore[arg-type]  # a dataclass
+        self._fields: dict[str, Option] = {
+            made.name: made.metadata["option"]
+            for made in fields(options)  # type: ignore[arg-type]  # a dataclass
+            if "option" in made.metadata
+        }
 
     def main(self, arguments: list[str]) -> int:
         """Run the command line, or write the help, and return the exit code.

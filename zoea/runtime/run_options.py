@@ -55,12 +55,9 @@ def parse_world(name: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
-    """The command line of a run. Times are in seconds; None means not given."""
+class StartOptions:
+    """The options of every command that may start a swarm."""
 
-    headless: bool = flag("--headless", "Own the workspace without a screen; implies --start-swarm.")
-    plain: bool = flag("--plain", "Write events as lines, for screen readers and pipes.")
-    as_json: bool = flag("--json", "Write events as JSON lines, a summary as the last line.")
     myses: int | None = option(
         "--myses",
         metavar="N",
@@ -72,6 +69,19 @@ class RunOptions:
     provider: str = option("--provider", metavar="NAME", text="Provider of new myses.")
     model: str = option("--model", metavar="NAME", text="Model of new myses.")
     world: str = option("--world", metavar=WORLD, parse=parse_world, text="Run the sandbox world beside the swarm.")
+    start_swarm: bool = flag("--start-swarm", "Start every idle mysis.")
+    go_on: bool = False
+    workspace: str = option("-w", "--workspace", metavar="NAME", text=WORKSPACE_HELP)
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions(StartOptions):
+    """The command line of `zoea run`. Times are in seconds; None means not given."""
+
+    go_on: bool = flag("--go-on", "Start the myses that ran when the swarm ended; with --headless only those.")
+    headless: bool = flag("--headless", "Own the workspace without a screen; implies --start-swarm.")
+    plain: bool = flag("--plain", "Write events as lines, for screen readers and pipes.")
+    as_json: bool = flag("--json", "Write events as JSON lines, a summary as the last line.")
     seconds: float | None = option(
         "--for", metavar="TIME", default=None, parse=parse_duration, text="End after this time: 500ms, 60s, 10m, 2h."
     )
@@ -82,10 +92,7 @@ class RunOptions:
         parse=whole_number("--turns", 1),
         text="End once the swarm has ended N turns.",
     )
-    start_swarm: bool = flag("--start-swarm", "Start every idle mysis.")
-    go_on: bool = flag("--go-on", "Start the myses that ran when the swarm ended; with --headless only those.")
     calm: bool = flag("--no-animation", "Show no animation in the cockpit during this run.")
-    workspace: str = option("-w", "--workspace", metavar="NAME", text=WORKSPACE_HELP)
 
     @property
     def is_interactive(self) -> bool:
@@ -117,7 +124,7 @@ async def attach(where: Places) -> RemoteSwarm:
         await asyncio.sleep(0.1)
 
 
-async def prepare_swarm(swarm: SwarmApi, options: RunOptions) -> None:
+async def prepare_swarm(swarm: SwarmApi, options: StartOptions) -> None:
     """Create the myses that are missing to `--myses N`, and start the idle ones if requested."""
     if options.myses is not None:
         there = len((await swarm.view()).myses)
@@ -135,7 +142,7 @@ async def prepare_swarm(swarm: SwarmApi, options: RunOptions) -> None:
         await swarm.start_all(left_running=True)
 
 
-async def prepare_own_swarm(swarm: SwarmApi, options: RunOptions, settings: Settings) -> None:
+async def prepare_own_swarm(swarm: SwarmApi, options: StartOptions, settings: Settings) -> None:
     """As `prepare_swarm`, for a swarm that this process has just opened: `swarm.resume` starts the idle ones too."""
     if not (options.start_swarm or options.go_on):
         options = replace(options, start_swarm=settings.swarm.resume)

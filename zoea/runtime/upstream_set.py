@@ -8,13 +8,13 @@ from functools import cache
 
 from pydantic import SecretStr
 
+from zoea.runtime.run_options import WORLD
 from zoea.settings import Credentials, Settings, Template, parse_template
 from zoea.settings.endpoints import UpstreamSettings
 from zoea.settings.paths import Places
 from zoea.tools import LoginTools, SearchScope, Send, Sharing, ToolPolicy, UpstreamConfig
 from zoea.world import DATABASE, INJECT, command
 
-WORLD = "reef"
 WORLD_PARALLEL = 512
 
 

@@ -14,7 +14,7 @@ from zoea.model.errors import SettingsError, StoreError, StoreMissing, WorldErro
 from zoea.model.values import MysisView
 from zoea.queries.stored_swarm import MysisRecord, read_mysis_records
 from zoea.runtime.accounts import account_reader
-from zoea.runtime.upstream_set import WORLD
+from zoea.runtime.run_options import WORLD
 from zoea.settings import Credentials
 from zoea.settings.paths import Places
 from zoea.world.score import CaptainScore, compute_scores

@@ -14,15 +14,13 @@ from types import ModuleType
 from zoea.model.errors import WorkspaceHeld
 from zoea.process.clock import SystemClock
 from zoea.process.lock import read_holder
-from zoea.runtime.run_options import RunOptions, attach, leave_running, prepare_own_swarm, prepare_swarm
+from zoea.runtime.run_options import WORLD, RunOptions, attach, leave_running, prepare_own_swarm, prepare_swarm
 from zoea.settings.early_settings import read_early_settings
 from zoea.settings.paths import Places, places
 from zoea.tui.app import CockpitApp, run
 from zoea.tui.state.cockpit import OTHER_WORKSPACE
 from zoea.tui.state.swarm_connection import Opener, OpenSwarm
 from zoea.tui.terminal.output_redirect import redirect_output
-
-WORLD = "reef"
 
 
 def start(options: RunOptions, where: Places) -> int:

@@ -6,18 +6,17 @@ import asyncio
 import signal
 import sys
 from collections.abc import Coroutine
+from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from zoea.cli.options import Workspace
 from zoea.ipc.remote_swarm import RemoteSwarm
 from zoea.model.errors import NoRunningSwarm, UsageError, WorkspaceHeld
+from zoea.process.command_line import LightCommand, option, whole_number
 from zoea.process.hangup import detach_terminal
 from zoea.process.lock import read_holder
 from zoea.runtime.owner import close_within
-from zoea.runtime.run_options import MAX_MYSES, WORLD, RunOptions, attach, parse_world, prepare_own_swarm, prepare_swarm
+from zoea.runtime.run_options import StartOptions, attach, prepare_own_swarm, prepare_swarm
 from zoea.settings.paths import Places, places
 from zoea.web.browser_server import BrowserServer
 
@@ -31,21 +30,23 @@ CLOSE_TIMEOUT_S = 3.5
 """The browser server's share of the ten seconds that a shutdown may take."""
 
 
-def serve(
-    host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="Address to listen at; the default is this machine only.")
-    ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen at; 0 chooses a free one.")] = 8000,
-    myses: Annotated[
-        int | None, typer.Option(min=0, max=MAX_MYSES, metavar="N", help="N myses in total; missing ones are created.")
-    ] = None,
-    template: Annotated[str, typer.Option(help="Template of new myses.")] = "",
-    provider: Annotated[str, typer.Option(help="Provider of new myses.")] = "",
-    model: Annotated[str, typer.Option(help="Model of new myses.")] = "",
-    world: Annotated[str, typer.Option(metavar=WORLD, help="Run the sandbox world beside the swarm.")] = "",
-    start_swarm: Annotated[bool, typer.Option("--start-swarm", help="Start every idle mysis.")] = False,
-    workspace: Workspace = "",
-) -> int:
+@dataclass(frozen=True, slots=True)
+class ServeOptions(StartOptions):
+    """The command line of `zoea serve`."""
+
+    host: str = option(
+        "--host", metavar="ADDRESS", default="127.0.0.1", text="Address to listen at; the default is this machine only."
+    )
+    port: int = option(
+        "--port",
+        metavar="N",
+        default=8000,
+        parse=whole_number("--port", 0, 65535),
+        text="Port to listen at; 0 chooses a free one; the default is 8000.",
+    )
+
+
+def serve(options: ServeOptions) -> int:
     """Show the cockpit in browsers.
 
     Attaches to the running swarm; without one it runs the swarm itself, and ctrl+c ends it.
@@ -53,29 +54,23 @@ def serve(
     Closing a tab, or pressing q in it, ends that cockpit and never the swarm.
     Example: zoea serve --port 9000
     """
-    if not host.strip():
+    if not options.host.strip():
         raise UsageError("--host names no address", hint="Leave it out for this machine alone; 0.0.0.0 is any.")
-    options = RunOptions(
-        myses=myses,
-        template=template,
-        provider=provider,
-        model=model,
-        world=parse_world(world),
-        start_swarm=start_swarm,
-        workspace=workspace,
-    )
-    asyncio.run(serve_browsers(options, places(workspace), cockpit=cockpit, host=host, port=port))
+    asyncio.run(serve_browsers(options, places(options.workspace), cockpit=cockpit))
     return 0
 
 
-async def serve_browsers(options: RunOptions, where: Places, *, cockpit: tuple[str, ...], host: str, port: int) -> None:
+command = LightCommand("serve", ServeOptions, serve)
+
+
+async def serve_browsers(options: ServeOptions, where: Places, *, cockpit: tuple[str, ...]) -> None:
     """Serve browsers until a signal arrives or the swarm ends; each browser gets a process of `cockpit`.
 
     Raises:
         OwnerError: The address cannot be listened at.
         ZoeaError: The swarm can be neither opened nor reached.
     """
-    async with BrowserServer((*cockpit, options.workspace), host=host, port=port) as server:
+    async with BrowserServer((*cockpit, options.workspace), host=options.host, port=options.port) as server:
         if read_holder(where.data) is None:
             try:
                 await _serve_own_swarm(server, options, where)
@@ -86,7 +81,7 @@ async def serve_browsers(options: RunOptions, where: Places, *, cockpit: tuple[s
         await _serve_running_swarm(server, options, where)
 
 
-async def _serve_own_swarm(server: BrowserServer, options: RunOptions, where: Places) -> None:
+async def _serve_own_swarm(server: BrowserServer, options: StartOptions, where: Places) -> None:
     """Own the workspace without a screen; browsers attach to it as to any other."""
     from zoea.runtime.compose import SwarmOptions, running_swarm
     from zoea.runtime.model_discovery import load_run_settings
@@ -102,7 +97,7 @@ async def _serve_own_swarm(server: BrowserServer, options: RunOptions, where: Pl
         await close_within(CLOSE_TIMEOUT_S, server.close, "the browser server")
 
 
-async def _serve_running_swarm(server: BrowserServer, options: RunOptions, where: Places) -> None:
+async def _serve_running_swarm(server: BrowserServer, options: StartOptions, where: Places) -> None:
     """Attach to the swarm of another process, and to each successor that takes the workspace over."""
     ending = asyncio.Event()
     loop = asyncio.get_running_loop()
