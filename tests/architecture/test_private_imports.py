@@ -1,4 +1,4 @@
-"""Zoea imports no private name of a library, except those listed here."""
+"""Zoea imports no private name of a library."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-ALLOWED = {"textual.keys._character_to_key"}
-"""Names without a public equivalent yet: Textual names keys of characters only in this function."""
 
 
 def private_imports(file: Path) -> Iterator[str]:
@@ -28,4 +26,4 @@ def private_imports(file: Path) -> Iterator[str]:
 
 def test_private_names_of_libraries_are_not_imported() -> None:
     found = {name for file in (ROOT / "zoea").rglob("*.py") for name in private_imports(file)}
-    assert found <= ALLOWED
+    assert found == set()

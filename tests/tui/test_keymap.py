@@ -36,6 +36,7 @@ def test_every_default_is_a_key() -> None:
         ("PgUp", "pageup"),
         ("G", "G"),
         ("+", "plus"),
+        (",", "comma"),
         ("f5", "f5"),
         ("é", "é"),
         ("±", "plus_minus_sign"),

@@ -10,17 +10,16 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import cache
 
-from textual.keys import Keys, _character_to_key
+from textual.binding import Binding
+from textual.keys import Keys
 
 from zoea.tui.commands.actions import ACTIONS, BY_ID, Action, ActionPlace, clashes
 from zoea.tui.widgets.status_bars import key_name
 
 _MODIFIERS = ("ctrl", "alt", "shift", "super", "hyper", "meta")
 _NAMED = frozenset(str(key.value) for key in Keys) | {f"f{number}" for number in range(1, 25)}
-_PUNCTUATION = frozenset(_character_to_key(chr(code)) for code in range(0x21, 0x250) if chr(code).isprintable())
-"""Key names of the characters on keyboards; some have lost a hyphen, so that `unicodedata.lookup` fails on them."""
-
 _WRITTEN = {"esc": "escape", "return": "enter", "pgup": "pageup", "pgdn": "pagedown", "del": "delete"}
 
 
@@ -63,7 +62,7 @@ def normal(key: str) -> str:
     if len(base) == 1:
         if not base.isprintable() or base.isspace():
             return ""
-        base = _character_to_key(base)
+        base = _name_character(base)
         if len(base) > 1 and not _is_character(base):
             return ""
     elif base not in _NAMED and not _is_character(base):
@@ -122,13 +121,25 @@ def _share_keys(one: ActionPlace, other: ActionPlace) -> bool:
 
 def _is_character(name: str) -> bool:
     """Return whether this is Textual's name of a character, such as `question_mark`."""
-    if name in _PUNCTUATION:
-        return True
     try:
         unicodedata.lookup(name.replace("_", " ").upper())
     except KeyError:
-        return False
+        return name in _names_of_characters()
     return True
+
+
+@cache
+def _names_of_characters() -> frozenset[str]:
+    """Return the key names of the characters on keyboards; `unicodedata.lookup` fails on those that lost a hyphen."""
+    return frozenset(_name_character(chr(code)) for code in range(0x21, 0x250) if chr(code).isprintable())
+
+
+def _name_character(character: str) -> str:
+    """Return Textual's key name of a character that is not white space."""
+    if character == ",":  # separates keys in a binding
+        return "comma"
+    (binding,) = Binding.make_bindings([(character, "")])
+    return binding.key
 
 
 def fixed_keys(*places: ActionPlace) -> Iterator[FixedKey]:
