@@ -53,7 +53,7 @@ def plan_turn(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Plan:
     state = _replay(units, turn, others, frozen, bound.tokens)
     steps = _apply_compaction(turn, state, scale, _budget_reason(bound))
     _fit_required(candidates, bound, frozen, scale)
-    _set_binding_settings(candidates, state, bound, frozen)
+    _set_binding_settings(candidates, steps, state.grown, bound, frozen)
     after = sum(candidate.size.chars for candidate in candidates if candidate.pack.counted is None)
     applied = any(candidate.reason is Reason.MAX_CHARS for candidate in candidates)
     plan = build_plan(candidates, bound.tokens, Truncation(applied, before, after))
@@ -147,11 +147,14 @@ def _part(candidate: PackCandidate) -> tuple[str, str]:
 
 
 def _set_binding_settings(
-    candidates: Sequence[PackCandidate], state: CompactedTurn, bound: Limit, frozen: FrozenTurn
+    candidates: Sequence[PackCandidate], steps: Sequence[PlanStep], grown: int, bound: Limit, frozen: FrozenTurn
 ) -> None:
-    """Record for each shortened pack the setting and value that would have kept it whole."""
-    longest = max((one.before_chars for one in state.steps() if one.kind is StepKind.LIMIT), default=0)
-    taken = state.grown + sum(one.full.tokens for one in candidates if one.is_required and one.pack.id != "turn")
+    """Record for each shortened pack the setting and value that would have kept it whole.
+
+    `grown` is the cost of the turn without compaction.
+    """
+    longest = max((one.before_chars for one in steps if one.kind is StepKind.LIMIT), default=0)
+    taken = grown + sum(one.full.tokens for one in candidates if one.is_required and one.pack.id != "turn")
     for candidate in sort_by_priority(candidates):
         if not candidate.is_required:
             taken += candidate.full.tokens
