@@ -253,7 +253,8 @@ class Discovery:
 def best_of(found: Iterable[ProbeResult]) -> ProviderChoice:
     """Choose the first server with a chat model, in the given order; else the autopilot."""
     for each in found:
-        model = _chatting(each)
+        names = [model.name for model in each.models or ()]
+        model = next((name for name in names if "embed" not in name.lower() and "rerank" not in name.lower()), "")
         if each.origin is SourceOrigin.PORT and each.is_usable and model:
             return ProviderChoice(
                 each.name, each.type, each.origin, f"{each.name} runs here and has {model}", each.address, model
@@ -334,11 +335,6 @@ def _found(
         model=candidate.model,
         is_default=candidate.is_default,
     )
-
-
-def _chatting(found: ProbeResult) -> str:
-    names = [model.name for model in found.models or ()]
-    return next((name for name in names if "embed" not in name.lower() and "rerank" not in name.lower()), "")
 
 
 def _place(address: str) -> str:

@@ -73,9 +73,7 @@ class ServerOptions(NamedTuple):
     Args:
         data, config, runtime: The workspace's directories.
         names: Host names that clients may use, besides those of the loopback interface.
-        level: The lowest level that is logged.
         descriptor, family: Of the bound socket, which the process inherits.
-        heartheartbeat_s: Seconds between two heartbeats.
     """
 
     data: str

@@ -41,12 +41,7 @@ Handler = Callable[[Arguments, McpClient], Awaitable[dict[str, Any]]]
 
 
 class ClientTools:
-    """Carries out the tools for all clients.
-
-    Args:
-        swarm_client: Connects to the running swarm.
-        memories: Reads the stored swarm.
-    """
+    """Carries out the tools for all clients."""
 
     def __init__(self, swarm_client: SwarmClient, memories: MemoryReader) -> None:
         self._swarm_client = swarm_client

@@ -69,10 +69,9 @@ class AccessGuard:
     """The three checks, as ASGI middleware around the protocol's app.
 
     Args:
-        app: The protocol's app.
         admit: Returns the client of a token.
         hosts: Host names of this server, without port.
-        commands: Names of the tools that only commanding clients may call.
+        commands: The tools that only commanding clients may call.
     """
 
     def __init__(self, app: ASGIApp, admit: Admit, hosts: Iterable[str], commands: frozenset[str]) -> None:

@@ -32,13 +32,7 @@ _MODULE = "zoea.mcp_server.server_process"
 
 
 class McpServerSupervisor:
-    """Starts, restarts and ends the process that serves MCP clients.
-
-    Args:
-        places: The directories of the workspace.
-        address: The address to listen on.
-        level: The lowest level that the process logs.
-    """
+    """Starts, restarts and ends the process that serves MCP clients."""
 
     def __init__(self, places: Places, address: Address, *, level: str = "info") -> None:
         self._places = places

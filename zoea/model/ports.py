@@ -41,7 +41,6 @@ class Provider(Protocol):
     """A source of models; one instance serves all myses.
 
     Attributes:
-        name: Name in the settings.
         kind: Type in the settings: `openai`, `anthropic`, `ollama`, `embedded`, `autopilot`, `scripted`.
         label: Name that fronts show.
         metered: False if its tokens do not count against budgets.

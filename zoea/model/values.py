@@ -203,17 +203,12 @@ class MysisView:
     """One mysis as fronts show it: stored and live values.
 
     Attributes:
-        tokens: Total of all time.
-        cost_micros: Total of all time.
-        context_used: Of the newest request.
-        context_limit: Of the newest request.
-        turn_tokens: Tokens used by the current turn.
+        tokens, cost_micros: Total of all time.
+        context_used, context_limit: Of the newest request.
         turn_limit: Tokens the turn may use; 0 is no bound.
         questions: The number of `approvals` that need an answer in words.
         text: The newest of question, error, final answer, tool call, prompt.
-        text_at: The time of `text`.
-        streaming: The end of the answer being written.
-        thinking: The end of the reasoning being written.
+        streaming, thinking: The end of the answer and of the reasoning being written.
     """
 
     id: int

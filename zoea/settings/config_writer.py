@@ -28,10 +28,10 @@ _HEADER = re.compile(r"^\s*\[", re.MULTILINE)
 def set_keys(file: Path, values: Mapping[str, Any]) -> None:
     """Set or remove keys of a settings file (mode 0600) in one step.
 
-    A key that is commented out, as in the sample file, is set in its place. Symbolic links are kept.
+    A key that is commented out, as in the sample file, is set in its place. Symbolic links are kept; a missing
+    file is created.
 
     Args:
-        file: The file; created if missing.
         values: By dotted key, special parts in quotes; None removes the key.
 
     Raises:

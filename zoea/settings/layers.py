@@ -49,12 +49,9 @@ class LoadedSettings:
     """The settings and their origins.
 
     Attributes:
-        settings: The merged values.
         origins: The origin of every key, defaults included: `{"swarm.max_myses": Origin(...)}`.
         untrusted: Keys of the project's file without effect, and its templates that need trust.
-        templates: The templates of shipped, user and project level.
         places: The given places, or those of the workspace that the settings name.
-        project: The project's file, or None.
     """
 
     settings: Settings
@@ -98,8 +95,14 @@ def load(
         )
     if settings.workspace and not places.workspace:
         places = places_of(settings.workspace, env)
+    plain = settings.model_dump()
     return LoadedSettings(
-        settings, _all_origins(settings, origins), reading.untrusted, reading.templates, places, reading.project
+        settings,
+        {format_key(path): origins.get(path) or _nested_origin(path, origins) for path, _ in iterate_leaves(plain)},
+        reading.untrusted,
+        reading.templates,
+        places,
+        reading.project,
     )
 
 
@@ -234,11 +237,6 @@ def _find_blame(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
         return origins[path]
     beside = [origin for other, origin in origins.items() if other[:-1] == path[:-1]]
     return beside[-1] if beside else find_origin(path, origins)
-
-
-def _all_origins(settings: Settings, origins: Mapping[KeyPath, Origin]) -> dict[str, Origin]:
-    plain = settings.model_dump()
-    return {format_key(path): origins.get(path) or _nested_origin(path, origins) for path, _ in iterate_leaves(plain)}
 
 
 def _nested_origin(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:

@@ -131,7 +131,11 @@ class Templates:
         document = read_document(file, Layer.TEMPLATE)
         if document.problems:
             raise TemplateInvalid(document.problems)
-        self._check_trust(self._levels[place], file, document)
+        if held := self._held(self._levels[place], file, document):
+            raise TrustError(
+                f"{file} sets {', '.join(held)}, which need trust",
+                hint=f"Read the file, then run `zoea trust {file}`.",
+            )
         own = _read_own(file, document)
         parent = document.tree.get("extends")
         if parent is None:
@@ -141,13 +145,6 @@ class Templates:
             raise TemplateInvalid([Problem("extends", "expected a name", Origin(Layer.TEMPLATE, str(file), line))])
         base = self._resolve(parent, place + 1 if parent == file.stem else 0, (*above, file))
         return _extend(base, own)
-
-    def _check_trust(self, level: Level, file: Path, document: Document) -> None:
-        if held := self._held(level, file, document):
-            raise TrustError(
-                f"{file} sets {', '.join(held)}, which need trust",
-                hint=f"Read the file, then run `zoea trust {file}`.",
-            )
 
     def _held(self, level: Level, file: Path, document: Document) -> tuple[str, ...]:
         if not level.needs_trust or (self._trust is not None and self._trust.is_trusted(file, document.raw)):

@@ -100,18 +100,14 @@ def _write_file(path: Path, packed: bytes) -> None:
             os.fsync(file.fileno())
         unfinished.replace(path)
         for folder in (path.parent, path.parent.parent, path.parent.parent.parent):
-            _sync_folder(folder)
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
     except OSError as error:
         with suppress(OSError):  # the first error is the one to report
             unfinished.unlink()
         raise StoreFull(
             f"{path.name}: {error.strerror}", hint="Free some space, or check the disk; Zoea tries again by itself."
         ) from error
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -32,7 +32,6 @@ def inspect_database(
     """Run all checks, and yield one finding for each.
 
     Args:
-        directory: The directory of the database.
         whole: Compare every indexed row; this needs a connection that may write.
         report: Called with the name of each check before it starts.
 

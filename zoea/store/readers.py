@@ -45,7 +45,10 @@ class ReaderPool:
 
     async def open(self, count: int) -> None:
         for _ in range(count):
-            self._readers.append(_Reader(await self._connect()))
+            with translate_errors():
+                connection = await aiosqlite.Connection(partial(connect_reader, self._path), _CHUNK)
+            self._all.append(connection)
+            self._readers.append(_Reader(connection))
 
     async def read(self, sql: str, params: Iterable[Any]) -> list[sqlite3.Row]:
         reader = min(self._readers, key=lambda each: each.waiting)
@@ -63,12 +66,6 @@ class ReaderPool:
         for connection in connections:
             await _interrupt_reader(connection, asyncio.ensure_future(connection.execute_fetchall("SELECT 1")))
             await connection.close()
-
-    async def _connect(self) -> aiosqlite.Connection:
-        with translate_errors():
-            connection = await aiosqlite.Connection(partial(connect_reader, self._path), _CHUNK)
-        self._all.append(connection)
-        return connection
 
 
 async def _interrupt_reader(connection: aiosqlite.Connection, query: asyncio.Future[Any]) -> None:

@@ -93,11 +93,7 @@ def remove_turns(
     """Remove the oldest turns the rule allows, at most `TURNS` of them. For use in an op.
 
     Call it until the result is empty, then `remove_unused`, and merge the indexes last; `IS_UNMERGED`
-    stays true until `mark_merged`, also for the next process.
-
-    Args:
-        now: µs UTC.
-        who: Who asked for the removal.
+    stays true until `mark_merged`, also for the next process. `now` is in µs UTC.
     """
     floor = _newest_removable_id(connection, mysis_id, keep, now)
     if floor <= 0:

@@ -54,9 +54,7 @@ class SearchReader:
 class SearchPool:
     """Up to `size` connections, each opened at its first use.
 
-    Args:
-        path: The database, which may be created later.
-        size: Queries at once; more wait.
+    The database may be created later. More than `size` queries at once wait.
     """
 
     def __init__(self, path: Path, size: int) -> None:

@@ -36,8 +36,6 @@ class Store:
     """The database. Open it with `Store.open`, and close it.
 
     Attributes:
-        path: The database file.
-        stats: The writer's totals.
         on_events: Called on the loop with the events of each commit, in order, after the commit's
             futures are resolved.
     """

@@ -34,10 +34,8 @@ class WriterStats:
     """Totals since the store was opened, changed by the writer thread only.
 
     Attributes:
-        commits: Transactions.
         ops: Acknowledged ops.
-        seconds: Time spent in COMMIT.
-        longest: The longest COMMIT, in seconds.
+        seconds, longest: Time spent in COMMIT, in total and at most.
         failed: Ops that raised.
         lost: Groups that lost their transaction and were run again op by op.
     """

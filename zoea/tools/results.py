@@ -69,7 +69,10 @@ def _block(block: Mapping[str, Any]) -> tuple[str, Blob | None]:
         case "resource":
             return _resource(block.get("resource"))
         case "resource_link":
-            return _link(block), None
+            title = _text(block.get("title")) or _text(block.get("name"))
+            described = _text(block.get("description"))
+            tail = f": {described}" if described else ""
+            return f"[link {title} <{_text(block.get('uri'))}>{tail}]", None
         case other:
             return f"[content of type {_text(other) or 'unknown'}]", None
 
@@ -107,13 +110,6 @@ def _resource(resource: Any) -> tuple[str, Blob | None]:
         return f"[resource {uri}, unreadable]", None
     note = f"[resource {uri}: {describe(media_type, data)[1:-1]}]"
     return note, Blob(media_type=media_type, data=data, note=note)
-
-
-def _link(block: Mapping[str, Any]) -> str:
-    title = _text(block.get("title")) or _text(block.get("name"))
-    described = _text(block.get("description"))
-    tail = f": {described}" if described else ""
-    return f"[link {title} <{_text(block.get('uri'))}>{tail}]"
 
 
 def _decode(data: Any) -> bytes | None:

@@ -43,11 +43,10 @@ class Toolbox:
     """All upstreams of a swarm, and a session for each mysis.
 
     Args:
-        upstreams: Configurations with unique names.
+        upstreams: With unique names.
         policies: Template name -> its policy.
         logs: The folder for the stderr of upstream processes.
         builtin: Zoea's own tools; `serve` may set them later.
-        accounts: Keeps the accounts.
         changed: Called on the loop when an upstream's state or tools changed.
     """
 
@@ -172,7 +171,10 @@ class Toolbox:
             result = await self._call_as(accounts, caller, upstream, spec, arguments, meta)
         except ZoeaError as error:
             # A failing tool or credentials store fails the call, not the mysis.
-            result = _failure(error)
+            text = f"{error.what}. {error.hint}" if error.hint else error.what
+            result = ToolResult(
+                content=text, is_error=True, is_unknown=isinstance(error, UpstreamLost) and error.was_sent
+            )
         return accounts.mask_result(caller, result) if accounts is not None else result
 
     async def _call_as(
@@ -293,11 +295,6 @@ def _login_sender(upstream: Upstream) -> Callable[[str, dict[str, Any], str], An
 def _visible_tools(upstream: Upstream) -> tuple[ToolSpec, ...]:
     hidden = upstream.config.hidden_tools
     return tuple(tool for tool in upstream.tools if tool.origin not in hidden)
-
-
-def _failure(error: ZoeaError) -> ToolResult:
-    text = f"{error.what}. {error.hint}" if error.hint else error.what
-    return ToolResult(content=text, is_error=True, is_unknown=isinstance(error, UpstreamLost) and error.was_sent)
 
 
 def parse_arguments(text: str) -> dict[str, Any]:

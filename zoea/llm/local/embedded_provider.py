@@ -151,7 +151,10 @@ class EmbeddedProvider:
     async def _load(self, model: LocalModel, previous: asyncio.Task[LoadedModel] | None) -> LoadedModel:
         if previous is not None and not previous.cancelled() and previous.exception() is None:
             await _end(previous.result())
-        options = LlamaServerOptions.of(self._server_options())
+        given = {name: value for name, value in self._config.options.items() if name in _SERVER_OPTIONS}
+        if self._config.context_window is not None:
+            given.setdefault("context", self._config.context_window)
+        options = LlamaServerOptions.of(given)
         server = self._make_server(model, options)
         await server.start()
         try:
@@ -163,12 +166,6 @@ class EmbeddedProvider:
         window = (props.get("default_generation_settings") or {}).get("n_ctx")
         info = ModelInfo(model.name, context_window=window if isinstance(window, int) else None, tools=True)
         return LoadedModel(server, inner, info)
-
-    def _server_options(self) -> dict[str, Any]:
-        given = {name: value for name, value in self._config.options.items() if name in _SERVER_OPTIONS}
-        if self._config.context_window is not None:
-            given.setdefault("context", self._config.context_window)
-        return given
 
     async def _props(self, server: LlamaServer) -> dict[str, Any]:
         key = {"authorization": f"Bearer {server.key}"}

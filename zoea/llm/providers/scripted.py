@@ -115,7 +115,10 @@ class ScriptedProvider:
                 if isinstance(item, ProviderError):
                     raise item
                 if given and pace:
-                    await self._sleep(pace)
+                    if self._clock is None:
+                        await asyncio.sleep(pace)
+                    else:
+                        await self._clock.sleep_until(self._clock.now() + round(pace * 1_000_000))
                 yield item
             if block is not None:
                 await block.stand(request)
@@ -175,12 +178,6 @@ class ScriptedProvider:
         if name != "slow":
             return self._pace_s
         return float(seconds) if seconds.replace(".", "", 1).isdigit() else SLOW_PACE_S
-
-    async def _sleep(self, seconds: float) -> None:
-        if self._clock is None:
-            await asyncio.sleep(seconds)
-        else:
-            await self._clock.sleep_until(self._clock.now() + round(seconds * 1_000_000))
 
 
 def in_order(*replies: Reply) -> Rule:

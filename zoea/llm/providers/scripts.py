@@ -225,7 +225,11 @@ def _value(schema: dict[str, Any], seed: str, root: dict[str, Any], depth: int) 
         return schema["enum"][_number(seed, "enum") % len(schema["enum"])]
     match _type(schema):
         case "object":
-            return _object(schema, seed, root, depth)
+            if depth > 8:
+                return {}
+            properties: dict[str, Any] = schema.get("properties", {})
+            names: Iterable[str] = schema.get("required", ())
+            return {name: _value(properties.get(name, {}), f"{seed}.{name}", root, depth + 1) for name in names}
         case "array":
             least = int(schema.get("minItems", 0))
             return [_value(schema.get("items", {}), f"{seed}[{i}]", root, depth + 1) for i in range(least)]
@@ -241,14 +245,6 @@ def _value(schema: dict[str, Any], seed: str, root: dict[str, Any], depth: int) 
             longest = min(int(schema.get("maxLength", _MAX_STRING)), _MAX_STRING)
             text = f"text {digest(seed)}"[:longest]
             return text.ljust(int(schema.get("minLength", 0)), "x")
-
-
-def _object(schema: dict[str, Any], seed: str, root: dict[str, Any], depth: int) -> dict[str, Any]:
-    if depth > 8:
-        return {}
-    properties: dict[str, Any] = schema.get("properties", {})
-    names: Iterable[str] = schema.get("required", ())
-    return {name: _value(properties.get(name, {}), f"{seed}.{name}", root, depth + 1) for name in names}
 
 
 def _resolved(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:

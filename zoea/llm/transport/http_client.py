@@ -70,10 +70,7 @@ def proxy_for(url: str) -> str | None:
 class HttpClient:
     """Sends requests to one provider. Opens neither sockets nor certificates before the first request.
 
-    Args:
-        base_url: Where paths are appended.
-        name: The provider's name, for errors.
-        headers: Sent with every request.
+    Paths are appended to `base_url`; errors hold `name`.
     """
 
     def __init__(

@@ -46,10 +46,8 @@ class MemoryQuery:
         text: Taken literally.
         fold: Match A to Z in any case; words always do.
         mysis_ids: None searches the whole swarm.
-        since: µs UTC, inclusive.
-        until: µs UTC, exclusive.
+        since, until: µs UTC; `until` is exclusive.
         before_id: A memory id, exclusive.
-        max_chars: The longest excerpt.
 
     Raises:
         UsageError: The query is empty or a number is out of range.

@@ -69,10 +69,7 @@ class RowFormat(Protocol):
 class MemoryTools:
     """Carries out searches and reads for one caller.
 
-    Args:
-        source: The stored memories.
-        rows: The form of the answers.
-        owner: The only mysis to read memories of; None for all.
+    `owner` is the only mysis to read memories of; None for all.
     """
 
     def __init__(self, source: MemorySource, rows: RowFormat, owner: int | None = None) -> None:

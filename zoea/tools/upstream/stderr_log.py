@@ -60,7 +60,11 @@ class StderrLog:
             self._drop(reader)
             return
         try:
-            self._append(data)
+            size = self.path.stat().st_size if self.path.exists() else 0
+            if size + len(data) > self._max_bytes and size:
+                self.path.replace(self.path.with_name(self.path.name + ".1"))
+            with open(self.path, "ab", opener=_private) as file:
+                file.write(data)
         except OSError as error:
             # A full disk must not stop the child: its output is dropped, after one warning.
             if not self._is_failing:
@@ -68,13 +72,6 @@ class StderrLog:
             self._is_failing = True
         else:
             self._is_failing = False
-
-    def _append(self, data: bytes) -> None:
-        size = self.path.stat().st_size if self.path.exists() else 0
-        if size + len(data) > self._max_bytes and size:
-            self.path.replace(self.path.with_name(self.path.name + ".1"))
-        with open(self.path, "ab", opener=_private) as file:
-            file.write(data)
 
     def _drop(self, reader: int) -> None:
         self._readers.discard(reader)

@@ -56,9 +56,7 @@ class Upstream:
     """One configured MCP server. All methods belong to the loop that opened it.
 
     Args:
-        config: Its configuration.
         logs: The folder for `upstream-NAME.log`.
-        pool: The process's HTTP connections.
         on_change: Called when its tools or its state changed.
         jitter: A random number in [0, 1), for the back-off.
     """
@@ -155,7 +153,9 @@ class Upstream:
             raise
         finally:
             self._in_flight -= 1
-        self._measure((time.monotonic() - began) * 1_000)
+        ms = (time.monotonic() - began) * 1_000
+        old = self._latency_ms
+        self._latency_ms = ms if old is None else old + _SMOOTHING * (ms - old)
         return wire
 
     async def ping(self) -> float:
@@ -278,14 +278,10 @@ class Upstream:
                 self._sessions[key] = session
                 session.begin_call()
                 return session
-            await self._make_room()
-
-    async def _make_room(self) -> None:
-        """Close the session that was idle longest, and wait for a change."""
-        idle = [(session.last_used, key) for key, session in self._sessions.items() if not session.busy]
-        if idle and not self._closing:
-            self._retire(self._sessions.pop(min(idle)[1]))
-        await self._wait_for_change()
+            idle = [(session.last_used, key) for key, session in self._sessions.items() if not session.busy]
+            if idle and not self._closing:  # close the session that was idle longest
+                self._retire(self._sessions.pop(min(idle)[1]))
+            await self._wait_for_change()
 
     def _retire(self, session: UpstreamSession) -> None:
         closing = asyncio.create_task(session.close(), name=f"upstream {self.name} closes a session")
@@ -324,7 +320,3 @@ class Upstream:
     async def _wait_for_change(self) -> None:
         self._awaited += 1
         await self._pulse.wait()
-
-    def _measure(self, ms: float) -> None:
-        old = self._latency_ms
-        self._latency_ms = ms if old is None else old + _SMOOTHING * (ms - old)
