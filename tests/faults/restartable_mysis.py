@@ -243,7 +243,7 @@ async def _lift(commander: Commander) -> None:
     """Take a hold back once it keeps the turn back, or there is none that could be."""
     while True:
         for runner in commander.runners.values():
-            if commander.hold_switch.swarm and (runner.driver is None or runner.driver._awaits_lift):
+            if commander.hold_switch.swarm and (runner.driver is None or runner.driver.awaits_lift):
                 await commander.hold(False)
         await asyncio.sleep(0.003)
 
@@ -253,7 +253,7 @@ async def _turn(clock: HandClock, commander: Commander) -> None:
     while True:
         await asyncio.sleep(0.003)
         drivers = [runner.driver for runner in commander.runners.values() if runner.driver is not None]
-        if all(clock.now() - driver._progress_at < PATIENCE_US for driver in drivers):
+        if all(clock.now() - driver.progress_at < PATIENCE_US for driver in drivers):
             clock.by(0.5)
 
 

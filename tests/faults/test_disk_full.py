@@ -205,7 +205,7 @@ async def test_a_disk_that_fills_at_random_writes_loses_nothing_and_answers_noth
                 await shown_is_stored(s, heard)
             await leave(s.store, PLENTY)
             async with asyncio.timeout(30):
-                while s.commander._services.is_disk_full:
+                while s.commander.services.is_disk_full:
                     s.clock.by(RETRY_DISK_S)
                     await asyncio.sleep(0.002)
         await s.settled_in_time(*names)  # a turn that nears its budget rests by the clock

@@ -139,6 +139,12 @@ class Swarm:
         runner = self.commander.runner(name)
         await self.until(lambda: runner.is_settled)
 
+    async def run_due(self) -> None:
+        """Let every task run that is due, through several rounds of the loop and of the store."""
+        for _ in range(10):
+            await self.store.write(lambda conn: conn.now())
+            await asyncio.sleep(0)
+
     async def settled_in_time(self, *names: str, step_s: float = 1.0) -> None:
         """As `settled`, for all of these, while time goes on by hand wherever one of them waits for nothing but time.
 
@@ -148,7 +154,7 @@ class Swarm:
 
         def is_settled() -> bool:
             waiting = [runner for runner in runners if not runner.is_settled]
-            if waiting and all(runner.driver is None or runner.driver._turn.phase == "resting" for runner in waiting):
+            if waiting and all(runner.driver is None or runner.driver.phase == "resting" for runner in waiting):
                 self.clock.by(step_s)
             return not waiting
 
@@ -202,6 +208,7 @@ async def swarm(
     templates: Templates | None = None,
     upstreams: Sequence[UpstreamConfig] = (),
     accounts: AccountKeeper | None = None,
+    on_shutdown: Callable[[], None] = lambda: None,
 ) -> AsyncIterator[Swarm]:
     """A swarm over a database in `folder`; closed cleanly at the end."""
     clock = clock or HandClock(1_700_000_000_000_000)
@@ -224,7 +231,7 @@ async def swarm(
         templates=templates or Templates(),
         providers=OneProvider(model),
         tools=toolbox,
-        on_shutdown=lambda: None,
+        on_shutdown=on_shutdown,
     )
     toolbox.serve(MysisTools(commander.builtin_backend))
     try:

@@ -12,7 +12,6 @@ from tests.swarm.test_builtin_backend import templates
 from zoea.model.enums import ApprovalAnswer, ErrorClass, MysisState
 from zoea.model.errors import ProviderError, UsageError
 from zoea.model.request import Answer, AnswerCall, ToolSpec
-from zoea.swarm.runner import MysisRunner
 
 BURN = Answer(calls=(call("burn", "it"),))
 
@@ -81,11 +80,14 @@ BROKEN = ProviderError("no", kind=ErrorClass.BAD_REQUEST)
 
 
 async def grants(s: Swarm) -> list[bool]:
-    """Whether each grant still holds, by the store, and by the desk of this process."""
+    """Say for each grant whether it is still valid, by the store and by the queue of this process."""
     held = await s.rows("SELECT mysis_id, upstream, tool, schema_hash, revoked_at FROM grant_ ORDER BY id")
     kept = [(row["mysis_id"], row["upstream"], row["tool"], row["schema_hash"]) for row in held]
-    desk = s.commander._approvals._session_grants
-    assert desk == {key for key, row in zip(kept, held, strict=True) if row["revoked_at"] is None}
+    valid = {key for key, row in zip(kept, held, strict=True) if row["revoked_at"] is None}
+    for mysis_id, upstream, tool, schema_hash in kept:
+        spec = ToolSpec(tool, "", {}, upstream=upstream, schema_hash=schema_hash)
+        is_granted = s.commander.services.approvals.is_granted(mysis_id, "", spec)
+        assert is_granted == ((mysis_id, upstream, tool, schema_hash) in valid)
     return [row["revoked_at"] is None for row in held]
 
 
@@ -146,17 +148,17 @@ async def test_a_changed_tool_is_asked_about_again(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(BURN, Answer(text="done"), BURN, Answer(text="done"))) as s:
         await s.commander.answer(await ask(s), ApprovalAnswer.TEMPLATE)
         await s.settled()
-        spec = next(tool for tool in (await catalogue(s.commander.runner("alpha"))) if tool.name == "burn")
-        desk = s.commander._approvals
-        assert desk.is_granted(1, "default", spec)
-        assert not desk.is_granted(1, "default", replace(spec, schema_hash="another"))
-        assert not desk.is_granted(1, "another", spec)
-        assert not desk.is_granted(1, "default", replace(spec, upstream="another"))
+        spec = offered_tool(s, "burn")
+        approvals = s.commander.services.approvals
+        assert approvals.is_granted(1, "default", spec)
+        assert not approvals.is_granted(1, "default", replace(spec, schema_hash="another"))
+        assert not approvals.is_granted(1, "another", spec)
+        assert not approvals.is_granted(1, "default", replace(spec, upstream="another"))
 
 
-async def catalogue(runner: MysisRunner) -> tuple[ToolSpec, ...]:
-    assert runner._session is not None
-    return (await runner._session.catalogue()).tools
+def offered_tool(s: Swarm, name: str) -> ToolSpec:
+    [spec] = [tool for tool in s.provider.requests[-1].tools if tool.name == name]
+    return spec
 
 
 async def test_a_denial_without_a_sentence_says_who_said_no(tmp_path: Path) -> None:
@@ -220,7 +222,7 @@ async def test_a_template_grant_given_while_no_turn_waits_holds_for_the_same_too
         await s.commander.answer(number, ApprovalAnswer.TEMPLATE)
         await s.commander.start("alpha")
         await s.settled()
-        spec = next(tool for tool in (await catalogue(s.commander.runner("alpha"))) if tool.name == "burn")
+        spec = offered_tool(s, "burn")
         assert await s.value("SELECT schema_hash FROM grant_") == spec.schema_hash != ""
         await s.commander.send("alpha", "again")
         await s.settled()

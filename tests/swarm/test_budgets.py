@@ -84,7 +84,7 @@ async def test_a_stop_in_backpressure_releases_the_reservation_and_is_no_error(t
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
         runner = s.commander.runner("alpha")
-        await s.until(lambda: runner.driver is not None and runner.driver._turn.phase == "resting")
+        await s.until(lambda: runner.driver is not None and runner.driver.phase == "resting")
         await s.commander.stop("alpha")
         assert [row["state"] for row in await s.rows("SELECT state FROM request ORDER BY id")] == [
             "settled",
@@ -106,7 +106,7 @@ async def test_a_mysis_that_a_spent_day_holds_can_be_stopped_at_once(tmp_path: P
         await s.commander.send("alpha", "go")
         await s.until(lambda: s.commander.hold_switch.swarm)
         runner = s.commander.runner("alpha")
-        await s.until(lambda: runner.driver is not None and runner.driver._turn.phase == "held")
+        await s.until(lambda: runner.driver is not None and runner.driver.phase == "held")
         async with asyncio.timeout(30):  # the clock stands: what waits for it never ends
             view = await s.commander.stop("alpha")
         assert view.state is MysisState.STOPPED
@@ -123,11 +123,11 @@ async def test_a_soft_day_of_the_swarm_warns_once_and_slows_down_but_holds_nothi
         await s.settled()
         await s.commander.send("alpha", "two")
         runner = s.commander.runner("alpha")
-        await s.until(lambda: runner.driver is not None and runner.driver._turn.phase == "resting")
+        await s.until(lambda: runner.driver is not None and runner.driver.phase == "resting")
         s.clock.by(0.75)
         await s.settled()
         await s.commander.send("alpha", "three")
-        await s.until(lambda: runner.driver is not None and runner.driver._turn.phase == "resting")
+        await s.until(lambda: runner.driver is not None and runner.driver.phase == "resting")
         s.clock.by(5)
         await s.settled()
         assert s.provider.calls == 3

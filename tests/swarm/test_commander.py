@@ -443,7 +443,7 @@ class TestHold:
             assert (view.held, view.hold_reason, view.myses[0].held) == (True, "overnight", True)
             await s.commander.send("alpha", "hello")
             await s.commander.hold(False)
-            await asyncio.sleep(0.02)
+            await s.run_due()
             assert s.provider.calls == 0
             await s.commander.hold(False, ref="alpha")
             await s.settled()
@@ -460,9 +460,8 @@ class TestHold:
             assert view.budget_today == 2_000_000
 
     async def test_shutdown_tells_the_owner(self, tmp_path: Path) -> None:
-        async with swarm(tmp_path) as s:
-            told: list[bool] = []
-            s.commander._on_shutdown = lambda: told.append(True)
+        told: list[bool] = []
+        async with swarm(tmp_path, on_shutdown=lambda: told.append(True)) as s:
             await s.commander.shutdown()
             assert told == [True]
 

@@ -39,7 +39,7 @@ async def test_the_first_call_of_a_mysis_that_just_started_has_its_tools(tmp_pat
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
         await s.until(lambda: s.commander.runner("alpha").has_turn)
-        await asyncio.sleep(0.05)
+        await s.run_due()
         assert s.provider.calls == 0
         assert peer.opens_once is not None
         peer.opens_once.set()
@@ -219,7 +219,7 @@ async def test_persisted_state_is_used_at_the_start(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="ok"))) as s:
         assert [s.state(name) for name in ("works", "stopped")] == [MysisState.IDLE, MysisState.STOPPED]
         s.clock.by(3600)
-        await asyncio.sleep(0.02)
+        await s.run_due()
         assert s.provider.calls == 0
         assert await s.commander.start_all() == 1
         assert [s.state(name) for name in ("works", "stopped")] == [MysisState.RUNNING, MysisState.STOPPED]
@@ -270,7 +270,7 @@ async def test_no_password_is_in_a_prompt_a_log_or_the_database(
         prompts = str(list(s.provider.requests))
         dump = str([dict(row) for table in ("memory", "tool_call", "event") for row in await all_of(s.store, table)])
         await s.commander.delete("alpha")
-        assert vars(s.commander._services.tools)["_accounts"][upstream.name]._accounts == {}
+        assert vars(s.commander.services.tools)["_accounts"][upstream.name]._accounts == {}
     for place in (prompts, dump, caplog.text, whole_database(tmp_path)):
         assert "canary" not in place
 
@@ -316,7 +316,7 @@ async def test_a_tool_call_of_30_s_is_a_result_and_no_error(tmp_path: Path) -> N
         await s.commander.send("alpha", "go")
         await s.until(lambda: s.peer.running)
         s.clock.by(45)
-        await asyncio.sleep(0.01)
+        await s.run_due()
         gate.set()
         await s.settled()
         assert s.state() is MysisState.RUNNING

@@ -35,5 +35,6 @@ async def test_a_grant_for_the_template_is_listed_and_once_revoked_asked_about_a
         with pytest.raises(UsageError, match="no grant 1 holds"):
             await s.commander.revoke(grant.id)
         await ask(s, "gamma")
+        [spec] = [tool for tool in s.provider.requests[-1].tools if tool.name == "burn"]
     async with swarm(tmp_path, script(BURN)) as s:
-        assert s.commander._approvals._template_grants == set()
+        assert not s.commander.services.approvals.is_granted(3, grant.template, spec)

@@ -23,7 +23,7 @@ ACTS = Answer(calls=(call("act", "one"),))
 
 def is_in(s: Swarm, phase: str) -> bool:
     driver = s.commander.runner("alpha").driver
-    return driver is not None and driver._turn.phase == phase
+    return driver is not None and driver.phase == phase
 
 
 def is_kept_waiting(s: Swarm) -> bool:

@@ -18,6 +18,7 @@ from zoea.model.values import COMMANDER, Delivery, Mysis
 from zoea.settings import Settings
 from zoea.swarm import life as lf
 from zoea.swarm.life import BREAKER_OPEN
+from zoea.swarm.live_view import LiveMysis
 from zoea.swarm.persistence import message_ops
 from zoea.swarm.runner import MysisRunner
 from zoea.swarm.turn.turn_types import TurnEnd
@@ -42,13 +43,14 @@ async def alike(s: Swarm, name: str = "alpha") -> lf.StoredLife:
 async def nudged_in_vain(s: Swarm, times: int) -> None:
     runner = s.commander.runner("alpha")
     await s.until(lambda: runner.is_settled)
-    for turns in range(runner._live.turns + 1, runner._live.turns + times + 1):
+    row = s.commander.services.view.row(runner.mysis.id)
+    for turns in range(row.turns + 1, row.turns + times + 1):
         s.clock.by(30)
-        await s.until(partial(_has_had, runner, turns))
+        await s.until(partial(_has_had, runner, row, turns))
 
 
-def _has_had(runner: MysisRunner, turns: int) -> bool:
-    return runner._live.turns == turns and runner.is_settled
+def _has_had(runner: MysisRunner, row: LiveMysis, turns: int) -> bool:
+    return row.turns == turns and runner.is_settled
 
 
 async def test_the_row_says_what_the_life_machine_knows_at_every_step(tmp_path: Path) -> None:

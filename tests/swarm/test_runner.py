@@ -298,7 +298,7 @@ async def test_a_turn_without_progress_ends_with_an_error_that_says_what_to_do(t
         await block.reached.wait()
         began = s.clock.now()
         s.clock.by(299)
-        await asyncio.sleep(0.01)
+        await s.run_due()
         assert s.state() is MysisState.RUNNING
 
         def later() -> bool:

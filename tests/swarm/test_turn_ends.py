@@ -84,7 +84,7 @@ async def test_retry_after_is_honoured(tmp_path: Path) -> None:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "hello")
         runner = s.commander.runner("alpha")
-        await s.until(lambda: runner.driver is not None and runner.driver._turn.phase == "resting")
+        await s.until(lambda: runner.driver is not None and runner.driver.phase == "resting")
         s.clock.by(6.5)
         await asyncio.sleep(0)
         assert s.provider.calls == 1
@@ -299,7 +299,7 @@ async def test_a_provider_that_answers_empty_is_nudged_three_times_and_then_left
         seen = []
         for number in (1, 2, 3):
             s.clock.by(29)
-            await asyncio.sleep(0.01)
+            await s.run_due()
             assert await s.value("SELECT count(*) FROM turn") == number - 1
             s.clock.by(1)
             await s.until(lambda: s.provider.calls == 2 * number)  # noqa: B023  awaited within the same round
@@ -352,7 +352,7 @@ async def test_zoea_wait_ends_the_turn_and_its_end_nudges_at_once(tmp_path: Path
         view = await s.commander.mysis("alpha")
         assert (view.waiting_for, view.waiting_until) == ("the kiln cools", s.clock.now() + 50_000_000)
         s.clock.by(40)
-        await asyncio.sleep(0.01)
+        await s.run_due()
         assert s.provider.calls == 1
         s.clock.by(10)
         await s.until(lambda: s.provider.calls == 2)
@@ -367,7 +367,7 @@ async def test_travel_time_in_a_result_is_waited_for(tmp_path: Path) -> None:
         await s.settled()
         assert (await s.commander.mysis("alpha")).waiting_until == s.clock.now() + 60_000_000
         s.clock.by(59)
-        await asyncio.sleep(0.01)
+        await s.run_due()
         assert s.provider.calls == 2
         s.clock.by(1)
         await s.until(lambda: s.provider.calls == 3)
@@ -378,7 +378,7 @@ async def test_a_reactive_mysis_is_never_nudged(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="ok")), settings=settings) as s:
         await s.commander.create("alpha")
         s.clock.by(7200)
-        await asyncio.sleep(0.01)
+        await s.run_due()
         assert s.provider.calls == 0
 
 

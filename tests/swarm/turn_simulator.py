@@ -389,7 +389,7 @@ class Run:
             if request.state == "reserved":
                 request.state = "estimated"
         run = cls(rows, row, rules, turn, verdict, **more)  # type: ignore[arg-type]  # fields of Run by their names
-        run._carry(effects)
+        run.carry(effects)
         return run
 
     @property
@@ -423,10 +423,10 @@ class Run:
             self.turn, effects = step(self.turn, t.HoldChanged(self.rows.now, self.on_hold))
             assert effects == ()
         self.turn, effects = step(self.turn, given)
-        self._carry(effects)
+        self.carry(effects)
         return effects
 
-    def _carry(self, effects: tuple[t.TurnEffect, ...]) -> None:
+    def carry(self, effects: tuple[t.TurnEffect, ...]) -> None:
         waiting = deque(effects)
         while waiting:
             effect = waiting.popleft()

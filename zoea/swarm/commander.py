@@ -86,7 +86,7 @@ class Commander:
         self._left_running: frozenset[int] = frozenset()
         self._started_at = clock.now()
         self._today = spend_ops.Today()
-        self._services = Services(
+        self.services = Services(
             store=store,
             clock=clock,
             ids=ids,
@@ -155,7 +155,7 @@ class Commander:
         known = self._resolved_template(mysis.template_hash)
         life = load_mysis.build_life(found, known, now=now, held=self.hold_switch.holds(mysis.id))
         self.live_view.add(load_mysis.build_live_row(found))
-        runner = MysisRunner(self._services, mysis, self._bodies[mysis.template_hash], known, life)
+        runner = MysisRunner(self.services, mysis, self._bodies[mysis.template_hash], known, life)
         self.runners[mysis.id] = runner
         if mysis.retry_at is not None:
             runner.tell(lf.Now(now))
@@ -268,7 +268,7 @@ class Commander:
                 raise
             del self.runners[mysis_id]
             self.live_view.remove(mysis_id)
-            self._services.tools.forget(runner.mysis.uid)
+            self.services.tools.forget(runner.mysis.uid)
         finally:
             self._leaving.discard(mysis_id)
             self.live_view.touch(mysis_id)
@@ -430,7 +430,7 @@ class Commander:
         """Put the swarm on hold, with the reason, until a person lifts it."""
         if self.hold_switch.swarm:
             return
-        await self._services.write(lambda conn: mysis_ops.hold(conn, None, True, reason, by_person=False))
+        await self.services.write(lambda conn: mysis_ops.hold(conn, None, True, reason, by_person=False))
         self.hold_switch.set_swarm(True, reason)
         self._announce_hold()
 
@@ -452,7 +452,7 @@ class Commander:
         try:
             await self._approvals.answer(approval_id, answer, sentence, "commander")
         except StoreFull as error:
-            self._services.hold_for_disk(error)
+            self.services.hold_for_disk(error)
             raise
 
     async def grants(self) -> tuple[GrantView, ...]:
@@ -462,7 +462,7 @@ class Commander:
         try:
             return await self._approvals.revoke(grant_id)
         except StoreFull as error:
-            self._services.hold_for_disk(error)
+            self.services.hold_for_disk(error)
             raise
 
     def _show_approvals(self, mysis_id: int, waiting: int, questions: int) -> None:
@@ -509,7 +509,7 @@ class Commander:
 
     async def close(self) -> None:
         """Close every runner within a few seconds; open turns stay open, to be resumed."""
-        await self._services.close()
+        await self.services.close()
         closing = [asyncio.create_task(runner.close()) for runner in self.runners.values()]
         if closing:
             _, late = await asyncio.wait(closing, timeout=CLOSE_WITHIN_S)
@@ -536,7 +536,7 @@ class Commander:
 
     async def _carried_out(self, told: asyncio.Future[Any]) -> None:
         """Wait until an input is carried out. Raises StoreFull where the disk is full."""
-        full = asyncio.create_task(self._services.full.wait())
+        full = asyncio.create_task(self.services.full.wait())
         try:
             await asyncio.wait({told, full}, return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -553,7 +553,7 @@ class Commander:
 
     def _check_disk(self) -> None:
         """Raise StoreFull while nothing can be stored, instead of keeping a command waiting."""
-        if self._services.is_disk_full:
+        if self.services.is_disk_full:
             raise StoreFull(DISK_FULL, hint="Free some space, or check the disk; Zoea tries again by itself.")
 
     async def _command(self, op: Callable[[WriterConnection], T]) -> T:
@@ -561,7 +561,7 @@ class Commander:
         try:
             return await self._store.write(op)
         except StoreFull as error:
-            self._services.hold_for_disk(error)
+            self.services.hold_for_disk(error)
             raise
 
     async def _read_spend(self) -> None:

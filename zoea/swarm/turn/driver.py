@@ -120,6 +120,20 @@ class TurnDriver:
         self._requests = prepare_requests(services, profile, catalogue, opened.number, opened.frozen, opened.before)
         self._prepared_next: ReservedRequest | None = None
 
+    @property
+    def phase(self) -> t.TurnPhase:
+        return self._turn.phase
+
+    @property
+    def progress_at(self) -> int:
+        """The time of the newest progress, µs; a wait that is allowed counts as progress."""
+        return self._progress_at
+
+    @property
+    def awaits_lift(self) -> bool:
+        """True while the turn waits for the end of a hold."""
+        return self._awaits_lift
+
     # Called by the runner.
 
     async def run(self, turn: t.TurnState, effects: tuple[t.TurnEffect, ...]) -> t.TurnEnd:
