@@ -19,6 +19,7 @@ from zoea.settings import Settings
 from zoea.swarm.persistence import message_ops, mysis_ops
 from zoea.swarm.runner import MysisRunner
 from zoea.swarm.turn.turn_types import TurnEnd
+from zoea.tools.toolbox import ToolboxSession
 
 
 class Moody(ScriptedProvider):
@@ -247,9 +248,7 @@ async def test_an_error_of_the_toolbox_itself_is_an_error_result(
         async def refuse(*_: object, **__: object) -> None:
             raise ToolError("its shelf is empty")
 
-        session = s.commander.runner("alpha")._session
-        assert session is not None
-        monkeypatch.setattr(type(session), "call", refuse)
+        monkeypatch.setattr(ToolboxSession, "call", refuse)
         await s.commander.send("alpha", "act")
         await s.settled()
         assert s.sent()[-1][-1] == ("tool", "A tool failed: its shelf is empty")

@@ -155,6 +155,10 @@ class LiveView:
             subscriber.dirty.add(mysis_id)
             subscriber.woken.set()
 
+    @property
+    def has_subscribers(self) -> bool:
+        return bool(self._subscribers)
+
     def whole(self) -> SwarmView:
         return self._summary(tuple(row.freeze() for row in self._rows.values()), self.version)
 
