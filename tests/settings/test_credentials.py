@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import ClassVar
 
@@ -40,14 +41,14 @@ class MemoryKeyring(keyring.backend.KeyringBackend):
 
 
 @pytest.fixture
-def ring(monkeypatch: pytest.MonkeyPatch) -> MemoryKeyring:
+def ring() -> Iterator[MemoryKeyring]:
     made = MemoryKeyring()  # type: ignore[no-untyped-call]  # the library's constructor has no annotations
     made.kept.clear()
     before = keyring.get_keyring()
     keyring.set_keyring(made)
-    monkeypatch.setattr(keyring.core, "_keyring_backend", made)
     assert before is not made
-    return made
+    yield made
+    keyring.set_keyring(before)
 
 
 def test_a_stored_value_is_read_unchanged(file: Path) -> None:
