@@ -124,15 +124,11 @@ def _scripted(name: str, config: ProviderConfig, clock: Clock) -> Provider:
     """`options` may hold `pace` (seconds between deltas) and `metered`."""
     from zoea.llm.providers.scripted import ScriptedProvider
 
+    pace = config.options.get("pace")
     return ScriptedProvider(
         name=name,
         metered=bool(config.options.get("metered", False)),
         clock=clock,
-        pace_s=_number(config.options, "pace"),
+        pace_s=float(pace) if isinstance(pace, (int, float)) else 0.0,
         context_window=config.context_window,
     )
-
-
-def _number(options: Mapping[str, object], name: str) -> float:
-    value = options.get(name, 0.0)
-    return float(value) if isinstance(value, (int, float)) else 0.0

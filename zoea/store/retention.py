@@ -157,10 +157,12 @@ def _record_removal(
 ) -> None:
     """Record who removed how much, and mark the indexes as unmerged."""
     connection.execute(_MARK, {"now": now})
+    limits = [f"{keep.days:g} days" if keep.days > 0 else "", f"{keep.memories} memories" if keep.memories > 0 else ""]
+    rule = "keep " + ", ".join(filter(None, limits))
     connection.execute(
         "INSERT INTO removal(kind, who, why, mysis_id, turns, memories, characters, created_at)"
         " VALUES ('keep', ?, ?, ?, ?, ?, ?, ?)",
-        (who, _describe_rule(keep), mysis_id, removed.turns, removed.memories, removed.characters, now),
+        (who, rule, mysis_id, removed.turns, removed.memories, removed.characters, now),
     )
 
 
@@ -177,8 +179,3 @@ def _newest_removable_id(connection: sqlite3.Connection, mysis_id: int, keep: Re
         sql = "SELECT coalesce(max(id), 0) FROM memory WHERE mysis_id = ? AND created_at < ?"
         floors.append(connection.execute(sql, (mysis_id, now - int(keep.days * _DAY))).fetchone()[0])
     return min(max(floors, default=0), oldest_after(LEAST))
-
-
-def _describe_rule(keep: RetentionRule) -> str:
-    parts = [f"{keep.days:g} days" if keep.days > 0 else "", f"{keep.memories} memories" if keep.memories > 0 else ""]
-    return "keep " + ", ".join(filter(None, parts))

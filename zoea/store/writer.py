@@ -147,7 +147,7 @@ class Writer:
             return
         self._call_on_loop(_resolve, self._opened)
         try:
-            while (op := self._take()) is not None:
+            while not self._ending and (op := self._queue.get()) is not None:
                 if self._abandoned:
                     self._refuse(op)
                 else:
@@ -156,9 +156,6 @@ class Writer:
         finally:
             self._connection.close()
             self._call_on_loop(_resolve, self._ended)
-
-    def _take(self) -> _Op | None:
-        return None if self._ending else self._queue.get()
 
     def _take_waiting(self) -> _Op | None:
         """Return a waiting op, or None."""

@@ -210,7 +210,8 @@ class UpstreamAccounts:
         for number in range(1, _NAMES_TRIED + 1):
             name = caller.name if number == 1 else f"{caller.name}-{number}"
             wire = await self._send(login.register, {"name": name}, caller.name)
-            result, fields = parse_result(wire), _text_fields(parse_fields(wire))
+            result, values = parse_result(wire), parse_fields(wire)
+            fields = {key: str(value) for key, value in values.items() if isinstance(value, str | int | float)}
             if not result.is_error:
                 break
             if not _contains_any(result.content, login.taken):
@@ -300,10 +301,6 @@ def _retrieve_error(task: asyncio.Task[None]) -> None:
     """Mark the error as retrieved: the waiting calls, or else the next one, get it."""
     if not task.cancelled():
         task.exception()
-
-
-def _text_fields(fields: Mapping[str, Any]) -> dict[str, str]:
-    return {key: str(value) for key, value in fields.items() if isinstance(value, str | int | float)}
 
 
 def _contains_any(text: str, marks: Iterable[str]) -> bool:

@@ -142,8 +142,10 @@ async def list_models(http: HttpClient, *, provider: str, clock: Clock, secrets:
     infos = {info.name: info for info in map(_read, found)}
     if len(found) != 1 or found[0].get("owned_by") != _LLAMACPP:
         return ModelListing(infos)
+    parts = urlsplit(http.base_url)
+    url = f"{parts.scheme}://{parts.netloc}{parts.path.removesuffix('/v1')}/props"
     try:
-        props = await fetch(http, "GET", _root(http) + "/props", provider=provider, clock=clock, secrets=secrets)
+        props = await fetch(http, "GET", url, provider=provider, clock=clock, secrets=secrets)
     except ProviderError:
         props = None  # a proxy may hide it; window and tools are then unknown, not wrong
     (listed,) = infos.values()
@@ -172,8 +174,3 @@ def _with_props(listed: ModelInfo, props: dict[str, Any]) -> ModelInfo:
         listed.max_output,
         tools if isinstance(tools, bool) else listed.tools,
     )
-
-
-def _root(http: HttpClient) -> str:
-    parts = urlsplit(http.base_url)
-    return f"{parts.scheme}://{parts.netloc}{parts.path.removesuffix('/v1')}"

@@ -154,7 +154,9 @@ def error_from_stream(payload: Any, *, provider: str, secrets: tuple[str, ...] =
     text, code = read_error_object(payload)
     number = payload.get("code") if isinstance(payload, dict) else None
     status = number if isinstance(number, int) and 400 <= number < 600 else None
-    kind = _BY_CODE.get(code) or (classify(status, code, text) if status else _of_sentence(text))
+    # an error in mid-stream is worth another attempt, unless the request is too long
+    otherwise = ErrorClass.CONTEXT_LENGTH if _TOO_LONG.search(text) else ErrorClass.TRANSIENT
+    kind = _BY_CODE.get(code) or (classify(status, code, text) if status else otherwise)
     return provider_error(
         kind, f"{provider} stopped its answer: {text or 'no reason given'}", status=status, secrets=secrets
     )
@@ -179,11 +181,6 @@ def classify(status: int, code: str, text: str) -> ErrorClass:
     if _NO_MODEL.search(text):
         return ErrorClass.MODEL_MISSING
     return known or ErrorClass.BAD_REQUEST
-
-
-def _of_sentence(text: str) -> ErrorClass:
-    """Classify an error in mid-stream: worth another attempt, unless the request is too long."""
-    return ErrorClass.CONTEXT_LENGTH if _TOO_LONG.search(text) else ErrorClass.TRANSIENT
 
 
 def read_error_body(body: bytes) -> tuple[str, str]:

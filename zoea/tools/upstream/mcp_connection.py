@@ -239,7 +239,8 @@ class McpConnection:
             return CallFailure(CallOutcome.NOT_SENT, text)
         if code == BROKEN:
             return CallFailure(CallOutcome.BROKEN, text)
-        if code == types.CONNECTION_CLOSED and (self.is_over or _is_closure(text)):
+        is_closure = text == "Connection closed" or text.startswith("SSE stream")
+        if code == types.CONNECTION_CLOSED and (self.is_over or is_closure):
             return CallFailure(CallOutcome.BROKEN if begun else CallOutcome.NOT_SENT, "its session ended")
         if code in _SESSION_CODES and "session" in text.lower():
             return CallFailure(CallOutcome.SESSION_GONE, text)
@@ -405,10 +406,6 @@ class _ObservedWriteStream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
-
-
-def _is_closure(text: str) -> bool:
-    return text == "Connection closed" or text.startswith("SSE stream")
 
 
 def _remote(tool: types.Tool) -> RemoteTool:

@@ -130,7 +130,8 @@ class UpstreamSession:
             CallFailure: `NOT_SENT`, with the reason.
         """
         if patience is None:
-            patience = REOPEN_S if self.generation else self._start_time_left()
+            start_left = self._started + self._config.start_timeout - time.monotonic()
+            patience = REOPEN_S if self.generation else max(0.0, start_left)
         until = time.monotonic() + patience
         while True:
             if self._connection is not None and self.generation > after and not self._connection.is_over:
@@ -159,9 +160,6 @@ class UpstreamSession:
         if not self._task.done():
             logger.warning("upstream %s did not close within %g s", self._label, CLOSE_S)
         self._set_state(SessionState.CLOSED)
-
-    def _start_time_left(self) -> float:
-        return max(0.0, self._started + self._config.start_timeout - time.monotonic())
 
     async def _run(self) -> None:
         connect = await _load_connect()

@@ -45,7 +45,9 @@ class CallFailure(Exception):
 
 def describe_failure(error: BaseException, config: UpstreamConfig) -> str:
     """Describe the innermost cause, for a person or a model, without secrets."""
-    leaf = _leaf(error)
+    leaf = error
+    while isinstance(leaf, BaseExceptionGroup):
+        leaf = leaf.exceptions[0]
     match leaf:
         case FileNotFoundError() | NotADirectoryError() if config.command:
             text = f"cannot run {config.command}: not found"
@@ -65,12 +67,6 @@ def redact_secrets(text: str, config: UpstreamConfig) -> str:
     for secret in _secrets(config):
         text = text.replace(secret, HIDDEN)
     return text
-
-
-def _leaf(error: BaseException) -> BaseException:
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def _secrets(config: UpstreamConfig) -> Iterator[str]:
