@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from zoea.queries import conversation
-from zoea.queries.find_in_conversation import ConversationFinder
+from zoea.queries.search_reader import ConversationFinder
 from zoea.store import Store
 from zoea.transfer.export import Format, export_to_file
 from zoea.tui.conversation.block_painter import PaintOptions, paint_block

@@ -16,8 +16,8 @@ from zoea.model.errors import StoreError, StoreMissing
 from zoea.model.request import Answer
 from zoea.model.values import Sender, Usage
 from zoea.queries import conversation
-from zoea.queries.find_in_conversation import ConversationFinder
 from zoea.queries.request_summary import plan_of, read_context
+from zoea.queries.search_reader import ConversationFinder
 from zoea.settings import Settings
 
 QUIET = Settings.model_validate({"nudge": {"enabled": False}, "context": {"snapshot_tools": ["look*"]}})
@@ -142,7 +142,7 @@ class TestFinding:
     def test_a_search_can_be_stopped(self, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The query is endless, so it ends only if it is stopped."""
         endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT max(i), ?1, ?2 FROM n"
-        monkeypatch.setattr("zoea.queries.find_in_conversation._PLACES", endless)
+        monkeypatch.setattr("zoea.queries.search_reader._PLACES", endless)
         finder = ConversationFinder(path)
         results: list[object] = []
         thread = threading.Thread(target=lambda: results.append(finder.find(1, "x")))
@@ -156,7 +156,7 @@ class TestFinding:
     def test_a_broken_database_raises_store_error_in_a_search(
         self, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("zoea.queries.find_in_conversation._PLACES", "SELECT * FROM nothing")
+        monkeypatch.setattr("zoea.queries.search_reader._PLACES", "SELECT * FROM nothing")
         with pytest.raises(StoreError, match="cannot be searched"):
             ConversationFinder(path).find(1, "x")
 

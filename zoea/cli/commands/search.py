@@ -17,8 +17,8 @@ from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.cli.terminal_rows import moment
 from zoea.model.enums import Role, SenderKind, Source
 from zoea.model.errors import StoreError, UsageError
+from zoea.queries.search_reader import is_any_case, parse_moment
 from zoea.queries.stored_swarm import read_mysis_view
-from zoea.queries.swarm_search import is_any_case, parse_moment
 from zoea.settings.paths import places
 from zoea.store.database_file import open_reader
 from zoea.store.search import (

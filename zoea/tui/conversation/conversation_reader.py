@@ -15,7 +15,7 @@ from typing import Any
 from zoea.model.errors import StoreError
 from zoea.queries import conversation
 from zoea.queries.conversation import ConversationPage, ConversationTurn
-from zoea.queries.find_in_conversation import FindHit, FindResult
+from zoea.queries.search_reader import FindHit, FindResult
 from zoea.tui.conversation.blocks import ConversationBlock, Symbols, build_page_blocks, build_turn_blocks
 
 MOST_MEMORIES = 600

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from zoea.model.errors import StoreError
-from zoea.queries.find_in_conversation import ConversationFinder, FindResult
+from zoea.queries.search_reader import ConversationFinder, FindResult
 from zoea.tui.conversation.conversation_reader import (
     ConversationSource,
     format_hit_count,

@@ -13,7 +13,7 @@ from textual.widgets import Input
 
 from zoea.model.enums import Role
 from zoea.model.errors import StoreError
-from zoea.queries.swarm_search import (
+from zoea.queries.search_reader import (
     HitPlace,
     SwarmSearcher,
     SwarmSearchHit,

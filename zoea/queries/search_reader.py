@@ -1,4 +1,4 @@
-"""Searches the memories of all myses while a person types: newest first, by pages.
+"""Searches the memories of all myses, or of one conversation, while a person types.
 
 Searches content, reasoning and tool calls by the index (`zoea.store.search`). Words in
 lower case match any case (A to Z); a capital letter makes the match exact. Without words
@@ -7,25 +7,32 @@ only the filters apply.
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
 import threading
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import TypeVar
 
 from zoea.model.enums import Role, SenderKind
 from zoea.model.errors import StoreError
 from zoea.store import search as recall
 from zoea.store.database_file import open_reader
-from zoea.store.search import HitPlace, MemoryQuery, SearchColumn, search_memories
+from zoea.store.search import HitPlace, MemoryQuery, SearchColumn, matching_ids, search_memories
 from zoea.text import clean
 
 __all__ = [
+    "LIMIT",
     "PAGE",
+    "ConversationFinder",
+    "FindHit",
+    "FindResult",
     "HitPlace",
+    "MemorySearcher",
     "SwarmSearchHit",
     "SwarmSearchPage",
     "SwarmSearchQuery",
@@ -37,7 +44,10 @@ __all__ = [
 
 PAGE = 100
 """Hits of a page."""
+LIMIT = 1000
+"""Hits in one conversation."""
 
+T = TypeVar("T")
 _AROUND = 680
 _NEWEST = 1 << 50
 _SECOND = 1_000_000
@@ -64,6 +74,15 @@ JOIN mysis y ON y.id = m.mysis_id JOIN turn t ON t.id = m.turn_id
 LEFT JOIN message g ON g.id = m.message_id
 LEFT JOIN tool_call r ON r.result_memory_id = m.id AND m.role = 'tool'
 ORDER BY m.id DESC
+"""
+# The positions of the words `?1` in the memories `?2`, a JSON array. {fold} is lower() or empty.
+_PLACES = """
+SELECT m.id, m.seq, t.number,
+  instr({fold}(m.content), {fold}(?1)) AS at, instr({fold}(m.reasoning), {fold}(?1)) AS thought,
+  (SELECT k.id FROM tool_call k WHERE k.memory_id = m.id
+    AND instr({fold}(k.name || '(' || k.arguments || ')'), {fold}(?1)) LIMIT 1) AS called,
+  (SELECT r.id FROM tool_call r WHERE r.result_memory_id = m.id) AS answers
+FROM memory m JOIN turn t ON t.id = m.turn_id WHERE m.id IN (SELECT value FROM json_each(?2))
 """
 
 
@@ -172,7 +191,7 @@ def parse_moment(text: str, now: int) -> int | None:
         return None
 
 
-class SwarmSearcher:
+class MemorySearcher:
     """Runs one search at a time: a new one, or `stop`, ends the one before. Thread-safe."""
 
     def __init__(self, database: Path) -> None:
@@ -182,7 +201,7 @@ class SwarmSearcher:
         self._running: sqlite3.Connection | None = None
 
     def begin(self) -> int:
-        """End the running search and return the number of a new one for `search`."""
+        """End the running search and return the number of a new one."""
         with self._lock:
             self._turn += 1
             if self._running is not None:
@@ -193,32 +212,37 @@ class SwarmSearcher:
         """End the running search."""
         self.begin()
 
-    def search(self, number: int, wish: SwarmSearchQuery, before: int | None = None) -> SwarmSearchPage | None:
-        """A page of what the wish finds before a memory's id; None where another search began. Raises StoreError."""
+    def _run(self, number: int, work: Callable[[sqlite3.Connection], T]) -> T | None:
+        """Return what `work` reads; None if another search began since. Raises StoreError."""
         try:
-            with self._reading(number) as reader:
-                if reader is None:
-                    return None
-                page = (_found if wish.words else _listed)(reader, wish, before or _NEWEST)
-                return page if number == self._turn else None
+            with closing(open_reader(self._database)) as reader:
+                with self._lock:
+                    if number != self._turn:
+                        return None
+                    self._running = reader
+                try:
+                    result = work(reader)
+                    return result if number == self._turn else None
+                finally:
+                    with self._lock:
+                        if self._running is reader:
+                            self._running = None
         except sqlite3.Error as problem:
             if getattr(problem, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
                 return None
             raise StoreError(f"{self._database} cannot be searched: {problem}") from problem
 
-    @contextmanager
-    def _reading(self, number: int) -> Iterator[sqlite3.Connection | None]:
-        with closing(open_reader(self._database)) as reader:
-            with self._lock:
-                is_wanted = number == self._turn
-                if is_wanted:
-                    self._running = reader
-            try:
-                yield reader if is_wanted else None
-            finally:
-                with self._lock:
-                    if self._running is reader:
-                        self._running = None
+
+class SwarmSearcher(MemorySearcher):
+    """Searches the memories of all myses, newest first, by pages."""
+
+    def search(self, number: int, wish: SwarmSearchQuery, before: int | None = None) -> SwarmSearchPage | None:
+        """Return a page of hits before a memory's id; None if another search began. Raises StoreError.
+
+        `number` is the one that `begin` returned.
+        """
+        read = _found if wish.words else _listed
+        return self._run(number, lambda reader: read(reader, wish, before or _NEWEST))
 
 
 def is_any_case(words: str) -> bool:
@@ -317,3 +341,53 @@ def _row(row: sqlite3.Row) -> SwarmSearchHit:
         tool=row["answered"] or "",
         call_id=row["answers"],
     )
+
+
+@dataclass(frozen=True, slots=True)
+class FindHit:
+    """A memory that contains the words.
+
+    `at` is their position in the content, `thought` in the reasoning, in characters
+    from 0, or -1; `call_id` is the call that has them in its name, arguments or result.
+    """
+
+    memory_id: int
+    turn_number: int
+    seq: int
+    at: int
+    thought: int
+    call_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class FindResult:
+    """Hits in conversation order; `is_cut` if there are older ones over the limit."""
+
+    words: str
+    hits: tuple[FindHit, ...] = ()
+    is_cut: bool = False
+
+
+class ConversationFinder(MemorySearcher):
+    """Finds words in the conversation of one mysis."""
+
+    def find(self, mysis_id: int, words: str, *, limit: int = LIMIT) -> FindResult | None:
+        """Find the newest `limit` memories with the words; None if stopped. Raises StoreError."""
+        words = clean(words)
+        if not words.strip():
+            return FindResult(words)
+        query = MemoryQuery(words, column=SearchColumn.ANY, fold=is_any_case(words), mysis_ids=(mysis_id,))
+        places = _PLACES.format(fold="lower" if query.fold else "")
+
+        def read(reader: sqlite3.Connection) -> FindResult:
+            ids = matching_ids(reader, query, limit + 1)
+            rows = reader.execute(places, (words, json.dumps(ids[:limit]))).fetchall()
+            hits = sorted(map(_find_hit, rows), key=lambda hit: (hit.turn_number, hit.seq))
+            return FindResult(words, tuple(hits), len(ids) > limit)
+
+        return self._run(self.begin(), read)
+
+
+def _find_hit(row: sqlite3.Row) -> FindHit:
+    call = row["answers"] if row["at"] else None
+    return FindHit(row["id"], row["number"], row["seq"], row["at"] - 1, row["thought"] - 1, call or row["called"])

@@ -16,8 +16,8 @@ from tests.swarm.harness import call, script, swarm
 from zoea.model.enums import Role
 from zoea.model.errors import StoreError
 from zoea.model.request import Answer
-from zoea.queries import swarm_search
-from zoea.queries.swarm_search import (
+from zoea.queries import search_reader
+from zoea.queries.search_reader import (
     HitPlace,
     SwarmSearcher,
     SwarmSearchHit,
@@ -145,7 +145,7 @@ class TestPages:
             before = hits.before
             if before is None:
                 break
-            assert len(hits.hits) == swarm_search.PAGE
+            assert len(hits.hits) == search_reader.PAGE
         assert len(seen) == 500
         assert seen == sorted(set(seen), reverse=True)
 
@@ -164,7 +164,7 @@ class TestPages:
         searcher = SwarmSearcher(many)
         first = searcher.search(searcher.begin(), parse_search("@alpha role:assistant", NOW))
         assert first is not None
-        assert (len(first.hits), first.before) == (swarm_search.PAGE, first.hits[-1].memory_id)
+        assert (len(first.hits), first.before) == (search_reader.PAGE, first.hits[-1].memory_id)
         assert find(many, "@nobody") == []
 
     async def test_a_replaced_search_returns_none(self, many: Path) -> None:
@@ -187,7 +187,7 @@ class TestPages:
             reader.create_function("instr", 2, instr)
             return reader
 
-        monkeypatch.setattr("zoea.queries.swarm_search.open_reader", slow)
+        monkeypatch.setattr("zoea.queries.search_reader.open_reader", slow)
         searcher = SwarmSearcher(many)
         query = asyncio.create_task(asyncio.to_thread(searcher.search, searcher.begin(), parse_search("needle", NOW)))
         await asyncio.to_thread(running.wait, 10)
