@@ -5,7 +5,6 @@ It does without typer, because loading typer takes a large part of the time to t
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
@@ -82,6 +81,8 @@ class LightCommand(Generic[Options]):
         """
         if (options := self.parse(arguments)) is not None:
             return self._run(options)
+        import shutil  # only the help needs it
+
         sys.stdout.write(self.help_text(min(shutil.get_terminal_size().columns, WIDEST)) + "\n")
         return 0
 

@@ -72,7 +72,7 @@ class NovaDatabase:
         self.path = path
         self.schema = _schema(conn)
         self._columns = {table: _columns(conn, table) for table in _NEEDED}
-        _check(self)
+        self._check()
         self.passwords = _passwords(conn)
 
     @property
@@ -142,6 +142,29 @@ class NovaDatabase:
             created=_text(row, "created_at"),
             created_at=parse_time(row["created_at"]) if "created_at" in self._columns["myses"] else None,
         )
+
+    def _check(self) -> None:
+        """Refuse a database of another format or schema. Raises StoreForeign."""
+        path, conn = self.path, self._conn
+        if conn.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
+            raise StoreForeign(
+                f"{path} is a database of this Zoea, not of Zoea Nova.",
+                hint="Write it as a file with `zoea export --all --format jsonl -o FILE`, and import that.",
+            )
+        for table, needed in _NEEDED.items():
+            missing = [name for name in needed if name not in self._columns[table]]
+            if missing:
+                there = sorted(row[0] for row in conn.execute("SELECT name FROM sqlite_schema WHERE type = 'table'"))
+                what = f"no table {table}" if len(missing) == len(needed) else f"no {table}.{missing[0]}"
+                raise StoreForeign(
+                    f"{path} is no Zoea Nova database: it has {what} (tables: {', '.join(there)[:200] or 'none'}).",
+                    hint="Name the database of Zoea Nova, usually zoea.db.",
+                )
+        if self.schema not in (None, SCHEMA):
+            raise StoreForeign(
+                f"{path} is a Zoea Nova database of schema {self.schema}; this Zoea reads schema {SCHEMA}.",
+                hint="Open it once with the last version of Zoea Nova, then import it.",
+            )
 
 
 @contextmanager
@@ -246,29 +269,6 @@ def _schema(conn: sqlite3.Connection) -> int | None:
 
 def _columns(conn: sqlite3.Connection, table: str) -> frozenset[str]:
     return frozenset(row["name"] for row in conn.execute(f"PRAGMA table_info({table})"))
-
-
-def _check(database: NovaDatabase) -> None:
-    path, conn = database.path, database._conn
-    if conn.execute("PRAGMA application_id").fetchone()[0] == APPLICATION_ID:
-        raise StoreForeign(
-            f"{path} is a database of this Zoea, not of Zoea Nova.",
-            hint="Write it as a file with `zoea export --all --format jsonl -o FILE`, and import that.",
-        )
-    for table, needed in _NEEDED.items():
-        missing = [name for name in needed if name not in database._columns[table]]
-        if missing:
-            there = sorted(row[0] for row in conn.execute("SELECT name FROM sqlite_schema WHERE type = 'table'"))
-            what = f"no table {table}" if len(missing) == len(needed) else f"no {table}.{missing[0]}"
-            raise StoreForeign(
-                f"{path} is no Zoea Nova database: it has {what} (tables: {', '.join(there)[:200] or 'none'}).",
-                hint="Name the database of Zoea Nova, usually zoea.db.",
-            )
-    if database.schema not in (None, SCHEMA):
-        raise StoreForeign(
-            f"{path} is a Zoea Nova database of schema {database.schema}; this Zoea reads schema {SCHEMA}.",
-            hint="Open it once with the last version of Zoea Nova, then import it.",
-        )
 
 
 def _passwords(conn: sqlite3.Connection) -> tuple[str, ...]:
