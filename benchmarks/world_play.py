@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from zoea.context import FrozenTurn, Plan, TurnReplay, plan_next
+from zoea.context import FrozenTurn, Plan, plan_turn
 from zoea.model.ports import Provider
 from zoea.model.request import ModelInfo, ModelRequest, StreamItem
 from zoea.settings import Template
-from zoea.swarm.turn import request_preparation
+from zoea.swarm.turn import driver
 from zoea.tools import LoginTools, Toolbox, ToolPolicy, UpstreamConfig
 from zoea.world import INJECT, AutopilotProvider, command
 
@@ -94,19 +94,19 @@ class PlanWatch:
         self.delays: list[float] = []
 
     def __enter__(self) -> PlanWatch:
-        request_preparation.plan_next = self._plan  # type: ignore[attr-defined]  # the seam is that module's own import
+        driver.plan_turn = self._plan  # type: ignore[attr-defined]  # the seam is the driver's own import
         return self
 
     def __exit__(self, *_: object) -> None:
-        request_preparation.plan_next = plan_next  # type: ignore[attr-defined]  # as above
+        driver.plan_turn = plan_turn  # type: ignore[attr-defined]  # as above
 
     def sent(self, mysis_id: int) -> None:
         """A prompt is on its way, from now."""
         self.waiting[mysis_id] = time.perf_counter()
 
-    def _plan(self, frozen: FrozenTurn, answers: Any, earlier: TurnReplay | None) -> tuple[Plan, TurnReplay]:
-        planned = plan_next(frozen, answers, earlier)
+    def _plan(self, frozen: FrozenTurn, answers: Any) -> Plan:
+        plan = plan_turn(frozen, answers)
         begun = self.waiting.pop(frozen.mysis_id, None)
         if begun is not None:
             self.delays.append(time.perf_counter() - begun)
-        return planned
+        return plan

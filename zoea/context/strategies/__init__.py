@@ -14,7 +14,7 @@ from zoea.model.errors import PlanError
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """The two functions that make the packs before the turn; they do not depend on its `TurnSoFar`."""
+    """The two functions that make a mysis's packs."""
 
     name: str
     needs: Callable[[FrozenTurn], tuple[Need, ...]]
@@ -34,7 +34,7 @@ def needs(frozen: FrozenTurn) -> tuple[Need, ...]:
 
 
 def packs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Pack, ...]:
-    """Return the packs before the turn, in order. Raises as `needs` does."""
+    """Return the packs of the next request, in order. Raises as `needs` does."""
     return find_strategy(frozen).packs(frozen, answers)
 
 
