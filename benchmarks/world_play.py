@@ -11,7 +11,7 @@ from zoea.context import FrozenTurn, Plan, plan_turn
 from zoea.model.ports import Provider
 from zoea.model.request import ModelInfo, ModelRequest, StreamItem
 from zoea.settings import Template
-from zoea.swarm.turn import driver
+from zoea.swarm.turn import request_preparation
 from zoea.tools import LoginTools, Toolbox, ToolPolicy, UpstreamConfig
 from zoea.world import INJECT, AutopilotProvider, command
 
@@ -94,11 +94,11 @@ class PlanWatch:
         self.delays: list[float] = []
 
     def __enter__(self) -> PlanWatch:
-        driver.plan_turn = self._plan  # type: ignore[attr-defined]  # the seam is the driver's own import
+        request_preparation.plan_turn = self._plan  # type: ignore[attr-defined]  # the seam is that module's own import
         return self
 
     def __exit__(self, *_: object) -> None:
-        driver.plan_turn = plan_turn  # type: ignore[attr-defined]  # as above
+        request_preparation.plan_turn = plan_turn  # type: ignore[attr-defined]  # as above
 
     def sent(self, mysis_id: int) -> None:
         """A prompt is on its way, from now."""
