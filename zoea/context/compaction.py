@@ -117,7 +117,9 @@ class CompactedTurn:
             if self.total <= target:
                 return
             if unit.kind is UnitKind.SLICE and not self._is_fixed(index):
-                if _answer_is_long(unit.memories[0], keep, with_reasoning):
+                memory = unit.memories[0]
+                has_reasoning = bool(memory.reasoning) or memory.native is not None
+                if any(len(call.arguments) > keep for call in memory.calls) or (with_reasoning and has_reasoning):
                     self._set(index, 0, Form(FormKind.CUT, keep))
                 self._cut_results(index, keep, target)
 
@@ -226,11 +228,6 @@ def _fold_message(parts: list[str]) -> RequestMessage:
 
 def _call_identity(call: ToolCall) -> object:
     return call.fingerprint or (call.name, call.arguments)
-
-
-def _answer_is_long(memory: Memory, keep: int, with_reasoning: bool) -> bool:
-    has_reasoning = bool(memory.reasoning) or memory.native is not None
-    return any(len(call.arguments) > keep for call in memory.calls) or (with_reasoning and has_reasoning)
 
 
 def _matches(name: str, globs: tuple[str, ...]) -> bool:

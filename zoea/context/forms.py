@@ -57,7 +57,11 @@ def render_memory(memory: Memory, form: Form) -> RequestMessage:
         case Role.ASSISTANT:
             return _answer(memory, form)
         case _:
-            return _prompt(memory, form)
+            content = f"{memory.label}\n{memory.content}" if memory.label else memory.content
+            if form.kind is FormKind.ORDER:
+                title = f"standing order, given in turn {memory.turn_number}"
+                return RequestMessage(Role.USER, data_block(title, content), memory_id=memory.id)
+            return RequestMessage(Role.USER, content, memory.source, memory_id=memory.id)
 
 
 def _result(memory: Memory, form: Form) -> RequestMessage:
@@ -100,14 +104,6 @@ def _answer(memory: Memory, form: Form) -> RequestMessage:
 def _call(call: ToolCall, keep: int | None, memory_id: int) -> RequestCall:
     arguments = call.arguments if keep is None else cut_arguments(call.arguments, keep, memory_id)
     return RequestCall(call.wire_id, call.name, arguments)
-
-
-def _prompt(memory: Memory, form: Form) -> RequestMessage:
-    content = f"{memory.label}\n{memory.content}" if memory.label else memory.content
-    if form.kind is FormKind.ORDER:
-        title = f"standing order, given in turn {memory.turn_number}"
-        return RequestMessage(Role.USER, data_block(title, content), memory_id=memory.id)
-    return RequestMessage(Role.USER, content, memory.source, memory_id=memory.id)
 
 
 def data_block(title: str, text: str) -> str:

@@ -26,11 +26,9 @@ class FrozenTurn:
         system: The template's prompt; the JSON holds only `template_hash` (hex).
         before: The newest memory id of this mysis before the turn; 0 if there is none.
         max_tokens: The budget of each request, in calibrated tokens.
-        context_window: The model's window in tokens, if known.
         max_output_tokens: Always sent; counts against the window only.
         tools_tokens: The base estimate of the tool schemas' JSON.
-        snapshot_tools: Globs.
-        keep_tools: Globs.
+        snapshot_tools, keep_tools: Globs.
     """
 
     mysis_id: int

@@ -54,12 +54,9 @@ class Pack:
     """A titled part of a request.
 
     Attributes:
-        full: Text or messages.
-        compact: A shorter form, if there is one.
         preserve: Whether it is cut last.
         counted: Base tokens of content sent beside the messages (tool schemas); it has no messages.
-        full_forms: How each message of `full` was made from its memory, so a plan can be stored as ids.
-        compact_forms: The same for `compact`.
+        full_forms, compact_forms: The form of each memory shown, so that a plan can be stored as ids.
     """
 
     id: str
@@ -78,8 +75,7 @@ class Decision:
     """The decision on one pack.
 
     Attributes:
-        chars: Characters it takes in the request; 0 if skipped.
-        tokens: Tokens it takes in the request; 0 if skipped.
+        chars, tokens: What it takes in the request; 0 if skipped.
         wanted_tokens: Tokens of its full form.
         setting: The setting and value that would have kept it in full; empty if it is.
     """
@@ -182,7 +178,6 @@ class Plan:
     """The packs of one request, selected under a budget.
 
     Attributes:
-        messages: The messages for the model.
         forms: How each message with a memory was made from it.
         steps: The memories that are not verbatim.
     """
