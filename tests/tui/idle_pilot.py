@@ -36,7 +36,7 @@ _FOLLOWS = (
     "SwarmFeed._follow_changes",
     "SwarmFeed._follow_events",
     "SwarmFeed._measure",
-    "DashboardScreen._read_feed",
+    "DashboardScreen._read_broadcasts",
     "MarkdownStream._run",
 )
 """Background tasks that run all the time."""

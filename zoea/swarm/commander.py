@@ -353,8 +353,6 @@ class Commander:
         sender: Sender = COMMANDER,
         idempotency_key: str = "",
     ) -> Receipt:
-        for name in to.names:
-            self.runner(name)
         names = tuple(self.runner(name).mysis.name for name in to.names)
         audience = Recipients(names, to.tag, to.state)
         room = self._settings.budget.token_budget_per_agent

@@ -63,8 +63,8 @@ class MysisRunner:
         self._live: LiveMysis = services.view.row(mysis.id)
         self._body = body
         self._known = known
-        self._inbox: asyncio.Queue[_QueuedInput] = asyncio.Queue()
-        self._unheard: dict[int, lf.Pending] = {}  # stored and in `_inbox`, not yet processed by the life machine
+        self._inputs: asyncio.Queue[_QueuedInput] = asyncio.Queue()
+        self._unheard: dict[int, lf.Pending] = {}  # stored and in `_inputs`, not yet processed by the life machine
         self._timer: Timer | None = None
         self._session: ToolSession | None = None
         self._session_id: int | None = None
@@ -95,7 +95,7 @@ class MysisRunner:
             done.set_exception(StateRefused(f"mysis {self.mysis.name} is being closed"))
             done.exception()  # marks the exception as retrieved
         else:
-            self._inbox.put_nowait(_QueuedInput(given, done))
+            self._inputs.put_nowait(_QueuedInput(given, done))
         return done
 
     def arrived(self, delivery: Delivery) -> None:
@@ -103,7 +103,7 @@ class MysisRunner:
         pending = pending_of(delivery)
         self._live.say(delivery.content, delivery.created_at)
         self._unheard[delivery.id] = pending
-        self._inbox.put_nowait(_QueuedInput(lf.Arrived(self._now(), pending), None))
+        self._inputs.put_nowait(_QueuedInput(lf.Arrived(self._now(), pending), None))
 
     async def stopped(self) -> None:
         """Wait until no turn is running."""
@@ -118,7 +118,7 @@ class MysisRunner:
     def is_settled(self) -> bool:
         """True without an open turn and without pending messages that would open one."""
         waiting = any(lf.wakes(self.life, pending) for pending in self.life.pending)
-        return not (self._busy or self.has_turn or waiting) and self._inbox.empty()
+        return not (self._busy or self.has_turn or waiting) and self._inputs.empty()
 
     async def close(self) -> None:
         """End within a few seconds; an open turn stays open in the store, to be resumed."""
@@ -146,8 +146,8 @@ class MysisRunner:
     def _refuse_queued(self) -> None:
         """Refuse the inputs that will not be carried out."""
         waiting = [] if self._current is None else [self._current]
-        while not self._inbox.empty():
-            waiting.append(self._inbox.get_nowait())
+        while not self._inputs.empty():
+            waiting.append(self._inputs.get_nowait())
         for told in waiting:
             if told.done is not None and not told.done.done():
                 told.done.set_exception(StateRefused(f"mysis {self.mysis.name} is being closed"))
@@ -159,7 +159,7 @@ class MysisRunner:
         while True:
             self._busy = False
             self._current = None
-            told = self._current = await self._inbox.get()
+            told = self._current = await self._inputs.get()
             self._busy = True
             try:
                 await self._process(told.given)
@@ -235,7 +235,7 @@ class MysisRunner:
 
     def _wake(self) -> None:
         self._timer = None
-        self._inbox.put_nowait(_QueuedInput(lf.Now(self._now()), None))
+        self._inputs.put_nowait(_QueuedInput(lf.Now(self._now()), None))
 
     def _clear_timer(self) -> None:
         if self._timer is not None:
@@ -276,7 +276,7 @@ class MysisRunner:
     async def end_turn(self, end: t.TurnEnd) -> Callable[[WriterConnection], Mysis | None] | None:
         if self._loan is None and not self._closed:
             self._loan = asyncio.get_running_loop().create_future()
-            self._inbox.put_nowait(_QueuedInput(_LifeLoan(), None))
+            self._inputs.put_nowait(_QueuedInput(_LifeLoan(), None))
         if self._loan is not None:
             await self._loan
         if self._closed:
@@ -324,7 +324,7 @@ class MysisRunner:
         self._late_cancel = None
         self._tick_length = end.tick_length or self._tick_length
         if self._stored_end is None:
-            self._inbox.put_nowait(_QueuedInput(self._turn_ended(end, effect, returned), None))
+            self._inputs.put_nowait(_QueuedInput(self._turn_ended(end, effect, returned), None))
 
     def _untaken(self, effect: lf.OpenTurn) -> tuple[lf.Pending, ...]:
         """Return the prompts of a turn that was not created."""
@@ -406,7 +406,7 @@ class MysisRunner:
             return end_of_nothing(Failure("Withdrawn", "withdrawn"))
         if opened.left:
             left = tuple(prompt for prompt in effect.prompts if prompt.delivery_id in opened.left)
-            self._inbox.put_nowait(_QueuedInput(lf.PromptsLeft(left), None))
+            self._inputs.put_nowait(_QueuedInput(lf.PromptsLeft(left), None))
         about = DrivenTurn(opened.turn_id, opened.number, opened.hop, opened.frozen, 0, by_person, opened.before, first)
         turn = self._new_turn(profile, catalogue, opened, effect)
         return await self._drive(profile, session, catalogue, about, turn, ())
@@ -481,7 +481,7 @@ class MysisRunner:
             self.driver.post(t.Steered(self._now(), (delivery.id,)))
 
     def taken(self, delivery_ids: tuple[int, ...]) -> None:
-        self._inbox.put_nowait(_QueuedInput(lf.DeliveriesGone(frozenset(delivery_ids), joined=True), None))
+        self._inputs.put_nowait(_QueuedInput(lf.DeliveriesGone(frozenset(delivery_ids), joined=True), None))
 
     async def _close_session(self) -> None:
         session, self._session = self._session, None

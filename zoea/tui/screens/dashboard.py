@@ -70,8 +70,8 @@ class DashboardScreen(CockpitScreen[None]):
         self._messages = MessageController(self)
         self._myses = MysisController(self, self.targets, lambda: bool(self.cockpit.marks) or self._meant is not None)
         self.broadcasts: tuple[Broadcast, ...] = ()
-        self._feed_task: asyncio.Task[None] | None = None
-        self._feed_is_stale = False
+        self._broadcasts_task: asyncio.Task[None] | None = None
+        self._broadcasts_are_stale = False
         self._wants_needs: bool | None = None
         self._meant: int | None = None
         self._titles = ("", "")
@@ -79,10 +79,10 @@ class DashboardScreen(CockpitScreen[None]):
         self._heads = PieceLine(id="heads")
         self._detail_rule = TitledRule(id="detail-rule")
         self._detail = MysisDetail(self._database, lambda: self.cockpit.now(), lambda: self.cockpit.glyphs, id="detail")
-        self._feed_rule = TitledRule(id="feed-rule")
+        self._broadcasts_rule = TitledRule(id="feed-rule")
         self._right = Container(id="right")
         self._needs = TextBlock(id="needs", classes="panel")
-        self._feed = TextBlock(id="feed", classes="panel")
+        self._broadcasts_panel = TextBlock(id="feed", classes="panel")
         self._filter = FilterLine(id="filter")
         self._prompt = MessagePrompt(id="prompt")
 
@@ -117,12 +117,12 @@ class DashboardScreen(CockpitScreen[None]):
                     yield self.table
                 yield self._detail_rule
                 yield self._detail
-            yield self._feed_rule
+            yield self._broadcasts_rule
             with self._right:
                 self._needs.border_title = "NEEDS YOU"
                 yield self._needs
-                self._feed.border_title = "BROADCASTS"
-                yield self._feed
+                self._broadcasts_panel.border_title = "BROADCASTS"
+                yield self._broadcasts_panel
         yield self._filter
         yield self._prompt
         yield KeyFooter(id="keys")
@@ -143,7 +143,7 @@ class DashboardScreen(CockpitScreen[None]):
     def on_text_block_sized(self, event: TextBlock.Sized) -> None:
         """Redraw both panels at the side, because each takes the lines that the other leaves."""
         self._draw_needs()
-        self._draw_feed()
+        self._draw_broadcasts()
 
     def _share_room(self) -> None:
         """Give free lines below a short list to the detail, up to half of the side."""
@@ -213,12 +213,12 @@ class DashboardScreen(CockpitScreen[None]):
         self._draw_titles()
         self._messages.retarget()
         super().feed_changed(ids)
-        if first or (self._feed_task is None and self.cockpit.opened is not None):
-            self._refresh_feed()
+        if first or (self._broadcasts_task is None and self.cockpit.opened is not None):
+            self._refresh_broadcasts()
 
     def feed_event(self, event: Event) -> None:
         if event.kind.startswith(_FEED_EVENTS):
-            self._refresh_feed()
+            self._refresh_broadcasts()
 
     def approvals_changed(self) -> None:
         self.table.refresh()
@@ -247,16 +247,16 @@ class DashboardScreen(CockpitScreen[None]):
     def on_swarm_table_chosen(self, event: SwarmTable.Chosen) -> None:
         self.cockpit.action_do("mysis.focus")
 
-    def _refresh_feed(self) -> None:
+    def _refresh_broadcasts(self) -> None:
         """Read the broadcasts again, at most four times a second."""
-        self._feed_is_stale = True
-        if self._feed_task is None or self._feed_task.done():
-            self._feed_task = asyncio.create_task(self._read_feed())
+        self._broadcasts_are_stale = True
+        if self._broadcasts_task is None or self._broadcasts_task.done():
+            self._broadcasts_task = asyncio.create_task(self._read_broadcasts())
 
-    async def _read_feed(self) -> None:
-        while self._feed_is_stale:
+    async def _read_broadcasts(self) -> None:
+        while self._broadcasts_are_stale:
             await asyncio.sleep(_FEED_WAIT_S)
-            self._feed_is_stale = False
+            self._broadcasts_are_stale = False
             opened = self.cockpit.opened
             if opened is None:
                 return
@@ -266,11 +266,11 @@ class DashboardScreen(CockpitScreen[None]):
                 self.cockpit.show_error(error)
                 return
             if self.is_attached and self.is_mounted:
-                self._draw_feed()
+                self._draw_broadcasts()
 
     def on_unmount(self) -> None:
-        if self._feed_task is not None:
-            self._feed_task.cancel()
+        if self._broadcasts_task is not None:
+            self._broadcasts_task.cancel()
 
     def _draw_needs(self) -> None:
         """List the myses that need the person, the most urgent first."""
@@ -303,11 +303,11 @@ class DashboardScreen(CockpitScreen[None]):
             tabs.append(
                 (f"NEEDS YOU {needing}", "asking" if shows_needs else "quiet", "" if shows_needs else "screen.part")
             )
-        self._feed_rule.put(tabs, [("tab the other", "quiet", "screen.part")] if needing else [])
+        self._broadcasts_rule.put(tabs, [("tab the other", "quiet", "screen.part")] if needing else [])
 
     def action_part(self) -> None:
         """Show the other panel of two that share one place."""
-        if not self._feed_rule.display:
+        if not self._broadcasts_rule.display:
             self.notify("Both lists are shown already", markup=False)
             return
         self._wants_needs = not self.has_class("-tab-needs")
@@ -332,9 +332,9 @@ class DashboardScreen(CockpitScreen[None]):
             box.border_title, box.border_subtitle = Content(title), key_hints(titles[1])
         self._heads.put(build_heading(table.columns))
 
-    def _draw_feed(self) -> None:
-        size = self._feed.content_size
-        self._feed.put(build_broadcast_lines(self.broadcasts, self.cockpit.now(), size.width, size.height))
+    def _draw_broadcasts(self) -> None:
+        size = self._broadcasts_panel.content_size
+        self._broadcasts_panel.put(build_broadcast_lines(self.broadcasts, self.cockpit.now(), size.width, size.height))
 
     def _draw_detail(self) -> None:
         view = self.table.cursor

@@ -23,7 +23,7 @@ _NAMED = 3
 
 
 class MessageController:
-    """Opens a screen's `Prompt`, sends its text, and starts the person's editor."""
+    """Opens a screen's `MessagePrompt`, sends its text, and starts the person's editor."""
 
     def __init__(self, screen: BaseScreen[Any]) -> None:
         self._screen = screen

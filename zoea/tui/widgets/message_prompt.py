@@ -86,8 +86,8 @@ class _PromptText(TextArea):
         Binding("ctrl+o", "editor", "editor", priority=True),
     ]
 
-    class Sent(Message):
-        """Sent on enter."""
+    class EnterPressed(Message):
+        """Sent on enter, before the swarm has the text."""
 
     class ModeWanted(Message):
         """Sent on tab."""
@@ -105,7 +105,7 @@ class _PromptText(TextArea):
     folds: FoldedTexts
 
     def action_send(self) -> None:
-        self.post_message(self.Sent())
+        self.post_message(self.EnterPressed())
 
     def action_line(self) -> None:
         self.insert("\n")
@@ -299,7 +299,7 @@ class MessagePrompt(Vertical):
         note.update(Content(strip(text)))
         note.display = bool(text)
 
-    def on__prompt_text_sent(self, event: _PromptText.Sent) -> None:
+    def on__prompt_text_enter_pressed(self, event: _PromptText.EnterPressed) -> None:
         event.stop()
         if self.target is not None and self.text.strip() and not self.is_sending:
             self._writing.read_only = True
