@@ -226,7 +226,7 @@ def test_required_parts_that_cannot_fit_are_refused_with_sizes_and_advice() -> N
         recorder.plan(max_tokens=5000, tools_tokens=100)
     assert "the prompts and latest calls of the turn 10,005 (40,000 characters)" in raised.value.what
     assert "the tool schemas 100" in raised.value.what
-    assert raised.value.hint.startswith("Raise token_budget_per_agent to at least 10,")
+    assert raised.value.hint.startswith("Raise budget.token_budget_per_agent to at least 10,")
     assert "send the text in smaller parts" in raised.value.hint
 
 
@@ -235,7 +235,7 @@ def test_the_refusal_names_the_window_if_it_is_the_limit() -> None:
     recorder.open("p" * 40_000)
     with pytest.raises(PlanError) as raised:
         recorder.plan(context_window=8192, max_output_tokens=4096)
-    assert raised.value.hint.startswith("Raise context_window to at least 14,")
+    assert raised.value.hint.startswith("Raise provider.NAME.context_window to at least 14,")
 
 
 def test_a_system_prompt_over_the_budget_is_cut_before_the_turn_is_refused() -> None:
@@ -253,14 +253,14 @@ def test_a_system_prompt_over_the_budget_is_cut_before_the_turn_is_refused() -> 
 def test_the_effective_budget_is_the_least_of_all_bounds() -> None:
     recorder = Recorder()
     recorder.open("go")
-    assert request_limit(recorder.frozen(max_tokens=9000)).setting == "token_budget_per_agent"
+    assert request_limit(recorder.frozen(max_tokens=9000)).setting == "budget.token_budget_per_agent"
     windowed = request_limit(recorder.frozen(context_window=8192, max_output_tokens=1192))
-    assert (windowed.tokens, windowed.setting) == (7000, "context_window")
+    assert (windowed.tokens, windowed.setting) == (7000, "provider.NAME.context_window")
     assert request_limit(recorder.frozen(max_chars=4000)).tokens == 1000
     assert request_limit(recorder.frozen(max_tokens=1000).tightened(0.75)).tokens == 750
 
 
-def test_a_turn_limited_by_max_chars_names_that_setting() -> None:
+def test_a_turn_limited_by_characters_names_no_setting_for_none_exists() -> None:
     recorder = working("a" * 3000, "b" * 3000)
     plan = recorder.plan(max_chars=4000)
     decision = plan.decision("turn")
@@ -268,15 +268,15 @@ def test_a_turn_limited_by_max_chars_names_that_setting() -> None:
     assert (decision.reason, decision.variant) == (Reason.MAX_CHARS, Variant.COMPACT)
     assert plan.truncation.applied
     assert sum(len(message.content) for message in plan.messages) <= 4000
-    needed = int(decision.setting.removeprefix("max_chars = "))
-    assert recorder.plan(max_chars=needed).steps == ()
+    assert decision.setting == ""
+    assert recorder.plan(max_chars=40_000).steps == ()
 
 
 def test_the_setting_named_for_a_compacted_turn_would_have_kept_it_whole() -> None:
     recorder = working("a" * 3000, "b" * 3000, "c" * 3000)
     decision = recorder.plan(max_tokens=1500).decision("turn")
     assert decision is not None
-    needed = int(decision.setting.removeprefix("token_budget_per_agent = "))
+    needed = int(decision.setting.removeprefix("budget.token_budget_per_agent = "))
     assert recorder.plan(max_tokens=needed).steps == ()
     assert recorder.plan(max_tokens=needed - 1).steps != ()
 

@@ -35,7 +35,7 @@ def test_the_explanation_lists_omissions_reasons_and_settings() -> None:
     assert "over the token budget" in text
     assert "turn memory 5: folded into a line" in text or "turn memory 6: folded into a line" in text
     assert "left out, it was cut off before it was an answer" in text
-    assert "turn: token_budget_per_agent = " in text
+    assert "turn: budget.token_budget_per_agent = " in text
 
 
 def test_the_explanation_says_if_required_parts_exceed_the_budget() -> None:

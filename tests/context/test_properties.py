@@ -80,10 +80,13 @@ def test_i1_a_refusal_is_correct_and_says_how_to_fix_it(story: Story, limits: di
     refused = refusal_of(frozen, answers)
     if refused is not None:
         assert "tokens" in refused.what
-        setting, value = refused.hint.removeprefix("Raise ").split(", or")[0].split(" to at least ")
-        raised = {"token_budget_per_agent": "max_tokens"}.get(setting, setting)
         wider = dict.fromkeys(("max_tokens", "max_chars", "context_window"), 10**7)
-        wider[raised] = int(value.replace(",", ""))
+        if request_limit(frozen).setting:
+            setting, value = refused.hint.removeprefix("Raise ").split(", or")[0].split(" to at least ")
+            raised = {"budget.token_budget_per_agent": "max_tokens", "provider.NAME.context_window": "context_window"}
+            wider[raised[setting]] = int(value.replace(",", ""))
+        else:
+            assert "Raise" not in refused.hint
         assert refusal_of(replace(frozen, **wider), answers) is None  # type: ignore[arg-type]  # every value is an int
 
 

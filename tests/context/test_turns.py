@@ -312,7 +312,11 @@ def test_a_result_over_its_limit_is_cut_even_if_the_turn_fits() -> None:
     assert [(step.kind.value, step.before_chars) for step in plan.steps] == [("limit", 1000)]
     decision = plan.decision("turn")
     assert decision is not None
-    assert (decision.truncated, decision.variant, decision.setting) == (True, Variant.FULL, "max_result_chars = 1000")
+    assert (decision.truncated, decision.variant, decision.setting) == (
+        True,
+        Variant.FULL,
+        "tool.max_result_chars = 1000",
+    )
 
 
 def test_a_turn_without_prompt_and_nudge_is_refused() -> None:

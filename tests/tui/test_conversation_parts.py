@@ -228,7 +228,7 @@ class TestSight:
     def test_packs_show_their_size_and_form(self) -> None:
         packs = (
             PackSummary("system", 900, 900, "full", "required", False, ""),
-            PackSummary("history", 1800, 4000, "compact", "budget", False, "token_budget_per_agent = 60000"),
+            PackSummary("history", 1800, 4000, "compact", "budget", False, "budget.token_budget_per_agent = 60000"),
             PackSummary("situation", 0, 0, "", "empty", False, ""),
             PackSummary("said", 0, 90, "", "budget", False, ""),
             PackSummary("turn", 11_400, 11_400, "full", "required", True, ""),
@@ -239,7 +239,7 @@ class TestSight:
         assert [line.split()[-1] for line in lines[2:7]] == ["full", "compact", "empty", "out", "cut"]
         assert "turn 42  request 4  31k tokens so far" in lines
         assert "2 memories not verbatim" in lines
-        assert "history: token_budget_per_agent = 60000 would keep it whole" in lines
+        assert "history: budget.token_budget_per_agent = 60000 would keep it whole" in lines
         assert "the request failed: transient" in lines
         unsent = replace(seen, state="released", error_class="cancelled")
         assert [("the request was never sent", "waiting")] in focus_lines.build_request_lines(MysisContext(unsent))

@@ -16,7 +16,7 @@ _WHY = {
 
 _DONE = {
     StepKind.LIMIT: "cut, it is longer than a single result may be",
-    StepKind.SUPERSEDED: "replaced, a later call gave the same newer",
+    StepKind.SUPERSEDED: "replaced, a later call with the same arguments has a newer result",
     StepKind.CUT: "cut to head and tail",
     StepKind.REASONING: "shown without its reasoning",
     StepKind.FOLDED: "folded into a line",

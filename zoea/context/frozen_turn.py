@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields, replace
-from math import ceil
 from typing import Any
 
 from zoea.model.enums import OpenedBy
@@ -16,6 +15,8 @@ from zoea.model.errors import PlanError
 
 PLAN_VERSION = 1
 """The version of the planning rules; a turn ends under the version it was opened with."""
+WINDOW_SETTING = "provider.NAME.context_window"
+"""Replaces the window that the provider reports, and `context.context_window`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,10 @@ class FrozenTurn:
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """The tokens a request may take, and the setting that limits them."""
+    """The tokens a request may take, and the setting that limits them.
+
+    `setting` is empty for the limit on characters, which no setting changes.
+    """
 
     tokens: int
     setting: str
@@ -109,19 +113,13 @@ def request_limit(frozen: FrozenTurn) -> Limit:
     A message costs at least a quarter of its characters in tokens, so the last bound keeps every
     request within `max_chars` without counting twice.
     """
-    limits = [Limit(frozen.max_tokens, "token_budget_per_agent")]
+    limits = [Limit(frozen.max_tokens, "budget.token_budget_per_agent")]
     if frozen.context_window is not None:
-        limits.append(Limit(frozen.context_window - frozen.max_output_tokens, "context_window"))
-    limits.append(Limit(int(frozen.max_chars / 4 * frozen.calibration), "max_chars"))
+        limits.append(Limit(frozen.context_window - frozen.max_output_tokens, WINDOW_SETTING))
+    limits.append(Limit(int(frozen.max_chars / 4 * frozen.calibration), ""))
     return min(limits, key=lambda one: one.tokens)
 
 
 def raised_setting(bound: Limit, frozen: FrozenTurn, tokens: int) -> int:
     """Return the value of the binding setting that would allow `tokens`."""
-    match bound.setting:
-        case "context_window":
-            return tokens + frozen.max_output_tokens
-        case "max_chars":
-            return ceil(tokens / frozen.calibration) * 4
-        case _:
-            return tokens
+    return tokens + frozen.max_output_tokens if bound.setting == WINDOW_SETTING else tokens

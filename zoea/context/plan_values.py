@@ -109,7 +109,11 @@ class Decision:
 
 
 class StepKind(StrEnum):
-    """The change to one memory inside a pack. The first four keep its message in place."""
+    """The change to one memory inside a pack.
+
+    LIMIT, SUPERSEDED, CUT and REASONING change its message. FOLDED joins a slice to one message.
+    The others leave the memory out.
+    """
 
     LIMIT = "limit"
     SUPERSEDED = "superseded"

@@ -128,7 +128,7 @@ def _fit_required(candidates: Sequence[PackCandidate], bound: Limit, frozen: Fro
 
 
 def _budget_reason(bound: Limit) -> Reason:
-    return Reason.MAX_CHARS if bound.setting == "max_chars" else Reason.BUDGET
+    return Reason.MAX_CHARS if not bound.setting else Reason.BUDGET
 
 
 def refuse_plan(candidates: Sequence[PackCandidate], bound: Limit, frozen: FrozenTurn) -> PlanError:
@@ -136,9 +136,11 @@ def refuse_plan(candidates: Sequence[PackCandidate], bound: Limit, frozen: Froze
     must = sorted((one for one in candidates if one.size.tokens), key=lambda one: -one.size.tokens)
     need = sum(candidate.size.tokens for candidate in must)
     sizes = ", ".join(f"{_part(one)[0]} {one.size.tokens:,} ({one.size.chars:,} characters)" for one in must)
+    advice = _part(must[0])[1]
+    raised = f"Raise {bound.setting} to at least {raised_setting(bound, frozen, need):,}, or " if bound.setting else ""
     return PlanError(
         f"The request needs at least {need:,} tokens and may have {max(bound.tokens, 0):,}. It must hold {sizes}.",
-        hint=f"Raise {bound.setting} to at least {raised_setting(bound, frozen, need):,}, or {_part(must[0])[1]}.",
+        hint=f"{raised}{advice}." if raised else f"{advice[0].upper()}{advice[1:]}.",
     )
 
 
@@ -149,7 +151,7 @@ def _part(candidate: PackCandidate) -> tuple[str, str]:
 def _set_binding_settings(
     candidates: Sequence[PackCandidate], steps: Sequence[PlanStep], grown: int, bound: Limit, frozen: FrozenTurn
 ) -> None:
-    """Record for each shortened pack the setting and value that would have kept it whole.
+    """Record for each shortened pack the setting and value that would have kept it whole, if there is one.
 
     `grown` is the cost of the turn without compaction.
     """
@@ -160,10 +162,12 @@ def _set_binding_settings(
             taken += candidate.full.tokens
         if candidate.reason is Reason.BUDGET:
             candidate.reason = _budget_reason(bound)
-        if candidate.reason in (Reason.BUDGET, Reason.MAX_CHARS):
+        if candidate.reason is Reason.MAX_CHARS:
+            candidate.setting = ""
+        elif candidate.reason is Reason.BUDGET:
             candidate.setting = f"{bound.setting} = {raised_setting(bound, frozen, taken)}"
         elif candidate.truncated:
-            candidate.setting = f"max_result_chars = {longest}"
+            candidate.setting = f"tool.max_result_chars = {longest}"
 
 
 def _report_past_memories(

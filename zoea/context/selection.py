@@ -1,6 +1,7 @@
 """Select packs under a token budget and a limit on characters.
 
-`plan` is the public entry. `choose_packs` and `enforce_max_chars` also serve `plan_turn`.
+`plan` selects packs of any kind. A turn uses `choose_packs` and `cut_candidate`; its limit on characters is
+part of `request_limit`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reads stored requests with their plan, messages, tools and results.
 
-The messages are rebuilt from the stored plan and its memories, so they are the bytes that
-were sent, independent of the present settings. Plans of old requests are deleted; their
-numbers stay.
+The messages are rebuilt from the stored plan and its memories, independent of the present settings.
+They are the planned messages; a provider may merge some or fill in what its API asks for.
+Plans of old requests are deleted; their numbers stay.
 """
 
 from __future__ import annotations

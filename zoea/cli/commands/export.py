@@ -132,7 +132,10 @@ def explain(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Show the contents of a request, the parts left out, and the reasons."""
+    """Show the parts of a request with their sizes, what was left out or cut, and why.
+
+    Example: zoea explain alpha
+    """
     database = places(workspace).database
     mysis = read_mysis_view(database, name)
     if request is None:

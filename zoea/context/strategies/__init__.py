@@ -14,7 +14,7 @@ from zoea.model.errors import PlanError
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """The two functions that make a mysis's packs."""
+    """A name, the reads a strategy needs, and the packs it makes from their answers."""
 
     name: str
     needs: Callable[[FrozenTurn], tuple[Need, ...]]
