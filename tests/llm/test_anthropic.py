@@ -37,9 +37,9 @@ LOOK = Say((Thinking("I must look."), Text("I look."), Use("scan", '{"sector": "
 
 
 def body(
-    asked: ModelRequest, config: ProviderConfig = PLAIN, *quirks: AnthropicQuirk, plain: bool = False
+    asked: ModelRequest, config: ProviderConfig = PLAIN, *quirks: AnthropicQuirk, without_thinking: bool = False
 ) -> dict[str, Any]:
-    return body_of(asked, config, provider="reefnet", quirks=frozenset(quirks), plain=plain)
+    return body_of(asked, config, provider="reefnet", quirks=frozenset(quirks), without_thinking=without_thinking)
 
 
 def replayed(said: Answer, id: str = "c1") -> RequestMessage:
@@ -283,7 +283,7 @@ def test_a_call_cut_by_the_output_limit_is_not_repaired() -> None:
 def test_an_answer_that_was_not_streamed_is_taken() -> None:
     reader = MessageStreamDecoder("reefnet", "claude-reef-1")
     content = [{"type": "text", "text": "so"}, {"type": "tool_use", "id": "t", "name": "scan", "input": {}}]
-    reader.whole(json.dumps({"type": "message", "content": content, "stop_reason": "tool_use"}).encode())
+    reader.feed_whole(json.dumps({"type": "message", "content": content, "stop_reason": "tool_use"}).encode())
     assert (reader.answer().text, reader.answer().calls) == ("so", (AnswerCall("scan", "{}", "t"),))
 
 
@@ -297,7 +297,7 @@ def test_an_answer_that_was_not_streamed_is_taken() -> None:
 )
 def test_a_web_page_instead_of_an_answer_is_an_error(page: bytes, kind: ErrorClass) -> None:
     with pytest.raises(ProviderError) as caught:
-        MessageStreamDecoder("reefnet", "claude-reef-1").whole(page)
+        MessageStreamDecoder("reefnet", "claude-reef-1").feed_whole(page)
     assert caught.value.kind is kind
 
 

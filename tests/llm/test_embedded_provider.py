@@ -94,20 +94,20 @@ async def engine() -> AsyncIterator[Engine]:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> LocalModels:
+def local_models(tmp_path: Path) -> LocalModels:
     made = LocalModels(tmp_path / "models")
     with made.writing("tiny") as out:
         out.write(GGUF)
     return made
 
 
-def provider(engine: Engine, shelf: LocalModels, **config: Any) -> EmbeddedProvider:
-    return EmbeddedProvider("here", ProviderConfig("embedded", **config), SystemClock(), shelf, engine.load)
+def provider(engine: Engine, local_models: LocalModels, **config: Any) -> EmbeddedProvider:
+    return EmbeddedProvider("here", ProviderConfig("embedded", **config), SystemClock(), local_models, engine.load)
 
 
 @pytest.fixture
-async def embedded(engine: Engine, shelf: LocalModels) -> AsyncIterator[EmbeddedProvider]:
-    made = provider(engine, shelf)
+async def embedded(engine: Engine, local_models: LocalModels) -> AsyncIterator[EmbeddedProvider]:
+    made = provider(engine, local_models)
     yield made
     await made.close()
 
@@ -152,19 +152,19 @@ async def test_an_empty_model_name_is_the_only_one_there_is(embedded: EmbeddedPr
     assert isinstance((await items(embedded, asked("")))[-1], Answer)
 
 
-async def test_an_empty_model_name_is_the_settings_one(engine: Engine, shelf: LocalModels) -> None:
-    with shelf.writing("other") as out:
+async def test_an_empty_model_name_is_the_settings_one(engine: Engine, local_models: LocalModels) -> None:
+    with local_models.writing("other") as out:
         out.write(GGUF)
-    made = provider(engine, shelf, model="other")
+    made = provider(engine, local_models, model="other")
     await items(made, asked(""))
     assert [model.name for model, _ in engine.loaded] == ["other"]
     await made.close()
 
 
 async def test_no_model_named_among_several_is_a_missing_model_that_names_them(
-    embedded: EmbeddedProvider, shelf: LocalModels
+    embedded: EmbeddedProvider, local_models: LocalModels
 ) -> None:
-    with shelf.writing("other") as out:
+    with local_models.writing("other") as out:
         out.write(GGUF)
     with pytest.raises(ProviderError) as caught:
         await items(embedded, asked(""))
@@ -192,11 +192,11 @@ async def test_a_model_whose_template_knows_no_tools_answers_by_schema(
 
 @pytest.mark.parametrize("mode", [ToolMode.AUTO, ToolMode.NATIVE])
 async def test_a_model_whose_template_knows_tools_calls_them_itself(
-    shelf: LocalModels, engine: Engine, mode: ToolMode
+    local_models: LocalModels, engine: Engine, mode: ToolMode
 ) -> None:
     assert engine.props is not None
     engine.props["chat_template_caps"] = {"supports_tools": mode is ToolMode.AUTO}
-    made = provider(engine, shelf, tool_mode=mode)
+    made = provider(engine, local_models, tool_mode=mode)
     await items(made, asked("tiny", TOOL))
     assert engine.chats[0].json["tools"][0]["function"]["name"] == "mine"
     await made.close()
@@ -211,9 +211,9 @@ async def test_schemas_go_out_without_references(engine: Engine, embedded: Embed
 
 @pytest.mark.parametrize(("given", "shown"), [(None, True), (True, True), (False, False)])
 async def test_a_small_model_is_shown_how_tools_are_called_unless_the_settings_say_no(
-    engine: Engine, shelf: LocalModels, given: bool | None, shown: bool
+    engine: Engine, local_models: LocalModels, given: bool | None, shown: bool
 ) -> None:
-    made = provider(engine, shelf, examples=given)
+    made = provider(engine, local_models, examples=given)
     await items(made, asked("tiny", TOOL))
     assert ("Examples:" in engine.chats[0].json["messages"][0]["content"]) is shown
     await made.close()
@@ -227,9 +227,9 @@ async def test_no_connection_is_used_twice_because_llama_cpp_ends_them(
 
 
 async def test_options_of_the_server_go_to_the_server_and_all_others_into_the_request(
-    engine: Engine, shelf: LocalModels
+    engine: Engine, local_models: LocalModels
 ) -> None:
-    made = provider(engine, shelf, options={"context": 512, "threads": 2, "parallel": 3, "top_k": 1})
+    made = provider(engine, local_models, options={"context": 512, "threads": 2, "parallel": 3, "top_k": 1})
     await items(made, asked())
     assert engine.loaded[0][1] == LlamaServerOptions(context=512, threads=2, parallel=3)
     body = engine.chats[0].json
@@ -238,16 +238,16 @@ async def test_options_of_the_server_go_to_the_server_and_all_others_into_the_re
     await made.close()
 
 
-async def test_the_settings_context_window_is_the_servers(engine: Engine, shelf: LocalModels) -> None:
-    made = provider(engine, shelf, context_window=1024)
+async def test_the_settings_context_window_is_the_servers(engine: Engine, local_models: LocalModels) -> None:
+    made = provider(engine, local_models, context_window=1024)
     await made.info("tiny")
     assert engine.loaded[0][1].context == 1024
     await made.close()
 
 
 @pytest.mark.parametrize("wrong", [-1, "many", True, 1.5, 10**9])
-async def test_an_option_that_is_no_number_is_refused(engine: Engine, shelf: LocalModels, wrong: object) -> None:
-    made = provider(engine, shelf, options={"context": wrong})
+async def test_an_option_that_is_no_number_is_refused(engine: Engine, local_models: LocalModels, wrong: object) -> None:
+    made = provider(engine, local_models, options={"context": wrong})
     with pytest.raises(ProviderError, match="option context"):
         await made.info("tiny")
 
@@ -259,11 +259,11 @@ async def test_info_has_the_window_that_the_server_runs_with(embedded: EmbeddedP
 
 
 async def test_a_linked_model_that_is_gone_is_not_offered(
-    embedded: EmbeddedProvider, shelf: LocalModels, tmp_path: Path
+    embedded: EmbeddedProvider, local_models: LocalModels, tmp_path: Path
 ) -> None:
     file = tmp_path / "other.gguf"
     file.write_bytes(GGUF)
-    shelf.add(file)
+    local_models.add(file)
     file.unlink()
     assert [model.name for model in await embedded.models()] == ["tiny"]
 
@@ -310,10 +310,10 @@ async def test_a_failure_of_a_running_process_is_raised_unchanged(engine: Engine
         await items(embedded, asked())
 
 
-async def test_closing_ends_running_and_loading_processes(engine: Engine, shelf: LocalModels) -> None:
-    made = provider(engine, shelf)
+async def test_closing_ends_running_and_loading_processes(engine: Engine, local_models: LocalModels) -> None:
+    made = provider(engine, local_models)
     await made.info("tiny")
-    with shelf.writing("other") as out:
+    with local_models.writing("other") as out:
         out.write(GGUF)
     engine.may_load.clear()
     waiting = asyncio.create_task(items(made, asked("other")))

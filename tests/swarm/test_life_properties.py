@@ -320,10 +320,10 @@ class Lives(RuleBasedStateMachine):
                 return True
             if life.state is MysisState.IDLE and life.rules.run_once:
                 return True
-            wakes = [effect.at for effect in effects if isinstance(effect, lf.WakeAt)]
-            if not wakes or wakes[-1] is None:
+            can_wake = [effect.at for effect in effects if isinstance(effect, lf.WakeAt)]
+            if not can_wake or can_wake[-1] is None:
                 return False
-            wake = wakes[-1]
+            wake = can_wake[-1]
         return False
 
 

@@ -271,6 +271,23 @@ async def test_a_very_long_turn_is_planned_beside_the_loop(tmp_path: Path) -> No
         assert await s.value("SELECT outcome FROM turn") == "answered"
 
 
+@pytest.mark.parametrize(("given", "sent"), [(300, 300), (2000, 1000), (None, 1000)])
+async def test_the_lower_limit_of_provider_and_budget_bounds_an_answer(
+    tmp_path: Path, given: int | None, sent: int
+) -> None:
+    settings = Settings.model_validate(
+        {
+            "budget": {"max_output_tokens": 1000},
+            "provider": {"scripted": {"type": "scripted", "max_output_tokens": given}},
+        }
+    )
+    async with swarm(tmp_path, script(Answer(text="done")), settings=settings) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.settled()
+        assert s.provider.requests[-1].max_output_tokens == sent
+
+
 @pytest.mark.parametrize("began", [False, True], ids=["first token", "between tokens"])
 async def test_a_model_that_is_silent_too_long_has_failed_for_now(tmp_path: Path, began: bool) -> None:
     limits = {"timeout": 30, "between_tokens": 0.05} if began else {"timeout": 0.05}
@@ -284,6 +301,7 @@ async def test_a_model_that_is_silent_too_long_has_failed_for_now(tmp_path: Path
         assert view.failure is not None
         said = "fell silent in the middle of its answer" if began else "gave no first token"
         assert view.failure.what == f"scripted (no model) {said} within 0.05 s"
+        assert view.failure.hint == f"look at the provider, or raise llm.{'between_tokens' if began else 'timeout'}"
         assert view.retry_at is not None
         assert await s.value("SELECT content FROM memory WHERE partial = 1") == ("a long answer th" if began else None)
 

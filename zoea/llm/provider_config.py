@@ -34,7 +34,7 @@ class ProviderConfig:
         headers: Sent with every request, after Zoea's own.
         concurrency: Requests under way at once; also the most that start within 100 ms.
         rate: Requests a second, or None.
-        context_window: Wins over what the provider says.
+        context_window: Replaces what the provider says; Ollama is asked for it, at most for the model's own.
         thinking: None leaves it to the model; a bool, a word (`low`, `adaptive`, …) or a number of tokens.
         tool_mode: How tools are offered. `AUTO` begins with the provider's own means and changes to a JSON schema
             for the answer when the server refuses tools.

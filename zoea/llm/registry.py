@@ -49,7 +49,7 @@ def make(name: str, config: ProviderConfig, *, clock: Clock, makers: Mapping[str
 def make_openai(name: str, config: ProviderConfig, clock: Clock) -> Provider:
     from zoea.llm.providers.openai_provider import BASE_URL, OpenAIProvider, headers
 
-    out = _way_out(name, config, config.base_url or BASE_URL, headers(config))
+    out = _make_client(name, config, config.base_url or BASE_URL, headers(config))
     return OpenAIProvider(name, config, gate_of(config, clock), out, clock)
 
 
@@ -57,17 +57,22 @@ def make_anthropic(name: str, config: ProviderConfig, clock: Clock) -> Provider:
     from zoea.llm.providers.anthropic_provider import BASE_URL, AnthropicProvider, headers
 
     base = (config.base_url or BASE_URL).rstrip("/").removesuffix("/v1")
-    return AnthropicProvider(name, config, gate_of(config, clock), _way_out(name, config, base, headers(config)), clock)
+    return AnthropicProvider(
+        name, config, gate_of(config, clock), _make_client(name, config, base, headers(config)), clock
+    )
 
 
 def make_ollama(name: str, config: ProviderConfig, clock: Clock) -> Provider:
     from zoea.llm.providers.ollama_provider import BASE_URL, OllamaProvider, headers
 
     base = (config.base_url or BASE_URL).rstrip("/").removesuffix("/api")
-    return OllamaProvider(name, config, gate_of(config, clock), _way_out(name, config, base, headers(config)), clock)
+    return OllamaProvider(
+        name, config, gate_of(config, clock), _make_client(name, config, base, headers(config)), clock
+    )
 
 
-def _way_out(name: str, config: ProviderConfig, base_url: str, headers: Mapping[str, str]) -> HttpClient:
+def _make_client(name: str, config: ProviderConfig, base_url: str, headers: Mapping[str, str]) -> HttpClient:
+    """Make the HTTP client of one provider, with its headers and timeouts."""
     from zoea.llm.transport.http_client import HttpClient
 
     return HttpClient(base_url, name=name, headers=headers, timeouts=config.timeouts)
@@ -109,13 +114,13 @@ def config_of(given: ProviderSettings, credentials: Credentials, llm: LlmSetting
     )
 
 
-def makers(shelf: LocalModels) -> dict[str, Maker]:
+def makers(local_models: LocalModels) -> dict[str, Maker]:
     """Return the makers of local providers; `runtime/` adds the autopilot's."""
 
     def embedded(name: str, config: ProviderConfig, clock: Clock) -> Provider:
         from zoea.llm.local.embedded_provider import EmbeddedProvider
 
-        return EmbeddedProvider(name, config, clock, shelf)
+        return EmbeddedProvider(name, config, clock, local_models)
 
     return {"embedded": embedded, "scripted": _scripted}
 

@@ -52,9 +52,9 @@ class Provider(Protocol):
     metered: bool
 
     def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
-        """Make one attempt: `Held`s and `Sent` if it had to wait, `Delta`s, then one `Answer`.
+        """Make one attempt: `RequestHeld`s and a `RequestSent` if it had to wait, `Delta`s, then one `Answer`.
 
-        Does not retry, except once without thinking blocks after a 400 that names them.
+        Does not retry after a failure. A server that refuses an option is asked again without it, a few times at most.
         Closing the iterator closes the connection at once.
 
         Raises:

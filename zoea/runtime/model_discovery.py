@@ -102,15 +102,15 @@ async def find_servers(loaded: LoadedSettings, ports: Sequence[UsualPort] = PORT
 
 def build_discovery(loaded: LoadedSettings, ports: Sequence[UsualPort]) -> Discovery:
     """List all candidates of the settings, this machine and the environment; connects to none."""
-    shelf = LocalModels(loaded.places.data / "models")
+    local_models = LocalModels(loaded.places.data / "models")
     clock = SystemClock()
-    made = {**makers(shelf), "autopilot": _autopilot}
+    made = {**makers(local_models), "autopilot": _autopilot}
 
     def opened(name: str, config: ProviderConfig) -> Provider:
         return make(name, config, clock=clock, makers=made)
 
     configured = _configured(loaded.settings, Credentials(loaded.places.credentials), clock, made)
-    return Discovery(opened, (*configured, *_built_in(loaded.settings, shelf, clock, made)), os.environ, ports)
+    return Discovery(opened, (*configured, *_built_in(loaded.settings, local_models, clock, made)), os.environ, ports)
 
 
 def _configured(
@@ -139,7 +139,9 @@ def _configured(
     return [candidate(name, wanted) for name, wanted in given.items()]
 
 
-def _built_in(settings: Settings, shelf: LocalModels, clock: Clock, made: dict[str, Maker]) -> list[ProbeCandidate]:
+def _built_in(
+    settings: Settings, local_models: LocalModels, clock: Clock, made: dict[str, Maker]
+) -> list[ProbeCandidate]:
     """List the local model files, if any, and the autopilot."""
 
     def embedded() -> Provider:
@@ -150,7 +152,7 @@ def _built_in(settings: Settings, shelf: LocalModels, clock: Clock, made: dict[s
 
     types = {str(given.type) for given in settings.provider.values()} | {settings.swarm.default_provider}
     found = []
-    if "embedded" not in types and shelf.list():
+    if "embedded" not in types and local_models.list():
         found.append(ProbeCandidate("embedded", "embedded", SourceOrigin.SHELF, embedded, deadline_s=LOCAL_DEADLINE_S))
     if "autopilot" not in types:
         found.append(
@@ -176,7 +178,7 @@ class ModelConnection:
     key: str = ""
 
     def __repr__(self) -> str:
-        return f"Connection({self.name!r}, {self.type!r})"
+        return f"ModelConnection({self.name!r}, {self.type!r})"
 
     @property
     def reference(self) -> str:

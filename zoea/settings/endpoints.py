@@ -75,10 +75,12 @@ class ProviderSettings(Section):
         None, "Requests a second", "The highest rate; unset is no bound."
     )
     context_window: Annotated[Whole, Field(ge=1024)] | None = setting(
-        None, "Context window", "Tokens of the model's window, if the provider does not report it."
+        None,
+        "Context window",
+        "Tokens of the model's window, instead of what the provider reports; for ollama at most the model's own.",
     )
     max_output_tokens: Annotated[Whole, Field(ge=16)] | None = setting(
-        None, "Tokens of an answer", "The maximum tokens of an answer; unset uses the budget's."
+        None, "Tokens of an answer", "The maximum tokens of an answer, if lower than budget.max_output_tokens."
     )
     temperature: Annotated[Number, Field(ge=0, le=2)] | None = setting(
         None, "Temperature", "Sent if set; unset is the model's default."
@@ -95,7 +97,7 @@ class ProviderSettings(Section):
         {}, "Headers", 'Sent with each request; values may hold references, as in "Bearer {env:TOKEN}".'
     )
     options: Annotated[dict[str, JsonValue], BeforeValidator(parse_table)] = setting(
-        {}, "Options", "Passed to the provider unchanged."
+        {}, "Options", "Merged into the body of every request; examples is Zoea's own and is not sent."
     )
     tick: Seconds | None = setting(None, "Pace", "Seconds the autopilot takes for an answer; unset is its default.")
 

@@ -298,7 +298,7 @@ def _hold(life: Life, given: Hold) -> tuple[Life, tuple[LifeEffect, ...]]:
 
 def _arrived(life: Life, given: Arrived) -> tuple[Life, tuple[LifeEffect, ...]]:
     life = replace(life, pending=(*life.pending, given.pending), encouragement=0)
-    if not wakes(life, given.pending):
+    if not can_wake(life, given.pending):
         return life, ()
     if life.open_turn:
         if given.pending.mode is DeliveryMode.INTERRUPT:
@@ -311,8 +311,8 @@ def _arrived(life: Life, given: Arrived) -> tuple[Life, tuple[LifeEffect, ...]]:
     return _then(life, given.at, effects)
 
 
-def wakes(life: Life, pending: Pending) -> bool:
-    """False from the hop on where messages only join a turn that opens anyway."""
+def can_wake(life: Life, pending: Pending) -> bool:
+    """Return whether a message may open a turn: its hop is below `max_hops`."""
     return pending.hop < life.rules.max_hops
 
 
@@ -397,11 +397,11 @@ def _then(life: Life, at: int, effects: tuple[LifeEffect, ...]) -> tuple[Life, t
     if life.broken_off:
         life = replace(life, open_turn=True, broken_off=False)
         cut: tuple[LifeEffect, ...] = ()
-        if any(p.mode is DeliveryMode.INTERRUPT and wakes(life, p) for p in life.pending):
+        if any(p.mode is DeliveryMode.INTERRUPT and can_wake(life, p) for p in life.pending):
             # The interrupt holds across a restart: open calls get their results, and the turn ends.
             cut = (Cancel(Outcome.INTERRUPTED),)
         return life, (*effects, WakeAt(None), OpenTurn(resume=True), *cut)
-    if any(wakes(life, p) for p in life.pending):
+    if any(can_wake(life, p) for p in life.pending):
         return _open(life, effects)
     if life.rules.run_once:
         life = replace(life, state=MysisState.IDLE)

@@ -96,7 +96,9 @@ async def build_profile(mysis: Mysis, known: ResolvedTemplate, providers: Provid
     info = await provider.info(mysis.model)
     window = _window(info, own)
     # The answer takes at most half of the window, so that a small model has room for its prompt.
-    output = min(own.budget.max_output_tokens, info.max_output or own.budget.max_output_tokens, max(64, window // 2))
+    given = own.provider_named(mysis.provider)
+    limits = (own.budget.max_output_tokens, given and given.max_output_tokens, info.max_output, max(64, window // 2))
+    output = min(limit for limit in limits if limit)
     return MysisProfile(
         mysis_id=mysis.id,
         name=mysis.name,

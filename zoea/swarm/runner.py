@@ -117,7 +117,7 @@ class MysisRunner:
     @property
     def is_settled(self) -> bool:
         """True without an open turn and without pending messages that would open one."""
-        waiting = any(lf.wakes(self.life, pending) for pending in self.life.pending)
+        waiting = any(lf.can_wake(self.life, pending) for pending in self.life.pending)
         return not (self._busy or self.has_turn or waiting) and self._inputs.empty()
 
     async def close(self) -> None:
@@ -473,7 +473,7 @@ class MysisRunner:
     def _waiting_steers(self) -> tuple[int, ...]:
         """Return deliveries that are to join the turn before its next request."""
         waiting = (*self.life.pending, *self._unheard.values())
-        return tuple(p.delivery_id for p in waiting if p.mode is DeliveryMode.STEER and lf.wakes(self.life, p))
+        return tuple(p.delivery_id for p in waiting if p.mode is DeliveryMode.STEER and lf.can_wake(self.life, p))
 
     def steer(self, delivery: Delivery) -> None:
         """Let a message join the open turn before its next request, if there is one."""

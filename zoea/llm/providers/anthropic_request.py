@@ -33,14 +33,21 @@ Quirks = frozenset[AnthropicQuirk]
 
 
 def body_of(
-    request: ModelRequest, config: ProviderConfig, *, provider: str, quirks: Quirks = frozenset(), plain: bool = False
+    request: ModelRequest,
+    config: ProviderConfig,
+    *,
+    provider: str,
+    quirks: Quirks = frozenset(),
+    without_thinking: bool = False,
 ) -> dict[str, Any]:
-    """Build the request's body. `plain` leaves out thinking: the setting and every signed block."""
+    """Build the request's body. `without_thinking` leaves out thinking: the setting and every signed block."""
     system, messages = settle(request.messages)
     model = request.model or config.model
     body: dict[str, Any] = {"model": model, "max_tokens": request.max_output_tokens, "stream": True}
     thinking = (
-        {} if plain or AnthropicQuirk.NO_THINKING in quirks else thinking_of(config.thinking, request.max_output_tokens)
+        {}
+        if without_thinking or AnthropicQuirk.NO_THINKING in quirks
+        else thinking_of(config.thinking, request.max_output_tokens)
     )
     body.update(thinking)
     temperature = config.temperature if request.temperature is None else request.temperature
@@ -58,7 +65,7 @@ def body_of(
         body["tools"][-1]["cache_control"] = _MARK
     if system:
         body["system"] = [{"type": "text", "text": system, "cache_control": _MARK}]
-    body["messages"] = _alternating(user_first(messages), provider, model, plain)
+    body["messages"] = _alternating(user_first(messages), provider, model, without_thinking)
     block = body["messages"][-1]["content"][-1]
     if block["type"] not in _SIGNED:
         block["cache_control"] = _MARK  # the next request of the turn begins with this one
@@ -89,12 +96,14 @@ def _thinks(thinking: dict[str, Any]) -> bool:
     return bool(thinking) and thinking["thinking"]["type"] != "disabled"
 
 
-def _alternating(messages: list[RequestMessage], provider: str, model: str, plain: bool) -> list[dict[str, Any]]:
+def _alternating(
+    messages: list[RequestMessage], provider: str, model: str, without_thinking: bool
+) -> list[dict[str, Any]]:
     """Merge neighbours of one role, so that user and assistant alternate."""
     wire: list[dict[str, Any]] = []
     for message in messages:
         if message.role is Role.ASSISTANT:
-            role, blocks = "assistant", _assistant(message, provider, model, plain)
+            role, blocks = "assistant", _assistant(message, provider, model, without_thinking)
         else:
             role, blocks = "user", [_user(message)]
         if wire and wire[-1]["role"] == role:
@@ -113,13 +122,13 @@ def _user(message: RequestMessage) -> dict[str, Any]:
     return result
 
 
-def _assistant(message: RequestMessage, provider: str, model: str, plain: bool) -> list[dict[str, Any]]:
+def _assistant(message: RequestMessage, provider: str, model: str, without_thinking: bool) -> list[dict[str, Any]]:
     uses = [
         {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments_object(call.arguments)}
         for call in message.calls
     ]
     text = [{"type": "text", "text": message.content}] if message.content.strip() else []
-    native = None if plain else native_for(message, provider, model)
+    native = None if without_thinking else native_for(message, provider, model)
     if native is None:
         return [*text, *uses]
     blocks: list[dict[str, Any]] = json.loads(native.blocks)

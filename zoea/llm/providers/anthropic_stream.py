@@ -57,7 +57,7 @@ class MessageStreamDecoder:
     def end(self) -> Delta | None:
         return self._take(self._reader.end())
 
-    def whole(self, body: bytes) -> None:
+    def feed_whole(self, body: bytes) -> None:
         """Read an answer that was not streamed although that was requested."""
         try:
             message = parse(body)

@@ -1,7 +1,7 @@
 """One attempt at a model, common to all providers that speak HTTP.
 
 A request passes the admission gate, is sent, and its answer is streamed back. There are no retries here, except in
-another form: a server that refuses an option is asked once more without it, and that is remembered.
+another form: a server that refuses an option is asked again without it, in at most `MAX_FORMS` forms.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class StreamDecoder(Protocol):
 
     def end(self) -> Delta | None: ...
 
-    def whole(self, body: bytes) -> None: ...
+    def feed_whole(self, body: bytes) -> None: ...
 
     def answer(self) -> Answer: ...
 
@@ -73,14 +73,14 @@ class HttpProvider:
     async def _prepare(self, request: ModelRequest) -> None:
         """Fetch what the request's form depends on. Never fails: the request itself will."""
 
-    def _form(self, request: ModelRequest, plain: bool) -> bytes:
-        """Build the body. `plain` leaves out thinking."""
+    def _form(self, request: ModelRequest, without_thinking: bool) -> bytes:
+        """Build the body. `without_thinking` leaves out thinking."""
         raise NotImplementedError
 
     def _decoder(self, request: ModelRequest) -> StreamDecoder:
         raise NotImplementedError
 
-    def _learn(self, request: ModelRequest, plain: bool, status: int, text: str) -> bool:
+    def _learn(self, request: ModelRequest, without_thinking: bool, status: int, text: str) -> bool:
         """Return True if the refusal taught something, so that another form is worth sending."""
         return False
 
@@ -103,12 +103,12 @@ class HttpProvider:
             reply = await self._open(request, ticket)
             decoder = self._decoder(request)
             if reply.content_type in ("application/json", "text/html") and reply.content_type != self.stream_type:
-                decoder.whole(await reply.read_all(16 * 1024 * 1024))
+                decoder.feed_whole(await reply.read_all(16 * 1024 * 1024))
             else:
-                bound = _AnswerLimits(self.name, self.max_silence_s)
+                limits = _AnswerLimits(self.name, self.max_silence_s)
                 while (data := await self._next(reply, decoder)) is not None:
                     delta = decoder.feed(data)
-                    bound.came(len(data), read_error_body=delta is not None)
+                    limits.count(len(data), has_progress=delta is not None)
                     if delta is not None:
                         yield delta
                     if decoder.is_done:
@@ -137,9 +137,9 @@ class HttpProvider:
             raise
 
     async def _open(self, request: ModelRequest, ticket: AdmissionTicket) -> HttpReply:
-        plain = False
+        without_thinking = False
         for _ in range(MAX_FORMS):
-            reply = await self._http.open("POST", self.path, self._form(request, plain))
+            reply = await self._http.open("POST", self.path, self._form(request, without_thinking))
             if reply.status < 300:
                 ticket.note_answer()
                 return reply
@@ -155,10 +155,10 @@ class HttpProvider:
                 provider=self.name,
                 secrets=self._secrets,
             )
-            if error.names_thinking and not plain:
+            if error.names_thinking and not without_thinking:
                 self._refused_thinking(request, error.what)
-                plain = True
-            elif not self._learn(request, plain, reply.status, read_error_body(body)[0]):
+                without_thinking = True
+            elif not self._learn(request, without_thinking, reply.status, read_error_body(body)[0]):
                 break
         if reply.status in _TOO_MUCH and error.kind is ErrorClass.TRANSIENT:
             ticket.note_refusal(error.retry_after)
@@ -171,17 +171,17 @@ class HttpProvider:
 class _AnswerLimits:
     """Limits an answer: total bytes, and seconds without any progress."""
 
-    __slots__ = ("_bytes", "_name", "_said_at", "_silence")
+    __slots__ = ("_bytes", "_name", "_progress_at", "_silence")
 
     def __init__(self, name: str, silence: float) -> None:
         self._name = name
         self._silence = silence
         self._bytes = 0
-        self._said_at = asyncio.get_running_loop().time()
+        self._progress_at = asyncio.get_running_loop().time()
 
-    def came(self, count: int, *, read_error_body: bool) -> None:
+    def count(self, received: int, *, has_progress: bool) -> None:
         """Count received bytes. Raises ProviderError above a limit."""
-        self._bytes += count
+        self._bytes += received
         if self._bytes > MAX_ANSWER_BYTES:
             raise provider_error(
                 ErrorClass.BAD_REQUEST,
@@ -190,9 +190,9 @@ class _AnswerLimits:
                 hint="Check the provider and its model; a lower output limit may help.",
             )
         now = asyncio.get_running_loop().time()
-        if read_error_body:
-            self._said_at = now
-        elif now - self._said_at > self._silence:
+        if has_progress:
+            self._progress_at = now
+        elif now - self._progress_at > self._silence:
             raise provider_error(
                 ErrorClass.TRANSIENT,
                 f"{self._name} sent keep-alive for {self._silence:g} s, but no content",

@@ -34,9 +34,9 @@ def uses_schema(request: ModelRequest, config: ProviderConfig, without_tools: bo
 
 
 def body_of(
-    request: ModelRequest, config: ProviderConfig, *, plain: bool = False, without_tools: bool = False
+    request: ModelRequest, config: ProviderConfig, *, without_thinking: bool = False, without_tools: bool = False
 ) -> dict[str, Any]:
-    """Build the request's body, always with `num_ctx` and `num_predict`. `plain` leaves out thinking."""
+    """Build the request's body, always with `num_ctx` and `num_predict`. `without_thinking` leaves out thinking."""
     system, messages = settle(request.messages)
     model = request.model or config.model
     schema = uses_schema(request, config, without_tools)
@@ -46,7 +46,7 @@ def body_of(
         )
         messages = merge_users(messages)
     wire = [{"role": "system", "content": system}] if system else []
-    wire.extend(_message(message, model, plain) for message in messages)
+    wire.extend(_message(message, model, without_thinking) for message in messages)
     options: dict[str, Any] = {
         "num_ctx": request.context_window or config.context_window or WINDOW,
         "num_predict": request.max_output_tokens,
@@ -59,7 +59,7 @@ def body_of(
         body["format"] = json_schema_tools.schema(request.tools)
     elif request.tools:
         body["tools"] = [tool_wire(tool) for tool in request.tools]
-    if config.thinking is not None and not plain:
+    if config.thinking is not None and not without_thinking:
         body["think"] = think_of(config.thinking)
     for given in (config.options, request.options):
         rest = dict(given)
@@ -82,7 +82,7 @@ def think_of(setting: bool | int | str) -> bool | str:
             return True
 
 
-def _message(message: RequestMessage, model: str, plain: bool) -> dict[str, Any]:
+def _message(message: RequestMessage, model: str, without_thinking: bool) -> dict[str, Any]:
     match message.role:
         case Role.TOOL:
             return {
@@ -101,7 +101,7 @@ def _message(message: RequestMessage, model: str, plain: bool) -> dict[str, Any]
                     }
                     for call in message.calls
                 ]
-                if message.reasoning and not plain and replay_of(model) is not Replay.NONE:
+                if message.reasoning and not without_thinking and replay_of(model) is not Replay.NONE:
                     wire["thinking"] = message.reasoning
             return wire
         case _:
@@ -141,7 +141,7 @@ class OllamaStreamDecoder:
         delta = Delta(delta.text + text, delta.reasoning + reasoning, delta.call)
         return delta if delta != Delta() else None
 
-    def whole(self, body: bytes) -> None:
+    def feed_whole(self, body: bytes) -> None:
         """Read an answer in one piece: from a server that does not stream, or a web page."""
         self.feed(body + b"\n")
         if not self.is_done:

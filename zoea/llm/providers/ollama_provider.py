@@ -32,17 +32,21 @@ class OllamaProvider(HttpProvider):
         self._without_thinking: set[str] = set()
         self._shown: dict[str, CachedFetch[dict[str, Any]]] = {}
 
-    def _form(self, request: ModelRequest, plain: bool) -> bytes:
+    def _form(self, request: ModelRequest, without_thinking: bool) -> bytes:
         model = self._model(request)
-        plain = plain or model in self._without_thinking
-        return encode(body_of(request, self._config, plain=plain, without_tools=model in self._without_tools))
+        without_thinking = without_thinking or model in self._without_thinking
+        return encode(
+            body_of(
+                request, self._config, without_thinking=without_thinking, without_tools=model in self._without_tools
+            )
+        )
 
     def _decoder(self, request: ModelRequest) -> StreamDecoder:
         model = self._model(request)
         schema = uses_schema(request, self._config, model in self._without_tools)
         return OllamaStreamDecoder(self.name, model, is_structured=schema, secrets=self._secrets)
 
-    def _learn(self, request: ModelRequest, plain: bool, status: int, text: str) -> bool:
+    def _learn(self, request: ModelRequest, without_thinking: bool, status: int, text: str) -> bool:
         model = self._model(request)
         if status != 400 or self._config.tool_mode is not ToolMode.AUTO or "does not support tools" not in text:
             return False

@@ -52,22 +52,22 @@ class OpenAIProvider(HttpProvider):
         listed = self._listed.value
         return quirks | {OpenAIQuirk.NO_TOOLS} if listed is not None and listed.drops_tools else quirks
 
-    def _form(self, request: ModelRequest, plain: bool) -> bytes:
-        return encode(self._body(request, plain))
+    def _form(self, request: ModelRequest, without_thinking: bool) -> bytes:
+        return encode(self._body(request, without_thinking))
 
-    def _body(self, request: ModelRequest, plain: bool) -> dict[str, Any]:
+    def _body(self, request: ModelRequest, without_thinking: bool) -> dict[str, Any]:
         quirks = self._quirks_of(self._model(request))
-        return body_of(request, self._config, provider=self.name, quirks=quirks, plain=plain)
+        return body_of(request, self._config, provider=self.name, quirks=quirks, without_thinking=without_thinking)
 
     def _decoder(self, request: ModelRequest) -> StreamDecoder:
         model = self._model(request)
         schema = uses_schema(self._config, self._quirks_of(model), request)
         return ChatStreamDecoder(self.name, model, is_structured=schema, secrets=self._secrets)
 
-    def _learn(self, request: ModelRequest, plain: bool, status: int, text: str) -> bool:
+    def _learn(self, request: ModelRequest, without_thinking: bool, status: int, text: str) -> bool:
         model = self._model(request)
         quirks = self._quirks_of(model)
-        found = quirk_in(status, text, self._body(request, plain), quirks, self._config.tool_mode)
+        found = quirk_in(status, text, self._body(request, without_thinking), quirks, self._config.tool_mode)
         if found is None:
             return False
         self._quirks[model] = quirks | {found}

@@ -91,9 +91,14 @@ def _opening_in(status: int, text: str, body: dict[str, Any]) -> OpenAIQuirk | N
 
 
 def body_of(
-    request: ModelRequest, config: ProviderConfig, *, provider: str, quirks: Quirks = frozenset(), plain: bool = False
+    request: ModelRequest,
+    config: ProviderConfig,
+    *,
+    provider: str,
+    quirks: Quirks = frozenset(),
+    without_thinking: bool = False,
 ) -> dict[str, Any]:
-    """Build the request's body. `plain` leaves out all reasoning and native blocks."""
+    """Build the request's body. `without_thinking` leaves out all reasoning and native blocks."""
     schema = uses_schema(config, quirks, request)
     system, messages = settle(request.messages)
     model = request.model or config.model
@@ -106,7 +111,7 @@ def body_of(
     if OpenAIQuirk.MERGED_USERS in quirks or schema:
         messages = merge_users(messages)
     wire: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
-    wire.extend(_message(message, provider, model, plain) for message in messages)
+    wire.extend(_message(message, provider, model, without_thinking) for message in messages)
     body: dict[str, Any] = {"model": model, "messages": wire, "stream": True}
     if OpenAIQuirk.NO_STREAM_OPTIONS not in quirks:
         body["stream_options"] = {"include_usage": True}
@@ -119,7 +124,7 @@ def body_of(
         body["response_format"] = json_schema_tools.response_format(request.tools)
     elif request.tools:
         body["tools"] = [tool_wire(tool) for tool in request.tools]
-    if (effort := effort_of(config.thinking)) is not None and not plain:
+    if (effort := effort_of(config.thinking)) is not None and not without_thinking:
         body["reasoning_effort"] = effort
     body.update(config.options)
     body.update(request.options)
@@ -145,17 +150,17 @@ def tool_wire(tool: ToolSpec) -> dict[str, Any]:
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
-def _message(message: RequestMessage, provider: str, model: str, plain: bool) -> dict[str, Any]:
+def _message(message: RequestMessage, provider: str, model: str, without_thinking: bool) -> dict[str, Any]:
     match message.role:
         case Role.TOOL:
             return {"role": "tool", "tool_call_id": message.call_id, "content": result_text(message)}
         case Role.ASSISTANT:
-            return _assistant(message, provider, model, plain)
+            return _assistant(message, provider, model, without_thinking)
         case _:
             return {"role": "user", "content": message.content}
 
 
-def _assistant(message: RequestMessage, provider: str, model: str, plain: bool) -> dict[str, Any]:
+def _assistant(message: RequestMessage, provider: str, model: str, without_thinking: bool) -> dict[str, Any]:
     wire: dict[str, Any] = {"role": "assistant", "content": message.content or None}
     if message.calls:
         wire["tool_calls"] = [
@@ -166,7 +171,7 @@ def _assistant(message: RequestMessage, provider: str, model: str, plain: bool) 
             }
             for call in message.calls
         ]
-    if plain:
+    if without_thinking:
         return wire
     if message.reasoning and message.calls and replay_of(model) is Replay.REASONING_CONTENT:
         wire["reasoning_content"] = message.reasoning

@@ -85,7 +85,7 @@ class ChatStreamDecoder:
             return Delta(delta.text + text, delta.reasoning + reasoning, delta.call)
         return delta
 
-    def whole(self, body: bytes) -> None:
+    def feed_whole(self, body: bytes) -> None:
         """Read an answer that was not streamed although that was requested."""
         try:
             payload = parse(body)

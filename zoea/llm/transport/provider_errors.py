@@ -1,7 +1,6 @@
 """Builds a `ProviderError` from a status and a body.
 
-The class decides what the turn does next. It is taken from the vendor's `code` or `type`, then from the status, and
-only then from the sentence. No text in an error holds a key.
+The class decides what the turn does next; `classify` says how it is found. No text in an error holds a key.
 """
 
 from __future__ import annotations
@@ -163,7 +162,11 @@ def error_from_stream(payload: Any, *, provider: str, secrets: tuple[str, ...] =
 
 
 def classify(status: int, code: str, text: str) -> ErrorClass:
-    """Return the class of an error by its code, its status and its sentence, in that order."""
+    """Return the class of an error; the first rule that applies decides.
+
+    A status of 500 or more (without 501 and 505) is transient, unless the sentence says the request is too long. Then
+    the vendor's code, sentences about quota and length at statuses that have them, the status, and the sentence.
+    """
     if status >= 500 and status not in (501, 505) and not _TOO_LONG.search(text):
         return ErrorClass.TRANSIENT
     if (known := _BY_CODE.get(code)) is not None and known is not ErrorClass.TRANSIENT:

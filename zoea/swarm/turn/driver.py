@@ -150,7 +150,7 @@ class TurnDriver:
             while self._end is None:
                 given = await self._next()
                 async with self._services.gate.place(self._rank):
-                    await self._carry(deque(self._step(given)))
+                    await self._carry_out_all(deque(self._step(given)))
             return self._end
         except Exception as error:  # noqa: BLE001  the catch-all of I10: it becomes the mysis's own error
             _log.exception("the turn of mysis #%d failed", self._profile.mysis_id)
@@ -169,12 +169,12 @@ class TurnDriver:
         if first is not None:
             # The op that opened the turn had a place of the gate; only the call follows.
             self._turn = first.turn
-            await self._carry(deque(self._step(await self._heed(first))))
+            await self._carry_out_all(deque(self._step(await self._settle_reservation(first))))
             return
         async with self._services.gate.place(first_rank(self._opened.by_person, is_new=before is not None)):
             if before is not None:
                 effects = self._step(t.TurnOpened(self._now(), before.calls, before.texts))
-            await self._carry(deque(effects))
+            await self._carry_out_all(deque(effects))
 
     async def _leave_open(self, end: t.TurnEnd) -> t.TurnEnd:
         """Store the turn as after a crash, with nothing reserved, because of a bug."""
@@ -237,7 +237,7 @@ class TurnDriver:
         self._turn, effects = step(self._turn, given)
         return effects
 
-    async def _carry(self, effects: deque[t.TurnEffect]) -> None:
+    async def _carry_out_all(self, effects: deque[t.TurnEffect]) -> None:
         """Carry out effects in order, and feed back their immediate answers.
 
         Once the turn is to be cancelled, only stores are carried out.
@@ -250,7 +250,7 @@ class TurnDriver:
             prepared, self._prepared_next = self._prepared_next, None
             if prepared is not None:
                 self._turn = prepared.turn
-                given = await self._heed(prepared)
+                given = await self._settle_reservation(prepared)
             if given is not None:
                 effects.extend(self._step(given))
 
@@ -272,7 +272,7 @@ class TurnDriver:
                 return await self._store(effect.op)
             case t.Sleep():
                 self._show(Activity.WAITING)
-                self._services.clock.call_at(effect.until, lambda: self._go_on(effect.until))
+                self._services.clock.call_at(effect.until, lambda: self._continue_after_wait(effect.until))
             case t.AwaitLift():
                 self._await_lift()
             case t.Abort():
@@ -310,9 +310,9 @@ class TurnDriver:
         reserved = await self._services.write(
             lambda conn: self._requests.reserve(conn, limits, turn.turn_id, plan, effect)
         )
-        return await self._heed(ReservedRequest(turn, plan, effect.iteration, reserved))
+        return await self._settle_reservation(ReservedRequest(turn, plan, effect.iteration, reserved))
 
-    async def _heed(self, request: ReservedRequest) -> t.BudgetVerdict:
+    async def _settle_reservation(self, request: ReservedRequest) -> t.BudgetVerdict:
         """Show a reserved or refused request, and return the verdict for the machine."""
         reserved = request.reserved
         if request.plan is not self._plan:
@@ -340,12 +340,12 @@ class TurnDriver:
             # The machine asks the budgets again, which read the answer from its row.
             self._opened.turn_id,
             self._profile.mysis_id,
-            lambda _answer, _sentence: self._go_on(),
+            lambda _answer, _sentence: self._continue_after_wait(),
         )
 
     # Waiting for a person, a provider or a lifted hold: without a place of the gate and without a deadline.
 
-    def _go_on(self, until: int = 0) -> None:
+    def _continue_after_wait(self, until: int = 0) -> None:
         """Continue after a wait. A timer that fired counts as due even if the clock was set back."""
         self._progress_at = self._now()
         self.post(t.TimePassed(max(self._now(), until), self._progress_at))

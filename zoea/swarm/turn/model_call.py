@@ -90,12 +90,12 @@ class ModelCall:
         except TimeoutError as error:
             if self._is_kept_back:
                 raise HeldBeforeSending from None
-            seconds = llm.between_tokens if self._began else llm.timeout
+            name, seconds = ("between_tokens", llm.between_tokens) if self._began else ("timeout", llm.timeout)
             what = "fell silent in the middle of its answer" if self._began else "gave no first token"
             raise ProviderError(
                 f"{self._profile.provider.label} {what} within {seconds:g} s",
                 kind=ErrorClass.TRANSIENT,
-                hint="look at the provider, or raise llm.timeout",
+                hint=f"look at the provider, or raise llm.{name}",
             ) from error
         finally:
             self.is_held = False

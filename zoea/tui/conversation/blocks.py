@@ -39,7 +39,7 @@ class BodyFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConversationBlock:
-    """Hold one part of a conversation.
+    """One part of a conversation.
 
     Args:
         key: Identifies the part across reads.
@@ -85,7 +85,7 @@ class ConversationBlock:
 
 @dataclass(frozen=True, slots=True)
 class Symbols:
-    """Hold the symbols beside the theme's glyphs."""
+    """The symbols beside the theme's glyphs."""
 
     ok: str = "✓"
     bad: str = "✖"

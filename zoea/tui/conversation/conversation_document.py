@@ -20,7 +20,7 @@ BlockView = tuple[ConversationBlock, bool]
 
 @dataclass(frozen=True, slots=True)
 class PaintedBlock:
-    """Hold a painted block with the options it was painted with."""
+    """A painted block and the options it was painted with."""
 
     block: ConversationBlock
     options: PaintOptions

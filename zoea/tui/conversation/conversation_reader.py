@@ -33,7 +33,7 @@ class ConversationSource:
 
 @dataclass(frozen=True, slots=True)
 class TurnWindow:
-    """Hold the loaded turns, their blocks by turn number, and whether more exist."""
+    """The loaded turns, their blocks by turn number, and whether more exist."""
 
     turns: tuple[ConversationTurn, ...] = ()
     made: Mapping[int, tuple[ConversationBlock, ...]] = field(default_factory=dict)

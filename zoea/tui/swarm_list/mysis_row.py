@@ -46,7 +46,7 @@ _TICKS = re.compile(r"(?P<what>\w*?)(?:tick (?P<at>[\d.]+)|ticks (?P<many>[\d.]+
 
 @dataclass(frozen=True, slots=True)
 class RowColumns:
-    """Hold column widths in cells; 0 for a column without room."""
+    """Column widths in cells; 0 for a column without room."""
 
     name: int
     text: int
@@ -76,7 +76,7 @@ class RowColumns:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """Hold a view and the other values of its row.
+    """A view and the other values of its row.
 
     Args:
         spark: Sparkline of tokens.

@@ -56,7 +56,7 @@ class KeyScope:
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """Hold one mysis of the panel, its need and the words that answer it."""
+    """One mysis of the panel, its need and the words that answer it."""
 
     view: MysisView
     question: ApprovalView | None

@@ -74,7 +74,7 @@ QUIET_BORDER = 0.45
 
 @dataclass(frozen=True, slots=True)
 class ThemeSpec:
-    """Hold one theme; `roles` are resolved to colours."""
+    """One theme; `roles` are resolved to colours."""
 
     name: str
     title: str
