@@ -115,9 +115,19 @@ def load(name: str) -> Any:
     around = typer.Typer(add_completion=False, rich_markup_mode=None)
     if isinstance(found, typer.Typer):
         around.add_typer(found, name=name)
-        return typer.main.get_group(around).commands[name]
+        return _hide_argument_types(typer.main.get_group(around).commands[name])
     around.command(name)(found)
-    return typer.main.get_command(around)
+    return _hide_argument_types(typer.main.get_command(around))
+
+
+def _hide_argument_types(command: Any) -> Any:
+    """Leave types such as `<list[str]>` out of the help of arguments; return the command."""
+    for parameter in command.params:
+        if parameter.param_type_name == "argument":
+            parameter.display_type_rich = lambda ctx: None
+    for below in getattr(command, "commands", {}).values():
+        _hide_argument_types(below)
+    return command
 
 
 def overview() -> str:

@@ -15,9 +15,9 @@ LARGEST_ID = 2**63 - 1
 """The largest row id that SQLite can hold."""
 
 
-def row_ids(given: int | list[int]) -> int | list[int]:
+def row_ids(given: int | list[int] | None) -> int | list[int] | None:
     """Typer callback: check that each number can be a row id, and return them unchanged."""
-    for number in given if isinstance(given, list) else [given]:
+    for number in given if isinstance(given, list) else [] if given is None else [given]:
         if not 0 < number <= LARGEST_ID:
             raise typer.BadParameter(f"there is no id {number}")
     return given
@@ -32,7 +32,7 @@ MysisRef = Annotated[
     str, typer.Argument(metavar="NAME", help="Name of a mysis (upper and lower case are the same), or #ID.")
 ]
 MysisRefs = Annotated[
-    list[str], typer.Argument(metavar="NAME...", help="Names of myses (upper and lower case are the same), or #ID.")
+    list[str], typer.Argument(metavar="NAME", help="Names of myses (upper and lower case are the same), or #ID.")
 ]
 
 

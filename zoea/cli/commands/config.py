@@ -45,7 +45,10 @@ def show(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Show the settings in effect, without keys and other secrets. Example: zoea config show swarm --origin"""
+    """Show the settings in effect, without keys and other secrets.
+
+    Example: zoea config show swarm --origin
+    """
     loaded = load(places(workspace))
     shown = [row for row in list_settings(loaded) if not key or row.key == key or row.key.startswith(f"{key}.")]
     if not shown:

@@ -26,9 +26,9 @@ Sentence = Annotated[
 
 
 def hold(
-    name: Annotated[str, typer.Argument(metavar="[NAME]", help="One mysis; the whole swarm if not given.")] = "",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="One mysis; the whole swarm if not given.")] = "",
     lift: Annotated[bool, typer.Option("--lift", help="End the hold; everything goes on where it was.")] = False,
-    reason: Annotated[str, typer.Option(help="A reason, shown wherever the hold is shown.")] = "",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="A reason, shown wherever the hold is shown.")] = "",
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
@@ -126,11 +126,14 @@ def approve(
 
 def answer(
     approval: ApprovalId,
-    text: Annotated[list[str], typer.Argument(metavar="TEXT...", help="The answer that the mysis reads.")],
+    text: Annotated[list[str], typer.Argument(metavar="TEXT", help="The answer that the mysis reads.")],
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Answer a question of a mysis. Example: zoea answer 4 take the southern belt"""
+    """Answer a question of a mysis.
+
+    Example: zoea answer 4 take the southern belt
+    """
     _answer(workspace, approval, ApprovalAnswer.ONCE, " ".join(text), as_json)
 
 

@@ -24,7 +24,10 @@ InKeyring = Annotated[bool, typer.Option("--keyring", help="Use the system's key
 
 @app.command("set")
 def set_(name: Name, keyring: InKeyring = False, workspace: Workspace = "") -> None:
-    """Store a value, typed without echo or read from stdin. Example: zoea credentials set anthropic"""
+    """Store a value, typed without echo or read from stdin.
+
+    Example: zoea credentials set anthropic
+    """
     value = _value(name)
     credentials = _credentials(workspace)
     if keyring:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from zoea.cli.options import LARGEST_ID, AsJson, MysisRef, Workspace, write_json
+from zoea.cli.options import AsJson, MysisRef, Workspace, row_ids, write_json
 from zoea.cli.terminal_rows import moment
 from zoea.context.explain import explain as explained
 from zoea.context.explain import explain_data
@@ -126,7 +126,7 @@ def explain(
     request: Annotated[
         int | None,
         typer.Argument(
-            metavar="[REQUEST]", min=1, max=LARGEST_ID, help="Id of the request; the newest one kept if not given."
+            metavar="REQUEST", callback=row_ids, help="Id of the request; the newest one kept if not given."
         ),
     ] = None,
     as_json: AsJson = False,

@@ -31,9 +31,13 @@ def import_(
             " or folders of such files.",
         ),
     ],
-    template: Annotated[str, typer.Option(help="Nova: template of myses that have no prompt of their own.")] = "",
-    provider: Annotated[str, typer.Option(help="Nova: provider of all imported myses.")] = "",
-    model: Annotated[str, typer.Option(help="Nova: model, for the given or the default provider.")] = "",
+    template: Annotated[
+        str, typer.Option(metavar="NAME", help="Nova: template of myses that have no prompt of their own.")
+    ] = "",
+    provider: Annotated[str, typer.Option(metavar="NAME", help="Nova: provider of all imported myses.")] = "",
+    model: Annotated[
+        str, typer.Option(metavar="NAME", help="Nova: model, for the given or the default provider.")
+    ] = "",
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:

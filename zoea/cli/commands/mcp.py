@@ -82,7 +82,10 @@ def serve(
 
 @token.command("new")
 def new(name: TokenName, scope: May = TokenScope.READ, as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Create a token for a client. It is shown only once. Example: zoea mcp token new editor --scope command"""
+    """Create a token for a client. It is shown only once.
+
+    Example: zoea mcp token new editor --scope command
+    """
     made = _tokens(workspace).new(name, scope, SystemClock().now())
     if as_json:
         write_json({"name": name, "scope": scope, "token": made})

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from zoea.cli.options import LARGEST_ID, AsJson, MysisRef, Workspace, row_ids, write_json
+from zoea.cli.options import AsJson, MysisRef, Workspace, row_ids, write_json
 from zoea.cli.swarm_access import command
 from zoea.cli.terminal_rows import moment, receipt_line
 from zoea.model.enums import DeliveryMode, MysisState, Role
@@ -19,7 +19,7 @@ from zoea.queries import stored_swarm
 from zoea.settings.paths import places
 from zoea.text.control_characters import strip
 
-Words = Annotated[list[str] | None, typer.Argument(metavar="TEXT...", help="The message; - reads it from stdin.")]
+Words = Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="The message; - reads it from stdin.")]
 Mode = Annotated[
     DeliveryMode,
     typer.Option(
@@ -39,7 +39,10 @@ def send(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Send a message to one mysis. Example: zoea send alpha sell the ore first"""
+    """Send a message to one mysis.
+
+    Example: zoea send alpha sell the ore first
+    """
     content = _content(text)
     sent = command(workspace, lambda swarm: swarm.send(name, content, mode=mode, idempotency_key=key))
     _write_receipt(sent, as_json)
@@ -48,7 +51,7 @@ def send(
 def broadcast(
     text: Words = None,
     to: Annotated[list[str], typer.Option(metavar="NAME", help="Only to this mysis; repeatable.")] = [],  # noqa: B006  # typer reads the default, which is never changed
-    tag: Annotated[str, typer.Option(help="Only to myses with this tag.")] = "",
+    tag: Annotated[str, typer.Option(metavar="TAG", help="Only to myses with this tag.")] = "",
     state: Annotated[MysisState | None, typer.Option(help="Only to myses in this state.")] = None,
     mode: Mode = DeliveryMode.QUEUE,
     key: Key = "",
@@ -79,9 +82,7 @@ def receipt(
 def withdraw(
     ids: Annotated[
         list[int],
-        typer.Argument(
-            metavar="ID...", callback=row_ids, help="Delivery ids, as receipts and `zoea log NAME` show them."
-        ),
+        typer.Argument(metavar="ID", callback=row_ids, help="Delivery ids, as receipts and `zoea log NAME` show them."),
     ],
     as_json: AsJson = False,
     workspace: Workspace = "",
@@ -101,8 +102,10 @@ def withdraw(
 
 def log(
     name: MysisRef,
-    last: Annotated[int, typer.Option("--last", "-n", min=1, max=100_000, help="Number of newest memories.")] = 100,
-    turn: Annotated[int | None, typer.Option("--turn", min=1, max=LARGEST_ID, help="Only this turn.")] = None,
+    last: Annotated[
+        int, typer.Option("--last", "-n", metavar="N", min=1, max=100_000, help="Number of newest memories.")
+    ] = 100,
+    turn: Annotated[int | None, typer.Option("--turn", metavar="N", callback=row_ids, help="Only this turn.")] = None,
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Show whole results and the model's reasoning.")
     ] = False,

@@ -22,20 +22,26 @@ from zoea.text.control_characters import strip
 def new(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[NAME]", help="1 to 40 letters, digits, - _ . or spaces.", show_default=False),
+        typer.Argument(metavar="NAME", help="1 to 40 letters, digits, - _ . or spaces.", show_default=False),
     ] = None,
     template: Annotated[
-        str, typer.Option(help="Its template: a file in the templates folder, without .toml; see `zoea config path`.")
+        str,
+        typer.Option(
+            metavar="NAME", help="Its template: a file in the templates folder, without .toml; see `zoea config path`."
+        ),
     ] = "",
-    provider: Annotated[str, typer.Option(help="Its provider; see `zoea providers`.")] = "",
-    model: Annotated[str, typer.Option(help="Its model.")] = "",
-    tag: Annotated[list[str], typer.Option(help="A tag; repeatable.")] = [],  # noqa: B006  # typer reads the default, which is never changed
+    provider: Annotated[str, typer.Option(metavar="NAME", help="Its provider; see `zoea providers`.")] = "",
+    model: Annotated[str, typer.Option(metavar="NAME", help="Its model.")] = "",
+    tag: Annotated[list[str], typer.Option(metavar="TAG", help="A tag; repeatable.")] = [],  # noqa: B006  # typer reads the default, which is never changed
     idle: Annotated[bool, typer.Option("--idle", help="Do not start it.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Do not give it the latest broadcast.")] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Create a mysis and start it. Without a name Zoea chooses one. Example: zoea new alpha --template miner"""
+    """Create a mysis and start it. Without a name Zoea chooses one.
+
+    Example: zoea new alpha --template miner
+    """
     if name is not None and not name.strip():
         raise UsageError("the name is empty", hint="Give a name, or leave it out and Zoea chooses one.")
     made = command(
@@ -66,7 +72,7 @@ def show(name: MysisRef, as_json: AsJson = False, workspace: Workspace = "") -> 
 
 
 def start(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="Names or #ID.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Names or #ID.")] = None,
     every_mysis: Annotated[bool, typer.Option("--all", help="Every idle mysis.")] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
@@ -84,7 +90,7 @@ def start(
 
 
 def stop(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME...]", help="Names or #ID.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Names or #ID.")] = None,
     every_mysis: Annotated[bool, typer.Option("--all", help="Every running mysis.")] = False,
     swarm: Annotated[bool, typer.Option("--swarm", help="End the swarm and the process that owns it.")] = False,
     as_json: AsJson = False,
@@ -108,10 +114,12 @@ def stop(
 
 def configure(
     name: MysisRef,
-    template: Annotated[str, typer.Option(help="New template.")] = "",
-    provider: Annotated[str, typer.Option(help="New provider.")] = "",
-    model: Annotated[str, typer.Option(help="New model.")] = "",
-    tag: Annotated[list[str] | None, typer.Option(help="A tag that replaces its tags; repeatable.")] = None,
+    template: Annotated[str, typer.Option(metavar="NAME", help="New template.")] = "",
+    provider: Annotated[str, typer.Option(metavar="NAME", help="New provider.")] = "",
+    model: Annotated[str, typer.Option(metavar="NAME", help="New model.")] = "",
+    tag: Annotated[
+        list[str] | None, typer.Option(metavar="TAG", help="A tag that replaces its tags; repeatable.")
+    ] = None,
     no_tags: Annotated[bool, typer.Option("--no-tags", help="Remove all its tags.")] = False,
     setting: Annotated[
         list[str], typer.Option("--set", metavar="KEY=VALUE", help="A setting for this mysis only; KEY= removes it.")
@@ -163,7 +171,7 @@ def delete(
 def undelete(
     refs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[#ID...]", help="Ids as `zoea undelete` without arguments lists them, or names."),
+        typer.Argument(metavar="#ID", help="Ids as `zoea undelete` without arguments lists them, or names."),
     ] = None,
     as_json: AsJson = False,
     workspace: Workspace = "",

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.cli.options import AsJson, Workspace, row_ids, write_json
 from zoea.cli.terminal_rows import moment
 from zoea.model.enums import Role, SenderKind, Source
 from zoea.model.errors import StoreError, UsageError
@@ -73,9 +73,7 @@ class SourceFilter(StrEnum):
 
 
 def search(
-    words: Annotated[
-        list[str], typer.Argument(metavar="WORDS...", help="Text to find; small letters match both cases.")
-    ],
+    words: Annotated[list[str], typer.Argument(metavar="WORDS", help="Text to find; small letters match both cases.")],
     mysis: Annotated[
         list[str], typer.Option("--mysis", "-m", metavar="NAME", help="Only messages of this mysis; repeatable.")
     ] = [],  # noqa: B006  # typer reads the default, which is never changed
@@ -90,11 +88,13 @@ def search(
     ranked: Annotated[
         bool, typer.Option("--ranked", help="Match any of the words in any case; best matches first.")
     ] = False,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=LIMIT_RANGE[0], max=LIMIT_RANGE[1])] = 20,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=LIMIT_RANGE[0], max=LIMIT_RANGE[1], help="Number of hits.")
+    ] = 20,
     before: Annotated[
         int | None,
         typer.Option(
-            "--before", metavar="ID", min=1, max=2**62, help="Only messages older than this id, for the next page."
+            "--before", metavar="ID", callback=row_ids, help="Only messages older than this id, for the next page."
         ),
     ] = None,
     as_json: AsJson = False,

@@ -285,7 +285,10 @@ def call(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Call one tool and print its result. Example: zoea upstream call files read_file '{"path": "a.txt"}'"""
+    """Call one tool and print its result.
+
+    Example: zoea upstream call files read_file '{"path": "a.txt"}'
+    """
     from zoea.model.request import AnswerCall, CallMeta
     from zoea.queries.stored_swarm import read_uid
 

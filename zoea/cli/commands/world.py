@@ -29,7 +29,7 @@ def serve(
     context: typer.Context,
     http: Annotated[str, typer.Option(metavar="ADDR", help="Serve streamable HTTP at HOST:PORT, not stdio.")] = "",
     data: DataDir = "",
-    seed: Annotated[int | None, typer.Option(help="Random seed of a new world.")] = None,
+    seed: Annotated[int | None, typer.Option(metavar="N", help="Random seed of a new world.")] = None,
     systems: Annotated[
         int | None, typer.Option(metavar="N", help="Number of systems of a new world, 10 to 1000; 40 if not given.")
     ] = None,
@@ -38,7 +38,7 @@ def serve(
     faults: Annotated[
         str, typer.Option(help="Faults for tests, such as latency=0.1:0.5,error=0.05,restart=0.001.")
     ] = "",
-    fault_seed: Annotated[int, typer.Option(help="Random seed of the faults.")] = 0,
+    fault_seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the faults.")] = 0,
     workspace: Workspace = "",
 ) -> None:
     """Serve Reef over MCP (stdio, or --http), or show its score."""
