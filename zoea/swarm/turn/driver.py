@@ -169,7 +169,7 @@ class TurnDriver:
         if first is not None:
             # The op that opened the turn had a place of the gate; only the call follows.
             self._turn = first.turn
-            await self._carry_out_all(deque(self._step(await self._settle_reservation(first))))
+            await self._carry_out_all(deque(self._step(await self._apply_reservation(first))))
             return
         async with self._services.gate.place(first_rank(self._opened.by_person, is_new=before is not None)):
             if before is not None:
@@ -250,7 +250,7 @@ class TurnDriver:
             prepared, self._prepared_next = self._prepared_next, None
             if prepared is not None:
                 self._turn = prepared.turn
-                given = await self._settle_reservation(prepared)
+                given = await self._apply_reservation(prepared)
             if given is not None:
                 effects.extend(self._step(given))
 
@@ -310,9 +310,9 @@ class TurnDriver:
         reserved = await self._services.write(
             lambda conn: self._requests.reserve(conn, limits, turn.turn_id, plan, effect)
         )
-        return await self._settle_reservation(ReservedRequest(turn, plan, effect.iteration, reserved))
+        return await self._apply_reservation(ReservedRequest(turn, plan, effect.iteration, reserved))
 
-    async def _settle_reservation(self, request: ReservedRequest) -> t.BudgetVerdict:
+    async def _apply_reservation(self, request: ReservedRequest) -> t.BudgetVerdict:
         """Show a reserved or refused request, and return the verdict for the machine."""
         reserved = request.reserved
         if request.plan is not self._plan:
