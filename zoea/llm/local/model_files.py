@@ -49,7 +49,7 @@ class LocalModels:
         self.folder = folder
 
     def list(self) -> tuple[LocalModel, ...]:
-        """Return all models by name, with those whose linked file is missing."""
+        """Return all models by name; a model with a missing linked file is included."""
         return tuple(self._model(path) for path in sorted(self.folder.glob("*.gguf")))
 
     def find(self, name: str) -> LocalModel | None:

@@ -335,9 +335,10 @@ class HttpReply:
 
 
 class _ReadDeadline:
-    """Ends a read that waits too long. One timer serves all reads of an answer and is set again only when it fires.
+    """Ends a read that waits too long.
 
-    As `asyncio.Timeout` does, it cancels the task that reads; a cancellation from elsewhere passes through.
+    One timer serves all reads of an answer and is set again only when it fires. As
+    `asyncio.Timeout` does, it cancels the task that reads; a cancellation from elsewhere passes through.
     """
 
     __slots__ = ("_has_expired", "_loop", "_reader", "_timer", "at")
