@@ -122,7 +122,11 @@ class RequestSent:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The complete answer, with its usage."""
+    """The complete answer, with its usage.
+
+    Attributes:
+        are_calls_text: Whether the calls were written as text and read from it.
+    """
 
     text: str = ""
     reasoning: str = ""
@@ -131,6 +135,7 @@ class Answer:
     usage: Usage = field(default_factory=Usage)
     finish: Finish = Finish.STOP
     model: str = ""
+    are_calls_text: bool = False
 
     @property
     def is_empty(self) -> bool:

@@ -10,11 +10,12 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Protocol
 
+from zoea.llm.messages.text_calls import read_text_calls
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.transport.admission_gate import AdmissionGate, AdmissionTicket
 from zoea.llm.transport.http_client import HttpClient, HttpReply
 from zoea.llm.transport.provider_errors import error_from_status, provider_error, read_error_body
-from zoea.model.enums import ErrorClass
+from zoea.model.enums import ErrorClass, ToolMode
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
 from zoea.model.request import Answer, Delta, ModelRequest, RequestSent, StreamItem
@@ -122,11 +123,17 @@ class HttpProvider:
                     f"{self.name} ended its answer in the middle",
                     title="The connection to the provider broke",
                 )
-            yield decoder.answer()
+            yield self._complete(request, decoder.answer())
         finally:
             if reply is not None:
                 await reply.close()
             ticket.leave()
+
+    def _complete(self, request: ModelRequest, answer: Answer) -> Answer:
+        """Return the answer; with `tool_mode` auto, calls that it holds as text become calls."""
+        if self._config.tool_mode is not ToolMode.AUTO:
+            return answer
+        return read_text_calls(answer, {tool.name for tool in request.tools})
 
     async def _next(self, reply: HttpReply, decoder: StreamDecoder) -> bytes | None:
         try:

@@ -1,0 +1,98 @@
+"""Finds tool calls that a model wrote as text instead of as calls.
+
+Small models with native tools often answer with the JSON of the call, bare, fenced or in `<tool_call>` tags. Such an
+answer is taken as calls only where nothing else can be meant: the objects end the answer, each names a tool of the
+toolbox and has arguments, and the text before them does not talk about JSON or examples.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection
+from dataclasses import replace
+from typing import Any
+
+from zoea.llm.messages.argument_repair import repair
+from zoea.llm.transport.json_safety import is_deep
+from zoea.model.enums import Finish
+from zoea.model.request import Answer, AnswerCall
+
+MAX_TEXT = 100_000
+"""Longer answers are not searched."""
+MAX_PREAMBLE = 400
+"""Characters of text before the first call; a longer text explains something."""
+_TAG = re.compile(r"\[TOOL_CALLS\]|</?(?:\|?tool_calls?\|?|tools|function_call)>")
+_FENCE = re.compile(r"^[ \t]*```[a-zA-Z_]*[ \t]*$", re.MULTILINE)
+_SEPARATOR = re.compile(r"[\s,;]*")
+_EXPLAINS = re.compile(
+    r"```|\b(?:json|examples?|e\.g|instance|format|formats|schema|syntax|template|sample|structure|payload|snippet"
+    r"|would|could|might|should|don't|do not|never|not|instead|cannot|can't|if|either|or"
+    r"|like this|looks? like|such as|as follows|you can|you may|beispiel|etwa|exemple|ejemplo)\b",
+    re.IGNORECASE,
+)
+_KEYS = frozenset({"name", "arguments", "parameters", "id", "type", "function"})
+
+
+def read_text_calls(answer: Answer, tools: Collection[str]) -> Answer:
+    """Return the answer with the calls of its text; unchanged if it has calls or its text is no call.
+
+    Args:
+        tools: Names of the tools that were offered; no other name is taken.
+    """
+    if answer.calls or answer.finish is Finish.LENGTH or not tools or "{" not in answer.text:
+        return answer
+    found = _calls_in(answer.text, tools)
+    if found is None:
+        return answer
+    preamble, calls = found
+    return replace(answer, text=preamble, calls=calls, finish=Finish.CALLS, are_calls_text=True)
+
+
+def _calls_in(text: str, tools: Collection[str]) -> tuple[str, tuple[AnswerCall, ...]] | None:
+    """Return the text before the calls, and the calls."""
+    if len(text) > MAX_TEXT:
+        return None
+    bare = _FENCE.sub("", _TAG.sub("\n", text))
+    start = re.search(r"^[ \t]*[\[{]", bare, re.MULTILINE)
+    if start is None:
+        return None
+    preamble = bare[: start.start()].strip()
+    if len(preamble) > MAX_PREAMBLE or _EXPLAINS.search(preamble):
+        return None
+    objects = _objects(bare[start.start() :].strip())
+    calls = tuple(call for value in objects or () if (call := _call(value, tools)) is not None)
+    return (preamble, calls) if objects and len(calls) == len(objects) else None
+
+
+def _objects(text: str) -> list[Any] | None:
+    """Return the JSON objects that the text consists of; None if it holds anything else."""
+    decoder = json.JSONDecoder()
+    found: list[Any] = []
+    place = 0
+    while place < len(text):
+        try:
+            value, place = decoder.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            return None
+        if is_deep(value):
+            return None
+        found += value if isinstance(value, list) else [value]
+        place = _SEPARATOR.match(text, place).end()  # type: ignore[union-attr]  # the pattern matches everywhere
+    return found
+
+
+def _call(value: Any, tools: Collection[str]) -> AnswerCall | None:
+    """Return the call that an object describes; None if it is not one of a tool in the toolbox."""
+    if not isinstance(value, dict) or not value.keys() <= _KEYS:
+        return None
+    inner = value.get("function")
+    if isinstance(inner, dict):
+        return _call(inner, tools) if inner.keys() <= _KEYS - {"function"} else None
+    name = value.get("name")
+    arguments = value.get("arguments", value.get("parameters"))
+    if not isinstance(name, str) or name not in tools or not isinstance(arguments, (dict, str)):
+        return None
+    written = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    mended, broken = repair(written)
+    return None if broken else AnswerCall(name, mended)
