@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import shutil
 import tempfile
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.released.swarm_settings import write_swarm_settings
+from zoea.store import Store
 
 RELEASE = Path(__file__).parent / "0.1.0"
 
@@ -35,3 +37,14 @@ def database(tmp_path: Path) -> Path:
     (data / "credentials.toml").chmod(0o600)
     write_swarm_settings(tmp_path / "config", pace_s=0)
     return data / "zoea.db"
+
+
+@pytest.fixture
+def migrated(database: Path) -> Path:
+    """The same, brought to the present schema, as commands that only read need it."""
+
+    async def migrate() -> None:
+        await (await Store.open(database, clock_now=lambda: 0)).close(30)
+
+    asyncio.run(migrate())
+    return database
