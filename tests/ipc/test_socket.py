@@ -127,7 +127,7 @@ async def test_the_first_request_must_be_hello(raw: RawClient) -> None:
 async def test_another_protocol_is_refused_with_both_versions(raw: RawClient) -> None:
     reply = await raw.say(encode_frame(id=1, method="hello", args={"protocol": 99}))
     assert reply["error"]["class"] == "OwnerError"
-    assert "protocol 1" in reply["error"]["what"]
+    assert f"protocol {PROTOCOL}" in reply["error"]["what"]
     assert (await raw.say(encode_frame(id=2, method="hello", args=[])))["error"]["class"] == "OwnerError"
 
 

@@ -73,7 +73,12 @@ def decoder(kind: Any) -> Decoder:
 
 @cache
 def _field_names(kind: type) -> tuple[str, ...]:
-    return tuple(field.name for field in dataclasses.fields(kind))
+    return (*(field.name for field in dataclasses.fields(kind)), *_derived_names(kind))
+
+
+def _derived_names(kind: type) -> tuple[str, ...]:
+    """Return the properties that a class adds to its JSON; decoding leaves them out."""
+    return getattr(kind, "derived", ())
 
 
 def _none(value: Json, where: str) -> None:
@@ -148,6 +153,7 @@ def _union(kinds: tuple[Any, ...]) -> Decoder:
 def _record(kind: type) -> Decoder:
     hints = get_type_hints(kind)
     fields = {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+    derived = _derived_names(kind)
     required = {
         field.name
         for field in dataclasses.fields(kind)
@@ -158,12 +164,13 @@ def _record(kind: type) -> Decoder:
         if not isinstance(value, dict):
             raise Mismatch(f"{where or kind.__name__}: an object expected")
         for name in value:
-            if name not in fields:
+            if name not in fields and name not in derived:
                 raise Mismatch(f"{where or kind.__name__}: no field {name!r}")
         missing = sorted(required - value.keys())
         if missing:
             raise Mismatch(f"{where or kind.__name__}: {missing[0]!r} is missing")
         prefix = f"{where}." if where else ""
-        return kind(**{name: decoder(fields[name])(item, f"{prefix}{name}") for name, item in value.items()})
+        given = {name: item for name, item in value.items() if name not in derived} if derived else value
+        return kind(**{name: decoder(fields[name])(item, f"{prefix}{name}") for name, item in given.items()})
 
     return read

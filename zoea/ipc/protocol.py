@@ -1,7 +1,7 @@
 """The protocol between a swarm's owner and its fronts: JSON lines over a local socket.
 
-    -> {"id": 1, "method": "hello", "args": {"protocol": 1, "version": "0.1.0"}}
-    <- {"id": 1, "result": {"protocol": 1, "version": "0.1.0", "pid": 4711, "started_at": …}}
+    -> {"id": 1, "method": "hello", "args": {"protocol": 2, "version": "0.1.0"}}
+    <- {"id": 1, "result": {"protocol": 2, "version": "0.1.0", "pid": 4711, "started_at": …}}
     -> {"id": 2, "method": "send", "args": {"ref": "alpha", "text": "Mine"}}
     <- {"id": 2, "result": {"message_id": 7, "lines": […]}}
     -> {"id": 3, "method": "events", "args": {"after": 0}}
@@ -29,7 +29,7 @@ from zoea.model import errors
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import UsageError, ZoeaError
 
-PROTOCOL = 1
+PROTOCOL = 2
 REQUEST_LIMIT = 4 * 1024 * 1024
 REPLY_LIMIT = 32 * 1024 * 1024
 """Longest frames in bytes, of a request and of a reply."""

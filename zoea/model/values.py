@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from zoea.model.enums import (
     Activity,
@@ -21,6 +22,7 @@ from zoea.model.enums import (
     Source,
 )
 from zoea.model.errors import UsageError
+from zoea.model.status import StatusWord, find_status
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +211,18 @@ class MysisView:
         questions: The number of `approvals` that need an answer in words.
         text: The newest of question, error, final answer, tool call, prompt.
         streaming, thinking: The end of the answer and of the reasoning being written.
+        retry_count: The number of the recovery that `retry_at` starts.
+        swarm_held: The whole swarm is on hold; `held` concerns this mysis.
+        in_turn: A turn is open and advances.
+        queue_place: Place of its request at its provider, 1 for the next; 0 if it does not queue.
+        queue_name: The provider that it queues for.
+        attempt, attempts: The next attempt of the same request, and how many there are.
+        attempt_at: When the next attempt starts; None if none is due.
+        attempt_why: The cause in a word or two: `429`, `timeout`.
     """
+
+    derived: ClassVar[tuple[str, ...]] = ("status",)
+    """Properties that JSON holds beside the fields."""
 
     id: int
     name: str
@@ -247,6 +260,20 @@ class MysisView:
     thinking: str = ""
     version: int = 0
     questions: int = 0
+    retry_count: int = 0
+    swarm_held: bool = False
+    in_turn: bool = False
+    queue_place: int = 0
+    queue_name: str = ""
+    attempt: int = 0
+    attempts: int = 0
+    attempt_at: int | None = None
+    attempt_why: str = ""
+
+    @property
+    def status(self) -> StatusWord:
+        """The one word that fronts show."""
+        return find_status(self)
 
 
 @dataclass(frozen=True, slots=True)

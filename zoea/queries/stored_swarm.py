@@ -144,17 +144,23 @@ def read_swarm_view(database: Path) -> SwarmView:
     with open_database(database) as reader:
         living = reader.execute(f"{row_values.MYSIS} WHERE y.deleted_at IS NULL ORDER BY y.id").fetchall()
         counts = {row["id"]: row for row in reader.execute(f"{_COUNTS} WHERE y.deleted_at IS NULL")}
-        myses = tuple(_view(reader, row_values.mysis(row), counts[row["id"]]) for row in living)
+        is_held, reason = _read_hold(reader)
+        myses = tuple(_view(reader, row_values.mysis(row), counts[row["id"]], swarm_held=is_held) for row in living)
         newest = reader.execute("SELECT coalesce(max(id), 0) FROM event").fetchone()[0]
-        on_hold = reader.execute("SELECT value FROM setting WHERE key = 'hold'").fetchone()
-    hold = json.loads(on_hold[0]) if on_hold else {}
     return SwarmView(
         version=0,
-        held=bool(hold.get("on")),
-        hold_reason=str(hold.get("reason", "")),
+        held=is_held,
+        hold_reason=reason,
         myses=myses,
         event_id=newest,
     )
+
+
+def _read_hold(reader: sqlite3.Connection) -> tuple[bool, str]:
+    """Read whether the swarm is on hold, and why."""
+    row = reader.execute("SELECT value FROM setting WHERE key = 'hold'").fetchone()
+    hold = json.loads(row[0]) if row else {}
+    return bool(hold.get("on")), str(hold.get("reason", ""))
 
 
 def read_newest_event(database: Path) -> int:
@@ -173,7 +179,8 @@ def read_mysis_view(database: Path, ref: str) -> MysisView:
     """
     with open_database(database) as reader:
         found = _find(reader, ref)
-        return _view(reader, found, reader.execute(f"{_COUNTS} WHERE y.id = ?", (found.id,)).fetchone())
+        counts = reader.execute(f"{_COUNTS} WHERE y.id = ?", (found.id,)).fetchone()
+        return _view(reader, found, counts, swarm_held=_read_hold(reader)[0])
 
 
 def read_receipt(database: Path, message_id: int) -> Receipt:
@@ -260,7 +267,7 @@ def _find(reader: sqlite3.Connection, ref: str) -> Mysis:
     return row_values.mysis(row)
 
 
-def _view(reader: sqlite3.Connection, mysis: Mysis, counts: sqlite3.Row) -> MysisView:
+def _view(reader: sqlite3.Connection, mysis: Mysis, counts: sqlite3.Row, *, swarm_held: bool) -> MysisView:
     was_running = mysis.state is MysisState.RUNNING
     last = reader.execute(_LAST_ANSWER, (mysis.id,)).fetchone()
     return MysisView(
@@ -287,4 +294,6 @@ def _view(reader: sqlite3.Connection, mysis: Mysis, counts: sqlite3.Row) -> Mysi
         approvals=counts["approvals"],
         text=last["content"] if last else "",
         text_at=last["created_at"] if last else 0,
+        retry_count=mysis.retry_count,
+        swarm_held=swarm_held,
     )

@@ -34,7 +34,7 @@ class SwarmBackend:
         return str(found[0]["sentence"]) if found else ""
 
     def list_myses(self) -> tuple[MysisView, ...]:
-        return tuple(row.freeze() for row in self._view.rows())
+        return tuple(self._view.freeze(row.mysis.id) for row in self._view.rows())
 
     def _sender(self, mysis_id: int) -> Sender:
         return Sender(SenderKind.MYSIS, mysis_id, self._view.row(mysis_id).mysis.name)

@@ -135,6 +135,7 @@ class Commander:
         self._hub.last_id = await swarm_reads.newest_event_id(self._store)
         is_held, reason = await swarm_reads.swarm_hold(self._store)
         self.hold_switch.set_swarm(is_held and reason != DISK_FULL, reason)
+        self.live_view.set_hold(on=self.hold_switch.swarm)
         self._bodies.update(await swarm_reads.template_bodies(self._store))
         for one in await load_mysis.load_all(self._store, self._clock.now()):
             damage = self._resolved_template(one.mysis.template_hash).damage
@@ -260,7 +261,7 @@ class Commander:
             await self._carried_out(runner.tell(lf.Stop(self._clock.now(), "deleted")))
             await runner.stopped()
             await runner.close()
-            last = self.live_view.row(mysis_id).freeze()
+            last = self.live_view.freeze(mysis_id)
             try:
                 await self._command(lambda conn: mysis_ops.archive(conn, mysis_id))
             except ZoeaError:
@@ -278,7 +279,7 @@ class Commander:
         await self._reload(
             await self._command(lambda conn: mysis_ops.undelete(conn, mysis_id, self._settings.swarm.max_myses))
         )
-        return self.live_view.row(mysis_id).freeze()
+        return self.live_view.freeze(mysis_id)
 
     async def _reload(self, mysis: Mysis) -> None:
         """Start the runner of a mysis from its stored state."""
@@ -326,7 +327,7 @@ class Commander:
             self._leaving.discard(mysis_id)
             self.live_view.touch(mysis_id)
         self.live_view.row(mysis_id).say(before.text, before.text_at)
-        return self.live_view.row(mysis_id).freeze()
+        return self.live_view.freeze(mysis_id)
 
     # Messages.
 
@@ -436,12 +437,12 @@ class Commander:
         now = self._clock.now()
         for runner in self.runners.values():
             runner.tell(lf.Hold(now, self.hold_switch.holds(runner.mysis.id)))
-        self.live_view.touch()
+        self.live_view.set_hold(on=self.hold_switch.swarm)
 
     async def _feed_hold(self, runners: list[MysisRunner]) -> None:
         now = self._clock.now()
         await self._tell(runners, lambda mysis_id: lf.Hold(now, self.hold_switch.holds(mysis_id)))
-        self.live_view.touch()
+        self.live_view.set_hold(on=self.hold_switch.swarm)
 
     async def approvals(self) -> tuple[ApprovalView, ...]:
         return await self._approvals.open()
@@ -488,7 +489,7 @@ class Commander:
                     if self.runners.get(runner.mysis.id) is not runner:
                         raise MysisMissing(f"{runner.mysis.name} was deleted")
                     if runner.is_settled or runner.life.state not in (MysisState.RUNNING, MysisState.IDLE):
-                        return self.live_view.row(runner.mysis.id).freeze()
+                        return self.live_view.freeze(runner.mysis.id)
         except TimeoutError:
             raise UsageError(f"{runner.mysis.name} did not finish within {timeout_s:g} s") from None
         raise AssertionError("a view has no end")
@@ -547,7 +548,7 @@ class Commander:
         """Return the live row of a mysis. Raises MysisMissing where it was deleted."""
         if runner.mysis.id not in self.runners:
             raise MysisMissing(f"{runner.mysis.name} was deleted")
-        return self.live_view.row(runner.mysis.id).freeze()
+        return self.live_view.freeze(runner.mysis.id)
 
     def _check_disk(self) -> None:
         """Raise StoreFull while nothing can be stored, instead of keeping a command waiting."""

@@ -47,6 +47,13 @@ class LiveMysis:
     text_at: int = 0
     streaming: str = ""
     thinking: str = ""
+    in_turn: bool = False
+    queue_place: int = 0
+    queue_name: str = ""
+    attempt: int = 0
+    attempts: int = 0
+    attempt_at: int | None = None
+    attempt_why: str = ""
     version: int = 0
 
     def say(self, text: str, at: int) -> None:
@@ -80,7 +87,7 @@ class LiveMysis:
             return Activity.ASKING
         return Activity.WAITING if self.waiting_until is not None else self.activity
 
-    def freeze(self) -> MysisView:
+    def freeze(self, *, swarm_held: bool = False) -> MysisView:
         mysis = self.mysis
         return MysisView(
             id=mysis.id,
@@ -119,6 +126,15 @@ class LiveMysis:
             streaming=self.streaming,
             thinking=self.thinking,
             version=self.version,
+            retry_count=mysis.retry_count,
+            swarm_held=swarm_held,
+            in_turn=self.in_turn,
+            queue_place=self.queue_place,
+            queue_name=self.queue_name,
+            attempt=self.attempt,
+            attempts=self.attempts,
+            attempt_at=self.attempt_at,
+            attempt_why=self.attempt_why,
         )
 
 
@@ -129,6 +145,7 @@ class LiveView:
         self._summary = summary
         self._rows: dict[int, LiveMysis] = {}
         self._subscribers: set[_ViewSubscriber] = set()
+        self._is_held = False
         self.version = 1
 
     def rows(self) -> list[LiveMysis]:
@@ -155,12 +172,23 @@ class LiveView:
             subscriber.dirty.add(mysis_id)
             subscriber.woken.set()
 
+    def set_hold(self, *, on: bool) -> None:
+        """Show the hold of the swarm, in the status of every row."""
+        for mysis_id in tuple(self._rows) if on is not self._is_held else ():
+            self.touch(mysis_id)
+        self._is_held = on
+        self.touch()
+
+    def freeze(self, mysis_id: int) -> MysisView:
+        """Return one row as fronts show it."""
+        return self._rows[mysis_id].freeze(swarm_held=self._is_held)
+
     @property
     def has_subscribers(self) -> bool:
         return bool(self._subscribers)
 
     def whole(self) -> SwarmView:
-        return self._summary(tuple(row.freeze() for row in self._rows.values()), self.version)
+        return self._summary(tuple(map(self.freeze, self._rows)), self.version)
 
     async def changes(self) -> AsyncIterator[SwarmView]:
         """Yield the whole view, then the changes, at most every 50 ms."""
@@ -173,7 +201,7 @@ class LiveView:
                 await asyncio.sleep(INTERVAL_S)
                 subscriber.woken.clear()
                 dirty, subscriber.dirty = subscriber.dirty, set()
-                changed = tuple(self._rows[i].freeze() for i in sorted(dirty) if i in self._rows)
+                changed = tuple(self.freeze(i) for i in sorted(dirty) if i in self._rows)
                 removed = tuple(i for i in sorted(dirty) if i and i not in self._rows)
                 yield replace(self._summary(changed, self.version), removed=removed)
         finally:

@@ -216,6 +216,7 @@ class MysisRunner:
                 self._opened_by = effect
                 self._loan = self._planned_end = self._stored_end = self._written_life = None
                 self._turn = asyncio.create_task(self._run(effect), name=f"turn of {self.mysis.name}")
+                self._show_turn(is_open=True)
             case lf.WakeAt():
                 self._clear_timer()
                 waits = lf.is_waiting(self.life)
@@ -232,6 +233,10 @@ class MysisRunner:
                     self._turn.cancel()
             case _:
                 assert_never(effect)
+
+    def _show_turn(self, *, is_open: bool) -> None:
+        self._live.in_turn = is_open
+        self._services.view.touch(self.mysis.id)
 
     def _wake(self) -> None:
         self._timer = None
@@ -322,6 +327,7 @@ class MysisRunner:
         self.driver = None
         self._is_opening = False
         self._late_cancel = None
+        self._show_turn(is_open=False)
         self._tick_length = end.tick_length or self._tick_length
         if self._stored_end is None:
             self._inputs.put_nowait(_QueuedInput(self._turn_ended(end, effect, returned), None))

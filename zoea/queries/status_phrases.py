@@ -1,0 +1,129 @@
+"""Says what a mysis does now, in a few words beside its status. Pure functions.
+
+The cockpit, the command line and the MCP server show the same words.
+"""
+
+from __future__ import annotations
+
+import re
+
+from zoea.model.enums import MysisState
+from zoea.model.status import DONE, NOTHING_NEW, StatusWord, next_change_at
+from zoea.model.values import Failure, MysisView
+from zoea.text.control_characters import one_line
+
+_SECOND = 1_000_000
+_TICKS = re.compile(r"(?P<what>\w*?)(?:tick (?P<at>[\d.]+)|ticks (?P<many>[\d.]+))")
+_ENDINGS = {1: "st", 2: "nd", 3: "rd"}
+_REASONS = {
+    "budget": "its budget is spent",
+    "loop": "it repeated itself",
+    "killed": "Zoea was killed",
+    NOTHING_NEW: "it said nothing new in its last turns",
+    DONE: "review its result",
+}
+
+
+def describe_status(view: MysisView, now: int) -> str:
+    """Return the status word with what belongs to it: place, time left and cause.
+
+    Examples: `queued (3rd for ollama)`, `retrying (3/5 in 8 s: 429)`, `errored: 401 from ollama`.
+    """
+    detail = describe_detail(view, now)
+    if not detail:
+        return view.status
+    return f"{view.status} ({detail})" if view.status in _BRACKETED else f"{view.status}: {detail}"
+
+
+_BRACKETED = (StatusWord.QUEUED, StatusWord.RETRYING, StatusWord.WAITING)
+
+
+def describe_detail(view: MysisView, now: int) -> str:
+    """Return what belongs to the status word; empty where the word says all."""
+    left = format_time_left(view, now)
+    match view.status:
+        case StatusWord.QUEUED:
+            return f"{ordinal(view.queue_place)} for {one_line(view.queue_name)}"
+        case StatusWord.RETRYING:
+            return f"{describe_attempt(view)} {left}: {describe_retry_cause(view)}".strip()
+        case StatusWord.WAITING:
+            return ": ".join(part for part in (left, describe_wait_reason(view)) if part)
+        case StatusWord.HELD | StatusWord.PAUSED:
+            return "finishes its call first" if finishes_call(view) else ""
+        case StatusWord.ERRORED:
+            return one_line(describe_failure(view.failure) if view.failure else view.state_reason)
+        case StatusWord.STOPPED | StatusWord.IDLE | StatusWord.DONE:
+            return describe_reason(view)
+    return ""
+
+
+def describe_attempt(view: MysisView) -> str:
+    """Return which attempt comes next: `3/5`; empty where that is unknown."""
+    if view.state is MysisState.ERRORED:
+        return str(view.retry_count) if view.retry_count else ""
+    return f"{view.attempt}/{view.attempts}" if view.attempts else ""
+
+
+def describe_retry_cause(view: MysisView) -> str:
+    """Return why Zoea tries again: `429`, or what happened."""
+    if view.state is MysisState.RUNNING:
+        return one_line(view.attempt_why) or "the request failed"
+    return one_line(describe_failure(view.failure) if view.failure else view.state_reason)
+
+
+def describe_failure(failure: Failure) -> str:
+    """Return what happened, or the title if that is unknown."""
+    return failure.what or failure.title
+
+
+def describe_reason(view: MysisView) -> str:
+    """Return the reason of a state in words; the failure where there is one."""
+    if view.failure is not None and view.state is not MysisState.RUNNING:
+        return one_line(describe_failure(view.failure))
+    return _REASONS.get(view.state_reason, one_line(view.state_reason))
+
+
+def describe_wait_reason(view: MysisView) -> str:
+    """Return why a mysis waits."""
+    if view.state is MysisState.IDLE:
+        return one_line(view.state_reason)
+    if view.waiting_until is None:
+        return one_line(view.waiting_for) or "its provider asked to wait"
+    return describe_wait(view.waiting_for)
+
+
+def describe_wait(reason: str) -> str:
+    """Describe a wait; `arrival_tick 12` becomes `arrives T12`."""
+    found = _TICKS.fullmatch(reason)
+    if found is None:
+        return one_line(reason) or "as it asked"
+    what, at, many = found.group("what").rstrip("_").replace("_", " "), found.group("at"), found.group("many")
+    if many:
+        return f"{what}, {many} ticks".removeprefix(", ")
+    return f"arrives T{at}" if what.endswith("arrival") else f"{what} until T{at}".strip()
+
+
+def finishes_call(view: MysisView) -> bool:
+    """Return whether a call that began before the hold still runs."""
+    return view.state is MysisState.RUNNING and view.activity in ("llm", "tool")
+
+
+def format_time_left(view: MysisView, now: int) -> str:
+    """Format the time until a wait or a retry ends: `in 8 s`; empty if that is unknown."""
+    at = next_change_at(view)
+    return "" if at is None else f"in {format_span(at - now)}"
+
+
+def format_span(microseconds: int) -> str:
+    """Format a time in its largest unit: `8 s`, `2 min`, `3 h`, `2 d`; below zero is `0 s`."""
+    seconds = max(0, microseconds) // _SECOND
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds // size} {unit}"
+    return f"{seconds} s"
+
+
+def ordinal(number: int) -> str:
+    """Return 1st, 2nd, 3rd, 4th, 11th."""
+    ending = "th" if number % 100 in (11, 12, 13) else _ENDINGS.get(number % 10, "th")
+    return f"{number}{ending}"
