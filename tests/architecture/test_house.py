@@ -19,6 +19,7 @@ PACKAGE = ROOT / "zoea"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 LONGEST_FILE = 600
 
+SLEEP = re.compile(r"^\s*(?:await asyncio|time)\.sleep\((?!0\)|600\))", re.MULTILINE)
 SQL = re.compile(
     r"\b(SELECT\b.*\bFROM|INSERT (OR \w+ )?INTO|UPDATE \w+ SET|DELETE FROM|PRAGMA|BEGIN IMMEDIATE|VACUUM)\b", re.DOTALL
 )
@@ -147,6 +148,19 @@ class TestFiles:
     def test_no_file_holds_a_mark_for_later_work(self) -> None:
         marks = ("TO" + "DO", "FIX" + "ME", "XX" + "X")
         assert not [file for file in SOURCES if any(mark in file.read_text(encoding="utf-8") for mark in marks)]
+
+
+class TestTests:
+    def test_only_the_wait_helper_fakes_and_random_faults_sleep(self) -> None:
+        allowed = {"waiting.py", "idle_pilot.py", "test_snapshots.py", "test_search_reader.py"}
+        sleeping = {
+            str(file.relative_to(ROOT))
+            for file in (ROOT / "tests").rglob("*.py")
+            if SLEEP.search(file.read_text(encoding="utf-8")) and file.name not in allowed
+        }
+        assert {
+            name for name in sleeping if not name.startswith(("tests/fakes/", "tests/faults/", "tests/conformance/"))
+        } == set()
 
 
 class TestSql:

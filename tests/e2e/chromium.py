@@ -12,7 +12,8 @@ from typing import Any
 
 import aiohttp
 
-from tests.e2e.zoea_process import PATIENCE_S, eventually
+from tests.e2e.zoea_process import PATIENCE_S
+from tests.waiting import until
 
 CHROMIUM = shutil.which("chromium")
 
@@ -65,11 +66,14 @@ class Tab:
     async def until(self, holds: Callable[[Any], Any], expression: str) -> Any:
         """Wait until an expression's value is as wanted; that value. A tab in the background draws nothing."""
         value = None
+
+        async def look() -> Any:
+            nonlocal value
+            return holds(value := await self.value(expression))
+
         await self.ask("Page.bringToFront")
         try:
-            async with asyncio.timeout(PATIENCE_S):
-                while not holds(value := await self.value(expression)):  # noqa: ASYNC110  the page has no event for it
-                    await asyncio.sleep(0.05)
+            await until(look, within=PATIENCE_S)
         except TimeoutError:
             raise AssertionError(f"never came true of {expression}; at last it was:\n{value}") from None
         return value
@@ -137,7 +141,7 @@ async def chromium(folder: Path) -> AsyncIterator[Browser]:
     )
     try:
         note = folder / "DevToolsActivePort"
-        port = await asyncio.to_thread(eventually, lambda: note.exists() and int(note.read_text().split()[0]))
+        port = await until(lambda: note.exists() and int(note.read_text().split()[0]))
         async with aiohttp.ClientSession() as client:
             yield Browser(client, port)
     finally:

@@ -9,7 +9,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.e2e.zoea_process import eventually, spawn
+from tests.e2e.zoea_process import spawn
+from tests.waiting import until
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ async def served(*arguments: str) -> AsyncIterator[Served]:
 
 async def gone(pids: set[int]) -> None:
     """Wait until none of them is there any more."""
-    await asyncio.to_thread(eventually, lambda: not pids & _running())
+    await until(lambda: not pids & _running())
 
 
 def _running() -> set[int]:

@@ -17,7 +17,7 @@ from typing import Any, cast
 import pytest
 
 from tests.fakes.real_model import real_local_models
-from tests.fakes.toolboxes import wait_until
+from tests.waiting import until
 from zoea.llm.local.embedded_provider import EmbeddedProvider
 from zoea.llm.local.llama_server import LlamaServer, LlamaServerOptions
 from zoea.llm.local.model_files import LocalModel, LocalModels
@@ -223,7 +223,7 @@ async def test_a_process_that_is_killed_is_started_again(local_models: LocalMode
     await provider.info("smollm2")
     assert servers[0].pid is not None
     os.kill(servers[0].pid, signal.SIGKILL)
-    await wait_until(lambda: not servers[0].is_running)
+    await until(lambda: not servers[0].is_running)
     answer = (await items(provider, asked("Say yes.", tokens=4)))[-1]
     assert isinstance(answer, Answer)
     assert len(servers) == 2

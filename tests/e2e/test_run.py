@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.zoea_process import PATIENCE_S, environment, events, eventually, spawn, zoea
+from tests.e2e.zoea_process import PATIENCE_S, environment, events, spawn, zoea
+from tests.waiting import until_true
 
 FIVE = ("run", "--headless", "--world", "reef", "--myses", "5", "--provider", "autopilot", "--json")
 QUICK = {"ZOEA_WORLD__TICK": "0.2", "ZOEA_NUDGE__IDLE_INTERVAL": "0.2"}
@@ -100,7 +101,7 @@ def test_secrets_are_only_in_the_credentials_file(data: Path, running: subproces
         kept = file.read_text().splitlines() if file.exists() else []
         return [line.split("password")[1][5:].split('\\"')[0] for line in kept if "password" in line]
 
-    eventually(lambda: len(known()) == 5 and has_worked(data, 15))
+    until_true(lambda: len(known()) == 5 and has_worked(data, 15))
     passwords = known()
     running.terminate()
     running.communicate(timeout=30)
@@ -110,14 +111,14 @@ def test_secrets_are_only_in_the_credentials_file(data: Path, running: subproces
 
 
 def test_a_killed_swarm_continues_at_the_next_start(data: Path, running: subprocess.Popen[str]) -> None:
-    eventually(lambda: has_worked(data, 15))
+    until_true(lambda: has_worked(data, 15))
     running.kill()
     running.communicate(timeout=30)
     known = ask(data, "SELECT id, mysis_id, content FROM memory ORDER BY id")
     assert known
     again = spawn(*FIVE)
     try:
-        eventually(lambda: ask(data, "SELECT count(*) FROM memory")[0][0] > len(known))
+        until_true(lambda: ask(data, "SELECT count(*) FROM memory")[0][0] > len(known))
     finally:
         again.terminate()
         out, err = again.communicate(timeout=30)
@@ -131,7 +132,7 @@ def test_a_killed_swarm_continues_at_the_next_start(data: Path, running: subproc
 
 
 def test_a_second_owner_is_refused_with_the_holder_s_process(data: Path, running: subprocess.Popen[str]) -> None:
-    eventually(lambda: has_worked(data, 1))
+    until_true(lambda: has_worked(data, 1))
     second = zoea("run", "--headless", "--json", "--for", "1s")
     assert second.returncode == 5
     assert json.loads(second.stderr)["error"]["class"] == "WorkspaceHeld"
@@ -139,7 +140,7 @@ def test_a_second_owner_is_refused_with_the_holder_s_process(data: Path, running
 
 
 def test_an_attached_front_shows_the_swarm_and_leaves_it_running(data: Path, running: subprocess.Popen[str]) -> None:
-    eventually(lambda: has_worked(data, 1))
+    until_true(lambda: has_worked(data, 1))
     attached = zoea("run", "--plain", "--for", "4s")
     assert attached.returncode == 0, attached.stderr
     assert f"Attached to the swarm of process {running.pid}" in attached.stdout
@@ -149,13 +150,13 @@ def test_an_attached_front_shows_the_swarm_and_leaves_it_running(data: Path, run
 
 
 def test_commands_reach_the_running_swarm(data: Path, running: subprocess.Popen[str]) -> None:
-    eventually(lambda: has_worked(data, 1))
+    until_true(lambda: has_worked(data, 1))
     assert zoea("send", "alpha", "Report what you have").stdout.startswith("alpha  ")
     assert "is stopped" in zoea("stop", "beta").stdout
     assert json.loads(zoea("show", "beta", "--json").stdout)["state"] == "stopped"
     told = zoea("broadcast", "Meet", "at", "the", "station")
     assert "beta  skipped" in told.stdout
-    eventually(lambda: ask(data, "SELECT 1 FROM memory WHERE content = 'Report what you have'"))
+    until_true(lambda: ask(data, "SELECT 1 FROM memory WHERE content = 'Report what you have'"))
     assert zoea("stop", "--swarm").returncode == 0
     out, err = running.communicate(timeout=20)
     assert running.returncode == 0, err
@@ -165,7 +166,7 @@ def test_commands_reach_the_running_swarm(data: Path, running: subprocess.Popen[
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_it_cleanly(data: Path, running: subprocess.Popen[str], number: signal.Signals) -> None:
-    eventually(lambda: has_worked(data, 1))
+    until_true(lambda: has_worked(data, 1))
     running.send_signal(number)
     out, err = running.communicate(timeout=15)
     assert running.returncode == 0, err
@@ -174,10 +175,10 @@ def test_a_signal_ends_it_cleanly(data: Path, running: subprocess.Popen[str], nu
 
 
 def test_a_swarm_continues_after_losing_its_terminal(data: Path, running: subprocess.Popen[str]) -> None:
-    eventually(lambda: has_worked(data, 1))
+    until_true(lambda: has_worked(data, 1))
     running.send_signal(signal.SIGHUP)
     done = ask(data, "SELECT count(*) FROM tool_call")[0][0]
-    eventually(lambda: ask(data, "SELECT count(*) FROM tool_call")[0][0] > done)
+    until_true(lambda: ask(data, "SELECT count(*) FROM tool_call")[0][0] > done)
     assert running.poll() is None
 
 

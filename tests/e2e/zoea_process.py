@@ -6,8 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -49,13 +47,3 @@ def zoea(*arguments: str, timeout: float = PATIENCE_S) -> subprocess.CompletedPr
 def events(output: str) -> list[dict[str, Any]]:
     """The JSON lines of a run."""
     return [json.loads(line) for line in output.splitlines()]
-
-
-def eventually(holds: Callable[[], Any], *, within_s: float = PATIENCE_S) -> Any:
-    """Wait until something is true of another process; what it was then."""
-    deadline = time.monotonic() + within_s
-    while not (found := holds()):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"did not come true within {within_s:g} s")
-        time.sleep(0.05)
-    return found

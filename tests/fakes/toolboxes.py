@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -36,13 +34,6 @@ def meta(mysis: str = "alpha", *, mysis_id: int = 1, deadline_s: float = 10.0, h
 
 def asked(name: str, /, **arguments: Any) -> AnswerCall:
     return AnswerCall(name=name, arguments=json.dumps(arguments))
-
-
-async def wait_until(predicate: Callable[[], bool], *, within: float = 15.0) -> None:
-    """Return once the predicate holds; fail at the deadline."""
-    async with asyncio.timeout(within):
-        while not predicate():  # noqa: ASYNC110 - what is waited for happens in another process
-            await asyncio.sleep(0.01)
 
 
 class Faulty:

@@ -16,6 +16,7 @@ from mcp.types import ToolAnnotations
 from tests.fakes.llm_clock import HandClock
 from tests.fakes.tool_descriptions import described
 from tests.swarm.harness import HandIds, OneProvider
+from tests.waiting import until
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.enums import ApprovalAnswer, DeliveryMode, MysisState
 from zoea.model.errors import ProviderError, UsageError
@@ -223,8 +224,7 @@ async def _tell(commander: Commander, store: Store, story: Story) -> None:
 
 async def _settled(commander: Commander) -> None:
     runner = commander.runner("alpha")
-    while not (runner.is_settled and runner.life.retry_at is None) or commander.hold_switch.swarm:  # noqa: ASYNC110  settling is no event
-        await asyncio.sleep(0.001)
+    await until(lambda: runner.is_settled and runner.life.retry_at is None and not commander.hold_switch.swarm)
     if runner.mysis.state is MysisState.ERRORED:
         await commander.dismiss("alpha")
 

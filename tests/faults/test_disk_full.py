@@ -11,6 +11,7 @@ import pytest
 
 from tests.faults import database_checker
 from tests.swarm.harness import Swarm, call, script, swarm
+from tests.waiting import until
 from zoea.llm.providers.scripts import builtin
 from zoea.model.enums import DeliveryMode, MysisState
 from zoea.model.errors import StoreFull, ZoeaError
@@ -192,6 +193,10 @@ async def test_a_disk_that_fills_at_random_writes_loses_nothing_and_answers_noth
             else:
                 said.append(text)
 
+        def has_space() -> bool:
+            s.clock.by(RETRY_DISK_S)
+            return not s.commander.services.is_disk_full
+
         held = 0
         for round_ in range(ROUNDS):
             await leave(s.store, chance.randrange(30))
@@ -204,10 +209,7 @@ async def test_a_disk_that_fills_at_random_writes_loses_nothing_and_answers_noth
                 await asyncio.sleep(0.01)
                 await shown_is_stored(s, heard)
             await leave(s.store, PLENTY)
-            async with asyncio.timeout(30):
-                while s.commander.services.is_disk_full:
-                    s.clock.by(RETRY_DISK_S)
-                    await asyncio.sleep(0.002)
+            await until(has_space)
         await s.settled_in_time(*names)  # a turn that nears its budget rests by the clock
         assert held
         assert refused

@@ -6,13 +6,14 @@ import asyncio
 import json
 import os
 import stat
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fakes.swarm import FakeSwarm
+from tests.waiting import until
 from zoea import __version__
 from zoea.ipc import socket_server
 from zoea.ipc.protocol import PROTOCOL, REQUEST_LIMIT, api_methods, decode_error, encode_frame
@@ -71,12 +72,6 @@ async def greeted(raw: RawClient) -> RawClient:
     reply = await raw.say(encode_frame(id=1, method="hello", args={"protocol": PROTOCOL, "version": "x"}))
     assert reply["result"] == {"protocol": PROTOCOL, "version": __version__, "pid": os.getpid(), "started_at": 5}
     return raw
-
-
-async def wait_until(holds: Callable[[], bool]) -> None:
-    async with asyncio.timeout(PATIENCE_S):
-        while not holds():  # noqa: ASYNC110  # the predicate has no event
-            await asyncio.sleep(0)
 
 
 async def test_the_socket_is_accessible_to_its_owner_only(server: SocketServer) -> None:
@@ -208,14 +203,14 @@ async def test_a_text_that_is_too_large_is_refused_before_it_is_sent(server: Soc
 
 async def test_cancel_ends_a_stream_at_the_server(greeted: RawClient, swarm: FakeSwarm) -> None:
     greeted.writer.write(encode_frame(id=2, method="events", args={}))
-    await wait_until(lambda: swarm.subscribers == 1)
+    await until(lambda: swarm.subscribers == 1)
     swarm.fact()
     assert (await greeted.hear())["item"]["kind"] == "budget.warned"
     greeted.writer.write(encode_frame(id=3, method="cancel", args={"request": 2}))
     heard = [await greeted.hear(), await greeted.hear()]
     assert {"id": 3, "result": True} in heard
     assert {"id": 2, "end": True} in heard
-    await wait_until(lambda: swarm.subscribers == 0)
+    await until(lambda: swarm.subscribers == 0)
     assert (await greeted.say(encode_frame(id=4, method="cancel", args={"request": 2})))["result"] is False
 
 
@@ -238,15 +233,15 @@ async def test_closing_the_reader_ends_a_stream_at_the_server(server: SocketServ
         events = remote.events()
         assert isinstance(await anext(events), Event)
         await events.aclose()  # type: ignore[attr-defined]  # a generator
-        await wait_until(lambda: swarm.subscribers == 0)
+        await until(lambda: swarm.subscribers == 0)
 
 
 async def test_a_lost_connection_leaves_no_tasks_behind(server: SocketServer, swarm: FakeSwarm) -> None:
     reader, writer = await asyncio.open_unix_connection(server.path)
     writer.write(encode_frame(id=1, method="hello", args={"protocol": PROTOCOL}) + encode_frame(id=2, method="events"))
-    await wait_until(lambda: swarm.subscribers == 1)
+    await until(lambda: swarm.subscribers == 1)
     writer.transport.abort()
-    await wait_until(lambda: swarm.subscribers == 0)
+    await until(lambda: swarm.subscribers == 0)
     assert reader is not None
 
 
@@ -254,7 +249,7 @@ async def test_a_front_that_does_not_read_delays_no_other(server: SocketServer, 
     _, stuck = await asyncio.open_unix_connection(server.path, limit=1024)
     stuck.transport.pause_reading()  # type: ignore[attr-defined]  # a read transport
     stuck.write(encode_frame(id=1, method="hello", args={"protocol": PROTOCOL}) + encode_frame(id=2, method="events"))
-    await wait_until(lambda: swarm.subscribers == 1)
+    await until(lambda: swarm.subscribers == 1)
     async with await RemoteSwarm.connect(server.path) as remote:
         events = remote.events()
         for _ in range(20):
@@ -332,7 +327,7 @@ async def test_requests_fail_after_the_swarm_has_ended(server: SocketServer) -> 
             await waiting
         with pytest.raises(NoRunningSwarm):
             await remote.view()
-        await wait_until(lambda: remote.is_gone)
+        await until(lambda: remote.is_gone)
         with pytest.raises(NoRunningSwarm, match="has ended"):
             await remote.view()
 

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.openai_server import OpenAIServer, Say
+from tests.waiting import until
 from zoea.llm.local import llama_child, llama_server
 from zoea.llm.local.embedded_provider import EmbeddedProvider
 from zoea.llm.local.llama_server import LlamaServer, LlamaServerOptions, default_threads
@@ -343,10 +344,8 @@ async def test_without_the_extra_the_error_names_the_install_command(
 
 
 async def wait_for_log(server: LlamaServer, text: str) -> None:
-    """Wait until the process has printed this text; fails after 10 s."""
-    async with asyncio.timeout(10):
-        while text not in server.log:  # noqa: ASYNC110 - the server has no event for it
-            await asyncio.sleep(0)
+    """Wait until the process has printed this text."""
+    await until(lambda: text in server.log)
 
 
 CHILD = """
@@ -423,9 +422,7 @@ async def test_the_error_of_an_ended_process_has_its_exit_code(child: Any) -> No
     server = child(SERVES + 'print("0.1 E ggml: out of memory", file=sys.stderr); raise SystemExit(3)')
     await server.start()
     await wait_for_log(server, "out of memory")
-    async with asyncio.timeout(10):
-        while server.is_running:  # noqa: ASYNC110 - the server has no event for it
-            await asyncio.sleep(0)
+    await until(lambda: not server.is_running)
     error = server.lost()
     assert "code 3" in error.what
     assert "out of memory" in error.what

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from tests.fakes.mcp_client import NOW, answering_swarm, let_in, rpc, structured
-from tests.fakes.toolboxes import wait_until
+from tests.waiting import until
 from zoea.ipc.socket_server import SocketServer
 from zoea.mcp_server import address as addresses
 from zoea.mcp_server import supervisor as supervisor_module
@@ -97,11 +97,11 @@ async def test_a_process_that_was_killed_is_started_again_at_the_same_address(
     view = await supervisor.serve(True)
     (first,) = serving(where)
     os.kill(first, signal.SIGKILL)
-    await wait_until(lambda: bool(supervisor.view.problem))
+    await until(lambda: bool(supervisor.view.problem))
     assert (supervisor.view.url, "ended (code -9)" in supervisor.view.problem) == (view.url, True)
     async with httpx.AsyncClient(timeout=20) as http:
         assert (await http.post(view.url, json=rpc("ping"))).status_code == 401
-    await wait_until(lambda: not supervisor.view.problem)
+    await until(lambda: not supervisor.view.problem)
     assert first not in serving(where)
 
 
@@ -112,8 +112,8 @@ async def test_one_that_is_interrupted_ends_and_is_started_again(
     await supervisor.serve(True)
     (first,) = serving(where)
     os.kill(first, signal.SIGINT)
-    await wait_until(lambda: bool(supervisor.view.problem))
-    await wait_until(lambda: not supervisor.view.problem)
+    await until(lambda: bool(supervisor.view.problem))
+    await until(lambda: not supervisor.view.problem)
     assert first not in serving(where)
 
 
@@ -126,9 +126,9 @@ async def test_a_process_without_heartbeats_is_replaced(
     view = await supervisor.serve(True)
     (first,) = serving(where)
     os.kill(first, signal.SIGSTOP)
-    await wait_until(lambda: bool(supervisor.view.problem))
+    await until(lambda: bool(supervisor.view.problem))
     assert "sent no heartbeat for 2 s" in supervisor.view.problem
-    await wait_until(lambda: not supervisor.view.problem)
+    await until(lambda: not supervisor.view.problem)
     assert first not in serving(where)
     async with httpx.AsyncClient(timeout=20) as http:
         assert (await http.post(view.url, json=rpc("ping"))).status_code == 401
@@ -168,10 +168,10 @@ async def test_one_that_cannot_be_started_again_is_tried_until_it_can(
     await supervisor.serve(True)
     monkeypatch.setattr(supervisor_module, "_MODULE", "zoea.mcp_server.nowhere")
     os.kill(serving(where)[0], signal.SIGKILL)
-    await wait_until(lambda: "nowhere" in where.mcp_log.read_text(encoding="utf-8"))
+    await until(lambda: "nowhere" in where.mcp_log.read_text(encoding="utf-8"))
     assert supervisor.view.problem
     monkeypatch.undo()
-    await wait_until(lambda: not supervisor.view.problem)
+    await until(lambda: not supervisor.view.problem)
     assert len(serving(where)) == 1
 
 
@@ -191,7 +191,7 @@ async def test_it_ends_when_its_owner_ends_or_is_killed(where: Places) -> None:
         finally:
             owner.kill()
             await owner.wait()
-        await wait_until(lambda: not serving(where))
+        await until(lambda: not serving(where))
 
 
 _OWNER = """
@@ -207,7 +207,7 @@ async def test_an_address_that_is_taken_is_said_and_harms_nothing(where: Places)
         port = taken.getsockname()[1]
         supervisor = McpServerSupervisor(where, Address("127.0.0.1", port))
         supervisor.start()
-        await wait_until(lambda: bool(supervisor.view.problem))
+        await until(lambda: bool(supervisor.view.problem))
         assert not supervisor.view.is_on
         assert f"127.0.0.1:{port}" in supervisor.view.problem
         with pytest.raises(OwnerError, match="cannot listen"):
@@ -238,7 +238,7 @@ async def test_one_that_does_not_start_again_holds_up_no_close(
     (first,) = serving(where)
     monkeypatch.setattr(sys, "executable", str(deaf))
     os.kill(first, signal.SIGKILL)
-    await wait_until(lambda: "deaf" in where.mcp_log.read_text(encoding="utf-8"))
+    await until(lambda: "deaf" in where.mcp_log.read_text(encoding="utf-8"))
     async with asyncio.timeout(30):
         await supervisor.serve(False)
     assert not supervisor.view.is_on
@@ -280,6 +280,6 @@ async def test_one_that_does_not_end_is_ended(
 
 async def test_closing_during_the_start_leaves_no_process(supervisor: McpServerSupervisor, where: Places) -> None:
     supervisor.start()
-    await wait_until(lambda: bool(serving(where)))
+    await until(lambda: bool(serving(where)))
     await supervisor.close()
     assert (supervisor.view.is_on, serving(where)) == (False, [])

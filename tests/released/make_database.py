@@ -22,8 +22,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.zoea_process import environment, eventually
+from tests.e2e.zoea_process import environment
 from tests.released.swarm_settings import write_swarm_settings
+from tests.waiting import until_true
 
 STARTED_S = 1_748_779_200
 """2025-06-01 12:00 UTC, when the swarm begins by its own clock."""
@@ -92,7 +93,7 @@ def is_true(database: Path, query: str) -> None:
             return bool(connection.execute(query).fetchone()[0])
 
     try:
-        eventually(holds, within_s=20)
+        until_true(holds, within=20)
     except AssertionError:
         raise RuntimeError(query) from None
 
@@ -203,7 +204,7 @@ def main(target: Path) -> None:
         swarm = spawn("run", "--headless", "--world", "reef", "--json")
         database = folder / "data" / "zoea.db"
         try:
-            eventually(lambda: succeeds("new", "alpha", "--template", "miner", "--provider", "autopilot"))
+            until_true(lambda: succeeds("new", "alpha", "--template", "miner", "--provider", "autopilot"))
             work(database)
             leave_open(database)
         finally:

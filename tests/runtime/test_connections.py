@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.llm_clock import HandClock
-from tests.fakes.toolboxes import Faulty, wait_until
+from tests.fakes.toolboxes import Faulty
+from tests.waiting import until
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.mcp_server.address import Address
 from zoea.mcp_server.supervisor import McpServerSupervisor
@@ -77,7 +78,7 @@ async def test_an_invalid_call_is_refused_before_it_is_sent(live: tuple[LiveConn
 async def test_a_reconnected_upstream_has_a_new_session(live: tuple[LiveConnections, Toolbox], faulty: Faulty) -> None:
     before = len(faulty.seen("start"))
     await live[0].reconnect("faulty")
-    await wait_until(lambda: live[1].status()[0].state == "open")
+    await until(lambda: live[1].status()[0].state == "open")
     assert (await live[0].try_tool("faulty", "echo", '{"text": "again"}')).content == "again"
     assert len(faulty.seen("start")) == before + 1
 

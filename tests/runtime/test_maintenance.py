@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.store.sample_memories import database, remember, turn
+from tests.waiting import until
 from zoea.model.errors import StoreFull, StoreMissing, WorkspaceHeld
 from zoea.process.clock import SystemClock
 from zoea.process.lock import OwnerLock
@@ -47,9 +48,10 @@ async def store(where: Places) -> AsyncIterator[Store]:
 
 
 async def wait_for_value(store: Store, sql: str, wanted: int) -> None:
-    async with asyncio.timeout(30):
-        while (await store.read(sql))[0][0] != wanted:  # noqa: ASYNC110  the row is written by another thread
-            await asyncio.sleep(0.01)
+    async def is_there() -> bool:
+        return bool((await store.read(sql))[0][0] == wanted)
+
+    await until(is_there)
 
 
 async def test_the_owner_applies_the_retention_rule_and_merges_while_idle(
@@ -94,9 +96,8 @@ async def test_maintenance_continues_after_a_full_disk(store: Store, monkeypatch
         raise StoreFull("no space")
 
     monkeypatch.setattr(fts_index, "merge", fail)
-    async with run_maintenance(store, CLOCK, RetentionRule()), asyncio.timeout(30):
-        while tried < 3:  # noqa: ASYNC110  counted by the task that is looked at
-            await asyncio.sleep(0.01)
+    async with run_maintenance(store, CLOCK, RetentionRule()):
+        await until(lambda: tried >= 3)
 
 
 async def test_turns_are_removed_in_steps(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from mcp.types import ToolAnnotations
 from tests.fakes.llm_clock import HandClock
 from tests.fakes.no_connections import NoConnections
 from tests.fakes.tool_descriptions import described
+from tests.waiting import until
 from zoea.llm.providers.scripted import Rule, ScriptedProvider
 from zoea.model.enums import ErrorClass, MysisState, Role
 from zoea.model.errors import ProviderError
@@ -130,9 +131,7 @@ class Swarm:
 
     async def until(self, predicate: Callable[[], Any], *, within: float = 30.0) -> None:
         """Wait for a predicate, in real time, while the hand clock stands."""
-        async with asyncio.timeout(within):
-            while not predicate():  # noqa: ASYNC110  the swarm has no event for every predicate
-                await asyncio.sleep(0.002)
+        await until(predicate, within=within)
 
     async def settled(self, name: str = "alpha") -> None:
         """Wait until the mysis has no open turn and nothing pending."""

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.toolboxes import Faulty, asked, meta, wait_until
+from tests.fakes.toolboxes import Faulty, asked, meta
 from tests.tools.conftest import Opener
+from tests.waiting import until
 from zoea.model.enums import MASK
 from zoea.model.errors import SettingsError
 from zoea.model.request import AnswerCall
@@ -78,7 +79,7 @@ async def test_a_caller_cancelled_during_the_login_loses_no_account(open_box: Op
     session = open_box(_world(faulty, mode="slow"), accounts=keeper).session(1, "alpha", "")
     await session.catalogue()
     first = asyncio.create_task(session.call(asked("balance"), meta=meta()))
-    await wait_until(lambda: bool(faulty.seen("call", tool="register")))
+    await until(lambda: bool(faulty.seen("call", tool="register")))
     first.cancel()
     with pytest.raises(asyncio.CancelledError):
         await first

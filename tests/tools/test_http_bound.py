@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from tests.fakes.toolboxes import wait_until
 from tests.fakes.wire_server import Outgoing, Received, WireServer
 from tests.tools.conftest import Opener
+from tests.waiting import until
 from zoea.tools import UpstreamConfig
 from zoea.tools.upstream import http_pool
 
@@ -35,6 +35,6 @@ async def test_an_answer_without_end_is_given_up_soon(
     monkeypatch.setattr(http_pool, "MAX_LINE_BYTES", 2**20)
     async with Endless(content_type) as server:
         box = open_box(UpstreamConfig("endless", url=f"{server.url}/mcp", start_timeout=300.0, retries=0))
-        await wait_until(lambda: box.status()[0].state == "down", within=60.0)
+        await until(lambda: box.status()[0].state == "down", within=60.0)
         assert box.status()[0].last_error
         await box.close()

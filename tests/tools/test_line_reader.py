@@ -10,8 +10,8 @@ import pytest
 from anyio import BrokenResourceError, EndOfStream
 from mcp.client import stdio
 
-from tests.fakes.toolboxes import wait_until
 from tests.tools.conftest import Opener
+from tests.waiting import until
 from zoea.tools import UpstreamConfig
 from zoea.tools.results import parse_fields
 from zoea.tools.upstream import mcp_connection
@@ -56,7 +56,7 @@ async def test_a_server_that_writes_a_line_without_end_is_given_up_soon(
     box = open_box(
         UpstreamConfig(name="endless", command=sys.executable, args=("-c", ENDLESS), start_timeout=300.0, retries=0)
     )
-    await wait_until(lambda: box.status()[0].state == "down", within=60.0)
+    await until(lambda: box.status()[0].state == "down", within=60.0)
 
 
 def test_a_result_nested_without_end_has_no_fields() -> None:

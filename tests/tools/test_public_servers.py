@@ -15,8 +15,9 @@ from mcp.server import MCPServer
 from mcp_types import ToolAnnotations
 
 from tests.fakes.mcp_sessions import SessionServer
-from tests.fakes.toolboxes import HTTP_PEER, asked, meta, wait_until
+from tests.fakes.toolboxes import HTTP_PEER, asked, meta
 from tests.tools.conftest import Opener
+from tests.waiting import until
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
 from zoea.tools.upstream.session import CLOSE_S
 
@@ -115,7 +116,7 @@ async def test_an_http_server_says_that_its_tools_changed(open_box: Opener, http
     box = session._toolbox
     await session.catalogue()
     await session.call(asked("grow"), meta=meta())
-    await wait_until(lambda: any(tool.name == "grown" for tool in box.upstream("peer").tools))
+    await until(lambda: any(tool.name == "grown" for tool in box.upstream("peer").tools))
 
 
 async def test_a_server_that_is_gone_gives_errors_that_say_nothing_was_done(open_box: Opener, http_peer: Peer) -> None:
@@ -127,7 +128,7 @@ async def test_a_server_that_is_gone_gives_errors_that_say_nothing_was_done(open
     process.wait(5)
     result = await session.call(asked("write", text="x"), meta=meta())
     assert result.is_error
-    await wait_until(lambda: box.status()[0].state == "down")
+    await until(lambda: box.status()[0].state == "down")
     again = await session.call(asked("write", text="x"), meta=meta())
     assert not again.is_unknown
     assert "The call was not carried out" in again.content

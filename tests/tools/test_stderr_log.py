@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.toolboxes import wait_until
+from tests.waiting import until
 from zoea.tools.upstream.stderr_log import StderrLog
 
 
@@ -15,8 +15,8 @@ async def test_output_arrives_in_the_log_and_the_end_is_noticed(tmp_path: Path) 
     log = StderrLog(tmp_path / "logs" / "upstream-x.log")
     with log.attach() as end:
         end.write("hello\n")
-    await wait_until(lambda: log.path.exists() and log.path.read_text() == "hello\n")
-    await wait_until(lambda: not log._readers)
+    await until(lambda: log.path.exists() and log.path.read_text() == "hello\n")
+    await until(lambda: not log._readers)
     log.close()
 
 

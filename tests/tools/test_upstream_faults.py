@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.fakes.toolboxes import Faulty, asked, meta, wait_until
+from tests.fakes.toolboxes import Faulty, asked, meta
 from tests.tools.conftest import Opener
+from tests.waiting import until
 from zoea.model.errors import UpstreamLost
 from zoea.model.request import AnswerCall
 from zoea.tools import Sharing, UpstreamConfig
@@ -44,12 +45,12 @@ async def test_a_cancelled_caller_cancels_at_the_server(open_box: Opener, faulty
     session = open_box(faulty.config()).session(1, "alpha", "")
     await session.catalogue()
     call = asyncio.create_task(session.call(asked("hang"), meta=meta()))
-    await wait_until(lambda: bool(faulty.seen("call", tool="hang")))
+    await until(lambda: bool(faulty.seen("call", tool="hang")))
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call
     request = faulty.seen("call", tool="hang")[0]["request"]
-    await wait_until(lambda: bool(faulty.seen("cancelled", request=request)))
+    await until(lambda: bool(faulty.seen("cancelled", request=request)))
     assert (await session.call(asked("echo", text="still here"), meta=meta())).content == "still here"
 
 
@@ -61,7 +62,7 @@ async def test_a_call_past_its_deadline_is_an_error_result_and_is_cancelled_at_t
     result = await session.call(asked("hang"), meta=meta(deadline_s=0.8))
     assert result.is_error
     assert result.content == "hang did not answer within 0.8 s and was cancelled"
-    await wait_until(lambda: bool(faulty.seen("cancelled")))
+    await until(lambda: bool(faulty.seen("cancelled")))
 
 
 async def test_a_child_killed_with_sigkill_is_re_opened(open_box: Opener, faulty: Faulty) -> None:
@@ -70,7 +71,7 @@ async def test_a_child_killed_with_sigkill_is_re_opened(open_box: Opener, faulty
     await session.catalogue()
     first = int((await session.call(asked("pid"), meta=meta())).content)
     os.kill(first, signal.SIGKILL)
-    await wait_until(lambda: len(faulty.seen("start")) == 2)
+    await until(lambda: len(faulty.seen("start")) == 2)
     second = await session.call(asked("pid"), meta=meta())
     assert not second.is_error
     assert int(second.content) != first
@@ -205,7 +206,7 @@ async def test_changed_tools_are_read_again(open_box: Opener, faulty: Faulty) ->
     before = await session.catalogue()
     told = changes
     await session.call(asked("change"), meta=meta())
-    await wait_until(lambda: changes > told)
+    await until(lambda: changes > told)
     after = await session.catalogue()
     assert {tool.name for tool in after.tools} - {tool.name for tool in before.tools} == {"brand_new"}
     assert after.hash != before.hash
@@ -217,12 +218,12 @@ async def test_a_hanging_server_delays_the_shutdown_by_less_than_5_seconds(
 ) -> None:
     box = open_box(faulty.config(mode=mode, start_timeout=1.0))
     await box.settled()
-    await wait_until(lambda: bool(faulty.seen("start")))
+    await until(lambda: bool(faulty.seen("start")))
     pid = faulty.seen("start")[0]["pid"]
     began = time.monotonic()
     await box.close()
     assert time.monotonic() - began < CLOSE_S + SLACK_S
-    await wait_until(lambda: not _is_alive(pid))
+    await until(lambda: not _is_alive(pid))
 
 
 async def test_calls_after_the_close_are_error_results(open_box: Opener, faulty: Faulty) -> None:
@@ -246,7 +247,7 @@ async def test_each_mysis_has_its_own_process_where_asked(open_box: Opener, faul
     assert len(set(pids)) == 3
     assert len(faulty.seen("start")) == 3, "the session that read the tools serves the first mysis"
     await sessions["beta"].close()
-    await wait_until(lambda: box.status()[0].sessions == 2)
+    await until(lambda: box.status()[0].sessions == 2)
 
 
 async def test_at_most_max_sessions_are_open_and_the_idlest_gives_way(open_box: Opener, faulty: Faulty) -> None:
@@ -276,7 +277,7 @@ async def test_an_idle_session_of_a_mysis_is_closed_and_opened_again(open_box: O
     session = box.session(1, "alpha", "")
     await session.catalogue()
     first = (await session.call(asked("pid"), meta=meta())).content
-    await wait_until(lambda: box.status()[0].sessions == 0)
+    await until(lambda: box.status()[0].sessions == 0)
     assert {tool.name for tool in (await session.catalogue()).tools} >= {"echo"}, "the tools stay known"
     assert (await session.call(asked("pid"), meta=meta())).content != first
 

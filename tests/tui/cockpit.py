@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from textual.widget import Widget
 from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import Swarm, call, swarm
 from tests.tui.idle_pilot import IdlePilot
+from tests.waiting import until
 from zoea.llm.providers.scripted import Rule
 from zoea.model.enums import Role
 from zoea.model.request import Answer, ModelRequest
@@ -65,9 +65,7 @@ class Stage:
 
     async def until(self, predicate: Callable[[], Any], *, within: float = WITHIN_S) -> None:
         """Wait for a predicate in real time, then until the screen is painted."""
-        async with asyncio.timeout(within):
-            while not predicate():  # noqa: ASYNC110  a screen has no event for every predicate
-                await asyncio.sleep(0.005)
+        await until(predicate, within=within)
         await self.pilot.rest()
 
     async def press(self, *keys: str) -> None:

@@ -107,7 +107,6 @@ async def press_fast(stage: Stage, key: str) -> None:
     stage.app.post_message(event)
     await asyncio.sleep(0)
     await stage.until(lambda: has_failed(stage) or is_handled(stage))
-    await asyncio.sleep(0.002)
 
 
 def has_failed(stage: Stage) -> bool:

@@ -7,13 +7,13 @@ import json
 import os
 import re
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import aiohttp
 import pytest
 
+from tests.waiting import until
 from zoea.model.errors import OwnerError
 from zoea.web import browser_cockpit, browser_server
 from zoea.web.browser_server import ASSETS, BrowserServer
@@ -32,12 +32,6 @@ async def server() -> AsyncIterator[BrowserServer]:
 async def client() -> AsyncIterator[aiohttp.ClientSession]:
     async with aiohttp.ClientSession() as session:
         yield session
-
-
-async def wait_until(holds: Callable[[], Any]) -> None:
-    async with asyncio.timeout(WITHIN_S):
-        while not holds():  # noqa: ASYNC110  a process has no event for its end here
-            await asyncio.sleep(0.01)
 
 
 def is_alive(pid: int) -> bool:
@@ -212,10 +206,10 @@ class TestCockpits:
             async with client.ws_connect(f"{server.address}ws") as other:
                 second = await receive_pid(other)
                 assert server.cockpits == 2
-            await wait_until(lambda: not is_alive(second) and server.cockpits == 1)
+            await until(lambda: not is_alive(second) and server.cockpits == 1)
             assert is_alive(first)
             assert first != second
-        await wait_until(lambda: not is_alive(first) and server.cockpits == 0)
+        await until(lambda: not is_alive(first) and server.cockpits == 0)
 
     @pytest.mark.parametrize("behaviour", ["sudden", "mute"])
     async def test_a_cockpit_that_ends_closes_its_websocket(
@@ -225,7 +219,7 @@ class TestCockpits:
             async with asyncio.timeout(WITHIN_S):
                 async for message in socket:
                     assert message.type is aiohttp.WSMsgType.BINARY
-            await wait_until(lambda: server.cockpits == 0)
+            await until(lambda: server.cockpits == 0)
         assert ("wrote: No running swarm: nobody answers" in caplog.text) == (behaviour == "mute")
 
     async def test_a_cockpit_that_does_not_end_is_killed(
@@ -235,7 +229,7 @@ class TestCockpits:
         async with BrowserServer((*FAKE, "deaf")) as server:
             async with client.ws_connect(f"{server.address}ws") as socket:
                 pid = await receive_pid(socket)
-            await wait_until(lambda: not is_alive(pid) and server.cockpits == 0)
+            await until(lambda: not is_alive(pid) and server.cockpits == 0)
 
     async def test_a_cockpit_that_writes_after_its_browser_left_ends_by_itself(
         self, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
@@ -246,7 +240,7 @@ class TestCockpits:
         async with BrowserServer((*FAKE, "wordy")) as server:
             async with client.ws_connect(f"{server.address}ws") as socket:
                 pid = await receive_pid(socket)
-            await wait_until(lambda: not is_alive(pid) and server.cockpits == 0)
+            await until(lambda: not is_alive(pid) and server.cockpits == 0)
         assert not killed
 
     async def test_closing_the_server_ends_all_cockpits(self, client: aiohttp.ClientSession) -> None:
