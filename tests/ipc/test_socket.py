@@ -87,8 +87,36 @@ async def test_a_connection_of_another_user_is_refused(server: SocketServer, mon
 async def test_the_number_of_connections_is_limited(server: SocketServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket_server, "MAX_CONNECTIONS", 1)
     async with await RemoteSwarm.connect(server.path):
-        with pytest.raises(NoRunningSwarm):
+        with pytest.raises(OwnerError, match="1 fronts are connected"):
             await RemoteSwarm.connect(server.path)
+
+
+async def test_silent_connections_keep_no_front_out(swarm: FakeSwarm, runtime: Path) -> None:
+    server = SocketServer(swarm, runtime / "s.sock")
+    await server.open()
+    async with await RemoteSwarm.connect(server.path) as before:
+        silent = [await asyncio.open_unix_connection(server.path) for _ in range(300)]
+        async with await RemoteSwarm.connect(server.path) as remote:
+            assert await remote.view() == await before.view()
+        async with asyncio.timeout(PATIENCE_S):
+            assert await silent[0][0].read() == b""
+    for _, writer in silent:
+        writer.close()
+    await server.close()
+
+
+async def test_a_connection_without_hello_is_closed_after_its_time(
+    swarm: FakeSwarm, runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(socket_server, "HELLO_S", 0.05)
+    server = SocketServer(swarm, runtime / "s.sock")
+    await server.open()
+    reader, writer = await asyncio.open_unix_connection(server.path)
+    async with await RemoteSwarm.connect(server.path) as remote, asyncio.timeout(PATIENCE_S):
+        assert await reader.read() == b""
+        await remote.view()
+    writer.close()
+    await server.close()
 
 
 async def test_a_path_that_is_too_long_is_refused(swarm: FakeSwarm, runtime: Path) -> None:

@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -20,6 +21,7 @@ from tests.fakes.mcp_client import NOW, answering_swarm, let_in, rpc, structured
 from tests.waiting import until
 from zoea.ipc.socket_server import SocketServer
 from zoea.mcp_server import address as addresses
+from zoea.mcp_server import http_transport
 from zoea.mcp_server import supervisor as supervisor_module
 from zoea.mcp_server.address import Address, ServerOptions, listen
 from zoea.mcp_server.supervisor import McpServerSupervisor
@@ -57,6 +59,10 @@ def serving(where: Places) -> list[int]:
         if "-m\0zoea.mcp_server.server_process" in command and str(where.data) in command:
             found.append(int(folder.name))
     return found
+
+
+def count_descriptors(pid: int) -> int:
+    return len(list(Path(f"/proc/{pid}/fd").iterdir()))
 
 
 async def test_clients_read_stored_memories_and_reach_the_swarm(where: Places, runtime: Path, tmp_path: Path) -> None:
@@ -283,3 +289,18 @@ async def test_closing_during_the_start_leaves_no_process(supervisor: McpServerS
     await until(lambda: bool(serving(where)))
     await supervisor.close()
     assert (supervisor.view.is_on, serving(where)) == (False, [])
+
+
+async def test_silent_connections_keep_no_client_out(where: Places, supervisor: McpServerSupervisor) -> None:
+    token = Tokens(Credentials(where.credentials)).new("codex", TokenScope.READ, NOW)
+    url = (await supervisor.serve(True)).url
+    address = urlsplit(url)
+    silent = [await asyncio.open_connection(address.hostname, address.port) for _ in range(700)]
+    async with let_in(url, token) as client:
+        assert (await client.list_tools()).tools
+    (process,) = serving(where)
+    assert count_descriptors(process) < http_transport.NEW_PER_ADDRESS + 100
+    async with asyncio.timeout(20):
+        assert await silent[0][0].read() == b""
+    for _, writer in silent:
+        writer.close()

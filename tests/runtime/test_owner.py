@@ -96,8 +96,9 @@ class TestLog:
     def test_the_log_rotates_at_its_size_limit(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("zoea.process.logs.MAX_BYTES", 1_000)
         with logging_to(tmp_path / "zoea.log"):
-            for _ in range(100):
-                logging.getLogger("zoea.x").info("y" * 100)
+            for number in range(100):
+                logging.getLogger("zoea.x").info("%s%d", "y" * 100, number)
+        assert {stat.S_IMODE(file.stat().st_mode) for file in tmp_path.glob("zoea.log*")} == {0o600}
         assert sorted(file.name for file in tmp_path.glob("zoea.log*")) == [
             "zoea.log",
             "zoea.log.1",

@@ -13,6 +13,7 @@ import logging
 import os
 import socket
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,14 @@ from zoea.model.enums import SenderKind
 from zoea.model.errors import OwnerError, UsageError, ZoeaError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import COMMANDER, Sender, SwarmView, check_client_name
+from zoea.process.connection_limit import BoundedListener, ConnectionLimit
 
 log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 128
+"""Limit of fronts that have said hello."""
+NEW_CONNECTIONS, HELLO_S = 32, 10.0
+"""Places for connections that have not said hello, and the seconds that they have for it."""
 MAX_REQUESTS = 64
 """Limit of concurrent requests of one front."""
 LARGE_SWARM = 100
@@ -47,6 +52,8 @@ class SocketServer:
         self._started_at = started_at
         self._server: asyncio.Server | None = None
         self._fronts: set[asyncio.Task[None]] = set()
+        self._greeted: set[_Front] = set()
+        self._limit = ConnectionLimit(MAX_CONNECTIONS + NEW_CONNECTIONS, None, HELLO_S)
 
     async def open(self) -> None:
         """Listen. Replaces the socket of a dead owner, because the caller holds the workspace's lock.
@@ -61,11 +68,8 @@ class SocketServer:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.path.unlink(missing_ok=True)
-            before = os.umask(0o177)
-            try:
-                self._server = await asyncio.start_unix_server(self._accept, self.path, limit=REQUEST_LIMIT)
-            finally:
-                os.umask(before)
+            listener = BoundedListener(_bind(self.path), self._limit)
+            self._server = await asyncio.start_unix_server(self._accept, sock=listener, limit=REQUEST_LIMIT)
         except OSError as problem:
             raise OwnerError(f"cannot listen at {self.path}: {problem.strerror}") from problem
 
@@ -81,21 +85,39 @@ class SocketServer:
         self.path.unlink(missing_ok=True)
 
     def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._fronts) >= MAX_CONNECTIONS or not _is_same_user(writer):
+        if not _is_same_user(writer):
             writer.transport.abort()
             return
-        front = _Front(self._api, reader, writer, self._started_at)
+        front = _Front(self._api, reader, writer, self._started_at, self._admit)
         task = asyncio.create_task(front.serve(), name="front")
         self._fronts.add(task)
         task.add_done_callback(self._fronts.discard)
+        task.add_done_callback(lambda _done: self._greeted.discard(front))
+
+    def _admit(self, front: _Front) -> None:
+        """Give a front that says hello its place. Raises OwnerError if there is none."""
+        if len(self._greeted) >= MAX_CONNECTIONS and front not in self._greeted:
+            raise OwnerError(
+                f"{MAX_CONNECTIONS} fronts are connected to this swarm already",
+                hint="Close cockpits or commands that are no longer needed.",
+            )
+        self._greeted.add(front)
+        self._limit.confirm(front.descriptor)
 
 
 class _Front:
     """One connection: reads requests, runs each as a task, writes frames."""
 
     def __init__(
-        self, api: SwarmApi, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, started_at: int
+        self,
+        api: SwarmApi,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        started_at: int,
+        admit: Callable[[_Front], None],
     ) -> None:
+        self.descriptor: int = writer.get_extra_info("socket").fileno()
+        self._admit = admit
         self._api = api
         self._reader = reader
         self._writer = writer
@@ -184,6 +206,7 @@ class _Front:
             )
         if client := args.get("client"):
             self._speaker = Sender(SenderKind.CLIENT, None, check_client_name(str(client)))
+        self._admit(self)
         self._greeted = True
         about = {"protocol": PROTOCOL, "version": __version__, "pid": os.getpid(), "started_at": self._started_at}
         await self._write(id=request, result=about)
@@ -224,6 +247,21 @@ class _Front:
         is_large = any(isinstance(part, SwarmView) and len(part.myses) > LARGE_SWARM for part in parts.values())
         self._writer.write(await asyncio.to_thread(encode_frame, **parts) if is_large else encode_frame(**parts))
         await self._writer.drain()
+
+
+def _bind(path: Path) -> socket.socket:
+    """Bind a socket that only this user may connect to. Raises OSError."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listener.bind(os.fspath(path))
+        listener.listen()
+    except BaseException:
+        listener.close()
+        raise
+    finally:
+        os.umask(before)
+    return listener
 
 
 def _is_same_user(writer: asyncio.StreamWriter) -> bool:

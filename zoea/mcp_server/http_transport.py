@@ -30,13 +30,15 @@ from zoea.mcp_server.address import PATH
 from zoea.mcp_server.factory import Context
 from zoea.mcp_server.tokens import McpClient, TokenScope
 from zoea.model.errors import OwnerError, ZoeaError
+from zoea.process.connection_limit import BoundedListener, ConnectionLimit, fit_to_descriptors
 
 log = logging.getLogger(__name__)
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MAX_BODY = 1024 * 1024
 MAX_SESSIONS = 1024
-MAX_CONNECTIONS = 512
+MAX_CONNECTIONS, NEW_PER_ADDRESS = 512, 64
+"""Limits of open connections, and of those of one address that have not sent a valid token yet."""
 SESSION_IDLE_S = 15 * 60.0
 HEAD_S, BODY_S = 10.0, 30.0
 """Limits for receiving the head and the body of a request."""
@@ -81,6 +83,7 @@ class AccessGuard:
         self._admit = admit
         self._hosts = frozenset(host.lower() for host in hosts)
         self._commands = commands
+        self.limit = ConnectionLimit(fit_to_descriptors(MAX_CONNECTIONS), NEW_PER_ADDRESS, HEAD_S)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -118,6 +121,8 @@ class AccessGuard:
         if client is None:
             await _refusal(401, "invalid_token", "This token is unknown or was revoked")(scope, receive, send)
             return
+        if scope.get("client") is not None:
+            self.limit.confirm(tuple(scope["client"]))
         # The transport binds its sessions to this user, so that no other client can use them.
         known = AccessToken(token="", client_id=client.name, scopes=[client.scope.value])
         scope["user"] = AuthenticatedUser(known)
@@ -207,12 +212,13 @@ def _refusal(status: int, error: str, description: str, *, scope: str = "") -> A
         parts["scope"] = scope
     challenge = "Bearer " + ", ".join(f'{name}="{value}"' for name, value in parts.items())
     asks = status == 401 or bool(scope)
-    return JSONResponse(said, status, {"WWW-Authenticate": challenge} if asks else None)
+    headers = {"Connection": "close"} if status in (401, 403) and not scope else {}
+    return JSONResponse(said, status, {**headers, "WWW-Authenticate": challenge} if asks else headers)
 
 
 def build_app(
     server: Server, admit: Admit, *, hosts: Iterable[str] = (), commands: frozenset[str] = frozenset()
-) -> ASGIApp:
+) -> AccessGuard:
     """Make the ASGI app of a server, behind an `AccessGuard`."""
     app = server.streamable_http_app(
         streamable_http_path=PATH,
@@ -255,7 +261,7 @@ class _SignalFreeServer(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serve_app(app: ASGIApp, listener: socket.socket) -> AsyncIterator[None]:
+async def serve_app(app: AccessGuard, listener: socket.socket) -> AsyncIterator[None]:
     """Serve `app` on a bound socket during the block, then close the socket.
 
     Raises OwnerError if the server does not start.
@@ -272,7 +278,8 @@ async def serve_app(app: ASGIApp, listener: socket.socket) -> AsyncIterator[None
         timeout_graceful_shutdown=1,
     )
     server = _SignalFreeServer(config)
-    running = asyncio.create_task(server.serve(sockets=[listener]), name="mcp http")
+    bounded = BoundedListener(listener.dup(), app.limit)
+    running = asyncio.create_task(server.serve(sockets=[bounded]), name="mcp http")
     try:
         await _wait_for_start(server, running)
         yield
@@ -284,6 +291,7 @@ async def serve_app(app: ASGIApp, listener: socket.socket) -> AsyncIterator[None
             await asyncio.wait({running}, timeout=CLOSING_S)
         finally:
             running.cancel()
+            bounded.close()
             listener.close()
         await asyncio.gather(running, return_exceptions=True)
 

@@ -18,6 +18,7 @@ from zoea.mcp_server.swarm_client import SocketSwarmClient
 from zoea.mcp_server.tokens import McpClient
 from zoea.process.logs import logging_to
 from zoea.settings.paths import Places
+from zoea.settings.private_file import open_private
 
 STDERR = 2
 
@@ -41,7 +42,7 @@ async def serve_stdio(places: Places, client: McpClient, *, level: str = "info")
 def _redirect_stderr(path: Path) -> Iterator[None]:
     """Redirect stderr of this process and its children to a file during the block."""
     kept = os.dup(STDERR)
-    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    file = open_private(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         os.dup2(file, STDERR)
         yield

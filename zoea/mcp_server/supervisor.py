@@ -18,6 +18,7 @@ from zoea.mcp_server.address import HEARTBEAT_S, Address, ServerOptions, listen,
 from zoea.model.errors import OwnerError, ZoeaError
 from zoea.model.values import McpView
 from zoea.settings.paths import Places
+from zoea.settings.private_file import open_private
 
 log = logging.getLogger(__name__)
 
@@ -149,7 +150,7 @@ class McpServerSupervisor:
 
     async def _spawn(self, listener: socket.socket) -> asyncio.subprocess.Process:
         options = ServerOptions.of(self._places, self._address, self._level, listener)
-        errors = os.open(self._places.mcp_log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        errors = open_private(self._places.mcp_log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
             return await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", _MODULE, options.to_json()),

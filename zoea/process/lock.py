@@ -17,6 +17,7 @@ from time import sleep
 from types import TracebackType
 
 from zoea.model.errors import StoreError, WorkspaceHeld
+from zoea.settings.private_file import describe_failure, open_private
 
 LOCK_NAME = "zoea.lock"
 ACQUIRE_TRIES = 200
@@ -55,7 +56,7 @@ class OwnerLock:
         try:
             descriptor = _inherited(self.path)
             if descriptor is None:
-                descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                descriptor = open_private(self.path, os.O_RDWR | os.O_CREAT)
         except OSError as problem:
             raise _unwritable(self.path, problem) from problem
         if not _taken(descriptor):
@@ -105,7 +106,7 @@ class OwnerLock:
 def _inherited(path: Path) -> int | None:
     """Return the lock's descriptor if it was passed to this process as stdin."""
     try:
-        given, file = os.fstat(0), path.stat()
+        given, file = os.fstat(0), path.lstat()
         if (given.st_dev, given.st_ino) != (file.st_dev, file.st_ino):
             return None
     except OSError:  # there is no stdin, or no file yet
@@ -141,8 +142,8 @@ def read_holder(data: Path) -> Holder | None:
     """Return the process that holds the workspace; None if it is free."""
     path = data / LOCK_NAME
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except (FileNotFoundError, NotADirectoryError):
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:  # there is none, or no owner can hold it: opening the workspace says why
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -164,5 +165,6 @@ def read_note(path: Path) -> Holder | None:
 
 def _unwritable(path: Path, problem: OSError) -> StoreError:
     return StoreError(
-        f"{path} cannot be written: {problem.strerror}", hint=f"Check the space and the rights of {path.parent}."
+        f"{path} cannot be written: {describe_failure(problem)}",
+        hint=f"Check the space and the rights of {path.parent}.",
     )

@@ -1,4 +1,4 @@
-"""The log file `zoea.log`: rotating, readable by its owner alone, without secrets.
+"""The log file `zoea.log`: rotating, readable by its owner alone, without secrets or floods.
 
 Must be configured before mcp is imported, because mcp's server would write to the screen.
 """
@@ -7,15 +7,24 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
+from zoea.settings.private_file import open_private
 from zoea.text import redact
 
 MAX_BYTES = 5_000_000
 BACKUPS = 3
+WINDOW_S = 60.0
+"""Seconds in which a repeated line is counted instead of written again."""
+LINES_OF_A_PLACE = 100
+"""Different lines that one place of the code may write in a window. Debug lines are neither counted nor limited."""
+MAX_COUNTED = 1_000
+_SHOWN_CHARS = 200
 _CHATTY = ("httpx", "httpcore", "mcp", "asyncio", "uvicorn")
 HIDDEN = "[REDACTED_SECRET]"
 
@@ -34,15 +43,106 @@ class RedactingFormatter(logging.Formatter):
         return redact.redact_secrets(text)
 
 
+class _Count:
+    """The lines of one text or one place in a window: how many came, and the last one not written."""
+
+    __slots__ = ("begun", "dropped", "last", "written")
+
+    def __init__(self, begun: float) -> None:
+        self.begun = begun
+        self.written = 0
+        self.dropped = 0
+        self.last = ""
+
+
+class RepeatFilter(logging.Filter):
+    """Passes a line once in `WINDOW_S`, and counts its repetitions.
+
+    A place of the code that writes many different lines is limited too. `due` returns the summaries
+    of what was counted.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._counts: dict[tuple[object, ...], _Count] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return False for a line that is counted instead of written."""
+        if record.levelno <= logging.DEBUG:
+            return True
+        place = (record.name, record.pathname, record.lineno)
+        try:
+            text = record.getMessage()
+        except (TypeError, ValueError):  # arguments that do not fit: the handler reports it
+            return True
+        key = (*place, text)
+        if key not in self._counts and not self._passes(place, text, LINES_OF_A_PLACE):
+            return False
+        return self._passes(key, text, 1)
+
+    def due(self, *, everything: bool = False) -> list[str]:
+        """Forget the windows that have ended, and return a summary for each that dropped lines."""
+        now, said = self._clock(), []
+        while self._counts:
+            key, count = next(iter(self._counts.items()))  # the oldest
+            if not everything and now - count.begun < WINDOW_S and len(self._counts) <= MAX_COUNTED:
+                break
+            del self._counts[key]
+            if count.dropped:
+                kind = "this line" if len(key) > 3 else "lines like this"
+                said.append(f"{count.dropped:,} more of {kind} in {now - count.begun:.0f} s: {count.last}")
+        return said
+
+    def _passes(self, key: tuple[object, ...], text: str, most: int) -> bool:
+        count = self._counts.get(key)
+        if count is None:
+            count = self._counts[key] = _Count(self._clock())
+        if count.written < most:
+            count.written += 1
+            return True
+        count.dropped += 1
+        count.last = text.partition("\n")[0][:_SHOWN_CHARS]
+        return False
+
+
+class PrivateLogHandler(RotatingFileHandler):
+    """Writes a rotating file of mode 0600, with repeated lines counted."""
+
+    def __init__(self, path: Path, repeats: RepeatFilter) -> None:
+        # A path in a message may hold bytes that are not UTF-8.
+        super().__init__(path, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", errors="backslashreplace")
+        self._repeats = repeats
+        self.addFilter(repeats)
+
+    def _open(self) -> TextIOWrapper:  # documented by `logging.FileHandler` as its way to open the file
+        descriptor = open_private(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        return TextIOWrapper(open(descriptor, "ab"), encoding=self.encoding, errors=self.errors)
+
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Write a record if it is no repetition, after the summaries that are due."""
+        self.acquire()
+        try:
+            self._write_summaries(everything=False)
+            return bool(super().handle(record))
+        finally:
+            self.release()
+
+    def close(self) -> None:
+        """Write the counts so far and close the file."""
+        self._write_summaries(everything=True)
+        super().close()
+
+    def _write_summaries(self, *, everything: bool) -> None:
+        for text in self._repeats.due(everything=everything):
+            self.emit(logging.LogRecord(__name__, logging.WARNING, "", 0, text, None, None))
+
+
 @contextmanager
 def logging_to(path: Path, level: str = "info", *, secrets: Iterable[str] = ()) -> Iterator[None]:
     """Send all logging of this process to `path` (mode 0600) while the block runs."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600))
-    # A path in a message may hold bytes that are not UTF-8.
-    handler = RotatingFileHandler(
-        path, maxBytes=MAX_BYTES, backupCount=BACKUPS, encoding="utf-8", errors="backslashreplace"
-    )
+    handler = PrivateLogHandler(path, RepeatFilter())
     handler.setFormatter(RedactingFormatter(secrets))
     root = logging.getLogger()
     before = (root.handlers[:], root.level, logging.raiseExceptions)

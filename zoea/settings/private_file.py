@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import secrets
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NoReturn
 
 from zoea.model.errors import SettingsError
+
+PRIVATE = 0o600
 
 
 def write_private(file: Path, text: str) -> None:
@@ -22,7 +26,7 @@ def write_private(file: Path, text: str) -> None:
     draft = file.with_name(f".{file.name}.{secrets.token_hex(6)}")
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        handle = open_private(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(text)
             stream.flush()
@@ -32,6 +36,32 @@ def write_private(file: Path, text: str) -> None:
         with suppress(OSError):  # the first error is the one to report
             draft.unlink(missing_ok=True)
         _raise_unwritable(file, error)
+
+
+def open_private(file: Path | str, flags: int) -> int:
+    """Open a file of Zoea's for its owner alone: mode 0600, and never through a symbolic link.
+
+    An existing file with more rights loses them. Usable as an `opener` of `open`.
+
+    Raises:
+        OSError: It cannot be opened. ELOOP: it is a symbolic link.
+    """
+    handle = os.open(file, flags | os.O_NOFOLLOW | os.O_CLOEXEC, PRIVATE)
+    try:
+        found = os.fstat(handle)
+        if stat.S_ISREG(found.st_mode) and found.st_mode & 0o077 and found.st_uid == os.getuid():
+            os.fchmod(handle, PRIVATE)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def describe_failure(error: OSError) -> str:
+    """Return what went wrong with a file that `open_private` could not open."""
+    if error.errno == errno.ELOOP:
+        return "it is a symbolic link, which Zoea does not follow for its own files"
+    return error.strerror or str(error)
 
 
 @contextmanager
@@ -44,7 +74,7 @@ def lock_file(file: Path) -> Iterator[None]:
     lock = file.with_name(f".{file.name}.lock")
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        handle = open_private(lock, os.O_RDWR | os.O_CREAT)
     except OSError as error:
         _raise_unwritable(file, error)
     try:
@@ -56,6 +86,6 @@ def lock_file(file: Path) -> Iterator[None]:
 
 def _raise_unwritable(file: Path, error: OSError) -> NoReturn:
     raise SettingsError(
-        f"{file} cannot be written: {error.strerror}",
+        f"{file} cannot be written: {describe_failure(error)}",
         hint=f"Check the free space and the permissions of {file.parent}.",
     ) from error

@@ -17,6 +17,7 @@ import zstandard
 from blake3 import blake3
 
 from zoea.model.errors import StoreError, StoreFull
+from zoea.settings.private_file import open_private
 
 ROW_BYTES = 1024 * 1024
 SELECT = "SELECT hash, place, data FROM blob WHERE id = ?"
@@ -94,7 +95,7 @@ def _write_file(path: Path, packed: bytes) -> None:
     try:
         for folder in (path.parent.parent, path.parent):
             folder.mkdir(mode=0o700, exist_ok=True)
-        with open(unfinished, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        with open(unfinished, "wb", opener=open_private) as file:
             file.write(packed)
             file.flush()
             os.fsync(file.fileno())

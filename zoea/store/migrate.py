@@ -14,6 +14,7 @@ from contextlib import closing
 from pathlib import Path
 
 from zoea.model.errors import StoreError
+from zoea.settings.private_file import open_private
 from zoea.store.database_file import APPLICATION_ID, MIGRATIONS, newest_version, read_version
 from zoea.store.search import fts_index
 from zoea.store.writer_connection import transaction
@@ -59,7 +60,7 @@ def back_up(path: Path, version: int) -> Path:
     copy = path.with_name(f"{path.name}.schema-{version}.backup")
     unfinished = copy.with_name(f"{copy.name}.unfinished")
     unfinished.unlink(missing_ok=True)
-    unfinished.touch(mode=0o600)
+    os.close(open_private(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL))
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(unfinished)) as target:
         source.backup(target)  # needs a connection without an open transaction
     with unfinished.open("rb") as file:

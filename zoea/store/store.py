@@ -203,6 +203,12 @@ def _create_file(path: Path) -> None:
 
     An existing directory keeps its mode because others may use it.
     """
+    for file in _files(path):
+        if file.is_symlink():
+            raise StoreError(
+                f"{file} is a symbolic link, which Zoea does not follow.",
+                hint="Move the file itself here, or set ZOEA_DATA_DIR to the directory that holds it.",
+            )
     try:
         if not path.parent.exists():
             path.parent.mkdir(parents=True, mode=0o700, exist_ok=True)
@@ -212,9 +218,14 @@ def _create_file(path: Path) -> None:
         raise StoreError(f"{path}: {error.strerror}", hint="Check that the data directory belongs to you.") from error
 
 
+def _files(path: Path) -> tuple[Path, ...]:
+    """Return the database file and its companions."""
+    return (path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm")))
+
+
 def _restrict_mode(path: Path) -> None:
     """Remove access for other users; SQLite gives its companion files the same mode."""
-    for file in (path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))):
+    for file in _files(path):
         try:
             file.chmod(0o600)
         except FileNotFoundError:

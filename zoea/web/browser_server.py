@@ -13,6 +13,7 @@ import ipaddress
 import logging
 import re
 import secrets
+import socket
 from collections.abc import Awaitable, Callable, Sequence
 from importlib.resources import files
 from string import Template
@@ -23,6 +24,7 @@ from urllib.parse import urlsplit
 from aiohttp import WSMsgType, web
 
 from zoea.model.errors import OwnerError
+from zoea.process.connection_limit import BoundedListener, ConnectionLimit, fit_to_descriptors
 from zoea.web.browser_cockpit import BrowserCockpit
 
 log = logging.getLogger(__name__)
@@ -33,6 +35,13 @@ MAX_COCKPITS = 32
 MAX_MESSAGE = 4 * 1024 * 1024
 """Longest websocket message of a browser in bytes: a large paste."""
 
+MAX_CONNECTIONS, NEW_PER_ADDRESS = 256, 32
+"""Limits of open connections, and of those of one address that have not sent the token yet."""
+
+HEAD_S = 10.0
+"""Seconds that a connection has until a request with the token has arrived."""
+
+KEEP_ALIVE_S = 30.0
 HEARTBEAT_S = 15.0
 SHUTDOWN_S = 0.5
 CLOSE_S = 1.0
@@ -74,6 +83,7 @@ class BrowserServer:
         self._cockpits: set[BrowserCockpit] = set()
         self._page = Template((_PAGE_FILES / "index.html").read_text(encoding="utf-8"))
         self._runner: web.AppRunner | None = None
+        self._limit = ConnectionLimit(MAX_CONNECTIONS, NEW_PER_ADDRESS, HEAD_S)
 
     @property
     def address(self) -> str:
@@ -105,10 +115,18 @@ class BrowserServer:
         app.router.add_get("/{token}/", self._serve_page)
         app.router.add_get("/{token}/ws", self._serve_cockpit)
         app.router.add_get("/{token}/{asset}", self._serve_asset)
-        runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_S)
+        runner = web.AppRunner(
+            app,
+            access_log=None,
+            handle_signals=False,
+            shutdown_timeout=SHUTDOWN_S,
+            keepalive_timeout=KEEP_ALIVE_S,
+        )
         await runner.setup()
+        self._limit = ConnectionLimit(fit_to_descriptors(MAX_CONNECTIONS), NEW_PER_ADDRESS, HEAD_S)
         try:
-            await web.TCPSite(runner, self._host, self._port).start()
+            for listener in await _bind(self._host, self._port):
+                await web.SockSite(runner, BoundedListener(listener, self._limit)).start()
         except (OSError, OverflowError) as problem:
             await runner.cleanup()
             said = problem.strerror if isinstance(problem, OSError) else str(problem)
@@ -153,6 +171,8 @@ class BrowserServer:
         given = request.path.split("/")[1]
         if not secrets.compare_digest(given.encode("utf-8", "replace"), self.token.encode()):
             return _refusal(401, "Open the whole address that `zoea serve` printed: it includes a token.")
+        if request.transport is not None:
+            self._limit.confirm(request.transport.get_extra_info("peername")[:2])
         return await handler(request)
 
     def _is_own_name(self, name: str) -> bool:
@@ -214,6 +234,28 @@ class BrowserServer:
         return browser
 
 
+async def _bind(host: str, port: int) -> list[socket.socket]:
+    """Bind a socket to each address of a host. Raises OSError, and OverflowError for an impossible port."""
+    found = await asyncio.get_running_loop().getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_NUMERICSERV
+    )
+    bound: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _name, address in dict.fromkeys(found):
+            listener = socket.socket(family, kind, protocol)
+            bound.append(listener)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listener.bind(address)
+            listener.listen()  # a second server at the address fails here
+    except BaseException:
+        for listener in bound:
+            listener.close()
+        raise
+    return bound
+
+
 def _cells(request: web.Request, name: str, default: int) -> int:
     text = request.query.get(name, "")
     return int(text) if re.fullmatch(r"[0-9]{1,4}", text) else default
@@ -242,4 +284,7 @@ def _is_loopback(name: str) -> bool:
 
 def _refusal(status: int, said: str) -> web.Response:
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
-    return web.Response(status=status, text=f"{said}\n", headers=headers)
+    response = web.Response(status=status, text=f"{said}\n", headers=headers)
+    if status in (401, 403):
+        response.force_close()
+    return response

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from zoea.model.errors import WorldError
+from zoea.settings.private_file import describe_failure, open_private
 from zoea.world.reef import Reef
 from zoea.world.refusal import ReefRefusal
 from zoea.world.state import World, digest
@@ -59,7 +60,7 @@ class WorldLog:
             self._lock = _lock_file(path.with_suffix(".lock"))
         except OSError as error:
             raise WorldError(
-                f"{path} cannot be used: {error.strerror}.", hint="Give another --data directory."
+                f"{path} cannot be used: {describe_failure(error)}.", hint="Give another --data directory."
             ) from error
         try:
             self._db = _open(path, seed, systems)
@@ -137,7 +138,7 @@ class WorldLog:
 
 
 def _lock_file(path: Path) -> IO[str]:
-    handle = path.open("a")
+    handle = open(path, "a", encoding="utf-8", opener=open_private)  # noqa: SIM115  held as long as the world
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -150,6 +151,10 @@ def _lock_file(path: Path) -> IO[str]:
 
 
 def _open(path: Path, seed: int | None, systems: int | None) -> sqlite3.Connection:
+    if path.is_symlink():
+        raise WorldError(
+            f"{path} is a symbolic link, which Zoea does not follow.", hint="Give another --data directory."
+        )
     try:
         db = sqlite3.connect(path, isolation_level=None)
         path.chmod(0o600)

@@ -12,6 +12,8 @@ import os
 from pathlib import Path
 from typing import TextIO
 
+from zoea.settings.private_file import open_private
+
 logger = logging.getLogger(__name__)
 
 CHUNK = 65_536
@@ -63,7 +65,7 @@ class StderrLog:
             size = self.path.stat().st_size if self.path.exists() else 0
             if size + len(data) > self._max_bytes and size:
                 self.path.replace(self.path.with_name(self.path.name + ".1"))
-            with open(self.path, "ab", opener=_private) as file:
+            with open(self.path, "ab", opener=open_private) as file:
                 file.write(data)
         except OSError as error:
             # A full disk must not stop the child: its output is dropped, after one warning.
@@ -77,7 +79,3 @@ class StderrLog:
         self._readers.discard(reader)
         asyncio.get_running_loop().remove_reader(reader)
         os.close(reader)
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)

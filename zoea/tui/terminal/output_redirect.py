@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from zoea.process.hangup import detach_terminal
+from zoea.settings.private_file import open_private
 
 # As Textual's driver at its end: restore paste, wrapping, sizes, mouse, keys, main screen and cursor.
 _AS_BEFORE = (
@@ -79,7 +80,7 @@ def _beside(number: int) -> IO[str]:
 
 def _opened(log: Path) -> int:
     try:
-        return os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        return open_private(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     except OSError:
         # The directory is missing or not writable; opening the swarm reports that.
         return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)

@@ -1,0 +1,153 @@
+"""Listening sockets that bound the connections of clients that have not identified themselves.
+
+A connection is new until the server confirms it, for example after it has checked a token. A new
+connection is closed after a deadline. Where no place is free, the oldest new one is closed, so that
+silent connections never keep a client out that sends its request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import resource
+import socket
+from typing import Any
+
+log = logging.getLogger(__name__)
+
+RESERVED_DESCRIPTORS = 512
+"""Descriptors that connections leave free: for the socket of fronts, the database, providers and upstreams."""
+SMALLEST = 16
+
+Peer = tuple[str, int] | int
+"""The address and port of a TCP client; the descriptor of any other connection."""
+
+CLOSING = 8
+"""Connections over the total, while those closed for them end."""
+
+
+def fit_to_descriptors(most: int) -> int:
+    """Return how many connections a server may hold, at most `most`, under this process's limit of files."""
+    soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return most if soft == resource.RLIM_INFINITY else max(SMALLEST, min(most, (soft - RESERVED_DESCRIPTORS) // 2))
+
+
+class ConnectionLimit:
+    """Bounds the open connections of one server.
+
+    Args:
+        total: Connections at once, confirmed and new.
+        new_per_address: New connections of one address at once; None is no such bound.
+        deadline_s: Seconds until a new connection that is not confirmed is closed.
+    """
+
+    def __init__(self, total: int, new_per_address: int | None, deadline_s: float) -> None:
+        self.total = total
+        self.deadline_s = deadline_s
+        self._new_per_address = new_per_address
+        self._open: dict[Peer, BoundedConnection] = {}
+        self._new: dict[Peer, BoundedConnection] = {}
+
+    def add(self, connection: BoundedConnection) -> bool:
+        """Count a new connection; return False if there is no place for it.
+
+        Where places run out, the oldest new connection, or the oldest of this address, is closed for it.
+        """
+        excess = len(self._open) - self.total
+        if excess >= 0 and (not self._new or excess >= CLOSING):
+            log.warning("%d connections are open, so further ones are refused", len(self._open))
+            return False
+        if excess >= 0:
+            log.warning("%d connections are open: the oldest one without a valid request is closed", self.total)
+            self.close(next(iter(self._new)))
+        same = [peer for peer, other in self._new.items() if other.network == connection.network]
+        if self._new_per_address is not None and len(same) >= self._new_per_address:
+            log.warning("%s opens many connections without a valid request: the oldest is closed", connection.network)
+            self.close(same[0])
+        self._open[connection.peer] = self._new[connection.peer] = connection
+        connection.due = asyncio.get_running_loop().call_later(self.deadline_s, self.close, connection.peer)
+        return True
+
+    def confirm(self, peer: Peer) -> None:
+        """Exempt a connection from the deadline and from being closed for another one."""
+        if (confirmed := self._new.pop(peer, None)) is not None:
+            confirmed.cancel_deadline()
+
+    def close(self, peer: Peer) -> None:
+        """End a new connection: its server reads the end of the stream and closes it."""
+        connection = self._new.pop(peer, None)
+        if connection is None:
+            return
+        connection.cancel_deadline()
+        try:
+            connection.shutdown(socket.SHUT_RDWR)
+        except OSError as problem:
+            log.debug("a connection had ended already: %s", problem)
+
+    def forget(self, connection: BoundedConnection) -> None:
+        """Free the place of a closed connection."""
+        if self._open.get(connection.peer) is connection:
+            del self._open[connection.peer]
+            self._new.pop(connection.peer, None)
+
+
+class BoundedConnection(socket.socket):
+    """An accepted connection, which frees its place when it is closed."""
+
+    def __init__(self, accepted: socket.socket, address: Any, limit: ConnectionLimit) -> None:
+        super().__init__(accepted.family, accepted.type, accepted.proto, accepted.detach())
+        self.due: asyncio.TimerHandle | None = None
+        self.network = _network(address)
+        self.peer: Peer = (str(address[0]), int(address[1])) if self.network else self.fileno()
+        self._limit = limit
+
+    def close(self) -> None:
+        """Close the socket and free its place."""
+        self.cancel_deadline()
+        super().close()
+        self._limit.forget(self)
+
+    def cancel_deadline(self) -> None:
+        if self.due is not None:
+            self.due.cancel()
+
+
+class BoundedListener(socket.socket):
+    """A listening socket under a `ConnectionLimit`; takes over the descriptor of `listener`."""
+
+    def __init__(self, listener: socket.socket, limit: ConnectionLimit) -> None:
+        super().__init__(listener.family, listener.type, listener.proto, listener.detach())
+        self.setblocking(False)
+        self._limit = limit
+        self._has_accepted = False
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """Accept one connection in each step of the loop, because those closed for it need a step to end.
+
+        Raises:
+            BlockingIOError: None waits, or it is not its step yet.
+        """
+        if self._has_accepted:
+            self._has_accepted = False
+            raise BlockingIOError
+        while True:
+            accepted, address = super().accept()
+            connection = BoundedConnection(accepted, address, self._limit)
+            if self._limit.add(connection):
+                self._has_accepted = True
+                return connection, address
+            connection.close()
+
+
+def _network(address: Any) -> str:
+    """Return the address that a client's connections are counted by; empty for a local socket.
+
+    IPv6 clients are counted by /64, because each has at least one.
+    """
+    if not isinstance(address, tuple):
+        return ""
+    host = ipaddress.ip_address(str(address[0]).partition("%")[0])
+    if isinstance(host, ipaddress.IPv6Address) and host.ipv4_mapped is None and not host.is_loopback:
+        return str(ipaddress.ip_network((host, 64), strict=False))
+    return str(getattr(host, "ipv4_mapped", None) or host)
