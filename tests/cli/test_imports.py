@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import Zoea
 from tests.fakes.nova import nova_database
 from tests.fakes.owner import OwnerThread
-from zoea.cli.commands.imports import _Shown
+from zoea.cli.commands.imports import ImportProgress
 
 
 def test_a_nova_database_survives_import_export_and_import(
@@ -79,7 +79,7 @@ def test_import_is_refused_while_a_swarm_runs(zoea: Zoea, other_owner: OwnerThre
 def test_a_long_import_reports_its_progress() -> None:
     now = 0.0
     said: list[str] = []
-    shown = _Shown(said.append, lambda: now)
+    shown = ImportProgress(said.append, lambda: now)
     for second in (0.5, 1.5, 2.0, 4.0):
         now = second
         shown("alpha", int(second * 10), 100 if second < 3 else 0)

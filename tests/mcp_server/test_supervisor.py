@@ -148,7 +148,7 @@ async def test_the_time_in_which_the_owner_was_blocked_does_not_count(
     monkeypatch.setattr(loop, "time", lambda: real() + late)
     said = asyncio.StreamReader()
     lost = asyncio.create_task(
-        supervisor_module._wait_for_loss(cast("asyncio.subprocess.Process", SimpleNamespace(stdout=said)))
+        supervisor_module.wait_for_loss(cast("asyncio.subprocess.Process", SimpleNamespace(stdout=said)))
     )
     for _ in range(4):
         await settled()

@@ -110,7 +110,7 @@ class McpServerSupervisor:
         loop = asyncio.get_running_loop()
         while True:
             started = loop.time()
-            reason = await _wait_for_loss(process)
+            reason = await wait_for_loss(process)
             await _end_process(process)
             if loop.time() - started > RESTART_MAX_S:
                 pause = RESTART_S
@@ -164,7 +164,7 @@ class McpServerSupervisor:
             os.close(errors)
 
 
-async def _wait_for_loss(process: asyncio.subprocess.Process) -> str:
+async def wait_for_loss(process: asyncio.subprocess.Process) -> str:
     """Wait until the process ends or sends no heartbeats; return the reason."""
     assert process.stdout is not None
     misses = 0

@@ -48,7 +48,7 @@ def import_(
     from zoea.transfer.run_import import import_files, import_nova
 
     where = places(workspace)
-    progress: Progress = _silent if as_json else _Shown(sys.stderr.write, time.monotonic)
+    progress: Progress = _silent if as_json else ImportProgress(sys.stderr.write, time.monotonic)
     if what[0] == NOVA:
         if len(what) != 2:
             raise UsageError("name one database: zoea import nova PATH")
@@ -77,7 +77,7 @@ def _silent(_what: str, _done: int, _total: int) -> None:
     """Write no progress: with `--json` the output is the report alone."""
 
 
-class _Shown:
+class ImportProgress:
     """Writes the progress every two seconds, from the second second on.
 
     Args:

@@ -32,6 +32,11 @@ class StderrLog:
         self._readers: set[int] = set()
         self._is_failing = False
 
+    @property
+    def is_read(self) -> bool:
+        """Whether a child still holds its end of a pipe."""
+        return bool(self._readers)
+
     def attach(self) -> TextIO:
         """Open a pipe for one child; the caller closes the returned end once the child has it.
 
