@@ -15,11 +15,17 @@ class LoopClock:
     def now(self) -> int:
         return time.time_ns() // 1000
 
-    def call_at(self, at: int, callback: Callable[[], None]) -> Timer:
-        return asyncio.get_running_loop().call_later(max(0.0, (at - self.now()) / 1e6), callback)
+    def uptime(self) -> int:
+        return time.monotonic_ns() // 1000
 
-    async def sleep_until(self, at: int) -> None:
-        await asyncio.sleep(max(0.0, (at - self.now()) / 1e6))
+    def follow(self) -> int:
+        return 0
+
+    def call_after(self, delay: int, callback: Callable[[], None]) -> Timer:
+        return asyncio.get_running_loop().call_later(max(0.0, delay / 1e6), callback)
+
+    async def sleep(self, delay: int) -> None:
+        await asyncio.sleep(max(0.0, delay / 1e6))
 
 
 class _Entry:
@@ -33,36 +39,50 @@ class _Entry:
 
 
 class HandClock:
-    """Stands still until `to` or `by` moves it; callbacks run in the order of their times."""
+    """Stands still until `by` moves it; callbacks run in the order of their times.
+
+    `jump` sets the wall clock alone, which `now` tells once `follow` was called.
+    """
 
     def __init__(self, start: int = 1_000_000_000) -> None:
-        self._now = start
+        self._uptime = 0
+        self._ahead = start
+        self._set_by = 0
         self._entries: list[_Entry] = []
 
     def now(self) -> int:
-        return self._now
+        return self._uptime + self._ahead
 
-    def call_at(self, at: int, callback: Callable[[], None]) -> Timer:
-        entry = _Entry(at, callback)
+    def uptime(self) -> int:
+        return self._uptime
+
+    def follow(self) -> int:
+        delta, self._set_by = self._set_by, 0
+        self._ahead += delta
+        return delta
+
+    def jump(self, seconds: float) -> None:
+        self._set_by += round(seconds * 1_000_000)
+
+    def call_after(self, delay: int, callback: Callable[[], None]) -> Timer:
+        entry = _Entry(self._uptime + delay, callback)
         self._entries.append(entry)
-        if at <= self._now:
+        if delay <= 0:
             # As with real time, what is due already runs in the loop's next round.
-            asyncio.get_running_loop().call_soon(self.to, self._now)
+            asyncio.get_running_loop().call_soon(self.by, 0)
         return entry
 
-    async def sleep_until(self, at: int) -> None:
+    async def sleep(self, delay: int) -> None:
         woken = asyncio.Event()
-        self.call_at(at, woken.set)
+        self.call_after(delay, woken.set)
         await woken.wait()
 
     def by(self, seconds: float) -> None:
-        self.to(self._now + round(seconds * 1_000_000))
-
-    def to(self, at: int) -> None:
-        while due := [one for one in self._entries if one.at <= at]:
+        until = self._uptime + round(seconds * 1_000_000)
+        while due := [one for one in self._entries if one.at <= until]:
             first = min(due, key=lambda one: one.at)
             self._entries.remove(first)
             if not first.is_cancelled:
-                self._now = max(self._now, first.at)
+                self._uptime = max(self._uptime, first.at)
                 first.callback()
-        self._now = at
+        self._uptime = max(self._uptime, until)

@@ -212,12 +212,18 @@ class RecordingClock:
     def now(self) -> int:
         return self.time
 
-    def call_at(self, at: int, callback: Any) -> Any:
+    def uptime(self) -> int:
+        return self.time
+
+    def follow(self) -> int:
+        return 0
+
+    def call_after(self, delay: int, callback: Any) -> Any:
         raise AssertionError("the provider only sleeps")
 
-    async def sleep_until(self, at: int) -> None:
-        self.slept.append(at - self.time)
-        self.time = at
+    async def sleep(self, delay: int) -> None:
+        self.slept.append(delay)
+        self.time += delay
 
 
 async def test_the_pace_is_waited_for_on_the_injected_clock() -> None:

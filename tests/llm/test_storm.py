@@ -35,7 +35,7 @@ async def persist(source: Provider, clock: LoopClock, seen: list[int]) -> int:
         except ProviderError as error:
             if error.kind is not ErrorClass.TRANSIENT or attempt > RETRIES:
                 raise
-            await clock.sleep_until(clock.now() + round(rest_s(attempt, error.retry_after) * 1e6))
+            await clock.sleep(round(rest_s(attempt, error.retry_after) * 1e6))
             continue
         assert isinstance(found[-1], Answer)
         seen.append(sum(isinstance(item, RequestHeld) for item in found))

@@ -196,7 +196,7 @@ async def test_denied_or_not_answered_in_time_a_spent_turn_ends(tmp_path: Path, 
         if answer is ApprovalAnswer.DENIED:
             await s.commander.answer(question.id, answer, sentence="it is enough")
         else:
-            s.clock.to(question.expires_at)
+            s.clock.by((question.expires_at - s.clock.now()) / 1e6)
         await s.settled()
         row = (await s.rows("SELECT outcome, failure FROM turn"))[0]
         assert row["outcome"] == "budget"

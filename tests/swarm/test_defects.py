@@ -302,10 +302,16 @@ class Peerless:
     def now(self) -> int:
         return 0
 
-    def call_at(self, at: int, callback: object) -> asyncio.TimerHandle:
+    def uptime(self) -> int:
+        return 0
+
+    def follow(self) -> int:
+        return 0
+
+    def call_after(self, delay: int, callback: object) -> asyncio.TimerHandle:
         raise AssertionError("nothing is waited for")
 
-    async def sleep_until(self, at: int) -> None:
+    async def sleep(self, delay: int) -> None:
         raise AssertionError("nothing is waited for")
 
 

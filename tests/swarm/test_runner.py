@@ -200,11 +200,11 @@ async def test_a_bug_in_carrying_out_what_its_life_wants_makes_it_errored(
     async with swarm(tmp_path, script(Answer(text="ok"))) as s:
         await s.commander.create("alpha", start=False)
 
-        def broken(at: int, callback: object) -> None:
+        def broken(delay: int, callback: object) -> None:
             raise RuntimeError("a clock that fails")
 
         with monkeypatch.context() as patched:
-            patched.setattr(s.clock, "call_at", broken)
+            patched.setattr(s.clock, "call_after", broken)
             view = await s.commander.start("alpha")
         assert view.state is MysisState.ERRORED
         assert view.failure is not None

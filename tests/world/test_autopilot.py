@@ -140,11 +140,8 @@ async def test_the_pace_follows_the_clock_and_the_requests_option_wins() -> None
     slept: list[int] = []
 
     class Clock(SystemClock):
-        def now(self) -> int:
-            return 0
-
-        async def sleep_until(self, at: int) -> None:
-            slept.append(at)
+        async def sleep(self, delay: int) -> None:
+            slept.append(delay)
 
     provider = AutopilotProvider(clock=Clock(), pace=0.5)
     request = ModelRequest("autopilot", (SYSTEM, user("hello")), ())

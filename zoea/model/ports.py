@@ -16,15 +16,32 @@ class Timer(Protocol):
 
 
 class Clock(Protocol):
-    """Source of time for all layers above `store`. Times are µs since the epoch, UTC."""
+    """Source of time for all layers above `store`, in µs.
 
-    def now(self) -> int: ...
+    Durations are differences of `uptime`, or delays. `now` is for people, for what is stored, and for times that were
+    given as wall times.
+    """
 
-    def call_at(self, at: int, callback: Callable[[], None]) -> Timer:
-        """Run `callback` on the event loop at `at` or soon after."""
+    def now(self) -> int:
+        """Return the wall time since the epoch, UTC. It goes on evenly but for `follow`."""
         ...
 
-    async def sleep_until(self, at: int) -> None: ...
+    def uptime(self) -> int:
+        """Return the time since the machine started, suspended time included; it cannot be set."""
+        ...
+
+    def follow(self) -> int:
+        """Apply to `now` what the system's wall clock was set by, and return it; 0 if it was not set.
+
+        Only the swarm calls it, which then moves every stored and kept time by as much.
+        """
+        ...
+
+    def call_after(self, delay: int, callback: Callable[[], None]) -> Timer:
+        """Run `callback` on the event loop after `delay` or soon after."""
+        ...
+
+    async def sleep(self, delay: int) -> None: ...
 
 
 class Ids(Protocol):

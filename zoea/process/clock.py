@@ -12,26 +12,54 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from zoea.model.ports import Timer
 
+SET_US = 500_000
+"""A wall clock that is off by less was not set, but drifts or is being adjusted."""
+
+_BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def read_uptime() -> int:
+    """Return the µs since the machine started, with those it was suspended where the system counts them."""
+    return time.clock_gettime_ns(_BOOT) // 1_000
+
+
+def read_uptime_s() -> float:
+    """Return the same in seconds, for code without a `Clock`."""
+    return read_uptime() / 1_000_000
+
+
+def read_wall_time() -> int:
+    """Return the system's wall time, µs since the epoch, UTC. It can be set at any time: never a duration."""
+    return time.time_ns() // 1_000
+
 
 class SystemClock:
-    """`Clock` over the system's time and the running event loop.
+    """`Clock` over the system's clocks and the running event loop.
 
-    Timers run on the loop's monotonic clock, so a change of the wall clock does not
-    move a timer that runs.
+    A process that runs for long calls `follow`, because `now` goes on evenly until then.
     """
 
+    def __init__(self) -> None:
+        self._ahead = read_wall_time() - read_uptime()
+
     def now(self) -> int:
-        """Return the time in µs since the epoch, UTC."""
-        return time.time_ns() // 1_000
+        return read_uptime() + self._ahead
 
-    def call_at(self, at: int, callback: Callable[[], None]) -> Timer:
-        return asyncio.get_running_loop().call_later(self._seconds_until(at), callback)
+    def uptime(self) -> int:
+        return read_uptime()
 
-    async def sleep_until(self, at: int) -> None:
-        await asyncio.sleep(self._seconds_until(at))
+    def follow(self) -> int:
+        delta = read_wall_time() - self.now()
+        if abs(delta) < SET_US:
+            return 0
+        self._ahead += delta
+        return delta
 
-    def _seconds_until(self, at: int) -> float:
-        return max(0.0, (at - self.now()) / 1_000_000)
+    def call_after(self, delay: int, callback: Callable[[], None]) -> Timer:
+        return asyncio.get_running_loop().call_later(max(0, delay) / 1_000_000, callback)
+
+    async def sleep(self, delay: int) -> None:
+        await asyncio.sleep(max(0, delay) / 1_000_000)
 
 
 class SystemIds:

@@ -34,6 +34,7 @@ _WORDS = {
     "budget.refused": "budget of {scope} is spent: {used} of {limit} tokens",
     "approval.asked": "asks you something ({approval})",
     "approval.answered": "answer to {approval}: {answer}",
+    "clock.set": "the system's clock was set by {seconds} s",
     "grant.revoked": "grant {grant} is revoked: its tool asks again",
 }
 

@@ -41,6 +41,8 @@ SECONDS = 10
 """Seconds between two checks whether the writer is idle."""
 KEEP_SECONDS = 3_600
 """Seconds between two removals by the retention rule."""
+DAY_US = 86_400_000_000
+"""A clock that is set ahead by this much may be wrong, and what it makes old would be lost."""
 PAGES = 64
 """Pages of one step of merging: a few milliseconds."""
 
@@ -60,12 +62,17 @@ async def run_maintenance(store: Store, clock: Clock, keep: RetentionRule) -> As
 
 
 async def _look_after(store: Store, clock: Clock, keep: RetentionRule) -> None:
-    seen, kept_at = store.stats.ops, 0
+    seen, keep_at = store.stats.ops, clock.uptime()
+    ahead = clock.now() - clock.uptime()
     while True:
-        await clock.sleep_until(clock.now() + SECONDS * 1_000_000)
+        await clock.sleep(SECONDS * 1_000_000)
         try:
-            if not keep.is_everything and clock.now() - kept_at >= KEEP_SECONDS * 1_000_000:
-                kept_at = clock.now()
+            if (set_by := clock.now() - clock.uptime() - ahead) >= DAY_US and not keep.is_everything:
+                log.warning("the clock was set ahead by %d days: removal by age waits a day", set_by // DAY_US)
+                keep_at = clock.uptime() + DAY_US
+            ahead += set_by
+            if not keep.is_everything and clock.uptime() >= keep_at:
+                keep_at = clock.uptime() + KEEP_SECONDS * 1_000_000
                 await apply_retention(store, keep)
             await _merge_removed(store)
             if store.stats.ops == seen:  # merge step by step, until all is merged or another op is written

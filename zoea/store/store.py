@@ -94,12 +94,16 @@ class Store:
             StoreClosed: The store is closed.
             StoreError: Any other SQLite error.
         """
+        result: T = await self.submit(op)
+        return result
+
+    def submit(self, op: Callable[[WriterConnection], T]) -> asyncio.Future[T]:
+        """Queue `op` at once, behind all ops submitted before. See `write`."""
         if self._closed:
             raise StoreClosed("nothing can be written any more")
         if self._writer is None:
             raise StoreError("this database was opened for reading only")
-        result: T = await self._writer.submit(op)
-        return result
+        return self._writer.submit(op)
 
     async def read(self, sql: str, params: Iterable[Any] = ()) -> list[sqlite3.Row]:
         """Return all rows of a short query, including every write acknowledged before.

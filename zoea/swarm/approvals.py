@@ -91,8 +91,8 @@ class ApprovalQueue:
         if found and found[0]["tool"] == ASK_TOOL and not found[0]["upstream"]:
             waiting.wants_words = True
             self._count(mysis_id)
-        expires = found[0]["expires_at"] if found else self._clock.now()
-        waiting.timer = self._clock.call_at(expires, lambda: self._post(key, ApprovalAnswer.EXPIRED, ""))
+        left = found[0]["expires_at"] - self._clock.now() if found else 0
+        waiting.timer = self._clock.call_after(left, lambda: self._post(key, ApprovalAnswer.EXPIRED, ""))
 
     def forget(self, turn_id: int, call_ids: frozenset[int]) -> None:
         """Drop the questions of a turn that ended."""

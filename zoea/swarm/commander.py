@@ -35,9 +35,10 @@ from zoea.swarm import configuration
 from zoea.swarm import life as lf
 from zoea.swarm.approvals import ApprovalQueue
 from zoea.swarm.builtin_backend import SwarmBackend
+from zoea.swarm.clock_watch import watch_clock
 from zoea.swarm.event_hub import EventHub
 from zoea.swarm.live_view import LiveView
-from zoea.swarm.persistence import load_mysis, message_ops, mysis_ops, row_values, spend_ops, swarm_reads
+from zoea.swarm.persistence import load_mysis, message_ops, mysis_ops, row_values, spend_ops, swarm_reads, time_ops
 from zoea.swarm.resolved_template import Providers, ResolvedTemplate, resolve_stored_template, resolve_template
 from zoea.swarm.rules import HOUR, SECOND
 from zoea.swarm.runner import MysisRunner, resolve_reference
@@ -84,6 +85,7 @@ class Commander:
         self._hub = EventHub(store)
         self._approvals = ApprovalQueue(store, clock, self._show_approvals)
         self._left_running: frozenset[int] = frozenset()
+        self._clock_watch: asyncio.Task[None] | None = None
         self._started_at = clock.now()
         self._today = spend_ops.Today()
         self.services = Services(
@@ -125,6 +127,7 @@ class Commander:
         metered = self._providers.metered()
 
         def recover(conn: WriterConnection) -> frozenset[int]:
+            time_ops.move_after_return(conn)
             spend_ops.recover(conn, metered)
             if killed := mysis_ops.recover_states(conn):
                 mysis_ops.store_left_running(conn, killed)
@@ -148,6 +151,7 @@ class Commander:
             if live.mysis.failure is None:
                 live.say(row["content"], row["created_at"])
             live.progress_at = row["created_at"]
+        self._clock_watch = asyncio.create_task(watch_clock(self.services, self.runners), name="clock watch")
 
     def _start_runner(self, found: load_mysis.StoredMysis) -> MysisRunner:
         mysis, now = found.mysis, self._clock.now()
@@ -508,6 +512,8 @@ class Commander:
 
     async def close(self) -> None:
         """Close every runner within a few seconds; open turns stay open, to be resumed."""
+        if self._clock_watch is not None:
+            self._clock_watch.cancel()
         await self.services.close()
         closing = [asyncio.create_task(runner.close()) for runner in self.runners.values()]
         if closing:
@@ -565,10 +571,10 @@ class Commander:
 
     async def _read_spend(self) -> None:
         """Read today's usage, at most once a second."""
-        now = self._clock.now()
-        if now - self._today.at >= SECOND:
-            found = await self._store.read(spend_ops.TODAY, (spend_ops.day_of(now),))
-            self._today = spend_ops.today(now, found[0] if found else None)
+        uptime = self._clock.uptime()
+        if uptime - self._today.at >= SECOND:
+            found = await self._store.read(spend_ops.TODAY, (spend_ops.day_of(self._clock.now()),))
+            self._today = spend_ops.today(uptime, found[0] if found else None)
 
     def _summary(self, myses: tuple[MysisView, ...], version: int) -> SwarmView:
         return SwarmView(

@@ -12,6 +12,7 @@ from typing import assert_never
 from zoea.model.enums import DeliveryMode, ErrorClass, MysisState, Outcome
 from zoea.model.fast_replace import replace
 from zoea.model.values import Failure
+from zoea.swarm.moved_times import move_times
 from zoea.swarm.rules import HOUR, LifeRules
 
 BREAKER_OPEN = "Failed to respond after 3 encouragements"
@@ -99,7 +100,14 @@ class Now:
     at: int
 
 
-LifeInput = Start | Stop | Hold | Arrived | DeliveriesGone | PromptsLeft | TurnEnded | Now
+@dataclass(frozen=True, slots=True)
+class Jumped:
+    """The wall clock was set by this many µs; every time of the life moves by as much."""
+
+    delta: int
+
+
+LifeInput = Start | Stop | Hold | Arrived | DeliveriesGone | PromptsLeft | TurnEnded | Now | Jumped
 
 
 # Effects.
@@ -196,6 +204,16 @@ class EndOfTurn:
     effects: tuple[LifeEffect, ...]
 
 
+def move_end_of_turn(end: EndOfTurn, delta: int) -> EndOfTurn:
+    """Move the times of an end of a turn that is being stored while the wall clock is set."""
+    return EndOfTurn(
+        step(end.life, Jumped(delta))[0],
+        None if end.state is None else move_times(end.state, delta),
+        move_times(end.stored_life, delta),
+        tuple(move_times(effect, delta) for effect in end.effects),
+    )
+
+
 def step_end_of_turn(life: Life, given: TurnEnded) -> EndOfTurn:
     """Process the end of a turn before the op that stores it."""
     life, effects = step(life, given)
@@ -229,6 +247,9 @@ def step(life: Life, given: LifeInput) -> tuple[Life, tuple[LifeEffect, ...]]:
             return _turn_ended(life, given)
         case Now():
             return _now(life, given.at)
+        case Jumped():
+            nudged_at = tuple(at + given.delta for at in life.nudged_at)
+            return replace(move_times(life, given.delta), nudged_at=nudged_at), ()
         case _:
             assert_never(given)
 

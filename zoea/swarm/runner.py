@@ -20,6 +20,7 @@ from zoea.model.values import Delivery, Failure, Mysis
 from zoea.store import WriterConnection
 from zoea.swarm import life as lf
 from zoea.swarm.live_view import LiveMysis
+from zoea.swarm.moved_times import move_times
 from zoea.swarm.persistence import mysis_ops, spend_ops, turn_ops, turn_records
 from zoea.swarm.persistence.restore import restore
 from zoea.swarm.resolved_template import MISSING_WINDOW, MysisProfile, ResolvedTemplate, build_profile, freezer
@@ -44,6 +45,8 @@ class _LifeLoan:
 class _QueuedInput:
     given: lf.LifeInput | _LifeLoan
     done: asyncio.Future[None] | None
+    moved: int
+    """By how much the wall clock had been set when it was queued, µs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,7 @@ class MysisRunner:
         self._inputs: asyncio.Queue[_QueuedInput] = asyncio.Queue()
         self._unheard: dict[int, lf.Pending] = {}  # stored and in `_inputs`, not yet processed by the life machine
         self._timer: Timer | None = None
+        self._moved = 0  # by how much the wall clock was set since it began, µs
         self._session: ToolSession | None = None
         self._session_id: int | None = None
         self.driver: TurnDriver | None = None
@@ -95,15 +99,33 @@ class MysisRunner:
             done.set_exception(StateRefused(f"mysis {self.mysis.name} is being closed"))
             done.exception()  # marks the exception as retrieved
         else:
-            self._inputs.put_nowait(_QueuedInput(given, done))
+            self._queue(given, done)
         return done
+
+    def _queue(self, given: lf.LifeInput | _LifeLoan, done: asyncio.Future[None] | None = None) -> None:
+        self._inputs.put_nowait(_QueuedInput(given, done, self._moved))
+
+    def clock_was_set(self, delta: int) -> None:
+        """Move every time that is kept here, in one step of the loop with those of the other myses."""
+        self._moved += delta
+        self.life, _ = lf.step(self.life, lf.Jumped(delta))
+        if self._planned_end is not None:
+            self._planned_end = lf.move_end_of_turn(self._planned_end, delta)
+        if self._stored_end is not None:
+            self._stored_end = replace(self._stored_end, step=lf.move_end_of_turn(self._stored_end.step, delta))
+        if self.driver is not None:
+            self.driver.clock_was_set(delta)
+        if self._live.waiting_until is not None:
+            self._live.waiting_until += delta
+        if self.mysis.retry_at is not None:
+            self.refresh(replace(self.mysis, retry_at=self.mysis.retry_at + delta))
 
     def arrived(self, delivery: Delivery) -> None:
         """Take a delivery that was stored for this mysis."""
         pending = pending_of(delivery)
         self._live.say(delivery.content, delivery.created_at)
         self._unheard[delivery.id] = pending
-        self._inputs.put_nowait(_QueuedInput(lf.Arrived(self._now(), pending), None))
+        self._queue(lf.Arrived(self._now(), pending))
 
     async def stopped(self) -> None:
         """Wait until no turn is running."""
@@ -162,7 +184,7 @@ class MysisRunner:
             told = self._current = await self._inputs.get()
             self._busy = True
             try:
-                await self._process(told.given)
+                await self._process(told)
             except asyncio.CancelledError:
                 raise
             except Exception as error:  # noqa: BLE001  the catch-all of I10: it becomes the mysis's own error
@@ -171,18 +193,20 @@ class MysisRunner:
                 told.done.set_result(None)
             self._services.view.touch(self.mysis.id)
 
-    async def _process(self, given: lf.LifeInput | _LifeLoan) -> None:
+    async def _process(self, told: _QueuedInput) -> None:
+        given = told.given
         if isinstance(given, _LifeLoan):
             effects = await self._lend_life()
         else:
-            self.life, effects = lf.step(self.life, given)
+            self.life, effects = lf.step(self.life, move_times(given, self._moved - told.moved))
+        moved = self._moved
         if isinstance(given, lf.Arrived):
             self._unheard.pop(given.pending.delivery_id, None)
         self._live.pending = len(self.life.pending)
         if isinstance(given, lf.TurnEnded | _LifeLoan) and self.life.state in (MysisState.STOPPED, MysisState.ERRORED):
             await self._close_session()
         for effect in effects:
-            await self._carry_out(effect)
+            await self._carry_out(move_times(effect, self._moved - moved))
         if isinstance(given, lf.Arrived):
             await self._store_reset_count()
 
@@ -223,7 +247,7 @@ class MysisRunner:
                 self._live.waiting_until = self.life.wait_until if waits else None
                 self._live.waiting_for = self.life.wait_reason if waits else ""
                 if effect.at is not None:
-                    self._timer = self._services.clock.call_at(effect.at, self._wake)
+                    self._timer = self._services.clock.call_after(effect.at - self._now(), self._wake)
             case lf.Cancel():
                 if self.driver is not None:
                     self.driver.cancel(effect.outcome)
@@ -240,7 +264,7 @@ class MysisRunner:
 
     def _wake(self) -> None:
         self._timer = None
-        self._inputs.put_nowait(_QueuedInput(lf.Now(self._now()), None))
+        self._queue(lf.Now(self._now()))
 
     def _clear_timer(self) -> None:
         if self._timer is not None:
@@ -279,13 +303,15 @@ class MysisRunner:
     # machine is stepped once, after the inputs queued before; later inputs wait until the turn's task is done.
 
     async def end_turn(self, end: t.TurnEnd) -> Callable[[WriterConnection], Mysis | None] | None:
+        moved = self._moved
         if self._loan is None and not self._closed:
             self._loan = asyncio.get_running_loop().create_future()
-            self._inputs.put_nowait(_QueuedInput(_LifeLoan(), None))
+            self._queue(_LifeLoan())
         if self._loan is not None:
             await self._loan
         if self._closed:
             return None  # the next start finds the turn broken off and resumes it
+        end = move_times(end, self._moved - moved)
         planned = self._planned_end = lf.step_end_of_turn(self.life, self._turn_ended(end, self._opened_by))
         return lambda conn: mysis_ops.store_turn_end(conn, self.mysis.id, planned.state, planned.stored_life)
 
@@ -330,7 +356,7 @@ class MysisRunner:
         self._show_turn(is_open=False)
         self._tick_length = end.tick_length or self._tick_length
         if self._stored_end is None:
-            self._inputs.put_nowait(_QueuedInput(self._turn_ended(end, effect, returned), None))
+            self._queue(self._turn_ended(end, effect, returned))
 
     def _untaken(self, effect: lf.OpenTurn) -> tuple[lf.Pending, ...]:
         """Return the prompts of a turn that was not created."""
@@ -412,7 +438,7 @@ class MysisRunner:
             return end_of_nothing(Failure("Withdrawn", "withdrawn"))
         if opened.left:
             left = tuple(prompt for prompt in effect.prompts if prompt.delivery_id in opened.left)
-            self._inputs.put_nowait(_QueuedInput(lf.PromptsLeft(left), None))
+            self._queue(lf.PromptsLeft(left))
         about = DrivenTurn(opened.turn_id, opened.number, opened.hop, opened.frozen, 0, by_person, opened.before, first)
         turn = self._new_turn(profile, catalogue, opened, effect)
         return await self._drive(profile, session, catalogue, about, turn, ())
@@ -487,7 +513,7 @@ class MysisRunner:
             self.driver.post(t.Steered(self._now(), (delivery.id,)))
 
     def taken(self, delivery_ids: tuple[int, ...]) -> None:
-        self._inputs.put_nowait(_QueuedInput(lf.DeliveriesGone(frozenset(delivery_ids), joined=True), None))
+        self._queue(lf.DeliveriesGone(frozenset(delivery_ids), joined=True))
 
     async def _close_session(self) -> None:
         session, self._session = self._session, None

@@ -136,7 +136,7 @@ class Services:
     async def _try_again(self, was_held: bool, reason: str) -> None:
         """Write every ten seconds until it succeeds, then restore the hold from before."""
         while True:
-            await self.clock.sleep_until(self.clock.now() + int(RETRY_DISK_S * SECOND))
+            await self.clock.sleep(int(RETRY_DISK_S * SECOND))
             try:
                 await self.store.probe()
             except StoreClosed:

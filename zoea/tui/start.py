@@ -12,7 +12,8 @@ from pathlib import Path
 from types import ModuleType
 
 from zoea.model.errors import WorkspaceHeld
-from zoea.process.clock import SystemClock
+from zoea.process.clock import read_wall_time
+from zoea.process.event_loop import run_on_boot_time
 from zoea.process.lock import read_holder
 from zoea.runtime.run_options import WORLD, RunOptions, attach, leave_running, prepare_own_swarm, prepare_swarm
 from zoea.settings.early_settings import read_early_settings
@@ -38,7 +39,7 @@ def start(options: RunOptions, where: Places) -> int:
         name = how.removeprefix(OTHER_WORKSPACE)
         return start(replace(options, workspace=name), places(name))
     if how == "leave":
-        asyncio.run(leave_running(options, where))
+        run_on_boot_time(leave_running(options, where))
         sys.stdout.write("The swarm runs on without a screen; `zoea run` attaches to it.\n")
     return cockpit.return_code or 0  # 1 after a defect in the cockpit
 
@@ -62,7 +63,7 @@ def build_cockpit(
         reduced_motion=wanted.reduced_motion or reduced_motion,
         keeps_reduced_motion=reduced_motion,
         bell=wanted.bell,
-        now=SystemClock().now,
+        now=read_wall_time,
     )
 
 
@@ -72,7 +73,7 @@ def show_cockpit(cockpit: CockpitApp, log: Path) -> str:
     Returns how it was left. Raises ZoeaError when its swarm could not be opened.
     """
     with redirect_output(log):
-        how = asyncio.run(run(cockpit))
+        how = run_on_boot_time(run(cockpit))
     if cockpit.open_error is not None:
         raise cockpit.open_error
     return how

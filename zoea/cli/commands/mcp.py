@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
 from pathlib import Path
@@ -14,7 +13,8 @@ from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.cli.terminal_rows import moment
 from zoea.mcp_server.tokens import McpClient, Tokens, TokenScope
 from zoea.model.values import check_client_name
-from zoea.process.clock import SystemClock
+from zoea.process.clock import read_wall_time
+from zoea.process.event_loop import run_on_boot_time
 from zoea.settings import Credentials, Places, places
 
 app = typer.Typer(
@@ -73,11 +73,11 @@ def serve(
     if not http:
         from zoea.mcp_server.stdio_transport import serve_stdio
 
-        asyncio.run(serve_stdio(where, McpClient(check_client_name(name), scope)))
+        run_on_boot_time(serve_stdio(where, McpClient(check_client_name(name), scope)))
         return
     from zoea.mcp_server.server_process import serve_http
 
-    asyncio.run(serve_http(where, host=host, port=port, say=_say))
+    run_on_boot_time(serve_http(where, host=host, port=port, say=_say))
 
 
 @token.command("new")
@@ -86,7 +86,7 @@ def new(name: TokenName, scope: May = TokenScope.READ, as_json: AsJson = False, 
 
     Example: zoea mcp token new editor --scope command
     """
-    made = _tokens(workspace).new(name, scope, SystemClock().now())
+    made = _tokens(workspace).new(name, scope, read_wall_time())
     if as_json:
         write_json({"name": name, "scope": scope, "token": made})
         return

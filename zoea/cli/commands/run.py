@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import replace
 
 from zoea.model.errors import UsageError, WorkspaceHeld
 from zoea.process.command_line import LightCommand
+from zoea.process.event_loop import run_on_boot_time
 from zoea.process.lock import read_holder
 from zoea.runtime.run_options import RunOptions
 from zoea.settings.paths import Places, places
@@ -46,8 +46,8 @@ def run_or_attach(options: RunOptions, where: Places) -> int:
 
     if options.headless or read_holder(where.data) is None:
         try:
-            return asyncio.run(run_owned_swarm(options, where))
+            return run_on_boot_time(run_owned_swarm(options, where))
         except WorkspaceHeld:
             if options.headless:
                 raise
-    return asyncio.run(run_attached(options, where))
+    return run_on_boot_time(run_attached(options, where))

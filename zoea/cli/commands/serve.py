@@ -13,6 +13,7 @@ from typing import Any
 from zoea.ipc.remote_swarm import RemoteSwarm
 from zoea.model.errors import NoRunningSwarm, UsageError, WorkspaceHeld
 from zoea.process.command_line import LightCommand, option, whole_number
+from zoea.process.event_loop import run_on_boot_time
 from zoea.process.hangup import detach_terminal
 from zoea.process.lock import read_holder
 from zoea.runtime.owner import close_within
@@ -56,7 +57,7 @@ def serve(options: ServeOptions) -> int:
     """
     if not options.host.strip():
         raise UsageError("--host names no address", hint="Leave it out for this machine alone; 0.0.0.0 is any.")
-    asyncio.run(serve_browsers(options, places(options.workspace), cockpit=cockpit))
+    run_on_boot_time(serve_browsers(options, places(options.workspace), cockpit=cockpit))
     return 0
 
 

@@ -118,7 +118,7 @@ class ScriptedProvider:
                     if self._clock is None:
                         await asyncio.sleep(pace)
                     else:
-                        await self._clock.sleep_until(self._clock.now() + round(pace * 1_000_000))
+                        await self._clock.sleep(round(pace * 1_000_000))
                 yield item
             if block is not None:
                 await block.stand(request)

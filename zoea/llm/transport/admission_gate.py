@@ -22,7 +22,10 @@ MAX_PAUSE_S = 300.0
 
 
 class AdmissionGate:
-    """Admits requests in order. `rate` is requests a second, evenly spaced; None for no rate."""
+    """Admits requests in order. `rate` is requests a second, evenly spaced; None for no rate.
+
+    Its times are those of `Clock.uptime`: a wall clock that is set must not stop a provider.
+    """
 
     def __init__(self, clock: Clock, *, concurrency: int = 32, rate: float | None = None) -> None:
         self._clock = clock
@@ -54,16 +57,20 @@ class AdmissionGate:
 
     def hold(self) -> RequestHeld:
         """Return why the gate admits no request now, and until when if that is known."""
-        now = self._clock.now()
+        now = self._clock.uptime()
         if now < self._paused_until:
-            return RequestHeld("the provider asked to wait", self._paused_until)
+            return RequestHeld("the provider asked to wait", self._wall_time(self._paused_until))
         if self._taken < self._open and now < self._next_start:
-            return RequestHeld("the provider's rate is reached", self._next_start)
+            return RequestHeld("the provider's rate is reached", self._wall_time(self._next_start))
         return RequestHeld(f"{self._taken} requests are under way")
+
+    def _wall_time(self, at: int) -> int:
+        """Convert a time of the gate for people."""
+        return self._clock.now() + at - self._clock.uptime()
 
     def _admit(self) -> None:
         """Admit all that may enter now, and set the timer for the next."""
-        now = self._clock.now()
+        now = self._clock.uptime()
         while self._queue:
             opens = max(self._paused_until, self._next_start)
             if now < opens:
@@ -83,7 +90,7 @@ class AdmissionGate:
                 return
             self._timer.cancel()
         self._timer_at = at
-        self._timer = self._clock.call_at(at, self._woken)
+        self._timer = self._clock.call_after(at - self._clock.uptime(), self._woken)
 
     def _woken(self) -> None:
         self._timer = None
@@ -93,15 +100,15 @@ class AdmissionGate:
         self._taken -= 1
         self._admit()
 
-    def _later(self, at: int, action: Callable[[], None]) -> None:
-        self._clock.call_at(at, action)
+    def _later(self, delay: int, action: Callable[[], None]) -> None:
+        self._clock.call_after(delay, action)
 
     def _succeeded(self, entered_at: int) -> None:
         if entered_at > self._lowered_at and self._open < self.concurrency:
             self._open += 1
 
     def _refused(self, entered_at: int, retry_after: float | None) -> None:
-        now = self._clock.now()
+        now = self._clock.uptime()
         if retry_after is None:
             if entered_at > self._lowered_at:
                 self._lowered_at = now
@@ -148,14 +155,14 @@ class AdmissionTicket:
     def note_answer(self) -> None:
         """Note that the head of a good answer has come."""
         assert self._entered_at is not None
-        self._answered_at = self._gate._clock.now()
+        self._answered_at = self._gate._clock.uptime()
         self._gate._succeeded(self._entered_at)
         self._gate._admit()
 
     def note_refusal(self, retry_after: float | None) -> None:
         """Note that the provider is overloaded; seconds to wait, or None if it named none."""
         assert self._entered_at is not None
-        self._answered_at = self._gate._clock.now()
+        self._answered_at = self._gate._clock.uptime()
         self._gate._refused(self._entered_at, retry_after)
 
     def leave(self) -> None:
@@ -166,12 +173,12 @@ class AdmissionTicket:
         if self._entered_at is None:
             self._gate._queue.remove(self)
             return
-        now = self._gate._clock.now()
+        now = self._gate._clock.uptime()
         free_at = (now if self._answered_at is None else self._answered_at) + APART_US
         if now >= free_at:
             self._gate._freed()
         else:
-            self._gate._later(free_at, self._gate._freed)
+            self._gate._later(free_at - now, self._gate._freed)
 
     def _enter(self, now: int) -> None:
         self._entered_at = now

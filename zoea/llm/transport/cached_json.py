@@ -52,13 +52,13 @@ class CachedFetch(Generic[T]):
     async def _ensure(self) -> None:
         if self._value is not None:  # another caller fetched it while this one waited
             return
-        if self._error is not None and self._clock.now() < self._failed_until:
+        if self._error is not None and self._clock.uptime() < self._failed_until:
             raise self._error.with_traceback(None)
         try:
             self._value = await self._fetch()
         except ProviderError as error:
             self._error = error
-            self._failed_until = self._clock.now() + (self._absent_us if is_absent(error) else FAILED_FOR_US)
+            self._failed_until = self._clock.uptime() + (self._absent_us if is_absent(error) else FAILED_FOR_US)
             raise
 
 

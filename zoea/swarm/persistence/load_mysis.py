@@ -11,7 +11,6 @@ from zoea.swarm import life as lf
 from zoea.swarm.live_view import LiveMysis
 from zoea.swarm.persistence import row_values, turn_records
 from zoea.swarm.resolved_template import ResolvedTemplate, life_rules
-from zoea.swarm.rules import HOUR
 from zoea.swarm.runner import pending_of
 
 
@@ -34,7 +33,7 @@ async def load_all(store: Store, now: int) -> list[StoredMysis]:
         inbox.setdefault(delivery.mysis_id, []).append(delivery)
     found = await store.read(f"{row_values.MYSIS} WHERE y.deleted_at IS NULL ORDER BY y.id")
     tallies = {row["mysis_id"]: row for row in await store.read("SELECT * FROM tally")}
-    nudged = await turn_records.nudges(store, now - HOUR)
+    nudged = await turn_records.nudges(store, now)
     return [
         StoredMysis(
             mysis=row_values.mysis(row),
@@ -52,7 +51,7 @@ async def load_one(store: Store, mysis: Mysis, now: int) -> StoredMysis:
     tally = await store.read("SELECT * FROM tally WHERE mysis_id = ?", (mysis.id,))
     turns = await store.read("SELECT 1 FROM turn WHERE mysis_id = ? AND outcome IS NULL", (mysis.id,))
     inbox = await turn_records.pending(store, mysis.id)
-    nudged = await turn_records.nudges(store, now - HOUR, mysis.id)
+    nudged = await turn_records.nudges(store, now, mysis.id)
     return StoredMysis(mysis, tally[0], tuple(inbox), bool(turns), nudged.get(mysis.id, ()))
 
 

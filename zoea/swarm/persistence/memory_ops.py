@@ -31,6 +31,7 @@ class TurnInfo:
     approval_expiry: int
     prompt_room: int
     first_token_us: int | None = None  # of the request that is being settled
+    duration_us: int | None = None  # since it was reserved
 
 
 def pending(conn: sqlite3.Connection, mysis_id: int, delivery_ids: tuple[int, ...]) -> tuple[Delivery, ...]:

@@ -143,16 +143,18 @@ def _check_rate(conn: WriterConnection, outgoing: OutgoingMessage, kind: Message
     what = "messages" if kind is MessageKind.DIRECT else "broadcasts"
     if per_hour <= 0:
         raise RateExceeded(f"the settings let no mysis send {what}", hint="go on with your own work")
-    since = conn.now() - HOUR
+    now = conn.now()
     times = [
         row[0]
         for row in conn.execute(
-            "SELECT created_at FROM message WHERE sender_id = ? AND created_at > ? AND kind = ? ORDER BY created_at",
-            (outgoing.sender.id, since, kind),
+            # Times ahead come from a clock that was set back since, and say nothing about the last hour.
+            "SELECT created_at FROM message WHERE sender_id = ? AND created_at > ? AND created_at <= ? AND kind = ?"
+            " ORDER BY created_at",
+            (outgoing.sender.id, now - HOUR, now, kind),
         )
     ]
     if len(times) >= per_hour:
-        seconds = max(1, (times[-per_hour] + HOUR - conn.now()) // SECOND)
+        seconds = max(1, (times[-per_hour] + HOUR - now) // SECOND)
         raise RateExceeded(
             f"you have sent {per_hour} {what} within an hour; try again in {seconds} seconds",
             hint="go on with your own work meanwhile",

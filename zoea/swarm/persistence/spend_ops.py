@@ -42,6 +42,11 @@ class RequestOwner(Protocol):
         """Time to the first token, µs; None where it is unknown."""
         ...
 
+    @property
+    def duration_us(self) -> int | None:
+        """Time since it was reserved, µs; None where it is unknown."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -209,7 +214,7 @@ def settle(conn: WriterConnection, owner: RequestOwner, request_id: int, usage: 
     now = conn.now()
     row = conn.execute(
         "UPDATE request SET state = ?, input_tokens = ?, cached_tokens = ?, output_tokens = ?, reasoning_tokens = ?,"
-        " cost_micros = ?, finish_reason = ?, first_token_us = ?, duration_us = ? - created_at, ended_at = ?"
+        " cost_micros = ?, finish_reason = ?, first_token_us = ?, duration_us = ?, ended_at = ?"
         " WHERE id = ? AND state = 'reserved' RETURNING reserved_tokens, estimated_tokens, created_at",
         (
             RequestState.ESTIMATED if usage.total is None else RequestState.SETTLED,
@@ -220,7 +225,7 @@ def settle(conn: WriterConnection, owner: RequestOwner, request_id: int, usage: 
             usage.cost_micros,
             finish,
             owner.first_token_us,
-            now,
+            owner.duration_us,
             now,
             request_id,
         ),
@@ -239,9 +244,17 @@ def fail(conn: WriterConnection, owner: RequestOwner, request_id: int, usage: Us
     now = conn.now()
     row = conn.execute(
         "UPDATE request SET state = 'released', error_class = ?, input_tokens = ?, output_tokens = ?,"
-        " first_token_us = ?, duration_us = ? - created_at, ended_at = ?"
+        " first_token_us = ?, duration_us = ?, ended_at = ?"
         " WHERE id = ? AND state = 'reserved' RETURNING reserved_tokens, created_at",
-        (error_class, usage.input_tokens, usage.output_tokens, owner.first_token_us, now, now, request_id),
+        (
+            error_class,
+            usage.input_tokens,
+            usage.output_tokens,
+            owner.first_token_us,
+            owner.duration_us,
+            now,
+            request_id,
+        ),
     ).fetchone()
     if row is None:
         return
@@ -316,6 +329,7 @@ class _PastOwner:
     model: str
     metered: bool
     first_token_us: int | None = None
+    duration_us: int | None = None
 
 
 TODAY = "SELECT used_tokens, used_micros, unpriced FROM spend WHERE scope = 'swarm' AND scope_id = 0 AND day = ?"
@@ -323,7 +337,7 @@ TODAY = "SELECT used_tokens, used_micros, unpriced FROM spend WHERE scope = 'swa
 
 @dataclass(frozen=True, slots=True)
 class Today:
-    """Usage of the swarm on this local day, read `at`; no cost where some price is unknown."""
+    """Usage of the swarm on this local day, read `at` by boot time; no cost where some price is unknown."""
 
     at: int = 0
     tokens: int = 0

@@ -13,6 +13,7 @@ from zoea.model.request import Catalogue
 from zoea.model.values import Delivery, Memory
 from zoea.store import Store, WriterConnection
 from zoea.swarm.persistence import row_values
+from zoea.swarm.rules import HOUR
 from zoea.swarm.turn import loop_guard
 from zoea.swarm.turn.turn_types import PastCall, PastRequest
 
@@ -161,16 +162,17 @@ _NUDGES = """
 SELECT t.mysis_id, t.opened_at FROM turn t JOIN mysis y ON y.id = t.mysis_id
 WHERE y.state <> 'stopped' AND t.opened_by = 'nudge' AND t.id >
     coalesce((SELECT id FROM turn WHERE opened_at <= :since ORDER BY id DESC LIMIT 1), 0)
+  AND t.opened_at <= :now
   AND t.session_id >
     coalesce((SELECT max(s.id) FROM session s WHERE s.mysis_id = t.mysis_id AND s.outcome = 'stopped'), 0)
 """
 
 
-async def nudges(store: Store, since: int, mysis_id: int | None = None) -> dict[int, tuple[int, ...]]:
-    """Return the times of nudges since then, per mysis, for `nudge.max_per_hour`."""
+async def nudges(store: Store, now: int, mysis_id: int | None = None) -> dict[int, tuple[int, ...]]:
+    """Return the times of nudges in the last hour, per mysis, for `nudge.max_per_hour`."""
     whose = "" if mysis_id is None else "AND t.mysis_id = :mysis "
     found: dict[int, list[int]] = {}
-    for row in await store.read(f"{_NUDGES}{whose}ORDER BY t.id", {"since": since, "mysis": mysis_id}):
+    for row in await store.read(f"{_NUDGES}{whose}ORDER BY t.id", {"since": now - HOUR, "now": now, "mysis": mysis_id}):
         found.setdefault(row["mysis_id"], []).append(row["opened_at"])
     return {mysis_id: tuple(times) for mysis_id, times in found.items()}
 

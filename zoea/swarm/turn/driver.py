@@ -22,6 +22,7 @@ from zoea.model.values import Mysis
 from zoea.store import WriterConnection
 from zoea.swarm import budgets
 from zoea.swarm.live_view import LiveMysis
+from zoea.swarm.moved_times import move_times
 from zoea.swarm.persistence import mysis_ops, turn_ops, turn_records
 from zoea.swarm.resolved_template import MysisProfile
 from zoea.swarm.rules import SECOND
@@ -102,7 +103,8 @@ class TurnDriver:
         self._opened = opened
         self._owner = owner
         self._live: LiveMysis = services.view.row(profile.mysis_id)
-        self._inputs: asyncio.Queue[t.TurnInput] = asyncio.Queue()
+        self._inputs: asyncio.Queue[tuple[t.TurnInput, int]] = asyncio.Queue()
+        self._moved = 0  # by how much the wall clock was set since the turn began, µs; stands beside each input
         self._tasks: set[asyncio.Task[None]] = set()
         self._cancel: Outcome | None = None
         self._cancelled = False
@@ -110,6 +112,7 @@ class TurnDriver:
         self._rank = Rank.PERSON if opened.by_person else Rank.OTHER
         self._plan: RequestPlan | None = None
         self._estimated = 0
+        self._reserved_at = services.clock.uptime()
         self._used = self._live.turn_tokens = opened.used_tokens
         self._live.turn_limit = profile.settings.budget.token_budget_per_task or 0
         self._model: ModelCall | None = None
@@ -194,18 +197,25 @@ class TurnDriver:
     def post(self, given: t.TurnInput) -> None:
         if isinstance(given, t.Steered):
             self._rank = min(self._rank, Rank.STEERED)
-        self._inputs.put_nowait(given)
+        self._inputs.put_nowait((given, self._moved))
+
+    def clock_was_set(self, delta: int) -> None:
+        """Move every time of the turn. What its op is storing now has the new time already."""
+        self._moved += delta
+        self._progress_at += delta
+        self._turn, _ = step(self._turn, t.ClockJumped(delta))
 
     def cancel(self, outcome: Outcome) -> None:
         """Cancel the calls in flight, keep their partial results, and end the turn."""
         if self._cancel is None:
             self._cancel = outcome
-            self._inputs.put_nowait(t.TimePassed(self._now()))
+            self.post(t.TimePassed(self._now()))
 
     # The loop.
 
     async def _next(self) -> t.TurnInput:
-        given = await self._inputs.get()
+        given, moved = await self._inputs.get()
+        given = move_times(given, self._moved - moved)
         if self._broken is not None:
             raise self._broken
         if isinstance(given, t.TimePassed):
@@ -220,7 +230,7 @@ class TurnDriver:
         await self._stop_tasks()
         waiting = [given]
         while not self._inputs.empty():
-            waiting.append(self._inputs.get_nowait())
+            waiting.append(self._inputs.get_nowait()[0])
         finished = tuple(item for item in waiting if isinstance(item, t.CallFinished))
         partial = next((item.answer for item in waiting if isinstance(item, t.Answered)), None)
         if partial is None and self._model is not None and self._turn.phase is t.TurnPhase.CALLING:
@@ -246,10 +256,11 @@ class TurnDriver:
             effect = effects.popleft()
             if self._cancel is not None and not self._cancelled and not isinstance(effect, t.StoreOp | t.TurnEnd):
                 return
+            moved = self._moved
             given = await self._carry_out(effect)
             prepared, self._prepared_next = self._prepared_next, None
             if prepared is not None:
-                self._turn = prepared.turn
+                self._turn, _ = step(prepared.turn, t.ClockJumped(self._moved - moved))
                 given = await self._apply_reservation(prepared)
             if given is not None:
                 effects.extend(self._step(given))
@@ -272,7 +283,8 @@ class TurnDriver:
                 return await self._store(effect.op)
             case t.Sleep():
                 self._show(Activity.WAITING)
-                self._services.clock.call_at(effect.until, lambda: self._continue_after_wait(effect.until))
+                left = effect.until - self._now()
+                self._services.clock.call_after(left, lambda: self._continue_after_wait(self._turn.rest_until))
             case t.AwaitLift():
                 self._await_lift()
             case t.Abort():
@@ -319,6 +331,7 @@ class TurnDriver:
             self._set_plan(request.plan)
         self._live.iteration = request.iteration
         self._model = None
+        self._reserved_at = self._services.clock.uptime()
         self._estimated = self._requests.estimated_tokens(request.plan)
         self._services.known_catalogues.add(self._catalogue.hash)
         if not reserved.scope:
@@ -346,7 +359,7 @@ class TurnDriver:
     # Waiting for a person, a provider or a lifted hold: without a place of the gate and without a deadline.
 
     def _continue_after_wait(self, until: int = 0) -> None:
-        """Continue after a wait. A timer that fired counts as due even if the clock was set back."""
+        """Continue after a wait. A timer that fired counts as due, however the two clocks are rounded."""
         self._progress_at = self._now()
         self.post(t.TimePassed(max(self._now(), until), self._progress_at))
 
@@ -465,9 +478,11 @@ class TurnDriver:
         end = op.end if isinstance(op, t.StoreAnswer | t.CloseTurn | t.BreakOffTurn) else None
         follows = await self._owner.end_turn(end) if end is not None else None
 
-        first = self._model.first_token_us if self._model is not None else None
-        info = self._requests.info
-        info = info if first is None else replace(info, first_token_us=first)
+        info = replace(
+            self._requests.info,
+            first_token_us=None if self._model is None else self._model.first_token_us,
+            duration_us=self._services.clock.uptime() - self._reserved_at,
+        )
         turn, limits = self._turn, None
         if isinstance(op, t.StoreResult) and is_last_result(turn, op.call_id):
             limits = limits_of(self._services, self._profile, used)
@@ -534,7 +549,7 @@ class TurnDriver:
         """Feed the time to the machine, so that a turn without progress ends. Waiting counts as progress."""
         every = max(SECOND, self._turn.rules.timeout // 10)
         while True:
-            await self._services.clock.sleep_until(self._now() + every)
+            await self._services.clock.sleep(every)
             excused = (
                 self._services.hold.holds(self._profile.mysis_id)
                 or self._turn.phase in (t.TurnPhase.RESTING, t.TurnPhase.HELD)
@@ -556,7 +571,7 @@ class TurnDriver:
         if not task.cancelled() and (error := task.exception()) is not None:
             # An unexpected error ends the turn through the catch-all of `run`.
             self._broken = error
-            self._inputs.put_nowait(t.TimePassed(self._now()))
+            self.post(t.TimePassed(self._now()))
 
     async def _stop_tasks(self) -> None:
         """Cancel the tasks in flight. The turn ends without those that do not end in time."""

@@ -13,6 +13,7 @@ from zoea.model.enums import CallState, ErrorClass, Outcome, Role
 from zoea.model.fast_replace import replace
 from zoea.model.request import ToolResult
 from zoea.model.values import Failure, Memory, ToolCall, Usage
+from zoea.swarm.moved_times import move_times
 from zoea.swarm.rules import SECOND
 from zoea.swarm.turn import loop_guard, waits
 from zoea.swarm.turn.turn_types import (
@@ -27,6 +28,7 @@ from zoea.swarm.turn.turn_types import (
     CallFailed,
     CallFinished,
     CallWithheld,
+    ClockJumped,
     CloseTurn,
     FailRequest,
     Fetch,
@@ -100,6 +102,10 @@ def step(turn: TurnState, given: TurnInput) -> Step:
             return _give_back(turn)
         case TimePassed():
             return _now(turn, given)
+        case ClockJumped():
+            memories = tuple(move_times(memory, given.delta) for memory in turn.memories)
+            end = None if turn.end is None else move_times(turn.end, given.delta)
+            return replace(move_times(turn, given.delta), memories=memories, end=end), ()
         case TurnCancelled():
             return _cancelled(turn, given)
         case _:

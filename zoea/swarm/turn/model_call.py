@@ -72,7 +72,7 @@ class ModelCall:
         hold, mysis_id = self._services.hold, self._profile.mysis_id
         llm = self._profile.settings.llm
         self._row.clear_stream()
-        self._sent_at = self._services.clock.now()
+        self._sent_at = self._services.clock.uptime()
         try:
             async with (
                 self._deadline,
@@ -107,7 +107,7 @@ class ModelCall:
             case Delta():
                 if not self._began:
                     self._began = True
-                    self.first_token_us = self._services.clock.now() - self._sent_at
+                    self.first_token_us = self._services.clock.uptime() - self._sent_at
                 self.is_held = False
                 self._has_left()
                 now, between = self._loop.time(), self._profile.settings.llm.between_tokens
@@ -126,7 +126,7 @@ class ModelCall:
             case RequestSent():
                 # The provider may have to load its model first: until the first token its own deadline applies.
                 self._has_left()
-                self._sent_at = self._services.clock.now()
+                self._sent_at = self._services.clock.uptime()
                 self._deadline.reschedule(None)
             case _:
                 assert_never(item)

@@ -255,6 +255,13 @@ class TimePassed:
 
 
 @dataclass(frozen=True, slots=True)
+class ClockJumped:
+    """The wall clock was set by this many µs; every time of the turn moves by as much."""
+
+    delta: int
+
+
+@dataclass(frozen=True, slots=True)
 class TurnCancelled:
     """Everything in flight was cancelled; results so far come along. `unsent`: the request never left."""
 
@@ -280,6 +287,7 @@ TurnInput = (
     | HoldLifted
     | CallWithheld
     | TimePassed
+    | ClockJumped
     | TurnCancelled
 )
 

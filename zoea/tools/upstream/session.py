@@ -10,13 +10,13 @@ import asyncio
 import importlib
 import logging
 import sys
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from zoea.process.clock import read_uptime_s
 from zoea.tools.catalogue import RemoteTool
 from zoea.tools.upstream.http_pool import HttpPool
 from zoea.tools.upstream.stderr_log import StderrLog
@@ -84,7 +84,7 @@ class UpstreamSession:
         self._stale = False
         self._ending = False
         self._limit: asyncio.Timeout | None = None
-        self._started = time.monotonic()
+        self._started = read_uptime_s()
         self._used = self._started
         self.state = SessionState.OPENING
         self.generation = 0
@@ -106,18 +106,18 @@ class UpstreamSession:
 
     @property
     def last_used(self) -> float:
-        """`time.monotonic()` of the last call's start or end."""
+        """`read_uptime_s()` of the last call's start or end."""
         return self._used
 
     def begin_call(self) -> None:
         """Mark the begin of a call: the session must not be closed."""
         self.busy += 1
-        self._used = time.monotonic()
+        self._used = read_uptime_s()
 
     def end_call(self) -> None:
         """Mark the end of a call."""
         self.busy -= 1
-        self._used = time.monotonic()
+        self._used = read_uptime_s()
 
     async def ready(self, *, after: int = 0, patience: float | None = None) -> tuple[int, McpConnection]:
         """Wait for an open connection of a generation above `after`; return generation and connection.
@@ -130,13 +130,13 @@ class UpstreamSession:
             CallFailure: `NOT_SENT`, with the reason.
         """
         if patience is None:
-            start_left = self._started + self._config.start_timeout - time.monotonic()
+            start_left = self._started + self._config.start_timeout - read_uptime_s()
             patience = REOPEN_S if self.generation else max(0.0, start_left)
-        until = time.monotonic() + patience
+        until = read_uptime_s() + patience
         while True:
             if self._connection is not None and self.generation > after and not self._connection.is_over:
                 return self.generation, self._connection
-            left = until - time.monotonic()
+            left = until - read_uptime_s()
             if left <= 0 or self.state in (SessionState.DOWN, SessionState.CLOSED):
                 raise CallFailure(CallOutcome.NOT_SENT, self.error or "it is still opening")
             try:
@@ -164,7 +164,7 @@ class UpstreamSession:
     async def _run(self) -> None:
         connect = await _load_connect()
         while not self._ending:
-            opened = time.monotonic()
+            opened = read_uptime_s()
             try:
                 await self._serve_once(connect)
             except Exception as error:  # noqa: BLE001 - any error of an upstream stays in its session
@@ -172,13 +172,13 @@ class UpstreamSession:
             else:
                 failure = None
             if not self._ending:
-                self._on_failure(failure, held_s=time.monotonic() - opened)
+                self._on_failure(failure, held_s=read_uptime_s() - opened)
                 await self._back_off()
         self._set_state(SessionState.CLOSED)
 
     async def _serve_once(self, connect: Connect) -> None:
         """Open a session, wait for its end, and close it."""
-        started = time.monotonic()
+        started = read_uptime_s()
         self._wake.clear()
         self._stale = False
         async with AsyncExitStack() as stack:
@@ -193,7 +193,7 @@ class UpstreamSession:
                     )
                 )
                 tools = await connection.tools()
-            self._on_open(connection, tools, ms=(time.monotonic() - started) * 1_000)
+            self._on_open(connection, tools, ms=(read_uptime_s() - started) * 1_000)
             listening = asyncio.create_task(connection.listen(self._on_tools_changed))
             listening.add_done_callback(self._on_listen_end)
             try:
@@ -218,7 +218,7 @@ class UpstreamSession:
         self.open_ms = ms
         self.error = ""
         self.server = connection.server
-        self._used = time.monotonic()
+        self._used = read_uptime_s()
         self._context.on_tools(tools)
         self._set_state(SessionState.OPEN)
 
@@ -247,7 +247,7 @@ class UpstreamSession:
     def _idle_time_left(self) -> float | None:
         if self._idle_close is None or self.busy:
             return None
-        return self._used + self._idle_close - time.monotonic()
+        return self._used + self._idle_close - read_uptime_s()
 
     async def _drain(self, connection: McpConnection) -> None:
         """Wait for calls in flight: the server may have lost the session for one of them only."""
@@ -277,8 +277,8 @@ class UpstreamSession:
 
     async def _back_off(self) -> None:
         delay = min(self._config.backoff * 2 ** (self.failures - 1), self._config.backoff_max)
-        until = time.monotonic() + delay * (0.5 + self._context.jitter() / 2)
-        while not self._ending and (left := until - time.monotonic()) > 0:
+        until = read_uptime_s() + delay * (0.5 + self._context.jitter() / 2)
+        while not self._ending and (left := until - read_uptime_s()) > 0:
             try:
                 async with asyncio.timeout(left):
                     await self._wake.wait()

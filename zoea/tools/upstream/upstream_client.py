@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 
 from zoea.model.errors import ToolError, UpstreamLost
 from zoea.model.request import ToolSpec
+from zoea.process.clock import read_uptime_s
 from zoea.tools.catalogue import RemoteTool, to_tool_spec
 from zoea.tools.upstream.http_pool import HttpPool
 from zoea.tools.upstream.session import SessionContext, SessionState, UpstreamSession
@@ -87,14 +87,14 @@ class Upstream:
         self._awaited = 0
         self._listed = False
         self._closed = False
-        self._started = time.monotonic()
+        self._started = read_uptime_s()
         self._calls = self._errors = self._in_flight = 0
         self._latency_ms: float | None = None
         self._last_error = ""
 
     def open(self) -> None:
         """Begin to open, and return at once; `settled` waits."""
-        self._started = time.monotonic()
+        self._started = read_uptime_s()
         self._sessions[_SPARE] = self._open_session(_SPARE)
 
     async def reopen(self) -> None:
@@ -111,7 +111,7 @@ class Upstream:
     async def settled(self) -> bool:
         """Wait for the tools, at most `start_timeout` or until it is down; True if they are known."""
         until = self._started + self.config.start_timeout
-        while not (self._listed or self.is_down or self._closed) and (left := until - time.monotonic()) > 0:
+        while not (self._listed or self.is_down or self._closed) and (left := until - read_uptime_s()) > 0:
             try:
                 async with asyncio.timeout(left):
                     await self._wait_for_change()
@@ -137,7 +137,7 @@ class Upstream:
             UpstreamLost: There is no session; `was_sent` says whether the call may have been carried out.
             ToolError: The server refused the request itself, or the deadline passed.
         """
-        began = time.monotonic()
+        began = read_uptime_s()
         self._calls += 1
         self._in_flight += 1
         try:
@@ -153,7 +153,7 @@ class Upstream:
             raise
         finally:
             self._in_flight -= 1
-        ms = (time.monotonic() - began) * 1_000
+        ms = (read_uptime_s() - began) * 1_000
         old = self._latency_ms
         self._latency_ms = ms if old is None else old + _SMOOTHING * (ms - old)
         return wire
@@ -165,7 +165,7 @@ class Upstream:
             UpstreamLost: No session is open.
         """
         session = next((session for session in self._sessions.values() if session.state is SessionState.OPEN), None)
-        began = time.monotonic()
+        began = read_uptime_s()
         try:
             if session is None:
                 raise CallFailure(CallOutcome.NOT_SENT, "no session is open")
@@ -174,7 +174,7 @@ class Upstream:
                 self._set_tools(await connection.tools())
         except (CallFailure, TimeoutError) as error:
             raise UpstreamLost(f"upstream {self.name} does not answer: {error}", was_sent=False) from None
-        return (time.monotonic() - began) * 1_000
+        return (read_uptime_s() - began) * 1_000
 
     def schema_of(self, tool: str) -> Mapping[str, Any]:
         """Return a tool's input schema as listed, injected arguments included; empty if there is none."""

@@ -45,7 +45,7 @@ class AutopilotProvider:
         if pace > 0 and self._clock is not None:
             for kind, text in (("reasoning", said.reasoning), ("text", said.text)):
                 for piece in _PIECE.findall(text):
-                    await self._clock.sleep_until(self._clock.now() + round(pace * 1_000_000))
+                    await self._clock.sleep(round(pace * 1_000_000))
                     yield Delta(**{kind: piece})
         else:
             if said.reasoning:

@@ -1,0 +1,126 @@
+"""The rule of the two clocks: durations are measured on boot time, wall time is read and stored.
+
+A clock that someone sets must not stop a provider, a wait or a retry, so arithmetic with the wall time is allowed only
+in the places named here, each with its reason.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "zoea"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+WALL_CLOCK_READERS = {
+    "process/clock.py": "the clock itself",
+    "cli/commands/mcp.py": "the time in the name of a copied file",
+    "cli/commands/search.py": "'yesterday' and '2h' of a person's search",
+    "settings/trust.py": "when a file was trusted, for people to read",
+}
+"""Files that read the system's wall time themselves."""
+
+WALL_CLOCK_ARITHMETIC = {
+    "process/clock.py *": "notices that the wall clock was set",
+    "llm/transport/admission_gate.py _wall_time": "shows a time of the gate to people",
+    "llm/transport/provider_errors.py _until": "a Retry-After that is a date",
+    "runtime/mysis_options.py read_options": "broadcasts of the last hours, by what is stored",
+    "runtime/maintenance.py _look_after": "notices that the wall clock was set",
+    "store/retention.py _newest_removable_id": "days of memory.keep_days, by what is stored",
+    "store/retention.py remove_unused": "days of memory.keep_days, by what is stored",
+    "swarm/approvals.py _ask": "the rest of a stored deadline, which moves with the clock",
+    "swarm/commander.py _create_op": "broadcasts of the last hours, by what is stored",
+    "swarm/life.py *": "times of the life machine, which moves them by Jumped",
+    "swarm/persistence/approval_ops.py ask_for_budget": "a stored deadline, which moves with the clock",
+    "swarm/persistence/approval_ops.py ask_for_call": "a stored deadline, which moves with the clock",
+    "swarm/persistence/approval_ops.py ask_again": "a stored deadline, which moves with the clock",
+    "swarm/persistence/message_ops.py _check_rate": "messages of the last hour; times ahead are ignored",
+    "swarm/persistence/time_ops.py move_after_return": "notices that the wall clock was set back before a start",
+    "swarm/persistence/turn_records.py nudges": "nudges of the last hour; times ahead are ignored",
+    "swarm/runner.py _carry_out": "times of the life machine, which moves them by Jumped",
+    "swarm/situation.py _snapshots": "the age of a stored text, which the model reads",
+    "swarm/turn/driver.py *": "times of the turn machine, which moves them by ClockJumped",
+    "swarm/turn/machine.py *": "times of the turn machine, which moves them by ClockJumped",
+    "swarm/turn/waits.py *": "times of the turn machine, which moves them by ClockJumped",
+}
+"""Functions that compute with the wall time, and why."""
+
+FRONTS = ("cli/", "tui/", "queries/", "web/")
+"""Packages that show ages of what is stored."""
+
+READERS = {"time.time", "time.time_ns", "datetime.now", "datetime.utcnow", "datetime.today", "date.today"}
+
+
+def dotted(node: ast.expr) -> str:
+    """`a.b` for the expression `x.a.b`, as far as it is made of names."""
+    return ast.unparse(node).split("(")[0] if isinstance(node, ast.Attribute | ast.Name) else ""
+
+
+def is_wall_time(node: ast.expr, names: set[str]) -> bool:
+    """True for a call of a clock's `now`, and for a name that holds its result."""
+    if isinstance(node, ast.Name):
+        return node.id in names
+    if not isinstance(node, ast.Call):
+        return False
+    called = dotted(node.func).split(".")[-1]
+    return called in ("now", "_now", "clock_now", "read_wall_time")
+
+
+def wall_names(function: ast.AST) -> set[str]:
+    """Names that the function assigns the wall time to."""
+    found: set[str] = {"now_us"}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and is_wall_time(node.value, set()):
+            found |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+        elif isinstance(node, ast.arg) and node.arg in ("now", "now_us"):
+            found.add(node.arg)
+    return found
+
+
+def arithmetic(path: Path) -> Iterator[str]:
+    """Functions of the file that subtract, add or compare the wall time."""
+    name = path.relative_to(PACKAGE).as_posix()
+    for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        names = wall_names(function)
+        for node in ast.walk(function):
+            match node:
+                case ast.BinOp(op=ast.Add() | ast.Sub(), left=left, right=right):
+                    parts = [left, right]
+                case ast.Compare(left=left, comparators=others):
+                    parts = [left, *others]
+                case _:
+                    continue
+            if any(is_wall_time(part, names) for part in parts):
+                yield f"{name} {function.name}"
+
+
+def test_the_wall_clock_is_read_in_named_places_only() -> None:
+    readers = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in SOURCES
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and dotted(node.func) in READERS
+    }
+    assert readers <= set(WALL_CLOCK_READERS), "read `Clock.now` for people, `Clock.uptime` for durations"
+
+
+def test_durations_are_not_computed_from_the_wall_clock() -> None:
+    found = {
+        place
+        for path in SOURCES
+        if not path.relative_to(PACKAGE).as_posix().startswith(FRONTS)
+        for place in arithmetic(path)
+    }
+    allowed = {place for place in found if f"{place.split()[0]} *" in WALL_CLOCK_ARITHMETIC}
+    assert found - allowed <= set(WALL_CLOCK_ARITHMETIC), "use `Clock.uptime`, `call_after` or `sleep` for durations"
+
+
+def test_every_named_place_exists() -> None:
+    for place in WALL_CLOCK_ARITHMETIC:
+        file, function = place.split()
+        text = (PACKAGE / file).read_text(encoding="utf-8")
+        assert function == "*" or f"def {function}(" in text, place
