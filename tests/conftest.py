@@ -13,6 +13,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.fakes.processes import find_children, find_processes, wait_until_none
+from zoea.process.group_guard import guard
+
 settings.register_profile("quick", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("soak", max_examples=5000, deadline=None, suppress_health_check=list(HealthCheck))
 settings.load_profile("soak" if os.environ.get("ZOEA_SOAK") else "quick")
@@ -21,6 +24,16 @@ settings.load_profile("soak" if os.environ.get("ZOEA_SOAK") else "quick")
 gc.set_threshold(20_000, 20, 20)
 
 _LEAKY = ("ZOEA_", "XDG_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "OPENROUTER_", "GROQ_", "MISTRAL_", "GEMINI_")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_process_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Fail the session if a process that a test started still runs at its end."""
+    yield
+    guard.close()
+    marks = (str(tmp_path_factory.getbasetemp()),)
+    left = wait_until_none(lambda: find_processes(marks) | find_children(os.getpid()))
+    assert not left, f"processes that tests started still run: {left}"
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ Run as a script. What it saw is appended to the file `FAULTY_JOURNAL`, a JSON li
 so that a test can read it after the process is gone. `FAULTY_MODE`, comma-separated:
 `deaf` ignores SIGTERM and the end of stdin, `mute` never answers anything,
 `deny` exits at once, `noisy` writes to stderr without end, `pages` lists its tools in pages of 5,
-`slow` takes its time to register.
+`slow` takes its time to register, `parent` leaves a deaf process behind in its group.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import base64
 import json
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -48,6 +49,8 @@ TOOLS = [
     _tool("die_writing"),
     _tool("garbage", reads=True),
     _tool("nonsense", reads=True),
+    _tool("answer", line="string"),
+    _tool("notify", count="integer"),
     _tool("refuse", reads=True),
     _tool("fail", reads=True),
     _tool("flood", reads=True, count="integer"),
@@ -94,6 +97,10 @@ class Server:
             os._exit(3)
         if "deaf" in self.modes:
             signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        if "parent" in self.modes:
+            deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+            child = subprocess.Popen([sys.executable, "-c", deaf], stdin=subprocess.DEVNULL)
+            self.journal("child", child=child.pid)
         if "noisy" in self.modes:
             threading.Thread(target=self.shout, daemon=True).start()
         for line in sys.stdin:
@@ -185,6 +192,19 @@ class Server:
 
     def do_nonsense(self, arguments: Json, params: Json, call: Any) -> Json:
         return {"content": "not a list"}
+
+    def do_answer(self, arguments: Json, params: Json, call: Any) -> None:
+        """Write a line as it is; ID stands for the id of the request."""
+        with self.out:
+            sys.stdout.buffer.write(arguments["line"].replace("ID", str(call)).encode("latin-1") + b"\n")
+            sys.stdout.buffer.flush()
+
+    def do_notify(self, arguments: Json, params: Json, call: Any) -> Json:
+        note = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "noise"}}
+        for _ in range(int(arguments["count"])):
+            with self.out:
+                sys.stdout.write(json.dumps(note) + "\n")
+        return self.text("notified")
 
     def do_refuse(self, arguments: Json, params: Json, call: Any) -> None:
         self.write({"id": call, "error": {"code": -32000, "message": "out of order"}})

@@ -17,6 +17,7 @@ from contextlib import suppress
 from zoea.mcp_server.address import HEARTBEAT_S, Address, ServerOptions, listen, url_of
 from zoea.model.errors import OwnerError, ZoeaError
 from zoea.model.values import McpView
+from zoea.process.group_guard import guard
 from zoea.settings.paths import Places
 from zoea.settings.private_file import open_private
 
@@ -152,7 +153,7 @@ class McpServerSupervisor:
         options = ServerOptions.of(self._places, self._address, self._level, listener)
         errors = open_private(self._places.mcp_log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         try:
-            return await asyncio.create_subprocess_exec(
+            process = await asyncio.create_subprocess_exec(
                 *(sys.executable, "-P", "-m", _MODULE, options.to_json()),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
@@ -162,6 +163,8 @@ class McpServerSupervisor:
             )
         finally:
             os.close(errors)
+        guard.add(process.pid)
+        return process
 
 
 async def wait_for_loss(process: asyncio.subprocess.Process) -> str:
@@ -191,7 +194,5 @@ async def _end_process(process: asyncio.subprocess.Process) -> None:
             async with asyncio.timeout(CLOSE_S):
                 await process.wait()
     finally:  # also if the caller was cancelled
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
+        guard.end(process.pid)
+        await process.wait()

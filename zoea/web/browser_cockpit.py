@@ -9,11 +9,11 @@ import asyncio
 import json
 import logging
 import os
-import signal
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
+from zoea.process.group_guard import guard
 from zoea.text.control_characters import strip
 
 log = logging.getLogger(__name__)
@@ -69,6 +69,7 @@ class BrowserCockpit:
             env={**os.environ, **terminal, **size, "TEXTUAL_COLOR_SYSTEM": "truecolor"},
             start_new_session=True,  # ctrl+c in the terminal of `zoea serve` does not reach it
         )
+        guard.add(self._process.pid)
         self._output = asyncio.create_task(self._forward_output(self._process), name="output of a browser's cockpit")
 
     async def receive(self, text: str) -> None:
@@ -156,6 +157,8 @@ class BrowserCockpit:
         except TimeoutError:
             kill_group(process)
             await process.wait()
+        finally:
+            guard.end(process.pid)
         if self._output is not None:
             await self._output
 
@@ -170,10 +173,7 @@ async def _read_tail(stream: asyncio.StreamReader) -> str:
 
 def kill_group(process: Process) -> None:
     """Kill a process with all processes it started."""
-    try:
-        os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        log.debug("a browser's cockpit had ended already")
+    guard.end(process.pid)
 
 
 def clamp_size(cells: int) -> int:

@@ -17,6 +17,7 @@ from typing import Any
 
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
+from zoea.process.group_guard import guard
 
 CLOSE_S = 0.7
 CHILD_PROGRAM = Path(__file__).with_name("llama_child.py")
@@ -97,6 +98,7 @@ class LlamaServer:
             env=environment,
             start_new_session=True,
         )
+        guard.add(self._process.pid)
         self._stderr = asyncio.create_task(self._keep_log(self._process))
         try:
             async with asyncio.timeout(self._options.start_timeout_s):
@@ -127,9 +129,10 @@ class LlamaServer:
             async with asyncio.timeout(CLOSE_S):
                 await process.wait()
         except TimeoutError:
-            with suppress(ProcessLookupError):
-                process.kill()
+            guard.end(process.pid)
             await process.wait()
+        finally:
+            guard.end(process.pid)
         if self._stderr is not None:
             await self._stderr
 

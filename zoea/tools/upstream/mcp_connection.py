@@ -1,4 +1,4 @@
-"""One open MCP session over the official SDK; no other module of `tools` imports the SDK.
+"""One open MCP session over the official SDK; only this module and its transports import the SDK.
 
 Imported in a thread at the first opening, because the SDK takes 0.6 s to load. The SDK's errors
 become `CallFailure` here.
@@ -9,122 +9,36 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from contextvars import ContextVar
-from types import TracebackType
 from typing import Any, cast
 
 import anyio
 import mcp_types as types
-from anyio import BrokenResourceError, EndOfStream
-from anyio.streams.text import TextReceiveStream
-from mcp import Client, MCPError, StdioServerParameters
-from mcp.client import stdio
+from mcp import Client, MCPError
 from mcp.client.session import IncomingMessage
 from mcp.client.streamable_http import streamable_http_client
 from mcp.client.subscriptions import SubscriptionLost
-from mcp.shared.message import SessionMessage
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from zoea import __version__
 from zoea.tools.catalogue import RemoteTool
+from zoea.tools.upstream.child_transport import open_process
 from zoea.tools.upstream.http_pool import BROKEN, NOT_SENT, REFUSED, HttpPool
+from zoea.tools.upstream.observed_streams import ObservedTransport, SendState, SessionEnd, send_state
 from zoea.tools.upstream.stderr_log import StderrLog
+from zoea.tools.upstream.unreadable_answer import MISMATCHED, UNREADABLE
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 from zoea.tools.upstream.upstream_errors import CallFailure, CallOutcome
 
 logger = logging.getLogger(__name__)
 
-MAX_LINE_CHARS = 32 * 1024 * 1024
-"""The longest message of an upstream's process."""
 MAX_PAGES = 100
-CANCEL_WRITE_S = 0.5
-"""Limit for sending a cancellation to a server that does not read."""
 LISTEN_AGAIN_S = 1.0
 LISTEN_AGAIN_MAX_S = 60.0
 
+_SDK_PARSE_ERRORS = ("Failed to parse SSE message", "Failed to parse JSON response")
 _RAW: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
 _SESSION_CODES = frozenset({types.INVALID_REQUEST, types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT})
-
-
-class BoundedLineStream(TextReceiveStream):
-    """Decoded output of a process, in whole lines of bounded length."""
-
-    def __post_init__(self, encoding: str, errors: str) -> None:
-        super().__post_init__(encoding, errors)
-        self._waiting: list[str] = []
-        self._size = 0
-
-    async def receive(self) -> str:
-        """Receive whole lines; at the end of the output, its rest.
-
-        Raises:
-            BrokenResourceError: A line is too long.
-            EndOfStream: The output has ended.
-        """
-        while True:
-            try:
-                piece = await super().receive()
-            except EndOfStream:
-                if not self._waiting:
-                    raise
-                return self._take("")
-            whole, newline, rest = piece.rpartition("\n")
-            if newline:
-                lines = self._take(whole + newline)
-                self._keep(rest)
-                return lines
-            self._keep(piece)
-            if self._size > MAX_LINE_CHARS:
-                self._waiting.clear()
-                logger.info("an upstream's process sent a line of over %d characters", MAX_LINE_CHARS)
-                # Otherwise the SDK reads the rest of the output before it ends the session.
-                await self.transport_stream.aclose()
-                raise BrokenResourceError
-
-    def _keep(self, piece: str) -> None:
-        if piece:
-            self._waiting.append(piece)
-            self._size += len(piece)
-
-    def _take(self, last: str) -> str:
-        taken = "".join([*self._waiting, last])
-        self._waiting.clear()
-        self._size = 0
-        return taken
-
-
-# The SDK joins and splits all output since the last newline at each read: a line of 100 MB takes a
-# minute of the loop's time, and an endless line takes all memory. The Python SDK has no option for a
-# limit; the same defect of the TypeScript SDK: https://github.com/modelcontextprotocol/typescript-sdk/pull/2245
-# tests/tools/test_line_reader.py fails once `stdio_client` has one; then this replacement goes.
-vars(stdio)["TextReceiveStream"] = BoundedLineStream
-
-
-class _SendState:
-    """Whether the message of one call was passed to the transport."""
-
-    __slots__ = ("begun",)
-
-    def __init__(self, *, begun: bool) -> None:
-        self.begun = begun
-
-
-class SessionEnd:
-    """Records the end of a session and calls a function then."""
-
-    __slots__ = ("_on_end", "is_over")
-
-    def __init__(self, on_end: Callable[[], None]) -> None:
-        self.is_over = False
-        self._on_end = on_end
-
-    def end(self) -> None:
-        self.is_over = True
-        self._on_end()
-
-
-_send_state: ContextVar[_SendState | None] = ContextVar("zoea_call_send_state", default=None)
 
 
 class McpConnection:
@@ -139,6 +53,11 @@ class McpConnection:
     @property
     def is_over(self) -> bool:
         return self._end.is_over
+
+    @property
+    def end_reason(self) -> str:
+        """Why this side ended the session; empty if it ended by itself."""
+        return self._end.reason
 
     @property
     def server(self) -> str:
@@ -188,15 +107,15 @@ class McpConnection:
                 name=name, arguments=arguments, _meta=cast(types.RequestParamsMeta, dict(meta))
             )
         )
-        state = _SendState(begun=self._in_process)
-        token = _send_state.set(state)
+        state = SendState(begun=self._in_process)
+        token = send_state.set(state)
         self.in_flight += 1
         try:
             raw = await self._client.session.send_request(request, _RAW)
         except Exception as error:  # noqa: BLE001 - any error of the SDK is the failure of this call alone
             raise self._failure(error, begun=state.begun) from None
         finally:
-            _send_state.reset(token)
+            send_state.reset(token)
             self.in_flight -= 1
             if self.is_over:
                 self._end.end()
@@ -230,7 +149,7 @@ class McpConnection:
 
     def _failure(self, error: Exception, *, begun: bool) -> CallFailure:
         if isinstance(error, ValidationError):
-            return CallFailure(CallOutcome.ANSWERED, "answered with something that is not a tool result")
+            return CallFailure(CallOutcome.UNREADABLE, "its answer is not a tool result")
         if not isinstance(error, MCPError):
             # The SDK's "not entered" and "not running": the session ended during the call.
             return CallFailure(CallOutcome.BROKEN if begun else CallOutcome.NOT_SENT, "its session ended")
@@ -244,6 +163,10 @@ class McpConnection:
             return CallFailure(CallOutcome.BROKEN if begun else CallOutcome.NOT_SENT, "its session ended")
         if code in _SESSION_CODES and "session" in text.lower():
             return CallFailure(CallOutcome.SESSION_GONE, text)
+        if code in (UNREADABLE, MISMATCHED):
+            return CallFailure(CallOutcome.UNREADABLE, text)
+        if code == types.PARSE_ERROR and text.startswith(_SDK_PARSE_ERRORS):
+            return CallFailure(CallOutcome.UNREADABLE, "its answer cannot be read")
         if code == REFUSED:
             return CallFailure(CallOutcome.ANSWERED, text)
         return CallFailure(CallOutcome.ANSWERED, f"{text} (code {code})")
@@ -279,7 +202,12 @@ async def connect(
         if config.server is not None:
             target: Any = config.server
         else:
-            target = _ObservedTransport(await _transport(config, stack, log, pool), end)
+            target = ObservedTransport(
+                await _transport(config, stack, log, pool),
+                end,
+                max_messages=config.max_messages,
+                on_tools_changed=on_tools_changed,
+            )
         client = Client(
             target,
             message_handler=on_message,
@@ -302,110 +230,7 @@ async def _transport(config: UpstreamConfig, stack: AsyncExitStack, log: StderrL
     if config.url:
         client = await stack.enter_async_context(pool.client(config.headers))
         return streamable_http_client(config.url, http_client=client)
-    parameters = StdioServerParameters(
-        command=config.command,
-        args=list(config.args),
-        env=dict(config.env) or None,
-        cwd=config.cwd or None,
-        encoding_error_handler="replace",
-    )
-    return _stdio(parameters, log)
-
-
-@asynccontextmanager
-async def _stdio(parameters: StdioServerParameters, log: StderrLog) -> AsyncIterator[Any]:
-    """Start a child with its stderr in the log; close this process's end once the child has its own."""
-    errlog = log.attach()
-    try:
-        async with stdio.stdio_client(parameters, errlog) as streams:
-            errlog.close()
-            yield streams
-    finally:
-        errlog.close()
-
-
-class _ObservedTransport:
-    """A transport that reports its end, and whether a call's message was passed to it."""
-
-    def __init__(self, inner: Any, end: SessionEnd) -> None:
-        self._inner = inner
-        self._end = end
-
-    async def __aenter__(self) -> tuple[_ObservedReadStream, _ObservedWriteStream]:
-        reads, writes = await self._inner.__aenter__()
-        return _ObservedReadStream(reads, self._end), _ObservedWriteStream(writes)
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> bool | None:
-        return cast(bool | None, await self._inner.__aexit__(kind, error, trace))
-
-
-class _ObservedReadStream:
-    """The read stream of the SDK's transport; marks the session as over when it ends."""
-
-    def __init__(self, inner: Any, end: SessionEnd) -> None:
-        self._inner = inner
-        self._end = end
-
-    @property
-    def last_context(self) -> Any:
-        return getattr(self._inner, "last_context", None)
-
-    def __aiter__(self) -> _ObservedReadStream:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return cast("SessionMessage | Exception", await self._inner.__anext__())
-        except (StopAsyncIteration, anyio.ClosedResourceError):
-            self._end.end()
-            raise
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> _ObservedReadStream:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
-
-
-class _ObservedWriteStream:
-    """The write stream of the SDK's transport; records that a call's message was sent."""
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-
-    async def send(self, item: SessionMessage, /) -> None:
-        if isinstance(item.message, types.JSONRPCNotification) and item.message.method == "notifications/cancelled":
-            with anyio.move_on_after(CANCEL_WRITE_S):
-                await self._inner.send(item)
-            return
-        state = _send_state.get()
-        if state is not None:
-            # A cancelled or interrupted write may have been delivered: only a closed stream proves it was not.
-            state.begun = True
-        try:
-            await self._inner.send(item)
-        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
-            if state is not None:
-                state.begun = False
-            raise
-
-    async def aclose(self) -> None:
-        await self._inner.aclose()
-
-    async def __aenter__(self) -> _ObservedWriteStream:
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.aclose()
+    return open_process(config, log)
 
 
 def _remote(tool: types.Tool) -> RemoteTool:

@@ -31,11 +31,13 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CLOSE_S = 5.0
-"""Limit for closing: the SDK ends a child within 4.5 s, by force if needed."""
+"""Limit for closing: a child is ended within 3 s, by force if needed."""
 REOPEN_S = 5.0
 """Time that a new call waits for a session that has just been lost."""
 STABLE_S = 10.0
 """A session that lasted this long resets the back-off."""
+TOOLS_AGAIN_S = 1.0
+"""Shortest time between two readings of changed tools."""
 DRAIN_S = 2.0
 """Time for calls in flight on a session that the server has forgotten."""
 
@@ -82,6 +84,7 @@ class UpstreamSession:
         self._pulse = asyncio.Event()
         self._wake = asyncio.Event()
         self._stale = False
+        self._end_reason = ""
         self._ending = False
         self._limit: asyncio.Timeout | None = None
         self._started = read_uptime_s()
@@ -181,6 +184,7 @@ class UpstreamSession:
         started = read_uptime_s()
         self._wake.clear()
         self._stale = False
+        self._end_reason = ""
         async with AsyncExitStack() as stack:
             async with self._limit_time():
                 connection = await stack.enter_async_context(
@@ -224,9 +228,13 @@ class UpstreamSession:
 
     async def _wait_for_end(self, connection: McpConnection) -> None:
         """Wait until the session is over, idle for too long, or to close; read changed tools again."""
+        read_again_at = 0.0
         while not (connection.is_over or self._ending):
-            if self._stale:
+            pause = read_again_at - time.monotonic() if self._stale else None
+            if pause is not None and pause <= 0:
                 self._stale = False
+                pause = None
+                read_again_at = time.monotonic() + TOOLS_AGAIN_S
                 async with self._limit_time():
                     self._context.on_tools(await connection.tools())
             idle_left = self._idle_time_left()
@@ -234,12 +242,13 @@ class UpstreamSession:
                 self._ending = True
                 return
             try:
-                async with asyncio.timeout(idle_left):
+                async with asyncio.timeout(min((one for one in (idle_left, pause) if one is not None), default=None)):
                     await self._wake.wait()
             except TimeoutError:
                 continue
             self._wake.clear()
         self._connection = None
+        self._end_reason = connection.end_reason
         if not self._ending:
             self._set_state(SessionState.LOST)
             await self._drain(connection)
@@ -270,7 +279,8 @@ class UpstreamSession:
     def _on_failure(self, error: Exception | None, *, held_s: float) -> None:
         was_open = self.state in (SessionState.OPEN, SessionState.LOST) and held_s >= STABLE_S
         self.failures = 1 if was_open else self.failures + 1
-        self.error = describe_failure(error, self._config) if error is not None else "its session ended"
+        reason = self._end_reason or "its session ended"
+        self.error = describe_failure(error, self._config) if error is not None else reason
         is_down = self.failures > self._config.retries or isinstance(error, _PERMANENT)
         logger.info("upstream %s: %s (failure %d)", self._label, self.error, self.failures)
         self._set_state(SessionState.DOWN if is_down else SessionState.LOST)

@@ -231,7 +231,8 @@ class Upstream:
             try:
                 return await connection.call(tool, arguments, meta)
             except CallFailure as failure:
-                if failure.outcome is CallOutcome.ANSWERED or not (failure.did_nothing or repeatable):
+                has_answered = failure.outcome in (CallOutcome.ANSWERED, CallOutcome.UNREADABLE)
+                if has_answered or not (failure.did_nothing or repeatable):
                     raise
                 if failure.did_nothing:
                     connection.end()
@@ -242,6 +243,8 @@ class Upstream:
         except CallFailure as failure:
             if failure.outcome is CallOutcome.ANSWERED:
                 raise ToolError(f"{self.name} refused {tool}: {failure.text}") from None
+            if failure.outcome is CallOutcome.UNREADABLE:
+                raise self._unreadable_error(tool, failure, repeatable) from None
             raise self._lost_error(failure, may_have_run=not (failure.did_nothing or repeatable)) from None
         finally:
             session.end_call()
@@ -255,6 +258,11 @@ class Upstream:
             else "The call was not carried out. Zoea reopens it; try again later or go on without it."
         )
         return UpstreamLost(what, hint=hint, was_sent=may_have_run)
+
+    def _unreadable_error(self, tool: str, failure: CallFailure, repeatable: bool) -> ToolError:
+        what = f"the result of {tool} is lost: {failure.text}"
+        hint = "" if repeatable else "The call was probably carried out; check before repeating it."
+        return ToolError(what, hint=hint)
 
     def _timeout_error(self, tool: str, deadline_s: float, repeatable: bool) -> ToolError:
         hint = "" if repeatable else "It may or may not have been carried out; check before repeating it."

@@ -20,6 +20,20 @@ ACCOUNT = "account"
 """The only source for `inject`: the account of the calling mysis."""
 
 
+_ABOVE_ZERO = (
+    "start_timeout",
+    "max_parallel",
+    "max_sessions",
+    "max_tools",
+    "max_description",
+    "max_schemas",
+    "max_messages",
+    "idle_close",
+    "backoff",
+    "backoff_max",
+)
+
+
 class Sharing(StrEnum):
     """Whether all myses share a session of an upstream."""
 
@@ -68,6 +82,10 @@ class UpstreamConfig:
         max_sessions: With `per-mysis`: sessions open at once.
         idle_close: With `per-mysis`: seconds without a call after which a session is closed.
         retries: Failed attempts to reopen before it counts as down; Zoea still tries, slowly.
+        max_tools: Tools that are offered; those above it are left out.
+        max_description: Characters of a tool's description; longer ones are cut.
+        max_schemas: Bytes of the input schemas together; tools that do not fit are left out.
+        max_messages: Messages a second that answer no call; a session that floods is closed.
         backoff: Seconds before the first attempt to reopen; doubles up to `backoff_max`.
 
     Raises:
@@ -92,6 +110,10 @@ class UpstreamConfig:
     max_sessions: int = 16
     idle_close: float = 600.0
     retries: int = 3
+    max_tools: int = 128
+    max_description: int = 2_000
+    max_schemas: int = 32_000
+    max_messages: int = 64
     backoff: float = 0.5
     backoff_max: float = 30.0
 
@@ -111,7 +133,7 @@ class UpstreamConfig:
         for argument, source in self.inject.items():
             if source != ACCOUNT:
                 raise SettingsError(f'upstream.{self.name}.inject.{argument}: must be "{ACCOUNT}", not {source!r}')
-        for key in ("start_timeout", "max_parallel", "max_sessions", "idle_close", "backoff", "backoff_max"):
+        for key in _ABOVE_ZERO:
             if getattr(self, key) <= 0:
                 raise SettingsError(f"upstream.{self.name}.{key}: must be above 0")
         if self.retries < 0:

@@ -23,13 +23,15 @@ class CallOutcome(StrEnum):
     SESSION_GONE = "session gone"
     BROKEN = "broken"
     ANSWERED = "answered"
+    UNREADABLE = "unreadable"
 
 
 class CallFailure(Exception):
     """A call without a result.
 
     `NOT_SENT` and `SESSION_GONE` mean that the server did nothing; `BROKEN` that this is
-    unknown; `ANSWERED` that it refused, for the reason in `text`.
+    unknown; `ANSWERED` that it refused, for the reason in `text`; `UNREADABLE` that it answered,
+    but with something that is no result of this call.
     """
 
     def __init__(self, outcome: CallOutcome, text: str) -> None:

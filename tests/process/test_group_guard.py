@@ -1,0 +1,61 @@
+"""Process groups end with the process that guards them, however it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.fakes.processes import is_alive, wait_for_end
+from zoea.process.group_guard import GroupGuard
+
+ROOT = Path(__file__).parents[2]
+DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('ready', flush=True); time.sleep(600)"
+OWNER = f"""
+import subprocess, sys, time
+from zoea.process.group_guard import guard
+children = [
+    subprocess.Popen([sys.executable, "-c", {DEAF!r}], start_new_session=True, stdout=subprocess.PIPE) for _ in range(3)
+]
+for child in children:
+    child.stdout.readline()
+    guard.add(child.pid)
+guard.end(children[0].pid)
+children[0].wait()
+print(*(child.pid for child in children), guard.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_guarded_groups_end_with_a_killed_owner() -> None:
+    with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, cwd=ROOT) as owner:
+        assert owner.stdout is not None
+        first, *others, shell = (int(word) for word in owner.stdout.readline().split())
+        assert not is_alive(first), "a group that was ended is killed at once"
+        assert all(is_alive(pid) for pid in others)
+        owner.send_signal(signal.SIGKILL)
+        owner.wait()
+    for pid in (*others, shell):
+        wait_for_end(pid)
+
+
+def test_a_guard_whose_shell_was_killed_starts_another_one() -> None:
+    guard = GroupGuard()
+    child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    other = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    try:
+        guard.add(child.pid)
+        shell = guard.pid
+        assert shell is not None
+        os.kill(shell, signal.SIGKILL)
+        wait_for_end(shell)
+        guard.add(other.pid)
+        assert guard.pid != shell
+        guard.close()
+        assert child.wait(10) == -signal.SIGKILL
+        assert other.wait(10) == -signal.SIGKILL
+    finally:
+        child.kill()
+        other.kill()

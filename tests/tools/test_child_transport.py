@@ -1,0 +1,153 @@
+"""A child's messages are read in bounded lines; what cannot be read is answered for; floods end the session."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+
+import pytest
+
+from tests.fakes.toolboxes import Faulty, asked, meta
+from tests.tools.conftest import Opener
+from tests.waiting import until
+from zoea.tools import UpstreamConfig
+from zoea.tools.results import parse_fields
+from zoea.tools.upstream import child_transport
+from zoea.tools.upstream.observed_streams import CALM_S, MAX_DROPPED, MessageRate
+from zoea.tools.upstream.unreadable_answer import describe_message, find_key
+
+ENDLESS = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
+DEADLINE_S = 60.0
+
+
+async def test_a_server_that_writes_a_line_without_end_is_given_up_soon(
+    open_box: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Without a bound it would stay opening until its 300 s are over, and take all memory meanwhile.
+    monkeypatch.setattr(child_transport, "MAX_LINE_BYTES", 2**20)
+    box = open_box(
+        UpstreamConfig(name="endless", command=sys.executable, args=("-c", ENDLESS), start_timeout=300.0, retries=0)
+    )
+    await until(lambda: box.status()[0].state == "down", within=60.0)
+
+
+async def test_a_line_that_comes_in_pieces_is_read_whole(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(faulty.config()).session(1, "alpha", "")
+    await session.catalogue()
+    text = "ü€𝄞" * 200_000
+    assert (await session.call(asked("echo", text=text), meta=meta())).content == text
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ('{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"cut', "it is not JSON"),
+        ('{"result":{"content":[}],"jsonrpc":"2.0","id":ID}', "it is not JSON"),
+        ('{"jsonrpc":"2.0","result":{"content":[', "it is not JSON"),
+        ('{"jsonrpc":"2.0","id":ID,"result":"a text"}', "its result is not an object"),
+        ('{"jsonrpc":"2.0","id":ID,"result":null}', "its result is not an object"),
+        ('{"jsonrpc":"2.0","id":"ID"}', "it has neither a result nor an error"),
+        ('{"id":ID,"result":{}}', 'it has no "jsonrpc": "2.0"'),
+        ('{"jsonrpc":"2.0","id":ID,"error":"out of order"}', "its error is not an object with a code and a message"),
+        ('{"jsonrpc":"2.0","id":ID,"result":' + "[" * 100_000, "it is nested too deeply"),
+    ],
+)
+async def test_an_answer_that_cannot_be_read_is_an_error_at_once(
+    open_box: Opener, faulty: Faulty, line: str, reason: str
+) -> None:
+    session = open_box(faulty.config()).session(1, "alpha", "")
+    await session.catalogue()
+    began = time.monotonic()
+    result = await session.call(asked("answer", line=line), meta=meta(deadline_s=DEADLINE_S))
+    assert time.monotonic() - began < DEADLINE_S / 2
+    assert result.is_error
+    assert result.content.startswith(f"the result of answer is lost: its answer cannot be read: {reason}")
+    assert result.content.endswith("The call was probably carried out; check before repeating it.")
+    assert len(faulty.seen("call", tool="answer")) == 1
+    assert (await session.call(asked("echo", text="still here"), meta=meta())).content == "still here"
+
+
+async def test_an_error_without_an_id_answers_the_only_call(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(faulty.config()).session(1, "alpha", "")
+    await session.catalogue()
+    line = '{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"cannot read that"}}'
+    result = await session.call(asked("answer", line=line), meta=meta(deadline_s=DEADLINE_S))
+    assert result.content == "faulty refused answer: cannot read that (code -32700)"
+
+
+@pytest.mark.parametrize("text", ["a\\ud800b", "a\xffb"])
+async def test_an_answer_with_broken_characters_is_read(open_box: Opener, faulty: Faulty, text: str) -> None:
+    session = open_box(faulty.config()).session(1, "alpha", "")
+    await session.catalogue()
+    line = '{"jsonrpc":"2.0","id":ID,"result":{"content":[{"type":"text","text":"' + text + '"}]}}'
+    result = await session.call(asked("answer", line=line), meta=meta(deadline_s=DEADLINE_S))
+    assert not result.is_error
+    assert result.content in ("a?b", "a\ufffdb")
+
+
+async def test_an_answer_to_no_request_is_dropped(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(faulty.config()).session(1, "alpha", "")
+    await session.catalogue()
+    line = '{"jsonrpc":"2.0","id":999,"result":{"content":[{"type":"text","text":"for another"}]}}'
+    result = await session.call(asked("answer", line=line), meta=meta(deadline_s=1.0))
+    assert "did not answer within 1 s" in result.content
+
+
+async def test_some_notifications_too_many_cost_the_session_nothing(open_box: Opener, faulty: Faulty) -> None:
+    box = open_box(faulty.config())
+    session = box.session(1, "alpha", "")
+    await session.catalogue()
+    result = await session.call(asked("notify", count=MAX_DROPPED // 2), meta=meta())
+    assert result.content == "notified"
+    assert len(faulty.seen("start")) == 1
+
+
+async def test_a_flood_of_notifications_ends_the_session_with_the_reason_and_it_is_opened_again(
+    open_box: Opener, faulty: Faulty
+) -> None:
+    box = open_box(faulty.config(max_messages=10))
+    session = box.session(1, "alpha", "")
+    await session.catalogue()
+    call = asyncio.create_task(session.call(asked("notify", count=1_000_000_000), meta=meta(deadline_s=DEADLINE_S)))
+    result = await call
+    assert result.is_unknown
+    await until(lambda: len(faulty.seen("start")) == 2)
+    assert not (await session.call(asked("whoami"), meta=meta())).is_error
+
+
+async def test_the_reason_of_a_flood_is_shown(open_box: Opener, faulty: Faulty) -> None:
+    box = open_box(faulty.config(backoff=60.0, max_messages=10))
+    session = box.session(1, "alpha", "")
+    await session.catalogue()
+    call = asyncio.create_task(session.call(asked("notify", count=1_000_000_000), meta=meta(deadline_s=DEADLINE_S)))
+    await until(lambda: box.status()[0].state == "lost" and "messages a second" in box.status()[0].last_error)
+    assert box.status()[0].last_error == (
+        "it sent over 10 messages a second (max_messages), 5,000 of them in a row, so its session was closed"
+    )
+    await call
+
+
+def test_the_rate_lets_its_limit_pass_and_forgets_after_a_calm_second(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    rate = MessageRate(64)
+    assert sum(rate.take() for _ in range(1_000)) == 64
+    assert rate.dropped == 936
+    now += CALM_S + 0.5
+    assert sum(rate.take() for _ in range(1_000)) == 64
+    assert rate.dropped == 936, "counted anew"
+    assert not rate.is_flood
+    assert not any(rate.take() for _ in range(MAX_DROPPED))
+    assert rate.is_flood
+
+
+def test_an_id_inside_a_result_is_not_the_id_of_the_answer() -> None:
+    assert find_key(b'{"jsonrpc":"2.0","result":{"content":[{"id":5,"text":"x') is None
+    assert find_key(b'{"jsonrpc": "2.0", "id": "7", "result": {') == "7"
+    assert find_key(b'{"id":7}') == "7"
+    assert describe_message(b'{"jsonrpc":"2.0","id":3,"method":7}').key is None
+
+
+def test_a_result_nested_without_end_has_no_fields() -> None:
+    assert parse_fields({"content": [{"type": "text", "text": "[" * 100_000}]}) == {}

@@ -1,0 +1,211 @@
+"""The transport of a server that is a child process: a JSON-RPC message is a line of stdin or stdout.
+
+Written here because the SDK's own has no limit for a line, tells a session nothing of an answer that it
+cannot parse, and leaves processes of the child's group behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from asyncio.subprocess import PIPE, Process
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from types import TracebackType
+
+import anyio
+import mcp_types as types
+from mcp.client.stdio import get_default_environment
+from mcp.shared.message import SessionMessage
+
+from zoea.process.group_guard import guard
+from zoea.tools.upstream.stderr_log import StderrLog
+from zoea.tools.upstream.unreadable_answer import describe_message, repair_message
+from zoea.tools.upstream.upstream_config import UpstreamConfig
+
+MAX_LINE_BYTES = 32 * 1024 * 1024
+"""The longest message of an upstream's process."""
+CHUNK_BYTES = 65_536
+STDIN_GRACE_S = 1.0
+"""Time for a process to end by itself once its stdin is closed."""
+TERM_GRACE_S = 0.7
+"""Time for its group to end after SIGTERM, before SIGKILL."""
+REAP_S = 1.0
+"""Time to notice that a killed process has ended."""
+POLL_S = 0.01
+
+
+@asynccontextmanager
+async def open_process(config: UpstreamConfig, log: StderrLog) -> AsyncIterator[tuple[LineReadStream, LineWriteStream]]:
+    """Start the child with its stderr in the log; end it and its group when the block is left.
+
+    Raises:
+        OSError, ValueError: The command cannot be run.
+    """
+    errors = log.attach()
+    try:
+        process = await asyncio.create_subprocess_exec(
+            config.command,
+            *config.args,
+            stdin=PIPE,
+            stdout=PIPE,
+            stderr=errors,
+            env={**get_default_environment(), **config.env},
+            cwd=config.cwd or None,
+            start_new_session=True,
+            limit=CHUNK_BYTES,
+        )
+    finally:
+        errors.close()
+    guard.add(process.pid)
+    try:
+        yield LineReadStream(process), LineWriteStream(process)
+    finally:
+        await _stop(process)
+
+
+class LineReadStream:
+    """The child's messages. A line that is no message is an `UnreadableMessage`."""
+
+    def __init__(self, process: Process) -> None:
+        assert process.stdout is not None
+        self._stdout = process.stdout
+        self._lines: deque[bytes] = deque()
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._is_closed = False
+
+    def __aiter__(self) -> LineReadStream:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        while True:
+            while self._lines:
+                line = self._lines.popleft()
+                if line.strip():
+                    return _parse(line)
+            if self._is_closed or not await self._read():
+                raise StopAsyncIteration
+
+    async def _read(self) -> bool:
+        """Read more lines; return False at the end of the output, and after a line that is too long."""
+        data = await self._stdout.read(CHUNK_BYTES)
+        if not data:
+            rest = b"".join(self._pieces)
+            self._pieces.clear()
+            if rest:
+                self._lines.append(rest)
+            return bool(rest)
+        *lines, rest = data.split(b"\n")
+        if lines:
+            self._pieces.append(lines[0])
+            lines[0] = b"".join(self._pieces)
+            self._lines.extend(lines)
+            self._pieces.clear()
+            self._size = 0
+        if rest:
+            self._pieces.append(rest)
+            self._size += len(rest)
+        if self._size > MAX_LINE_BYTES:
+            self._pieces.clear()
+            self._is_closed = True
+            return bool(self._lines)
+        await asyncio.sleep(0)  # a child that writes without end must not keep the loop to itself
+        return True
+
+    async def aclose(self) -> None:
+        self._is_closed = True
+
+    async def __aenter__(self) -> LineReadStream:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class LineWriteStream:
+    """Messages to the child.
+
+    Raises BrokenResourceError only for a message of which certainly nothing arrived; what happened to
+    any other is known from the end of the output.
+    """
+
+    def __init__(self, process: Process) -> None:
+        assert process.stdin is not None
+        self._stdin = process.stdin
+
+    async def send(self, item: SessionMessage, /) -> None:
+        if self._stdin.is_closing():
+            raise anyio.BrokenResourceError
+        text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
+        was_empty = not self._stdin.transport.get_write_buffer_size()
+        self._stdin.write(text.encode("utf-8", "replace") + b"\n")
+        if self._stdin.is_closing() and was_empty:
+            raise anyio.BrokenResourceError
+        with suppress(ConnectionError):
+            await self._stdin.drain()
+
+    async def aclose(self) -> None:
+        self._stdin.close()
+
+    async def __aenter__(self) -> LineWriteStream:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+def _parse(line: bytes) -> SessionMessage | Exception:
+    try:
+        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValueError:
+        repaired = repair_message(line)
+    try:
+        return SessionMessage(types.jsonrpc_message_adapter.validate_json(repaired or b"", by_name=False))
+    except ValueError:
+        return describe_message(line)
+
+
+async def _stop(process: Process) -> None:
+    """Close stdin, then send SIGTERM and SIGKILL to the group; at once if the caller is cancelled."""
+    assert process.stdin is not None
+    assert process.stdout is not None
+    drain = asyncio.create_task(_discard(process.stdout))
+    try:
+        process.stdin.close()
+        if not await _has_ended(process, STDIN_GRACE_S):
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGTERM)
+            await _has_ended(process, TERM_GRACE_S)
+    finally:
+        guard.end(process.pid)
+        drain.cancel()
+    await _has_ended(process, REAP_S)
+    # A process outside the group may hold the pipes; nothing of asyncio closes them then.
+    transport = getattr(process, "_transport", None)
+    if transport is not None:
+        transport.close()
+
+
+async def _discard(stdout: asyncio.StreamReader) -> None:
+    """Read what a process still writes: blocked in a write it would not see the end of its input."""
+    while True:
+        if not await stdout.read(CHUNK_BYTES):
+            return
+        await asyncio.sleep(0)  # the rest of the loop has its turn
+
+
+async def _has_ended(process: Process, within: float) -> bool:
+    """Wait for the process alone: `Process.wait` waits for its pipes too, which others may hold."""
+    until = asyncio.get_running_loop().time() + within
+    while process.returncode is None:
+        if asyncio.get_running_loop().time() >= until:
+            return False
+        await asyncio.sleep(POLL_S)
+    return True

@@ -1,0 +1,90 @@
+"""JSON-RPC messages that cannot be read, and the request that they answer. Imports nothing of the SDK.
+
+A server that answers with broken JSON, or with an object that is no answer, would otherwise leave its caller
+waiting for the whole deadline.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any, Final
+
+UNREADABLE: Final = -32095
+"""Code of the error that replaces an answer that cannot be read."""
+MISMATCHED: Final = -32094
+"""Code of the error that replaces an answer with the id of another request."""
+
+RequestKey = str
+"""An id of a request as text: servers may answer 7 with "7"."""
+
+_AT_START = re.compile(rb'\s*\{\s*(?:"jsonrpc"\s*:\s*"2\.0"\s*,\s*)?"id"\s*:\s*(\d+|"[^"\\]*")\s*[,}]')
+_AT_END = re.compile(rb'"id"\s*:\s*(\d+|"[^"\\]*")\s*\}\s*$')
+_EDGE_BYTES = 200
+
+
+class UnreadableMessage(Exception):
+    """A message that is not JSON-RPC.
+
+    Attributes:
+        key: The request that it answers; None if it names none.
+        is_answer: It looks like an answer: it has a result or an error.
+    """
+
+    def __init__(self, reason: str, *, key: RequestKey | None, is_answer: bool) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.key = key
+        self.is_answer = is_answer
+
+
+def describe_message(data: bytes) -> UnreadableMessage:
+    """Say why a message cannot be read, and which request it answers."""
+    try:
+        found = json.loads(data)
+    except RecursionError:
+        return UnreadableMessage("it is nested too deeply", key=find_key(data), is_answer=True)
+    except ValueError as error:
+        is_answer = b'"jsonrpc"' in data and (b'"result"' in data or b'"error"' in data)
+        return UnreadableMessage(f"it is not JSON: {error}", key=find_key(data), is_answer=is_answer)
+    if not isinstance(found, dict):
+        return UnreadableMessage("it is not a JSON object", key=None, is_answer=False)
+    key = to_key(found.get("id")) if "method" not in found else None
+    is_answer = "method" not in found and ("result" in found or "error" in found)
+    return UnreadableMessage(_missing_part(found), key=key, is_answer=is_answer)
+
+
+def repair_message(data: bytes) -> bytes | None:
+    """Replace bytes and escapes that are no characters; None if the message is not JSON otherwise."""
+    try:
+        found = json.loads(data.decode("utf-8", "replace"))
+        return json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")
+    except (ValueError, RecursionError):
+        return None
+
+
+def find_key(data: bytes) -> RequestKey | None:
+    """Find the id at the begin or the end of a message without parsing it; None if it is elsewhere."""
+    found = _AT_START.match(data[:_EDGE_BYTES]) or _AT_END.search(data[-_EDGE_BYTES:])
+    return found[1].decode("utf-8", "replace").strip('"') if found else None
+
+
+def to_key(value: Any) -> RequestKey | None:
+    """Return an id as text; None if it is no id."""
+    if isinstance(value, str) or (isinstance(value, int) and not isinstance(value, bool)):
+        return str(value)
+    return None
+
+
+def _missing_part(found: dict[str, Any]) -> str:
+    if "method" in found:
+        return "it is not a valid request or notification"
+    if found.get("jsonrpc") != "2.0":
+        return 'it has no "jsonrpc": "2.0"'
+    if "error" in found:
+        return "its error is not an object with a code and a message"
+    if "result" not in found:
+        return "it has neither a result nor an error"
+    if not isinstance(found["result"], dict):
+        return "its result is not an object"
+    return "it is not a JSON-RPC message"
