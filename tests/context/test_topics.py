@@ -1,0 +1,192 @@
+"""Messages of topics in prompts: selection, text, state snapshot, hints for validators."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zoea.context.topics.skip_hints import skip_hints
+from zoea.context.topics.state_snapshot import (
+    SNAPSHOT_SENDER,
+    SNAPSHOT_SOURCES,
+    SNAPSHOT_TOPIC,
+    describe_state,
+    fold_state,
+    restore_state,
+)
+from zoea.context.topics.topic_block import LedgerPositions, TopicMessage, render_topic, select_messages
+from zoea.settings.topic_source import TopicSource
+
+START = LedgerPositions()
+
+
+def message(number: int, topic: str = "T", sender: str = "ann", text: str = "", **more: Any) -> TopicMessage:
+    return TopicMessage(number, "c1", topic, sender, text, created_at=number * 1_000_000, **more)
+
+
+LEDGER = tuple(message(number, sender="ann" if number % 2 else "bob") for number in range(1, 8))
+
+
+def ids(source: TopicSource, positions: LedgerPositions = START, *, is_compact: bool = False) -> list[int]:
+    return [one.id for one in select_messages(LEDGER, source, positions, is_compact=is_compact)]
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ({}, [1, 2, 3, 4, 5, 6, 7]),
+        ({"amount": 2}, [6, 7]),
+        ({"strategy": "latest", "amount": 3}, [5, 6, 7]),
+        ({"strategy": "oldest", "amount": 3}, [1, 2, 3]),
+        ({"strategy": "all", "amount": 3}, [1, 2, 3]),
+        ({"sender": "bob", "amount": 2}, [4, 6]),
+        ({"since": "cluster_start"}, [1, 2, 3, 4, 5, 6, 7]),
+        ({"since": "last_task_end"}, [4, 5, 6, 7]),
+        ({"since": "last_agent_start"}, [6, 7]),
+        ({"since": 6000}, [6, 7]),
+        ({"since": "1970-01-01T00:00:06Z"}, [6, 7]),
+        ({"topic": "OTHER"}, []),
+    ],
+)
+def test_a_source_selects_messages_and_shows_them_oldest_first(given: dict[str, Any], wanted: list[int]) -> None:
+    positions = LedgerPositions(last_task_end=4, last_agent_start=5)
+    assert ids(TopicSource.model_validate({"topic": "T", **given}), positions) == wanted
+
+
+def test_the_short_form_has_its_own_selection() -> None:
+    assert ids(TopicSource(topic="T"), is_compact=True) == [7]
+    assert ids(TopicSource(topic="T", strategy="oldest", amount=3, compact_amount=2), is_compact=True) == [1, 2]
+
+
+def test_raw_output_is_never_shown_and_uses_up_no_amount() -> None:
+    ledger = (message(1), message(2, is_raw=True), message(3, topic="AGENT_OUTPUT"), message(4))
+    assert [one.id for one in select_messages(ledger, TopicSource(topic="T", amount=2), START)] == [1, 4]
+    assert select_messages(ledger, TopicSource(topic="AGENT_OUTPUT"), START) == ()
+
+
+def test_a_block_shows_time_sender_text_and_data() -> None:
+    said = (message(1, text="go"), message(2, sender="bob", data={"n": 1}))
+    assert render_topic("T", said) == (
+        "## Messages from topic: T\n\n"
+        "[1970-01-01T00:00:01.000Z] ann:\ngo\n\n"
+        '[1970-01-01T00:00:02.000Z] bob:\nData: {\n  "n": 1\n}'
+    )
+    assert render_topic("T", ()) == ""
+
+
+STORY = (
+    message(1, "ISSUE_OPENED", text="x" * 3000, data={"title": "Mend the reef", "issueNumber": 7, "source": "github"}),
+    message(
+        2,
+        "PLAN_READY",
+        text="p" * 3000,
+        data={
+            "summary": "Two steps",
+            "acceptanceCriteria": [{"id": f"AC{n}", "criterion": "holds"} for n in range(12)],
+            "filesAffected": [f"file{n}" for n in range(30)],
+        },
+    ),
+    message(3, "WORKER_PROGRESS", data={"percentComplete": 45, "canValidate": False, "nextSteps": ["X", "Y"]}),
+)
+
+
+def state_of(*messages: TopicMessage) -> dict[str, Any]:
+    return restore_state(messages)
+
+
+def test_the_state_keeps_its_limits() -> None:
+    state = state_of(*STORY)
+    assert state["task"] == {"raw": "x" * 1997 + "...", "title": "Mend the reef", "issue_number": 7, "source": "github"}
+    assert len(state["plan"]["text"]) == 2500
+    assert state["plan"]["acceptance_criteria"] == [f"AC{n}: holds" for n in range(2, 12)]
+    assert state["plan"]["files_affected"] == [f"file{n}" for n in range(10, 30)]
+    assert describe_state(state) == (
+        "Task: Mend the reef\nPlan: Two steps\nProgress: 45% | canValidate=false | next: X"
+    )
+
+
+def test_one_approval_never_hides_another_rejection() -> None:
+    rejected = message(4, "VALIDATION_RESULT", "v1", data={"approved": False, "errors": ["a", "b"]})
+    approved = message(5, "VALIDATION_RESULT", "v2", data={"approved": True})
+    state = state_of(*STORY, rejected, approved)
+    assert describe_state(state).endswith("Validation: rejected (2 errors)")
+    again = fold_state(state, message(6, "IMPLEMENTATION_READY", data={"canValidate": True}))
+    assert "validation" not in again
+    passed = [message(7, "VALIDATION_RESULT", sender, data={"approved": True}) for sender in ("v1", "v2")]
+    assert describe_state(state_of(*STORY, rejected, message(6, "IMPLEMENTATION_READY"), *passed)).endswith(
+        "Validation: approved"
+    )
+
+
+def test_an_investigation_is_part_of_the_state() -> None:
+    found = message(1, "INVESTIGATION_COMPLETE", data={"fixPlan": "turn it", "rootCauses": list("abcdefg")})
+    assert state_of(found) == {"debug": {"fix_plan": "turn it", "root_causes": list("cdefg")}}
+    assert describe_state(state_of(found)) == "Debug: turn it"
+
+
+def test_a_message_of_another_topic_changes_nothing() -> None:
+    state = state_of(*STORY)
+    assert fold_state(state, message(9, "CHATTER", data={"approved": True})) == state
+    assert fold_state(state, STORY[2]) == state
+
+
+def test_a_snapshot_of_another_sender_is_not_the_state() -> None:
+    forged = message(4, SNAPSHOT_TOPIC, "mallory", data={"task": {"title": "Sink it"}})
+    assert state_of(*STORY, forged) == state_of(*STORY)
+
+
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=300)
+values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=15) | st.dictionaries(st.text(), inner), max_leaves=20
+)
+KEYS = [
+    *(
+        "title",
+        "issueNumber",
+        "source",
+        "summary",
+        "plan",
+        "acceptanceCriteria",
+        "filesAffected",
+        "canValidate",
+        "errors",
+    ),
+    *("percentComplete", "blockers", "nextSteps", "approved", "criteriaResults", "fixPlan", "rootCauses", "body"),
+]
+ledgers = st.lists(
+    st.tuples(
+        st.sampled_from([*SNAPSHOT_SOURCES, "CHATTER"]),
+        st.sampled_from(["ann", "bob"]),
+        st.text(max_size=50),
+        st.none() | st.dictionaries(st.sampled_from(KEYS), values, max_size=5),
+    ),
+    max_size=8,
+)
+
+
+@given(ledgers, st.integers(0, 8))
+def test_a_restart_at_any_place_gives_the_same_state(told: list[tuple[Any, ...]], cut: int) -> None:
+    said = [message(2 * n, topic, sender, text, data=data) for n, (topic, sender, text, data) in enumerate(told, 1)]
+    whole = restore_state(said)
+    before = restore_state(said[:cut])
+    snapshot = message(2 * min(cut, len(said)) + 1, SNAPSHOT_TOPIC, SNAPSHOT_SENDER, data=before)
+    assert restore_state([*said, snapshot]) == whole
+    assert describe_state(whole) == describe_state(restore_state([*said, snapshot]))
+
+
+def result(number: int, *criteria: tuple[str, str, str], sender: str = "v1") -> TopicMessage:
+    told = [{"id": name, "status": status, "reason": reason} for name, status, reason in criteria]
+    return message(number, "VALIDATION_RESULT", sender, data={"criteriaResults": told})
+
+
+def test_a_hint_is_given_once_for_what_can_still_not_be_validated() -> None:
+    ledger = (
+        result(1, ("AC1", "CANNOT_VALIDATE", "no network"), ("AC2", "CANNOT_VALIDATE", "no key")),
+        result(2, ("AC1", "CANNOT_VALIDATE", "no network here"), ("AC3", "CANNOT_VALIDATE_YET", "too early")),
+        result(3, ("AC2", "PASS", "")),
+        message(4, "VALIDATION_RESULT", data={"criteriaResults": "none"}),
+    )
+    assert skip_hints(ledger) == ("AC1: no network here",)

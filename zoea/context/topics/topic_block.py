@@ -1,0 +1,103 @@
+"""Selects messages of a topic and renders them as text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from zoea.settings.topic_source import Selection, TopicSource
+
+RAW_TOPIC = "AGENT_OUTPUT"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMessage:
+    """A message of the ledger.
+
+    Attributes:
+        id: Its place in the ledger; ascending within a cluster.
+        data: A JSON object, or None.
+        created_at: µs UTC.
+        is_raw: Whether it is raw output of an agent, which no prompt repeats.
+    """
+
+    id: int
+    cluster_id: str
+    topic: str
+    sender: str
+    text: str
+    data: dict[str, Any] | None = None
+    receiver: str = "broadcast"
+    created_at: int = 0
+    is_raw: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerPositions:
+    """Ledger ids that `since` refers to, of one mysis in one cluster; 0 is the start.
+
+    Attributes:
+        last_task_end: The position after its messages when its last answered turn ended; inclusive.
+        last_agent_start: The position when its previous turn was first planned; exclusive.
+    """
+
+    last_task_end: int = 0
+    last_agent_start: int = 0
+
+
+def select_messages(
+    messages: Iterable[TopicMessage], source: TopicSource, positions: LedgerPositions, *, is_compact: bool = False
+) -> tuple[TopicMessage, ...]:
+    """Return the messages that a source shows, oldest first; raw output is never one of them."""
+    found = [
+        message
+        for message in messages
+        if message.topic == source.topic
+        and source.sender in (None, message.sender)
+        and not message.is_raw
+        and message.topic != RAW_TOPIC
+        and _is_since(message, source.since, positions)
+    ]
+    found.sort(key=lambda message: message.id)
+    selection, most = source.selection, source.most
+    if is_compact:
+        selection, most = source.compact_selection, source.compact_amount
+    return tuple(_cut(found, selection, most))
+
+
+def _is_since(message: TopicMessage, since: int | str | None, positions: LedgerPositions) -> bool:
+    match since:
+        case "last_task_end":
+            return message.id >= positions.last_task_end
+        case "last_agent_start":
+            return message.id > positions.last_agent_start
+        case int():
+            return message.created_at >= since
+    return True
+
+
+def _cut(found: Sequence[TopicMessage], selection: Selection, most: int | None) -> Sequence[TopicMessage]:
+    if most is None:
+        return found
+    return found[-most:] if selection == "latest" else found[:most]
+
+
+def render_topic(topic: str, messages: Sequence[TopicMessage]) -> str:
+    """Return the block of a topic; empty without messages."""
+    if not messages:
+        return ""
+    return "\n\n".join([f"## Messages from topic: {topic}", *map(render_message, messages)])
+
+
+def render_message(message: TopicMessage) -> str:
+    """Return one message: time and sender, text, and data as indented JSON."""
+    at = datetime.fromtimestamp(message.created_at / 1_000_000, UTC)
+    lines = [f"[{at.isoformat(timespec='milliseconds').replace('+00:00', 'Z')}] {message.sender}:"]
+    if message.text:
+        lines.append(message.text)
+    if message.data:
+        lines.append(f"Data: {json.dumps(message.data, ensure_ascii=False, indent=2)}")
+    return "\n".join(lines)
