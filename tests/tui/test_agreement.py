@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tempfile
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -35,7 +36,8 @@ async def listed() -> list[dict[str, Any]]:
 def told(view: MysisView) -> dict[str, Any]:
     """What the cockpit knows of a mysis and the command tells as well."""
     counts = {name: getattr(view, name) for name in COUNTS}
-    return {"name": view.name, "state": str(view.state), "template": view.template, "tags": list(view.tags), **counts}
+    words = {"state": str(view.state), "status": str(view.status)}
+    return {"name": view.name, **words, "template": view.template, "tags": list(view.tags), **counts}
 
 
 async def test_the_dashboard_and_the_command_line_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,9 +62,10 @@ async def test_the_dashboard_and_the_command_line_agree(tmp_path: Path, monkeypa
                 assert [{key: row[key] for key in shown[0]} for row in rows] == shown
                 lines = stage.text().splitlines()
                 for row in rows:
-                    assert any(f" {row['name']} " in line and f" {row['state']} " in line for line in lines), row
-                running = sum(1 for row in rows if row["state"] == "running")
-                assert f"{len(rows)} myses · {running} running" in lines[0]
+                    assert any(f" {row['name']} " in line and f" {row['status']} " in line for line in lines), row
+                counted = Counter(row["status"] for row in rows)
+                assert f"{len(rows)} myses" in lines[0]
+                assert all(f" · {counted[word]} {word}" in lines[0] for word in ("working", "asking"))
         after = await listed()
     # Nobody runs them any more; the requests in flight were counted when they were cut off, and nothing is lost.
     for before, row in zip(shown, after, strict=True):

@@ -12,6 +12,7 @@ from tests.tui.cockpit import cockpit
 from tests.tui.test_roster import PLAIN
 from zoea.model.enums import Activity, MysisState
 from zoea.model.values import Failure, MysisView
+from zoea.queries.status_phrases import describe_wait
 from zoea.tui import number_format
 from zoea.tui.conversation.blocks import BlockKind, ConversationBlock
 from zoea.tui.conversation.focus_lines import build_activity_pieces, build_failure_lines
@@ -24,7 +25,6 @@ from zoea.tui.swarm_list.mysis_row import (
     build_row,
     build_turn_budget,
     describe_model,
-    describe_wait,
 )
 from zoea.tui.terminal.terminal_control import build_title
 from zoea.tui.text_layout import plain_lines, strip_emphasis
@@ -50,17 +50,19 @@ def plain(pieces: tuple[list[tuple[str, str]], list[tuple[str, str]]]) -> str:
 
 
 ERRORED = replace(PLAIN, state=MysisState.ERRORED, failure=Failure("rate", "The provider failed", CAUSE, "Wait."))
-RUNNING = replace(PLAIN, state=MysisState.RUNNING, turn_number=4, iteration=2, turn_limit=200_000)
+RUNNING = replace(PLAIN, state=MysisState.RUNNING, in_turn=True, turn_number=4, iteration=2, turn_limit=200_000)
 
 
 def test_an_error_shows_its_cause_or_its_title_if_the_cause_is_unknown() -> None:
     assert CAUSE in line(ERRORED)
-    assert f"{CAUSE}, retry in 27s" in line(replace(ERRORED, retry_at=NOW + 27 * number_format.SECOND))
+    retried = line(replace(ERRORED, retry_at=NOW + 27 * number_format.SECOND, retry_count=1))
+    assert "retrying in 27s" in retried
+    assert f"retry 1: {CAUSE}" in retried
     assert attention.attention_reason(ERRORED) == CAUSE
     assert attention.attention_reason(replace(ERRORED, state=MysisState.IDLE)) == CAUSE
     assert CAUSE in build_title("reef", [ERRORED])
     assert build_activity_pieces(ERRORED, NOW) == [(CAUSE, "errored")]
-    assert build_activity_pieces(replace(ERRORED, state=MysisState.IDLE), NOW) == [(CAUSE, "errored")]
+    assert build_activity_pieces(replace(ERRORED, state=MysisState.IDLE), NOW) == [(CAUSE, "quiet")]
     assert build_recent_lines((), ERRORED, 60, 5)[0][1] == (CAUSE, "errored")
     assert "The provider failed" in line(replace(ERRORED, failure=Failure("rate", "The provider failed")))
 
@@ -90,15 +92,16 @@ def test_a_failure_is_shown_in_full_beside_the_list_if_there_is_room() -> None:
     assert all(line.endswith("…") for line in shown(3))
 
 
-def test_the_time_left_is_never_cut() -> None:
+def test_the_time_left_stands_in_the_time_column_and_is_never_cut() -> None:
     waiting = replace(
         RUNNING, waiting_until=NOW + 18 * number_format.SECOND, waiting_for="arrives at Halcyon, T1204, cruise"
     )
-    assert line(waiting).rstrip().endswith("… (18s)")
+    assert "waiting  in 18s" in line(waiting)
     failure = Failure("rate", "", "429 from a provider far away, which says a lot about it")
     retried = replace(ERRORED, failure=failure, retry_at=NOW + 27 * number_format.SECOND)
-    assert line(retried).endswith("…, retry in 27s")
-    assert "retry" not in line(replace(retried, held=True))
+    assert "retrying in 27s" in line(retried)
+    assert "in 27s" not in line(replace(retried, held=True))
+    assert " paused " in line(replace(retried, held=True))
 
 
 def test_a_wait_is_described_in_words_instead_of_field_names() -> None:
@@ -116,15 +119,15 @@ def test_a_row_names_the_model_or_says_that_there_is_none() -> None:
     assert describe_model("", "autopilot") == describe_model("autopilot", "autopilot") == "autopilot (no model)"
 
 
-def test_a_text_shows_its_age_if_there_is_room() -> None:
+def test_a_row_has_one_time_and_the_detail_the_age_of_the_text() -> None:
     said = replace(RUNNING, text="It is done", text_at=ago(1800), progress_at=ago(2))
-    assert " 30m It is done" in line(said, 116)
-    assert "30m" not in line(said, 78)
-    assert "".join(text for text, _ in build_heading(RowColumns.of(116))).split()[-2:] == ["ago", "says"]
+    assert "30m" not in line(said, 116)
+    assert "working      2s" in line(said, 116)
+    assert "".join(text for text, _ in build_heading(RowColumns.of(116))).split()[:3] == ["name", "status", "time"]
     assert len(build_heading(RowColumns.of(116))[0][0]) == len(line(said, 116)) == 116
     assert "text 30m old" in plain(build_brief_line(said, NOW))
-    assert detail_doing(said, NOW) == "running · turn 4, request 2 · text 30m old"
-    assert detail_doing(replace(said, streaming="It is"), NOW) == "running · turn 4, request 2"
+    assert detail_doing(said, NOW) == "working · turn 4, request 2 · text 30m old"
+    assert detail_doing(replace(said, streaming="It is"), NOW) == "working · turn 4, request 2"
 
 
 def test_the_line_of_a_running_mysis_shows_its_call_and_its_budget() -> None:

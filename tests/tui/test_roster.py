@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 from hypothesis import given
@@ -39,6 +40,6 @@ def test_a_roster_is_what_counting_anew_finds(news: list[tuple[list[MysisView], 
         assert list(roster.in_need) == attention.list_needing_attention(known.values())
         running = [view for view in known.values() if view.state is MysisState.RUNNING]
         assert roster.running == len(running)
-        assert roster.waiting == sum(view.waiting_until is not None for view in running)
+        assert +roster.statuses == Counter(view.status for view in known.values())
     roster.clear()
     assert (roster.myses, roster.in_order(), roster.in_need, roster.running) == ({}, [], (), 0)

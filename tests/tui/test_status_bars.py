@@ -65,9 +65,9 @@ async def test_the_badge_never_cuts_a_key_title(tmp_path: Path) -> None:
 async def test_at_eighty_columns_the_footer_keeps_hold_help_and_approvals(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(80, 24)) as stage:
         await hold(stage, DISK_FULL)
-        assert "ON HOLD   3 myses · 0 running  disk full or failing: nothing can b…" in top(stage)
+        assert "ON HOLD   3 myses  disk full or failing: nothing can be stored" in top(stage)
         await hold(stage, "you put the swarm on hold", errored=1)
-        assert "ON HOLD   3 myses · 0 running · 1 needs you: alpha" in top(stage)
+        assert "ON HOLD   3 myses · 1 needs you: alpha" in top(stage)
         stage.app.push_screen(FocusScreen(stage.view("beta").id))
         await stage.until(lambda: stage.shows(FocusScreen) and "beta" in stage.text())
         assert "ON HOLD" in top(stage)

@@ -49,7 +49,7 @@ async def test_the_title_names_the_mysis_that_needs_you_until_none_does(tmp_path
         await ask(stage, "beta")
         await stage.until(lambda: build_title_sequence("(1) beta: asks · Zoea reef-run") in told)
         await stage.api.stop("beta")
-        await stage.until(lambda: told[-1] == build_title_sequence("Zoea reef-run · 0 running"))
+        await stage.until(lambda: told[-1] == build_title_sequence("Zoea reef-run · 0 working"))
 
 
 async def test_an_unfocused_terminal_rings_once_for_each_mysis_that_begins_to_need_you(tmp_path: Path) -> None:

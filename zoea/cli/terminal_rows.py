@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 import sys
+import time
 from collections.abc import Iterable
 from datetime import datetime
 
 from zoea.model.enums import MysisState
 from zoea.model.values import MysisView, ReceiptLine
+from zoea.queries.status_phrases import describe_status
 from zoea.text.control_characters import strip
 
 TEXT_WIDTH = 60
@@ -19,19 +21,17 @@ _WAITING = ("delivered", "started", "waiting")
 
 
 def state_word(view: MysisView) -> str:
-    """Return the state of a mysis, with a mark if it is held."""
-    if view.held:
-        return f"{view.state} (held)"
-    return view.state.value
+    """Return the state that a command has set, with a mark if the mysis is paused."""
+    return f"{view.state} (paused)" if view.held else view.state.value
 
 
 def table(myses: Iterable[MysisView]) -> str:
     """Return one line per mysis under a header line, columns aligned."""
-    rows = [("NAME", "STATE", "PROVIDER", "TURNS", "TOOLS", "TOKENS", "LAST")]
+    rows = [("NAME", "STATUS", "PROVIDER", "TURNS", "TOOLS", "TOKENS", "LAST")]
     rows += [
         (
             strip(view.name),
-            state_word(view),
+            view.status.value,
             provider_label(view),
             str(view.turns),
             str(view.tool_calls),
@@ -63,7 +63,8 @@ def details(view: MysisView) -> str:
     lines = [
         ("name", strip(view.name)),
         ("id", f"#{view.id}"),
-        ("state", state_word(view) + (f": {strip(view.state_reason)}" if view.state_reason else "")),
+        ("status", strip(describe_status(view, time.time_ns() // 1000))),
+        ("state", view.state.value + (f": {strip(view.state_reason)}" if view.state_reason else "")),
         ("since", moment(view.state_at)),
         ("activity", view.activity.value),
         ("template", strip(view.template)),

@@ -144,6 +144,7 @@ def _mysis_row(view: MysisView) -> dict[str, Any]:
         "id": view.id,
         "name": view.name,
         "state": view.state.value,
+        "status": view.status.value,
         "activity": view.activity.value,
         "tags": shorten_tags(view.tags),
         "turns": view.turns,

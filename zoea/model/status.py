@@ -52,6 +52,10 @@ NOTHING_NEW = "nothing new"
 """State reason of a mysis that said nothing new in several nudged turns."""
 
 
+KILLED = "killed"
+"""State reason of a mysis that ran when Zoea was killed."""
+
+
 def find_status(view: MysisView) -> StatusWord:
     """Return the one word for what a mysis does now.
 

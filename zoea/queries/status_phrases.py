@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from zoea.model.enums import MysisState
-from zoea.model.status import DONE, NOTHING_NEW, StatusWord, next_change_at
+from zoea.model.status import DONE, KILLED, NOTHING_NEW, StatusWord, next_change_at
 from zoea.model.values import Failure, MysisView
 from zoea.text.control_characters import one_line
 
@@ -18,7 +18,7 @@ _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 _REASONS = {
     "budget": "its budget is spent",
     "loop": "it repeated itself",
-    "killed": "Zoea was killed",
+    KILLED: "Zoea was killed",
     NOTHING_NEW: "it said nothing new in its last turns",
     DONE: "review its result",
 }
@@ -38,14 +38,18 @@ def describe_status(view: MysisView, now: int) -> str:
 _BRACKETED = (StatusWord.QUEUED, StatusWord.RETRYING, StatusWord.WAITING)
 
 
-def describe_detail(view: MysisView, now: int) -> str:
-    """Return what belongs to the status word; empty where the word says all."""
-    left = format_time_left(view, now)
+def describe_detail(view: MysisView, now: int | None = None) -> str:
+    """Return what belongs to the status word; empty where the word says all.
+
+    Without `now` it leaves out the time left, for places that show it in a column.
+    """
+    left = "" if now is None else format_time_left(view, now)
     match view.status:
         case StatusWord.QUEUED:
             return f"{ordinal(view.queue_place)} for {one_line(view.queue_name)}"
         case StatusWord.RETRYING:
-            return f"{describe_attempt(view)} {left}: {describe_retry_cause(view)}".strip()
+            head = " ".join(part for part in (describe_attempt(view), left) if part)
+            return ": ".join(part for part in (head, describe_retry_cause(view)) if part)
         case StatusWord.WAITING:
             return ": ".join(part for part in (left, describe_wait_reason(view)) if part)
         case StatusWord.HELD | StatusWord.PAUSED:

@@ -18,6 +18,7 @@ from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
 from zoea.model.errors import OwnerError, ZoeaError
+from zoea.model.status import StatusWord
 from zoea.model.values import Event
 from zoea.text.control_characters import strip
 from zoea.tui.commands import actions, swarm_commands
@@ -152,8 +153,8 @@ class CockpitApp(Cockpit):
         if self.opened is not None:
             self.approvals.take_views(roster.in_need)
             self.terminal.take(roster.in_need, focused=self.app_focus)
-            running = roster.running if roster.myses else None
-            self.terminal.show_title(build_title(self.opened.workspace, roster.in_need, running))
+            working = roster.statuses[StatusWord.WORKING] if roster.myses else None
+            self.terminal.show_title(build_title(self.opened.workspace, roster.in_need, working))
         self._tell_screens(lambda screen: screen.feed_changed(ids))
         self._offer_welcome()
 

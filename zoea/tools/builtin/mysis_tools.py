@@ -160,5 +160,6 @@ def _receipt(receipt: Receipt) -> ToolResult:
 
 
 def _mysis_row(view: MysisView) -> dict[str, Any]:
-    row: dict[str, Any] = {"id": view.id, "name": view.name, "state": view.state.value, "activity": view.activity.value}
+    row: dict[str, Any] = {"id": view.id, "name": view.name, "state": view.state.value, "status": view.status.value}
+    row["activity"] = view.activity.value
     return {**row, "tags": shorten_tags(view.tags)} if view.tags else row

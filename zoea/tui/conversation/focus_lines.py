@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from zoea.model.enums import Activity, MysisState
+from zoea.model.status import StatusWord
 from zoea.model.values import MysisView
 from zoea.queries.phrases import failure_phrase, is_unsent
 from zoea.queries.request_summary import MysisContext, PackSummary, RequestSummary, ToolSnapshot
+from zoea.queries.status_phrases import describe_detail, describe_failure
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
-from zoea.tui.swarm_list import attention
-from zoea.tui.swarm_list.mysis_row import describe_wait, glyph_name
 from zoea.tui.text_layout import Piece, count_cells, fit_text
 
 CUT_LEAST = 12
@@ -55,10 +55,10 @@ def build_status_pieces(edge: ReadingStatus) -> list[tuple[str, str]]:
 
 def build_title_pieces(view: MysisView, place: int, many: int, now: int, glyphs: dict[str, str]) -> list[Piece]:
     """Build the header: name, place in the list (0 if deleted), state, activity."""
-    state = glyph_name(view)
+    state = str(view.status)
     words = [(f" {glyphs.get(state, '?')} ", state), (one_line(view.name), "strong")]
     words.append((f"  {place} of {many}" if place else "  deleted", "quiet"))
-    words.append((f"  {view.state}", state))
+    words.append((f"  {state}", state))
     return words + [(f" · {text}", role) for text, role in build_activity_pieces(view, now)]
 
 
@@ -74,14 +74,11 @@ def shorten(pieces: Sequence[Piece], width: int) -> list[Piece]:
 
 
 def build_activity_pieces(view: MysisView, now: int) -> list[Piece]:
-    """Build the current activity and its age, or the failure."""
-    if view.state in (MysisState.ERRORED, MysisState.IDLE) and view.failure is not None:
-        return [(one_line(attention.describe_failure(view.failure)), "errored")]
-    if view.activity is Activity.IDLE:
-        return [(one_line(view.state_reason), "quiet")] if view.state_reason else []
-    if view.waiting_until is not None:
-        left = number_format.span(max(0, (view.waiting_until - now) / number_format.SECOND))
-        return [(f"waits: {describe_wait(view.waiting_for)} ({left})", "waiting")]
+    """Build what belongs to the status: the cause and time left, or the activity and its age."""
+    if detail := describe_detail(view, now):
+        return [(detail, "quiet" if view.status in (StatusWord.IDLE, StatusWord.STOPPED) else str(view.status))]
+    if view.activity is Activity.IDLE or view.status is not StatusWord.WORKING:
+        return []
     return [(f"{view.activity} {number_format.age(view.progress_at, now)}", str(view.activity))]
 
 
@@ -98,7 +95,7 @@ def build_failure_lines(view: MysisView, mark: str, relaunch: str, *, is_told: b
     if view.failure is None or view.state is MysisState.RUNNING:
         return []
     cause, title, hint = (
-        one_line(text) for text in (attention.describe_failure(view.failure), view.failure.title, view.failure.hint)
+        one_line(text) for text in (describe_failure(view.failure), view.failure.title, view.failure.hint)
     )
     key: list[Piece] = [(relaunch, "key"), (" relaunch", "quiet")]
     first: list[Piece] = [(f"{mark} ", "errored"), (cause, "errored")]

@@ -10,11 +10,11 @@ from rich.cells import cell_len
 from zoea.model.enums import MysisState
 from zoea.model.values import Failure, MysisView
 from zoea.queries.request_summary import MysisContext, RequestSummary
+from zoea.queries.status_phrases import describe_failure
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.conversation import focus_lines
 from zoea.tui.conversation.blocks import BlockKind, ConversationBlock
-from zoea.tui.swarm_list import attention
 from zoea.tui.swarm_list.mysis_row import build_turn_budget
 from zoea.tui.text_layout import Piece, cut_pieces, fit_text, plain_lines, wrap_words
 
@@ -46,7 +46,7 @@ def build_recent_lines(
 
 def _failed(failure: Failure, width: int, height: int) -> list[list[Piece]]:
     """Build cause, title and hint of a failure, cut to two lines if they do not fit."""
-    cause, title, hint = one_line(attention.describe_failure(failure)), one_line(failure.title), one_line(failure.hint)
+    cause, title, hint = one_line(describe_failure(failure)), one_line(failure.title), one_line(failure.hint)
     whole = _wrapped(cause, width, "errored")
     whole += _wrapped(title, width, "quiet") if title != cause else []
     whole += _wrapped(hint, width, "") if hint else []

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 from textual.events import DescendantBlur, DescendantFocus
 from textual.screen import Screen
 
+from zoea.model.status import StatusWord
 from zoea.model.values import Event
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.commands.actions import Action, ActionContext, ActionPlace, BoundAction, of
 from zoea.tui.commands.typed_keys import is_typing, typed_keys
 from zoea.tui.state.cockpit import Cockpit
-from zoea.tui.text_layout import Piece
+from zoea.tui.text_layout import Piece, count_cells
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 
 if TYPE_CHECKING:
@@ -187,16 +188,23 @@ class CockpitScreen(BaseScreen[T]):
         left += [] if halt and is_narrow else [(f" {cockpit.opened.workspace or 'default'}   ", "quiet")]
         left += [(" ", ""), *halt] if halt and is_narrow else halt
         left.append(("1 mysis" if len(roster.myses) == 1 else f"{len(roster.myses)} myses", ""))
-        left.append((f" · {roster.running} running", "running" if roster.running else "quiet"))
         left += self.need_pieces()
-        if roster.waiting and not is_narrow:
-            left.append((f" · {roster.waiting} waiting", "waiting"))
         view = cockpit.feed.view
-        if view is not None and view.held and view.hold_reason:
-            left.append((f"  {one_line(view.hold_reason)}", "waiting"))
-            if is_narrow:
-                return left, []
-        return left, self._usage_pieces(is_narrow=is_narrow)
+        reason = one_line(view.hold_reason) if view is not None and view.held else ""
+        ends: list[Piece] = [(f"  {reason}", "waiting")] if reason else []
+        right = [] if reason and is_narrow else self._usage_pieces(is_narrow=is_narrow)
+        room = self.size.width - count_cells([*left, *ends, *right]) - 1
+        return [*left, *self.count_pieces(room), *ends], right
+
+    def count_pieces(self, room: int) -> list[Piece]:
+        """Return how many myses have each status, as far as they fit into `room` cells."""
+        counts = self.cockpit.feed.roster.statuses
+        pieces: list[Piece] = []
+        for word in StatusWord:
+            piece = (f" · {counts[word]} {word}", str(word))
+            if counts[word] > 0 and count_cells([*pieces, piece]) <= room:
+                pieces.append(piece)
+        return pieces
 
     def _usage_pieces(self, *, is_narrow: bool) -> list[Piece]:
         """Return tokens a minute, tokens and cost of today, and the time."""

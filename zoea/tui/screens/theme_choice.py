@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 from zoea.model.errors import SettingsError
+from zoea.model.status import StatusWord
 from zoea.settings.key_paths import DEFAULT, Layer
 from zoea.text.control_characters import one_line
 from zoea.tui.screens.base import BaseScreen
@@ -16,7 +17,7 @@ from zoea.tui.theme import themes
 from zoea.tui.widgets.pick_list import PickItem, PickList
 
 TITLE_WIDTH = 24
-_STATES = (("running", "waiting", "asking"), ("idle", "stopped", "errored"))
+_STATUSES = tuple(StatusWord)
 
 
 class ThemeChooser:
@@ -58,7 +59,10 @@ class ThemeChooser:
         """Return a sample of texts in the current theme, and the errors of invalid theme files."""
         cockpit = self._screen.cockpit
         glyphs = cockpit.glyphs
-        states = [[(f"{glyphs[state]} {state:<10}", state) for state in row] for row in _STATES]
+        states = [
+            [(f"{glyphs[word]} {word:<10}", str(word)) for word in _STATUSES[first : first + 4]]
+            for first in range(0, len(_STATUSES), 4)
+        ]
         brand = f"{glyphs['brand']} Z O E A {glyphs['brand-full']}"
         lines: list[list[Piece]] = [
             [(brand, "title"), ("  plain text, ", ""), ("quiet text, ", "quiet"), ("thinking", "reasoning")],

@@ -5,9 +5,11 @@ A thousand myses change twenty times a second, and header, table, panels and ter
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from zoea.model.enums import MysisState
+from zoea.model.status import StatusWord
 from zoea.model.values import MysisView
 from zoea.tui.swarm_list import attention
 
@@ -18,7 +20,7 @@ class Roster:
     def __init__(self) -> None:
         self.myses: dict[int, MysisView] = {}
         self.running = 0
-        self.waiting = 0
+        self.statuses: Counter[StatusWord] = Counter()
         self._order: list[int] | None = []
         self._needing: dict[int, MysisView] = {}
         self._in_need: tuple[MysisView, ...] | None = ()
@@ -50,10 +52,9 @@ class Roster:
         self.take((), tuple(self.myses))
 
     def _count(self, view: MysisView, by: int) -> None:
+        self.statuses[view.status] += by
         if view.state is MysisState.RUNNING:
             self.running += by
-            if view.waiting_until is not None:
-                self.waiting += by
 
     @property
     def in_need(self) -> tuple[MysisView, ...]:

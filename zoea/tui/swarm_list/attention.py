@@ -4,49 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from zoea.model.enums import Activity, MysisState
-from zoea.model.values import Failure, MysisView
-
-
-def describe_failure(failure: Failure) -> str:
-    """Return what happened, or the title if that is unknown."""
-    return failure.what or failure.title
+from zoea.model.enums import MysisState
+from zoea.model.status import DONE, NOTHING_NEW, StatusWord
+from zoea.model.values import MysisView
+from zoea.queries.status_phrases import describe_failure, describe_reason
 
 
 def attention_reason(view: MysisView) -> str:
     """Return why this mysis needs a person; empty if it does not.
 
     It does if an approval waits, if it failed with no retry to come, if a budget or a loop stopped it, if its
-    circuit breaker is open, or if it asked a question.
+    circuit breaker is open, if it asked a question, if it reports its task as done or had nothing new to say.
     """
-    if view.approvals or view.activity is Activity.ASKING:
+    if view.status is StatusWord.ASKING:
         return "asks"
-    if view.state is MysisState.ERRORED and view.retry_at is None:
+    if view.status is StatusWord.ERRORED:
         return describe_failure(view.failure) if view.failure else "errored"
     if view.state is MysisState.STOPPED and view.state_reason in ("budget", "loop"):
-        return f"stopped by {view.state_reason}"
-    if view.state is MysisState.IDLE and view.failure is not None:
+        return f"stopped: {describe_reason(view)}"
+    if view.state is not MysisState.IDLE:
+        return ""
+    if view.failure is not None:
         return describe_failure(view.failure)
-    return ""
+    return describe_reason(view) if view.state_reason in (DONE, NOTHING_NEW) and not view.pending else ""
 
 
-_NO_NEED = 5
+_NO_NEED = 6
 
 
 def attention_rank(view: MysisView) -> int:
     """Return 0 for the most urgent need, larger numbers for less urgent ones.
 
-    The order: approval, error, stop by budget or loop, open circuit breaker, question, no need.
+    The order: approval, error, stop by budget or loop, open circuit breaker, question, done, no need.
     """
     if not attention_reason(view):
         return _NO_NEED
-    if view.approvals or view.activity is Activity.ASKING:
+    if view.status is StatusWord.ASKING:
         return 4 if view.approvals and view.questions == view.approvals else 0
     match view.state:
         case MysisState.STOPPED:
             return 2
         case MysisState.IDLE:
-            return 3
+            return 5 if view.failure is None else 3
     return 1
 
 

@@ -5,21 +5,19 @@ Columns have fixed widths, so that nothing shifts when a number grows.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
-from rich.cells import cell_len
-
 from zoea.model.enums import Activity, MysisState
+from zoea.model.status import KILLED, NOTHING_NEW, StatusWord, next_change_at
 from zoea.model.values import MysisView
+from zoea.queries.status_phrases import describe_detail, describe_retry_cause
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
-from zoea.tui.swarm_list import attention
 from zoea.tui.text_layout import Piece, fit_text, strip_emphasis
 
 CONTEXT_WIDTH = 10
-AGE_WIDTH = 4
-STATE_WIDTH = 8
+TIME_WIDTH = 6
+STATUS_WIDTH = 8
 ACTIVITY_WIDTH = 8
 SPARK_WIDTH = 12
 RATE_WIDTH = 8
@@ -35,13 +33,14 @@ ACTIVITY_FROM = 92
 SPARK_FROM = 104
 RATE_FROM = 116
 BAR_FROM = 132
-SAID_FROM = 104
 TEXT_MOST = 500
 BUDGET_WIDTH = 10
 FULL_SHARE = 0.8
 """Share from which on a context or a budget counts as nearly full."""
-
-_TICKS = re.compile(r"(?P<what>\w*?)(?:tick (?P<at>[\d.]+)|ticks (?P<many>[\d.]+))")
+_COLOURED = (StatusWord.ASKING, StatusWord.STOPPED, StatusWord.ERRORED, StatusWord.RETRYING)
+"""Statuses of which the text of a row has the colour."""
+_SPOKEN = (StatusWord.WORKING, StatusWord.ASKING, StatusWord.IDLE, StatusWord.DONE, StatusWord.HELD, StatusWord.PAUSED)
+"""Statuses of which a row shows the newest text rather than a cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,6 @@ class RowColumns:
     spark: int
     rate: int = 0
     bar: int = 0
-    text_age: int = 0
 
     @classmethod
     def of(cls, width: int, longest: int = NAME_MAX) -> RowColumns:
@@ -67,11 +65,10 @@ class RowColumns:
         spark = SPARK_WIDTH if width >= SPARK_FROM else 0
         rate = RATE_WIDTH if width >= RATE_FROM else 0
         bar = BAR_WIDTH if width >= BAR_FROM else 0
-        fixed = 3 + STATE_WIDTH + 1 + AGE_WIDTH + 1 + CONTEXT_WIDTH + 2
-        text_age = AGE_WIDTH if width >= SAID_FROM else 0
-        fixed += sum(one + 1 for one in (activity, rate, bar, text_age) if one) + (spark + 2 if spark else 0)
+        fixed = 3 + STATUS_WIDTH + 1 + TIME_WIDTH + 1 + CONTEXT_WIDTH + 2
+        fixed += sum(one + 1 for one in (activity, rate, bar) if one) + (spark + 2 if spark else 0)
         name = max(NAME_MIN, min(NAME_MAX, longest, width - fixed - TEXT_MIN - 1))
-        return cls(name, max(0, width - fixed - name - 1), activity, spark, rate, bar, text_age)
+        return cls(name, max(0, width - fixed - name - 1), activity, spark, rate, bar)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,41 +90,22 @@ class TableRow:
     asks: str = ""
 
 
-def glyph_name(view: MysisView) -> str:
-    """Return the name of the glyph and role for a state."""
-    if view.state is MysisState.RUNNING:
-        if view.approvals or view.activity is Activity.ASKING:
-            return "asking"
-        if view.waiting_until is not None:
-            return "waiting"
-    return str(view.state)
-
-
 def status_text(view: MysisView) -> str:
-    """Return the newest of question, error, answer, tool call and prompt, or the wait."""
-    if view.held:
-        return "on hold"
-    if view.state is MysisState.ERRORED:
-        return one_line(attention.describe_failure(view.failure) if view.failure else view.state_reason)
-    if view.state is MysisState.STOPPED:
-        return one_line(view.state_reason) or "stopped"
-    if _is_waiting(view):
-        return f"waits: {describe_wait(view.waiting_for)}"
+    """Return the cause of a wait, retry, stop or error; else the newest text of the mysis."""
+    detail = describe_detail(view)
+    match view.status:
+        case StatusWord.RETRYING:
+            return f"retry {detail}"
+        case StatusWord.HELD | StatusWord.PAUSED if view.state is MysisState.ERRORED:
+            return describe_retry_cause(view)
+        case StatusWord.IDLE if view.failure is not None or view.state_reason in (KILLED, NOTHING_NEW):
+            return detail
+        case StatusWord.STOPPED | StatusWord.ERRORED:
+            return detail or str(view.status)
+        case word if word not in _SPOKEN:
+            return detail
     text = view.streaming or view.text
-    if view.state is MysisState.IDLE and view.failure is not None:
-        text = attention.describe_failure(view.failure)
     return one_line(text) if text.startswith(CALL_SIGN) else strip_emphasis(one_line(text[:TEXT_MOST]))
-
-
-def describe_wait(reason: str) -> str:
-    """Describe a wait; `arrival_tick 12` becomes `arrives T12`."""
-    found = _TICKS.fullmatch(reason)
-    if found is None:
-        return one_line(reason) or "as it asked"
-    what, at, many = found.group("what").rstrip("_").replace("_", " "), found.group("at"), found.group("many")
-    if many:
-        return f"{what}, {many} ticks".removeprefix(", ")
-    return f"arrives T{at}" if what.endswith("arrival") else f"{what} until T{at}".strip()
 
 
 def describe_model(model: str, provider: str) -> str:
@@ -137,60 +115,45 @@ def describe_model(model: str, provider: str) -> str:
     return f"{one_line(model)} on {one_line(provider)}" if model else f"{one_line(provider)}'s own model"
 
 
-def format_text_age(view: MysisView, now: int) -> str:
-    """Format the age of the text; empty while it is new or shown elsewhere."""
-    if view.held or view.streaming or (_is_waiting(view) and not view.approvals):
-        return ""
-    at = view.state_at if view.state in (MysisState.ERRORED, MysisState.STOPPED) else view.text_at
-    return number_format.age(at, now) if at else ""
+def format_time(view: MysisView, now: int) -> str:
+    """Format the one time of a row: until a wait or retry ends, else since the last sign of life."""
+    change = next_change_at(view)
+    if change is not None:
+        return f"in {number_format.span(max(0, (change - now) / number_format.SECOND))}"
+    return number_format.age(find_status_time(view), now)
 
 
-def format_time_left(view: MysisView, now: int) -> str:
-    """Format the time until a wait or retry ends; empty if there is none."""
-    if view.held:
-        return ""
-    if view.state is MysisState.ERRORED and view.retry_at is not None:
-        return f", retry in {_until(view.retry_at, now)}"
-    if _is_waiting(view):
-        return f" ({_until(view.waiting_until or now, now)})"
-    return ""
-
-
-def _is_waiting(view: MysisView) -> bool:
-    return view.state is MysisState.RUNNING and view.waiting_until is not None and not view.approvals
-
-
-def _until(then: int, now: int) -> str:
-    return number_format.span(max(0, (then - now) / number_format.SECOND))
+def find_status_time(view: MysisView) -> int:
+    """Return when the state began, or the last sign of life of a mysis that runs; in µs."""
+    return view.progress_at or view.state_at if view.state is MysisState.RUNNING else view.state_at
 
 
 def build_heading(columns: RowColumns) -> list[Piece]:
     """Build the line with the column names."""
-    line = f"   {fit_text('name', columns.name)} {fit_text('state', STATE_WIDTH)} "
-    line += f"{fit_text('last', AGE_WIDTH, right=True)} "
+    line = f"   {fit_text('name', columns.name)} {fit_text('status', STATUS_WIDTH)} "
+    line += f"{fit_text('time', TIME_WIDTH, right=True)} "
     line += f"{fit_text('', columns.bar)} " if columns.bar else ""
     line += f"{fit_text('context', CONTEXT_WIDTH, right=True)}  "
     line += f"{fit_text('doing', columns.activity)} " if columns.activity else ""
     line += fit_text("tokens", columns.spark) if columns.spark else ""
     line += f" {fit_text('', columns.rate)}" if columns.rate else ""
     line += "  " if columns.spark else ""
-    line += f"{fit_text('ago', columns.text_age, right=True)} " if columns.text_age else ""
     return [(line + fit_text("says", columns.text), "quiet")]
 
 
 def build_row(row: TableRow, columns: RowColumns, glyphs: dict[str, str]) -> list[Piece]:
     """Build a row as pieces that fill the columns."""
     view = row.view
-    state = glyph_name(view)
+    state = str(view.status)
     pieces: list[Piece] = [
         ("▌" if row.marked else " ", "asking" if row.marked else ""),
         (fit_text(glyphs.get(state, "?"), 1), state),
         (" ", ""),
         (fit_text(one_line(view.name), columns.name), "strong"),
         (" ", ""),
-        (fit_text(str(view.state), STATE_WIDTH), state),
+        (fit_text(state, STATUS_WIDTH), state),
         (" ", ""),
-        (fit_text(number_format.age(view.progress_at or view.state_at, row.now), AGE_WIDTH, right=True), "quiet"),
+        (fit_text(format_time(view, row.now), TIME_WIDTH, right=True), "quiet"),
         (" ", ""),
         *_context(view, columns),
         ("  ", ""),
@@ -208,18 +171,9 @@ def build_row(row: TableRow, columns: RowColumns, glyphs: dict[str, str]) -> lis
 
 
 def _says(row: TableRow, columns: RowColumns, state: str) -> list[Piece]:
-    """Build the text of a row; cut the text before the time that is left."""
-    view = row.view
-    text, end = (
-        (f"asks: {one_line(row.asks)}", "") if row.asks else (status_text(view), format_time_left(view, row.now))
-    )
-    room = columns.text
-    if end and cell_len(text) + cell_len(end) > room:
-        text = fit_text(text, max(1, room - cell_len(end)))
-    pieces: list[Piece] = [(fit_text(text + end, room), _says_role(view, state))]
-    if columns.text_age:
-        pieces[:0] = [(fit_text(format_text_age(view, row.now), columns.text_age, right=True), "quiet"), (" ", "")]
-    return pieces
+    """Build the text of a row: its question, cause or newest text."""
+    text = f"asks: {one_line(row.asks)}" if row.asks else status_text(row.view)
+    return [(fit_text(text, columns.text), state if state in _COLOURED else "")]
 
 
 def _context(view: MysisView, columns: RowColumns) -> list[Piece]:
@@ -251,9 +205,3 @@ def build_turn_budget(view: MysisView) -> list[Piece]:
     filled, empty = number_format.bar(share, BUDGET_WIDTH)
     numbers = f" {number_format.tokens(view.turn_tokens)}/{number_format.tokens(view.turn_limit)}"
     return [("budget ", "quiet"), (filled, role), (empty, "quiet"), (numbers, role if role == "waiting" else "quiet")]
-
-
-def _says_role(view: MysisView, state: str) -> str:
-    if view.state is MysisState.ERRORED:
-        return "errored"
-    return state if state in ("asking", "stopped") else ""

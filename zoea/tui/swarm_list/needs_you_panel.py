@@ -19,7 +19,6 @@ from zoea.tui import number_format
 from zoea.tui.state.open_approvals import OpenApprovals
 from zoea.tui.swarm_list import attention
 from zoea.tui.swarm_list.broadcasts_panel import ONE_LINE_FROM
-from zoea.tui.swarm_list.mysis_row import glyph_name
 from zoea.tui.text_layout import cut_pieces, fit_text, wrap_words
 from zoea.tui.widgets.clickable_text import ClickablePiece
 from zoea.tui.widgets.status_bars import key_name
@@ -139,7 +138,7 @@ def _way(reach: KeyScope, mysis_id: int, *, is_next: bool) -> Line:
 
 
 def _head(view: MysisView, glyphs: Mapping[str, str], width: int = 0) -> Line:
-    state, click, name = glyph_name(view), f"screen.go({view.id})", one_line(view.name)
+    state, click, name = str(view.status), f"screen.go({view.id})", one_line(view.name)
     return [(f"{glyphs.get(state, '?')} ", state, click), (fit_text(name, width) if width else name, "strong", click)]
 
 

@@ -32,15 +32,15 @@ def sanitize_line(text: str) -> str:
     return one_line(text)[:LONGEST]
 
 
-def build_title(workspace: str, needing: Sequence[MysisView], running: int | None = None) -> str:
-    """Return the terminal title: who needs the person, else how many run.
+def build_title(workspace: str, needing: Sequence[MysisView], working: int | None = None) -> str:
+    """Return the terminal title: who needs the person, else how many work.
 
     Args:
-        running: Number of running myses; None where there are none.
+        working: Number of working myses; None where there are no myses.
     """
     where = f"Zoea {workspace}".strip()
     if not needing:
-        return where if running is None else f"{where} · {running} running"
+        return where if working is None else f"{where} · {working} working"
     first = f"{needing[0].name}: {attention.attention_reason(needing[0])}"
     return f"({len(needing)}) {first} · {where}"
 

@@ -50,8 +50,19 @@ ROLES = (
     "mysis",
     "reasoning",
 )
+STATUS_ROLES = {
+    "working": "running",
+    "queued": "llm",
+    "retrying": "waiting",
+    "done": "running",
+    "held": "commander",
+    "paused": "commander",
+}
+"""Roles of statuses that a theme may leave out, and the role that then stands for each."""
 GLYPHS = ("brand", "brand-full", "idle", "running", "stopped", "errored", "asking", "waiting", "tool", "spark")
-TEXT_ROLES = tuple(role for role in ROLES if role not in ("border", "border-focus", "cursor"))
+STATUS_GLYPHS = {"working": "⬢", "queued": "≡", "retrying": "↻", "done": "✓", "held": "◫", "paused": "‖"}
+"""Glyphs of statuses that a theme may leave out."""
+TEXT_ROLES = (*(role for role in ROLES if role not in ("border", "border-focus", "cursor")), *STATUS_ROLES)
 """Roles of text; each must be readable on the background."""
 
 ASCII_GLYPHS = {
@@ -63,6 +74,12 @@ ASCII_GLYPHS = {
     "errored": "x",
     "asking": "?",
     "waiting": "~",
+    "working": "*",
+    "queued": "=",
+    "retrying": "@",
+    "done": "+",
+    "held": "H",
+    "paused": "P",
     "tool": ">",
     "spark": " .:-=+*#",
 }
@@ -179,7 +196,7 @@ def read_theme(file: Path) -> ThemeSpec:
     problems: list[str] = []
     colours = _colours(table, problems)
     roles = _roles(table, colours, problems)
-    glyphs = {**_strings(table, "glyphs", GLYPHS, problems)}
+    glyphs = {**STATUS_GLYPHS, **_strings(table, "glyphs", GLYPHS, problems, STATUS_GLYPHS)}
     for name in ("name", "title"):
         if not isinstance(table.get(name), str):
             problems.append(f"{name} is missing")
@@ -194,14 +211,22 @@ def read_theme(file: Path) -> ThemeSpec:
     return ThemeSpec(table["name"], table["title"], table["dark"], colours, roles, glyphs)
 
 
-def _strings(table: Mapping[str, Any], section: str, names: tuple[str, ...], problems: list[str]) -> dict[str, str]:
+def _strings(
+    table: Mapping[str, Any],
+    section: str,
+    names: tuple[str, ...],
+    problems: list[str],
+    optional: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Read a section of texts; `optional` are names that it may leave out."""
     given = table.get(section)
     if not isinstance(given, dict):
         problems.append(f"[{section}] is missing")
         return {}
     problems += [f"{section}.{name} is missing" for name in names if not isinstance(given.get(name), str)]
-    problems += [f"{section}.{name} is not known" for name in sorted(set(given) - set(names))]
-    return {name: given[name] for name in names if isinstance(given.get(name), str)}
+    known = (*names, *(optional or ()))
+    problems += [f"{section}.{name} is not known" for name in sorted(set(given) - set(known))]
+    return {name: given[name] for name in known if isinstance(given.get(name), str)}
 
 
 def _colours(table: Mapping[str, Any], problems: list[str]) -> dict[str, str]:
@@ -213,7 +238,8 @@ def _colours(table: Mapping[str, Any], problems: list[str]) -> dict[str, str]:
 
 
 def _roles(table: Mapping[str, Any], colours: Mapping[str, str], problems: list[str]) -> dict[str, str]:
-    roles = _strings(table, "roles", ROLES, problems)
+    roles = _strings(table, "roles", ROLES, problems, STATUS_ROLES)
+    roles = {**{name: roles[other] for name, other in STATUS_ROLES.items() if other in roles}, **roles}
     for name, colour in roles.items():
         if colour not in colours:
             problems.append(f"roles.{name}: {colour!r} is no colour of this theme")

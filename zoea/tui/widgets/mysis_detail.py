@@ -20,18 +20,16 @@ from textual.timer import Timer
 
 from zoea.model.enums import Activity, MysisState
 from zoea.model.errors import StoreError
+from zoea.model.status import StatusWord
 from zoea.model.values import MysisView
+from zoea.queries.status_phrases import describe_detail, describe_failure
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.state.deferred_work import DeferredWork
-from zoea.tui.swarm_list import attention
 from zoea.tui.swarm_list.mysis_row import (
     CALL_SIGN,
     build_turn_budget,
     describe_model,
-    format_text_age,
-    format_time_left,
-    glyph_name,
     status_text,
 )
 from zoea.tui.text_layout import Piece, count_cells, cut_pieces
@@ -161,7 +159,7 @@ class MysisDetail(Horizontal):
         from zoea.tui.conversation.blocks import BlockKind, ConversationBlock
         from zoea.tui.conversation.recent_lines import build_recent_lines, build_usage_lines
 
-        state = glyph_name(view)
+        state = str(view.status)
         self._put_titles(
             Content.assemble(
                 (f"{self._glyphs().get(state, '?')} ", f"$role-{state}"),
@@ -175,9 +173,7 @@ class MysisDetail(Horizontal):
         size = self._recent.content_size
         if size.width > 0:
             fresh = self._blocks or [
-                ConversationBlock(
-                    "said", BlockKind.ANSWER, 0, body=status_text(view) + format_time_left(view, self._now())
-                )
+                ConversationBlock("said", BlockKind.ANSWER, 0, body=status_text(view)),
             ]
             self._recent.put(build_recent_lines(fresh, view, size.width, size.height))
         self._request.put(build_usage_lines(self._seen, view, self._request.content_size.height))
@@ -191,10 +187,18 @@ class MysisDetail(Horizontal):
 
 
 def format_state(view: MysisView, now: int) -> str:
-    """Return state, turn and request, and the age of the text."""
+    """Return the status with its cause, turn and request, and the age of the text."""
+    detail = describe_detail(view, now)
     where = f" · turn {view.turn_number}, request {view.iteration}" if view.iteration else ""
-    since = format_text_age(view, now)
-    return f"{view.state}{where}{f' · text {since} old' if since else ''}"
+    since = _format_text_age(view, now)
+    return f"{view.status}{f': {detail}' if detail else ''}{where}{f' · text {since} old' if since else ''}"
+
+
+def _format_text_age(view: MysisView, now: int) -> str:
+    """Format the age of the text that is shown; empty while it is being written or a cause stands there."""
+    if not view.text_at or view.streaming or view.status not in (StatusWord.WORKING, StatusWord.IDLE):
+        return ""
+    return number_format.age(view.text_at, now)
 
 
 def build_call_pieces(view: MysisView, now: int) -> tuple[list[Piece], list[Piece]]:
@@ -220,13 +224,13 @@ def build_brief_line(view: MysisView, now: int) -> tuple[list[Piece], list[Piece
     )
     if view.failure is not None:
         hint = f"  {one_line(view.failure.hint)}"
-        return [(one_line(attention.describe_failure(view.failure)), "errored"), (hint, "quiet")], right
+        return [(one_line(describe_failure(view.failure)), "errored"), (hint, "quiet")], right
     left, time = build_call_pieces(view, now)
     right = [*time, *right]
     if not left:
         left = [(f"turn {view.turn_number}", "strong")] if view.turn_number else []
         left += [(f", request {view.iteration}", "quiet")] if view.iteration else []
-        since = format_text_age(view, now)
+        since = _format_text_age(view, now)
         left += [(f"{'  ' if left else ''}text {since} old", "quiet")] if since and view.text else []
         left.append((f"{'  ' if left else ''}{one_line(view.template)}", ""))
         left.append((f" · {describe_model(view.model, view.provider)}", "quiet"))

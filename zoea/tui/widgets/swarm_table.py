@@ -186,8 +186,8 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
     def _matches(self, view: MysisView) -> bool:
         if not self._filter:
             return True
-        hay = f"{view.name}\n{view.template}\n{view.state}\n{' '.join(view.tags)}\n{view.text}".casefold()
-        return self._filter in hay
+        words = (view.name, view.template, view.state, view.status, " ".join(view.tags), view.text)
+        return self._filter in "\n".join(words).casefold()
 
     def _resize(self) -> None:
         self.virtual_size = Size(0, len(self._shown))
