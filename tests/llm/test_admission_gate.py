@@ -183,3 +183,24 @@ async def test_a_waiting_ticket_wakes_when_the_reason_changes_and_on_admission(c
     await now_in
     assert entered([second]) == [True]
     await second.wait_for_change()
+
+
+@pytest.mark.parametrize("jump", [1, -1, 3600, -3600, 86_400, -86_400, 400 * 86_400])
+def test_a_wall_clock_that_is_set_moves_no_place_no_rate_and_no_pause(clock: HandClock, jump: int) -> None:
+    gate = AdmissionGate(clock, concurrency=1, rate=1.0)
+    first, second, third = (gate.enter_queue() for _ in range(3))
+    first.note_answer()
+    first.leave()
+    clock.jump(jump)
+    clock.follow()
+    clock.by(1)
+    assert second.is_admitted
+    second.note_refusal(30)
+    second.leave()
+    clock.jump(jump)
+    clock.follow()
+    assert third.hold().until == clock.now() + 30_000_000, "people read the wall time"
+    clock.by(29.9)
+    assert not third.is_admitted
+    clock.by(0.1)
+    assert third.is_admitted

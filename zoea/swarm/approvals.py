@@ -91,7 +91,7 @@ class ApprovalQueue:
         if found and found[0]["tool"] == ASK_TOOL and not found[0]["upstream"]:
             waiting.wants_words = True
             self._count(mysis_id)
-        left = found[0]["expires_at"] - self._clock.now() if found else 0
+        left = found[0]["expires_at"] - found[0]["asked_at"] if found else 0  # it was asked just now
         waiting.timer = self._clock.call_after(left, lambda: self._post(key, ApprovalAnswer.EXPIRED, ""))
 
     def forget(self, turn_id: int, call_ids: frozenset[int]) -> None:

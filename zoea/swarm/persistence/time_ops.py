@@ -17,7 +17,9 @@ def move_times_ahead(conn: WriterConnection, delta: int) -> None:
         "UPDATE mysis SET wait = json_set(wait, '$.until', json_extract(wait, '$.until') + ?) WHERE wait IS NOT NULL",
         (delta,),
     )
-    conn.execute("UPDATE approval SET expires_at = expires_at + ? WHERE answer IS NULL", (delta,))
+    conn.execute(
+        "UPDATE approval SET asked_at = asked_at + ?1, expires_at = expires_at + ?1 WHERE answer IS NULL", (delta,)
+    )
     # An answer and the lifting of a hold are compared by their times, which may lie ahead now.
     now = conn.now()
     conn.execute("UPDATE approval SET answered_at = ? WHERE answered_at > ?", (now, now))

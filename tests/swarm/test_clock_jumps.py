@@ -1,0 +1,218 @@
+"""A wall clock that is set moves no wait, retry, nudge or question: each comes after the duration it was meant for."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.llm_clock import HandClock
+from tests.swarm.harness import Swarm, call, script, swarm
+from zoea.model.enums import ErrorClass, MysisState
+from zoea.model.errors import ProviderError, RateExceeded
+from zoea.model.request import Answer, AnswerCall
+from zoea.settings import Settings
+from zoea.swarm import life as lf
+from zoea.swarm.rules import HOUR, MINUTE, SECOND, LifeRules
+
+DAY_S = 86_400
+START = 1_700_000_000_000_000
+JUMPS = pytest.mark.parametrize("jump", [1, -1, 3600, -3600, DAY_S, -DAY_S, 400 * DAY_S])
+WAIT = Answer(calls=(AnswerCall("zoea_wait", json.dumps({"seconds": 60, "reason": "the ore is far"})),))
+BURN = Answer(calls=(call("burn", "it"),))
+BUSY = ProviderError("503", kind=ErrorClass.TRANSIENT)
+NO_RETRIES = Settings.model_validate({"llm": {"retries": 0}})
+
+
+async def set_clock(s: Swarm, seconds: float) -> None:
+    """Set the wall clock, and let the swarm notice it: a second passes."""
+    before = s.clock.now()
+    s.clock.jump(seconds)
+    s.clock.by(1)
+    await s.until(lambda: s.clock.now() != before + SECOND)
+    await s.run_due()
+
+
+async def passes(s: Swarm, seconds: int) -> None:
+    """Let time pass, with everything that is due second by second."""
+    for _ in range(seconds):
+        s.clock.by(1)
+        await s.run_due()
+
+
+@JUMPS
+async def test_a_retry_after_seconds_comes_after_these_seconds(tmp_path: Path, jump: int) -> None:
+    refused = ProviderError("429", kind=ErrorClass.TRANSIENT, retry_after=7)
+    async with swarm(tmp_path, script(refused, Answer(text="now"))) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "hello")
+        runner = s.commander.runner("alpha")
+        await s.until(lambda: runner.driver is not None and runner.driver.phase == "resting")
+        await set_clock(s, jump)
+        await passes(s, 5)
+        assert s.provider.calls == 1
+        s.clock.by(1)
+        await s.until(lambda: s.provider.calls == 2)
+
+
+@JUMPS
+async def test_a_recovery_comes_after_its_delay_and_its_stored_time_moves(tmp_path: Path, jump: int) -> None:
+    async with swarm(tmp_path, script(BUSY, Answer(text="back")), settings=NO_RETRIES) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "hello")
+        await s.until(lambda: s.state() is MysisState.ERRORED)
+        await s.run_due()
+        assert await s.value("SELECT retry_at FROM mysis") == START + 15 * SECOND
+        await set_clock(s, jump)
+        moved = START + (15 + jump) * SECOND
+        assert await s.value("SELECT retry_at FROM mysis") == moved
+        assert (await s.commander.mysis("alpha")).retry_at == moved
+        await passes(s, 13)
+        assert s.state() is MysisState.ERRORED
+        s.clock.by(1)
+        await s.until(lambda: s.state() is MysisState.RUNNING)
+
+
+@JUMPS
+async def test_a_wait_ends_after_its_seconds_and_its_stored_end_moves(tmp_path: Path, jump: int) -> None:
+    async with swarm(tmp_path, script(WAIT, Answer(text="there"))) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.settled()
+        await set_clock(s, jump)
+        end = START + (60 + jump) * SECOND
+        assert json.loads(await s.value("SELECT wait FROM mysis"))["until"] == end
+        assert (await s.commander.mysis("alpha")).waiting_until == end
+        await passes(s, 58)
+        assert s.provider.calls == 1
+        s.clock.by(1)
+        await s.until(lambda: s.provider.calls == 2)
+
+
+@JUMPS
+async def test_a_question_expires_after_half_an_hour_and_its_stored_end_moves(tmp_path: Path, jump: int) -> None:
+    async with swarm(tmp_path, script(BURN, Answer(text="done"))) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.until(lambda: s.commander.live_view.row(1).approvals)
+        await s.run_due()
+        await set_clock(s, jump)
+        [asked] = await s.commander.approvals()
+        assert asked.expires_at == START + (1800 + jump) * SECOND
+        s.clock.by(1798)
+        await s.run_due()
+        assert await s.value("SELECT answer FROM approval") is None
+        s.clock.by(1)
+        await s.settled()
+        assert await s.value("SELECT answer FROM approval") == "expired"
+
+
+@JUMPS
+async def test_a_call_in_flight_runs_out_of_time_only_by_what_passed(tmp_path: Path, jump: int) -> None:
+    """Setting the clock is no silence of five minutes, and does not hide one."""
+    async with swarm(tmp_path, script(Answer(calls=(call("act"),)), Answer(text="done"))) as s:
+        s.peer.gates["act"] = asyncio.Event()
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.until(lambda: s.peer.running)
+        await set_clock(s, jump)
+        for _ in range(9):
+            s.clock.by(30)
+            await s.run_due()
+        assert s.commander.runner("alpha").has_turn
+        s.clock.by(30)
+        await s.run_due()
+        s.clock.by(30)
+        await s.until(lambda: s.state() is MysisState.ERRORED)
+
+
+@JUMPS
+async def test_the_length_of_a_tick_is_not_learned_from_a_jump(tmp_path: Path, jump: int) -> None:
+    told = [json.dumps({"current_tick": tick}) for tick in (100, 102)]
+    wait = AnswerCall("zoea_wait", json.dumps({"until_tick": 104, "reason": "the kiln"}))
+    replies = script(*(Answer(calls=(call("say_ticks", text),)) for text in told), Answer(calls=(wait,)))
+    async with swarm(tmp_path, replies) as s:
+        s.peer.gates["act"] = asyncio.Event()
+        gate = asyncio.Event()
+        model = s.provider.stream
+        s.provider.stream = held_before(model, 2, gate)  # type: ignore[method-assign]  # the second answer waits
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.until(lambda: s.provider.calls == 1)
+        await s.until(lambda: s.commander.live_view.row(1).iteration == 2)
+        await set_clock(s, jump)
+        s.clock.by(9)
+        gate.set()
+        await s.settled()
+        until = (await s.commander.mysis("alpha")).waiting_until
+        assert until is not None
+        assert until - s.clock.now() == 20 * SECOND, "two ticks of ten seconds"
+
+
+def held_before(stream, number: int, gate: asyncio.Event):  # type: ignore[no-untyped-def]  # a provider's stream as it is
+    """A stream that waits for the gate before the request of that number."""
+    count = 0
+
+    async def held(request):  # type: ignore[no-untyped-def]  # a provider's stream as it is
+        nonlocal count
+        count += 1
+        if count == number:
+            await gate.wait()
+        async for item in stream(request):
+            yield item
+
+    return held
+
+
+async def test_messages_of_an_hour_are_not_counted_for_a_day_after_the_clock_was_set_back(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"swarm": {"messages_per_hour": 1}})
+    async with swarm(tmp_path, script(Answer(text="ok")), settings=settings) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.create("beta", start=False)
+        await s.commander.builtin_backend.send(1, 0, "beta", "one")
+        with pytest.raises(RateExceeded):
+            await s.commander.builtin_backend.send(1, 0, "beta", "two")
+        await set_clock(s, -DAY_S)
+        await s.commander.builtin_backend.send(1, 0, "beta", "two")
+
+
+async def test_a_clock_set_back_while_no_swarm_ran_prolongs_no_recovery(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(BUSY), settings=NO_RETRIES) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "hello")
+        await s.until(lambda: s.state() is MysisState.ERRORED)
+    clock = HandClock(START - DAY_S * SECOND)
+    async with swarm(tmp_path, script(Answer(text="back")), settings=NO_RETRIES, clock=clock) as s:
+        await passes(s, 16)
+        await s.until(lambda: s.state() is MysisState.RUNNING)
+
+
+async def test_an_input_queued_before_the_jump_is_processed_with_the_time_after_it(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="ok"))) as s:
+        await s.commander.create("alpha", start=False)
+        runner = s.commander.runner("alpha")
+        told = runner.tell(lf.Start(s.clock.now()))
+        runner.clock_was_set(-DAY_S * SECOND)
+        await told
+        assert runner.life.quiet_since == START - DAY_S * SECOND
+
+
+@JUMPS
+def test_every_time_of_a_life_moves_by_the_jump(jump: int) -> None:
+    life = lf.Life(
+        LifeRules(nudges_per_hour=3),
+        MysisState.RUNNING,
+        quiet_since=START,
+        wait_until=START + MINUTE,
+        held_since=START - MINUTE,
+        retry_at=START + HOUR,
+        nudged_at=(START - 2 * MINUTE, START - MINUTE),
+    )
+    moved, effects = lf.step(life, lf.Jumped(jump * SECOND))
+    assert effects == ()
+    at = START + jump * SECOND
+    assert (moved.quiet_since, moved.wait_until, moved.held_since) == (at, at + MINUTE, at - MINUTE)
+    assert (moved.retry_at, moved.nudged_at) == (at + HOUR, (at - 2 * MINUTE, at - MINUTE))
+    assert lf.nudge_due(moved) - lf.nudge_due(life) == jump * SECOND
