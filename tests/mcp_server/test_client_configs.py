@@ -29,6 +29,7 @@ def test_an_entry_names_program_client_scope_and_workspace() -> None:
     assert "--workspace" not in plain["args"]
     assert "env" not in plain
     assert "type" not in plain
+    assert client_configs.make_entry("zed", TokenScope.READ, env={})["source"] == "custom"
 
 
 def test_an_unknown_client_is_answered_with_those_there_are() -> None:

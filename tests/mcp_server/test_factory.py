@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sqlite3
 from collections.abc import AsyncIterator
 from contextlib import closing
@@ -84,6 +85,16 @@ async def test_every_tool_is_listed_with_schemas_annotations_and_words(served: S
         assert tool.annotations.destructive_hint is False
         assert tool.description
         assert len(tool.description) < 400
+
+
+async def test_the_instructions_name_the_memory_and_existing_tools_in_sixty_words(served: Served) -> None:
+    async with let_in(served.url, served.commander) as client:
+        told = client.instructions or ""
+    assert len(told.split()) <= 60
+    assert "memory" in told
+    named = set(re.findall(r"zoea_\w+", told))
+    assert named <= {tool.name for tool in CLIENT_TOOLS}
+    assert {"zoea_search_messages", "zoea_read_memory", "zoea_send_message", "zoea_wait"} <= named
 
 
 async def test_messages_are_found_with_their_place(served: Served) -> None:

@@ -51,6 +51,8 @@ class KnownClient:
 
 
 _STDIO = (("type", "stdio"),)
+_CUSTOM = (("source", "custom"),)
+"""Zed takes an entry without it for the settings of an extension."""
 CLIENTS: Mapping[str, KnownClient] = {
     "claude": KnownClient("Claude Code", ".claude.json", extra=_STDIO),
     "claude-desktop": KnownClient(
@@ -70,7 +72,7 @@ CLIENTS: Mapping[str, KnownClient] = {
         extra=_STDIO,
     ),
     "windsurf": KnownClient("Windsurf", ".codeium/windsurf/mcp_config.json"),
-    "zed": KnownClient("Zed", ".config/zed/settings.json", ("context_servers",)),
+    "zed": KnownClient("Zed", ".config/zed/settings.json", ("context_servers",), extra=_CUSTOM),
 }
 
 

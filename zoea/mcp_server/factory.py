@@ -51,10 +51,12 @@ CLIENT_SEARCHES = 4
 RESOURCE_MISSING = -32002
 """The code for a missing resource up to protocol 2025-11-25; later ones use INVALID_PARAMS."""
 INSTRUCTIONS = (
-    "Zoea runs a swarm of agents, called myses. Search all that was said in it with zoea_search_messages (exact text, "
-    "upper and lower case matter), read a result in full with zoea_read_memory, list the myses with "
-    "zoea_list_myses. To talk to a mysis: zoea_send_message, then zoea_wait for its answer."
+    "Zoea is the memory of a swarm of agents (myses): every message, tool call, result and broadcast is kept. Before "
+    "you redo work, ask again or guess what was decided, search here: zoea_search_messages finds exact text, "
+    "zoea_search_reasoning the reasons, zoea_read_memory shows a hit in full. zoea_list_myses names the agents; "
+    "zoea_send_message gives one a task, zoea_wait returns its answer."
 )
+"""At most 60 words: clients that load tools late show a model nothing else of the server."""
 
 Context = ServerRequestContext[Any, Any]
 ClientOf = Callable[[Context], McpClient]
