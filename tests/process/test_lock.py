@@ -159,3 +159,41 @@ def test_a_full_disk_leaves_the_lock_free(tmp_path: Path, monkeypatch: pytest.Mo
             OwnerLock(tmp_path, tmp_path / "socket").acquire()
     with OwnerLock(tmp_path, tmp_path / "socket"):
         assert read_note(tmp_path / LOCK_NAME) is not None
+
+
+@pytest.mark.parametrize("kind", ["flock", "lockf"])
+def test_a_file_system_whose_locks_exclude_no_one_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(fcntl, kind, lambda *_arguments: None)
+    with pytest.raises(StoreError, match="locks do not hold") as caught:
+        OwnerLock(tmp_path, Path("/run/s.sock")).acquire()
+    assert "local disk" in caught.value.hint
+
+
+def test_a_file_system_without_locks_is_refused_and_has_no_holder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_descriptor: int, _how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(StoreError, match=r"zoea\.lock cannot be locked: No locks available"):
+        OwnerLock(tmp_path, Path("/run/s.sock")).acquire()
+    assert read_holder(tmp_path) is None
+
+
+def test_a_lock_that_is_a_link_is_refused_and_its_target_unchanged(tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    target.write_text("mine")
+    (tmp_path / LOCK_NAME).symlink_to(target)
+    with pytest.raises(StoreError, match="symbolic link"):
+        OwnerLock(tmp_path, Path("/run/s.sock")).acquire()
+    assert read_holder(tmp_path) is None
+    assert target.read_text() == "mine"
+
+
+def test_a_lock_file_that_others_may_read_is_closed_to_them(tmp_path: Path) -> None:
+    (tmp_path / LOCK_NAME).touch(mode=0o644)
+    with OwnerLock(tmp_path, Path("/run/s.sock")):
+        assert (tmp_path / LOCK_NAME).stat().st_mode & 0o777 == 0o600

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from zoea.model.errors import StoreError
 from zoea.process import logs
 from zoea.process.logs import PrivateLogHandler, RepeatFilter, logging_to
 
@@ -89,6 +90,6 @@ def test_a_log_that_is_a_link_is_refused_and_its_target_unchanged(tmp_path: Path
     target = tmp_path / "target"
     target.write_text("mine")
     (tmp_path / "zoea.log").symlink_to(target)
-    with pytest.raises(OSError, match="symbolic link"), logging_to(tmp_path / "zoea.log"):
+    with pytest.raises(StoreError, match="symbolic link"), logging_to(tmp_path / "zoea.log"):
         logging.getLogger("zoea.x").warning("hello")
     assert target.read_text() == "mine"

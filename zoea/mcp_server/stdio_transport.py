@@ -18,7 +18,7 @@ from zoea.mcp_server.swarm_client import SocketSwarmClient
 from zoea.mcp_server.tokens import McpClient
 from zoea.process.logs import logging_to
 from zoea.settings.paths import Places
-from zoea.settings.private_file import open_private
+from zoea.settings.private_file import READ_ONLY, open_private
 
 STDERR = 2
 
@@ -41,8 +41,14 @@ async def serve_stdio(places: Places, client: McpClient, *, level: str = "info")
 @contextmanager
 def _redirect_stderr(path: Path) -> Iterator[None]:
     """Redirect stderr of this process and its children to a file during the block."""
+    try:
+        file = open_private(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    except OSError as problem:
+        if problem.errno not in READ_ONLY:
+            raise
+        yield  # the directory may only be read, so stderr stays with the client
+        return
     kept = os.dup(STDERR)
-    file = open_private(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     try:
         os.dup2(file, STDERR)
         yield

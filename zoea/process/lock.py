@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import struct
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -17,10 +18,11 @@ from time import sleep
 from types import TracebackType
 
 from zoea.model.errors import StoreError, WorkspaceHeld
-from zoea.settings.private_file import describe_failure, open_private
+from zoea.settings.private_file import READ_ONLY, describe_failure, open_private
 
 LOCK_NAME = "zoea.lock"
 ACQUIRE_TRIES = 200
+_LOCAL_DISK = "Set ZOEA_DATA_DIR to a directory on a local disk; some network file systems have no working locks."
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class OwnerLock:
 
         Raises:
             WorkspaceHeld: naming the process that has it.
-            StoreError: if the file cannot be written.
+            StoreError: if the file cannot be written, or locks do not hold in its file system.
         """
         try:
             descriptor = _inherited(self.path)
@@ -59,7 +61,17 @@ class OwnerLock:
                 descriptor = open_private(self.path, os.O_RDWR | os.O_CREAT)
         except OSError as problem:
             raise _unwritable(self.path, problem) from problem
-        if not _taken(descriptor):
+        try:
+            is_taken = _taken(descriptor)
+            if is_taken and not _holds(self.path, descriptor):
+                raise StoreError(f"locks do not hold in {self.path.parent}", hint=_LOCAL_DISK)
+        except OSError as problem:
+            os.close(descriptor)
+            raise StoreError(f"{self.path} cannot be locked: {problem.strerror}", hint=_LOCAL_DISK) from problem
+        except StoreError:
+            os.close(descriptor)
+            raise
+        if not is_taken:
             os.close(descriptor)
             note = read_note(self.path)
             holder = f"process {note.pid}" if note else "another process"
@@ -131,11 +143,36 @@ def _taken(descriptor: int) -> bool:
 
 
 def _locks(descriptor: int, how: int) -> bool:
+    """Take a lock if no other process prevents it. Raises OSError where the file system has no locks."""
     try:
         fcntl.flock(descriptor, how | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         return False
     return True
+
+
+def _holds(path: Path, descriptor: int) -> bool:
+    """Check that a lock of one descriptor excludes another: the owner's kind, and the kind that SQLite uses.
+
+    Some network file systems accept locks that exclude no one, and two owners would damage the database.
+    """
+    other = os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        if _locks(other, fcntl.LOCK_EX):
+            return False
+        if not hasattr(fcntl, "F_OFD_SETLK"):  # only Linux has locks of a descriptor
+            return True
+        first_byte = struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 1, 0)
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, 1)
+        try:
+            fcntl.fcntl(other, fcntl.F_OFD_SETLK, first_byte)
+        except BlockingIOError:
+            return True
+        finally:
+            fcntl.lockf(descriptor, fcntl.LOCK_UN, 1)
+        return False
+    finally:
+        os.close(other)
 
 
 def read_holder(data: Path) -> Holder | None:
@@ -147,8 +184,10 @@ def read_holder(data: Path) -> Holder | None:
         return None
     try:
         fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         return read_note(path) or Holder(0, "")
+    except OSError:  # the file system has no locks, so no owner can hold one
+        return None
     finally:
         os.close(descriptor)
     return None
@@ -164,7 +203,11 @@ def read_note(path: Path) -> Holder | None:
 
 
 def _unwritable(path: Path, problem: OSError) -> StoreError:
-    return StoreError(
-        f"{path} cannot be written: {describe_failure(problem)}",
-        hint=f"Check the space and the rights of {path.parent}.",
-    )
+    what = f"{path} cannot be written: {describe_failure(problem)}"
+    if problem.errno in READ_ONLY:
+        return StoreError(
+            what,
+            hint="No swarm can run in a directory that you may not write. "
+            "`zoea list`, `log`, `search` and `export` still read it.",
+        )
+    return StoreError(what, hint=f"Check the space and the rights of {path.parent}.")

@@ -14,7 +14,8 @@ from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-from zoea.settings.private_file import open_private
+from zoea.model.errors import StoreError
+from zoea.settings.private_file import READ_ONLY, describe_failure, open_private
 from zoea.text import redact
 
 MAX_BYTES = 5_000_000
@@ -138,11 +139,31 @@ class PrivateLogHandler(RotatingFileHandler):
             self.emit(logging.LogRecord(__name__, logging.WARNING, "", 0, text, None, None))
 
 
+def _open_handler(path: Path) -> logging.Handler:
+    repeats = RepeatFilter()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        return PrivateLogHandler(path, repeats)
+    except OSError as problem:
+        if problem.errno not in READ_ONLY:
+            raise StoreError(
+                f"{path} cannot be written: {describe_failure(problem)}", hint=f"Check {path.parent}."
+            ) from problem
+    handler = logging.StreamHandler()
+    handler.addFilter(repeats)
+    return handler
+
+
 @contextmanager
 def logging_to(path: Path, level: str = "info", *, secrets: Iterable[str] = ()) -> Iterator[None]:
-    """Send all logging of this process to `path` (mode 0600) while the block runs."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handler = PrivateLogHandler(path, RepeatFilter())
+    """Send all logging of this process to `path` (mode 0600) while the block runs.
+
+    In a read-only directory it goes to stderr.
+
+    Raises:
+        StoreError: The file cannot be written for another reason.
+    """
+    handler = _open_handler(path)
     handler.setFormatter(RedactingFormatter(secrets))
     root = logging.getLogger()
     before = (root.handlers[:], root.level, logging.raiseExceptions)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
@@ -21,6 +22,7 @@ from zoea.process.lock import OwnerLock
 from zoea.settings.paths import Places
 from zoea.store import Store, WriterConnection
 from zoea.store.database_file import open_reader
+from zoea.store.file_modes import find_open_files
 from zoea.store.integrity import IntegrityFinding, compact, inspect_database, unused_files
 from zoea.store.retention import (
     IS_UNMERGED,
@@ -119,8 +121,16 @@ async def _merge_removed(store: Store) -> None:
 
 
 def check_database(places: Places, say: Say) -> Iterator[IntegrityFinding]:
-    """Check the whole database, or only the readable part while a swarm runs. Raises StoreError."""
+    """Check the files' modes and the database: whole, or the readable part where it cannot be written.
+
+    Raises:
+        StoreError: It cannot be read.
+    """
+    say("the modes of the files")
+    yield find_open_files(places.data)
     try:
+        if not os.access(places.data, os.W_OK):
+            raise WorkspaceHeld(f"{places.data} is read-only")
         with _alone(places) as connection, translate_errors():
             yield from inspect_database(connection, places.data, whole=True, report=say)
     except WorkspaceHeld:

@@ -11,6 +11,7 @@ import asyncio
 import logging
 import os
 import signal
+import stat
 import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -97,6 +98,8 @@ async def own_workspace(places: Places, swarm: MakeSwarm) -> AsyncIterator[Swarm
         await server.open()
         stack.push_async_callback(close_within, 1.0, server.close, "the socket")
         log.info("the swarm of %s is open", places.data)
+        if (mode := stat.S_IMODE(places.data.stat().st_mode)) & 0o077:
+            log.warning("%s has mode %04o, so other users may enter it: `zoea doctor --fix`", places.data, mode)
         stack.callback(owner.end)
         yield owner
 

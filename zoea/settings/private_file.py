@@ -15,6 +15,8 @@ from typing import NoReturn
 from zoea.model.errors import SettingsError
 
 PRIVATE = 0o600
+READ_ONLY = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+"""The errors of opening a file to write in a directory that may only be read."""
 
 
 def write_private(file: Path, text: str) -> None:

@@ -5,6 +5,7 @@ Synchronous and cheap to import, for commands like `zoea list` that only read.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from pathlib import Path
 
@@ -100,13 +101,31 @@ def open_reader(path: Path, *, any_thread: bool = False) -> sqlite3.Connection:
     return connection
 
 
+def _reading_mode(path: Path) -> str:
+    """Return the options of a read-only connection.
+
+    SQLite creates companion files to read a database with a write-ahead log. In a directory where it
+    cannot, and where no process has done so, the file is read as one that does not change.
+    """
+    log, index = (path.with_name(path.name + suffix) for suffix in ("-wal", "-shm"))
+    if index.exists() or os.access(path.parent, os.W_OK):
+        return "mode=ro"
+    if log.exists() and log.stat().st_size:
+        raise StoreError(
+            f"{path.parent} is read-only, and {log.name} holds changes that are not in the database yet.",
+            hint="Copy the directory to where you may write, and set ZOEA_DATA_DIR to the copy.",
+        )
+    return "mode=ro&immutable=1"
+
+
 def connect_reader(path: Path, *, any_thread: bool = False) -> sqlite3.Connection:
     """Connect read-only without any check. `any_thread` allows use from several threads, one at a time.
 
     Raises:
         sqlite3.Error: The file cannot be opened.
+        StoreError: It lies in a read-only directory and was not closed there.
     """
-    uri = f"{path.absolute().as_uri()}?mode=ro"  # quotes special characters
+    uri = f"{path.absolute().as_uri()}?{_reading_mode(path)}"  # quotes special characters
     connection = sqlite3.connect(
         uri,
         uri=True,

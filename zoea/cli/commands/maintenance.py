@@ -12,6 +12,7 @@ from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.runtime.maintenance import check_database, rebuild_indexes
 from zoea.runtime.maintenance import vacuum as give_back
 from zoea.settings.paths import places
+from zoea.store.file_modes import close_files
 
 _MB = 1_000_000
 
@@ -20,11 +21,20 @@ def doctor(
     should_rebuild: Annotated[
         bool, typer.Option("--rebuild", help="Rebuild the search indexes first; no swarm may run.")
     ] = False,
+    should_fix: Annotated[
+        bool,
+        typer.Option("--fix", help="Take away the access of other users to the data directory and its files first."),
+    ] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Check the database file, its references, the search indexes and the blobs. Exit code 4: a problem was found."""
+    """Check file modes, the database, its references, the search indexes and the blobs.
+
+    Exit code 4: a problem was found.
+    """
     where = places(workspace)
+    if should_fix and (closed := close_files(where.data)):
+        _say(f"{closed} files and directories are yours alone now")
     if should_rebuild:
         rebuild_indexes(where, _say)
     wrong, found = 0, []

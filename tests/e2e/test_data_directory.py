@@ -1,0 +1,146 @@
+"""The data directory as it may be found: read-only, open to others, with links, without working locks."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.zoea_process import PATIENCE_S, environment, zoea
+from tests.store.sample_memories import database, remember
+from zoea.settings.paths import Places, places
+
+PR_CAPBSET_DROP, OVERRIDES = 24, (1, 2)
+"""prctl's command, and the capabilities by which root ignores modes of files (capabilities(7))."""
+
+WITHOUT_LOCKS = """
+import fcntl, sys
+fcntl.flock = lambda descriptor, how: None
+from zoea.__main__ import main
+sys.argv = ["zoea", "run", "--headless"]
+sys.exit(main())
+"""
+
+
+def respect_modes() -> None:
+    """Make modes of files hold for root too; other users have no such capabilities."""
+    for capability in OVERRIDES:
+        ctypes.CDLL(None).prctl(PR_CAPBSET_DROP, capability, 0, 0, 0)
+
+
+def read(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """`zoea ARGUMENTS` as a user for whom modes hold."""
+    return subprocess.run(
+        [sys.executable, "-m", "zoea", *arguments],
+        env=environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+        preexec_fn=respect_modes,
+    )
+
+
+@pytest.fixture
+def where() -> Places:
+    found = places("")
+    found.make_data()
+    with closing(database(found.database)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        remember(connection, "iron ore")
+    return found
+
+
+def test_a_read_only_directory_can_be_read(where: Places, tmp_path: Path) -> None:
+    for file in where.data.iterdir():
+        file.chmod(0o400)
+    where.data.chmod(0o500)
+    try:
+        name = json.loads(read("list", "--json").stdout)[0]["name"]
+        assert "iron ore" in read("search", "iron ore").stdout
+        assert read("log", name).returncode == 0
+        assert read("show", name).returncode == 0
+        assert read("export", name, "-o", str(tmp_path / "out.md")).returncode == 0
+        assert json.loads(read("doctor", "--json").stdout)["is_good"] is True
+        mcp = read("mcp")
+        assert (mcp.returncode, mcp.stderr) == (0, "")
+        refused = read("run", "--headless")
+        assert refused.returncode == 4
+        assert "zoea.lock cannot be written: Permission denied" in refused.stderr
+        assert "`zoea list`, `log`, `search` and `export` still read it." in refused.stderr
+    finally:
+        where.data.chmod(0o700)
+
+
+def test_changes_that_a_read_only_directory_cannot_take_in_are_said(where: Places) -> None:
+    log = where.data / "zoea.db-wal"
+    log.write_bytes(b"a write-ahead log")
+    where.data.chmod(0o500)
+    try:
+        refused = read("list")
+    finally:
+        where.data.chmod(0o700)
+    assert refused.returncode == 4
+    assert "zoea.db-wal holds changes that are not in the database yet" in refused.stderr
+    assert "Copy the directory" in refused.stderr
+
+
+def test_a_directory_that_others_may_enter_is_said_and_mended(where: Places) -> None:
+    where.data.chmod(0o755)
+    (where.data / "zoea.log.1").touch(mode=0o644)
+    said = zoea("doctor")
+    assert said.returncode == 4
+    assert f"{where.data.name} (0755)" in said.stdout
+    assert "zoea.log.1 (0644)" in said.stdout
+    assert "zoea doctor --fix" in said.stdout
+    mended = zoea("doctor", "--fix", "--json")
+    assert json.loads(mended.stdout)["findings"][0] == {
+        "name": "modes",
+        "problem": "",
+        "hint": "",
+    }
+    assert mended.returncode == 0
+    assert {path.stat().st_mode & 0o077 for path in (where.data, *where.data.iterdir())} == {0}
+
+
+@pytest.mark.parametrize("name", ["zoea.lock", "zoea.db", "zoea.log"])
+def test_a_link_in_the_place_of_a_file_is_refused_and_its_target_unchanged(where: Places, name: str) -> None:
+    target = where.data.parent / "target"
+    target.write_text("mine")
+    (where.data / name).unlink(missing_ok=True)
+    (where.data / name).symlink_to(target)
+    refused = zoea("run", "--headless", "--provider", "scripted")
+    assert refused.returncode == 4
+    assert f"{name}" in refused.stderr
+    assert "symbolic link" in refused.stderr
+    assert target.read_text() == "mine"
+
+
+def test_a_directory_that_is_a_link_works(where: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    linked = where.data.parent / "linked"
+    linked.symlink_to(where.data)
+    monkeypatch.setenv("ZOEA_DATA_DIR", str(linked))
+    assert zoea("doctor", "--rebuild").returncode == 0
+
+
+def test_locks_that_do_not_hold_are_found_at_the_opening(where: Places) -> None:
+    refused = subprocess.run(
+        [sys.executable, "-c", WITHOUT_LOCKS],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    assert refused.returncode == 4
+    assert f"locks do not hold in {where.data}" in refused.stderr
+    assert "local disk" in refused.stderr
+    assert not (where.data / "zoea.log").exists()
+    assert os.environ["ZOEA_DATA_DIR"] == str(where.data)
