@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
@@ -15,6 +14,7 @@ from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
 from zoea.model.errors import StoreError
+from zoea.process.clock import read_uptime_s
 from zoea.settings.private_file import READ_ONLY, describe_failure, open_private
 from zoea.text import redact
 
@@ -63,7 +63,7 @@ class RepeatFilter(logging.Filter):
     of what was counted.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = read_uptime_s) -> None:
         super().__init__()
         self._clock = clock
         self._counts: dict[tuple[object, ...], _Count] = {}
