@@ -4,6 +4,7 @@ Run: `python -m benchmarks.planning`. It prints one JSON object; times are µs o
 `growth` is the cost per memory of a long turn over that of a short one (1.0 = linear). `size` is the cost of a
 turn with results of 90,000 characters over the same turn with 2,000 (1.0 = texts are not copied).
 `compacting` is a turn whose results outgrow the budget again and again.
+`next` plans have the replay of the plan before.
 """
 
 from __future__ import annotations
@@ -12,7 +13,18 @@ import json
 import time
 from collections.abc import Callable
 
-from zoea.context import FrozenTurn, LastAnswer, LatestSlice, Need, NeedAnswer, TurnRecord, TurnSoFar, encode, plan_turn
+from zoea.context import (
+    FrozenTurn,
+    LastAnswer,
+    LatestSlice,
+    Need,
+    NeedAnswer,
+    TurnRecord,
+    TurnSoFar,
+    encode,
+    plan_next,
+    plan_turn,
+)
 from zoea.model.enums import Role, Source
 from zoea.model.values import Memory, ToolCall
 
@@ -66,6 +78,14 @@ def cpu_us(work: Callable[[], object], *, rounds: int = 7, repeats: int = 200) -
     return best * 1e6
 
 
+def _plan_of_next(frozen: FrozenTurn, answers: dict[Need, NeedAnswer]) -> Callable[[], object]:
+    """Return the plan of a turn's newest request, given the replay of the request before."""
+    record = answers[TurnSoFar(2)]
+    assert isinstance(record, TurnRecord)
+    _, replay = plan_next(frozen, {**answers, TurnSoFar(2): TurnRecord(record.memories[:-2])}, None)
+    return lambda: plan_next(frozen, answers, replay)
+
+
 def measure() -> dict[str, float]:
     """The numbers that this file is about."""
     few, many = turn(11, 20), turn(201, 20)
@@ -80,8 +100,10 @@ def measure() -> dict[str, float]:
         "turn_of_201_us": round(hundreds, 1),
         "growth": round(hundreds / 201 / (ten / 11), 2),
         "size": round(cpu_us(lambda: plan_turn(*large)) / cpu_us(lambda: plan_turn(*small)), 2),
+        "next_of_11_us": round(cpu_us(_plan_of_next(*few)), 1),
         "encode_us": round(cpu_us(lambda: encode(planned)), 1),
         "compacting_turn_of_61_us": round(cpu_us(lambda: plan_turn(pressed, answers), repeats=10), 1),
+        "compacting_next_of_61_us": round(cpu_us(_plan_of_next(pressed, answers), repeats=10), 1),
     }
 
 

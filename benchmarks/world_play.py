@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from zoea.context import FrozenTurn, Plan, plan_turn
+from zoea.context import FrozenTurn, Plan, TurnReplay, plan_next
 from zoea.model.ports import Provider
 from zoea.model.request import ModelInfo, ModelRequest, StreamItem
 from zoea.settings import Template
@@ -94,19 +94,19 @@ class PlanWatch:
         self.delays: list[float] = []
 
     def __enter__(self) -> PlanWatch:
-        request_preparation.plan_turn = self._plan  # type: ignore[attr-defined]  # the seam is that module's own import
+        request_preparation.plan_next = self._plan  # type: ignore[attr-defined]  # the seam is that module's own import
         return self
 
     def __exit__(self, *_: object) -> None:
-        request_preparation.plan_turn = plan_turn  # type: ignore[attr-defined]  # as above
+        request_preparation.plan_next = plan_next  # type: ignore[attr-defined]  # as above
 
     def sent(self, mysis_id: int) -> None:
         """A prompt is on its way, from now."""
         self.waiting[mysis_id] = time.perf_counter()
 
-    def _plan(self, frozen: FrozenTurn, answers: Any) -> Plan:
-        plan = plan_turn(frozen, answers)
+    def _plan(self, frozen: FrozenTurn, answers: Any, earlier: TurnReplay | None) -> tuple[Plan, TurnReplay]:
+        planned = plan_next(frozen, answers, earlier)
         begun = self.waiting.pop(frozen.mysis_id, None)
         if begun is not None:
             self.delays.append(time.perf_counter() - begun)
-        return plan
+        return planned

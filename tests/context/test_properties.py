@@ -8,6 +8,7 @@ import random
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
 
@@ -22,10 +23,12 @@ from zoea.context import (
     Reason,
     StepKind,
     TurnRecord,
+    TurnReplay,
     TurnSoFar,
     encode,
     message_tokens,
     packs,
+    plan_next,
     plan_turn,
     rebuild,
     request_limit,
@@ -280,6 +283,37 @@ def test_without_pressure_only_results_over_their_limit_change(story: Story, lim
         assert not plan.trimmed or any(step.kind is StepKind.LIMIT for step in plan.steps)
         left_out = (StepKind.LIMIT, StepKind.PARTIAL, StepKind.ANSWER)
         assert all(step.kind in left_out for step in plan.steps)
+
+
+@given(stories(), LIMITS)
+def test_a_replay_of_an_earlier_plan_does_not_change_a_plan(story: Story, limits: dict[str, object]) -> None:
+    frozen = story.recorder.frozen(**limits)
+    replay = None
+    for moment in range(len(story.moments)):
+        answers = story.at(moment, frozen)
+        refused = refusal_of(frozen, answers)
+        if refused is not None:
+            with pytest.raises(PlanError) as raised:
+                plan_next(frozen, answers, replay)
+            assert (raised.value.what, raised.value.hint) == (refused.what, refused.hint)
+            continue
+        plan, replay = plan_next(frozen, answers, replay)
+        assert plan == plan_turn(frozen, answers)
+        assert encode(plan) == encode(plan_turn(frozen, answers))
+
+
+@given(stories(), LIMITS, st.randoms(use_true_random=False))
+def test_a_replay_serves_several_plans_in_any_order(
+    story: Story, limits: dict[str, object], rng: random.Random
+) -> None:
+    frozen = story.recorder.frozen(**limits)
+    replays: list[TurnReplay | None] = [None]
+    for _ in range(6):
+        answers = story.at(rng.randrange(len(story.moments)), frozen)
+        if refusal_of(frozen, answers) is None:
+            plan, replay = plan_next(frozen, answers, rng.choice(replays))
+            assert plan == plan_turn(frozen, answers)
+            replays.append(replay)
 
 
 def units_of(story: Story, frozen: FrozenTurn, record: TurnRecord) -> int:

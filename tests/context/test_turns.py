@@ -75,8 +75,7 @@ def test_the_worked_example_has_exactly_the_expected_messages() -> None:
 
 def test_packs_are_declared_in_the_order_of_the_table() -> None:
     recorder = worked_example()
-    frozen = recorder.frozen()
-    assert [pack.id for pack in packs(frozen, recorder.answers(frozen))] == [
+    assert [decision.id for decision in recorder.plan().decisions] == [
         "system",
         "history",
         "said",

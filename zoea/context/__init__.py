@@ -24,7 +24,7 @@ from zoea.context.plan_values import (
     Truncation,
     Variant,
 )
-from zoea.context.planner import HEADROOM, plan_turn
+from zoea.context.planner import HEADROOM, TurnReplay, plan_next, plan_turn
 from zoea.context.selection import plan
 from zoea.context.strategies import STRATEGIES, Strategy, needs, packs
 
@@ -54,6 +54,7 @@ __all__ = [
     "Strategy",
     "Truncation",
     "TurnRecord",
+    "TurnReplay",
     "TurnSoFar",
     "Variant",
     "describe_reason",
@@ -66,6 +67,7 @@ __all__ = [
     "needs",
     "packs",
     "plan",
+    "plan_next",
     "plan_turn",
     "rebuild",
     "request_limit",

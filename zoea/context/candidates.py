@@ -94,6 +94,12 @@ class PackCandidate:
     truncated: bool = False
     setting: str = ""
 
+    def copy(self) -> PackCandidate:
+        made = PackCandidate(self.pack, self.index, self.priority, self.full, self.compact)
+        made.status, made.variant, made.reason, made.setting = self.status, self.variant, self.reason, self.setting
+        made.body, made.size, made.forms, made.truncated = self.body, self.size, self.forms, self.truncated
+        return made
+
     @property
     def is_required(self) -> bool:
         return self.priority is Priority.REQUIRED

@@ -11,11 +11,12 @@ slice, and slices of `keep_tools` are never changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from typing import TypeVar
 
 from zoea.context.condensed_text import FEW_IDENTIFIER_CHARS, IDENTIFIER_CHARS, fold_slice, join_folds
-from zoea.context.forms import FULL, REPLACED, SUPERSEDED, Form, FormKind, render_memory
+from zoea.context.forms import FULL, REPLACED, SUPERSEDED, Form, FormKind, note_message, render_memory
 from zoea.context.frozen_turn import FrozenTurn
 from zoea.context.measure import Counter, message_chars
 from zoea.context.plan_values import PlanStep, StepKind
@@ -24,6 +25,8 @@ from zoea.context.units import Unit, UnitKind
 from zoea.model.enums import Role
 from zoea.model.request import RequestMessage
 from zoea.model.values import Memory, ToolCall
+
+_T = TypeVar("_T")
 
 RUNGS = (16_000, 4_000, 1_000)
 """Characters kept of a long result or an earlier call's arguments, per step of pressure."""
@@ -36,7 +39,8 @@ class CompactedTurn:
     """The turn's units with the current form of each memory.
 
     `total` is the cost in calibrated tokens, an upper bound once slices are folded because adjacent
-    folds share one message. `grown` is the cost without compaction.
+    folds share one message. `grown` is the cost without compaction, `chars` its characters. `messages`
+    and `forms` are those of the turn without compaction.
     """
 
     def __init__(self, frozen: FrozenTurn) -> None:
@@ -51,19 +55,37 @@ class CompactedTurn:
         self._last_slice = -1
         self.total = 0
         self.grown = 0
+        self.chars = 0
+        self.messages: list[RequestMessage] = []
+        self.forms: dict[int, Form] = {}
 
-    def add(self, unit: Unit, shown: Sequence[RequestMessage]) -> None:
-        """Append a unit; `shown` holds its messages in their first form."""
-        limit = self._frozen.max_result_chars
+    def copy(self) -> CompactedTurn:
+        """Return a turn that can be extended without a change to this one."""
+        made = CompactedTurn(self._frozen)
+        made._units, made._kept, made._folds = self._units[:], self._kept[:], self._folds[:]
+        made._forms, made._shown, made._costs = self._forms[:], self._shown[:], self._costs[:]
+        made._last_slice, made.total, made.grown, made.chars = self._last_slice, self.total, self.grown, self.chars
+        made.messages, made.forms = self.messages[:], self.forms.copy()
+        return made
+
+    def add(self, unit: Unit) -> None:
+        """Append a unit in its first form."""
+        forms = [first_form(memory, self._frozen.max_result_chars) for memory in unit.memories]
+        shown = [render_memory(memory, form) for memory, form in zip(unit.memories, forms, strict=True)]
+        if not unit.memories:
+            shown.append(note_message(unit.text))
         costs = [self._counter.message(message) for message in shown]
         if unit.kind is UnitKind.SLICE:
             self._last_slice = len(self._units)
         calls = unit.memories[0].calls if unit.kind is UnitKind.SLICE else ()
         self._kept.append(any(_matches(call.name, self._frozen.keep_tools) for call in calls))
         self._units.append(unit)
-        self._forms.append([first_form(memory, limit) for memory in unit.memories])
-        self._shown.append(list(shown))
+        self._forms.append(forms)
+        self._shown.append(shown)
         self._costs.append(costs)
+        self.messages += shown
+        self.forms.update(zip([memory.id for memory in unit.memories], forms, strict=True))
+        self.chars += sum(map(message_chars, shown))
         self._folds.append("")
         cost = sum(costs)
         self.total += cost
@@ -138,9 +160,9 @@ class CompactedTurn:
         cost = self._counter.message(shown)
         if cost < self._costs[index][place]:
             self.total += cost - self._costs[index][place]
-            self._costs[index][place] = cost
-            self._forms[index][place] = form
-            self._shown[index][place] = shown
+            self._costs[index] = _replaced(self._costs[index], place, cost)
+            self._forms[index] = _replaced(self._forms[index], place, form)
+            self._shown[index] = _replaced(self._shown[index], place, shown)
 
     def _fold(self, identifier_chars: int, target: int) -> None:
         """Fold earlier slices, and answers that a prompt followed, into lines."""
@@ -166,8 +188,8 @@ class CompactedTurn:
             case _:
                 return False
 
-    def messages(self) -> tuple[tuple[RequestMessage, ...], dict[int, Form]]:
-        """Return the turn's messages and the form of each memory that has a message of its own."""
+    def compacted(self) -> tuple[tuple[RequestMessage, ...], dict[int, Form]]:
+        """Return the compacted messages and the form of each memory that has a message of its own."""
         out: list[RequestMessage] = []
         forms: dict[int, Form] = {}
         run: list[str] = []
@@ -194,6 +216,11 @@ class CompactedTurn:
                 if form != FULL:
                     out.append(build_step(memory, form, self._frozen.max_result_chars, "turn"))
         return out
+
+
+def _replaced(items: list[_T], place: int, item: _T) -> list[_T]:
+    """Return a list with one item replaced; copies of a turn share the old one."""
+    return [*items[:place], item, *items[place + 1 :]]
 
 
 def build_step(memory: Memory, form: Form, max_result_chars: int, pack: str) -> PlanStep:

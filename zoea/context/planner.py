@@ -8,22 +8,20 @@ After that a choice changes only when the request outgrows its budget, and then 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from itertools import islice
+from dataclasses import dataclass, replace
 
-from zoea.context.candidates import PackCandidate, PackMeter, build_plan, measure_packs, sort_by_priority
+from zoea.context.candidates import NO_SIZE, PackCandidate, PackMeter, Size, build_plan, measure_packs, sort_by_priority
 from zoea.context.compaction import CompactedTurn, build_step, own_chars
 from zoea.context.forms import BARE, FULL, ORDER, render_memory
 from zoea.context.frozen_turn import FrozenTurn, Limit, raised_setting, request_limit
 from zoea.context.measure import Counter
-from zoea.context.needs import Need, NeedAnswer
-from zoea.context.plan_values import PackStatus, Plan, PlanStep, Reason, StepKind, Truncation, Variant
+from zoea.context.needs import Need, NeedAnswer, TurnSoFar
+from zoea.context.plan_values import PackStatus, Plan, PlanStep, Priority, Reason, StepKind, Truncation, Variant
 from zoea.context.selection import choose_packs, cut_candidate
 from zoea.context.strategies import packs as packs_of
-from zoea.context.turn_packs import turn_units
+from zoea.context.turn_packs import tools_pack, turn_pack, turn_units
 from zoea.context.units import Unit, UnitKind
 from zoea.model.errors import PlanError
-from zoea.model.request import RequestMessage
 
 HEADROOM = 0.7
 """The share of the budget that a compaction aims for."""
@@ -36,6 +34,24 @@ _PARTS = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class TurnReplay:
+    """The replayed part of a turn, which a later plan of the turn extends. It is a cache: never stored, never changed.
+
+    Attributes:
+        past: The answers to the needs other than `TurnSoFar`.
+        opening: The number of units before the first answer; packs are chosen after them.
+        others: The packs other than the turn, as decided by the replay.
+    """
+
+    frozen: FrozenTurn
+    past: Mapping[Need, NeedAnswer]
+    units: tuple[Unit, ...]
+    opening: int
+    state: CompactedTurn
+    others: tuple[PackCandidate, ...]
+
+
 def plan_turn(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Plan:
     """Return the plan of the turn's next request.
 
@@ -43,14 +59,32 @@ def plan_turn(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Plan:
         PlanError: The required parts do not fit; the error names them, their sizes and a remedy.
         KeyError: A need of the strategy has no answer.
     """
+    return plan_next(frozen, answers, None)[0]
+
+
+def plan_next(
+    frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer], earlier: TurnReplay | None
+) -> tuple[Plan, TurnReplay]:
+    """Return the plan of the turn's next request, and the replay to pass to the one after it.
+
+    The plan is the same with any `earlier`: a replay that does not lead to this request is ignored.
+    Raises as `plan_turn` does.
+    """
     bound = request_limit(frozen)
     scale = PackMeter(Counter(frozen.calibration))
-    candidates = measure_packs(packs_of(frozen, answers), scale)
-    turn = next(candidate for candidate in candidates if candidate.pack.id == "turn")
-    others = [candidate for candidate in candidates if candidate is not turn]
     units, left_out = turn_units(frozen, answers)
+    replay = _replay(frozen, answers, units, earlier, scale)
+    state = replay.state
+    turn = PackCandidate(
+        turn_pack(state.messages, state.forms),
+        len(replay.others) - 1,
+        Priority.REQUIRED,
+        Size(state.chars, state.grown),
+        NO_SIZE,
+    )
+    *before_turn, tools = [candidate.copy() for candidate in replay.others]
+    candidates = [*before_turn, turn, tools]
     before = sum(candidate.full.chars for candidate in candidates if candidate.pack.counted is None)
-    state = _replay(units, turn, others, frozen, bound.tokens)
     steps = _apply_compaction(turn, state, scale, _budget_reason(bound))
     _fit_required(candidates, bound, frozen, scale)
     _set_binding_settings(candidates, steps, state.grown, bound, frozen)
@@ -59,32 +93,49 @@ def plan_turn(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Plan:
     plan = build_plan(candidates, bound.tokens, Truncation(applied, before, after))
     past = _report_past_memories(candidates, answers, frozen)
     omitted = [PlanStep(one.kind, one.memory.id, own_chars(render_memory(one.memory, FULL)), 0) for one in left_out]
-    return replace(plan, steps=(*past, *omitted, *steps))
+    return replace(plan, steps=(*past, *omitted, *steps)), replay
 
 
 def _replay(
-    units: Sequence[Unit], turn: PackCandidate, others: Sequence[PackCandidate], frozen: FrozenTurn, budget: int
-) -> CompactedTurn:
-    """Replay the turn, and return its state; the other candidates are decided on the way."""
-    state = CompactedTurn(frozen)
-    shown = (message for message in turn.pack.full if isinstance(message, RequestMessage))
+    frozen: FrozenTurn,
+    answers: Mapping[Need, NeedAnswer],
+    units: Sequence[Unit],
+    earlier: TurnReplay | None,
+    scale: PackMeter,
+) -> TurnReplay:
+    """Replay the turn, from where `earlier` ends if it leads to these units."""
+    budget = request_limit(frozen).tokens
+    past: dict[Need, NeedAnswer] = {need: answer for need, answer in answers.items() if not isinstance(need, TurnSoFar)}
     opening = next(
         (place for place, unit in enumerate(units) if unit.kind in (UnitKind.SLICE, UnitKind.TEXT)), len(units)
     )
-    for unit in units[:opening]:
-        state.add(unit, list(islice(shown, len(unit.memories) or 1)))
-    choose_packs(others, budget, state.total)
+    if (
+        earlier is not None
+        and earlier.opening == opening
+        and earlier.units == tuple(units[: len(earlier.units)])
+        and earlier.frozen == frozen
+        and earlier.past == past
+    ):
+        state, begin = earlier.state.copy(), len(earlier.units)
+        others = [candidate.copy() for candidate in earlier.others]
+    else:
+        state, begin = CompactedTurn(frozen), opening
+        for unit in units[:opening]:
+            state.add(unit)
+        others = measure_packs([*packs_of(frozen, answers), tools_pack(frozen)], scale)
+        others[-1].index += 1  # the turn stands before the tools
+        choose_packs(others, budget, state.total)
     target = int(budget * HEADROOM)
     required = sum(candidate.size.tokens for candidate in others if candidate.is_required)
     optional = sort_by_priority([candidate for candidate in others if not candidate.is_required])
-    for unit in units[opening:]:
-        state.add(unit, list(islice(shown, len(unit.memories) or 1)))
+    for unit in units[begin:]:
+        state.add(unit)
         must = required + state.total
         if must + sum(candidate.size.tokens for candidate in optional) > budget:
             if must > budget:
                 state.compact(target - required, budget - required)
             _drop_optional(optional, target, required + state.total)
-    return state
+    return TurnReplay(frozen, past, tuple(units), opening, state, tuple(others))
 
 
 def _drop_optional(optional: Sequence[PackCandidate], target: int, taken: int) -> None:
@@ -106,7 +157,7 @@ def _apply_compaction(turn: PackCandidate, state: CompactedTurn, scale: PackMete
     turn.take(Variant.FULL, Reason.REQUIRED)
     turn.truncated = bool(steps)
     if any(one.kind is not StepKind.LIMIT for one in steps):
-        messages, turn.forms = state.messages()
+        messages, turn.forms = state.compacted()
         turn.body, turn.size = messages, scale.body(messages)
         turn.variant, turn.reason = Variant.COMPACT, why
     return steps

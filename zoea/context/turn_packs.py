@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from zoea.context.forms import FULL, Form, FormKind, note_message, render_memory
+from zoea.context.forms import FULL, Form, FormKind
 from zoea.context.frozen_turn import FrozenTurn
 from zoea.context.needs import Need, NeedAnswer, TurnRecord, TurnSoFar
 from zoea.context.plan_values import Pack, Priority
@@ -37,16 +37,8 @@ def turn_units(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[
     return units, left_out + trailing
 
 
-def turn_pack(frozen: FrozenTurn, units: list[Unit]) -> Pack:
+def turn_pack(messages: Iterable[RequestMessage], forms: Mapping[int, Form]) -> Pack:
     """Return the complete current turn, the last pack of messages."""
-    messages: list[RequestMessage] = []
-    forms: dict[int, Form] = {}
-    for unit in units:
-        if not unit.memories:
-            messages.append(note_message(unit.text))
-        for memory in unit.memories:
-            forms[memory.id] = first_form(memory, frozen.max_result_chars)
-            messages.append(render_memory(memory, forms[memory.id]))
     return Pack("turn", "turn", Priority.REQUIRED, tuple(messages), preserve=True, full_forms=forms)
 
 

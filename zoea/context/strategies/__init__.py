@@ -14,7 +14,7 @@ from zoea.model.errors import PlanError
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """A name, the reads a strategy needs, and the packs it makes from their answers."""
+    """A name, the reads a strategy needs, and the packs before the turn, which do not depend on `TurnSoFar`."""
 
     name: str
     needs: Callable[[FrozenTurn], tuple[Need, ...]]
@@ -34,7 +34,7 @@ def needs(frozen: FrozenTurn) -> tuple[Need, ...]:
 
 
 def packs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Pack, ...]:
-    """Return the packs of the next request, in order. Raises as `needs` does."""
+    """Return the packs before the turn, in order. Raises as `needs` does."""
     return find_strategy(frozen).packs(frozen, answers)
 
 

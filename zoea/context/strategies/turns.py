@@ -1,6 +1,6 @@
 """The strategy `turns`: the current turn, and the parts of the past it needs.
 
-Order of packs: system prompt, standing order, latest slice, last answer, situation, turn, tools.
+Order of packs: system prompt, standing order, latest slice, last answer, situation.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from zoea.context.forms import BARE, ORDER, Form, FormKind, data_block, note_mes
 from zoea.context.frozen_turn import FrozenTurn
 from zoea.context.needs import LastAnswer, LatestSlice, Need, NeedAnswer, StandingOrder, TurnRecord, TurnSoFar
 from zoea.context.plan_values import Pack, Priority
-from zoea.context.turn_packs import first_form, tools_pack, turn_pack, turn_units
+from zoea.context.turn_packs import first_form
 from zoea.context.units import latest_slice
 from zoea.model.enums import Role
 from zoea.model.request import RequestMessage
@@ -35,11 +35,9 @@ def needs(frozen: FrozenTurn) -> tuple[Need, ...]:
 
 
 def packs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Pack, ...]:
-    """Return the packs of a request, in order."""
+    """Return the packs before the turn, in order."""
     system = Pack("system", "system", Priority.REQUIRED, frozen.system)
-    made = [system, _order(frozen, answers), _history(frozen, answers), _said(frozen, answers)]
-    units, _ = turn_units(frozen, answers)
-    made += [_situation(frozen), turn_pack(frozen, units), tools_pack(frozen)]
+    made = [system, _order(frozen, answers), _history(frozen, answers), _said(frozen, answers), _situation(frozen)]
     return tuple(pack for pack in made if pack is not None)
 
 

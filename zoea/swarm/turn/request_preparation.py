@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from zoea.context import FrozenTurn, Need, NeedAnswer, Plan, TurnRecord, TurnSoFar, encode, plan_turn
+from zoea.context import FrozenTurn, Need, NeedAnswer, Plan, TurnRecord, TurnReplay, TurnSoFar, encode, plan_next
 from zoea.model.errors import PlanError
 from zoea.model.request import Catalogue
 from zoea.model.values import Memory
@@ -40,13 +40,14 @@ class ReservedRequest:
     reserved: spend_ops.Reserved
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RequestPreparation:
     """Plans and reserves the requests of one turn.
 
     Attributes:
         answers: What the strategy needs from before the turn.
         known_catalogues: Hashes of the catalogues that the store has; others are stored with the request.
+        replay: Of the newest plan, for the next one.
     """
 
     info: memory_ops.TurnInfo
@@ -55,6 +56,7 @@ class RequestPreparation:
     catalogue: Catalogue
     max_output_tokens: int
     known_catalogues: set[str]
+    replay: TurnReplay | None = None
 
     async def plan(self, turn: t.TurnState, shrink: float) -> Plan:
         """Plan the next request, in a thread where it is large. Raises PlanError."""
@@ -65,7 +67,8 @@ class RequestPreparation:
     def _plan(self, turn: t.TurnState, shrink: float) -> Plan:
         frozen = self.frozen if shrink == 1.0 else self.frozen.tightened(shrink)
         record = TurnRecord(turn.memories, turn.notes)
-        return plan_turn(frozen, {**self.answers, TurnSoFar(turn.turn_id): record})
+        plan, self.replay = plan_next(frozen, {**self.answers, TurnSoFar(turn.turn_id): record}, self.replay)
+        return plan
 
     def estimated_tokens(self, plan: Plan) -> int:
         """Return the estimate before calibration, which is compared with the reported tokens."""
