@@ -35,7 +35,9 @@ class _Entry:
         self.is_cancelled = False
 
     def cancel(self) -> None:
+        """Cancel, and let go of the callback as asyncio's timers do."""
         self.is_cancelled = True
+        self.callback = lambda: None
 
 
 class HandClock:

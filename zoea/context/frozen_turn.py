@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from functools import cache
 
 from zoea.model.enums import OpenedBy
 from zoea.model.errors import PlanError
@@ -17,6 +17,8 @@ PLAN_VERSION = 1
 """The version of the planning rules; a turn ends under the version it was opened with."""
 WINDOW_SETTING = "provider.NAME.context_window"
 """Replaces the window that the provider reports, and `context.context_window`."""
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,7 @@ class FrozenTurn:
 
     def to_json(self) -> str:
         """Return JSON without the prompt's text, which `from_json` takes as an argument."""
-        values: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "system"}
-        return json.dumps(values, ensure_ascii=False, sort_keys=True)
+        return _ENCODER.encode({name: getattr(self, name) for name in _stored_fields()})
 
     @classmethod
     def from_json(cls, text: str, *, system: str) -> FrozenTurn:
@@ -94,6 +95,11 @@ class FrozenTurn:
                 f"What the turn froze when it opened cannot be read: {error}.",
                 hint="A newer Zoea wrote it, or its row is damaged; open the workspace with that version.",
             ) from error
+
+
+@cache
+def _stored_fields() -> tuple[str, ...]:
+    return tuple(one.name for one in fields(FrozenTurn) if one.name != "system")
 
 
 @dataclass(frozen=True, slots=True)

@@ -148,9 +148,9 @@ class Cancel:
 LifeEffect = SetState | OpenTurn | WakeAt | Cancel
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Life:
-    """The state of the machine.
+    """The state of the machine. It has no slots, because `fast_replace` copies a dictionary faster.
 
     `open_turn` is True while a turn runs; `broken_off` while an open turn in the store waits to
     be resumed. `quiet_since` is when the last turn ended or the mysis started. `wait_until`

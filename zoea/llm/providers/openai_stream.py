@@ -155,11 +155,14 @@ class ChatStreamDecoder:
             return
         if payload.get("error"):
             raise error_from_stream(payload, provider=self._provider, secrets=self._secrets)
-        usage = payload.get("usage") or as_mapping(payload.get("x_groq")).get("usage")
+        usage = payload.get("usage")
+        if not usage and "x_groq" in payload:
+            usage = as_mapping(payload["x_groq"]).get("usage")
         if isinstance(usage, dict):
             self._usage = usage
-        if isinstance(payload.get("model"), str):
-            self._named = payload["model"]
+        model = payload.get("model")
+        if isinstance(model, str):
+            self._named = model
         for choice in as_mappings(payload.get("choices")):
             if choice.get("index"):
                 continue
@@ -171,6 +174,8 @@ class ChatStreamDecoder:
         content = delta.get("content")
         if isinstance(content, str):
             self._content(content)
+            if len(delta) == 1:
+                return  # the form of nearly every piece
         elif isinstance(content, list):
             for part in as_mappings(content):  # as Mistral streams: text, or thinking in parts of its own
                 if isinstance(part.get("text"), str):

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import time
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Protocol
 
 import zstandard
@@ -105,7 +105,7 @@ class _BudgetState:
 
 def day_of(at: int) -> str:
     """Return the local date of a time in µs."""
-    return datetime.fromtimestamp(at / 1_000_000).astimezone().date().isoformat()
+    return time.strftime("%Y-%m-%d", time.localtime(at // 1_000_000))
 
 
 def reserve(conn: WriterConnection, owner: RequestOwner, limits: Limits, ask: Reservation) -> Reserved:

@@ -33,6 +33,7 @@ from zoea.swarm.turn.turn_types import (
     TurnOp,
 )
 
+_PLAN_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _BROKEN = "the arguments are not a JSON object: {why}. You wrote: {text}"
 # The newest memory, the number of the next turn and its row id, which the frozen turn contains.
 _BEFORE_TURN = """
@@ -218,4 +219,4 @@ def _resume(conn: WriterConnection, info: memory_ops.TurnInfo, op: ResumeTurn) -
 
 def plan_text(encoded: dict[str, object]) -> bytes:
     """Encode a plan for its request row, before compression."""
-    return json.dumps(encoded, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    return _PLAN_ENCODER.encode(encoded).encode("utf-8", "replace")

@@ -16,7 +16,7 @@ from zoea.context import FrozenTurn, needs
 from zoea.context import Plan as RequestPlan
 from zoea.model.enums import MASK, Activity, ApprovalAnswer, CallState, Outcome
 from zoea.model.errors import PlanError, ProviderError, ZoeaError
-from zoea.model.ports import ToolSession
+from zoea.model.ports import Timer, ToolSession
 from zoea.model.request import AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
 from zoea.model.values import Mysis
 from zoea.store import WriterConnection
@@ -120,6 +120,7 @@ class TurnDriver:
         self._awaits_lift = False
         self._end: t.TurnEnd | None = None
         self._turn: t.TurnState
+        self._watchdog: Timer
         self._requests = prepare_requests(services, profile, catalogue, opened.number, opened.frozen, opened.before)
         self._prepared_next: ReservedRequest | None = None
 
@@ -147,7 +148,7 @@ class TurnDriver:
     async def run(self, turn: t.TurnState, effects: tuple[t.TurnEffect, ...]) -> t.TurnEnd:
         """Carry the turn to its end. Cancelling this task leaves the turn open in the store."""
         self._turn = turn
-        watch = asyncio.create_task(self._watch())
+        self._watchdog = self._watch_later()
         try:
             await self._begin(effects)
             while self._end is None:
@@ -159,12 +160,13 @@ class TurnDriver:
             _log.exception("the turn of mysis #%d failed", self._profile.mysis_id)
             return await self._leave_open(end_from(error))
         finally:
-            watch.cancel()
+            self._watchdog.cancel()
             await self._stop_tasks()
             self._services.approvals.forget(self._opened.turn_id, self._turn.asked)
             self._show(Activity.IDLE)
-            # Breaks a reference cycle, so that the turn is freed without the garbage collector.
+            # Breaks reference cycles, so that the turn is freed without the garbage collector.
             self._model = None
+            del self._watchdog
 
     async def _begin(self, effects: tuple[t.TurnEffect, ...]) -> None:
         """Carry out the first effects of a restored turn, or begin a new one."""
@@ -545,21 +547,23 @@ class TurnDriver:
 
     # Tasks.
 
-    async def _watch(self) -> None:
-        """Feed the time to the machine, so that a turn without progress ends. Waiting counts as progress."""
+    def _watch_later(self) -> Timer:
         every = max(SECOND, self._turn.rules.timeout // 10)
-        while True:
-            await self._services.clock.sleep(every)
-            excused = (
-                self._services.hold.holds(self._profile.mysis_id)
-                or self._turn.phase in (t.TurnPhase.RESTING, t.TurnPhase.HELD)
-                or self._services.approvals.waits_for_budget(self._opened.turn_id)
-                or bool(self._model and self._model.is_held)
-            )
-            if excused:
-                self._progress_at = self._now()
-            elif self._now() - self._progress_at >= self._turn.rules.timeout:
-                self.post(t.TimePassed(self._now(), self._progress_at))
+        return self._services.clock.call_after(every, self._watch)
+
+    def _watch(self) -> None:
+        """Feed the time to the machine, so that a turn without progress ends. Waiting counts as progress."""
+        excused = (
+            self._services.hold.holds(self._profile.mysis_id)
+            or self._turn.phase in (t.TurnPhase.RESTING, t.TurnPhase.HELD)
+            or self._services.approvals.waits_for_budget(self._opened.turn_id)
+            or bool(self._model and self._model.is_held)
+        )
+        if excused:
+            self._progress_at = self._now()
+        elif self._now() - self._progress_at >= self._turn.rules.timeout:
+            self.post(t.TimePassed(self._now(), self._progress_at))
+        self._watchdog = self._watch_later()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

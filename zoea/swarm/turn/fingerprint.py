@@ -10,6 +10,8 @@ from typing import Any
 
 LARGEST_PARSED = 64_000  # characters; parsing a longer result would take milliseconds, so it is compared as text
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
+
 
 def of_call(name: str, arguments: str) -> bytes:
     """Digest name and canonical arguments to 16 bytes; key order and spacing do not matter."""
@@ -24,7 +26,7 @@ def of_result(content: str, volatile: tuple[str, ...]) -> bytes:
     if value is None:
         return _digest(content)
     try:
-        return _digest(json.dumps(_without(value, volatile), sort_keys=True, ensure_ascii=False))
+        return _digest(_ENCODER.encode(_without(value, volatile)))
     except RecursionError:
         return _digest(content)  # nested too deep to parse: compared as text
 
@@ -41,7 +43,7 @@ def parsed(content: str) -> Any:
 
 def _canonical(arguments: str) -> str:
     try:
-        return json.dumps(json.loads(arguments), sort_keys=True, ensure_ascii=False)
+        return _ENCODER.encode(json.loads(arguments))
     except (ValueError, RecursionError):
         return arguments
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from enum import IntEnum
 
 
@@ -36,14 +34,9 @@ class TurnGate:
     def waiting(self) -> int:
         return len(self._queue)
 
-    @asynccontextmanager
-    async def place(self, rank: Rank) -> AsyncIterator[None]:
-        """Hold a place during the block."""
-        await self.enter(rank)
-        try:
-            yield
-        finally:
-            self.leave()
+    def place(self, rank: Rank) -> _Place:
+        """Hold a place during an `async with` block."""
+        return _Place(self, rank)
 
     async def enter(self, rank: Rank) -> None:
         if self._has_room(rank):
@@ -70,3 +63,19 @@ class TurnGate:
 
     def _has_room(self, rank: Rank) -> bool:
         return self._free > (-self._for_new_prompts if rank is Rank.NEW_PROMPT else 0)
+
+
+class _Place:
+    """A place of the gate; a turn takes some eight, so it is no generator."""
+
+    __slots__ = ("_gate", "_rank")
+
+    def __init__(self, gate: TurnGate, rank: Rank) -> None:
+        self._gate = gate
+        self._rank = rank
+
+    async def __aenter__(self) -> None:
+        await self._gate.enter(self._rank)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._gate.leave()

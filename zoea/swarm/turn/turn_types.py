@@ -56,9 +56,9 @@ class PastRequest:
     was_empty: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TurnState:
-    """The state of an open turn.
+    """The state of an open turn. It has no slots, because `fast_replace` copies a dictionary faster.
 
     Attributes:
         memories: Those of the turn, in conversation order.
