@@ -8,7 +8,9 @@ from contextlib import closing
 import pytest
 
 from tests.cli.conftest import Zoea
+from tests.fakes.owner import OwnerThread
 from tests.store.sample_memories import database, remember
+from zoea.model.values import UpstreamView
 from zoea.settings.paths import Places, places
 
 
@@ -33,6 +35,16 @@ def test_doctor_checks_and_rebuilds_the_database(zoea: Zoea, where: Places) -> N
     assert "differ from the stored rows: memory_words" in bad.out
     assert "zoea doctor --rebuild" in bad.out
     assert zoea("doctor", "--rebuild", "--json").json["is_good"] is True
+
+
+def test_doctor_says_what_upstreams_left_out(zoea: Zoea, where: Places, other_owner: OwnerThread) -> None:
+    other_owner.swarm.given_upstreams = (UpstreamView("far", "http", "open", notes=("272 tools left out",)),)
+    found = zoea("doctor")
+    assert found.code == 0
+    assert "upstream far      272 tools left out" in found.out
+    assert {"name": "upstream far", "problem": "272 tools left out", "hint": ""} in zoea("doctor", "--json").json[
+        "findings"
+    ]
 
 
 def test_vacuum_reports_the_size_before_and_after(zoea: Zoea, where: Places) -> None:

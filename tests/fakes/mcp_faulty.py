@@ -4,7 +4,8 @@ Run as a script. What it saw is appended to the file `FAULTY_JOURNAL`, a JSON li
 so that a test can read it after the process is gone. `FAULTY_MODE`, comma-separated:
 `deaf` ignores SIGTERM and the end of stdin, `mute` never answers anything,
 `deny` exits at once, `noisy` writes to stderr without end, `pages` lists its tools in pages of 5,
-`slow` takes its time to register, `parent` leaves a deaf process behind in its group.
+`slow` takes its time to register, `parent` leaves a deaf process behind in its group,
+`crowd` offers 400 more tools with descriptions of 800 characters.
 """
 
 from __future__ import annotations
@@ -73,6 +74,8 @@ class Server:
         self.modes = set(os.environ.get("FAULTY_MODE", "").split(","))
         self.cancelled: dict[Any, threading.Event] = {}
         self.tools = list(TOOLS)
+        if "crowd" in self.modes:
+            self.tools += [{**_tool(f"extra_{number}"), "description": "x" * 800} for number in range(400)]
         self.accounts: dict[str, str] = {}
         self.sessions: dict[str, str] = {}
         self.logins = 0

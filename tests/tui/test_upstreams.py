@@ -46,7 +46,9 @@ def api(tmp_path: Path) -> FakeSwarm:
         UpstreamView(
             "reef", "stdio", "open", (MINE, SCAN, SELL), 1, 2, 40, 3, 3.2, 410.0, server="Reef 1", log=str(log)
         ),
-        UpstreamView("git", "http", "down", last_error="connection refused", required=True),
+        UpstreamView(
+            "git", "http", "down", last_error="connection refused", required=True, notes=("272 tools left out",)
+        ),
     )
     fake.given_providers = (
         ProviderView("ollama", "ollama", "ollama at 127.0.0.1", 12.0, ("qwen3:8b", "llama3"), is_default=True),
@@ -93,6 +95,7 @@ async def test_every_upstream_and_provider_shows_its_state(api: FakeSwarm, datab
         assert "40 calls, 3 failed, 2 in flight" in text
         await stage.press("down")
         await stage.until(lambda: "connection refused" in stage.text())
+        assert "272 tools left out" in stage.text()
         await stage.press("G")
         await stage.until(lambda: "401 no key" in stage.text() and "OPENAI_API_KEY" in stage.text())
         await stage.press("up")

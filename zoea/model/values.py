@@ -392,6 +392,7 @@ class UpstreamView:
     Attributes:
         state: opening, open, lost (reconnecting), down (retries spent, retried slowly) or closed.
         log: The file with its processes' stderr; empty if there is none.
+        notes: Sentences on tools that were left out, cut or renamed.
     """
 
     name: str
@@ -408,6 +409,7 @@ class UpstreamView:
     server: str = ""
     log: str = ""
     required: bool = False
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -99,6 +99,7 @@ def _view(status: UpstreamStatus, upstream: Upstream) -> UpstreamView:
         server=status.server,
         log=status.log,
         required=status.required,
+        notes=status.notes,
     )
 
 

@@ -94,6 +94,10 @@ def _upstream(name: str, given: UpstreamSettings, settings: Settings, credential
         max_sessions=limits.max_sessions,
         idle_close=limits.idle_close,
         retries=limits.retries,
+        max_tools=limits.max_tools,
+        max_description=limits.max_description,
+        max_schemas=limits.max_schemas,
+        max_messages=limits.max_messages,
     )
 
 

@@ -134,3 +134,15 @@ class UpstreamSettings(Section):
     )
     retries: Annotated[Whole, Field(ge=0, le=20)] | None = setting(None, "Retries", "Unset is upstream_defaults.")
     idle_close: Annotated[Seconds, Field(gt=0)] | None = setting(None, "Close when idle", "Unset is upstream_defaults.")
+    max_tools: Annotated[Whole, Field(ge=1, le=10_000)] | None = setting(
+        None, "Tools at most", "Unset is upstream_defaults."
+    )
+    max_description: Annotated[Whole, Field(ge=100, le=100_000)] | None = setting(
+        None, "Description", "Unset is upstream_defaults."
+    )
+    max_schemas: Annotated[Whole, Field(ge=1_000, le=10_000_000)] | None = setting(
+        None, "Schemas", "Unset is upstream_defaults."
+    )
+    max_messages: Annotated[Whole, Field(ge=1, le=100_000)] | None = setting(
+        None, "Messages a second", "Unset is upstream_defaults."
+    )

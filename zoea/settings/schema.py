@@ -248,6 +248,26 @@ class UpstreamDefaults(Section):
     idle_close: Seconds = setting(
         600, "Close when idle", "Idle seconds after which a session per mysis is closed.", gt=0
     )
+    max_tools: Whole = setting(
+        128, "Tools at most", "Tools that an upstream may offer; those above it are left out.", ge=1, le=10_000
+    )
+    max_description: Whole = setting(
+        2_000, "Description", "Characters of a tool's description; longer ones are cut.", ge=100, le=100_000
+    )
+    max_schemas: Whole = setting(
+        32_000,
+        "Schemas",
+        "Bytes of an upstream's input schemas together; tools that do not fit are left out.",
+        ge=1_000,
+        le=10_000_000,
+    )
+    max_messages: Whole = setting(
+        64,
+        "Messages a second",
+        "Messages a second that answer no call; those above it are dropped, and a flood closes the session.",
+        ge=1,
+        le=100_000,
+    )
 
 
 class WorldSettings(Section):

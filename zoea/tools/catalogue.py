@@ -1,7 +1,7 @@
 """Make the catalogue of tools for one template's myses from the upstreams' lists. Pure.
 
 Names are acceptable to all model providers (letters, digits, `_`, `-`, at most 64), and get the
-prefix `UPSTREAM__` only if two tools share one.
+prefix `UPSTREAM__` only if two tools share one, or if they begin as those of Zoea's own tools.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from zoea.tools.policy import ToolPolicy, apply_policy, matches
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 
 MAX_NAME = 64
+RESERVED = "zoea_"
+"""Names of Zoea's own tools begin with this, and no others."""
 _ODD = re.compile(r"[^A-Za-z0-9_-]")
 _EMPTY_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
 
@@ -43,7 +45,7 @@ def to_tool_spec(tool: RemoteTool, config: UpstreamConfig) -> ToolSpec:
     """
     return ToolSpec(
         name=safe_name(tool.name),
-        description=tool.description,
+        description=_cut(tool.description, config.max_description),
         input_schema=remove_properties(tool.input_schema, config.inject),
         upstream=config.name,
         origin=tool.name,
@@ -57,7 +59,8 @@ def to_tool_spec(tool: RemoteTool, config: UpstreamConfig) -> ToolSpec:
 def build_catalogue(own: Iterable[ToolSpec], upstreams: Iterable[Sequence[ToolSpec]], policy: ToolPolicy) -> Catalogue:
     """Build the catalogue: Zoea's own tools first, then each upstream's in its order.
 
-    Zoea's own tools keep their names; if upstreams share a name, all of them get a prefix.
+    Zoea's own tools keep their names, which no upstream may imitate; if upstreams share a name, all of
+    them get a prefix.
     """
     mine = [spec for tool in own if (spec := apply_policy(tool, policy)) is not None]
     theirs = [spec for tools in upstreams for tool in tools if (spec := apply_policy(tool, policy)) is not None]
@@ -65,8 +68,8 @@ def build_catalogue(own: Iterable[ToolSpec], upstreams: Iterable[Sequence[ToolSp
     taken = {spec.name for spec in mine}
     named: list[ToolSpec] = list(mine)
     for spec in theirs:
-        clashes = shared[spec.name] > 1 or spec.name in taken
-        name = safe_name(f"{spec.upstream}__{spec.origin}") if clashes else spec.name
+        clashes = shared[spec.name] > 1 or spec.name in taken or is_reserved(spec.name)
+        name = prefixed_name(spec.upstream, spec.origin) if clashes else spec.name
         name = _unused(name, taken) if clashes else name
         taken.add(name)
         named.append(replace(spec, name=name) if name != spec.name else spec)
@@ -79,6 +82,17 @@ def safe_name(name: str) -> str:
     if len(plain) <= MAX_NAME:
         return plain
     return f"{plain[: MAX_NAME - 9]}_{digest(name)[:8]}"
+
+
+def is_reserved(name: str) -> bool:
+    """Return whether a name looks like one of Zoea's own tools."""
+    return safe_name(name).lower().startswith(RESERVED)
+
+
+def prefixed_name(upstream: str, origin: str) -> str:
+    """Return the name with its upstream's; an upstream may itself be named as Zoea's tools are."""
+    name = safe_name(f"{upstream}__{origin}")
+    return safe_name(f"mcp_{upstream}__{origin}") if is_reserved(name) else name
 
 
 def remove_properties(schema: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
@@ -102,6 +116,10 @@ def digest(value: Any) -> str:
     """Hash the canonical JSON of a value to 32 hex digits."""
     text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"), default=str)
     return blake3(text.encode("utf-8", "surrogatepass")).hexdigest(length=16)
+
+
+def _cut(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def _unused(name: str, taken: set[str]) -> str:

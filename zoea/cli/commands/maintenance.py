@@ -9,10 +9,13 @@ from typing import Annotated
 import typer
 
 from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.cli.swarm_access import ask_at
 from zoea.runtime.maintenance import check_database, rebuild_indexes
 from zoea.runtime.maintenance import vacuum as give_back
-from zoea.settings.paths import places
+from zoea.settings.paths import Places, places
 from zoea.store.file_modes import close_files
+from zoea.store.integrity import IntegrityFinding
+from zoea.text.control_characters import strip
 
 _MB = 1_000_000
 
@@ -31,6 +34,8 @@ def doctor(
     """Check file modes, the database, its references, the search indexes and the blobs.
 
     Exit code 4: a problem was found.
+
+    Beside a running swarm, tools that its upstreams offer beyond their limits are listed too.
     """
     where = places(workspace)
     if should_fix and (closed := close_files(where.data)):
@@ -45,6 +50,10 @@ def doctor(
             typer.echo(f"{finding.name:<18}{finding.problem or 'good'}")
             if finding.problem:
                 typer.echo(f"{'':<18}{finding.hint}")
+    for note in _upstream_notes(where):
+        found.append(asdict(note))
+        if not as_json:
+            typer.echo(f"{note.name:<18}{strip(note.problem)}")
     if as_json:
         write_json({"is_good": not wrong, "findings": found})
     if wrong:
@@ -63,6 +72,12 @@ def vacuum(as_json: AsJson = False, workspace: Workspace = "") -> None:
     typer.echo(f"{done.before / _MB:,.1f} MB before, {done.after / _MB:,.1f} MB now")
     if done.files:
         typer.echo(f"{done.files} unused files were deleted")
+
+
+def _upstream_notes(where: Places) -> list[IntegrityFinding]:
+    """Return what the running swarm's upstreams left out, cut or renamed; nothing without a running swarm."""
+    views = ask_at(where, lambda swarm: swarm.upstreams(), lambda _: ())
+    return [IntegrityFinding(f"upstream {view.name}", note) for view in views for note in view.notes]
 
 
 def _say(what: str) -> None:

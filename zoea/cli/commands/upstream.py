@@ -259,6 +259,7 @@ def try_out(
             "open_ms": upstream.status().open_ms,
             "latency_ms": latency_ms,
             "tools": [_tool(tool) for tool in catalogue.tools],
+            "notes": list(upstream.status().notes),
         }
 
     found = _with_box(workspace, name, work, quiet=as_json)
@@ -272,6 +273,8 @@ def try_out(
         typer.echo(strip(f"  {tool['name']}{marks.replace('_', '-')}  {tool['description'].partition(chr(10))[0]}"))
         if schemas:
             typer.echo(strip("    " + json.dumps(tool["input_schema"], ensure_ascii=False)))
+    for note in found["notes"]:
+        typer.echo(strip(f"note: {note}"))
 
 
 @app.command("call")

@@ -6,7 +6,6 @@ messages that nobody waits for above the limit of the upstream.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from types import TracebackType
@@ -16,6 +15,7 @@ import anyio
 import mcp_types as types
 from mcp.shared.message import SessionMessage
 
+from zoea.process.clock import read_uptime_s
 from zoea.tools.upstream.unreadable_answer import UNREADABLE, UnreadableMessage, to_key
 
 CANCEL_WRITE_S = 0.5
@@ -63,11 +63,11 @@ class MessageRate:
         self.limit = limit
         self.dropped = 0
         self._allowed = float(limit)
-        self._at = self._dropped_at = time.monotonic()
+        self._at = self._dropped_at = read_uptime_s()
 
     def take(self) -> bool:
         """Count a message; return whether it passes."""
-        now = time.monotonic()
+        now = read_uptime_s()
         self._allowed = min(float(self.limit), self._allowed + (now - self._at) * self.limit)
         self._at = now
         if self._allowed >= 1:

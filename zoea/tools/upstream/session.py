@@ -230,11 +230,11 @@ class UpstreamSession:
         """Wait until the session is over, idle for too long, or to close; read changed tools again."""
         read_again_at = 0.0
         while not (connection.is_over or self._ending):
-            pause = read_again_at - time.monotonic() if self._stale else None
+            pause = read_again_at - read_uptime_s() if self._stale else None
             if pause is not None and pause <= 0:
                 self._stale = False
                 pause = None
-                read_again_at = time.monotonic() + TOOLS_AGAIN_S
+                read_again_at = read_uptime_s() + TOOLS_AGAIN_S
                 async with self._limit_time():
                     self._context.on_tools(await connection.tools())
             idle_left = self._idle_time_left()

@@ -7,6 +7,7 @@ number and time.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -17,11 +18,14 @@ from zoea.model.errors import ToolError, UpstreamLost
 from zoea.model.request import ToolSpec
 from zoea.process.clock import read_uptime_s
 from zoea.tools.catalogue import RemoteTool, to_tool_spec
+from zoea.tools.tool_bounds import bound_tools
 from zoea.tools.upstream.http_pool import HttpPool
 from zoea.tools.upstream.session import SessionContext, SessionState, UpstreamSession
 from zoea.tools.upstream.stderr_log import StderrLog
 from zoea.tools.upstream.upstream_config import Sharing, UpstreamConfig
 from zoea.tools.upstream.upstream_errors import CallFailure, CallOutcome
+
+logger = logging.getLogger(__name__)
 
 META_MYSIS = "zoea/mysis"
 _SPARE = ""
@@ -33,7 +37,7 @@ class UpstreamStatus:
     """The state of an upstream for fronts. Times are milliseconds, None before the first measurement.
 
     `state` is opening, open, lost (being reopened), down (retries spent, still tried slowly)
-    or closed; of several sessions the best.
+    or closed; of several sessions the best. `notes` are sentences on tools beyond the limits.
     """
 
     name: str
@@ -50,6 +54,7 @@ class UpstreamStatus:
     server: str
     log: str
     required: bool
+    notes: tuple[str, ...] = ()
 
 
 class Upstream:
@@ -73,6 +78,7 @@ class Upstream:
         self.config = config
         self.name = config.name
         self.tools: tuple[ToolSpec, ...] = ()
+        self.notes: tuple[str, ...] = ()
         self.version = 0
         self._log = StderrLog(logs / f"upstream-{config.name}.log")
         self._context = SessionContext(
@@ -216,6 +222,7 @@ class Upstream:
             server=next((session.server for session in sessions if session.server), ""),
             log=str(self._log.path) if self.config.command else "",
             required=self.config.required,
+            notes=self.notes,
         )
 
     async def _attempts(
@@ -305,7 +312,13 @@ class Upstream:
         label = self.name if not mysis else f"{self.name} for {mysis}"
         return UpstreamSession(self._context, label=label, idle_close=None if shared else self.config.idle_close)
 
-    def _set_tools(self, tools: tuple[RemoteTool, ...]) -> None:
+    def _set_tools(self, listed: tuple[RemoteTool, ...]) -> None:
+        bounded = bound_tools(listed, self.config)
+        for note in bounded.notes:
+            if note not in self.notes:
+                logger.warning("upstream %s: %s", self.name, note)
+        self.notes = bounded.notes
+        tools = bounded.tools
         self._schemas = {tool.name: tool.input_schema for tool in tools}
         specs = tuple(to_tool_spec(tool, self.config) for tool in tools)
         if specs != self.tools or not self._listed:

@@ -292,6 +292,7 @@ def _about_upstream(row: UpstreamView) -> list[list[Piece]]:
     ]
     if row.last_error:
         lines.append([(one_line(row.last_error), "errored")])
+    lines += [[(one_line(note), "asking")] for note in row.notes]
     return lines
 
 
