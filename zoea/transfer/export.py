@@ -29,6 +29,10 @@ from zoea.transfer.jsonl_export import conversation_lines, swarm_line
 
 Clean = Callable[[str], str]
 
+_MARKUP = re.compile(r"[\\`*_\[\]<>&#|~!:@]")
+_AT_START = re.compile(r"^(\d*)([-+=.)])")
+"""Characters with a meaning in Markdown: anywhere, and at the start of a line (lists, underlines)."""
+
 
 class Format(StrEnum):
     """A file format; the value is the file's extension."""
@@ -221,11 +225,11 @@ def _call_state(call: ToolCall) -> str:
     return "" if call.state is CallState.DONE else f" ({call.state})"
 
 
-# Markdown.
+# Markdown. Texts stand in code blocks, which show them as they are: no tag, link or heading in them takes effect.
 
 
 def _markdown(reader: sqlite3.Connection, row: sqlite3.Row, clean: Clean) -> Iterator[ExportPiece]:
-    yield ExportPiece.of(f"# {clean(row['name'])}\n\n{_about(row, clean)}\n")
+    yield ExportPiece.of(f"# {escape_line(clean(row['name']))}\n\n{escape_line(_about(row, clean))}\n")
     for turn in iterate_turns(reader, row["id"]):
         yield ExportPiece.of("".join(markdown_turn(turn, clean)), is_turn=True)
 
@@ -237,24 +241,28 @@ def markdown_turn(turn: ConversationTurn, clean: Clean) -> Iterator[str]:
     for entry in turn.entries:
         memory = entry.memory
         if memory.role is Role.USER:
-            quoted = "\n".join(f"> {line}" for line in clean(memory.content).split("\n"))
-            yield f"\n**{clean(_by(entry))}**\n\n{quoted}\n"
+            yield f"\n**{escape_line(clean(_by(entry)))}**\n\n{code_block(clean(memory.content))}\n"
         elif memory.role is Role.ASSISTANT:
             if memory.reasoning.strip():
                 yield f"\n<details><summary>thinking</summary>\n\n{code_block(clean(memory.reasoning))}\n\n</details>\n"
             if memory.partial:
                 yield "\n_cut off before it was an answer_\n"
             if memory.content.strip():
-                yield f"\n{clean(memory.content)}\n"
+                yield f"\n{code_block(clean(memory.content))}\n"
             for call in memory.calls:
                 arguments = code_block(clean(call.arguments), "json")
-                yield f"\n⚙ **{clean(call.name)}**{_call_state(call)}\n\n{arguments}\n"
+                yield f"\n⚙ **{escape_line(clean(call.name))}**{_call_state(call)}\n\n{arguments}\n"
                 if (result := results.get(call.id)) is not None:
                     yield f"\n{code_block(clean(result.memory.content))}\n"
     for note in turn.notes:
-        yield f"\n_Zoea noted ({note.kind}): {clean(note.content)}_\n"
-    if ended := clean(_ended(turn)):
+        yield f"\n_Zoea noted ({escape_line(clean(note.kind))}):_\n\n{code_block(clean(note.content))}\n"
+    if ended := escape_line(clean(_ended(turn))):
         yield f"\n**{ended}**\n"
+
+
+def escape_line(text: str) -> str:
+    """Return a text on one line in which no character has a meaning in Markdown."""
+    return _AT_START.sub(r"\1\\\2", _MARKUP.sub(r"\\\g<0>", " ".join(text.split())))
 
 
 def code_block(text: str, kind: str = "") -> str:

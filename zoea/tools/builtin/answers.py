@@ -10,6 +10,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from zoea.model.enums import Activity, MysisState
+from zoea.model.status import StatusWord
 from zoea.tools.builtin.arguments import PartName, RoleName, SourceName
 
 Id = Annotated[int, Field(ge=1)]
@@ -95,6 +96,7 @@ class MysisRow(AnswerModel):
     id: Id
     name: str
     state: MysisState = Field(description="idle and running myses take messages.")
+    status: StatusWord = Field(description="Its state in one word, as people see it.")
     activity: Activity = Field(description="What it does this moment.")
     tags: list[str]
     turns: Count
