@@ -139,7 +139,7 @@ class TestBeside:
         for name in ("alpha", "beta"):
             zoea("new", name)
         zoea("stop", "beta")
-        assert zoea("broadcast", "meet").out.startswith("alpha  delivered (1)\nbeta  skipped: stopped\n")
+        assert zoea("broadcast", "meet").out.startswith("alpha  delivered (1)\nbeta  not delivered: stopped\n")
         assert zoea("broadcast", "meet", "--to", "alpha", "--json").json["lines"][0]["mysis"] == "alpha"
 
     def test_a_refusal_of_the_swarm_exits_6(self, zoea: Zoea, other_owner: OwnerThread) -> None:

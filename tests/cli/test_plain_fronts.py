@@ -168,7 +168,7 @@ class TestWriting:
             plain_fronts.write_text("x")
 
 
-@pytest.mark.parametrize(("status", "said"), [("started", "a  started (4)"), ("skipped", "a  skipped: stopped")])
+@pytest.mark.parametrize(("status", "said"), [("started", "a  started (4)"), ("skipped", "a  not delivered: stopped")])
 def test_a_receipt_shows_delivery_ids_of_waiting_messages(status: str, said: str) -> None:
     reason = "stopped" if status == "skipped" else ""
     assert receipt_line(ReceiptLine("a", status, reason, delivery_id=4)) == said
@@ -263,7 +263,8 @@ class TestRows:
             text="hello",
         )
         text = details(view)
-        assert "error     No key: 401 from x\ndo        Set one." in text
+        assert "error     No key: 401 from x\n          since " in text
+        assert "next      Zoea does not try again by itself\ndo        Set one." in text
         assert "context   10 of 100" in text
         assert table([view]).endswith("No key")
 

@@ -155,7 +155,7 @@ def test_commands_reach_the_running_swarm(data: Path, running: subprocess.Popen[
     assert "is stopped" in zoea("stop", "beta").stdout
     assert json.loads(zoea("show", "beta", "--json").stdout)["state"] == "stopped"
     told = zoea("broadcast", "Meet", "at", "the", "station")
-    assert "beta  skipped" in told.stdout
+    assert "beta  not delivered" in told.stdout
     until_true(lambda: ask(data, "SELECT 1 FROM memory WHERE content = 'Report what you have'"))
     assert zoea("stop", "--swarm").returncode == 0
     out, err = running.communicate(timeout=20)

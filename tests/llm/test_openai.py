@@ -204,14 +204,14 @@ async def test_an_answer_that_was_not_streamed_is_taken() -> None:
 @pytest.mark.parametrize(
     ("step", "kind", "title"),
     [
-        (Fail.html(502), ErrorClass.TRANSIENT, "The model's provider did not answer"),
+        (Fail.html(502), ErrorClass.TRANSIENT, "The provider failed"),
         (Fail.html(200), ErrorClass.BAD_REQUEST, "The provider sent no answer"),
         (Fail(200, "[]"), ErrorClass.TRANSIENT, "The connection to the provider broke"),
         (Fail.error(401, "Incorrect API key provided: reef-key"), ErrorClass.AUTH, "The provider refused the key"),
         (Say("All is well.", cut_after=2), ErrorClass.TRANSIENT, "The connection to the provider broke"),
-        (Say("All is well.", error_after=2), ErrorClass.TRANSIENT, "The model's provider did not answer"),
+        (Say("All is well.", error_after=2), ErrorClass.TRANSIENT, "The provider failed"),
         (Say(raw=(b"data: {\n\n",)), ErrorClass.TRANSIENT, "The connection to the provider broke"),
-        (Say(raw=(b"event: error\ndata: it broke\n\n",)), ErrorClass.TRANSIENT, "The model's provider did not answer"),
+        (Say(raw=(b"event: error\ndata: it broke\n\n",)), ErrorClass.TRANSIENT, "The provider failed"),
         (Say(finish="content_filter"), ErrorClass.CONTENT_FILTER, "The provider's content filter stopped the answer"),
     ],
     ids=[

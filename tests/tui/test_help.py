@@ -9,6 +9,7 @@ from textual.widgets import Input
 
 from tests.tui.cockpit import Stage, cockpit
 from tests.tui.hostile_texts import HOSTILE, is_harmless
+from zoea.model.status import MEANINGS
 from zoea.tui.commands.actions import ACTIONS, BY_ID
 from zoea.tui.screens.help import HelpScreen
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -119,3 +120,11 @@ async def test_it_follows_the_theme(tmp_path: Path) -> None:
         stage.app.use_theme("tide")
         await stage.pilot.pause()
         assert "ON THE DASHBOARD" in stage.text()
+
+
+async def test_help_has_a_legend_of_every_status(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(120, 60)) as stage:
+        lines = await open_help(stage)
+        for status, meaning in MEANINGS.items():
+            assert f"{stage.app.glyphs[str(status)]}  {status}" in lines.plain
+            assert meaning in lines.plain

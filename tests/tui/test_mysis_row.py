@@ -63,19 +63,22 @@ def test_an_error_shows_its_cause_or_its_title_if_the_cause_is_unknown() -> None
     assert CAUSE in build_title("reef", [ERRORED])
     assert build_activity_pieces(ERRORED, NOW) == [(CAUSE, "errored")]
     assert build_activity_pieces(replace(ERRORED, state=MysisState.IDLE), NOW) == [(CAUSE, "quiet")]
-    assert build_recent_lines((), ERRORED, 60, 5)[0][1] == (CAUSE, "errored")
+    assert build_recent_lines((), ERRORED, 60, 9, NOW)[0][1] == (CAUSE, "errored")
     assert "The provider failed" in line(replace(ERRORED, failure=Failure("rate", "The provider failed")))
 
 
-def test_a_failure_takes_one_line_if_the_conversation_ends_with_it() -> None:
+def test_a_failure_leaves_out_its_advice_if_the_conversation_ends_with_it() -> None:
     def said(**more: bool) -> list[str]:
-        return ["".join(text for text, _ in pieces) for pieces in build_failure_lines(ERRORED, "✖", "r", **more)]
+        return ["".join(text for text, _ in pieces) for pieces in build_failure_lines(ERRORED, "✖", "r", NOW, **more)]
 
     assert ERRORED.failure is not None
+    plan = "Zoea does not try again by itself"
     whole, what_to_do = said()
-    assert (whole.startswith(f"✖ {CAUSE}"), what_to_do.strip()) == (True, f"{ERRORED.failure.hint}  r relaunch".strip())
-    assert said(is_told=True) == [f"✖ {CAUSE}  r relaunch"]
-    assert build_failure_lines(replace(ERRORED, state=MysisState.RUNNING), "✖", "r") == []
+    assert whole.startswith(f"✖ {CAUSE}  {ERRORED.failure.title}  since ")
+    assert what_to_do.strip() == f"{plan}  {ERRORED.failure.hint}  r relaunch"
+    first, then = said(is_told=True)
+    assert (first.startswith(f"✖ {CAUSE}  since "), then.strip()) == (True, f"{plan}  r relaunch")
+    assert build_failure_lines(replace(ERRORED, state=MysisState.RUNNING), "✖", "r", NOW) == []
 
 
 def test_a_failure_is_shown_in_full_beside_the_list_if_there_is_room() -> None:
@@ -83,10 +86,12 @@ def test_a_failure_is_shown_in_full_beside_the_list_if_there_is_room() -> None:
     failed = replace(ERRORED, failure=Failure("ProviderError", "The provider cannot be reached", what, hint))
 
     def shown(height: int) -> list[str]:
-        return ["".join(text for text, _ in line) for line in build_recent_lines((), failed, 32, height)]
+        return ["".join(text for text, _ in line) for line in build_recent_lines((), failed, 32, height, NOW)]
 
-    assert " ".join(line.strip() for line in shown(9)) == f"{what} The provider cannot be reached {hint}"
-    assert [line[:2] for line in shown(9)] == ["  "] * len(shown(9))
+    whole = " ".join(line.strip() for line in shown(12))
+    assert whole.startswith(f"{what} The provider cannot be reached since ")
+    assert whole.endswith(f"Zoea does not try again by itself {hint}")
+    assert [line[:2] for line in shown(12)] == ["  "] * len(shown(12))
     assert len(shown(3)) == 2, "where there is none the cause comes first"
     assert shown(3)[0].startswith("  local could not be reached")
     assert all(line.endswith("…") for line in shown(3))
@@ -152,8 +157,8 @@ def test_an_answer_keeps_its_lines_without_emphasis_marks() -> None:
     ]
     assert strip_emphasis("__all__ of **it") == "all of **it"
     block = ConversationBlock("said", BlockKind.ANSWER, 0, body=said)
-    assert [cells[1][0] for cells in build_recent_lines([block], PLAIN, 60, 9)] == plain_lines(said)
-    streamed = build_recent_lines((), replace(RUNNING, streaming=said), 60, 9)
+    assert [cells[1][0] for cells in build_recent_lines([block], PLAIN, 60, 9, NOW)] == plain_lines(said)
+    streamed = build_recent_lines((), replace(RUNNING, streaming=said), 60, 9, NOW)
     assert [cells[1][0] for cells in streamed] == plain_lines(said)
 
 

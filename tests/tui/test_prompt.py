@@ -53,7 +53,7 @@ async def test_b_names_skipped_myses_and_the_feed_shows_the_receipt(tmp_path: Pa
         assert "2 will be started · gamma cannot receive it (stopped)" in stage.text()
         await stage.write("mine")
         await stage.press("enter")
-        await stage.until(lambda: "2 answered · 1 skipped" in stage.text())
+        await stage.until(lambda: "2 answered · 1 not delivered" in stage.text())
 
 
 async def test_b_sends_to_the_marked_myses(tmp_path: Path) -> None:

@@ -10,6 +10,8 @@ from datetime import datetime
 
 from zoea.model.enums import MysisState
 from zoea.model.values import MysisView, ReceiptLine
+from zoea.queries.broadcasts import NOT_DELIVERED
+from zoea.queries.error_report import report_error
 from zoea.queries.status_phrases import describe_status
 from zoea.text.control_characters import strip
 
@@ -60,10 +62,11 @@ def provider_label(view: MysisView) -> str:
 
 def details(view: MysisView) -> str:
     """Return all fields of one mysis, one per line; empty fields are left out."""
+    now = time.time_ns() // 1000
     lines = [
         ("name", strip(view.name)),
         ("id", f"#{view.id}"),
-        ("status", strip(describe_status(view, time.time_ns() // 1000))),
+        ("status", strip(describe_status(view, now))),
         ("state", view.state.value + (f": {strip(view.state_reason)}" if view.state_reason else "")),
         ("since", moment(view.state_at)),
         ("activity", view.activity.value),
@@ -77,9 +80,11 @@ def details(view: MysisView) -> str:
         ("pending", str(view.pending or "")),
         ("approvals", str(view.approvals or "")),
     ]
-    if view.failure is not None:
-        lines.append(("error", strip(f"{view.failure.title}: {view.failure.what}")))
-        lines.append(("do", strip(view.failure.hint)))
+    if (report := report_error(view, now)) is not None:
+        lines.append(("error", strip(f"{report.title}: {report.what}" if report.title else report.what)))
+        lines.append(("", strip(report.since)))
+        lines.append(("next", report.plan))
+        lines.append(("do", strip(report.advice)))
     if view.text:
         lines.append(("last", strip(view.text)))
     return "\n".join(f"{name:<10}{text}" for name, text in lines if text)
@@ -88,7 +93,8 @@ def details(view: MysisView) -> str:
 def receipt_line(line: ReceiptLine) -> str:
     """Return one recipient's line of a receipt, with the delivery id while it can be withdrawn."""
     number = f" ({line.delivery_id})" if line.delivery_id and line.status in _WAITING else ""
-    return strip(f"{line.mysis}  {line.status}{number}" + (f": {line.reason}" if line.reason else ""))
+    status = NOT_DELIVERED if line.status == "skipped" else line.status
+    return strip(f"{line.mysis}  {status}{number}" + (f": {line.reason}" if line.reason else ""))
 
 
 def moment(at: int) -> str:

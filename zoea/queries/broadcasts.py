@@ -21,6 +21,8 @@ FROM message g LEFT JOIN delivery d ON d.message_id = g.id LEFT JOIN turn t ON t
 WHERE g.kind = 'broadcast' OR (g.sender_kind = 'mysis' AND g.recipients_filter = '{"to": "commander"}')
 GROUP BY g.id ORDER BY g.id DESC LIMIT ?
 """
+NOT_DELIVERED = "not delivered"
+"""How people read the status `skipped` of a delivery."""
 
 
 @dataclass(frozen=True, slots=True)

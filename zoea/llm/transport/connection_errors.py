@@ -70,7 +70,7 @@ def connection_error(error: Exception, name: str) -> ProviderError:
                 ErrorClass.TRANSIENT,
                 f"{name} could not be reached: {_unreachable_reason(cause.os_error)}",
                 title="The provider cannot be reached",
-                hint="Check that it runs and that base_url is right; Zoea tries again by itself.",
+                hint="Check that it runs and that base_url is right.",
             )
         case aiohttp.ClientResponseError():
             said = f"the server's answer is not HTTP: {shorten(cause.message)}"

@@ -20,7 +20,7 @@ from zoea.model.errors import ProviderError
 MAX_TEXT = 400
 
 _TITLES: dict[ErrorClass, tuple[str, str]] = {
-    ErrorClass.TRANSIENT: ("The model's provider did not answer", "Zoea tries again by itself."),
+    ErrorClass.TRANSIENT: ("The provider failed", "If it lasts, look at the provider, or give the mysis another one."),
     ErrorClass.AUTH: (
         "The provider refused the key",
         "Check the provider's api_key in the settings, and that it may use this model.",
@@ -47,6 +47,15 @@ _TITLES: dict[ErrorClass, tuple[str, str]] = {
     ),
     ErrorClass.CANCELLED: ("The request was cancelled", ""),
 }
+
+_TRANSIENT_TITLES = {
+    408: "The provider did not answer in time",
+    429: "The provider asks for fewer requests",
+    503: "The provider is overloaded",
+    504: "The provider did not answer in time",
+    529: "The provider is overloaded",
+}
+"""Titles of temporary refusals by their status; the class has the title of all others."""
 
 _TOO_LONG = re.compile(
     r"context[ _-]?(length|window|size|limit)|maximum context|prompt is too long|too many (input )?tokens"
@@ -142,6 +151,7 @@ def error_from_status(
         kind,
         f"{provider} answered {status}: {text or 'nothing'}",
         status=status,
+        title=_TRANSIENT_TITLES.get(status) if kind is ErrorClass.TRANSIENT else None,
         retry_after=retry_after(headers, now_us) if kind is ErrorClass.TRANSIENT else None,
         secrets=secrets,
         names_thinking=status == 400 and _THINKING.search(text) is not None,

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from zoea.model.enums import Activity, MysisState
+from zoea.model.enums import Activity
 from zoea.model.status import StatusWord
 from zoea.model.values import MysisView
+from zoea.queries.error_report import report_error
 from zoea.queries.phrases import failure_phrase, is_unsent
 from zoea.queries.request_summary import MysisContext, PackSummary, RequestSummary, ToolSnapshot
-from zoea.queries.status_phrases import describe_detail, describe_failure
+from zoea.queries.status_phrases import describe_detail
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.text_layout import Piece, count_cells, fit_text
@@ -82,29 +83,31 @@ def build_activity_pieces(view: MysisView, now: int) -> list[Piece]:
     return [(f"{view.activity} {number_format.age(view.progress_at, now)}", str(view.activity))]
 
 
-def build_failure_lines(view: MysisView, mark: str, relaunch: str, *, is_told: bool = False) -> list[list[Piece]]:
-    """Build the failure of a stopped mysis and the key to relaunch it.
+def build_failure_lines(
+    view: MysisView, mark: str, relaunch: str, now: int, *, is_told: bool = False
+) -> list[list[Piece]]:
+    """Build the error of a mysis: what happened, since when, what Zoea will do, what you can do.
 
     Args:
         mark: Symbol of an error.
         relaunch: Key that relaunches the mysis.
-        is_told: Whether the conversation ends with the same text; one line is then enough.
+        now: Time in µs.
+        is_told: Whether the conversation ends with the same text, so that title and advice are left out.
 
     Returns no lines for a mysis that runs or did not fail.
     """
-    if view.failure is None or view.state is MysisState.RUNNING:
+    report = report_error(view, now)
+    if report is None:
         return []
-    cause, title, hint = (
-        one_line(text) for text in (describe_failure(view.failure), view.failure.title, view.failure.hint)
-    )
     key: list[Piece] = [(relaunch, "key"), (" relaunch", "quiet")]
-    first: list[Piece] = [(f"{mark} ", "errored"), (cause, "errored")]
+    first: list[Piece] = [(f"{mark} ", "errored"), (report.what, "errored"), (f"  {report.since}", "quiet")]
+    plan: Piece = (f"{report.plan}  ", "waiting")
     if is_told:
-        return [[*first, ("  ", ""), *key]]
-    return [
-        [*first, (f"  {title}" if title != cause else "", "quiet")],
-        [("  ", ""), (f"{hint}  ".lstrip(), ""), *key],
-    ]
+        return [first, [("  ", ""), plan, *key]]
+    if report.title:
+        first.insert(2, (f"  {report.title}", "quiet"))
+    advice = [(f"{report.advice}  ", "")] if report.advice else []
+    return [first, [("  ", ""), plan, *advice, *key]]
 
 
 BAR = 14

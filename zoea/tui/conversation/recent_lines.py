@@ -7,10 +7,9 @@ from itertools import islice
 
 from rich.cells import cell_len
 
-from zoea.model.enums import MysisState
-from zoea.model.values import Failure, MysisView
+from zoea.model.values import MysisView
+from zoea.queries.error_report import ErrorReport, report_error
 from zoea.queries.request_summary import MysisContext, RequestSummary
-from zoea.queries.status_phrases import describe_failure
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.conversation import focus_lines
@@ -24,9 +23,9 @@ INDENT = "  "
 
 
 def build_recent_lines(
-    blocks: Sequence[ConversationBlock], view: MysisView, width: int, height: int
+    blocks: Sequence[ConversationBlock], view: MysisView, width: int, height: int, now: int
 ) -> list[list[Piece]]:
-    """Build the newest `height` lines; the streamed text or the failure comes last."""
+    """Build the newest `height` lines; the streamed text or the error comes last. `now` is in µs."""
     lines: list[list[Piece]] = []
     rule: ConversationBlock | None = None
     for block in blocks:
@@ -39,21 +38,19 @@ def build_recent_lines(
         lines += _wrapped(view.thinking, width, "reasoning", newest=True)
     if view.streaming:
         lines += _wrapped(view.streaming, width, "", newest=True)
-    if view.failure is not None and view.state is not MysisState.RUNNING:
-        lines += _failed(view.failure, width, height)
+    if (report := report_error(view, now)) is not None:
+        lines += _failed(report, width, height)
     return lines[-max(1, height) :]
 
 
-def _failed(failure: Failure, width: int, height: int) -> list[list[Piece]]:
-    """Build cause, title and hint of a failure, cut to two lines if they do not fit."""
-    cause, title, hint = one_line(describe_failure(failure)), one_line(failure.title), one_line(failure.hint)
-    whole = _wrapped(cause, width, "errored")
-    whole += _wrapped(title, width, "quiet") if title != cause else []
-    whole += _wrapped(hint, width, "") if hint else []
+def _failed(report: ErrorReport, width: int, height: int) -> list[list[Piece]]:
+    """Build what happened, since when, what Zoea will do and the advice; two lines if they do not fit."""
+    parts = ((report.what, "errored"), (report.title, "quiet"), (report.since, "quiet"), (report.plan, "waiting"))
+    whole = [line for text, role in (*parts, (report.advice, "")) if text for line in _wrapped(text, width, role)]
     if len(whole) <= height:
         return whole
-    short = [cut_pieces([(INDENT, ""), (cause, "errored"), (f"  {title}" if title != cause else "", "quiet")], width)]
-    return short + ([cut_pieces([(INDENT, ""), (hint, "")], width)] if hint else [])
+    short = [cut_pieces([(INDENT, ""), (report.what, "errored"), (f"  {report.since}", "quiet")], width)]
+    return [*short, cut_pieces([(INDENT, ""), (report.plan, "waiting"), (f"  {report.advice}", "")], width)]
 
 
 def build_usage_lines(seen: RequestSummary | None, view: MysisView, height: int) -> list[list[Piece]]:

@@ -73,6 +73,18 @@ class BaseScreen(Screen[T]):
     def tick(self) -> None:
         """A second has passed; only the screen on top is told."""
 
+    def on_descendant_focus(self, event: DescendantFocus) -> None:
+        self.call_after_refresh(self.place_toasts)
+
+    def on_descendant_blur(self, event: DescendantBlur) -> None:
+        self.call_after_refresh(self.place_toasts)
+
+    def place_toasts(self) -> None:
+        """Show toasts at the top while the person writes in the lower half, so that they cover no prompt."""
+        focused = self.focused
+        is_low = focused is not None and is_typing(focused) and focused.region.bottom > self.size.height // 2
+        self.set_class(is_low, "-toasts-above")
+
     def theme_changed(self) -> None:
         """Another theme is in force."""
         for widget in self.query("*"):

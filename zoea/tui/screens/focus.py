@@ -256,7 +256,7 @@ class FocusScreen(CockpitScreen[None]):
         window = self._reading.window
         is_told = bool(window.blocks) and window.blocks[-1].kind is BlockKind.OUTCOME and not window.has_newer
         key = key_name(self.cockpit.keys["focus.relaunch"])
-        wrong = build_failure_lines(view, self.symbols.bad, key, is_told=is_told)
+        wrong = build_failure_lines(view, self.symbols.bad, key, self.cockpit.now(), is_told=is_told)
         self._wrong.put(wrong)
         self._wrong.display = bool(wrong)
 
@@ -275,6 +275,7 @@ class FocusScreen(CockpitScreen[None]):
             return
         if self._reading.window.is_running_a_call:
             self._reread()
+        self._tell_what_is_wrong()
         self.side.tick()
 
     def theme_changed(self) -> None:

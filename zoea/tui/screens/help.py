@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import Input
 
+from zoea.model.status import MEANINGS
 from zoea.tui.commands import actions
 from zoea.tui.commands.actions import ACTIONS, BY_ID, Action, ActionContext, ActionPlace, BoundAction
 from zoea.tui.commands.keymap import fixed_keys
@@ -145,15 +146,35 @@ class HelpScreen(CockpitScreen[None]):
         # Actions of the screen below come first.
         first = [place for place in ActionPlace if place in self._places and place is not ActionPlace.EVERYWHERE]
         rest = [place for place in ActionPlace if place not in first]
+        sections = [(PLACE_TITLES[place], self._section(place, words)) for place in first]
+        sections.append(("WHAT A STATUS MEANS", list(self._legend(words))))
+        sections += [(PLACE_TITLES[place], self._section(place, words)) for place in rest]
         is_first = True
-        for place in (*first, *rest):
-            lines = [*self._actions(place, words), *self._fixed(place, words)]
+        for title, lines in sections:
             if lines:
                 if not is_first:
                     yield PickItem()
                 is_first = False
-                yield PickItem(((PLACE_TITLES[place], "title"),))
+                yield PickItem(((title, "title"),))
                 yield from lines
+
+    def _section(self, place: ActionPlace, words: list[str]) -> list[PickItem]:
+        return [*self._actions(place, words), *self._fixed(place, words)]
+
+    def _legend(self, words: list[str]) -> Iterator[PickItem]:
+        """Build the glyph, the word and the meaning of each status."""
+        glyphs = self.cockpit.glyphs
+        for status, meaning in MEANINGS.items():
+            if all(word in f"{status} {meaning} status".casefold() for word in words):
+                name = str(status)
+                yield PickItem(
+                    (
+                        (fit_text(glyphs.get(name, "?"), KEY_WIDTH, right=True), name),
+                        ("  ", ""),
+                        (fit_text(name, TITLE_WIDTH), name),
+                        (meaning, ""),
+                    )
+                )
 
     def _actions(self, place: ActionPlace, words: list[str]) -> Iterator[PickItem]:
         for action in ACTIONS:

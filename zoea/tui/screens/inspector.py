@@ -42,6 +42,9 @@ from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 
 PAGE = 200
 
+NO_REQUEST = "No request yet: its first turn sends one to the model"
+"""Shown for a mysis that has sent nothing to its model."""
+
 
 class InspectorScreen(TabbedScreen):
     """Shows one request, and a list of all.
@@ -224,11 +227,12 @@ class InspectorScreen(TabbedScreen):
         sent = inspection.sent if inspection is not None else ()
         tools = inspection.tools if inspection is not None else ()
         gone = inspection.gone if inspection is not None else ""
-        self.messages.put(build_message_items(sent, self.symbols), empty=gone or "no messages")
+        nothing = "" if self.request is not None else NO_REQUEST
+        self.messages.put(build_message_items(sent, self.symbols), empty=gone or nothing or "No messages")
         tokens = sum(each.tokens for each in sent)
         self.messages.caption("MESSAGES", f"{len(sent)} as sent, ~{tokens:,} tokens" if sent else "")
         offered = self.query_one("#tools", FoldingList)
-        offered.put(build_offered_items(tools), empty="No tools were offered")
+        offered.put(build_offered_items(tools), empty=nothing or "No tools were offered")
         offered.caption("TOOLS OFFERED", f"{len(tools)}" if tools else "")
         self._show_packs()
         self._show_requests()
@@ -239,7 +243,7 @@ class InspectorScreen(TabbedScreen):
         packs = self.query_one("#packs", LineList)
         if packs.width > 0:
             self._packs = build_plan_lines(self.inspection, packs.width) if self.inspection is not None else []
-            packs.show(len(self._packs), place=0)
+            packs.show(len(self._packs), place=0, empty="" if self.request is not None else NO_REQUEST)
 
     def _show_requests(self) -> None:
         listed = self.query_one("#requests", LineList)
@@ -252,7 +256,7 @@ class InspectorScreen(TabbedScreen):
         view = self.cockpit.feed.myses.get(self.mysis_id)
         name = one_line(view.name if view is not None else request.mysis if request is not None else "")
         if request is None:
-            head.put([[(f"{name} has sent no request yet", "quiet")]])
+            head.put([[(name, "mysis"), (f"  {NO_REQUEST}", "quiet")]])
             return
         newer = f"   {self._at} newer" if self._at else ""
         turn = f"turn {request.turn_number}, request {request.iteration}" if request.turn_number else request.purpose

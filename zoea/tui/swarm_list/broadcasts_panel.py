@@ -7,20 +7,40 @@ from itertools import islice
 
 from rich.cells import cell_len
 
-from zoea.model.values import Receipt
-from zoea.queries.broadcasts import Broadcast
+from zoea.model.values import Receipt, ReceiptLine
+from zoea.queries.broadcasts import NOT_DELIVERED, Broadcast
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.text_layout import Piece, count_cells, fit_text, wrap_words
 
 
 def format_receipt(receipt: Receipt) -> str:
-    """Format the immediate result of sending a message."""
-    words = [f"delivered to {receipt.delivered}"]
-    for status in ("started", "waiting", "skipped"):
-        count = sum(1 for line in receipt.lines if line.status == status)
-        words += [f"{count} {status}"] if count else []
-    return " · ".join(words)
+    """Format the immediate result of sending a message, with the names of its recipients."""
+    heard = [line for line in receipt.lines if line.status not in _UNHEARD]
+    words = [f"delivered to {_list_names(heard)}"] if heard else []
+    for status in ("started", "waiting"):
+        count = sum(1 for line in heard if line.status == status)
+        words += [f"{count} {status}" if len(heard) > 1 else status] if count else []
+    for reason, lines in _by_reason(receipt).items():
+        words.append(f"{NOT_DELIVERED} to {_list_names(lines)}" + (f": {reason}" if reason else ""))
+    return " · ".join(words) or "nothing was delivered"
+
+
+_UNHEARD = ("skipped", "withdrawn")
+_NAMES_MOST = 3
+
+
+def _by_reason(receipt: Receipt) -> dict[str, list[ReceiptLine]]:
+    found: dict[str, list[ReceiptLine]] = {}
+    for line in receipt.lines:
+        if line.status == "skipped":
+            found.setdefault(one_line(line.reason), []).append(line)
+    return found
+
+
+def _list_names(lines: Sequence[ReceiptLine]) -> str:
+    names = ", ".join(one_line(line.mysis) for line in lines[:_NAMES_MOST])
+    return names if len(lines) <= _NAMES_MOST else f"{names} and {len(lines) - _NAMES_MOST} more"
 
 
 ONE_LINE_FROM = 60
@@ -56,7 +76,7 @@ def format_replies(said: Broadcast) -> str:
         (said.working, "working"),
         (said.queued, "queued"),
         (said.unanswered, "not answered"),
-        (said.skipped, "skipped"),
+        (said.skipped, NOT_DELIVERED),
     ]
     return " · ".join(f"{count} {word}" for count, word in parts if count)
 

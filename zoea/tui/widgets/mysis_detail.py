@@ -22,7 +22,8 @@ from zoea.model.enums import Activity, MysisState
 from zoea.model.errors import StoreError
 from zoea.model.status import StatusWord
 from zoea.model.values import MysisView
-from zoea.queries.status_phrases import describe_detail, describe_failure
+from zoea.queries.error_report import report_error
+from zoea.queries.status_phrases import describe_detail
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.state.deferred_work import DeferredWork
@@ -175,7 +176,7 @@ class MysisDetail(Horizontal):
             fresh = self._blocks or [
                 ConversationBlock("said", BlockKind.ANSWER, 0, body=status_text(view)),
             ]
-            self._recent.put(build_recent_lines(fresh, view, size.width, size.height))
+            self._recent.put(build_recent_lines(fresh, view, size.width, size.height, self._now()))
         self._request.put(build_usage_lines(self._seen, view, self._request.content_size.height))
 
     def _put_titles(self, title: Content, subtitle: Content) -> None:
@@ -222,9 +223,8 @@ def build_brief_line(view: MysisView, now: int) -> tuple[list[Piece], list[Piece
     right += (
         [(f" {number_format.money(view.cost_micros)}", "quiet")] if view.tokens and view.cost_micros is not None else []
     )
-    if view.failure is not None:
-        hint = f"  {one_line(view.failure.hint)}"
-        return [(one_line(describe_failure(view.failure)), "errored"), (hint, "quiet")], right
+    if (report := report_error(view, now)) is not None:
+        return [(report.what, "errored"), (f"  {report.plan}", "waiting"), (f"  {report.advice}", "quiet")], right
     left, time = build_call_pieces(view, now)
     right = [*time, *right]
     if not left:

@@ -1,0 +1,47 @@
+"""Toasts cover no prompt and name the recipient."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual.widgets._toast import Toast
+
+from tests.tui.cockpit import cockpit
+from zoea.model.values import Receipt, ReceiptLine
+from zoea.tui.swarm_list.broadcasts_panel import format_receipt
+from zoea.tui.widgets.message_prompt import MessagePrompt
+
+
+async def test_a_toast_covers_no_open_prompt(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(80, 24)) as stage:
+        await stage.press("m")
+        prompt = stage.one(MessagePrompt)
+        await stage.until(lambda: prompt.is_open and stage.screen.has_class("-toasts-above"))
+        stage.app.notify("A long text.\nWith a second line.", title="A title", timeout=60)
+        await stage.until(lambda: list(stage.screen.query(Toast)))
+        toast = stage.screen.query_one(Toast)
+        await stage.until(lambda: toast.region.height)
+        assert not toast.region.overlaps(prompt.region)
+        await stage.press("escape")
+        await stage.until(lambda: not stage.screen.has_class("-toasts-above"))
+
+
+async def test_the_toast_of_a_message_names_its_recipient(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("m")
+        await stage.write("hello")
+        await stage.press("enter")
+        await stage.until(lambda: any("delivered to alpha" in notice for notice in stage.notices))
+
+
+def test_a_receipt_says_who_did_not_get_the_message_and_why() -> None:
+    def receipt(*lines: tuple[str, str, str]) -> str:
+        return format_receipt(Receipt(1, tuple(ReceiptLine(*line) for line in lines)))
+
+    assert receipt(("alpha", "started", "")) == "delivered to alpha · started"
+    assert receipt(("alpha", "delivered", ""), ("beta", "skipped", "stopped")) == (
+        "delivered to alpha · not delivered to beta: stopped"
+    )
+    many = receipt(*((name, "delivered", "") for name in "abcde"), ("f", "skipped", "errored"))
+    assert many == "delivered to a, b, c and 2 more · not delivered to f: errored"
+    assert receipt(("a", "skipped", "stopped"), ("b", "skipped", "stopped")) == "not delivered to a, b: stopped"
