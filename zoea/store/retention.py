@@ -30,6 +30,8 @@ _MEMORIES = "SELECT id FROM memory WHERE turn_id = :turn"
 _CALLS = f"SELECT id FROM tool_call WHERE memory_id IN ({_MEMORIES})"
 _STEPS = (
     f"DELETE FROM approval WHERE turn_id = :turn OR tool_call_id IN ({_CALLS})",
+    f"DELETE FROM late_result WHERE tool_call_id IN ({_CALLS})",
+    "UPDATE late_result SET told_in_turn = NULL WHERE told_in_turn = :turn",
     f"DELETE FROM tool_call WHERE memory_id IN ({_MEMORIES})",
     f"DELETE FROM memory_blob WHERE memory_id IN ({_MEMORIES})",
     "DELETE FROM delivery WHERE turn_id = :turn",
@@ -41,6 +43,7 @@ _STEPS = (
 _SIZE = f"""
 SELECT count(*), coalesce(sum(length(content) + length(reasoning)), 0)
   + (SELECT coalesce(sum(length(name) + length(arguments)), 0) FROM tool_call WHERE memory_id IN ({_MEMORIES}))
+  + (SELECT coalesce(sum(length(content)), 0) FROM late_result WHERE tool_call_id IN ({_CALLS}))
 FROM memory WHERE turn_id = :turn
 """
 _HEARD_IN = "SELECT DISTINCT message_id FROM delivery WHERE turn_id = :turn"

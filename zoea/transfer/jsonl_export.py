@@ -37,6 +37,7 @@ TABLES = {
     "request": "request",
     "memory": "memory",
     "tool_call": "tool_call",
+    "late_result": "late_result",
     "approval": "approval",
     "blob": "memory_blob",
 }
@@ -88,6 +89,11 @@ _OF_TURN = (
     (
         "tool_call",
         "SELECT k.* FROM tool_call k JOIN memory m ON m.id = k.memory_id WHERE m.turn_id = ? ORDER BY k.id",
+    ),
+    (
+        "late_result",
+        "SELECT l.* FROM late_result l JOIN tool_call k ON k.id = l.tool_call_id JOIN memory m ON m.id = k.memory_id"
+        " WHERE m.turn_id = ? ORDER BY l.tool_call_id",
     ),
     (
         "approval",

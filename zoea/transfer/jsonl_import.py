@@ -66,6 +66,7 @@ _REFERENCES: dict[str, dict[str, str]] = {
     "note": {"turn_id": "turn"},
     "tool_call": {"memory_id": "memory", "result_memory_id": "memory"},
     "approval": {"tool_call_id": "tool_call", "turn_id": "turn", "mysis_id": "mysis"},
+    "late_result": {"tool_call_id": "tool_call"},
     "blob": {"memory_id": "memory"},
 }
 _HEAD = frozenset({"template", "mysis", "tag", "tally", "session", "spend", "catalogue", "removal", "sender"})
@@ -144,6 +145,7 @@ class _ConversationImport:
         self._head: list[JsonLine] | None = []
         self._block: list[JsonLine] = []
         self._ids: dict[str, dict[int, int]] = {}
+        self._told: dict[int, list[int]] = {}
         self._templates: dict[bytes, bytes] = {}
         self._is_here = False
         self._turns = 0
@@ -267,7 +269,7 @@ class _ConversationImport:
         calls = by_kind.get("tool_call", [])
         for line in sorted(calls, key=lambda one: (memories.get(_number(one, "memory_id"), 0), _number(one))):
             self._row(line)
-        for kind in ("approval", "note"):
+        for kind in ("approval", "late_result", "note"):
             for line in by_kind.get(kind, []):
                 self._row(line)
         for line in by_kind.get("blob", []):
@@ -302,6 +304,8 @@ class _ConversationImport:
                     return 0
             case "turn":
                 row["frozen"] = "{}"  # set after its memories are stored
+            case "late_result" if (told := row.pop("told_in_turn", None)) is not None:
+                self._told.setdefault(told, []).append(row["tool_call_id"])  # a turn that comes later in the file
         with _refusals(line):
             if old is None:
                 insert_row(self._conn, TABLES[kind], row)
@@ -311,6 +315,8 @@ class _ConversationImport:
         if old in ids:
             line.place.refuse(f"{kind} {old} occurs twice")
         ids[old] = new
+        for call_id in self._told.pop(old, ()) if kind == "turn" else ():
+            self._conn.execute("UPDATE late_result SET told_in_turn = ? WHERE tool_call_id = ?", (new, call_id))
         return new
 
     def _moved(self, line: JsonLine, row: dict[str, Any]) -> None:
