@@ -99,7 +99,9 @@ async def test_the_list_names_everybody(open_box: Opener) -> None:
     result = await _call(_session(open_box, FakeBackend()), "zoea_list_myses")
     assert json.loads(result.content) == {
         "you": "alpha",
-        "myses": [{"id": 2, "name": "beta", "state": "running", "activity": "llm", "tags": ["scout"]}],
+        "myses": [
+            {"id": 2, "name": "beta", "state": "running", "status": "working", "activity": "llm", "tags": ["scout"]}
+        ],
     }
 
 
@@ -171,8 +173,8 @@ async def test_a_search_is_of_ones_own_memories(open_box: Opener) -> None:
     await _call(session, "zoea_search_reasoning", query="why", limit=3)
     await _call(session, "zoea_search_broadcasts", query="all")
     assert backend.calls == [
-        ("search", MemoryQuery(" ore ", SearchColumn.CONTENT, mysis_ids=(7,))),
-        ("search", MemoryQuery("why", SearchColumn.REASONING, mysis_ids=(7,), limit=3)),
+        ("search", MemoryQuery(" ore ", SearchColumn.CONTENT, mysis_ids=(7,), asking_call=1)),
+        ("search", MemoryQuery("why", SearchColumn.REASONING, mysis_ids=(7,), limit=3, asking_call=1)),
         ("search", BroadcastQuery("all", mysis_id=7)),
     ]
 
@@ -222,7 +224,7 @@ async def test_a_search_is_narrowed_by_time_role_and_source(open_box: Opener) ->
     narrowed = {"role": "tool", "source": "tool", "since": "1970-01-01T00:00:01Z", "until": "1970-01-01T00:00:02"}
     await _call(_session(open_box, backend), "zoea_search_messages", query="q", **narrowed)
     wanted = MemoryQuery("q", mysis_ids=(7,), role=Role.TOOL, source=Source.TOOL, since=1_000_000, until=2_000_000)
-    assert backend.calls == [("search", wanted)]
+    assert backend.calls == [("search", replace(wanted, asking_call=1))]
 
 
 async def test_a_template_may_search_the_swarm(open_box: Opener) -> None:
@@ -233,8 +235,8 @@ async def test_a_template_may_search_the_swarm(open_box: Opener) -> None:
     await _call(session, "zoea_search_broadcasts", query="q")
     await _call(session, "zoea_read_memory", id=5, part="reasoning")
     assert backend.calls == [
-        ("search", MemoryQuery("q", mysis_ids=(8,))),
-        ("search", MemoryQuery("q", SearchColumn.REASONING)),
+        ("search", MemoryQuery("q", mysis_ids=(8,), asking_call=1)),
+        ("search", MemoryQuery("q", SearchColumn.REASONING, asking_call=1)),
         ("search", BroadcastQuery("q")),
         ("read", 5, "reasoning", 0, 0, 10_000, None),
     ]

@@ -160,6 +160,7 @@ def _build_filters(query: MemoryQuery) -> tuple[str, dict[str, object]]:
         ("source", "m.source = :source", query.source),
         ("since", "m.created_at >= :since", query.since),
         ("until", "m.created_at < :until", query.until),
+        ("asking", "m.id IS NOT (SELECT memory_id FROM tool_call WHERE id = :asking)", query.asking_call),
     ):
         if value is not None:
             sql.append(column)

@@ -48,6 +48,7 @@ class MemoryQuery:
         mysis_ids: None searches the whole swarm.
         since, until: µs UTC; `until` is exclusive.
         before_id: A memory id, exclusive.
+        asking_call: The tool call that searches; the answer that holds it is not found.
 
     Raises:
         UsageError: The query is empty or a number is out of range.
@@ -65,6 +66,7 @@ class MemoryQuery:
     before_id: int | None = None
     limit: int = LIMIT
     max_chars: int = MAX_CHARS
+    asking_call: int | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", _check_query(self.text, self.limit, self.max_chars))

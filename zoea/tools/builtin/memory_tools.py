@@ -77,8 +77,13 @@ class MemoryTools:
         self._rows = rows
         self._owner = owner
 
-    async def search(self, column: SearchColumn, arguments: MemorySearchArguments) -> Row:
-        """Search memories. Raises UsageError for another's memories where they may not be read."""
+    async def search(
+        self, column: SearchColumn, arguments: MemorySearchArguments, *, asking_call: int | None = None
+    ) -> Row:
+        """Search memories, except the answer that holds the call `asking_call`.
+
+        Raises UsageError for another's memories where they may not be read.
+        """
         owner = arguments.mysis_id
         if self._owner is not None:
             if owner not in (None, self._owner):
@@ -96,6 +101,7 @@ class MemoryTools:
             before_id=arguments.before_id,
             limit=arguments.limit,
             max_chars=arguments.max_chars,
+            asking_call=asking_call,
         )
         page = await self._source.search_memories(query)
         return _search_answer(page, query.match, _fit_rows(page.hits, self._rows.memory_row))

@@ -128,11 +128,13 @@ class MysisTools:
 
     async def _search_messages(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
         search = MemorySearchArguments.parse(arguments)
-        return _result(await self._memory_tools(meta, policy, search).search(SearchColumn.CONTENT, search))
+        tools = self._memory_tools(meta, policy, search)
+        return _result(await tools.search(SearchColumn.CONTENT, search, asking_call=meta.call_id))
 
     async def _search_reasoning(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
         search = MemorySearchArguments.parse(arguments)
-        return _result(await self._memory_tools(meta, policy, search).search(SearchColumn.REASONING, search))
+        tools = self._memory_tools(meta, policy, search)
+        return _result(await tools.search(SearchColumn.REASONING, search, asking_call=meta.call_id))
 
     async def _search_broadcasts(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
         return _result(await self._memory_tools(meta, policy).search_broadcasts(SearchArguments.parse(arguments)))
