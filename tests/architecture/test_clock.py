@@ -16,6 +16,7 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 WALL_CLOCK_READERS = {
     "process/clock.py": "the clock itself",
+    "cli/terminal_rows.py": "how long ago a mysis failed, and when it tries again",
     "cli/commands/mcp.py": "the time in the name of a copied file",
     "cli/commands/search.py": "'yesterday' and '2h' of a person's search",
     "settings/trust.py": "when a file was trusted, for people to read",
