@@ -94,6 +94,7 @@ class FakeSwarm:
         tags: tuple[str, ...] = (),
         start: bool = True,
         inherit_broadcast: bool = True,
+        task: str = "",
     ) -> MysisView:
         number = len(self._myses) + len(self._deleted) + 1
         name = name or f"mysis-{number}"
@@ -115,6 +116,7 @@ class FakeSwarm:
             retry_at=None,
             held=False,
             tags=tags,
+            goal=task,
         )
         self._put(view, "mysis.created", name=name)
         return self._myses[number]
@@ -175,6 +177,7 @@ class FakeSwarm:
         text: str,
         *,
         mode: DeliveryMode = DeliveryMode.QUEUE,
+        is_task: bool = False,
         sender: Sender = COMMANDER,
         idempotency_key: str = "",
     ) -> Receipt:
@@ -186,6 +189,8 @@ class FakeSwarm:
         if not view.state.accepts_messages:
             raise StateRefused(f"mysis {view.state} - press 'r' to relaunch")
         self.said.append((sender, view.name, text))
+        if is_task:
+            view = self._put(replace(view, goal=text, goal_reached_at=None), "mysis.task")
         receipt = self._deliver((view,))
         if idempotency_key:
             self._keys[idempotency_key] = receipt.message_id

@@ -96,7 +96,7 @@ def settings(mode: str) -> Settings:
         {
             "swarm": {"max_myses": 60},
             "llm": {"backoff_first": 0.01, "backoff_max": 0.05},
-            "nudge": {"enabled": mode == "storm", "idle_interval": 0.4, "max_per_hour": 0},
+            "nudge": {"enabled": mode == "storm", "without_goal": True, "idle_interval": 0.4, "max_per_hour": 0},
             "recovery": {"delays": [0.2, 0.2] if mode == "storm" else []},
             "budget": {"swarm_per_day": "none"},
         }
@@ -289,9 +289,10 @@ async def main(path: Path, seed: int, mode: str) -> None:
 
 async def as_it_was(commander: Commander, store: Store) -> None:
     """Nothing that a row says of a mysis's life is left behind by a start."""
-    for row in await store.read("SELECT id, encouragement, wait FROM mysis WHERE deleted_at IS NULL"):
+    for row in await store.read("SELECT * FROM mysis WHERE deleted_at IS NULL"):
         wait = json.loads(row["wait"]) if row["wait"] else {}
-        lasting = StoredLife(row["encouragement"], wait.get("until"), wait.get("reason", ""))
+        done = row["goal_reached_at"] is not None
+        lasting = StoredLife(row["encouragement"], wait.get("until"), wait.get("reason", ""), row["nothing_new"], done)
         assert life.stored_life(commander.runners[row["id"]].life) == lasting, f"mysis {row['id']}"
 
 

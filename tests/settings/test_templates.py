@@ -19,7 +19,7 @@ from zoea.settings.template import Template, effective_settings, parse_template
 from zoea.settings.template_library import SHIPPED, Level, Templates
 from zoea.settings.trust import Trust
 
-SHIPPED_NAMES = ("default", "miner", "reef", "scout", "trader")
+SHIPPED_NAMES = ("default", "miner", "nova", "reef", "scout", "trader")
 
 
 @pytest.fixture

@@ -193,6 +193,14 @@ def script(*replies: Answer | ProviderError) -> Rule:
     return rule
 
 
+def nudged_without_goal(settings: Settings) -> Settings:
+    """Let every mysis be nudged, unless the settings say whether one without a goal is."""
+    if "without_goal" in settings.nudge.model_fields_set:
+        return settings
+    nudge = settings.nudge.model_copy(update={"without_goal": True})
+    return settings.model_copy(update={"nudge": nudge})
+
+
 @asynccontextmanager
 async def swarm(
     folder: Path,
@@ -226,7 +234,7 @@ async def swarm(
         store=store,
         clock=clock,
         ids=HandIds(jitter),
-        settings=settings or Settings(),
+        settings=nudged_without_goal(settings or Settings()),
         templates=templates or Templates(),
         providers=OneProvider(model),
         tools=toolbox,

@@ -22,6 +22,7 @@ from zoea.swarm.life import (
     Life,
     LifeEffect,
     LifeInput,
+    NewRules,
     Now,
     OpenTurn,
     Pending,
@@ -32,6 +33,7 @@ from zoea.swarm.life import (
     WakeAt,
     is_waiting,
     step,
+    stored_life,
 )
 from zoea.swarm.rules import HOUR, MINUTE, SECOND, LifeRules
 
@@ -41,7 +43,7 @@ MESSAGE = Pending(1, DeliveryMode.QUEUE, 0, True)
 
 
 def idle(**rules: object) -> Life:
-    return Life(LifeRules(**rules), quiet_since=T)  # type: ignore[arg-type]  # every test names real rules
+    return Life(LifeRules(**rules), has_goal=True, quiet_since=T)  # type: ignore[arg-type]  # every test names real rules
 
 
 def fed(life: Life, *inputs: LifeInput) -> tuple[Life, tuple[LifeEffect, ...]]:
@@ -103,7 +105,7 @@ class TestStates:
 
     def test_run_once_is_idle_after_its_turn_and_is_never_nudged(self) -> None:
         life, effects = fed(in_turn(idle(run_once=True)), TurnEnded(T, Outcome.ANSWERED))
-        assert effects == (SetState(MysisState.IDLE, "done"), WakeAt(None))
+        assert effects == (SetState(MysisState.IDLE, "answered"), WakeAt(None))
         assert fed(life, Now(T + HOUR))[1] == (WakeAt(None),)
 
     def test_run_once_answers_pending_messages_first(self) -> None:
@@ -313,6 +315,29 @@ class TestNudges:
         _, effects = fed(life, TurnEnded(T, Outcome.ANSWERED, responded=False, nudged=True))
         assert effects == (WakeAt(None), OpenTurn(prompts=(MESSAGE,)))
 
+    def test_a_mysis_without_a_goal_rests_after_its_answer(self) -> None:
+        life = running(replace(idle(), has_goal=False))
+        assert life.state is MysisState.RUNNING
+        assert fed(life, Now(T + 24 * HOUR)) == (life, (WakeAt(None),))
+
+    def test_a_mysis_without_a_goal_is_nudged_where_the_settings_say_so(self) -> None:
+        life = running(replace(idle(without_goal=True), has_goal=False))
+        assert fed(life, Now(T + 30 * SECOND))[1][-1] == OpenTurn(nudge_level=1)
+
+    def test_a_mysis_without_a_goal_goes_on_after_its_own_wait_and_not_before(self) -> None:
+        waiting = TurnEnded(T, Outcome.ANSWERED, wait_until=T + HOUR, wait_reason="travel")
+        life, effects = fed(in_turn(replace(idle(), has_goal=False)), waiting)
+        assert effects == (WakeAt(T + HOUR),)
+        life, effects = fed(life, Now(T + HOUR))
+        assert effects[-1] == OpenTurn(nudge_level=1)
+        assert fed(life, TurnEnded(T + HOUR, Outcome.ANSWERED, nudged=True))[1] == (WakeAt(None),)
+
+    def test_new_rules_act_at_once(self) -> None:
+        life = running(idle())
+        life, effects = fed(life, NewRules(T + SECOND, replace(life.rules, nudge_enabled=False)))
+        assert effects == (WakeAt(None),)
+        assert fed(life, NewRules(T + SECOND, LifeRules()))[1] == (WakeAt(T + 30 * SECOND),)
+
     def test_switched_off_makes_it_purely_reactive(self) -> None:
         life = running(idle(nudge_enabled=False))
         assert fed(life, Now(T + 24 * HOUR))[1] == (WakeAt(None),)
@@ -407,3 +432,72 @@ class TestNudges:
         life, effects = fed(life, Arrived(T, MESSAGE))
         assert effects[-1] == OpenTurn(prompts=(MESSAGE,))
         assert life.wait_until is None
+
+
+TASK = replace(MESSAGE, delivery_id=2, is_task=True)
+
+
+class TestGoal:
+    def test_a_mysis_that_reports_the_end_is_idle_and_is_nudged_no_more(self) -> None:
+        life, effects = fed(in_turn(idle()), TurnEnded(T, Outcome.ANSWERED, done=True))
+        assert effects == (SetState(MysisState.IDLE, "done"), WakeAt(None))
+        assert stored_life(life).done
+        assert fed(life, Now(T + HOUR))[1] == (WakeAt(None),)
+
+    def test_a_message_to_a_done_mysis_is_answered_and_then_it_rests_again(self) -> None:
+        life, _ = fed(in_turn(idle()), TurnEnded(T, Outcome.ANSWERED, done=True))
+        life, effects = fed(life, Arrived(T, MESSAGE))
+        assert effects[-1] == OpenTurn(prompts=(MESSAGE,))
+        assert fed(life, TurnEnded(T, Outcome.ANSWERED))[1] == (SetState(MysisState.IDLE, "done"), WakeAt(None))
+
+    @pytest.mark.parametrize("again", [Arrived(T, TASK), Start(T)], ids=["a new task", "a relaunch"])
+    def test_the_goal_is_active_again_after(self, again: LifeInput) -> None:
+        life, _ = fed(in_turn(idle()), TurnEnded(T, Outcome.ANSWERED, done=True))
+        life, _ = fed(life, again)
+        life = life if not life.open_turn else fed(life, TurnEnded(T, Outcome.ANSWERED))[0]
+        assert fed(life, Now(T + 30 * SECOND))[1][-1] == OpenTurn(nudge_level=1)
+
+    def test_a_task_gives_a_goal(self) -> None:
+        life, _ = fed(replace(idle(), has_goal=False), Arrived(T, TASK), TurnEnded(T, Outcome.ANSWERED))
+        assert fed(life, Now(T + 30 * SECOND))[1][-1] == OpenTurn(nudge_level=1)
+
+    def test_a_task_that_arrives_during_the_turn_is_not_the_one_reported_as_done(self) -> None:
+        life, effects = fed(in_turn(idle()), Arrived(T, TASK), TurnEnded(T, Outcome.ANSWERED, done=True))
+        assert effects[-1] == OpenTurn(prompts=(TASK,))
+        assert not life.done
+
+    def test_three_nudged_turns_with_nothing_new_make_it_idle(self) -> None:
+        life, at = running(idle()), T
+        effects: tuple[LifeEffect, ...] = ()
+        for _ in range(3):
+            at += 30 * SECOND
+            assert states(effects) == []
+            life, effects = fed(life, Now(at), TurnEnded(at, Outcome.ANSWERED, nudged=True, fruitless=True))
+        assert effects == (SetState(MysisState.IDLE, "nothing new"), WakeAt(None))
+        assert not life.done
+
+    def test_a_nudge_while_it_waits_does_not_count(self) -> None:
+        life, _ = fed(in_turn(idle()), TurnEnded(T, Outcome.ANSWERED, wait_until=T + HOUR, wait_reason="travel"))
+        for minute in (2, 4, 6, 8):
+            at = T + minute * MINUTE
+            life, _ = fed(life, Now(at), TurnEnded(at, Outcome.ANSWERED, nudged=True, fruitless=True))
+        assert (life.state, life.nothing_new, life.wait_reason) == (MysisState.RUNNING, 0, "travel")
+
+    @pytest.mark.parametrize(
+        "between",
+        [
+            TurnEnded(T, Outcome.ANSWERED, nudged=True),
+            TurnEnded(T, Outcome.ITERATION_LIMIT, nudged=True),
+        ],
+        ids=["something new", "tools until the limit"],
+    )
+    def test_only_nudges_in_a_row_count(self, between: TurnEnded) -> None:
+        life = replace(running(idle()), nothing_new=2)
+        life, _ = fed(life, Now(T + 30 * SECOND), between)
+        assert life.nothing_new == 0
+
+    @pytest.mark.parametrize(
+        "reset", [lambda life: fed(life, Arrived(T, MESSAGE))[0], lambda life: fed(life, Stop(T), Start(T))[0]]
+    )
+    def test_a_prompt_and_a_start_reset_the_count(self, reset: Callable[[Life], Life]) -> None:
+        assert reset(replace(running(idle()), nothing_new=2)).nothing_new == 0

@@ -21,6 +21,7 @@ RULES = st.builds(
     LifeRules,
     run_once=st.booleans(),
     nudge_enabled=st.sampled_from((True, True, True, False)),
+    without_goal=st.booleans(),
     nudges_per_hour=st.sampled_from((0, 1, 2, 5, 60)),
     recovery_delays=st.sampled_from(((30 * SECOND, 2 * MINUTE, 10 * MINUTE), ())),
 )
@@ -31,10 +32,11 @@ JUMPS = st.sampled_from((0, 1, SECOND, 29 * SECOND, 30 * SECOND, 3 * MINUTE, HOU
 class Lives(RuleBasedStateMachine):
     """One mysis, its timer, its inbox and its turn, as the runner keeps them."""
 
-    @initialize(rules=RULES)
-    def begin(self, rules: LifeRules) -> None:
+    @initialize(rules=RULES, goal=st.booleans())
+    def begin(self, rules: LifeRules, goal: bool) -> None:
         self.now = 10 * HOUR
-        self.life = lf.Life(rules, quiet_since=self.now)
+        self.life = lf.Life(rules, has_goal=goal, quiet_since=self.now)
+        self.has_goal, self.done, self.fruitless = goal, False, 0
         self.stored = MysisState.IDLE
         self.wake_at: int | None = None
         self.turn: lf.OpenTurn | None = None
@@ -67,8 +69,9 @@ class Lives(RuleBasedStateMachine):
     @rule()
     def a_person_starts_it(self) -> None:
         if self.stored is not MysisState.RUNNING:
-            self.unanswered = 0
+            self.unanswered = self.fruitless = 0
             self.waits_until = None
+            self.done = False
         self.feed(lf.Start(self.now))
 
     @rule()
@@ -89,12 +92,15 @@ class Lives(RuleBasedStateMachine):
         mode=st.sampled_from(DeliveryMode),
         hop=st.sampled_from((0, 0, 1, 2, 3, 9)),
         person=st.booleans(),
+        task=st.booleans(),
     )
-    def a_message_arrives(self, mode: DeliveryMode, hop: int, person: bool) -> None:
+    def a_message_arrives(self, mode: DeliveryMode, hop: int, person: bool, task: bool) -> None:
         self.deliveries += 1
-        pending = lf.Pending(self.deliveries, mode, hop, person)
+        pending = lf.Pending(self.deliveries, mode, hop, person, is_task=task and person)
         self.inbox[pending.delivery_id] = pending
-        self.unanswered = 0
+        self.unanswered = self.fruitless = 0
+        self.has_goal = self.has_goal or pending.is_task
+        self.done = self.done and not pending.is_task
         if self.stored is MysisState.IDLE and hop < self.life.rules.max_hops:
             self.waits_until = None  # it starts an idle one, held or not
         self.feed(lf.Arrived(self.now, pending))
@@ -121,6 +127,9 @@ class Lives(RuleBasedStateMachine):
         self.life = lf.Life(
             was.rules,
             state=self.stored,
+            has_goal=self.has_goal,
+            done=lasting.done,
+            nothing_new=lasting.nothing_new,
             broken_off=self.stands_broken_off,
             pending=tuple(self.inbox.values()),
             encouragement=lasting.encouragement,
@@ -157,6 +166,8 @@ class Lives(RuleBasedStateMachine):
         wait=st.none() | JUMPS,
         jitter=st.floats(0, 1, exclude_max=True),
         never_opened=st.booleans(),
+        done=st.booleans(),
+        fruitless=st.booleans(),
     )
     def the_turn_ends(
         self,
@@ -168,6 +179,8 @@ class Lives(RuleBasedStateMachine):
         wait: int | None,
         jitter: float,
         never_opened: bool,
+        done: bool,
+        fruitless: bool,
     ) -> None:
         turn, self.turn = self.turn, None
         assert turn is not None
@@ -187,6 +200,8 @@ class Lives(RuleBasedStateMachine):
             wait_reason="" if wait is None or outcome is not Outcome.ANSWERED else "the kiln",
             jitter=jitter,
             returned=returned,
+            done=done and outcome is Outcome.ANSWERED,
+            fruitless=fruitless and turn.nudge_level > 0,
         )
         before = self.stored
         self.stands_broken_off = fails and not ended.final
@@ -216,10 +231,24 @@ class Lives(RuleBasedStateMachine):
             ended.outcome is Outcome.TIMEOUT and not ended.nudged
         )
         self.the_wait_ends_with_its_time()
-        if ended.stops or ended.outcome is Outcome.LOOP or (breaks and not fails):
+        if ended.stops or ended.outcome is Outcome.LOOP:
             self.waits_until = None
+            return
+        if fails:
+            return
+        if breaks:
+            self.waits_until, self.fruitless = None, 0
+            return
+        if ended.done and not any(pending.is_task for pending in self.inbox.values()):
+            self.done, self.waits_until = True, None
         elif ended.wait_until is not None:
             self.waits_until = ended.wait_until
+        if not ended.fruitless:
+            self.fruitless = 0
+        elif self.waits_until is None:
+            self.fruitless += 1
+        if self.fruitless >= 3 and not self.waking():
+            self.fruitless, self.waits_until = 0, None
 
     def the_wait_ends_with_its_time(self) -> None:
         if self.waits_until is not None and self.waits_until <= self.now:
@@ -266,6 +295,10 @@ class Lives(RuleBasedStateMachine):
         rules = self.life.rules
         assert rules.nudge_enabled
         assert not rules.run_once
+        assert not self.done
+        if not (self.has_goal or rules.without_goal):
+            assert self.waits_until is not None
+            assert self.now >= self.waits_until
         assert not self.inbox
         assert level == min(self.unanswered + 1, 3)
         self.unanswered = level
@@ -289,6 +322,8 @@ class Lives(RuleBasedStateMachine):
         assert {pending.delivery_id for pending in self.life.pending} == set(self.inbox)
         assert 0 <= self.life.encouragement <= 3
         assert self.life.wait_until == self.waits_until
+        assert (self.life.has_goal, self.life.done) == (self.has_goal, self.done)
+        assert self.life.nothing_new == self.fruitless < 3
         assert (self.life.wait_reason != "") == (self.waits_until is not None)
 
     @invariant()
@@ -304,7 +339,9 @@ class Lives(RuleBasedStateMachine):
         match self.stored:
             case MysisState.RUNNING:
                 assert not self.life.rules.run_once
-                assert (self.life.rules.nudge_enabled) == self.progresses()
+                assert not self.done
+                is_nudged = self.has_goal or self.life.rules.without_goal or self.waits_until is not None
+                assert (self.life.rules.nudge_enabled and is_nudged) == self.progresses()
             case MysisState.ERRORED | MysisState.IDLE:
                 assert self.life.retry_at is None or self.progresses()
             case MysisState.STOPPED:
@@ -318,7 +355,7 @@ class Lives(RuleBasedStateMachine):
             life, effects = lf.step(life, lf.Now(self.now if wake is None else max(self.now, wake)))
             if any(isinstance(effect, lf.OpenTurn) for effect in effects):
                 return True
-            if life.state is MysisState.IDLE and life.rules.run_once:
+            if life.state is MysisState.IDLE and (life.rules.run_once or life.done):
                 return True
             can_wake = [effect.at for effect in effects if isinstance(effect, lf.WakeAt)]
             if not can_wake or can_wake[-1] is None:

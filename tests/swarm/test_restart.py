@@ -32,9 +32,15 @@ START = 1_700_000_000_000_000
 async def alike(s: Swarm, name: str = "alpha") -> lf.StoredLife:
     """What the life machine knows of a mysis, after asking that its row says the same."""
     life = s.commander.runner(name).life
-    [row] = await s.rows("SELECT encouragement, wait, state FROM mysis WHERE name = ?", name)
+    [row] = await s.rows("SELECT * FROM mysis WHERE name = ?", name)
     wait = json.loads(row["wait"]) if row["wait"] else {}
-    stored = lf.StoredLife(row["encouragement"], wait.get("until"), wait.get("reason", ""))
+    stored = lf.StoredLife(
+        row["encouragement"],
+        wait.get("until"),
+        wait.get("reason", ""),
+        row["nothing_new"],
+        row["goal_reached_at"] is not None,
+    )
     assert stored == lf.stored_life(life)
     assert row["state"] == life.state
     return stored
@@ -62,9 +68,9 @@ async def test_the_row_says_what_the_life_machine_knows_at_every_step(tmp_path: 
         assert await alike(s) == lf.StoredLife(0, START + 60_000_000, "the ore is far")
         s.clock.by(30)
         await nudged_in_vain(s, 1)
-        assert await alike(s) == lf.StoredLife(1)
+        assert await alike(s) == lf.StoredLife(1, nothing_new=1)
         await nudged_in_vain(s, 1)
-        assert await alike(s) == lf.StoredLife(2)
+        assert await alike(s) == lf.StoredLife(2, nothing_new=2)
         await s.commander.hold(True)
         await s.commander.send("alpha", "still there?")
         await s.until(lambda: s.commander.runner("alpha").life.pending)
@@ -92,7 +98,7 @@ async def test_a_wait_goes_on_after_a_restart_and_its_end_nudges_at_once(tmp_pat
         clock.by(1)
         await s.until(lambda: s.provider.calls == 1)
         await s.settled()
-        assert await alike(s) == lf.StoredLife()
+        assert await alike(s) == lf.StoredLife(nothing_new=1)
 
 
 async def nudged_at(s: Swarm, until: int) -> list[int]:
@@ -120,7 +126,7 @@ async def test_a_long_wait_outlasts_its_nudges_and_a_restart_between_them(tmp_pa
     async with swarm(tmp_path, script(Answer(text="still on my way")), clock=clock) as s:
         await s.commander.start_all()
         assert await nudged_at(s, 460) == [380, 420, 450]
-        assert await alike(s) == lf.StoredLife()
+        assert await alike(s) == lf.StoredLife(nothing_new=2)
 
 
 async def test_a_nudged_turn_shows_no_wait_and_keeps_it_over_a_crash(tmp_path: Path) -> None:
@@ -162,7 +168,7 @@ async def test_nudges_in_vain_go_on_counting_after_a_restart_and_the_third_opens
         await s.commander.create("alpha")
         await nudged_in_vain(s, 2)
     async with swarm(tmp_path, script(SILENT)) as s:
-        assert await alike(s) == lf.StoredLife(2)
+        assert await alike(s) == lf.StoredLife(2, nothing_new=2)
         await s.commander.start_all()
         await nudged_in_vain(s, 1)
         assert s.sent()[0][-1][1].startswith("URGENT")

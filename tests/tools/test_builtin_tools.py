@@ -34,6 +34,7 @@ async def test_the_tools_are_these(open_box: Opener) -> None:
         "zoea_ask",
         "zoea_list_myses",
         "zoea_wait",
+        "zoea_done",
         "zoea_search_messages",
         "zoea_search_broadcasts",
         "zoea_search_reasoning",
@@ -44,6 +45,7 @@ async def test_the_tools_are_these(open_box: Opener) -> None:
         "zoea_broadcast",
         "zoea_ask",
         "zoea_wait",
+        "zoea_done",
     }
     assert [tool.name for tool in catalogue.tools if tool.asks] == ["zoea_ask"]
 

@@ -72,6 +72,8 @@ def details(view: MysisView) -> str:
         ("activity", view.activity.value),
         ("template", strip(view.template)),
         ("provider", provider_label(view)),
+        ("goal", one_line(view.goal, TEXT_MOST)),
+        ("reached", moment(view.goal_reached_at or 0)),
         ("tags", ", ".join(map(strip, view.tags))),
         ("turns", f"{view.turns}, {view.requests} requests, {view.tool_calls} tool calls, {view.errors} errors"),
         ("tokens", f"{view.tokens:,}"),

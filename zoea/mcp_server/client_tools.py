@@ -22,10 +22,10 @@ from zoea.tools.builtin.arguments import (
     READ_CHARS,
     BroadcastArguments,
     ClientReadArguments,
+    ClientSendArguments,
     ListArguments,
     MemorySearchArguments,
     SearchArguments,
-    SendArguments,
     WaitForMysisArguments,
 )
 from zoea.tools.builtin.definitions import COMMANDS
@@ -104,10 +104,12 @@ class ClientTools:
         return {**answer, "next_after_id": rows[-1]["id"]} if len(rows) < len(myses) else answer
 
     async def _send(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
-        message = SendArguments.parse(arguments)
+        message = ClientSendArguments.parse(arguments)
         swarm = await self._swarm_client.swarm(client)
         try:
-            return _receipt_row(await swarm.send(message.to, message.text, sender=client.sender))
+            return _receipt_row(
+                await swarm.send(message.to, message.text, is_task=message.is_task, sender=client.sender)
+            )
         except StateRefused as error:
             raise StateRefused(
                 error.what.removesuffix(_KEY_HINT),

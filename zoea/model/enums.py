@@ -174,6 +174,7 @@ class ToolMode(StrEnum):
 MASK = "‹account›"
 """Replaces, in storage and display, an argument that Zoea filled in and no model may see."""
 ASK_TOOL = "zoea_ask"
+DONE_TOOL = "zoea_done"
 """Zoea's tool for a question to the commander; the approval is the answer."""
 
 

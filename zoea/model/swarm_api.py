@@ -41,8 +41,12 @@ class MysisApi(Protocol):
         tags: tuple[str, ...] = (),
         start: bool = True,
         inherit_broadcast: bool = True,
+        task: str = "",
     ) -> MysisView:
-        """Create a mysis. An empty name is generated; an empty template means the default one."""
+        """Create a mysis. An empty name is generated; an empty template means the default one.
+
+        A `task` is its first message and its goal: it is nudged until it reports that it is done.
+        """
         ...
 
     async def start(self, ref: str) -> MysisView: ...
@@ -125,9 +129,12 @@ class MessageApi(Protocol):
         text: str,
         *,
         mode: DeliveryMode = DeliveryMode.QUEUE,
+        is_task: bool = False,
         sender: Sender = COMMANDER,
         idempotency_key: str = "",
-    ) -> Receipt: ...
+    ) -> Receipt:
+        """Send a message to one mysis; with `is_task` it replaces its goal."""
+        ...
 
     async def broadcast(
         self,

@@ -149,6 +149,7 @@ class Delivery:
     state: DeliveryState = DeliveryState.PENDING
     reason: str = ""
     turn_id: int | None = None
+    is_task: bool = False
 
     @property
     def label(self) -> str:
@@ -198,6 +199,10 @@ class Mysis:
     encouragement: int = 0
     wait_until: int | None = None
     wait_reason: str = ""
+    goal: str = ""
+    goal_reached_at: int | None = None
+    nothing_new: int = 0
+    is_reviewed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,6 +224,8 @@ class MysisView:
         attempt, attempts: The next attempt of the same request, and how many there are.
         attempt_at: When the next attempt starts; None if none is due.
         attempt_why: The cause in a word or two: `429`, `timeout`.
+        goal: The task it was given, or the goal of its template; empty where it only answers.
+        is_reviewed: A person has dismissed its present error or its end.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("status",)
@@ -269,6 +276,9 @@ class MysisView:
     attempts: int = 0
     attempt_at: int | None = None
     attempt_why: str = ""
+    goal: str = ""
+    goal_reached_at: int | None = None
+    is_reviewed: bool = False
 
     @property
     def status(self) -> StatusWord:

@@ -27,6 +27,7 @@ _WORDS = {
     "mysis.undeleted": "is back",
     "mysis.dismissed": "error dismissed",
     "mysis.configured": "has a new configuration",
+    "mysis.task": "has a new task",
     "mysis.imported": "is imported",
     "hold.set": "on hold: {reason}",
     "hold.lifted": "hold lifted",

@@ -106,6 +106,9 @@ class NudgeSettings(Section):
     """Nudges that keep an idle mysis going, and their limits."""
 
     enabled: bool = setting(True, "Nudge idle myses", "If off, a mysis only answers prompts.", source=NOVA)
+    without_goal: bool = setting(
+        False, "Nudge without a goal", "Nudge also the myses that have no task and no goal from their template."
+    )
     idle_interval: Seconds = setting(
         30, "Nudge after", "Seconds between the end of a turn and the nudge.", source=NOVA, gt=0
     )

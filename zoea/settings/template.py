@@ -61,6 +61,11 @@ class Template(Section):
         source=NOVA,
     )
     opening: str = setting("", "Opening", "The first prompt of a newly created mysis; empty for none.")
+    goal: str = setting(
+        "",
+        "Goal",
+        "What its myses work towards, so that they are nudged from the start; empty where only a task is a goal.",
+    )
     provider: str = setting("", "Provider", "Empty is the default provider.")
     model: str = setting("", "Model", "Empty is the provider's model.")
     strategy: Literal["", "turns"] = setting("", "Strategy", "Empty is context.strategy.")
@@ -101,6 +106,8 @@ class Template(Section):
         for name in OVERRIDES:
             if said := getattr(self, name).model_dump(mode="json", exclude_unset=True):
                 plain[name] = said
+        if not self.goal:
+            del plain["goal"]  # so that a template without one keeps the hash it always had
         plain["zoea_template"] = _VERSION
         return json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 

@@ -29,9 +29,9 @@ from zoea.model.values import (
     Sender,
     SwarmView,
 )
-from zoea.settings import Settings, Template, Templates
+from zoea.settings import Settings, Templates
 from zoea.store import Store, WriterConnection
-from zoea.swarm import configuration
+from zoea.swarm import configuration, creation
 from zoea.swarm import life as lf
 from zoea.swarm.approvals import ApprovalQueue
 from zoea.swarm.builtin_backend import SwarmBackend
@@ -40,7 +40,7 @@ from zoea.swarm.event_hub import EventHub
 from zoea.swarm.live_view import LiveView
 from zoea.swarm.persistence import load_mysis, message_ops, mysis_ops, row_values, spend_ops, swarm_reads, time_ops
 from zoea.swarm.resolved_template import Providers, ResolvedTemplate, resolve_stored_template, resolve_template
-from zoea.swarm.rules import HOUR, SECOND
+from zoea.swarm.rules import SECOND
 from zoea.swarm.runner import MysisRunner, resolve_reference
 from zoea.swarm.services import DISK_FULL, HoldSwitch, Services
 from zoea.swarm.turn.turn_failures import failure_from
@@ -185,6 +185,7 @@ class Commander:
         tags: tuple[str, ...] = (),
         start: bool = True,
         inherit_broadcast: bool = True,
+        task: str = "",
     ) -> MysisView:
         """See `SwarmApi.create`. Raises also TemplateError and ProviderError (no such provider)."""
         found = self._templates.get(template or self._settings.swarm.default_template)
@@ -200,24 +201,16 @@ class Commander:
             provider=chosen,
             model=model or found.model or self._default_model(chosen),
             tags=tags,
+            goal=creation.checked_prompt(task, self._settings),
         )
-        mysis = await self._command(lambda conn: self._create_op(conn, new, found, inherit_broadcast))
+        mysis = await self._command(
+            lambda conn: creation.store_new(conn, new, found, self._settings, inherit_broadcast)
+        )
         self._bodies[found.hash] = found.text
         runner = self._start_runner(await load_mysis.load_one(self._store, mysis, self._clock.now()))
         if start:
             await self._carried_out(runner.tell(lf.Start(self._clock.now())))
         return self._row(runner)
-
-    def _create_op(self, conn: WriterConnection, new: mysis_ops.MysisSpec, template: Template, inherit: bool) -> Mysis:
-        mysis = mysis_ops.create(conn, new, self._settings.swarm.max_myses)
-        if template.opening.strip():
-            text = message_ops.checked(template.opening, self._settings.budget.token_budget_per_agent)
-            outgoing = message_ops.OutgoingMessage(text, COMMANDER, DeliveryMode.QUEUE)
-            message_ops.send(conn, mysis.id, outgoing, self._settings.swarm.max_hops, 0)
-        hours = self._settings.swarm.inherit_broadcast_hours
-        if inherit and hours:
-            message_ops.inherit(conn, mysis.id, conn.now() - int(hours * HOUR))
-        return mysis
 
     def _default_model(self, provider: str) -> str:
         settings = self._settings.provider_named(provider)
@@ -341,12 +334,14 @@ class Commander:
         text: str,
         *,
         mode: DeliveryMode = DeliveryMode.QUEUE,
+        is_task: bool = False,
         sender: Sender = COMMANDER,
         idempotency_key: str = "",
     ) -> Receipt:
         runner = self.runner(ref)
         room = self._resolved_template(runner.mysis.template_hash).settings.budget.token_budget_per_agent
-        outgoing = message_ops.OutgoingMessage(message_ops.checked(text, room), sender, mode, 0, idempotency_key)
+        checked = message_ops.checked(text, room)
+        outgoing = message_ops.OutgoingMessage(checked, sender, mode, 0, idempotency_key, is_task)
         return await self._say(outgoing, runner.mysis.id)
 
     async def broadcast(
@@ -392,16 +387,23 @@ class Commander:
             runner = self.runners.get(delivery.mysis_id)
             if runner is None:
                 continue
+            if delivery.is_task:
+                runner.refresh(replace(runner.mysis, goal=delivery.content, goal_reached_at=None))
             runner.arrived(delivery)
             if delivery.mode is DeliveryMode.STEER and delivery.hop < swarm.max_hops:
                 runner.steer(delivery)
         return said.receipt
 
     async def withdraw(self, delivery_id: int) -> None:
-        mysis_id = await self._command(lambda conn: message_ops.withdraw(conn, delivery_id))
-        runner = self.runners.get(mysis_id)
+        def op(conn: WriterConnection) -> Mysis:
+            return mysis_ops.find(conn, message_ops.withdraw(conn, delivery_id))
+
+        mysis = await self._command(op)
+        runner = self.runners.get(mysis.id)
         if runner is not None:
-            await self._tell([runner], lambda _: lf.DeliveriesGone(frozenset({delivery_id})))
+            runner.refresh(mysis)
+            gone = lf.DeliveriesGone(frozenset({delivery_id}), has_goal=bool(mysis.goal))
+            await self._tell([runner], lambda _: gone)
 
     async def receipt(self, message_id: int) -> Receipt:
         found = await self._store.read(message_ops.RECEIPT, (message_id,))

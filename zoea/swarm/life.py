@@ -1,4 +1,4 @@
-"""The life of one mysis as a pure machine: states, nudges, breaker, waits, recovery.
+"""The life of one mysis as a pure machine: states, goal, nudges, breaker, waits, recovery.
 
 `step(life, input) -> (life, effects)` over frozen values. Times come with the inputs, and
 `WakeAt` asks for the next one; no other part of Zoea holds a timer that decides about a mysis.
@@ -11,11 +11,14 @@ from typing import assert_never
 
 from zoea.model.enums import DeliveryMode, ErrorClass, MysisState, Outcome
 from zoea.model.fast_replace import replace
+from zoea.model.status import DONE, NOTHING_NEW
 from zoea.model.values import Failure
 from zoea.swarm.moved_times import move_times
 from zoea.swarm.rules import HOUR, LifeRules
 
 BREAKER_OPEN = "Failed to respond after 3 encouragements"
+ANSWERED = "answered"
+"""State reason of a mysis with `run = once` that has answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class Pending:
     mode: DeliveryMode
     hop: int
     from_person: bool
+    is_task: bool = False
 
 
 # Inputs.
@@ -33,7 +37,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A person starts the mysis; with `resume` it keeps its wait and its nudge count."""
+    """A person starts the mysis; with `resume` it keeps its wait, its counts and a reached goal."""
 
     at: int
     resume: bool = False
@@ -59,10 +63,14 @@ class Arrived:
 
 @dataclass(frozen=True, slots=True)
 class DeliveriesGone:
-    """Deliveries that are no longer pending: withdrawn, or `joined` to the open turn by a steer."""
+    """Deliveries that are no longer pending: withdrawn, or `joined` to the open turn by a steer.
+
+    `has_goal` says whether a goal is left after a task was withdrawn; None where it is as before.
+    """
 
     delivery_ids: frozenset[int]
     joined: bool = False
+    has_goal: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,8 @@ class TurnEnded:
 
     `responded` is True where the model gave text or calls; `failure` and `error_class` come with
     `failed`; `final` marks a failure that would repeat; `stops` a spent budget of the mysis;
-    `jitter` is in [0, 1). `returned` are prompts of a turn that could not be opened.
+    `jitter` is in [0, 1). `returned` are prompts of a turn that could not be opened. `done` is
+    True where it called `zoea_done`; `fruitless` where it called no tool and said nothing new.
     """
 
     at: int
@@ -93,6 +102,16 @@ class TurnEnded:
     wait_reason: str = ""
     jitter: float = 0.0
     returned: tuple[Pending, ...] = ()
+    done: bool = False
+    fruitless: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NewRules:
+    """The settings of the mysis have changed."""
+
+    at: int
+    rules: LifeRules
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +126,7 @@ class Jumped:
     delta: int
 
 
-LifeInput = Start | Stop | Hold | Arrived | DeliveriesGone | PromptsLeft | TurnEnded | Now | Jumped
+LifeInput = Start | Stop | Hold | Arrived | DeliveriesGone | PromptsLeft | TurnEnded | NewRules | Now | Jumped
 
 
 # Effects.
@@ -154,11 +173,15 @@ class Life:
 
     `open_turn` is True while a turn runs; `broken_off` while an open turn in the store waits to
     be resumed. `quiet_since` is when the last turn ended or the mysis started. `wait_until`
-    outlasts the nudges that come before it.
+    outlasts the nudges that come before it. `done` is True once the goal is reached;
+    `nothing_new` counts the last nudged turns that were fruitless.
     """
 
     rules: LifeRules
     state: MysisState = MysisState.IDLE
+    has_goal: bool = False
+    done: bool = False
+    nothing_new: int = 0
     open_turn: bool = False
     broken_off: bool = False
     pending: tuple[Pending, ...] = ()
@@ -174,16 +197,18 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class StoredLife:
-    """The stored part of a life beside its state: nudge count and wait."""
+    """The stored part of a life beside its state: counts of nudges, the wait, and whether the goal is reached."""
 
     encouragement: int = 0
     wait_until: int | None = None
     wait_reason: str = ""
+    nothing_new: int = 0
+    done: bool = False
 
 
 def stored_life(life: Life) -> StoredLife:
     """Return the part of a life that is stored beside its state."""
-    return StoredLife(life.encouragement, life.wait_until, life.wait_reason)
+    return StoredLife(life.encouragement, life.wait_until, life.wait_reason, life.nothing_new, life.done)
 
 
 def is_waiting(life: Life) -> bool:
@@ -239,12 +264,14 @@ def step(life: Life, given: LifeInput) -> tuple[Life, tuple[LifeEffect, ...]]:
             return _arrived(life, given)
         case DeliveriesGone():
             kept = tuple(p for p in life.pending if p.delivery_id not in given.delivery_ids)
-            life = replace(life, pending=kept)
+            life = replace(life, pending=kept, has_goal=life.has_goal if given.has_goal is None else given.has_goal)
             return _without_wait(life) if given.joined else life, ()
         case PromptsLeft():
             return replace(life, pending=(*given.prompts, *life.pending)), ()
         case TurnEnded():
             return _turn_ended(life, given)
+        case NewRules():
+            return _then(replace(life, rules=given.rules), given.at, ())
         case Now():
             return _now(life, given.at)
         case Jumped():
@@ -259,7 +286,15 @@ def _start(life: Life, given: Start) -> tuple[Life, tuple[LifeEffect, ...]]:
         return life, ()
     anew = _running(life, given.at)
     if given.resume:
-        anew = replace(anew, encouragement=life.encouragement, wait_until=life.wait_until, wait_reason=life.wait_reason)
+        anew = replace(
+            anew,
+            encouragement=life.encouragement,
+            nothing_new=life.nothing_new,
+            wait_until=life.wait_until,
+            wait_reason=life.wait_reason,
+        )
+    else:
+        anew = replace(anew, done=False)
     return _then(anew, given.at, (SetState(MysisState.RUNNING),))
 
 
@@ -268,6 +303,7 @@ def _running(life: Life, at: int) -> Life:
         _without_wait(life),
         state=MysisState.RUNNING,
         encouragement=0,
+        nothing_new=0,
         quiet_since=at,
         retry_at=None,
         retry_count=0,
@@ -318,7 +354,9 @@ def _hold(life: Life, given: Hold) -> tuple[Life, tuple[LifeEffect, ...]]:
 
 
 def _arrived(life: Life, given: Arrived) -> tuple[Life, tuple[LifeEffect, ...]]:
-    life = replace(life, pending=(*life.pending, given.pending), encouragement=0)
+    life = replace(life, pending=(*life.pending, given.pending), encouragement=0, nothing_new=0)
+    if given.pending.is_task:
+        life = replace(life, has_goal=True, done=False)
     if not can_wake(life, given.pending):
         return life, ()
     if life.open_turn:
@@ -378,8 +416,18 @@ def _turn_ended(life: Life, given: TurnEnded) -> tuple[Life, tuple[LifeEffect, .
         life = replace(life, encouragement=0, retry_count=0)
     elif given.nudged and life.encouragement >= life.rules.encouragements:
         return _breaker(life)
-    if given.wait_until is not None:
+    if given.done and not any(pending.is_task for pending in life.pending):
+        # A task that arrived during the turn is not the one that was reported as done.
+        life = replace(_without_wait(life), done=True)
+    elif given.wait_until is not None:
         life = replace(life, wait_until=given.wait_until, wait_reason=given.wait_reason)
+    if not (given.nudged and given.fruitless):
+        life = replace(life, nothing_new=0)
+    elif life.wait_until is None:  # "still on my way" is no sign that nothing more will come
+        life = replace(life, nothing_new=life.nothing_new + 1)
+    if life.nothing_new >= life.rules.fruitless_nudges and not any(can_wake(life, p) for p in life.pending):
+        life = replace(_without_wait(life), state=MysisState.IDLE, encouragement=0, nothing_new=0)
+        return life, (SetState(MysisState.IDLE, NOTHING_NEW), WakeAt(None))
     return _then(life, given.at, ())
 
 
@@ -391,7 +439,7 @@ def _breaker(life: Life) -> tuple[Life, tuple[LifeEffect, ...]]:
         "press 'r' to relaunch, or look at its provider and model",
     )
     # Nothing that wakes is pending: its arrival would have reset the count.
-    life = replace(_without_wait(life), state=MysisState.IDLE, encouragement=0)
+    life = replace(_without_wait(life), state=MysisState.IDLE, encouragement=0, nothing_new=0)
     return life, (SetState(MysisState.IDLE, BREAKER_OPEN, failure), WakeAt(None))
 
 
@@ -424,12 +472,18 @@ def _then(life: Life, at: int, effects: tuple[LifeEffect, ...]) -> tuple[Life, t
         return life, (*effects, WakeAt(None), OpenTurn(resume=True), *cut)
     if any(can_wake(life, p) for p in life.pending):
         return _open(life, effects)
-    if life.rules.run_once:
+    if life.done or life.rules.run_once:
+        # Messages over the hop limit wait: they join the turn that the next other message opens.
         life = replace(life, state=MysisState.IDLE)
-        return life, (*effects, SetState(MysisState.IDLE, "done"), WakeAt(None))
-    if not life.rules.nudge_enabled:
+        return life, (*effects, SetState(MysisState.IDLE, DONE if life.done else ANSWERED), WakeAt(None))
+    if not life.rules.nudge_enabled or not (has_aim(life) or life.wait_until is not None):
         return life, (*effects, WakeAt(None))
     return _nudge(life, at, effects)
+
+
+def has_aim(life: Life) -> bool:
+    """Return whether silence is ended by nudges: the mysis has a goal, or needs none."""
+    return life.has_goal or life.rules.without_goal
 
 
 def _open(life: Life, effects: tuple[LifeEffect, ...]) -> tuple[Life, tuple[LifeEffect, ...]]:
@@ -442,6 +496,9 @@ def nudge_due(life: Life) -> int:
     """Return when the next nudge is due, if nothing comes before it."""
     if life.wait_until is None:
         return life.quiet_since + life.rules.idle_interval
+    if not has_aim(life):
+        # It answers and rests, but what it waits for itself is not lost.
+        return max(life.wait_until, life.quiet_since)
     # The end of a wait nudges at once; no silence is longer than the wait interval.
     return min(max(life.wait_until, life.quiet_since), life.quiet_since + life.rules.wait_interval)
 

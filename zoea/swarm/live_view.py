@@ -135,6 +135,9 @@ class LiveMysis:
             attempts=self.attempts,
             attempt_at=self.attempt_at,
             attempt_why=self.attempt_why,
+            goal=mysis.goal,
+            goal_reached_at=mysis.goal_reached_at,
+            is_reviewed=mysis.is_reviewed,
         )
 
 

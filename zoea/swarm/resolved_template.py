@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from zoea.context import FrozenTurn
-from zoea.model.enums import OpenedBy
+from zoea.model.enums import DONE_TOOL, OpenedBy
 from zoea.model.errors import TemplateError
 from zoea.model.ports import Provider
 from zoea.model.request import Catalogue, ModelInfo
@@ -16,6 +16,7 @@ from zoea.model.values import Mysis
 from zoea.settings import Settings, Template, effective_settings, parse_template
 from zoea.swarm.rules import SECOND, LifeRules, LoopRules, TurnRules, WaitRules
 from zoea.text import estimate
+from zoea.text.shorten import head
 
 NUDGES = (
     "Continue your mission. Check notifications and coordinate with the swarm.",
@@ -23,6 +24,8 @@ NUDGES = (
     "URGENT: Respond immediately. Check your system status.",
 )
 _RECALL = "Context is limited: what is older is found with {tools}."
+_TASK = "Your task: {task}\nWhen it is done, report it with zoea_done."
+_TASK_CHARS = 500
 MISSING_WINDOW = "context window of {model} is not known: {window} tokens are assumed (context.context_window)"
 
 
@@ -117,7 +120,7 @@ def _window(info: ModelInfo, settings: Settings) -> int:
 
 
 def freezer(
-    profile: MysisProfile, catalogue: Catalogue, *, nudge_level: int, nudged: bool, situation: str
+    profile: MysisProfile, catalogue: Catalogue, *, nudge_level: int, nudged: bool, situation: str, task: str = ""
 ) -> Callable[[int, int, int, float], FrozenTurn]:
     """Return a function that freezes a turn from id, number, memory before it and calibration."""
     settings = profile.settings
@@ -130,7 +133,7 @@ def freezer(
         template_hash=profile.template.hash.hex(),
         opened_by=OpenedBy.NUDGE if nudged else OpenedBy.PROMPT,
         nudge_level=nudge_level,
-        nudge_text=nudge_text(nudge_level, catalogue) if nudged else "",
+        nudge_text=nudge_text(nudge_level, catalogue, task) if nudged else "",
         scan_window=settings.context.scan_window,
         keep_answer=settings.context.keep_answer,
         situation=situation,
@@ -161,17 +164,22 @@ def _tools_chars(catalogue: Catalogue) -> int:
 _counted: dict[str, int] = {}
 
 
-def nudge_text(level: int, catalogue: Catalogue) -> str:
-    """Return the nudge of this level, with a line that names the search tools."""
-    text = NUDGES[min(max(level, 1), len(NUDGES)) - 1]
+def nudge_text(level: int, catalogue: Catalogue, task: str = "") -> str:
+    """Return the nudge of this level, with a line that names the search tools, and the task that is to be finished."""
+    lines = [NUDGES[min(max(level, 1), len(NUDGES)) - 1]]
     tools = [tool.name for tool in catalogue.tools if tool.name.startswith("zoea_search_")]
-    return f"{text}\n{_RECALL.format(tools=', '.join(tools))}" if tools else text
+    if tools:
+        lines.append(_RECALL.format(tools=", ".join(tools)))
+    if task and any(tool.name == DONE_TOOL for tool in catalogue.tools):
+        lines.append(_TASK.format(task=head(" ".join(task.split()), _TASK_CHARS)))
+    return "\n".join(lines)
 
 
 def life_rules(settings: Settings, template: Template) -> LifeRules:
     return LifeRules(
         run_once=template.run == "once",
         nudge_enabled=settings.nudge.enabled,
+        without_goal=settings.nudge.without_goal,
         idle_interval=_us(settings.nudge.idle_interval),
         wait_interval=_us(settings.nudge.wait_interval),
         nudges_per_hour=settings.nudge.max_per_hour,

@@ -15,12 +15,14 @@ class LifeRules:
 
     run_once: bool = False
     nudge_enabled: bool = True
+    without_goal: bool = False
     idle_interval: int = 30 * SECOND
     wait_interval: int = 2 * MINUTE
     nudges_per_hour: int = 60  # 0 = no bound
     recovery_delays: tuple[int, ...] = (30 * SECOND, 2 * MINUTE, 10 * MINUTE)
     max_hops: int = 3
     encouragements: int = 3
+    fruitless_nudges: int = 3
 
 
 @dataclass(frozen=True, slots=True)

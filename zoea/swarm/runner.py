@@ -31,9 +31,12 @@ from zoea.swarm.turn.driver import DrivenTurn, TurnDriver, first_rank
 from zoea.swarm.turn.machine import step as turn_step
 from zoea.swarm.turn.request_preparation import ReservedRequest, limits_of, prepare_requests
 from zoea.swarm.turn.turn_failures import broke_off, end_from, end_of_nothing, failure_from
+from zoea.text.new_words import count_new_words
 
 _log = logging.getLogger(__name__)
 STOP_WITHIN_S = 5.0
+NEW_WORDS = 8
+"""Words that the last answers lack, from which on an answer says something new."""
 _NAMES_SHOWN = 20
 
 
@@ -304,6 +307,7 @@ class MysisRunner:
 
     async def end_turn(self, end: t.TurnEnd) -> Callable[[WriterConnection], Mysis | None] | None:
         moved = self._moved
+        is_fruitless = await self._is_fruitless(end)
         if self._loan is None and not self._closed:
             self._loan = asyncio.get_running_loop().create_future()
             self._queue(_LifeLoan())
@@ -311,8 +315,8 @@ class MysisRunner:
             await self._loan
         if self._closed:
             return None  # the next start finds the turn broken off and resumes it
-        end = move_times(end, self._moved - moved)
-        planned = self._planned_end = lf.step_end_of_turn(self.life, self._turn_ended(end, self._opened_by))
+        ended = self._turn_ended(move_times(end, self._moved - moved), self._opened_by, is_fruitless=is_fruitless)
+        planned = self._planned_end = lf.step_end_of_turn(self.life, ended)
         return lambda conn: mysis_ops.store_turn_end(conn, self.mysis.id, planned.state, planned.stored_life)
 
     def take_stored_end(self, mysis: Mysis | None) -> None:
@@ -362,7 +366,14 @@ class MysisRunner:
         """Return the prompts of a turn that was not created."""
         return () if self.driver is not None else effect.prompts
 
-    def _turn_ended(self, end: t.TurnEnd, effect: lf.OpenTurn, returned: tuple[lf.Pending, ...] = ()) -> lf.TurnEnded:
+    def _turn_ended(
+        self,
+        end: t.TurnEnd,
+        effect: lf.OpenTurn,
+        returned: tuple[lf.Pending, ...] = (),
+        *,
+        is_fruitless: bool = False,
+    ) -> lf.TurnEnded:
         return lf.TurnEnded(
             at=self._now(),
             outcome=end.outcome,
@@ -376,7 +387,16 @@ class MysisRunner:
             wait_reason=end.wait_reason,
             jitter=self._services.ids.jitter(),
             returned=returned,
+            done=end.done,
+            fruitless=is_fruitless,
         )
+
+    async def _is_fruitless(self, end: t.TurnEnd) -> bool:
+        """Return whether a nudged turn called no tool and said nothing new."""
+        if not end.nudged or end.called:
+            return False
+        earlier = await self._services.store.read(turn_records.LAST_ANSWERS, (self.mysis.id,))
+        return count_new_words(end.said, (row["content"] for row in earlier)) < NEW_WORDS
 
     async def _run_turn(self, effect: lf.OpenTurn) -> t.TurnEnd:
         services = self._services
@@ -405,6 +425,7 @@ class MysisRunner:
             nudge_level=effect.nudge_level,
             nudged=not effect.prompts,
             situation=situation,
+            task=self._task_to_finish(),
         )
         stored_life = replace(lf.stored_life(self.life), encouragement=effect.nudge_level)
         # With a steer or a hold the first request is prepared after the turn is open.
@@ -442,6 +463,10 @@ class MysisRunner:
         about = DrivenTurn(opened.turn_id, opened.number, opened.hop, opened.frozen, 0, by_person, opened.before, first)
         turn = self._new_turn(profile, catalogue, opened, effect)
         return await self._drive(profile, session, catalogue, about, turn, ())
+
+    def _task_to_finish(self) -> str:
+        """Return the task that a person gave and that is not done yet."""
+        return "" if self.life.done or self.mysis.goal == self._known.template.goal else self.mysis.goal
 
     def _new_turn(
         self, profile: MysisProfile, catalogue: Catalogue, opened: turn_ops.OpenedTurn, effect: lf.OpenTurn
@@ -526,7 +551,7 @@ class MysisRunner:
 
 def pending_of(delivery: Delivery) -> lf.Pending:
     """Convert a delivery to the value of the life machine."""
-    return lf.Pending(delivery.id, delivery.mode, delivery.hop, delivery.sender.is_person)
+    return lf.Pending(delivery.id, delivery.mode, delivery.hop, delivery.sender.is_person, delivery.is_task)
 
 
 def resolve_reference(ref: str, here: Sequence[MysisRunner]) -> MysisRunner:

@@ -32,6 +32,10 @@ REASON = "imported from Zoea Nova"
 _SAID_EVERY = 500
 
 
+_GOAL = "Carry on with your mission."
+"""The myses of Zoea Nova went on without an order."""
+
+
 @dataclass(frozen=True, slots=True)
 class NovaOptions:
     """Options of the import.
@@ -109,7 +113,9 @@ class _MysisImport:
         self._arrival = ImportedMysis("", op.mysis.name)
         self._rows = _ImportState(0)
         own = self._secrets.text(prompt).strip()
-        self._template = Template(name="nova", title="From Zoea Nova", prompt=own) if own else op.wanted.template
+        self._template = (
+            Template(name="nova", title="From Zoea Nova", prompt=own, goal=_GOAL) if own else op.wanted.template
+        )
 
     def run(self) -> ImportedMysis:
         self._admit()

@@ -35,6 +35,9 @@ def send(
     name: MysisRef,
     text: Words = None,
     mode: Mode = DeliveryMode.QUEUE,
+    task: Annotated[
+        bool, typer.Option("--task", help="This is its new task: it is nudged until it reports that it is done.")
+    ] = False,
     key: Key = "",
     as_json: AsJson = False,
     workspace: Workspace = "",
@@ -44,7 +47,7 @@ def send(
     Example: zoea send alpha sell the ore first
     """
     content = _content(text)
-    sent = command(workspace, lambda swarm: swarm.send(name, content, mode=mode, idempotency_key=key))
+    sent = command(workspace, lambda swarm: swarm.send(name, content, mode=mode, is_task=task, idempotency_key=key))
     _write_receipt(sent, as_json)
 
 

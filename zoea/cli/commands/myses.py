@@ -32,6 +32,12 @@ def new(
     ] = "",
     provider: Annotated[str, typer.Option(metavar="NAME", help="Its provider; see `zoea providers`.")] = "",
     model: Annotated[str, typer.Option(metavar="NAME", help="Its model.")] = "",
+    task: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT", help="Its first message and its goal: it is nudged until it reports that it is done."
+        ),
+    ] = "",
     tag: Annotated[list[str], typer.Option(metavar="TAG", help="A tag; repeatable.")] = [],  # noqa: B006  # typer reads the default, which is never changed
     idle: Annotated[bool, typer.Option("--idle", help="Do not start it.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Do not give it the latest broadcast.")] = False,
@@ -40,7 +46,8 @@ def new(
 ) -> None:
     """Create a mysis and start it. Without a name Zoea chooses one.
 
-    Example: zoea new alpha --template miner
+    Without a task it waits for its first message.
+    Example: zoea new alpha --task "Find the three cheapest stations for fuel"
     """
     if name is not None and not name.strip():
         raise UsageError("the name is empty", hint="Give a name, or leave it out and Zoea chooses one.")
@@ -54,6 +61,7 @@ def new(
             tags=tuple(tag),
             start=not idle,
             inherit_broadcast=not fresh,
+            task=task,
         ),
     )
     if as_json:

@@ -58,9 +58,13 @@ async def load_one(store: Store, mysis: Mysis, now: int) -> StoredMysis:
 def build_life(found: StoredMysis, known: ResolvedTemplate, *, now: int, held: bool) -> lf.Life:
     """Build the life machine from the stored values; silence counts from now."""
     mysis = found.mysis
+    has_task = any(delivery.is_task for delivery in found.inbox)
     return lf.Life(
         rules=life_rules(known.settings, known.template),
         state=mysis.state,
+        has_goal=bool(mysis.goal),
+        done=mysis.goal_reached_at is not None and not has_task,
+        nothing_new=mysis.nothing_new,
         broken_off=found.is_broken_off,
         pending=tuple(pending_of(delivery) for delivery in found.inbox),
         encouragement=mysis.encouragement,

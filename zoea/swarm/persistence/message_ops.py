@@ -14,7 +14,7 @@ from zoea.model.enums import DeliveryMode, DeliveryState, MessageKind, MysisStat
 from zoea.model.errors import NoRecipients, RateExceeded, StateRefused, UsageError
 from zoea.model.values import Delivery, Receipt, ReceiptLine, Recipients, Sender
 from zoea.store import WriterConnection
-from zoea.swarm.persistence import row_values
+from zoea.swarm.persistence import mysis_ops, row_values
 from zoea.swarm.rules import HOUR, SECOND
 from zoea.text import clean, estimate
 
@@ -31,6 +31,7 @@ class OutgoingMessage:
     mode: DeliveryMode
     hop: int = 0
     idempotency_key: str = ""
+    is_task: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,8 @@ def send(conn: WriterConnection, mysis_id: int, outgoing: OutgoingMessage, max_h
     _check_rate(conn, outgoing, MessageKind.DIRECT, per_hour)
     message_id = _store(conn, MessageKind.DIRECT, outgoing, None)
     delivery = _deliver(conn, message_id, mysis_id, outgoing, MessageKind.DIRECT)
+    if outgoing.is_task:
+        mysis_ops.give_task(conn, mysis_id, outgoing.text, message_id)
     status = _status(state, outgoing.hop, max_hops)
     return SendResult(Receipt(message_id, (ReceiptLine(row["name"], status, delivery_id=delivery.id),)), (delivery,))
 
@@ -164,7 +167,7 @@ def _check_rate(conn: WriterConnection, outgoing: OutgoingMessage, kind: Message
 def _store(conn: WriterConnection, kind: MessageKind, outgoing: OutgoingMessage, recipients: str | None) -> int:
     message_id = conn.insert(
         "INSERT INTO message(kind, sender_kind, sender_id, sender_name, content, hop, idempotency_key,"
-        " recipients_filter, created_at) VALUES (?,?,?,?,?,?,?,?,?)",
+        " recipients_filter, created_at, is_task) VALUES (?,?,?,?,?,?,?,?,?,?)",
         (
             kind,
             outgoing.sender.kind,
@@ -175,6 +178,7 @@ def _store(conn: WriterConnection, kind: MessageKind, outgoing: OutgoingMessage,
             outgoing.idempotency_key or None,
             recipients,
             conn.now(),
+            outgoing.is_task,
         ),
     )
     conn.emit("message.sent", outgoing.sender.id, message=message_id, said=str(kind), hop=outgoing.hop)
@@ -189,8 +193,11 @@ def _deliver(
         "INSERT INTO delivery(message_id, mysis_id, mode, state, created_at) VALUES (?,?,?,'pending',?)",
         (message_id, mysis_id, outgoing.mode, now),
     )
-    # A stored prompt resets the nudge count.
-    conn.execute("UPDATE mysis SET encouragement = 0 WHERE id = ? AND encouragement <> 0", (mysis_id,))
+    # A stored prompt resets the counts of nudges.
+    conn.execute(
+        "UPDATE mysis SET encouragement = 0, nothing_new = 0 WHERE id = ? AND (encouragement <> 0 OR nothing_new <> 0)",
+        (mysis_id,),
+    )
     return Delivery(
         id=delivery_id,
         message_id=message_id,
@@ -201,6 +208,7 @@ def _deliver(
         mode=outgoing.mode,
         hop=outgoing.hop,
         created_at=now,
+        is_task=outgoing.is_task,
     )
 
 
@@ -232,15 +240,28 @@ def inherit(conn: WriterConnection, mysis_id: int, since: int) -> Delivery | Non
     return _deliver(conn, row["id"], mysis_id, outgoing, MessageKind.BROADCAST)
 
 
+_EARLIER_TASK = """
+UPDATE mysis SET goal = coalesce((
+  SELECT g.content FROM delivery d JOIN message g ON g.id = d.message_id
+  WHERE d.mysis_id = ?1 AND g.is_task AND d.state <> 'withdrawn' ORDER BY d.id DESC LIMIT 1), '')
+WHERE id = ?1
+"""
+
+
 def withdraw(conn: WriterConnection, delivery_id: int) -> int:
     """Withdraw a pending delivery and return its mysis id. Raises UsageError."""
-    row = conn.execute("SELECT mysis_id, state FROM delivery WHERE id = ?", (delivery_id,)).fetchone()
+    row = conn.execute(
+        "SELECT d.mysis_id, d.state, g.is_task FROM delivery d JOIN message g ON g.id = d.message_id WHERE d.id = ?",
+        (delivery_id,),
+    ).fetchone()
     if row is None:
         raise UsageError(f"there is no delivery {delivery_id}")
     if row["state"] != DeliveryState.PENDING:
         raise UsageError(f"delivery {delivery_id} is {row['state']}, only a pending one can be withdrawn")
     conn.execute("UPDATE delivery SET state = 'withdrawn' WHERE id = ?", (delivery_id,))
     mysis_id: int = row["mysis_id"]
+    if row["is_task"]:
+        conn.execute(_EARLIER_TASK, (mysis_id,))
     conn.emit("delivery.withdrawn", mysis_id, delivery=delivery_id)
     return mysis_id
 

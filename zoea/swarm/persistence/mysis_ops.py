@@ -58,6 +58,7 @@ class MysisSpec:
     provider: str
     model: str
     tags: tuple[str, ...] = ()
+    goal: str = ""
 
 
 def check_name(name: str) -> str:
@@ -81,9 +82,9 @@ def create(conn: WriterConnection, new: MysisSpec, max_myses: int) -> Mysis:
     now = conn.now()
     store_template(conn, new.template_hash, new.template_name, new.template_body)
     mysis_id = conn.insert(
-        "INSERT INTO mysis(uid, name, template_hash, provider, model, state, state_at, created_at)"
-        " VALUES (?,?,?,?,?,'idle',?,?)",
-        (new.uid, name, new.template_hash, new.provider, new.model, now, now),
+        "INSERT INTO mysis(uid, name, template_hash, provider, model, goal, state, state_at, created_at)"
+        " VALUES (?,?,?,?,?,?,'idle',?,?)",
+        (new.uid, name, new.template_hash, new.provider, new.model, new.goal, now, now),
     )
     conn.execute("INSERT INTO tally(mysis_id) VALUES (?)", (mysis_id,))
     set_tags(conn, mysis_id, new.tags)
@@ -160,16 +161,24 @@ def tally(conn: sqlite3.Connection, mysis_id: int) -> sqlite3.Row:
 
 
 def store_life(conn: WriterConnection, mysis_id: int, stored_life: lf.StoredLife) -> None:
-    """Store the nudge count and the wait."""
+    """Store the counts of nudges, the wait, and when the goal was reached."""
     wait = None
     if stored_life.wait_until is not None:
         wait = json.dumps(
             {"until": stored_life.wait_until, "reason": clean(stored_life.wait_reason)}, ensure_ascii=False
         )
     conn.execute(
-        "UPDATE mysis SET encouragement = ?1, wait = ?2 WHERE id = ?3 AND (encouragement <> ?1 OR wait IS NOT ?2)",
-        (stored_life.encouragement, wait, mysis_id),
+        "UPDATE mysis SET encouragement = ?1, wait = ?2, nothing_new = ?4,"
+        " goal_reached_at = CASE WHEN ?5 THEN coalesce(goal_reached_at, ?6) END WHERE id = ?3"
+        " AND (encouragement <> ?1 OR wait IS NOT ?2 OR nothing_new <> ?4 OR (goal_reached_at IS NOT NULL) <> ?5)",
+        (stored_life.encouragement, wait, mysis_id, stored_life.nothing_new, stored_life.done, conn.now()),
     )
+
+
+def give_task(conn: WriterConnection, mysis_id: int, task: str, message_id: int) -> None:
+    """Make a message the goal of a mysis, not reached yet."""
+    conn.execute("UPDATE mysis SET goal = ?, goal_reached_at = NULL, nothing_new = 0 WHERE id = ?", (task, mysis_id))
+    conn.emit("mysis.task", mysis_id, message=message_id)
 
 
 def end_wait(conn: WriterConnection, mysis_id: int) -> None:

@@ -31,6 +31,7 @@ WANTED_MEMORY = f"SELECT w.need, {_MEMORY_COLUMNS} FROM wanted w CROSS JOIN memo
 
 MYSIS = """
 SELECT y.*, p.name AS template_name,
+       coalesce(nullif(y.goal, ''), CASE WHEN json_valid(p.body) THEN p.body ->> '$.goal' END, '') AS whole_goal,
        (SELECT group_concat(tag, char(31)) FROM mysis_tag WHERE mysis_id = y.id) AS tags
 FROM mysis y JOIN template p ON p.hash = y.template_hash
 """
@@ -45,7 +46,7 @@ WHERE y.deleted_at IS NULL
 
 DELIVERY = """
 SELECT d.id, d.message_id, d.mysis_id, d.mode, d.state, d.reason, d.turn_id, d.created_at,
-       g.kind, g.sender_kind, g.sender_id, g.sender_name, g.content, g.hop
+       g.kind, g.sender_kind, g.sender_id, g.sender_name, g.content, g.hop, g.is_task
 FROM delivery d JOIN message g ON g.id = d.message_id
 """
 
@@ -178,6 +179,10 @@ def mysis(row: sqlite3.Row) -> Mysis:
         encouragement=row["encouragement"],
         wait_until=wait.get("until"),
         wait_reason=wait.get("reason", ""),
+        goal=str(row["whole_goal"]),
+        goal_reached_at=row["goal_reached_at"],
+        nothing_new=row["nothing_new"],
+        is_reviewed=row["error_dismissed_at"] is not None,
     )
 
 
@@ -196,6 +201,7 @@ def delivery(row: sqlite3.Row) -> Delivery:
         state=DeliveryState(row["state"]),
         reason=row["reason"],
         turn_id=row["turn_id"],
+        is_task=bool(row["is_task"]),
     )
 
 

@@ -46,6 +46,13 @@ SELECT attempt, state, error_class, finish_reason FROM request WHERE turn_id = :
 AND id > coalesce((SELECT max(request_id) FROM memory WHERE turn_id = :turn AND partial = 0), 0) ORDER BY id
 """
 
+LAST_ANSWERS = """
+SELECT content FROM memory WHERE mysis_id = ? AND role = 'assistant' AND partial = 0 AND content <> ''
+  AND turn_id NOT IN (SELECT id FROM turn WHERE mysis_id = memory.mysis_id AND outcome IS NULL)
+ORDER BY id DESC LIMIT 5
+"""
+"""The last five answers before the open turn."""
+
 _ANSWERED = (RequestState.SETTLED, RequestState.ESTIMATED)
 
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from zoea.model.enums import CallState, ErrorClass, Outcome, Role
+from zoea.model.enums import DONE_TOOL, CallState, ErrorClass, Outcome, Role
 from zoea.model.fast_replace import replace
-from zoea.model.request import ToolResult
+from zoea.model.request import Answer, ToolResult
 from zoea.model.values import Failure, Memory, ToolCall, Usage
 from zoea.swarm.moved_times import move_times
 from zoea.swarm.rules import SECOND
@@ -149,7 +149,7 @@ def _after_slice(turn: TurnState, at: int) -> Step:
     calls = slice_calls(turn)
     if any(call.state.is_open for call in calls):
         return _run_more(turn)
-    if any(call.name == waits.WAIT_TOOL and call.state is CallState.DONE for call in calls):
+    if any(call.name in (waits.WAIT_TOOL, DONE_TOOL) and call.state is CallState.DONE for call in calls):
         return _close(turn, Outcome.ANSWERED, at=at)
     done = iterations(turn.memories)
     if done >= turn.rules.max_iterations:
@@ -251,7 +251,7 @@ def _answered(turn: TurnState, given: Answered) -> Step:
     )
     turn = replace(turn, responded=not answer.is_empty or turn.responded, attempt=1, empty_retried=False)
     if not given.calls:
-        end = _end(replace(turn, outcome=Outcome.ANSWERED), given.at, concludes=True)
+        end = _end(replace(turn, outcome=Outcome.ANSWERED), given.at, concludes=answer)
         op = replace(op, outcome=Outcome.ANSWERED, end=end)
         return replace(turn, phase=TurnPhase.ENDING, next=NextStep.END, end=end), (StoreOp(op),)
     return replace(turn, phase=TurnPhase.RUNNING, next=NextStep.RUN_STARTED), (StoreOp(op),)
@@ -535,13 +535,15 @@ def _leave(
     return replace(turn, phase=TurnPhase.ENDING, next=NextStep.END, end=end), (StoreOp(op),)
 
 
-def _end(turn: TurnState, at: int, *, concludes: bool = False) -> TurnEnd:
+def _end(turn: TurnState, at: int, *, concludes: Answer | None = None) -> TurnEnd:
     """Return what the life machine hears; the op that ends the turn stores its consequences."""
     outcome = turn.outcome or Outcome.ANSWERED
     tick = waits.learn_tick(turn.memories, turn.rules_wait, turn.tick_length)
     wait = None
     if outcome is Outcome.ANSWERED:
-        wait = waits.asked(turn.memories, turn.rules_wait, at, tick, concludes=concludes)
+        wait = waits.asked(turn.memories, turn.rules_wait, at, tick, concludes=concludes is not None)
+    answers = [memory for memory in turn.memories if memory.role is Role.ASSISTANT and not memory.partial]
+    said = (*(memory.content for memory in answers), concludes.text if concludes else "")
     return TurnEnd(
         outcome=outcome,
         responded=turn.responded,
@@ -553,4 +555,11 @@ def _end(turn: TurnState, at: int, *, concludes: bool = False) -> TurnEnd:
         wait_until=wait.until if wait else None,
         wait_reason=wait.reason if wait else "",
         tick_length=tick,
+        done=outcome is Outcome.ANSWERED and _is_reported_done(turn),
+        called=any(memory.calls for memory in answers),
+        said=tuple(text for text in said if text.strip()),
     )
+
+
+def _is_reported_done(turn: TurnState) -> bool:
+    return any(call.name == DONE_TOOL and call.state is CallState.DONE for call in slice_calls(turn))

@@ -491,7 +491,10 @@ class Abort:
 
 @dataclass(frozen=True, slots=True)
 class TurnEnd:
-    """The turn ended or broke off, with the fields of `life.TurnEnded`. `tick_length` is in µs, 0 if unknown."""
+    """The turn ended or broke off, with the fields of `life.TurnEnded`.
+
+    `tick_length` is in µs, 0 if unknown. `called` is True where it called a tool, `said` its texts.
+    """
 
     outcome: Outcome
     responded: bool
@@ -503,6 +506,9 @@ class TurnEnd:
     wait_until: int | None
     wait_reason: str
     tick_length: int
+    done: bool = False
+    called: bool = False
+    said: tuple[str, ...] = ()
 
 
 TurnEffect = Fetch | PlanRequest | Reserve | Call | Run | Ask | StoreOp | Sleep | AwaitLift | Abort | TurnEnd

@@ -105,6 +105,14 @@ class SendArguments(Arguments):
     text: Text = Field(max_length=MAX_TEXT, description="What you want to say.")
 
 
+class ClientSendArguments(SendArguments):
+    is_task: bool = Field(
+        False,
+        description="True if the text is its new task: it works on it until it reports that it is done. "
+        "A plain message if left out.",
+    )
+
+
 class SendToCommanderArguments(Arguments):
     to: Annotated[Literal["commander"], BeforeValidator(lambda to: to.lower() if isinstance(to, str) else to)] = Field(
         "commander", description="Always commander."
@@ -119,6 +127,12 @@ class BroadcastArguments(Arguments):
 class AskArguments(Arguments):
     question: Text = Field(
         max_length=MAX_TEXT, description="What you want to know, so that it can be answered in a sentence."
+    )
+
+
+class DoneArguments(Arguments):
+    summary: Text = Field(
+        max_length=MAX_TEXT, description="What you did and what came of it, in a few sentences for the commander."
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from zoea.model.enums import ASK_TOOL
+from zoea.model.enums import ASK_TOOL, DONE_TOOL
 from zoea.model.request import ToolSpec
 from zoea.tools.builtin import answers
 from zoea.tools.builtin.arguments import (
@@ -15,6 +15,8 @@ from zoea.tools.builtin.arguments import (
     AskArguments,
     BroadcastArguments,
     ClientReadArguments,
+    ClientSendArguments,
+    DoneArguments,
     ListArguments,
     MemorySearchArguments,
     OwnMemorySearchArguments,
@@ -113,6 +115,14 @@ _WAIT = BuiltinTool(
     WaitArguments,
     reads=False,
 )
+_DONE = BuiltinTool(
+    DONE_TOOL,
+    "Report the end",
+    "Report that your task is done, or that you can do no more for it, and end your turn. You then rest until the "
+    "commander has looked at it and sends you on.",
+    DoneArguments,
+    reads=False,
+)
 _SEARCHES = {
     "zoea_search_messages": (
         "your stored messages, tool calls, tool results and the broadcasts you received",
@@ -133,7 +143,7 @@ def mysis_tools(policy: ToolPolicy) -> tuple[BuiltinTool, ...]:
         Send.SWARM: (_SEND, _BROADCAST, _ASK),
     }[policy.send]
     searches = (_search(name, texts[reads_swarm], reads_swarm) for name, texts in _SEARCHES.items())
-    return (*tools, _LIST, _WAIT, *searches, _read(reads_swarm))
+    return (*tools, _LIST, _WAIT, _DONE, *searches, _read(reads_swarm))
 
 
 def _search(name: str, texts: str, reads_swarm: bool) -> BuiltinTool:
@@ -200,7 +210,7 @@ CLIENT_TOOLS: tuple[BuiltinTool, ...] = (
         "zoea_send_message",
         "Send a message",
         "Send a message to one mysis. It reads it in its next turn. To see what it answers, call zoea_wait.",
-        SendArguments,
+        ClientSendArguments,
         answers.ReceiptAnswer,
         reads=False,
     ),

@@ -6,7 +6,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
-from zoea.model.enums import ASK_TOOL
+from zoea.model.enums import ASK_TOOL, DONE_TOOL
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.request import CallMeta, ToolResult, ToolSpec, WaitRequest
 from zoea.model.values import MysisView, Receipt
@@ -17,6 +17,7 @@ from zoea.tools.builtin.arguments import (
     READ_CHARS,
     AskArguments,
     BroadcastArguments,
+    DoneArguments,
     ListArguments,
     MemorySearchArguments,
     ReadArguments,
@@ -74,6 +75,7 @@ class MysisTools:
             "zoea_list_myses": self._list,
             "zoea_wait": self._wait,
             ASK_TOOL: self._ask,
+            DONE_TOOL: self._done,
             "zoea_search_messages": self._search_messages,
             "zoea_search_broadcasts": self._search_broadcasts,
             "zoea_search_reasoning": self._search_reasoning,
@@ -125,6 +127,10 @@ class MysisTools:
         if not answer:
             raise UsageError("the commander gave no answer")
         return ToolResult(content=f"The commander answers: {answer}")
+
+    async def _done(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
+        DoneArguments.parse(arguments)
+        return ToolResult(content="You are done. Your turn ends now; the commander reads your summary.")
 
     async def _search_messages(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
         search = MemorySearchArguments.parse(arguments)

@@ -1,0 +1,155 @@
+"""A mysis has a task and an end: nudges follow its goal, and it reports when it is done."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.swarm.harness import Swarm, call, script, swarm
+from zoea.model.enums import MysisState
+from zoea.model.request import Answer, AnswerCall
+from zoea.settings import Settings
+
+FOLLOWS_GOALS = Settings.model_validate({"nudge": {"without_goal": False}})
+DONE = Answer(calls=(AnswerCall("zoea_done", json.dumps({"summary": "The ore is sold for 40 credits."})),))
+TASK = "Sell the ore."
+
+
+async def goal(s: Swarm, name: str = "alpha") -> dict[str, object]:
+    [row] = await s.rows("SELECT goal, goal_reached_at, nothing_new FROM mysis WHERE name = ?", name)
+    return dict(row)
+
+
+async def nudges(s: Swarm) -> int:
+    return int(await s.value("SELECT count(*) FROM turn WHERE opened_by = 'nudge'"))
+
+
+async def test_a_mysis_without_a_task_waits_for_its_first_message_and_is_not_nudged(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="Hello.")), settings=FOLLOWS_GOALS) as s:
+        await s.commander.create("alpha")
+        s.clock.by(3600)
+        await s.run_due()
+        assert s.sent() == []
+        await s.commander.send("alpha", "Who are you?")
+        await s.settled()
+        s.clock.by(3600)
+        await s.run_due()
+        assert (len(s.sent()), await nudges(s)) == (1, 0)
+        assert s.state() is MysisState.RUNNING
+
+
+async def test_a_task_is_the_first_message_and_nudges_follow_it_until_it_is_reported_as_done(tmp_path: Path) -> None:
+    answers = script(Answer(text="I am on my way to the market."), DONE)
+    async with swarm(tmp_path, answers, settings=FOLLOWS_GOALS) as s:
+        await s.commander.create("alpha", task=TASK)
+        await s.settled()
+        assert s.sent()[0][-1] == ("user", TASK)
+        s.clock.by(30)
+        await s.until(lambda: s.state() is MysisState.IDLE)
+        view = await s.commander.mysis("alpha")
+        assert (view.state_reason, view.goal, view.goal_reached_at) == ("done", TASK, s.clock.now())
+        assert "report it with zoea_done" in s.sent()[1][-1][1]
+        arguments = await s.value("SELECT arguments FROM tool_call WHERE name = 'zoea_done'")
+        assert json.loads(arguments)["summary"] == "The ore is sold for 40 credits."
+        s.clock.by(3600)
+        await s.run_due()
+        assert len(s.sent()) == 2
+
+
+async def test_a_message_to_a_done_mysis_is_answered_and_a_new_task_sends_it_on(tmp_path: Path) -> None:
+    answers = script(DONE, Answer(text="Forty."), Answer(text="I fly to the next belt."), DONE)
+    async with swarm(tmp_path, answers, settings=FOLLOWS_GOALS) as s:
+        await s.commander.create("alpha", task=TASK)
+        await s.settled()
+        await s.commander.send("alpha", "How many credits?")
+        await s.settled()
+        assert (s.state(), (await s.commander.mysis("alpha")).state_reason) == (MysisState.IDLE, "done")
+        await s.commander.send("alpha", "Mine the next belt.", is_task=True)
+        await s.settled()
+        assert (await goal(s))["goal"] == "Mine the next belt."
+        assert (await goal(s))["goal_reached_at"] is None
+        assert s.state() is MysisState.RUNNING
+        s.clock.by(30)
+        await s.until(lambda: s.state() is MysisState.IDLE)
+        assert (await goal(s))["goal_reached_at"] is not None
+
+
+async def test_three_nudged_turns_that_say_nothing_new_make_it_rest(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="Understood.")), settings=FOLLOWS_GOALS) as s:
+        await s.commander.create("alpha", task=TASK)
+        await s.settled()
+        for _ in range(3):
+            assert s.state() is MysisState.RUNNING
+            s.clock.by(30)
+            await s.run_due()
+            await s.settled()
+        await s.until(lambda: s.state() is MysisState.IDLE)
+        assert (await s.commander.mysis("alpha")).state_reason == "nothing new"
+        assert (len(s.sent()), (await goal(s))["goal_reached_at"]) == (4, None)
+        s.clock.by(3600)
+        await s.run_due()
+        assert len(s.sent()) == 4
+
+
+@pytest.mark.parametrize(
+    "progress",
+    [
+        (Answer(calls=(call("look"),)), Answer(text="Understood.")),
+        (Answer(text="Iron costs nine credits at station four, copper eleven at station two, so I leave."),),
+    ],
+    ids=["a tool call", "something new"],
+)
+async def test_a_nudged_turn_that_did_something_sets_the_count_back(
+    tmp_path: Path, progress: tuple[Answer, ...]
+) -> None:
+    quiet = Answer(text="Understood.")
+    async with swarm(tmp_path, script(quiet, quiet, quiet, *progress, quiet), settings=FOLLOWS_GOALS) as s:
+        await s.commander.create("alpha", task=TASK)
+        await s.settled()
+        for expected in (1, 2, 0, 1, 2):
+            s.clock.by(30)
+            await s.run_due()
+            await s.settled()
+            assert (await goal(s))["nothing_new"] == expected
+        assert s.state() is MysisState.RUNNING
+
+
+async def test_the_count_and_a_reached_goal_outlast_a_restart(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="Understood.")), settings=FOLLOWS_GOALS) as s:
+        await s.commander.create("alpha", task=TASK)
+        await s.settled()
+        for _ in range(2):
+            s.clock.by(30)
+            await s.run_due()
+            await s.settled()
+    async with swarm(tmp_path, script(Answer(text="Understood."), DONE), settings=FOLLOWS_GOALS) as s:
+        await s.commander.start_all(left_running=True)
+        s.clock.by(30)
+        await s.until(lambda: s.state() is MysisState.IDLE)
+        assert (await s.commander.mysis("alpha")).state_reason == "nothing new"
+        await s.commander.send("alpha", "Go on.")
+        await s.settled()
+    async with swarm(tmp_path, settings=FOLLOWS_GOALS) as s:
+        assert s.commander.runner("alpha").life.done
+        assert await s.commander.start_all(left_running=True) == 0
+
+
+async def test_a_withdrawn_task_is_no_goal(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="Hello.")), settings=FOLLOWS_GOALS) as s:
+        await s.commander.create("alpha", start=False, task=TASK)
+        await s.commander.hold(True)
+        receipt = await s.commander.send("alpha", "Mine instead.", is_task=True)
+        await s.commander.withdraw(receipt.lines[0].delivery_id or 0)
+        assert (await s.commander.mysis("alpha")).goal == TASK
+
+
+async def test_the_goal_of_a_template_is_nudged_for_from_the_start(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="Aye.")), settings=FOLLOWS_GOALS) as s:
+        view = await s.commander.create("alpha", template="nova")
+        assert view.goal
+        s.clock.by(30)
+        await s.until(lambda: s.sent())
+        assert s.sent()[0][-1][1].startswith("Continue your mission.")
+        assert "Your task" not in s.sent()[0][-1][1]
