@@ -37,6 +37,8 @@ TEXT_MOST = 500
 BUDGET_WIDTH = 10
 FULL_SHARE = 0.8
 """Share from which on a context or a budget counts as nearly full."""
+_DOING = {Activity.LLM: "model", Activity.TOOL: "tool"}
+"""What the column `doing` adds to the status."""
 _COLOURED = (StatusWord.ASKING, StatusWord.STOPPED, StatusWord.ERRORED, StatusWord.RETRYING)
 """Statuses of which the text of a row has the colour."""
 _SPOKEN = (StatusWord.WORKING, StatusWord.ASKING, StatusWord.IDLE, StatusWord.DONE, StatusWord.HELD, StatusWord.PAUSED)
@@ -159,8 +161,7 @@ def build_row(row: TableRow, columns: RowColumns, glyphs: dict[str, str]) -> lis
         ("  ", ""),
     ]
     if columns.activity:
-        doing = "" if view.activity is Activity.IDLE else str(view.activity)
-        pieces += [(fit_text(doing, columns.activity), str(view.activity)), (" ", "")]
+        pieces += [(fit_text(_DOING.get(view.activity, ""), columns.activity), str(view.activity)), (" ", "")]
     if columns.spark:
         pieces.append((fit_text(row.spark, columns.spark), "llm" if len(set(row.spark)) > 1 else "quiet"))
         if columns.rate:
