@@ -14,7 +14,7 @@ from zoea.__main__ import BROKEN_PIPE, INTERRUPTED, UNWRITABLE
 from zoea.cli.dispatch import COMMANDS, load, overview
 from zoea.model.errors import ZoeaError
 from zoea.process.command_line import LightCommand
-from zoea.runtime.owner import FORCED
+from zoea.process.forced_end import FORCED
 from zoea.settings.reference import render_reference as settings_reference
 from zoea.tui.commands.keys_reference import reference as keys_reference
 

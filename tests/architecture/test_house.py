@@ -40,7 +40,7 @@ LATE |= {"h11", "xllamacpp", "markdown_it", "pygments", "httpx_aiohttp"}
 """Modules that must not be loaded before the first paint of the cockpit."""
 AT_FIRST_PAINT = """
 import os, sys
-from textual.drivers.linux_driver import LinuxDriver
+from zoea.tui.terminal.terminal_driver import TerminalDriver
 from zoea.runtime.run_options import RunOptions
 
 def write(self, data):
@@ -48,7 +48,7 @@ def write(self, data):
         os.write(sys.__stdout__.fileno(), " ".join(sys.modules).encode())
         os._exit(0)
 
-LinuxDriver.write = write
+TerminalDriver.write = write
 RunOptions.wants_screen = True  # stdout is not the terminal here, but where the names go
 sys.argv = ["zoea", "run"]
 from zoea.__main__ import main

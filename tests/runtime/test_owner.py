@@ -225,7 +225,7 @@ class TestOwner:
         forced = asyncio.Event()
         loop = asyncio.get_running_loop()
         monkeypatch.setattr(owner_module, "SHUTDOWN_S", 0.01)
-        monkeypatch.setattr(owner_module, "_force", lambda: loop.call_soon_threadsafe(forced.set))
+        monkeypatch.setattr(owner_module, "force_end", lambda _: loop.call_soon_threadsafe(forced.set))
         async with own_workspace(where, fake_swarm) as owner:
             owner.be_the_process(on_hangup=lambda: None)
             owner.end()

@@ -29,7 +29,7 @@ async def test_a_swarm_that_is_to_resume_starts_all_idle_ones(
 def test_a_run_without_animation_stays_so_when_the_settings_change(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[CockpitApp] = []
 
-    def shown(cockpit: CockpitApp, log: Path) -> str:
+    def shown(cockpit: CockpitApp, log: Path, session: object = None) -> str:
         seen.append(cockpit)
         return "stop"
 

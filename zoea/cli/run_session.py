@@ -160,6 +160,6 @@ async def _until_open(opening: Any) -> AsyncIterator[Any]:
         async with opening as opened:
             notice.cancel()
             yield opened
-            notice = notices.soon("ending the swarm")
+            notice = notices.soon("ending the swarm; ctrl+c again ends the process at once")
     finally:
         notice.cancel()

@@ -88,9 +88,10 @@ class OwnerLock:
         """Hand the lock over to a new process: `start` gets the descriptor to use as its stdin.
 
         `acquire` in that process finds the lock. It is held without a gap in between;
-        this object does not hold it afterwards.
+        this object does not hold it afterwards. Does nothing without the lock.
         """
-        assert self._descriptor is not None
+        if self._descriptor is None:
+            return
         try:
             start(self._descriptor)
         finally:

@@ -9,18 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import signal
 import stat
-import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from signal import Signals
 
 from zoea.ipc.socket_server import SocketServer
 from zoea.model.swarm_api import SwarmApi
 from zoea.process.clock import SystemClock
+from zoea.process.forced_end import force_end
 from zoea.process.lock import OwnerLock
+from zoea.process.signal_watchdog import ANSWER_S, SignalWatchdog
 from zoea.settings.paths import Places
 
 log = logging.getLogger(__name__)
@@ -28,7 +29,8 @@ log = logging.getLogger(__name__)
 SHUTDOWN_S = 9.5
 """Longest time in seconds from `end` until the process has ended."""
 
-FORCED = 1
+REPEAT_S = 1.0
+"""Seconds within which a second signal is the same request: `timeout` and shells signal a process and its group."""
 
 MakeSwarm = Callable[[Places, Callable[[], None]], AbstractAsyncContextManager[SwarmApi]]
 """Opens the swarm of a workspace. The second argument is called by the swarm's `shutdown`."""
@@ -40,14 +42,18 @@ class SwarmOwner:
     Attributes:
         api: The swarm.
         places: The directories of its workspace.
+        lock: The lock of the workspace.
         ending: Set once a signal, a front or a deadline requests the end.
     """
 
     api: SwarmApi
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: Places, lock: OwnerLock) -> None:
         self.places = places
+        self.lock = lock
         self.ending = asyncio.Event()
+        self._ends_since = 0.0
+        self._signals: SignalWatchdog | None = None
         self._is_process = False
 
     def end(self) -> None:
@@ -55,28 +61,34 @@ class SwarmOwner:
         if self.ending.is_set():
             return
         self.ending.set()
+        self._ends_since = time.monotonic()
         if self._is_process:
-            watchdog = threading.Timer(SHUTDOWN_S, _force)
+            watchdog = threading.Timer(SHUTDOWN_S, force_end, ["the swarm did not end in time"])
             watchdog.daemon = True
             watchdog.start()
+
+    def release_signals(self) -> None:
+        """Stop to watch signals; their handlers stay."""
+        if self._signals is not None:
+            self._signals.close()
 
     def be_the_process(self, *, on_hangup: Callable[[], None]) -> None:
         """Install the process's signal handlers and its shutdown watchdog.
 
-        SIGINT and SIGTERM end the swarm, a second one the process; SIGHUP calls
-        `on_hangup`. After `end` the process has `SHUTDOWN_S` seconds.
+        SIGINT and SIGTERM end the swarm, a second one after `REPEAT_S` the process; SIGHUP
+        calls `on_hangup`. After `end` the process has `SHUTDOWN_S` seconds, and the event
+        loop has `ANSWER_S` to answer a signal.
         """
         self._is_process = True
-        loop = asyncio.get_running_loop()
+        self._signals = SignalWatchdog(report_unanswered)
 
-        def request_end() -> None:
-            if self.ending.is_set():
-                _force()
+        def request_end(number: Signals) -> None:
+            if self.ending.is_set() and time.monotonic() - self._ends_since > REPEAT_S:
+                force_end(f"{number.name} came again while the swarm was ending")
             self.end()
 
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, request_end)
-        loop.add_signal_handler(signal.SIGHUP, on_hangup)
+        self._signals.handle((Signals.SIGINT, Signals.SIGTERM), request_end)
+        self._signals.handle((Signals.SIGHUP,), lambda _: on_hangup())
 
 
 @asynccontextmanager
@@ -91,8 +103,9 @@ async def own_workspace(places: Places, swarm: MakeSwarm) -> AsyncIterator[Swarm
     places.make_runtime()
     clock = SystemClock()
     async with AsyncExitStack() as stack:
-        stack.enter_context(OwnerLock(places.data, places.socket, since=clock.now()))
-        owner = SwarmOwner(places)
+        lock = stack.enter_context(OwnerLock(places.data, places.socket, since=clock.now()))
+        owner = SwarmOwner(places, lock)
+        stack.callback(owner.release_signals)
         owner.api = await stack.enter_async_context(swarm(places, owner.end))
         server = SocketServer(owner.api, places.socket, started_at=clock.now())
         await server.open()
@@ -115,7 +128,7 @@ async def close_within(seconds: float, work: Callable[[], Awaitable[object]], wh
         log.warning("%s did not close: %s", what, problem)
 
 
-def _force() -> None:
-    sys.stderr.write("zoea: the swarm did not end in time, so the process was ended; stored data is not lost\n")
-    sys.stderr.flush()
-    os._exit(FORCED)
+def report_unanswered(number: Signals) -> None:
+    """End the process, because its event loop does not answer a signal that asks for the end."""
+    if number is not Signals.SIGHUP:
+        force_end(f"the swarm did not answer {number.name} within {ANSWER_S:g} s")

@@ -156,15 +156,6 @@ async def leave_running(options: RunOptions, where: Places) -> None:
         StoreError: if the workspace cannot be written any more.
         NoRunningSwarm: if another process owns it already and does not answer.
     """
-    command = [sys.executable, "-P", "-m", "zoea", "run", "--headless", "--go-on"]
-    for name in ("world", "workspace"):
-        if value := getattr(options, name):
-            command += [f"--{name}", value]
-
-    def start(lock: int) -> None:
-        quiet = subprocess.DEVNULL
-        subprocess.Popen(command, stdin=lock, stdout=quiet, stderr=quiet, start_new_session=True, close_fds=True)
-
     lock = OwnerLock(where.data, where.socket)
     try:
         lock.acquire()
@@ -172,4 +163,18 @@ async def leave_running(options: RunOptions, where: Places) -> None:
         async with await attach(where) as swarm:
             await swarm.start_all(left_running=True)
     else:
-        lock.pass_on(start)
+        pass_lock_on(lock, options)
+
+
+def pass_lock_on(lock: OwnerLock, options: RunOptions) -> None:
+    """Start a process without a terminal that gets the lock and continues the running myses."""
+    command = [sys.executable, "-P", "-m", "zoea", "run", "--headless", "--go-on"]
+    for name in ("world", "workspace"):
+        if value := getattr(options, name):
+            command += [f"--{name}", value]
+
+    def start(descriptor: int) -> None:
+        quiet = subprocess.DEVNULL
+        subprocess.Popen(command, stdin=descriptor, stdout=quiet, stderr=quiet, start_new_session=True, close_fds=True)
+
+    lock.pass_on(start)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import gc
-import signal
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from signal import Signals
 from typing import Any, ClassVar
 
 from textual.binding import Binding, BindingType
@@ -20,6 +18,7 @@ from textual.widgets import Input, TextArea
 from zoea.model.errors import OwnerError, ZoeaError
 from zoea.model.status import StatusWord
 from zoea.model.values import Event
+from zoea.process.signal_watchdog import SignalWatchdog
 from zoea.text.control_characters import strip
 from zoea.tui.commands import actions, swarm_commands
 from zoea.tui.commands.actions import Action, ActionContext, ActionPlace, BoundAction, bindings, of
@@ -29,6 +28,7 @@ from zoea.tui.state.cockpit import OTHER_WORKSPACE, Cockpit
 from zoea.tui.state.swarm_connection import Opener
 from zoea.tui.terminal.output_redirect import restore_terminal
 from zoea.tui.terminal.terminal_control import build_title
+from zoea.tui.terminal.terminal_driver import TerminalDriver
 
 
 class CockpitApp(Cockpit):
@@ -42,6 +42,8 @@ class CockpitApp(Cockpit):
         Binding("ctrl+c", "interrupt", "copy, clear or quit", show=False, priority=True),
     ]
 
+    signals: SignalWatchdog | None = None
+    """Passes the process's signals to the app; None where it has no process of its own."""
     _has_offered_welcome = False
 
     def bind_actions(self) -> Iterable[BoundAction]:
@@ -84,25 +86,31 @@ class CockpitApp(Cockpit):
         from zoea.tui.screens.dashboard import DashboardScreen
 
         self.terminal.open()
-        self._handle_signals()
+        if self.signals is not None:
+            self._handle_signals(self.signals)
         self.push_screen(DashboardScreen())
         self.use_keys(self._chosen_keys)
         self.set_interval(1.0, self.tick)
         # The swarm is opened after the first paint, because its imports take longer than Textual's own.
         self.call_after_refresh(self._open_swarm)
 
-    def _handle_signals(self) -> None:
-        """On SIGHUP leave the swarm running without a screen; on SIGTERM end it."""
-        if threading.current_thread() is not threading.main_thread():
-            return  # Python delivers signals to the main thread only
+    def _handle_signals(self, signals: SignalWatchdog) -> None:
+        signals.handle((Signals.SIGINT, Signals.SIGTERM), lambda _: self.start_leaving("stop"))
+        signals.handle((Signals.SIGHUP,), lambda _: self.hang_up())
+        if isinstance(self._driver, TerminalDriver):
+            self._driver.when_lost(lambda: signals.raise_signal(Signals.SIGHUP))
 
-        def hang_up() -> None:
-            restore_terminal(getattr(self._driver, "attrs_before", None))
-            self.start_leaving("leave" if self.opened is None or self.opened.is_owner else "detach")
+    def give_up_terminal(self) -> None:
+        """Stop drawing for good, and restore the terminal where it still exists. May be called in a thread."""
+        driver = self._driver
+        if isinstance(driver, TerminalDriver):
+            driver.abandon()
+            restore_terminal(driver.attrs_before)
 
-        loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGHUP, hang_up)
-        loop.add_signal_handler(signal.SIGTERM, self.start_leaving, "stop")
+    def hang_up(self) -> None:
+        """Leave the swarm running without a screen, because the terminal was closed."""
+        self.give_up_terminal()
+        self.start_leaving("leave" if self.opened is None or self.opened.is_owner else "detach")
 
     def _open_swarm(self) -> None:
         gc.enable()

@@ -5,41 +5,58 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from signal import Signals
 from types import ModuleType
 
 from zoea.model.errors import WorkspaceHeld
 from zoea.process.clock import read_wall_time
 from zoea.process.event_loop import run_on_boot_time
-from zoea.process.lock import read_holder
-from zoea.runtime.run_options import WORLD, RunOptions, attach, leave_running, prepare_own_swarm, prepare_swarm
+from zoea.process.forced_end import attempt, force_end
+from zoea.process.lock import OwnerLock, read_holder
+from zoea.process.signal_watchdog import SignalWatchdog
+from zoea.runtime.run_options import (
+    WORLD,
+    RunOptions,
+    attach,
+    leave_running,
+    pass_lock_on,
+    prepare_own_swarm,
+    prepare_swarm,
+)
 from zoea.settings.early_settings import read_early_settings
 from zoea.settings.paths import Places, places
 from zoea.tui.app import CockpitApp, run
 from zoea.tui.state.cockpit import OTHER_WORKSPACE
 from zoea.tui.state.swarm_connection import Opener, OpenSwarm
 from zoea.tui.terminal.output_redirect import redirect_output
+from zoea.tui.terminal.terminal_driver import TerminalDriver
+
+END_S = 3.0
+"""Seconds from the end of the cockpit and its swarm to the end of the event loop and its threads."""
 
 
 def start(options: RunOptions, where: Places) -> int:
     """Show the cockpit until the person leaves it. Returns the exit code, which is not 0 after a failure."""
     in_world = replace(options, world=WORLD)
+    session = CockpitSession(where, options)
     cockpit = build_cockpit(
         where,
-        lambda: open_swarm(options, where),
-        with_world=lambda: open_swarm(in_world, where),
+        lambda: open_swarm(options, where, session),
+        with_world=lambda: open_swarm(in_world, where, session),
         reduced_motion=options.calm,
     )
+    cockpit.driver_class = TerminalDriver
     cockpit.read_only_opener = lambda: open_read_only(where)
-    how = show_cockpit(cockpit, where.log)
+    how = show_cockpit(cockpit, where.log, session)
     if how.startswith(OTHER_WORKSPACE):
         name = how.removeprefix(OTHER_WORKSPACE)
         return start(replace(options, workspace=name), places(name))
     if how == "leave":
-        run_on_boot_time(leave_running(options, where))
         sys.stdout.write("The swarm runs on without a screen; `zoea run` attaches to it.\n")
     return cockpit.return_code or 0  # 1 after a defect in the cockpit
 
@@ -67,27 +84,76 @@ def build_cockpit(
     )
 
 
-def show_cockpit(cockpit: CockpitApp, log: Path) -> str:
+@dataclass
+class CockpitSession:
+    """The process of a cockpit: the options of its swarm, and the lock while it owns one.
+
+    Attributes:
+        options: Those that a process which continues the swarm gets.
+    """
+
+    where: Places
+    options: RunOptions
+    lock: OwnerLock | None = None
+
+    def hand_on_now(self) -> None:
+        """Hand an owned workspace to a new process, in the middle of what this one does."""
+        if self.lock is not None:
+            pass_lock_on(self.lock, self.options)
+
+
+def show_cockpit(cockpit: CockpitApp, log: Path, session: CockpitSession | None = None) -> str:
     """Run a cockpit with the terminal to itself; other output goes to `log`.
+
+    A swarm that is left running is handed on before the event loop closes, because a second
+    SIGHUP without a handler would end the process before.
 
     Returns how it was left. Raises ZoeaError when its swarm could not be opened.
     """
+
+    def unanswered(number: Signals) -> None:
+        attempt(cockpit.give_up_terminal)
+        if number is Signals.SIGHUP:
+            if session is not None:
+                session.hand_on_now()
+            os._exit(0)
+        force_end(f"the cockpit did not answer {number.name}")
+
+    async def show() -> str:
+        cockpit.signals = SignalWatchdog(unanswered)
+        try:
+            how = await run(cockpit)
+            if how == "leave" and session is not None:
+                await leave_running(session.options, session.where)
+        finally:
+            watchdog.start()
+            cockpit.signals.close()
+        return how
+
+    watchdog = threading.Timer(END_S, force_end, ["the cockpit did not end in time"])
+    watchdog.daemon = True
     with redirect_output(log):
-        how = run_on_boot_time(run(cockpit))
+        how = run_on_boot_time(show())
+    watchdog.cancel()
     if cockpit.open_error is not None:
         raise cockpit.open_error
     return how
 
 
 @asynccontextmanager
-async def open_swarm(options: RunOptions, where: Places) -> AsyncIterator[OpenSwarm]:
+async def open_swarm(
+    options: RunOptions, where: Places, session: CockpitSession | None = None
+) -> AsyncIterator[OpenSwarm]:
     """Open the workspace's swarm, or attach to the process that runs it.
+
+    Args:
+        session: Gets the lock of an owned swarm.
 
     Raises ZoeaError when both fail.
     """
     if read_holder(where.data) is None:
         try:
-            async with _own_swarm(options, where) as swarm:
+            async with _own_swarm(options, where, session) as swarm:
                 yield swarm
                 return
         except WorkspaceHeld:
@@ -122,13 +188,15 @@ async def open_read_only(where: Places) -> AsyncIterator[OpenSwarm]:
 
 
 @asynccontextmanager
-async def _own_swarm(options: RunOptions, where: Places) -> AsyncIterator[OpenSwarm]:
+async def _own_swarm(options: RunOptions, where: Places, session: CockpitSession | None) -> AsyncIterator[OpenSwarm]:
     # Imported after the first paint, because it takes longer than the first paint may.
     compose, discovery, owner = await asyncio.to_thread(_import_composition)
     loaded = await discovery.load_run_settings(where, discover=not options.provider)
     swarm_options = compose.SwarmOptions(world=options.world, loaded=loaded)
 
     async with owner.own_workspace(where, lambda *given: compose.running_swarm(*given, options=swarm_options)) as owned:
+        if session is not None:
+            session.lock, session.options = owned.lock, options
         await prepare_own_swarm(owned.api, options, loaded.settings)
         yield OpenSwarm(
             owned.api,

@@ -92,6 +92,7 @@ class Cockpit(App[str]):
         self.approvals = OpenApprovals(lambda: self.api.approvals(), self.approvals_changed)
         self.arming = KeyArming(clock, self.redraw_bars)
         self.is_bell_on = bell
+        self._leaving = ""
         self.terminal = TerminalControl(self.write_raw, lambda: self.bell() if self.is_bell_on else None)
         self.reduced_motion = reduced_motion
         self._keeps_reduced_motion = keeps_reduced_motion
@@ -234,7 +235,7 @@ class Cockpit(App[str]):
         await self.connection.close()
         self.approvals.close()
         self.terminal.close()
-        self.exit(how)
+        self.exit(self._leaving or how)
 
     def leave_now(self) -> None:
         """Exit at once; the process ends what still closes."""
@@ -243,7 +244,8 @@ class Cockpit(App[str]):
         self.exit("stop")
 
     def start_leaving(self, how: str) -> None:
-        """Begin to leave, in a worker."""
+        """Begin to leave, in a worker. An end of the swarm is not taken back by a later hangup."""
+        self._leaving = "stop" if self._leaving == "stop" else how
         self.start_work(lambda: self.leave(how))
 
     # News for the screens: implemented by the app.

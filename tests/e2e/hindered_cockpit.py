@@ -1,0 +1,51 @@
+"""`zoea run` in which something is stuck: `python -m tests.e2e.hindered_cockpit HINDRANCE FILE [ARGUMENTS]`.
+
+Hindrances: `deadlock` and `busy` block the event loop once FILE exists, at a lock or in an endless loop;
+`small-queue` lets 50 kB wait for the terminal.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from pathlib import Path
+
+from zoea.__main__ import run
+from zoea.process import signal_watchdog
+from zoea.tui.app import CockpitApp
+from zoea.tui.terminal import terminal_output
+
+ANSWER_S = 0.5
+
+
+def block_when(file: Path, how: str) -> None:
+    """Block the event loop at the first tick after `file` was made."""
+    tick = CockpitApp.tick
+
+    def blocked(self: CockpitApp) -> None:
+        tick(self)
+        if file.exists():
+            file.unlink()
+            if how == "busy":
+                while True:
+                    time.sleep(0)
+            lock = threading.Lock()
+            lock.acquire()
+            lock.acquire()
+
+    CockpitApp.tick = blocked  # type: ignore[method-assign]  # the hindrance
+
+
+def main(hindrance: str, file: str, *arguments: str) -> int:
+    """Run `zoea ARGUMENTS` with a hindrance."""
+    if hindrance == "small-queue":
+        terminal_output.LIMIT = 50_000
+    else:
+        signal_watchdog.ANSWER_S = ANSWER_S
+        block_when(Path(file), hindrance)
+    return run(list(arguments))
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

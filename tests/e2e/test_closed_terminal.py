@@ -1,0 +1,190 @@
+"""A terminal that is closed, cut off or not read: the swarm goes on, over real pseudo-terminals."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import pty
+import select
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.zoea_process import PATIENCE_S, environment, spawn, zoea
+from tests.waiting import until_true
+from zoea.process.lock import read_holder
+from zoea.settings.paths import places
+
+SOAK = bool(os.environ.get("ZOEA_SOAK"))
+ROUNDS = range(20 if SOAK else 1)
+UNREAD_S = 60.0 if SOAK else 0.0
+FULL_S = 1.5
+"""Seconds without a new byte in a terminal that is full; a busy cockpit writes each second."""
+ZOEA = f"{sys.executable} -m zoea"
+RUN = "run --world reef --myses 2 --start-swarm"
+
+pytestmark = [pytest.mark.timeout(60 + 2 * PATIENCE_S + UNREAD_S), pytest.mark.parametrize("attempt", ROUNDS)]
+
+
+@pytest.fixture(autouse=True)
+def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        monkeypatch.setenv("ZOEA_WORLD__TICK", "0.2")
+        yield
+        if holder := read_holder(places("").data):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(holder.pid, signal.SIGKILL)
+
+
+class ControllingTerminal:
+    """A shell command in a session with a controlling terminal, until its swarm runs.
+
+    Args:
+        hangup: Whether the command gets the SIGHUP of its terminal; else it ignores it, as a shell or `nohup` can.
+    """
+
+    def __init__(self, command: str, *, hangup: bool = True) -> None:
+        self.master, terminal = pty.openpty()
+        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+
+        def begin_session() -> None:
+            os.setsid()
+            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+            if not hangup:
+                signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
+
+        self.process = subprocess.Popen(
+            ["/bin/sh", "-c", command],
+            env={**environment(), "TERM": "xterm-256color", "LANG": "C.UTF-8"},
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            preexec_fn=begin_session,
+        )
+        os.close(terminal)
+        self.wait_for("working")
+        holder = read_holder(places("").data)
+        assert holder is not None
+        self.owner = holder.pid
+
+    def wait_for(self, words: str) -> None:
+        """Read until the words were shown."""
+        shown, deadline = b"", time.monotonic() + PATIENCE_S
+        while words.encode() not in shown:
+            assert time.monotonic() < deadline, shown.decode(errors="replace")
+            if select.select([self.master], [], [], 0.2)[0]:
+                shown += os.read(self.master, 65_536)
+
+    def wait_until_unread(self) -> None:
+        """Wait until the terminal holds all that it can hold, and `UNREAD_S` longer."""
+        held, since = -1, 0.0
+
+        def is_full() -> bool:
+            nonlocal held, since
+            now = int.from_bytes(fcntl.ioctl(self.master, termios.FIONREAD, b"\0" * 4), sys.byteorder)
+            if now != held:
+                held, since = now, time.monotonic()
+            return held > 0 and time.monotonic() - since > FULL_S
+
+        until_true(is_full, within=PATIENCE_S)
+        threading.Event().wait(UNREAD_S)
+
+    def close(self) -> None:
+        os.close(self.master)
+
+
+def wait_for_successor(terminal: ControllingTerminal) -> None:
+    """Wait until another process runs the swarm and answers; then end the swarm."""
+
+    def is_continued() -> bool:
+        holder = read_holder(places("").data)
+        return holder is not None and holder.pid != terminal.owner and zoea("start", "--all").returncode == 0
+
+    until_true(is_continued)
+    assert terminal.process.wait(PATIENCE_S) is not None
+    assert not Path(f"/proc/{terminal.owner}/exe").exists()
+    assert zoea("stop", "--swarm").returncode == 0
+
+
+@pytest.mark.parametrize("hangup", [True, False], ids=["SIGHUP", "no SIGHUP"])
+def test_a_closed_terminal_hands_the_swarm_on(hangup: bool, attempt: int) -> None:
+    terminal = ControllingTerminal(f"exec {ZOEA} {RUN}", hangup=hangup)
+    terminal.close()
+    wait_for_successor(terminal)
+
+
+def test_a_closed_terminal_with_make_in_between_hands_the_swarm_on(tmp_path: Path, attempt: int) -> None:
+    (tmp_path / "Makefile").write_text(f"run:\n\t@{ZOEA} {RUN}\n")
+    terminal = ControllingTerminal(f"exec make -C {tmp_path} run")
+    terminal.close()
+    wait_for_successor(terminal)
+
+
+def test_a_terminal_that_does_not_read_does_not_hold_up_the_swarm(attempt: int) -> None:
+    terminal = ControllingTerminal(f"exec {ZOEA} {RUN}")
+    terminal.wait_until_unread()
+    assert zoea("start", "--all").returncode == 0
+    terminal.wait_for("beta")
+    assert terminal.process.poll() is None
+    assert zoea("stop", "--swarm").returncode == 0
+    terminal.close()
+    assert terminal.process.wait(PATIENCE_S) == 0
+
+
+def test_a_swarm_ends_in_order_at_sigterm_though_its_terminal_does_not_read(attempt: int) -> None:
+    terminal = ControllingTerminal(f"exec {ZOEA} {RUN}")
+    terminal.wait_until_unread()
+    os.kill(terminal.owner, signal.SIGTERM)
+    assert terminal.process.wait(PATIENCE_S) == 0
+    assert read_holder(places("").data) is None
+    terminal.close()
+
+
+def test_a_terminal_that_does_not_read_for_long_is_given_up(tmp_path: Path, attempt: int) -> None:
+    command = f"{sys.executable} -m tests.e2e.hindered_cockpit small-queue {tmp_path / 'unused'} {RUN}"
+    terminal = ControllingTerminal(f"exec {command}")
+    wait_for_successor(terminal)
+    terminal.close()
+
+
+@pytest.mark.parametrize("how", ["deadlock", "busy"])
+def test_a_blocked_event_loop_cannot_keep_a_swarm_from_its_end(how: str, tmp_path: Path, attempt: int) -> None:
+    block = tmp_path / "block"
+    terminal = ControllingTerminal(f"exec {sys.executable} -m tests.e2e.hindered_cockpit {how} {block} {RUN}")
+    block.touch()
+    until_true(lambda: not block.exists())
+    os.kill(terminal.owner, signal.SIGTERM)
+    assert terminal.process.wait(PATIENCE_S) == 1
+    assert "did not answer SIGTERM" in places("").log.read_text()
+    terminal.close()
+
+
+def test_a_blocked_event_loop_cannot_keep_a_swarm_from_being_handed_on(tmp_path: Path, attempt: int) -> None:
+    block = tmp_path / "block"
+    terminal = ControllingTerminal(f"exec {sys.executable} -m tests.e2e.hindered_cockpit busy {block} {RUN}")
+    block.touch()
+    until_true(lambda: not block.exists())
+    terminal.close()
+    wait_for_successor(terminal)
+
+
+@pytest.mark.parametrize("front", [("--headless",), ("--json", "--start-swarm")])
+def test_two_signals_within_a_moment_are_one_request(front: tuple[str, ...], attempt: int) -> None:
+    process = spawn("run", *front, "--myses", "1", "--provider", "scripted")
+    until_true(lambda: zoea("start", "--all").returncode == 0)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=PATIENCE_S)
+    assert process.returncode == 0, said
+    assert "so the process was ended" not in said

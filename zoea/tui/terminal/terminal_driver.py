@@ -1,0 +1,72 @@
+"""Textual's driver of a terminal, which survives a terminal that is closed or does not read.
+
+Textual's own driver writes through a queue of 30 entries: once the terminal stops reading, or its writer thread
+ends with an error, the event loop blocks. Its input thread loops without a pause at the end of the input, and
+an error of reading ends the app as a defect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from textual.drivers.linux_driver import LinuxDriver
+
+from zoea.tui.terminal.terminal_output import TerminalOutput
+
+CLOSE_S = 0.5
+"""Seconds that the terminal has to read the last output."""
+LAST_WRITE_S = 0.2
+
+
+class TerminalDriver(LinuxDriver):
+    """Reports the loss of the terminal by itself, because make, shells and nohup can keep SIGHUP from a process."""
+
+    _output: TerminalOutput | None = None
+    _is_lost = False
+    _report_loss: Callable[[], object] | None = None
+
+    def when_lost(self, report: Callable[[], object]) -> None:
+        """Call `report`, in any thread, when the terminal is lost, or at once if it was."""
+        self._report_loss = report
+        if self._is_lost:
+            report()
+
+    def start_application_mode(self) -> None:
+        """Start to draw and to read keys, unless the terminal was lost while another program had it."""
+        if self._is_lost:
+            return
+        assert self._file is not None
+        self._output = TerminalOutput(self._file.fileno(), self._lose)
+        super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual's own
+
+    def write(self, data: str) -> None:
+        """Write to the terminal without blocking; nothing after its loss."""
+        if self._output is not None:
+            self._output.write(data)
+
+    def close(self) -> None:
+        """Write what waits, as far as the terminal reads it."""
+        if self._output is not None:
+            self._output.stop(CLOSE_S)
+        super().close()
+
+    def abandon(self) -> None:
+        """Stop to write and to read for good, after the last write if the terminal takes it."""
+        self._is_lost = True
+        self.exit_event.set()
+        if self._output is not None:
+            self._output.discard(LAST_WRITE_S)
+
+    def run_input_thread(self) -> None:
+        """Read keys until the end; an error means that the terminal is lost."""
+        try:
+            super().run_input_thread()
+        except OSError:
+            if not self._is_lost:
+                self._lose()
+
+    def _lose(self) -> None:
+        self._is_lost = True
+        self.exit_event.set()
+        if self._report_loss is not None:
+            self._report_loss()
