@@ -92,7 +92,7 @@ async def test_an_interrupt_cancels_the_stream_keeps_the_partial_text_and_opens_
         assert s.sent()[-1] == [("user", "no, this")]
 
 
-async def test_a_stop_cancels_the_turn_at_once_and_calls_without_results_are_cancelled(tmp_path: Path) -> None:
+async def test_a_stop_cancels_the_turn_at_once_and_says_which_call_may_have_run(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(calls=(call("act"), call("act", "y"))))) as s:
         s.peer.gates["act"] = asyncio.Event()
         await s.commander.create("alpha", start=False)
@@ -102,7 +102,10 @@ async def test_a_stop_cancels_the_turn_at_once_and_calls_without_results_are_can
         assert view.state is MysisState.STOPPED
         assert await s.value("SELECT outcome FROM turn") == "cancelled"
         results = await s.rows("SELECT content FROM memory WHERE role = 'tool' ORDER BY seq")
-        assert [row["content"] for row in results] == ["cancelled", "cancelled"]
+        assert [row["content"] for row in results] == [
+            "unknown: stopped while this ran; it may have been carried out, check before repeating it",
+            "cancelled: stopped before this ran",
+        ]
         assert (await s.commander.stop("alpha")).state is MysisState.STOPPED
 
 

@@ -227,7 +227,8 @@ class Outside:
         was_calling = run.calling
         partial = Answer(text="I was about to") if run.calling and self.data.draw(st.booleans()) else None
         unsent = partial is None and self.data.draw(st.booleans(), "unsent")
-        run.give(t.TurnCancelled(self.rows.now, outcome, partial, finished, unsent=unsent))
+        on_wire = frozenset(one for one in run.running if self.data.draw(st.booleans(), "on wire"))
+        run.give(t.TurnCancelled(self.rows.now, outcome, partial, finished, unsent=unsent, on_wire=on_wire))
         if unsent and was_calling:
             assert (self.rows.requests[-1].state, self.rows.requests[-1].error_class) == ("released", "cancelled")
         assert run.end is not None
@@ -283,8 +284,25 @@ def test_every_call_of_a_closed_turn_has_exactly_one_result_in_call_order() -> N
     assert run.running == [3]
     run.give(t.TurnCancelled(rows.now, Outcome.CANCELLED))
     results = [(one.content, one.seq) for one in rows.of_turn(row.id) if one.role == "tool"]
-    assert results == [("first", 3), ("second", 4), ("cancelled", 5)]
+    assert results == [("first", 3), ("second", 4), ("cancelled: stopped before this ran", 5)]
     assert rows.calls[3].state is CallState.CANCELLED
+
+
+@pytest.mark.parametrize("outcome", [Outcome.CANCELLED, Outcome.INTERRUPTED])
+def test_a_call_on_the_wire_when_the_turn_is_stopped_is_unknown_and_one_not_sent_cancelled(outcome: Outcome) -> None:
+    rows = Rows()
+    row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0))
+    run = Run.opened(rows, row, TurnRules(), lambda r: t.BudgetVerdict(r.rows.now))
+    run.begin()
+    run.give(answered(rows.now, "", prepared("look", "{}"), prepared("get_map", "{}"), prepared("act", "{}")))
+    run.give(t.TurnCancelled(rows.now, outcome, on_wire=frozenset({2})))
+    assert [rows.calls[one].state for one in (1, 2, 3)] == [
+        CallState.CANCELLED,
+        CallState.UNKNOWN,
+        CallState.CANCELLED,
+    ]
+    results = [one.content for one in rows.of_turn(row.id) if one.role == "tool"]
+    assert results[1] == "unknown: stopped while this ran; it may have been carried out, check before repeating it"
 
 
 def test_a_hold_that_is_on_again_before_it_is_told_keeps_back_what_it_kept_back() -> None:

@@ -184,9 +184,21 @@ class ToolResult:
     wait: WaitRequest | None = None
 
 
+class SendState:
+    """Whether the message of one call was passed to the transport."""
+
+    __slots__ = ("begun",)
+
+    def __init__(self) -> None:
+        self.begun = False
+
+
 @dataclass(frozen=True, slots=True)
 class CallMeta:
-    """The caller of a tool, for identity, hops and the deadline in seconds."""
+    """The caller of a tool, for identity, hops and the deadline in seconds.
+
+    The toolbox marks in `sending` that the call left: from then on it may have been carried out.
+    """
 
     mysis_id: int
     mysis: str
@@ -194,3 +206,4 @@ class CallMeta:
     call_id: int
     hop: int = 0
     deadline_s: float = 60.0
+    sending: SendState = field(default_factory=SendState, compare=False)

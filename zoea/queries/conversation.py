@@ -7,7 +7,7 @@ Synchronous and read-only; fronts call it in a thread.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from zoea.model.enums import MessageKind, OpenedBy, Outcome, SenderKind
 from zoea.model.values import Delivery, Failure, Memory, Sender
 from zoea.queries.stored_swarm import open_database
 from zoea.swarm.persistence import row_values
+from zoea.swarm.persistence.late_result_ops import NOTE_KIND as LATE_RESULT
 
 PAGE_MEMORIES = 60
 PAGE_TURNS = 40
@@ -35,6 +36,10 @@ SELECT turn_id, count(*) AS requests, sum(coalesce(input_tokens, 0) + coalesce(o
     + CASE WHEN input_tokens IS NULL AND output_tokens IS NULL AND state = 'estimated' THEN estimated_tokens ELSE 0 END)
     AS tokens, max(state = 'estimated') AS is_estimate
 FROM request WHERE state <> 'refused'
+"""
+_LATE = """
+SELECT l.content, l.is_error, c.name, m.turn_id, m.seq FROM late_result l JOIN tool_call c ON c.id = l.tool_call_id
+JOIN memory m ON m.id = c.result_memory_id
 """
 
 
@@ -200,14 +205,27 @@ def _turns(
     notes: dict[int, list[TurnNote]] = {}
     for row in reader.execute(f"SELECT * FROM turn_note WHERE turn_id IN {among} ORDER BY turn_id, after_seq", ids):
         notes.setdefault(row["turn_id"], []).append(TurnNote(row["after_seq"], row["kind"], row["content"]))
+    for row in reader.execute(f"{_LATE} WHERE m.turn_id IN {among} ORDER BY l.arrived_at", ids):
+        notes.setdefault(row["turn_id"], []).append(_late_note(row, cut))
     entries: dict[int, list[ConversationEntry]] = {}
     for row in reader.execute(f"{row_values.MEMORY} WHERE m.turn_id IN {among} ORDER BY m.turn_id, m.seq", ids):
         memory = row_values.memory(row)
         entries.setdefault(memory.turn_id, []).append(_entry(memory, beside[memory.id], cut))
     return tuple(
-        _turn(row, spent.get(row["id"]), tuple(entries.get(row["id"], ())), tuple(notes.get(row["id"], ())))
+        _turn(row, spent.get(row["id"]), tuple(entries.get(row["id"], ())), _in_order(notes.get(row["id"], ())))
         for row in found
     )
+
+
+def _in_order(notes: Iterable[TurnNote]) -> tuple[TurnNote, ...]:
+    return tuple(sorted(notes, key=lambda note: note.after_seq))
+
+
+def _late_note(row: sqlite3.Row, cut: int | None) -> TurnNote:
+    """Return the result that came after the turn as a note beside the result `unknown`."""
+    outcome = "failed" if row["is_error"] else "was carried out"
+    content = f"{row['name']} {outcome} after the turn was stopped:\n{row['content'][:cut]}"
+    return TurnNote(row["seq"], LATE_RESULT, content)
 
 
 def _entry(memory: Memory, beside: sqlite3.Row, cut: int | None) -> ConversationEntry:

@@ -21,6 +21,7 @@ _WORDS = {
     "turn.opened": "turn {number} opens",
     "turn.resumed": "goes on where it was",
     "turn.broke_off": "turn broke off: {why}",
+    "call.late_result": "a call of the stopped turn has ended",
     "turn.note": "Zoea notes: {note}",
     "delivery.withdrawn": "a queued message is withdrawn",
     "mysis.deleted": "is deleted",

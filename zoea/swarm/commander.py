@@ -43,6 +43,7 @@ from zoea.swarm.resolved_template import Providers, ResolvedTemplate, resolve_st
 from zoea.swarm.rules import SECOND
 from zoea.swarm.runner import MysisRunner, resolve_reference
 from zoea.swarm.services import DISK_FULL, HoldSwitch, Services
+from zoea.swarm.turn.tool_calls import LateCalls
 from zoea.swarm.turn.turn_failures import failure_from
 from zoea.swarm.turn.turn_gate import TurnGate
 
@@ -99,6 +100,7 @@ class Commander:
             hold=self.hold_switch,
             view=self.live_view,
             approvals=self._approvals,
+            late_calls=LateCalls(store),
             hold_swarm=self._hold_swarm,
             announce_hold=self._announce_hold,
         )

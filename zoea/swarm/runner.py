@@ -478,6 +478,7 @@ class MysisRunner:
             nudged=not effect.prompts,
             at=opened.opened_at,
             memories=opened.memories,
+            notes=opened.notes,
             read_only=turn_records.read_only_names(catalogue),
             tick_length=self._tick_length,
         )

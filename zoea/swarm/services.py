@@ -17,6 +17,7 @@ from zoea.swarm.approvals import ApprovalQueue
 from zoea.swarm.live_view import LiveView
 from zoea.swarm.resolved_template import Providers
 from zoea.swarm.rules import SECOND
+from zoea.swarm.turn.tool_calls import LateCalls
 from zoea.swarm.turn.turn_gate import TurnGate
 
 _log = logging.getLogger(__name__)
@@ -96,6 +97,7 @@ class Services:
     hold: HoldSwitch
     view: LiveView
     approvals: ApprovalQueue
+    late_calls: LateCalls
     hold_swarm: Callable[[str], Awaitable[None]]
     announce_hold: Callable[[], None]
     known_catalogues: set[str] = field(default_factory=set)
@@ -153,6 +155,7 @@ class Services:
     async def close(self) -> None:
         """Stop waiting for the disk; waiting writes fail."""
         self._closing = True
+        await self.late_calls.close()
         if self._trial is not None:
             self._trial.cancel()
             await asyncio.wait({self._trial})

@@ -163,11 +163,12 @@ class Toolbox:
         if not spec.upstream:
             if self._builtin is None:
                 return error_result(f"{spec.name} is not available")
+            meta.sending.begun = True
             return await self._builtin.call(spec.origin, arguments, meta, policy)
         upstream, accounts = self._upstreams[spec.upstream], self._accounts.get(spec.upstream)
         try:
             if accounts is None:
-                return parse_result(await _call_upstream(upstream, spec, arguments, meta.mysis, meta.deadline_s))
+                return parse_result(await _call_upstream(upstream, spec, arguments, meta, meta.deadline_s))
             result = await self._call_as(accounts, caller, upstream, spec, arguments, meta)
         except ZoeaError as error:
             # A failing tool or credentials store fails the call, not the mysis.
@@ -189,11 +190,11 @@ class Toolbox:
         """Call with the mysis's account; log in again and repeat once if its session was lost."""
         until = asyncio.get_running_loop().time() + meta.deadline_s
         filled, generation = await _fill_arguments(accounts, caller, spec, arguments, meta, until)
-        result = parse_result(await _call_upstream(upstream, spec, filled, meta.mysis, _left(until)))
+        result = parse_result(await _call_upstream(upstream, spec, filled, meta, _left(until)))
         if not generation or not accounts.is_session_lost(result):
             return result
         filled, _ = await _fill_arguments(accounts, caller, spec, arguments, meta, until, lost=generation)
-        return parse_result(await _call_upstream(upstream, spec, filled, meta.mysis, _left(until)))
+        return parse_result(await _call_upstream(upstream, spec, filled, meta, _left(until)))
 
 
 class ToolboxSession:
@@ -279,9 +280,16 @@ def _left(until: float) -> float:
 
 
 async def _call_upstream(
-    upstream: Upstream, spec: ToolSpec, arguments: dict[str, Any], mysis: str, deadline_s: float
+    upstream: Upstream, spec: ToolSpec, arguments: dict[str, Any], meta: CallMeta, deadline_s: float
 ) -> dict[str, Any]:
-    return await upstream.call(spec.origin, arguments, mysis=mysis, deadline_s=deadline_s, repeatable=spec.idempotent)
+    return await upstream.call(
+        spec.origin,
+        arguments,
+        mysis=meta.mysis,
+        deadline_s=deadline_s,
+        repeatable=spec.idempotent,
+        state=meta.sending,
+    )
 
 
 def _login_sender(upstream: Upstream) -> Callable[[str, dict[str, Any], str], Any]:

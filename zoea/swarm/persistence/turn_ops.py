@@ -16,7 +16,15 @@ from zoea.model.request import ToolResult
 from zoea.model.values import Memory, ToolCall, Usage
 from zoea.store import WriterConnection
 from zoea.swarm import life as lf
-from zoea.swarm.persistence import approval_ops, memory_ops, mysis_ops, row_values, spend_ops, turn_records
+from zoea.swarm.persistence import (
+    approval_ops,
+    late_result_ops,
+    memory_ops,
+    mysis_ops,
+    row_values,
+    spend_ops,
+    turn_records,
+)
 from zoea.swarm.turn import prompt_budget
 from zoea.swarm.turn.turn_types import (
     BreakOffTurn,
@@ -57,6 +65,7 @@ class OpenedTurn:
     opened_at: int
     frozen: FrozenTurn
     memories: tuple[Memory, ...]
+    notes: tuple[Note, ...]
     left: tuple[int, ...]
     before: turn_records.BeforeTurn
 
@@ -96,11 +105,12 @@ def open_turn(
         (turn_id, mysis_id, session_id, number, opened_by, level, hop, frozen.to_json(), now),
     )
     memories = memory_ops.take(conn, mysis_id, turn_id, number, deliveries, 1)
+    notes = late_result_ops.tell_late_results(conn, mysis_id, turn_id)
     conn.execute("UPDATE tally SET turns = turns + 1 WHERE mysis_id = ?", (mysis_id,))
     conn.emit("turn.opened", mysis_id, turn=turn_id, number=number, opened_by=str(opened_by), prompts=len(memories))
     left = tuple(delivery.id for delivery in waiting[len(deliveries) :])
     known = turn_records.read_before_opened(conn, mysis_id, needs(frozen))
-    return OpenedTurn(turn_id, number, hop, now, frozen, memories, left, known)
+    return OpenedTurn(turn_id, number, hop, now, frozen, memories, notes, left, known)
 
 
 def carry_out(conn: WriterConnection, info: memory_ops.TurnInfo, op: TurnOp) -> OpStored:

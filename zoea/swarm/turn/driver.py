@@ -15,7 +15,7 @@ from typing import Any, Protocol, assert_never
 from zoea.context import FrozenTurn, needs
 from zoea.context import Plan as RequestPlan
 from zoea.model.enums import MASK, Activity, ApprovalAnswer, CallState, Outcome
-from zoea.model.errors import PlanError, ProviderError, ZoeaError
+from zoea.model.errors import PlanError, ProviderError
 from zoea.model.ports import Timer, ToolSession
 from zoea.model.request import AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
 from zoea.model.values import Mysis
@@ -32,6 +32,7 @@ from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.machine import find_call, is_last_result, slice_calls, step
 from zoea.swarm.turn.model_call import HeldBeforeSending, ModelCall
 from zoea.swarm.turn.request_preparation import ReservedRequest, limits_of, prepare_requests
+from zoea.swarm.turn.tool_calls import ToolCalls
 from zoea.swarm.turn.turn_failures import end_from, failure_from
 from zoea.swarm.turn.turn_gate import Rank
 from zoea.text.call_text import format_call
@@ -123,6 +124,7 @@ class TurnDriver:
         self._watchdog: Timer
         self._requests = prepare_requests(services, profile, catalogue, opened.number, opened.frozen, opened.before)
         self._prepared_next: ReservedRequest | None = None
+        self._calls = ToolCalls(session, services.late_calls, profile.settings.tool.timeout, self._call_finished)
 
     @property
     def phase(self) -> t.TurnPhase:
@@ -166,7 +168,7 @@ class TurnDriver:
             self._show(Activity.IDLE)
             # Breaks reference cycles, so that the turn is freed without the garbage collector.
             self._model = None
-            del self._watchdog
+            del self._watchdog, self._calls
 
     async def _begin(self, effects: tuple[t.TurnEffect, ...]) -> None:
         """Carry out the first effects of a restored turn, or begin a new one."""
@@ -228,8 +230,11 @@ class TurnDriver:
         return given
 
     async def _aborted(self, outcome: Outcome, given: t.TurnInput) -> t.TurnCancelled:
-        """Cancel everything in flight; results that have arrived still count."""
-        await self._stop_tasks()
+        """Cancel what is in flight; results that have arrived still count, and sent calls may go on."""
+        sent, going_on = self._calls.sent(), frozenset[asyncio.Task[None]]()
+        if outcome in (Outcome.CANCELLED, Outcome.INTERRUPTED):
+            going_on = self._calls.detach()
+        await self._stop_tasks(going_on)
         waiting = [given]
         while not self._inputs.empty():
             waiting.append(self._inputs.get_nowait()[0])
@@ -239,7 +244,7 @@ class TurnDriver:
             partial = self._model.partial()
         # Without a model call the request was reserved and never left.
         unsent = self._model is None or self._model.is_unsent
-        return t.TurnCancelled(self._now(), outcome, partial, finished, unsent=unsent)
+        return t.TurnCancelled(self._now(), outcome, partial, finished, unsent=unsent, on_wire=sent)
 
     def _step(self, given: t.TurnInput) -> tuple[t.TurnEffect, ...]:
         """Feed an input to the machine, after a changed hold."""
@@ -432,30 +437,19 @@ class TurnDriver:
     def _run_tools(self, call_ids: tuple[int, ...]) -> None:
         self._show(Activity.TOOL)
         for call_id in call_ids:
-            self._spawn(self._run_tool(call_id))
+            _, call = find_call(self._turn, call_id)
+            self._live.say(f"⚙ {format_call(call.name, call.arguments, hidden=MASK)}", self._now())
+            meta = CallMeta(
+                mysis_id=self._profile.mysis_id,
+                mysis=self._profile.name,
+                turn_id=self._opened.turn_id,
+                call_id=call_id,
+                hop=self._opened.hop,
+                deadline_s=self._profile.settings.tool.timeout,
+            )
+            self._own(self._calls.start(call, meta, read_only=call.name in self._turn.read_only))
 
-    async def _run_tool(self, call_id: int) -> None:
-        _, call = find_call(self._turn, call_id)
-        self._live.say(f"⚙ {format_call(call.name, call.arguments, hidden=MASK)}", self._now())
-        self._services.view.touch(self._profile.mysis_id)
-        seconds = self._profile.settings.tool.timeout
-        meta = CallMeta(
-            mysis_id=self._profile.mysis_id,
-            mysis=self._profile.name,
-            turn_id=self._opened.turn_id,
-            call_id=call_id,
-            hop=self._opened.hop,
-            deadline_s=seconds,
-        )
-        asked = AnswerCall(call.name, call.arguments, call.provider_call_id)
-        try:
-            # A second deadline, for a toolbox that does not keep its own.
-            async with asyncio.timeout(seconds + 5):
-                result = await self._session.call(asked, meta=meta)
-        except TimeoutError:
-            result = ToolResult(f"{call.name} gave no answer within {seconds:g} s", is_error=True, is_unknown=True)
-        except ZoeaError as error:
-            result = ToolResult(f"{error.title}: {error.what}", is_error=True)
+    def _call_finished(self, call_id: int, result: ToolResult) -> None:
         self._progress_at = self._now()
         self.post(t.CallFinished(self._now(), call_id, result))
 
@@ -566,7 +560,9 @@ class TurnDriver:
         self._watchdog = self._watch_later()
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+        self._own(asyncio.create_task(work))
+
+    def _own(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._done)
 
@@ -577,9 +573,9 @@ class TurnDriver:
             self._broken = error
             self.post(t.TimePassed(self._now()))
 
-    async def _stop_tasks(self) -> None:
-        """Cancel the tasks in flight. The turn ends without those that do not end in time."""
-        tasks, self._tasks = self._tasks, set()
+    async def _stop_tasks(self, going_on: frozenset[asyncio.Task[None]] = frozenset()) -> None:
+        """Cancel the tasks in flight but `going_on`. The turn ends without those that do not end in time."""
+        tasks, self._tasks = self._tasks - going_on, set()
         for task in tasks:
             task.cancel()
         if tasks:

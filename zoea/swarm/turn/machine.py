@@ -63,6 +63,12 @@ from zoea.swarm.turn.turn_types import (
 
 NO_RESPONSE = "(no response)"
 NOTHING_USED = Usage()
+NEVER_RAN = ToolResult("cancelled: stopped before this ran", is_error=True)
+MAY_HAVE_RUN = ToolResult(
+    "unknown: stopped while this ran; it may have been carried out, check before repeating it",
+    is_error=True,
+    is_unknown=True,
+)
 CONTEXT_RETRY = 0.75  # of the budget, once, after a provider says the context is too long
 
 Step = tuple[TurnState, tuple[TurnEffect, ...]]
@@ -452,7 +458,7 @@ def _cancelled(turn: TurnState, given: TurnCancelled) -> Step:
         for done in first.values()
         if find_call(turn, done.call_id)[1].state.is_open
     )
-    turn = replace(turn, partial=given.partial, steers=(), running=frozenset())
+    turn = replace(turn, partial=given.partial, steers=(), running=given.on_wire)
     if given.unsent and turn.phase is TurnPhase.CALLING:
         turn = replace(turn, phase=TurnPhase.RESTING, next=NextStep.CALL)  # the provider never let it go
     if given.outcome is Outcome.CRASHED or (given.outcome is Outcome.TIMEOUT and not turn.nudged):
@@ -491,15 +497,18 @@ def _close(
     finished: tuple[StoreResult, ...] = (),
     usage: Usage = NOTHING_USED,
 ) -> Step:
-    """End the turn for good; open calls get the result `cancelled`."""
+    """End the turn for good; open calls get the result `unknown` if they run, else `cancelled`."""
     done = {op.call_id for op in finished}
-    cancelled = ToolResult("cancelled", is_error=True)
     rest = tuple(
-        _result_op(turn, call.id, cancelled, CallState.CANCELLED)
+        _result_op(turn, call.id, MAY_HAVE_RUN, CallState.UNKNOWN)
+        if call.id in turn.running
+        else _result_op(turn, call.id, NEVER_RAN, CallState.CANCELLED)
         for call in slice_calls(turn)
         if call.state.is_open and call.id not in done
     )
-    turn = replace(turn, outcome=outcome, failure=failure, error_class=error_class, stops=stops, final=True)
+    turn = replace(
+        turn, running=frozenset(), outcome=outcome, failure=failure, error_class=error_class, stops=stops, final=True
+    )
     return _leave(CloseTurn, turn, outcome, (*finished, *rest), usage, turn.at if at is None else at)
 
 

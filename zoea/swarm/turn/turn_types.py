@@ -263,13 +263,17 @@ class ClockJumped:
 
 @dataclass(frozen=True, slots=True)
 class TurnCancelled:
-    """Everything in flight was cancelled; results so far come along. `unsent`: the request never left."""
+    """Everything in flight was cancelled; results so far come along.
+
+    `unsent`: the request never left. `on_wire`: calls that were sent and have no result.
+    """
 
     at: int
     outcome: Outcome
     partial: Answer | None = None
     finished: tuple[CallFinished, ...] = ()
     unsent: bool = False
+    on_wire: frozenset[int] = frozenset()
 
 
 TurnInput = (

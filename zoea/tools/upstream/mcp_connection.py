@@ -21,10 +21,11 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import TypeAdapter, ValidationError
 
 from zoea import __version__
+from zoea.model.request import SendState
 from zoea.tools.catalogue import RemoteTool
 from zoea.tools.upstream.child_transport import open_process
 from zoea.tools.upstream.http_pool import BROKEN, NOT_SENT, REFUSED, HttpPool
-from zoea.tools.upstream.observed_streams import ObservedTransport, SendState, SessionEnd, send_state
+from zoea.tools.upstream.observed_streams import ObservedTransport, SessionEnd, send_state
 from zoea.tools.upstream.stderr_log import StderrLog
 from zoea.tools.upstream.unreadable_answer import MISMATCHED, UNREADABLE
 from zoea.tools.upstream.upstream_config import UpstreamConfig
@@ -96,8 +97,12 @@ class McpConnection:
             raise self._failure(error, begun=True) from None
         return tuple(found)
 
-    async def call(self, name: str, arguments: dict[str, Any], meta: Mapping[str, Any]) -> dict[str, Any]:
+    async def call(
+        self, name: str, arguments: dict[str, Any], meta: Mapping[str, Any], state: SendState
+    ) -> dict[str, Any]:
         """Call a tool; return the decoded wire JSON. Cancelling the caller cancels at the server.
+
+        `state` tells whether the message has left.
 
         Raises:
             Failure: There is no result.
@@ -107,7 +112,7 @@ class McpConnection:
                 name=name, arguments=arguments, _meta=cast(types.RequestParamsMeta, dict(meta))
             )
         )
-        state = SendState(begun=self._in_process)
+        state.begun = self._in_process
         token = send_state.set(state)
         self.in_flight += 1
         try:

@@ -15,6 +15,7 @@ import anyio
 import mcp_types as types
 from mcp.shared.message import SessionMessage
 
+from zoea.model.request import SendState
 from zoea.process.clock import read_uptime_s
 from zoea.tools.upstream.unreadable_answer import UNREADABLE, UnreadableMessage, to_key
 
@@ -24,15 +25,6 @@ MAX_DROPPED = 5_000
 """Messages over the limit, without a second of calm between them, that end the session."""
 CALM_S = 1.0
 _TOOLS_CHANGED = "notifications/tools/list_changed"
-
-
-class SendState:
-    """Whether the message of one call was passed to the transport."""
-
-    __slots__ = ("begun",)
-
-    def __init__(self, *, begun: bool) -> None:
-        self.begun = begun
 
 
 send_state: ContextVar[SendState | None] = ContextVar("zoea_call_send_state", default=None)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from zoea.model.errors import ToolError, UpstreamLost
-from zoea.model.request import ToolSpec
+from zoea.model.request import SendState, ToolSpec
 from zoea.process.clock import read_uptime_s
 from zoea.tools.catalogue import RemoteTool, to_tool_spec
 from zoea.tools.tool_bounds import bound_tools
@@ -132,7 +132,14 @@ class Upstream:
         return SessionState.DOWN in states and SessionState.OPEN not in states
 
     async def call(
-        self, tool: str, arguments: dict[str, Any], *, mysis: str, deadline_s: float, repeatable: bool
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        *,
+        mysis: str,
+        deadline_s: float,
+        repeatable: bool,
+        state: SendState | None = None,
     ) -> dict[str, Any]:
         """Call a tool within a deadline; return the result as wire JSON, error results included.
 
@@ -149,7 +156,7 @@ class Upstream:
         try:
             async with asyncio.timeout(deadline_s):
                 async with self._slots:
-                    wire = await self._attempts(tool, arguments, mysis, deadline_s, repeatable)
+                    wire = await self._attempts(tool, arguments, mysis, deadline_s, repeatable, state or SendState())
         except TimeoutError:
             self._errors += 1
             raise self._timeout_error(tool, deadline_s, repeatable) from None
@@ -226,7 +233,13 @@ class Upstream:
         )
 
     async def _attempts(
-        self, tool: str, arguments: dict[str, Any], mysis: str, deadline_s: float, repeatable: bool
+        self,
+        tool: str,
+        arguments: dict[str, Any],
+        mysis: str,
+        deadline_s: float,
+        repeatable: bool,
+        state: SendState,
     ) -> dict[str, Any]:
         meta = {META_MYSIS: mysis}
         try:
@@ -236,7 +249,7 @@ class Upstream:
         try:
             generation, connection = await session.ready()
             try:
-                return await connection.call(tool, arguments, meta)
+                return await connection.call(tool, arguments, meta, state)
             except CallFailure as failure:
                 has_answered = failure.outcome in (CallOutcome.ANSWERED, CallOutcome.UNREADABLE)
                 if has_answered or not (failure.did_nothing or repeatable):
@@ -246,7 +259,7 @@ class Upstream:
                 # After one broken HTTP exchange the session still works.
                 after = generation if connection.is_over else generation - 1
             _, connection = await session.ready(after=after, patience=deadline_s)
-            return await connection.call(tool, arguments, meta)
+            return await connection.call(tool, arguments, meta, state)
         except CallFailure as failure:
             if failure.outcome is CallOutcome.ANSWERED:
                 raise ToolError(f"{self.name} refused {tool}: {failure.text}") from None
