@@ -420,6 +420,31 @@ async def test_slow_requests_time_out(
     assert heard.startswith(answer) if answer else heard == b""
 
 
+@pytest.mark.parametrize(
+    ("first", "more"),
+    [
+        (b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nx-long: ", b"x" * 60_000),
+        (b"POST /mcp HTTP/1.1\r\nHost: localhost\r\n", b"x-more: 1\r\n" * 6_000),
+        (b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1;x=", b"x" * 60_000),
+        (b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"x: 1\r\n" * 9_000),
+    ],
+    ids=["header", "headers", "chunk extension", "trailers"],
+)
+async def test_a_head_without_end_closes_the_connection(served: Served, first: bytes, more: bytes) -> None:
+    address = urlsplit(served.url)
+    _, writer = await asyncio.open_connection(address.hostname, address.port)
+    writer.write(first)
+
+    async def send_on() -> None:
+        while True:
+            writer.write(more)
+            await writer.drain()
+
+    with pytest.raises(ConnectionError):
+        await asyncio.wait_for(send_on(), 20)
+    writer.close()
+
+
 async def test_a_body_too_large_is_refused(served: Served, http: httpx.AsyncClient) -> None:
     token = {"Authorization": f"Bearer {served.commander}"}
     assert (await http.post(served.url, content=b"x" * 1_100_000, headers=token)).status_code == 413

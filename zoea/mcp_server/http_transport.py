@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 MAX_BODY = 1024 * 1024
+MAX_HEAD = 64 * 1024
+"""Limits of a request's body, and of its head, trailers and chunk extensions."""
 MAX_SESSIONS = 1024
 MAX_CONNECTIONS, NEW_PER_ADDRESS = 512, 64
 """Limits of open connections, and of those of one address that have not sent a valid token yet."""
@@ -232,11 +234,24 @@ def build_app(
 
 
 class _HeadDeadlineProtocol(HttpToolsProtocol):
-    """uvicorn's protocol with a deadline for the head of a request."""
+    """uvicorn's protocol with a deadline and a size for the head of a request."""
+
+    _without_body = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # uvicorn says the same
         super().connection_made(transport)
         self._head_due = self.loop.call_later(HEAD_S, transport.close)
+
+    def data_received(self, data: bytes) -> None:
+        """Close a connection that sends more than `MAX_HEAD` without an end of a head or a part of a body."""
+        self._without_body += len(data)
+        super().data_received(data)
+        if self._without_body > MAX_HEAD:
+            self.transport.abort()
+
+    def on_body(self, body: bytes) -> None:
+        self._without_body = 0
+        super().on_body(body)
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -245,6 +260,7 @@ class _HeadDeadlineProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         self._head_due.cancel()
+        self._without_body = 0
         super().on_headers_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -7,6 +7,7 @@ import socket
 import aiohttp
 import httpx
 
+from zoea.llm.transport.bounded_protocol import BoundExceeded
 from zoea.llm.transport.provider_errors import provider_error, shorten
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
@@ -74,6 +75,8 @@ def connection_error(error: Exception, name: str) -> ProviderError:
             )
         case aiohttp.ClientResponseError():
             said = f"the server's answer is not HTTP: {shorten(cause.message)}"
+        case BoundExceeded():
+            said = f"the server sent {said}"
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():
             said = "the server closed the connection before its answer was whole"
     return provider_error(

@@ -2,7 +2,8 @@
 
 aiohttp parses, pools, encrypts and goes through proxies. On top of it are the limits of this package: deadlines per
 read, bounded decompression, one TLS context per process, and a `ProviderError` for every failure. aiohttp bounds
-lines and headers (8,190 bytes, 128 headers); `HttpProvider` bounds the whole answer. Redirects are never followed:
+lines and headers (8,190 bytes, 128 headers), `bounded_protocol` heads and what is no answer, `HttpProvider` the whole
+answer. Redirects are never followed:
 the request carries a key.
 """
 
@@ -12,7 +13,7 @@ import asyncio
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, partial
 from ssl import SSLContext
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -25,6 +26,7 @@ from aiohttp.connector import Connection
 from httpx_aiohttp import AiohttpTransport
 
 from zoea.llm.provider_config import Timeouts
+from zoea.llm.transport.bounded_protocol import BoundedResponseHandler
 from zoea.llm.transport.connection_errors import FAILURES, connection_error, protocol_error, silence_error
 from zoea.llm.transport.provider_errors import provider_error
 from zoea.model.enums import ErrorClass
@@ -248,6 +250,7 @@ class _Connector(aiohttp.TCPConnector):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
+        self._factory: Any = partial(BoundedResponseHandler, asyncio.get_running_loop())
         self._used: WeakSet[object] = WeakSet()
 
     async def connect(

@@ -15,6 +15,10 @@ from http import HTTPStatus
 
 import httpx2
 
+from zoea.tools.upstream.bounded_network import BoundedNetwork
+from zoea.tools.upstream.checked_answer import CheckedEvents, check_answer
+from zoea.tools.upstream.unreadable_answer import RequestKey, find_key, to_key
+
 NOT_SENT = -32096
 """The request certainly never reached the server."""
 BROKEN = -32097
@@ -30,6 +34,7 @@ DELETE_S = 2.0
 """Limit for the request that ends a session."""
 _LIMITS = httpx2.Limits(max_connections=256, max_keepalive_connections=64, keepalive_expiry=30.0)
 _KEEP_ALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+_OF_THE_BODY = frozenset({"content-length", "transfer-encoding", "content-type"})
 _NEVER_SENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
 
 
@@ -44,6 +49,8 @@ class HttpPool:
         """Open a client with one upstream's headers on the shared connections."""
         if self._transport is None:
             self._transport = httpx2.AsyncHTTPTransport(limits=_LIMITS, socket_options=_KEEP_ALIVE)
+            connections = self._transport._pool
+            connections._network_backend = BoundedNetwork(connections._network_backend)
         async with httpx2.AsyncClient(
             transport=_ErrorTransport(self._transport), headers=dict(headers), timeout=TIMEOUT
         ) as client:
@@ -69,11 +76,13 @@ class _ErrorTransport(httpx2.AsyncBaseTransport):
             return await self._send(request)
         try:
             response = await self._send(request)
+            kind = response.headers.get("content-type", "").lower()
+            if response.status_code < 400 and (key := _key_of(await request.aread())) is not None:
+                return await _checked(response, kind, key)
         except _NEVER_SENT as error:
             return _error(NOT_SENT, f"cannot connect ({type(error).__name__})")
         except httpx2.TransportError as error:
-            return _error(BROKEN, f"the connection broke ({type(error).__name__})")
-        kind = response.headers.get("content-type", "").lower()
+            return _error(BROKEN, f"the connection broke ({str(error) or type(error).__name__})")
         # The SDK reads 404: "session gone" within a session, "no such method" before.
         if response.status_code < 400 or response.status_code == 404 or kind.startswith("application/json"):
             return response
@@ -81,7 +90,13 @@ class _ErrorTransport(httpx2.AsyncBaseTransport):
         return _error(REFUSED, f"HTTP {response.status_code} {_phrase(response.status_code)}")
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
+        # A compressed answer could be a thousand times its size; the check of answers reads them as they come.
+        request.headers["accept-encoding"] = "identity"
         response = await self._inner.handle_async_request(request)
+        encoding = response.headers.get("content-encoding", "identity").strip().lower()
+        if encoding not in ("", "identity"):
+            await response.aclose()
+            raise httpx2.ReadError(f"the answer is compressed as {encoding[:40]!r}, which was not requested")
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         response.stream = _BoundedStream(response.stream)
         return response
@@ -107,6 +122,33 @@ class _BoundedStream(httpx2.AsyncByteStream):
 
     async def aclose(self) -> None:
         await self._inner.aclose()
+
+
+async def _checked(response: httpx2.Response, kind: str, key: RequestKey) -> httpx2.Response:
+    """Return the answer to a request, checked to be its own."""
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    if kind.startswith("text/event-stream"):
+        response.stream = CheckedEvents(response.stream, key)
+    elif kind.startswith("application/json") and response.status_code != HTTPStatus.ACCEPTED:
+        try:
+            body = b"".join([piece async for piece in response.stream])
+        finally:
+            await response.aclose()
+        headers = {name: value for name, value in response.headers.items() if name.lower() not in _OF_THE_BODY}
+        headers["content-type"] = "application/json"
+        return httpx2.Response(response.status_code, headers=headers, content=check_answer(body, key))
+    return response
+
+
+def _key_of(request: bytes) -> RequestKey | None:
+    """Return the id of a request; None for a notification or an answer."""
+    if b'"method"' not in request:
+        return None
+    found = find_key(request)
+    if found is None:
+        message = json.loads(request)
+        found = to_key(message.get("id")) if "method" in message else None
+    return found
 
 
 def _error(code: int, message: str) -> httpx2.Response:

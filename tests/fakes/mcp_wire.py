@@ -1,0 +1,61 @@
+"""An MCP server over HTTP that answers a call of its only tool with any bytes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.fakes.wire_server import Outgoing, Received, WireServer
+
+TOOL = {"name": "write", "description": "Writes.", "inputSchema": {"type": "object"}}
+
+
+class McpWire(WireServer):
+    """Answers as JSON, or with `events` as server-sent events.
+
+    `answer` is the body of the answer to a call, where ID stands for the request's id and OTHER for another one.
+    """
+
+    def __init__(self, answer: bytes, *, events: bool = False, headers: dict[str, str] | None = None) -> None:
+        super().__init__()
+        self.answer = answer
+        self.calls = 0
+        self._events = events
+        self._headers = headers or {}
+
+    async def handle(self, request: Received, out: Outgoing) -> None:
+        if request.method != "POST":
+            out.json(405, {})
+            return
+        message = request.json
+        match message.get("method"):
+            case "initialize":
+                version = message["params"]["protocolVersion"]
+                server = {"name": "wire", "version": "1"}
+                self._say(
+                    out,
+                    message,
+                    {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": server},
+                )
+            case "tools/list":
+                self._say(out, message, {"tools": [TOOL]})
+            case "tools/call":
+                self.calls += 1
+                number = str(message["id"]).encode()
+                self._send(out, self.answer.replace(b"OTHER", number + b"7").replace(b"ID", number), self._headers)
+            case _ if "id" in message:
+                out.json(200, {"jsonrpc": "2.0", "id": message["id"], "error": {"code": -32601, "message": "no"}})
+            case _:
+                out.whole(202, b"")
+
+    def _say(self, out: Outgoing, message: dict[str, Any], result: dict[str, Any]) -> None:
+        answer = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": result}).encode()
+        self._send(out, b"data: " + answer + b"\n\n" if self._events else answer, {})
+
+    def _send(self, out: Outgoing, body: bytes, headers: dict[str, str]) -> None:
+        if self._events:
+            out.begin("text/event-stream", headers)
+            out.piece(body)
+            out.end()
+        else:
+            out.whole(200, body, headers)

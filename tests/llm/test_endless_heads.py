@@ -1,0 +1,63 @@
+"""Heads, trailers and interim answers without end are given up soon, and take no memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.fakes.endless_heads import KINDS, EndlessHeads
+from tests.fakes.wire_server import Outgoing, Received, WireServer
+from tests.waiting import until
+from zoea.llm.transport.http_client import HttpClient
+from zoea.model.errors import ProviderError
+
+BEFORE_THE_BODY = [kind for kind in KINDS if not kind.startswith("unasked")]
+
+
+@pytest.mark.parametrize("kind", BEFORE_THE_BODY)
+async def test_a_head_without_end_is_an_error_soon(kind: str) -> None:
+    async with EndlessHeads(kind) as server:
+        client = HttpClient(server.url, name="reefnet")
+        with pytest.raises(ProviderError, match="the connection to reefnet broke"):
+            await client.read_document("POST", "/", b"{}")
+        await until(lambda: server.closed)
+        assert server.sent < 16 * 2**20
+        await client.close()
+
+
+async def test_what_comes_without_a_request_closes_the_connection() -> None:
+    async with EndlessHeads("unasked answers") as server:
+        client = HttpClient(server.url, name="reefnet")
+        assert (await client.read_document("POST", "/", b"{}"))[2] == b"ok"
+        await until(lambda: server.closed)
+        assert server.sent < 16 * 2**20
+        await client.close()
+
+
+class BigHead(WireServer):
+    """Answers with a head that holds many headers, each within its own limit."""
+
+    async def handle(self, request: Received, out: Outgoing) -> None:
+        count = int(request.path.removeprefix("/"))
+        out.whole(200, b"ok", {f"x-{number}": "y" * 1_000 for number in range(count)})
+
+
+async def test_a_head_is_bounded_in_all() -> None:
+    async with BigHead() as server:
+        client = HttpClient(server.url, name="reefnet")
+        assert (await client.read_document("GET", "/60"))[2] == b"ok"
+        with pytest.raises(ProviderError, match="over 64 kB"):
+            await client.read_document("GET", "/100")
+        await client.close()
+
+
+async def test_a_large_body_read_slowly_is_no_head() -> None:
+    class Large(WireServer):
+        async def handle(self, request: Received, out: Outgoing) -> None:
+            out.whole(200, b"x" * 8_000_000)
+
+    async with Large() as server:
+        client = HttpClient(server.url, name="reefnet")
+        reply = await client.open("GET", "/")
+        assert len(await reply.read_all(8_000_000)) == 8_000_000
+        await reply.close()
+        await client.close()
