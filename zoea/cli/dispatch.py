@@ -70,6 +70,8 @@ COMMANDS: dict[str, Command] = {
         "zoea.cli.commands.maintenance:doctor", "Check the database, or rebuild its search indexes", _SETUP
     ),
     "vacuum": Command("zoea.cli.commands.maintenance:vacuum", "Shrink the database file to its contents", _SETUP),
+    "purge": Command("zoea.cli.commands.erase:purge", "Remove deleted myses for good", _SETUP),
+    "redact": Command("zoea.cli.commands.erase:redact", "Replace a text everywhere it is stored", _SETUP),
     "mcp": Command("zoea.cli.commands.mcp:app", "Serve the swarm's memory to other MCP clients", _SETUP),
     "world": Command("zoea.cli.commands.world:app", "Serve the sandbox world Reef, or show its score", _WORLD),
 }

@@ -17,12 +17,11 @@ from zoea.model.enums import Activity, MysisState
 from zoea.model.errors import MysisMissing, StoreError, UsageError
 from zoea.model.values import ApprovalView, Delivery, GrantView, Memory, Mysis, MysisView, Receipt, SwarmView
 from zoea.store.database_file import open_reader
+from zoea.store.retention import ONLY_A_SENDER
 from zoea.swarm.persistence import approval_ops, row_values
 from zoea.text.control_characters import clean
 
 WAS_RUNNING = "Zoea was closed"
-ONLY_A_SENDER = "known only as a sender"
-"""The state reason of a mysis that an import made only as the sender of a message."""
 
 _COUNTS = """
 SELECT y.id, coalesce(t.turns, 0) AS turns, coalesce(t.tool_calls, 0) AS tool_calls, coalesce(t.errors, 0) AS errors,

@@ -131,7 +131,7 @@ def check_database(places: Places, say: Say) -> Iterator[IntegrityFinding]:
     try:
         if not os.access(places.data, os.W_OK):
             raise WorkspaceHeld(f"{places.data} is read-only")
-        with _alone(places) as connection, translate_errors():
+        with open_alone(places) as connection, translate_errors():
             yield from inspect_database(connection, places.data, whole=True, report=say)
     except WorkspaceHeld:
         with closing(open_reader(places.database)) as reader, translate_errors():
@@ -140,7 +140,7 @@ def check_database(places: Places, say: Say) -> Iterator[IntegrityFinding]:
 
 def rebuild_indexes(places: Places, say: Say) -> None:
     """Rebuild the search indexes. Raises WorkspaceHeld if a swarm runs, and StoreError."""
-    with _alone(places) as connection, translate_errors():
+    with open_alone(places) as connection, translate_errors():
 
         def progress(done: int, total: int) -> None:
             if done == total or done % 20_000 == 0:
@@ -148,7 +148,7 @@ def rebuild_indexes(places: Places, say: Say) -> None:
 
         fts_index.rebuild(connection, progress)
         say("Merging the indexes")
-        _optimize(connection)
+        optimize(connection)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +162,10 @@ class VacuumResult:
 
 def vacuum(places: Places, say: Say) -> VacuumResult:
     """Free the space of removed data. Raises WorkspaceHeld if a swarm runs, and StoreError."""
-    with _alone(places) as connection, translate_errors():
+    with open_alone(places) as connection, translate_errors():
         before = places.database.stat().st_size
         say("Merging the indexes")
-        _optimize(connection)
+        optimize(connection)
         files = unused_files(connection, places.data)
         for file in files:
             file.unlink(missing_ok=True)
@@ -174,13 +174,14 @@ def vacuum(places: Places, say: Say) -> VacuumResult:
     return VacuumResult(before, places.database.stat().st_size, len(files))
 
 
-def _optimize(connection: sqlite3.Connection) -> None:
+def optimize(connection: sqlite3.Connection) -> None:
+    """Merge the indexes, which erases removed text from them."""
     fts_index.optimize(connection)
     mark_merged(connection)
 
 
 @contextmanager
-def _alone(places: Places) -> Iterator[sqlite3.Connection]:
+def open_alone(places: Places) -> Iterator[sqlite3.Connection]:
     """Open a connection that may write, with the workspace's lock held."""
     open_reader(places.database).close()  # fails unless a database of this version exists
     lock = OwnerLock(places.data, places.socket, since=SystemClock().now())

@@ -90,7 +90,18 @@ def unused_files(connection: sqlite3.Connection, directory: Path) -> list[Path]:
 def compact(connection: sqlite3.Connection) -> None:
     """Rewrite the database file without free pages and empty its write-ahead log."""
     connection.execute("VACUUM")
+    empty_log(connection)
+
+
+def empty_log(connection: sqlite3.Connection) -> None:
+    """Move the write-ahead log into the database file."""
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def prepare_erasure(connection: sqlite3.Connection) -> None:
+    """Overwrite freed pages with zeros, and check references, on this connection."""
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA secure_delete = ON")
 
 
 def _file_hashes(connection: sqlite3.Connection) -> list[bytes]:

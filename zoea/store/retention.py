@@ -1,6 +1,6 @@
-"""Remove old turns that a retention rule allows, and record how much was removed.
+"""Remove the old turns that a retention rule allows, or a whole archived mysis, and record how much was removed.
 
-Nothing else in Zoea removes messages. A turn goes with its memories, calls, requests and
+Only this and redaction remove texts. A turn goes with its memories, calls, requests and
 deliveries, or not at all. The newest memories of each mysis and its standing order always stay,
 because its next request needs them. A message goes with the last turn that took it; one that no
 turn took is removed by age only.
@@ -40,6 +40,16 @@ _STEPS = (
     "DELETE FROM request WHERE turn_id = :turn",
     "DELETE FROM turn WHERE id = :turn",
 )
+_MYSIS_STEPS = (
+    "DELETE FROM approval WHERE mysis_id = :mysis",
+    "DELETE FROM delivery WHERE mysis_id = :mysis",
+    "DELETE FROM request WHERE mysis_id = :mysis",
+    "DELETE FROM mysis_tag WHERE mysis_id = :mysis",
+    "UPDATE mysis SET state_reason = :reason, overrides = '{}', error = NULL, wait = NULL, held_reason = '', goal = ''"
+    " WHERE id = :mysis",
+)
+ONLY_A_SENDER = "known only as a sender"
+"""The state reason of a mysis that is stored only as the sender of messages."""
 _SIZE = f"""
 SELECT count(*), coalesce(sum(length(content) + length(reasoning)), 0)
   + (SELECT coalesce(sum(length(name) + length(arguments)), 0) FROM tool_call WHERE memory_id IN ({_MEMORIES}))
@@ -110,7 +120,27 @@ def remove_turns(
             connection.execute(statement, {"turn": turn})
         removed += RemovedCounts(1, memories, characters) + _remove_messages(connection, "id = ?", heard)
     if removed.turns:
-        _record_removal(connection, keep, mysis_id, removed, now=now, who=who)
+        record_removal(connection, "keep", _describe_rule(keep), mysis_id, removed, now=now, who=who)
+    return removed
+
+
+def remove_mysis(connection: sqlite3.Connection, mysis_id: int, *, now: int, who: str) -> RemovedCounts:
+    """Remove all that is stored of an archived mysis, except what others heard from it. For use in a transaction.
+
+    Its row stays as the sender of those messages; it cannot be restored. The caller merges the indexes.
+    """
+    removed = RemovedCounts()
+    heard = [row[0] for row in connection.execute("SELECT message_id FROM delivery WHERE mysis_id = ?", (mysis_id,))]
+    said = [row[0] for row in connection.execute("SELECT id FROM message WHERE sender_id = ?", (mysis_id,))]
+    for (turn,) in connection.execute("SELECT id FROM turn WHERE mysis_id = ?", (mysis_id,)).fetchall():
+        memories, characters = connection.execute(_SIZE, {"turn": turn}).fetchone()
+        for statement in _STEPS:
+            connection.execute(statement, {"turn": turn})
+        removed += RemovedCounts(1, memories, characters)
+    for statement in _MYSIS_STEPS:
+        connection.execute(statement, {"mysis": mysis_id, "reason": ONLY_A_SENDER})
+    removed += _remove_messages(connection, "id = ?", sorted({*heard, *said}))
+    record_removal(connection, "purge", "", mysis_id, removed, now=now, who=who)
     return removed
 
 
@@ -120,7 +150,7 @@ def remove_unused(connection: sqlite3.Connection, keep: RetentionRule, *, now: i
     if keep.days > 0:
         removed = _remove_messages(connection, "created_at < ?", [now - int(keep.days * _DAY)])
         if removed.characters:
-            _record_removal(connection, keep, None, removed, now=now, who=who)
+            record_removal(connection, "keep", _describe_rule(keep), None, removed, now=now, who=who)
     unused = [
         f"NOT EXISTS (SELECT 1 FROM {table} u WHERE u.{column} = blob.id)"
         for table, column in map(tuple, connection.execute(_BLOB_USERS).fetchall())
@@ -149,9 +179,15 @@ def _remove_messages(connection: sqlite3.Connection, which: str, values: Iterabl
     return removed
 
 
-def _record_removal(
+def _describe_rule(keep: RetentionRule) -> str:
+    limits = [f"{keep.days:g} days" if keep.days > 0 else "", f"{keep.memories} memories" if keep.memories > 0 else ""]
+    return "keep " + ", ".join(filter(None, limits))
+
+
+def record_removal(
     connection: sqlite3.Connection,
-    keep: RetentionRule,
+    kind: str,
+    why: str,
     mysis_id: int | None,
     removed: RemovedCounts,
     *,
@@ -160,12 +196,10 @@ def _record_removal(
 ) -> None:
     """Record who removed how much, and mark the indexes as unmerged."""
     connection.execute(_MARK, {"now": now})
-    limits = [f"{keep.days:g} days" if keep.days > 0 else "", f"{keep.memories} memories" if keep.memories > 0 else ""]
-    rule = "keep " + ", ".join(filter(None, limits))
     connection.execute(
         "INSERT INTO removal(kind, who, why, mysis_id, turns, memories, characters, created_at)"
-        " VALUES ('keep', ?, ?, ?, ?, ?, ?, ?)",
-        (who, rule, mysis_id, removed.turns, removed.memories, removed.characters, now),
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (kind, who, why, mysis_id, removed.turns, removed.memories, removed.characters, now),
     )
 
 

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from zoea.model.errors import StoreError, SwarmFull
-from zoea.queries.stored_swarm import ONLY_A_SENDER
 from zoea.settings import Template
 from zoea.store import WriterConnection
+from zoea.store.retention import ONLY_A_SENDER
 
 LONGEST_NAME = 40
 _SAME_MOMENT = 5_000_000

@@ -21,7 +21,8 @@ from zoea.model.enums import CallState, MessageKind, OpenedBy, Outcome, Role, Se
 from zoea.model.errors import MysisMissing, UsageError
 from zoea.model.values import ToolCall
 from zoea.queries.conversation import ConversationEntry, ConversationTurn, iterate_turns
-from zoea.queries.stored_swarm import ONLY_A_SENDER, open_database
+from zoea.queries.stored_swarm import open_database
+from zoea.store.retention import ONLY_A_SENDER
 from zoea.swarm.persistence import row_values
 from zoea.text.control_characters import strip
 from zoea.text.redact import redact_all

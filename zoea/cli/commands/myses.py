@@ -189,7 +189,7 @@ def undelete(
     if not refs:
         _list_deleted(found, as_json)
         return
-    chosen = [_meant(ref, found) for ref in refs]
+    chosen = [find_deleted(ref, found) for ref in refs]
 
     async def work(swarm: SwarmApi) -> tuple[MysisView, ...]:
         return tuple([await swarm.undelete(mysis_id) for mysis_id in chosen])
@@ -223,7 +223,7 @@ def _list_deleted(found: tuple[DeletedMysis, ...], as_json: bool) -> None:
         typer.echo("There are no deleted myses")
 
 
-def _meant(ref: str, found: tuple[DeletedMysis, ...]) -> int:
+def find_deleted(ref: str, found: tuple[DeletedMysis, ...]) -> int:
     """Return the id of a deleted mysis, given as `#ID` or by its unique name."""
     if ref.startswith("#") and ref[1:].isascii() and ref[1:].isdecimal() and int(ref[1:]) <= LARGEST_ID:
         return int(ref[1:])

@@ -1,0 +1,111 @@
+"""`zoea purge` and `zoea redact`: remove archived myses and texts for good."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from zoea.cli.commands.myses import find_deleted
+from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.model.errors import UsageError
+from zoea.queries.stored_swarm import read_deleted_myses
+from zoea.runtime import erasure
+from zoea.settings.paths import places
+from zoea.store.redaction import REDACTED, RedactedCounts
+from zoea.store.retention import RemovedCounts
+from zoea.text.control_characters import strip
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+
+
+def purge(
+    refs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="NAME", help="Names of deleted myses, or #ID; `zoea undelete` lists them."),
+    ] = None,
+    all_deleted: Annotated[bool, typer.Option("--all", help="Every deleted mysis.")] = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Remove deleted myses with all their messages, turns and memories. This cannot be undone.
+
+    No swarm may run. Messages that other myses heard from them stay.
+    """
+    _check_can_ask(yes, as_json)
+    where = places(workspace)
+    found = read_deleted_myses(where.database)
+    if bool(refs) == all_deleted:
+        raise UsageError("name deleted myses, or give --all", hint="`zoea undelete` lists them; `zoea delete` deletes.")
+    chosen = [one.id for one in found] if all_deleted else [find_deleted(ref, found) for ref in refs or ()]
+    if unknown := set(chosen) - {one.id for one in found}:
+        raise UsageError(f"there is no deleted mysis #{min(unknown)}", hint="`zoea undelete` lists them.")
+    names = ", ".join(f"{one.name} (#{one.id})" for one in found if one.id in chosen)
+
+    def confirm(counts: RemovedCounts) -> bool:
+        what = f"{counts.turns:,} turns, {counts.memories:,} memories and {counts.characters:,} characters"
+        return yes or typer.confirm(strip(f"Remove {names} with {what}? This cannot be undone"), err=True)
+
+    try:
+        removed = erasure.purge(where, chosen, confirm, _say)
+    except erasure.Declined:
+        raise UsageError("nothing was removed", hint="Answer y, or give --yes.") from None
+    if as_json:
+        write_json({"myses": chosen, **asdict(removed)})
+    else:
+        typer.echo(
+            f"{removed.turns:,} turns, {removed.memories:,} memories, {removed.characters:,} characters were removed"
+        )
+
+
+def redact(
+    text: Annotated[
+        str,
+        typer.Argument(
+            metavar="TEXT", help="The text, exactly as it stands; - reads it from stdin, without a line end."
+        ),
+    ],
+    yes: Yes = False,
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Replace a text by [REDACTED] in all messages, memories, requests, indexes and blobs. This cannot be undone.
+
+    No swarm may run. A part of the text that stands alone, for example where it was cut off, is not found.
+    Example: pbpaste | zoea redact - --yes
+    """
+    if text == "-":
+        text = sys.stdin.read().removesuffix("\n")
+    _check_can_ask(yes, as_json)
+
+    def confirm(counts: RedactedCounts) -> bool:
+        if yes or not (counts.occurrences or counts.blobs):
+            return True
+        what = f"{counts.occurrences:,} places, in {counts.memories:,} memories of {counts.turns:,} turns"
+        blobs = f", and empty {counts.blobs:,} blobs" if counts.blobs else ""
+        return typer.confirm(f"Replace it by {REDACTED} in {what}{blobs}? This cannot be undone", err=True)
+
+    try:
+        done = erasure.redact(places(workspace), text, confirm, _say)
+    except erasure.Declined:
+        raise UsageError("nothing was replaced", hint="Answer y, or give --yes.") from None
+    if as_json:
+        write_json(asdict(done))
+        return
+    typer.echo(f"{done.occurrences:,} places in {done.memories:,} memories were replaced, {done.blobs:,} blobs emptied")
+    if done.remaining:
+        typer.echo(f"These files still hold it; delete them if you can: {', '.join(done.remaining)}")
+
+
+def _check_can_ask(yes: bool, as_json: bool) -> None:
+    if not yes and (as_json or not sys.stdin.isatty()):
+        raise UsageError("this cannot be undone and asks for confirmation", hint="Add --yes.")
+
+
+def _say(what: str) -> None:
+    """Write progress to stderr if it is a terminal."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{what}\n")

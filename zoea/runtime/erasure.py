@@ -1,0 +1,106 @@
+"""Remove archived myses and texts for good, for `zoea purge` and `zoea redact`.
+
+Both need the workspace for themselves, because a running swarm holds texts in its memory. The change is one
+transaction; then the indexes are merged and freed pages overwritten, so that the text leaves the files too.
+"""
+
+from __future__ import annotations
+
+import getpass
+import sqlite3
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from zoea.process.clock import SystemClock
+from zoea.runtime.maintenance import Say, open_alone, optimize
+from zoea.settings.paths import Places
+from zoea.store.integrity import compact, empty_log, prepare_erasure, unused_files
+from zoea.store.redaction import RedactedCounts, redact_text
+from zoea.store.retention import RemovedCounts, RetentionRule, remove_mysis, remove_unused
+from zoea.store.sqlite_errors import translate_errors
+from zoea.store.writer_connection import transaction
+
+_CHUNK = 1 << 20
+
+
+class Declined(Exception):
+    """Raised inside the transaction where the person does not confirm; nothing is changed then."""
+
+
+@dataclass(frozen=True, slots=True)
+class RedactionResult:
+    """What was replaced, and other files of the data directory that still hold the text."""
+
+    occurrences: int
+    memories: int
+    turns: int
+    blobs: int
+    remaining: tuple[str, ...]
+
+
+def purge(places: Places, myses: Sequence[int], confirm: Callable[[RemovedCounts], bool], say: Say) -> RemovedCounts:
+    """Remove archived myses for good.
+
+    Args:
+        confirm: Called with what would be removed, before it is.
+
+    Raises:
+        Declined: `confirm` returned False.
+        WorkspaceHeld: A swarm runs.
+        StoreError: The database cannot be read or written.
+    """
+    now = SystemClock().now()
+    with open_alone(places) as connection, translate_errors():
+        prepare_erasure(connection)
+        with transaction(connection):
+            removed = RemovedCounts()
+            for mysis_id in myses:
+                removed += remove_mysis(connection, mysis_id, now=now, who=f"zoea purge, {getpass.getuser()}")
+            remove_unused(connection, RetentionRule(), now=now, who="")
+            if not confirm(removed):
+                raise Declined
+        _clean_up(connection, unused_files(connection, places.data), say)
+    return removed
+
+
+def redact(places: Places, text: str, confirm: Callable[[RedactedCounts], bool], say: Say) -> RedactionResult:
+    """Replace a text in everything that is stored. Arguments and errors as `purge`, and UsageError."""
+    with open_alone(places) as connection, translate_errors():
+        prepare_erasure(connection)
+        say("Looking through everything that is stored")
+        with transaction(connection):
+            who = f"zoea redact, {getpass.getuser()}"
+            counts = redact_text(connection, places.data, text, now=SystemClock().now(), who=who)
+            if not confirm(counts):
+                raise Declined
+        _clean_up(connection, counts.files, say)
+        if _holds(places.database, text.encode()):
+            say("Rewriting the database")
+            compact(connection)
+    remaining = [
+        str(file.relative_to(places.data))
+        for file in sorted(places.data.rglob("*"))
+        if file.is_file() and not file.is_symlink() and file.suffix != ".zst" and _holds(file, text.encode())
+    ]
+    return RedactionResult(counts.occurrences, counts.memories, counts.turns, counts.blobs, tuple(remaining))
+
+
+def _clean_up(connection: sqlite3.Connection, files: Sequence[Path], say: Say) -> None:
+    """Erase the removed text from the indexes, the write-ahead log and the files of blobs."""
+    for file in files:
+        file.unlink(missing_ok=True)
+    say("Merging the indexes")
+    optimize(connection)
+    empty_log(connection)
+
+
+def _holds(file: Path, text: bytes) -> bool:
+    """Return whether a file holds these bytes."""
+    kept = b""
+    with file.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            if text in kept + chunk:
+                return True
+            kept = chunk[-len(text) :]
+    return False

@@ -1,0 +1,156 @@
+"""Replace a text everywhere in the database: columns, packed JSON, search indexes and blobs."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import zstandard
+
+from zoea.model.errors import UsageError
+from zoea.store.blobs import blob_path
+from zoea.store.retention import RemovedCounts, record_removal
+from zoea.store.search import fts_index
+
+REDACTED = "[REDACTED]"
+SHORTEST = 4
+"""Characters that a text must have, because a shorter one stands in too many others."""
+
+_PACKED = (("request", "id", "plan"), ("catalogue", "hash", "tools"))
+"""Table, key and name of the columns with zstd-compressed JSON."""
+_IDENTITIES = {
+    ("mysis", "uid"),
+    ("mysis", "name"),
+    ("message", "idempotency_key"),
+    ("request", "catalogue_hash"),
+    ("catalogue", "hash"),
+    ("setting", "key"),
+    ("spend", "day"),
+}
+"""Text columns by which rows are found, which stay as they are."""
+_CHOICE = re.compile(r"\b(\w+) TEXT[^,\n]*?CHECK \((?:\1 IS NULL OR )?\1 IN \(")
+_TEXT_COLUMNS = """
+SELECT t.name, c.name, s.sql FROM pragma_table_list t JOIN sqlite_schema s ON s.name = t.name
+JOIN pragma_table_xinfo(t.name) c
+WHERE t.schema = 'main' AND t.type = 'table' AND t.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
+AND c.type = 'TEXT' AND c.hidden = 0
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class RedactedCounts:
+    """How often a text was replaced, in how many memories and turns, and the files of blobs to delete."""
+
+    occurrences: int = 0
+    memories: int = 0
+    turns: int = 0
+    blobs: int = 0
+    files: tuple[Path, ...] = ()
+
+
+def text_columns(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
+    """Yield table and name of each column that may hold a text of a person, a model or a server."""
+    for table, column, sql in connection.execute(_TEXT_COLUMNS).fetchall():
+        if (table, column) not in _IDENTITIES and column not in _CHOICE.findall(sql):
+            yield table, column
+
+
+def redact_text(connection: sqlite3.Connection, directory: Path, text: str, *, now: int, who: str) -> RedactedCounts:
+    """Replace `text` by `REDACTED` wherever it is stored, and record it. For use in a transaction.
+
+    The caller deletes the returned files after the COMMIT, and merges the indexes.
+
+    Raises:
+        UsageError: The text is too short, or stands across the structure of stored JSON.
+    """
+    if len(text) < SHORTEST:
+        raise UsageError(f"a text to redact has at least {SHORTEST} characters, not {len(text)}")
+    forms = _written_forms(text)
+    occurrences = 0
+
+    def replace(value: str) -> str:
+        nonlocal occurrences
+        for form in forms:
+            occurrences += value.count(form)
+            value = value.replace(form, REDACTED)
+        return value
+
+    holds = " OR ".join(f"instr({{0}}, :form{number}) > 0" for number in range(len(forms)))
+    given = {f"form{number}": form for number, form in enumerate(forms)}
+    where = " OR ".join(holds.format(column) for column in ("content", "reasoning", "native"))
+    touched = connection.execute(f"SELECT id, turn_id FROM memory WHERE {where}", given).fetchall()
+    calls = f"SELECT memory_id FROM tool_call WHERE {holds.format('arguments')} OR {holds.format('name')}"
+    touched += connection.execute(f"SELECT id, turn_id FROM memory WHERE id IN ({calls})", given).fetchall()
+    connection.create_function("zoea_redact", 1, lambda value: value if value is None else replace(str(value)))
+    connection.execute(f"UPDATE tool_call SET fingerprint = zeroblob(32) WHERE {holds.format('arguments')}", given)
+    try:
+        for table, column in text_columns(connection):
+            connection.execute(
+                f"UPDATE {table} SET {column} = zoea_redact({column}) WHERE {holds.format(column)}", given
+            )
+        for table, key, column in _PACKED:
+            _replace_packed(connection, table, key, column, replace)
+    except sqlite3.IntegrityError as problem:
+        raise UsageError(
+            f"this text cannot be replaced everywhere: {problem}", hint="Redact a longer or a shorter part of it."
+        ) from problem
+    memories = {row[0] for row in touched}
+    for memory_id in memories:
+        connection.execute("UPDATE memory SET redacted_at = ? WHERE id = ?", (now, memory_id))
+    blobs, files = _redact_blobs(connection, directory, [form.encode() for form in forms])
+    turns = len({row[1] for row in touched})
+    removed = RemovedCounts(turns, len(memories), occurrences * len(text))
+    if occurrences or blobs:
+        record_removal(connection, "redact", "", None, removed, now=now, who=who)
+    fts_index.catch_up(connection)
+    return RedactedCounts(occurrences, len(memories), turns, blobs, files)
+
+
+def _replace_packed(
+    connection: sqlite3.Connection, table: str, key: str, column: str, replace: Callable[[str], str]
+) -> None:
+    changed = []
+    for row_key, packed in connection.execute(f"SELECT {key}, {column} FROM {table} WHERE {column} IS NOT NULL"):
+        try:
+            plain = zstandard.ZstdDecompressor().decompress(packed).decode()
+        except (zstandard.ZstdError, UnicodeDecodeError):
+            continue  # damaged, so that no one can read it
+        if (replaced := replace(plain)) != plain:
+            changed.append((zstandard.ZstdCompressor().compress(replaced.encode()), row_key))
+    connection.executemany(f"UPDATE {table} SET {column} = ? WHERE {key} = ?", changed)
+
+
+def _written_forms(text: str) -> list[str]:
+    """Return the text as it stands in texts, in JSON, and in JSON within JSON; longest first."""
+    forms = {text}
+    for _ in range(2):
+        forms |= {json.dumps(form, ensure_ascii=ascii_only)[1:-1] for form in forms for ascii_only in (False, True)}
+    return sorted(forms, key=lambda form: (-len(form), form))
+
+
+def _redact_blobs(connection: sqlite3.Connection, directory: Path, forms: list[bytes]) -> tuple[int, tuple[Path, ...]]:
+    """Empty the blobs that hold one of these byte strings; return how many, and their files."""
+    count, files = 0, list[Path]()
+    for blob_id, digest, place in connection.execute(
+        "SELECT id, hash, place FROM blob WHERE place <> 'redacted'"
+    ).fetchall():
+        file = blob_path(directory, digest)
+        try:
+            packed = (
+                file.read_bytes()
+                if place == "file"
+                else connection.execute("SELECT data FROM blob WHERE id = ?", (blob_id,)).fetchone()[0]
+            )
+            data = zstandard.ZstdDecompressor().decompress(packed)
+        except (OSError, zstandard.ZstdError):
+            continue  # damaged or gone: `zoea doctor` reports it
+        if any(form in data for form in forms):
+            connection.execute("UPDATE blob SET place = 'redacted', data = NULL WHERE id = ?", (blob_id,))
+            count += 1
+            if place == "file":
+                files.append(file)
+    return count, tuple(files)
