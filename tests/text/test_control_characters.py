@@ -50,3 +50,22 @@ def test_hostile_repetition_costs_time_in_proportion_to_its_length(unit: str) ->
     begun = process_time()
     control_characters.strip(unit * (1_000_000 // len(unit)))
     assert process_time() - begun < 3.0
+
+
+class TestMarks:
+    def test_marks_piled_up_on_a_character_are_cut(self) -> None:
+        assert (
+            control_characters.strip("a" + "\u0301" * 5_000 + "b")
+            == "a" + "\u0301" * control_characters.MAX_MARKS + "b"
+        )
+        mixed = "".join(mark * 100 for mark in ("\u0301", "\u0489", "\u200d", "\ufe0f", "\u1161", "\U0001e94a"))
+        assert control_characters.strip("a" + mixed) == "a" + "\u0301" * control_characters.MAX_MARKS
+
+    def test_marks_that_a_removed_character_kept_apart_are_cut(self) -> None:
+        once = control_characters.strip("a" + ("\u0301" * 5 + "\x07") * 50)
+        assert once == "a" + "\u0301" * control_characters.MAX_MARKS
+        assert control_characters.strip(once) is once
+
+    @pytest.mark.parametrize("text", ["e\u0301", "ཧྐྵྨླྺྼྻྂ", "กำ้ลั๊ง", "👨‍👩‍👧‍👦🏳️‍🌈", "हिन्दी", "שָׁלוֹם", "각", "ﷺ", "Z͑ͫ̓ͪ̂ͫ"])
+    def test_writing_of_the_world_stays(self, text: str) -> None:
+        assert control_characters.strip(text) is text
