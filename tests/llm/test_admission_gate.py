@@ -204,3 +204,43 @@ def test_a_wall_clock_that_is_set_moves_no_place_no_rate_and_no_pause(clock: Han
     assert not third.is_admitted
     clock.by(0.1)
     assert third.is_admitted
+
+
+def test_a_request_that_answers_a_person_goes_before_others_and_behind_earlier_ones_of_a_person(
+    clock: HandClock,
+) -> None:
+    gate = AdmissionGate(clock, concurrency=1)
+    first, other = gate.enter_queue(), gate.enter_queue()
+    one, two = gate.enter_queue(by_person=True), gate.enter_queue(by_person=True)
+    assert (one.hold().place, two.hold().place) == (1, 2)
+    for ticket in (first, one, two, other):
+        assert ticket.is_admitted
+        ticket.leave()
+        clock.by(1)
+
+
+async def test_waiting_requests_hear_their_new_place_within_a_second(clock: HandClock) -> None:
+    gate = AdmissionGate(clock, concurrency=1)
+    first, second, third = (gate.enter_queue() for _ in range(3))
+    assert (second.hold().place, third.hold().place) == (1, 2)
+    told = asyncio.create_task(third.wait_for_change())
+    await asyncio.sleep(0)
+    first.leave()
+    clock.by(1)
+    await told
+    assert not third.is_admitted
+    assert third.hold().place == 1
+    third.leave()
+    second.leave()
+    clock.by(5)
+    assert gate.waiting == 0
+
+
+def test_beyond_the_first_fifty_places_are_told_every_ten_seconds(clock: HandClock) -> None:
+    gate = AdmissionGate(clock, concurrency=1)
+    tickets = [gate.enter_queue() for _ in range(62)]
+    tickets[0].leave()
+    clock.by(1)
+    assert (tickets[2].hold().place, tickets[61].hold().place) == (1, 61)
+    clock.by(9)
+    assert tickets[61].hold().place == 60

@@ -26,6 +26,7 @@ from zoea.runtime.compose import RunningSwarm
 from zoea.settings import Settings, Templates, parse_template
 from zoea.store import Store
 from zoea.swarm import Commander
+from zoea.swarm.resolved_template import Providers
 from zoea.tools import AccountKeeper, Toolbox, ToolPolicy, UpstreamConfig
 from zoea.tools.builtin.mysis_tools import MysisTools
 
@@ -216,6 +217,7 @@ async def swarm(
     upstreams: Sequence[UpstreamConfig] = (),
     accounts: AccountKeeper | None = None,
     on_shutdown: Callable[[], None] = lambda: None,
+    providers: Providers | None = None,
 ) -> AsyncIterator[Swarm]:
     """A swarm over a database in `folder`; closed cleanly at the end."""
     clock = clock or HandClock(1_700_000_000_000_000)
@@ -236,7 +238,7 @@ async def swarm(
         ids=HandIds(jitter),
         settings=nudged_without_goal(settings or Settings()),
         templates=templates or Templates(),
-        providers=OneProvider(model),
+        providers=providers or OneProvider(model),
         tools=toolbox,
         on_shutdown=on_shutdown,
     )

@@ -226,7 +226,7 @@ async def test_a_spent_day_asks_holds_where_it_may_not_and_asks_again_once_lifte
         first = await asked(s)
         await s.commander.answer(first.id, ApprovalAnswer.DENIED)
         await s.until(lambda: s.commander.hold_switch.swarm)
-        assert "Swarm budget exceeded" in s.commander.hold_switch.reason
+        assert "Swarm budget: 0/100 tokens used today" in s.commander.hold_switch.reason
         await s.commander.hold(False)
         second = await asked(s)
         assert second.id > first.id
@@ -278,3 +278,76 @@ async def test_how_long_the_first_token_took_is_kept(tmp_path: Path) -> None:
         await s.until(lambda: s.state() is MysisState.ERRORED)
         rows = await s.rows("SELECT state, first_token_us FROM request ORDER BY id")
         assert [(row["state"], row["first_token_us"]) for row in rows] == [("settled", 1_500_000), ("released", None)]
+
+
+SMALL = {
+    "budget": {"swarm_per_day": 20_000, "token_budget_per_agent": 5000},
+    "swarm": {"max_myses": 16},
+}
+
+
+async def test_those_who_do_not_fit_beside_what_others_reserved_wait_and_nothing_is_held(tmp_path: Path) -> None:
+    """Ten myses under 20,000 tokens: each reserves thousands and uses 165."""
+    answer = Answer(text="done", usage=Usage(input_tokens=150, output_tokens=15))
+    gate = asyncio.Event()
+    provider = GatedProvider(script(answer), gate)
+    async with swarm(tmp_path, provider=provider, settings=Settings.model_validate(SMALL)) as s:
+        names = [f"m{number}" for number in range(10)]
+        for name in names:
+            await s.commander.create(name, start=False)
+            await s.commander.send(name, "go")
+        await s.until(lambda: sum(view.queue_place > 0 for view in s.commander.live_view.whole().myses) >= 2)
+        waiting = [view for view in s.commander.live_view.whole().myses if view.queue_place]
+        assert sorted(view.queue_place for view in waiting) == list(range(1, len(waiting) + 1))
+        assert {view.queue_name for view in waiting} == {"the budget of the day"}
+        gate.set()
+        for name in names:
+            await s.settled(name)
+        assert not s.commander.hold_switch.swarm
+        assert await s.value("SELECT count(*) FROM turn WHERE outcome = 'answered'") == 10
+        assert await s.value("SELECT used_tokens FROM spend WHERE scope = 'swarm'") == 1650
+        assert not any(view.queue_place for view in s.commander.live_view.whole().myses)
+
+
+async def test_the_swarm_is_held_when_its_budget_is_really_spent(tmp_path: Path) -> None:
+    answer = Answer(text="done", usage=Usage(input_tokens=3000, output_tokens=500))
+    async with swarm(tmp_path, script(answer), settings=Settings.model_validate(SMALL)) as s:
+        for number in range(10):
+            await s.commander.create(f"m{number}", start=False)
+            await s.commander.send(f"m{number}", "go")
+        await s.until(lambda: s.commander.hold_switch.swarm)
+        spent = await s.rows("SELECT used_tokens, reserved_tokens FROM spend WHERE scope = 'swarm'")
+        [row] = spent
+        assert row["reserved_tokens"] == 0
+        asked = 20_000 - row["used_tokens"]
+        assert 0 <= asked < 7000, "no request fits into what is left"
+        used = f"{row['used_tokens']:,}"
+        assert s.commander.hold_switch.reason.startswith(f"Swarm budget: {used}/20,000 tokens used today")
+
+
+async def test_a_stopped_mysis_leaves_the_queue_for_the_budget(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+    provider = GatedProvider(script(Answer(text="done", usage=Usage(input_tokens=10, output_tokens=1))), gate)
+    async with swarm(tmp_path, provider=provider, settings=Settings.model_validate(SMALL)) as s:
+        for number in range(10):
+            await s.commander.create(f"m{number}", start=False)
+            await s.commander.send(f"m{number}", "go")
+        await s.until(lambda: any(view.queue_place for view in s.commander.live_view.whole().myses))
+        waits = next(view.name for view in s.commander.live_view.whole().myses if view.queue_place == 1)
+        view = await s.commander.stop(waits)
+        assert (view.state, view.queue_place) == (MysisState.STOPPED, 0)
+        gate.set()
+        await s.until(lambda: s.provider.calls == 9)
+
+
+class GatedProvider(ScriptedProvider):
+    """A scripted model that answers once the gate is open."""
+
+    def __init__(self, rules: Any, gate: asyncio.Event) -> None:
+        super().__init__(rules, metered=True)
+        self._gate = gate
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+        await self._gate.wait()
+        async for item in super().stream(request):
+            yield item

@@ -76,7 +76,10 @@ class Catalogue:
 
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
-    """One call to a model. `max_output_tokens` is always sent."""
+    """One call to a model. `max_output_tokens` is always sent.
+
+    Where it answers a person (`by_person`) it goes before others that wait for the provider.
+    """
 
     model: str
     messages: tuple[RequestMessage, ...]
@@ -86,6 +89,7 @@ class ModelRequest:
     temperature: float | None = None
     mysis: str = ""
     options: dict[str, Any] = field(default_factory=dict)
+    by_person: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +113,14 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class RequestHeld:
-    """The provider's admission gate delays the request; counts for no deadline. `until` is µs UTC."""
+    """The provider's admission gate delays the request; counts for no deadline. It comes again when it changes.
+
+    `until` is µs UTC; `place` in the queue is 1 for the next, 0 without a queue.
+    """
 
     reason: str
     until: int | None = None
+    place: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,3 +37,8 @@ def crossed_warning(before: int, after: int, limit: int) -> bool:
 def exceeded(scope: str, tokens: int, limit: int) -> str:
     """Format the message for a request that would take a scope to this many tokens."""
     return f"{_NAMES[scope]} budget exceeded: {tokens:,}/{limit:,} tokens"
+
+
+def spent(used: int, tokens: int, limit: int) -> str:
+    """Format the reason for a hold: no request that waits fits into what the swarm has left today."""
+    return f"Swarm budget: {used:,}/{limit:,} tokens used today, and the next request may take {tokens - used:,}"

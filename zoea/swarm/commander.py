@@ -34,6 +34,7 @@ from zoea.store import Store, WriterConnection
 from zoea.swarm import configuration, creation
 from zoea.swarm import life as lf
 from zoea.swarm.approvals import ApprovalQueue
+from zoea.swarm.budget_queue import BudgetQueue
 from zoea.swarm.builtin_backend import SwarmBackend
 from zoea.swarm.clock_watch import watch_clock
 from zoea.swarm.event_hub import EventHub
@@ -101,6 +102,7 @@ class Commander:
             view=self.live_view,
             approvals=self._approvals,
             late_calls=LateCalls(store),
+            budget_queue=BudgetQueue(clock),
             hold_swarm=self._hold_swarm,
             announce_hold=self._announce_hold,
         )

@@ -71,6 +71,14 @@ class LiveMysis:
         """Drop the streamed text; nothing is being written."""
         self.streaming = self.thinking = ""
 
+    def show_queue(self, place: int, name: str = "") -> None:
+        """Show the place of the next request in a queue, 1 for the next; 0 if it does not queue."""
+        self.queue_place, self.queue_name = place, name if place else ""
+
+    def show_attempt(self, attempt: int = 0, attempts: int = 0, at: int | None = None, why: str = "") -> None:
+        """Show the next attempt at the same request; without arguments, that none is due."""
+        self.attempt, self.attempts, self.attempt_at, self.attempt_why = attempt, attempts, at, why
+
     def count(self, tally: sqlite3.Row) -> None:
         """Copy the counters from a row of the table `tally`."""
         self.turns, self.tool_calls, self.errors = tally["turns"], tally["tool_calls"], tally["errors"]

@@ -120,6 +120,8 @@ class MysisRunner:
             self.driver.clock_was_set(delta)
         if self._live.waiting_until is not None:
             self._live.waiting_until += delta
+        if self._live.attempt_at is not None:
+            self._live.attempt_at += delta
         if self.mysis.retry_at is not None:
             self.refresh(replace(self.mysis, retry_at=self.mysis.retry_at + delta))
 

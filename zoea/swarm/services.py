@@ -14,6 +14,7 @@ from zoea.model.ports import Clock, Ids, ToolFactory
 from zoea.settings import Settings
 from zoea.store import Store, WriterConnection
 from zoea.swarm.approvals import ApprovalQueue
+from zoea.swarm.budget_queue import BudgetQueue
 from zoea.swarm.live_view import LiveView
 from zoea.swarm.resolved_template import Providers
 from zoea.swarm.rules import SECOND
@@ -98,6 +99,7 @@ class Services:
     view: LiveView
     approvals: ApprovalQueue
     late_calls: LateCalls
+    budget_queue: BudgetQueue
     hold_swarm: Callable[[str], Awaitable[None]]
     announce_hold: Callable[[], None]
     known_catalogues: set[str] = field(default_factory=set)

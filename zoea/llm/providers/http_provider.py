@@ -90,7 +90,7 @@ class HttpProvider:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
         """See `Provider.stream`. Closing it closes the connection."""
-        ticket = self._gate.enter_queue()
+        ticket = self._gate.enter_queue(by_person=request.by_person)
         reply: HttpReply | None = None
         try:
             has_waited = False

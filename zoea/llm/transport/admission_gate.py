@@ -1,8 +1,8 @@
 """Admission gate of a provider: bounds how many requests of all myses run at once.
 
-Requests enter in order of arrival, each into one of `concurrency` places. A place is free again when its request has
-ended, but not before 100 ms after the head of its answer: the server saw the request before it answered, so that it
-sees at most `concurrency` requests in any 100 ms.
+Requests that answer a person enter first, then the others in order of arrival, each into one of `concurrency` places.
+A place is free again when its request has ended, but not before 100 ms after the head of its answer: the server saw the
+request before it answered, so that it sees at most `concurrency` requests in any 100 ms.
 
 A refusal (429, 503) with a time closes the gate until then. A ramp follows: one request tries, each success opens one
 place more, a refusal without a time halves them. Waiting requests spend no attempt.
@@ -19,6 +19,9 @@ from zoea.model.request import RequestHeld
 
 APART_US = 100_000
 MAX_PAUSE_S = 300.0
+TELL_US = 1_000_000
+"""How often waiting requests hear their new place: the first `TOLD_OFTEN` each time, all each tenth time."""
+TOLD_OFTEN = 50
 
 
 class AdmissionGate:
@@ -39,6 +42,8 @@ class AdmissionGate:
         self._lowered_at = -1
         self._timer: Timer | None = None
         self._timer_at = 0
+        self._tells = 0
+        self._is_telling = False
 
     @property
     def under_way(self) -> int:
@@ -48,21 +53,38 @@ class AdmissionGate:
     def waiting(self) -> int:
         return len(self._queue)
 
-    def enter_queue(self) -> AdmissionTicket:
+    def enter_queue(self, *, by_person: bool = False) -> AdmissionTicket:
         """Add a ticket to the queue; the caller always calls `leave` in the end."""
-        ticket = AdmissionTicket(self)
-        self._queue.append(ticket)
+        before = len(self._queue)
+        if by_person:
+            before = next((place for place, other in enumerate(self._queue) if not other.by_person), before)
+        ticket = AdmissionTicket(self, before + 1, by_person=by_person)
+        self._queue.insert(before, ticket)
         self._admit()
+        if self._queue and not self._is_telling:
+            self._is_telling = True
+            self._clock.call_after(TELL_US, self._tell_places)
         return ticket
 
-    def hold(self) -> RequestHeld:
+    def _tell_places(self) -> None:
+        self._is_telling = bool(self._queue)
+        if not self._is_telling:
+            return
+        self._tells += 1
+        for place, ticket in enumerate(self._queue, 1):
+            if place > TOLD_OFTEN and self._tells % 10:
+                break
+            ticket._move_to(place)
+        self._clock.call_after(TELL_US, self._tell_places)
+
+    def hold(self, place: int = 0) -> RequestHeld:
         """Return why the gate admits no request now, and until when if that is known."""
         now = self._clock.uptime()
         if now < self._paused_until:
-            return RequestHeld("the provider asked to wait", self._wall_time(self._paused_until))
+            return RequestHeld("the provider asked to wait", self._wall_time(self._paused_until), place)
         if self._taken < self._open and now < self._next_start:
-            return RequestHeld("the provider's rate is reached", self._wall_time(self._next_start))
-        return RequestHeld(f"{self._taken} requests are under way")
+            return RequestHeld("the provider's rate is reached", self._wall_time(self._next_start), place)
+        return RequestHeld(f"{self._taken} requests are under way", place=place)
 
     def _wall_time(self, at: int) -> int:
         """Convert a time of the gate for people."""
@@ -127,10 +149,12 @@ class AdmissionGate:
 class AdmissionTicket:
     """One request at the gate: it waits, is admitted, and leaves."""
 
-    __slots__ = ("_answered_at", "_changed", "_entered_at", "_gate", "_left")
+    __slots__ = ("_answered_at", "_changed", "_entered_at", "_gate", "_left", "_place", "by_person")
 
-    def __init__(self, gate: AdmissionGate) -> None:
+    def __init__(self, gate: AdmissionGate, place: int, *, by_person: bool) -> None:
         self._gate = gate
+        self._place = place
+        self.by_person = by_person
         self._changed: asyncio.Event | None = None
         self._entered_at: int | None = None
         self._answered_at: int | None = None
@@ -141,7 +165,7 @@ class AdmissionTicket:
         return self._entered_at is not None
 
     def hold(self) -> RequestHeld:
-        return self._gate.hold()
+        return self._gate.hold(self._place)
 
     async def wait_for_change(self) -> None:
         """Wait until it is admitted, or the reason for waiting has changed."""
@@ -183,6 +207,11 @@ class AdmissionTicket:
     def _enter(self, now: int) -> None:
         self._entered_at = now
         self._tell()
+
+    def _move_to(self, place: int) -> None:
+        if place != self._place:
+            self._place = place
+            self._tell()
 
     def _tell(self) -> None:
         if self._changed is not None:

@@ -52,7 +52,8 @@ class RequestOwner(Protocol):
 class Limits:
     """The budget limits of a request: turn, mysis and the day of the swarm.
 
-    `turn_used` are tokens; `answer_within` is how long the commander may take to answer, µs.
+    `turn_used` are tokens; `answer_within` is how long the commander may take to answer, µs;
+    `smallest_waiting` are the tokens of the smallest request that waits for the swarm's budget.
     """
 
     turn: BudgetLimit
@@ -60,6 +61,7 @@ class Limits:
     mysis: BudgetLimit
     swarm: BudgetLimit
     answer_within: int
+    smallest_waiting: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,8 @@ class Reservation:
 class Reserved:
     """The result of a reservation.
 
-    `request_id` may be sent after `rest_us`. Where `scope` is set it was refused, or `is_asked`;
-    `tokens` is what the scope would have come to.
+    `request_id` may be sent after `rest_us`. Where `scope` is set it was refused, or `is_asked`, or
+    `is_waiting` for what is reserved `by_others`; `tokens` is what the scope would have come to, `used` what it has.
     """
 
     request_id: int
@@ -88,7 +90,15 @@ class Reserved:
     scope: str = ""
     tokens: int = 0
     limit: int = 0
+    used: int = 0
+    by_others: int = 0
     is_asked: bool = False
+    is_waiting: bool = False
+
+    @property
+    def asked(self) -> int:
+        """The tokens of the request itself."""
+        return self.tokens - self.used - self.by_others
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +126,10 @@ def reserve(conn: WriterConnection, owner: RequestOwner, limits: Limits, ask: Re
         if one.bound.enforcement == "soft":
             rest = max(rest, backpressure(one.used, limit))
         elif tokens > limit and not one.bound.is_granted:
+            others = one.committed - one.used
+            if one.scope == "swarm" and (others or _is_another_smaller(limits, ask)):
+                # A budget is exceeded by what was spent, and others may give back what they reserved.
+                return Reserved(0, 0, one.scope, tokens, limit, one.used, others, is_waiting=True)
             found = BudgetAnswer(denied=True)
             if one.bound.enforcement == "approve":
                 found = ask_for_budget(
@@ -124,7 +138,7 @@ def reserve(conn: WriterConnection, owner: RequestOwner, limits: Limits, ask: Re
             if found.denied:
                 request_id = _insert(conn, owner, ask, refused=True)
                 conn.emit("budget.refused", owner.mysis_id, scope=one.scope, used=one.committed, limit=limit)
-                return Reserved(request_id, scope=one.scope, tokens=tokens, limit=limit)
+                return Reserved(request_id, scope=one.scope, tokens=tokens, limit=limit, used=one.used)
             if not found.allowed:
                 return Reserved(0, scope=one.scope, tokens=tokens, limit=limit, is_asked=True)
         _warn(conn, owner, one)
@@ -142,6 +156,10 @@ def reserve(conn: WriterConnection, owner: RequestOwner, limits: Limits, ask: Re
         (owner.mysis_id, KEPT_PLANS),
     )
     return Reserved(request_id, rest)
+
+
+def _is_another_smaller(limits: Limits, ask: Reservation) -> bool:
+    return limits.smallest_waiting is not None and limits.smallest_waiting < ask.tokens
 
 
 def _insert(conn: WriterConnection, owner: RequestOwner, ask: Reservation, *, refused: bool) -> int:

@@ -29,11 +29,12 @@ from zoea.swarm.rules import SECOND
 from zoea.swarm.services import Services
 from zoea.swarm.turn import fingerprint
 from zoea.swarm.turn import turn_types as t
+from zoea.swarm.turn.budget_stage import BudgetStage, leave_budget_queue
 from zoea.swarm.turn.machine import find_call, is_last_result, slice_calls, step
 from zoea.swarm.turn.model_call import HeldBeforeSending, ModelCall
 from zoea.swarm.turn.request_preparation import ReservedRequest, limits_of, prepare_requests
 from zoea.swarm.turn.tool_calls import ToolCalls
-from zoea.swarm.turn.turn_failures import end_from, failure_from
+from zoea.swarm.turn.turn_failures import cause_of, end_from, failure_from
 from zoea.swarm.turn.turn_gate import Rank
 from zoea.text.call_text import format_call
 
@@ -119,6 +120,7 @@ class TurnDriver:
         self._model: ModelCall | None = None
         self._progress_at = services.clock.now()
         self._awaits_lift = False
+        self._failed_by = ""
         self._end: t.TurnEnd | None = None
         self._turn: t.TurnState
         self._watchdog: Timer
@@ -164,6 +166,8 @@ class TurnDriver:
         finally:
             self._watchdog.cancel()
             await self._stop_tasks()
+            leave_budget_queue(self._services, self._live)
+            self._live.show_attempt()
             self._services.approvals.forget(self._opened.turn_id, self._turn.asked)
             self._show(Activity.IDLE)
             # Breaks reference cycles, so that the turn is freed without the garbage collector.
@@ -290,6 +294,9 @@ class TurnDriver:
                 return await self._store(effect.op)
             case t.Sleep():
                 self._show(Activity.WAITING)
+                if self._turn.next is t.NextStep.RESERVE:
+                    turn = self._turn
+                    self._live.show_attempt(turn.attempt, turn.rules.retries + 1, effect.until, self._failed_by)
                 left = effect.until - self._now()
                 self._services.clock.call_after(left, lambda: self._continue_after_wait(self._turn.rest_until))
             case t.AwaitLift():
@@ -333,7 +340,6 @@ class TurnDriver:
 
     async def _apply_reservation(self, request: ReservedRequest) -> t.BudgetVerdict:
         """Show a reserved or refused request, and return the verdict for the machine."""
-        reserved = request.reserved
         if request.plan is not self._plan:
             self._set_plan(request.plan)
         self._live.iteration = request.iteration
@@ -341,27 +347,10 @@ class TurnDriver:
         self._reserved_at = self._services.clock.uptime()
         self._estimated = self._requests.estimated_tokens(request.plan)
         self._services.known_catalogues.add(self._catalogue.hash)
-        if not reserved.scope:
-            rest = self._now() + reserved.rest_us if reserved.rest_us else None
-            return t.BudgetVerdict(self._now(), reserved.request_id, rest_until=rest)
-        refusal = budgets.exceeded(reserved.scope, reserved.tokens, reserved.limit)
-        if reserved.is_asked:
-            self._live.say(f"asks: go on? {refusal}", self._now())
-            self._show(Activity.ASKING)
-            self._spawn(self._ask_for_budget())
-            return t.BudgetVerdict(self._now(), asked=True)
-        if reserved.scope != "swarm":
-            return t.BudgetVerdict(self._now(), refused=refusal, stops=reserved.scope == "mysis")
-        await self._services.hold_swarm(refusal)
-        return t.BudgetVerdict(self._now(), held=True)
-
-    async def _ask_for_budget(self) -> None:
-        await self._services.approvals.ask_for_budget(
-            # The machine asks the budgets again, which read the answer from its row.
-            self._opened.turn_id,
-            self._profile.mysis_id,
-            lambda _answer, _sentence: self._continue_after_wait(),
+        stage = BudgetStage(
+            self._services, self._live, self._opened.turn_id, self._continue_after_wait, self._show, self._spawn
         )
+        return await stage.verdict(request.reserved)
 
     # Waiting for a person, a provider or a lifted hold: without a place of the gate and without a deadline.
 
@@ -389,8 +378,14 @@ class TurnDriver:
     def _call_model(self) -> None:
         assert self._plan is not None
         self._model = ModelCall(
-            self._services, self._profile, self._plan.messages, self._catalogue.tools, self._progress
+            self._services,
+            self._profile,
+            self._plan.messages,
+            self._catalogue.tools,
+            self._progress,
+            by_person=self._opened.by_person,
         )
+        self._live.show_attempt()
         self._progress_at = self._now()
         self._show(Activity.LLM)
         self._spawn(self._answer(self._model))
@@ -402,6 +397,7 @@ class TurnDriver:
             self.post(t.CallWithheld(self._now()))
             return
         except ProviderError as error:
+            self._failed_by = cause_of(error)
             self.post(
                 t.CallFailed(
                     self._now(),
@@ -492,6 +488,8 @@ class TurnDriver:
             return stored, tally, follows(conn) if follows is not None else None, following
 
         stored, tally, mysis, self._prepared_next = await self._services.write(write)
+        if isinstance(op, t.StoreAnswer | t.SettleRequest | t.FailRequest | t.LeaveTurn):
+            self._services.budget_queue.wake_some()
         if follows is not None:
             self._owner.take_stored_end(mysis)
         self._used = used

@@ -31,6 +31,8 @@ class ModelCall:
         messages: tuple[RequestMessage, ...],
         tools: tuple[ToolSpec, ...],
         progress: Callable[[], None],
+        *,
+        by_person: bool = False,
     ) -> None:
         self._services = services
         self._profile = profile
@@ -56,6 +58,7 @@ class ModelCall:
             max_output_tokens=profile.max_output_tokens,
             context_window=profile.window if profile.window_known else None,
             mysis=profile.name,
+            by_person=by_person,
         )
 
     def partial(self) -> Answer | None:
@@ -99,6 +102,7 @@ class ModelCall:
             ) from error
         finally:
             self.is_held = False
+            self._row.show_queue(0)
         raise ProviderError(f"{self._profile.provider.label} ended without an answer", kind=ErrorClass.TRANSIENT)
 
     def _hear(self, item: Delta | RequestHeld | RequestSent) -> None:
@@ -123,6 +127,8 @@ class ModelCall:
                 self.is_held = self.is_unsent = True
                 self._moved_at = 0.0
                 self._deadline.reschedule(None)
+                self._row.show_queue(item.place, self._profile.provider.label)
+                self._services.view.touch(self._profile.mysis_id)
             case RequestSent():
                 # The provider may have to load its model first: until the first token its own deadline applies.
                 self._has_left()
@@ -133,6 +139,8 @@ class ModelCall:
 
     def _has_left(self) -> None:
         """Mark the request as in flight; a hold does not stop it."""
+        if self.is_unsent:
+            self._row.show_queue(0)
         self.is_unsent = self._is_kept_back = False
 
     def _keep_back(self) -> None:

@@ -165,4 +165,5 @@ def limits_of(services: Services, profile: MysisProfile, turn_used: int) -> spen
         mysis=bound("mysis", own.mysis, own.enforcement),
         swarm=bound("swarm", swarm.swarm_per_day, swarm.swarm_enforcement),
         answer_within=APPROVAL_US,
+        smallest_waiting=services.budget_queue.smallest_other(profile.mysis_id),
     )

@@ -20,6 +20,13 @@ def failure_from(error: Exception) -> Failure:
     )
 
 
+def cause_of(error: ProviderError) -> str:
+    """Return the cause of a failed attempt in a few words: `429`, `timeout`."""
+    if error.status is not None:
+        return str(error.status)
+    return "timeout" if isinstance(error.__cause__, TimeoutError) else error.title
+
+
 def end_from(error: Exception) -> t.TurnEnd:
     """Return the end of a turn that this error broke off."""
     match error:
