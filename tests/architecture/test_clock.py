@@ -16,9 +16,9 @@ SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 WALL_CLOCK_READERS = {
     "process/clock.py": "the clock itself",
-    "cli/terminal_rows.py": "how long ago a mysis failed, and when it tries again",
     "cli/commands/mcp.py": "the time in the name of a copied file",
     "cli/commands/search.py": "'yesterday' and '2h' of a person's search",
+    "cli/terminal_rows.py": "how long ago something was, for people to read",
     "settings/trust.py": "when a file was trusted, for people to read",
 }
 """Files that read the system's wall time themselves."""
@@ -41,6 +41,7 @@ WALL_CLOCK_ARITHMETIC = {
     "swarm/persistence/turn_records.py nudges": "nudges of the last hour; times ahead are ignored",
     "swarm/runner.py _carry_out": "times of the life machine, which moves them by Jumped",
     "swarm/situation.py _snapshots": "the age of a stored text, which the model reads",
+    "swarm/turn/budget_stage.py verdict": "the end of backpressure, a time of the turn machine",
     "swarm/turn/driver.py *": "times of the turn machine, which moves them by ClockJumped",
     "swarm/turn/machine.py *": "times of the turn machine, which moves them by ClockJumped",
     "swarm/turn/waits.py *": "times of the turn machine, which moves them by ClockJumped",

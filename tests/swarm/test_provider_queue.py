@@ -61,7 +61,9 @@ async def ask(s: Swarm, name: str, of: str) -> None:
 async def test_the_retries_of_a_failing_provider_hold_back_no_mysis_of_a_healthy_one(tmp_path: Path) -> None:
     sick = OpenAIServer(otherwise=lambda _: Fail.error(500, "overloaded"))
     async with (
-        sick, OpenAIServer(otherwise=lambda _: Say("well")) as well, provider("sick", sick) as failing,
+        sick,
+        OpenAIServer(otherwise=lambda _: Say("well")) as well,
+        provider("sick", sick) as failing,
         provider("well", well) as healthy,
         swarm(tmp_path, settings=SETTINGS, providers=NamedProviders(sick=failing, well=healthy)) as s,
     ):
@@ -86,7 +88,8 @@ async def test_the_retries_of_a_failing_provider_hold_back_no_mysis_of_a_healthy
 
 async def test_a_queued_mysis_says_its_place_and_its_provider(tmp_path: Path) -> None:
     async with (
-        SlowServer(lambda _: Say("done")) as server, provider("ollama", server, concurrency=1) as only,
+        SlowServer(lambda _: Say("done")) as server,
+        provider("ollama", server, concurrency=1) as only,
         swarm(tmp_path, settings=SETTINGS, providers=NamedProviders(ollama=only)) as s,
     ):
         for number in range(4):
