@@ -65,6 +65,8 @@ ELSEWHERE = {
     "approval.later": "test_approvals.py::test_escape_leaves_the_input_then_the_dialog_and_the_question_stays_open",
     "mysis.dismiss": "test_dashboard_actions.py::test_a_dot_dismisses_the_error_of_the_row",
     "swarm.next-in-need": "test_needs_you_panel.py::test_words_act_on_their_mysis_and_show_keys_only_if_they_do",
+    "swarm.hive": "test_hive.py::test_v_shows_the_hive_with_the_same_cursor_marks_filter_and_detail",
+    "swarm.grouping": "test_hive.py::test_v_shows_the_hive_with_the_same_cursor_marks_filter_and_detail",
     "settings.default": "test_settings.py::test_a_persons_own_value_is_removed",
     "search.open": "test_search.py::test_enter_opens_the_turn_with_the_hit_and_esc_comes_back_to_the_list_where_it_was",
     "upstreams.reconnect": "test_upstreams.py::test_providers_are_asked_again",

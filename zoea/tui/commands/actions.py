@@ -363,6 +363,10 @@ MYSIS_DISMISS = _dashboard(
 MYSIS_MARK = _dashboard("mysis.mark", "space", "mark", "Mark the mysis under the cursor", _target)
 MYSIS_MARK_ALL = _dashboard("mysis.mark-all", "asterisk", "mark all", "Mark all shown myses, or none", _any_mysis)
 SWARM_ATTENTION = _dashboard("swarm.attention", "a", "attention", "Sort myses that need you first")
+SWARM_HIVE = _dashboard(
+    "swarm.hive", "v", "hive", "Show one cell a mysis, or rows again", _any_mysis, footer=68, only_if_room=True
+)
+SWARM_GROUPING = _dashboard("swarm.grouping", "V", "group", "Group the hive by status, template or tag", _any_mysis)
 SWARM_NEXT_IN_NEED = _dashboard(
     "swarm.next-in-need", "w", "who needs you", "Go to the next mysis that needs you", _open_swarm
 )

@@ -26,6 +26,7 @@ from zoea.tui.screens.base import NARROW, CockpitScreen
 from zoea.tui.screens.message_controller import MessageController
 from zoea.tui.screens.mysis_controller import MysisController
 from zoea.tui.swarm_list.broadcasts_panel import build_broadcast_lines
+from zoea.tui.swarm_list.hive_layout import HiveCell, HiveGrouping, find_level
 from zoea.tui.swarm_list.mysis_row import TableRow, build_heading
 from zoea.tui.swarm_list.needs_you_panel import KeyScope, build_needs_lines, find_next_in_need
 from zoea.tui.text_layout import Piece
@@ -46,6 +47,9 @@ _LEAST_LIST = 14
 """Lines of the list, with frame and head, before the detail gets the lines that few myses leave free."""
 
 
+_HIVE_HEAD = "one cell a mysis, brighter with more tokens in the last minute"
+
+
 class DashboardScreen(CockpitScreen[None]):
     """The screen at the bottom of the stack."""
 
@@ -57,6 +61,8 @@ class DashboardScreen(CockpitScreen[None]):
         Binding("tab,shift+tab", "part", show=False),
         Binding("j,down", "cursor(1)", show=False),
         Binding("k,up", "cursor(-1)", show=False),
+        Binding("left", "sideways(-1)", show=False),
+        Binding("right", "sideways(1)", show=False),
         Binding("g,home", "edge(0)", show=False),
         Binding("G,end", "edge(1)", show=False),
         Binding("pagedown", "page(1)", show=False),
@@ -75,6 +81,7 @@ class DashboardScreen(CockpitScreen[None]):
         self._wants_needs: bool | None = None
         self._meant: int | None = None
         self._titles = ("", "")
+        self._grouping = HiveGrouping.STATUS
         self._detail_height: int | None = None
         self._heads = PieceLine(id="heads")
         self._detail_rule = TitledRule(id="detail-rule")
@@ -93,6 +100,8 @@ class DashboardScreen(CockpitScreen[None]):
             actions.APPROVAL_OLDEST.bind(self._open_approvals),
             actions.SWARM_BROADCAST.bind(self._messages.write_to_all),
             actions.SWARM_ATTENTION.bind(self._toggle_attention),
+            actions.SWARM_HIVE.bind(self._toggle_hive),
+            actions.SWARM_GROUPING.bind(self._change_grouping),
             actions.SWARM_NEXT_IN_NEED.bind(self._go_to_next_in_need),
             actions.MYSIS_FOCUS.bind(self._open_conversation),
             actions.MYSIS_MESSAGE.bind(self._write_message),
@@ -113,7 +122,7 @@ class DashboardScreen(CockpitScreen[None]):
             with Vertical(id="left"):
                 with Vertical(id="swarm-box", classes="panel"):
                     yield self._heads
-                    self.table = SwarmTable(self._row, self.cockpit.glyphs, id="swarm")
+                    self.table = SwarmTable(self._row, self._cell, self.cockpit.glyphs, id="swarm")
                     yield self.table
                 yield self._detail_rule
                 yield self._detail
@@ -197,6 +206,10 @@ class DashboardScreen(CockpitScreen[None]):
         question = self.cockpit.approvals.of(view.id) if view.approvals else None
         asks = approval_line(question) if question else ""
         return TableRow(view, view.id in self.cockpit.marks, spark, feed.rate(view.id), self.cockpit.now(), asks)
+
+    def _cell(self, mysis_id: int) -> HiveCell:
+        feed = self.cockpit.feed
+        return HiveCell(find_level(feed.rate(mysis_id), feed.highest_rate), mysis_id in self.cockpit.marks)
 
     # News.
 
@@ -324,13 +337,16 @@ class DashboardScreen(CockpitScreen[None]):
             hidden = len(marks - table.in_sight)
             title += f" · {len(marks)} marked" + (f" ({hidden} hidden)" if hidden else "")
         order = "needs you first" if table.is_attention_first else "as created"
-        titles = (title, f"order: {order} · a changes it" if all_of_them else "")
+        how = f"order: {order} · a changes it"
+        if (grouping := table.grouping) is not None:
+            how = f"grouped by {grouping} · V changes it · v shows rows"
+        titles = (title, how if all_of_them else "")
         if titles != self._titles:
             # Textual redraws a frame whenever its title is set, even to the same text.
             self._titles = titles
             box = self.query_one("#swarm-box")
             box.border_title, box.border_subtitle = Content(title), key_hints(titles[1])
-        self._heads.put(build_heading(table.columns))
+        self._heads.put(build_heading(table.columns) if table.grouping is None else [(_HIVE_HEAD, "quiet")])
 
     def _draw_broadcasts(self) -> None:
         size = self._broadcasts_panel.content_size
@@ -398,6 +414,9 @@ class DashboardScreen(CockpitScreen[None]):
     def action_cursor(self, by: int) -> None:
         self.table.move(by)
 
+    def action_sideways(self, by: int) -> None:
+        self.table.move_sideways(by)
+
     def action_edge(self, last: int) -> None:
         self.table.move_to(self.table.count - 1 if last else 0)
 
@@ -410,7 +429,7 @@ class DashboardScreen(CockpitScreen[None]):
         view = self.table.cursor
         if view is not None:
             self.cockpit.marks ^= {view.id}
-            self.table.move(1)
+            self.table.move_on()
             self._marks_changed()
 
     def _mark_all(self) -> None:
@@ -426,6 +445,16 @@ class DashboardScreen(CockpitScreen[None]):
 
     def _toggle_attention(self) -> None:
         self.table.toggle_attention()
+        self._draw_titles()
+
+    def _toggle_hive(self) -> None:
+        """Show one cell a mysis instead of one row, or rows again."""
+        self.table.group_by(self._grouping if self.table.grouping is None else None)
+        self._draw_titles()
+
+    def _change_grouping(self) -> None:
+        self._grouping = self._grouping.following
+        self.table.group_by(self._grouping)
         self._draw_titles()
 
     def _open_conversation(self) -> None:

@@ -6,10 +6,13 @@ from typing import Protocol, cast
 
 from rich.style import Style
 from rich.theme import Theme
+from textual.color import Color
 from textual.widget import Widget
 
 from zoea.tui.theme.themes import ThemeSpec
 
+_SHADES = (0.72, 0.82, 0.91, 1.0)
+"""Shares of a role's colour over the background, for each brightness."""
 _BOLD = frozenset({"title", "asking", "key", "strong"})
 
 
@@ -22,6 +25,7 @@ class RoleStyles:
     def __init__(self, theme: ThemeSpec) -> None:
         self._theme = theme
         self._made: dict[tuple[str, bool], Style] = {}
+        self._shades: dict[tuple[str, int], Style] = {}
 
     def of(self, role: str, *, background: bool = False) -> Style:
         """Return the style of a role, as text or as background."""
@@ -29,6 +33,21 @@ class RoleStyles:
         if key not in self._made:
             self._made[key] = self._make(role, background)
         return self._made[key]
+
+    def shade(self, role: str, level: int) -> Style:
+        """Return the style of a role in a brightness from 0 to 3; a terminal's own colours are dim, plain or bold."""
+        key = (role, level)
+        if key not in self._shades:
+            self._shades[key] = self._make_shade(role, level)
+        return self._shades[key]
+
+    def _make_shade(self, role: str, level: int) -> Style:
+        style = self.of(role) + Style(bold=level == len(_SHADES) - 1)
+        ground, colour = self._theme.colours["background"], self._theme.roles.get(role, "")
+        if ground.startswith("#") and colour.startswith("#"):
+            shaded = Color.parse(ground).blend(Color.parse(colour), _SHADES[level])
+            return style + Style(color=shaded.hex)
+        return style + Style(dim=level == 0)
 
     def _make(self, role: str, background: bool) -> Style:
         if role in ("", "strong"):

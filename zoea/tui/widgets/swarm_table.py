@@ -1,5 +1,6 @@
 """Swarm table in the Line API: 10,000 rows scroll smoothly, changed rows are redrawn.
 
+As a hive it shows one cell a mysis instead of one row, with the same cursor, order and filter.
 A list of widgets takes seconds to mount 1,000 rows; a DataTable uses most of a core at 1,000 updates a second.
 """
 
@@ -18,6 +19,7 @@ from textual.strip import Strip
 
 from zoea.model.values import MysisView
 from zoea.tui.swarm_list import attention
+from zoea.tui.swarm_list.hive_layout import HiveCell, HiveGrouping, HiveLayout, group_of, hive_key
 from zoea.tui.swarm_list.mysis_row import NAME_MAX, NAME_MIN, RowColumns, TableRow, build_row
 from zoea.tui.text_layout import Piece
 from zoea.tui.theme.role_styles import styles_of
@@ -31,6 +33,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     Args:
         row_of: Returns the row of a view, with marks, sparkline, rate and time.
+        cell_of: Returns the cell of a mysis by its id, with mark and brightness.
         glyphs: The theme's glyphs by name.
     """
 
@@ -55,10 +58,20 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
             self.view = view
 
     def __init__(
-        self, row_of: Callable[[MysisView], TableRow], glyphs: dict[str, str], *, id: str | None = None
+        self,
+        row_of: Callable[[MysisView], TableRow],
+        cell_of: Callable[[int], HiveCell],
+        glyphs: dict[str, str],
+        *,
+        id: str | None = None,
     ) -> None:
         super().__init__(id=id)
         self._row_of = row_of
+        self._cell_of = cell_of
+        self._grouping: HiveGrouping | None = None
+        self._hive = HiveLayout((), (), ())
+        self._groups: dict[int, str] = {}
+        self._cells_drawn: tuple[object, ...] = ()
         self._glyphs = glyphs
         self._all: dict[int, MysisView] = {}
         self._shown: list[int] = []
@@ -76,7 +89,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         before, known = self._shown, self._all
         self._all = {view.id: view for view in views}
         come_or_gone = len(known) != len(self._all) or not (changed or set()) <= known.keys()
-        if changed is None or come_or_gone or self._filter or self._attention_first:
+        if changed is None or come_or_gone or self._filter or self._attention_first or self._has_regrouped(changed):
             self._longest = min(NAME_MAX, max((len(view.name) for view in views), default=NAME_MIN))
             self._arrange()
             if changed is None or before != self._shown:
@@ -84,9 +97,38 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
                 return
         first, height = self.scroll_offset.y, self.size.height
         for mysis_id in changed:
-            place = self._places.get(mysis_id, -1)
-            if 0 <= place - first < height:
-                self.refresh_line(place)
+            line = self._line_of(self._places[mysis_id]) if mysis_id in self._places else -1
+            if 0 <= line - first < height:
+                self.refresh_line(line)
+
+    def _has_regrouped(self, changed: frozenset[int]) -> bool:
+        """Return whether a cell of the hive belongs to another group now."""
+        grouping = self._grouping
+        if grouping is None:
+            return False
+        return any(self._groups.get(each) != group_of(self._all[each], grouping) for each in changed & self._all.keys())
+
+    # The hive.
+
+    @property
+    def grouping(self) -> HiveGrouping | None:
+        """What the hive is grouped by; None while the table is shown."""
+        return self._grouping
+
+    def group_by(self, grouping: HiveGrouping | None) -> None:
+        """Show the hive in groups, or the table for None; the cursor stays on its mysis."""
+        self._grouping = grouping
+        self._arrange()
+        self._resize()
+        self.move_to(self._cursor)
+
+    def _line_of(self, place: int) -> int:
+        return place if self._grouping is None else self._hive.line_of(place)
+
+    def move_sideways(self, by: int) -> None:
+        """Move the cursor by cells of the hive; rows of the table have no neighbours at their sides."""
+        if self._grouping is not None:
+            self.move_to(self._cursor + by)
 
     def set_filter(self, text: str) -> None:
         """Show only rows with this text in name, template, state, tags or text; ignores case."""
@@ -109,8 +151,14 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         self.refresh()
 
     def tick(self) -> None:
-        """Redraw visible lines with ages and waits that changed."""
+        """Redraw visible lines with ages, waits or brightness that changed."""
         first = self.scroll_offset.y
+        if self._grouping is not None:
+            cells = tuple(map(self._cell_of, self._shown))
+            if cells != self._cells_drawn:
+                self._cells_drawn = cells
+                self.refresh()
+            return
         for place in range(first, min(len(self._shown), first + self.size.height)):
             if self._pieces(place) != self._drawn.get(place):
                 self.refresh_line(place)
@@ -136,8 +184,11 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
     @property
     def in_sight(self) -> set[int]:
         """Return the ids of the visible rows."""
-        first = self.scroll_offset.y
-        return set(self._shown[first : first + self.scrollable_content_region.height])
+        first, height = self.scroll_offset.y, self.scrollable_content_region.height
+        if self._grouping is None:
+            return set(self._shown[first : first + height])
+        lines = self._hive.lines[first : first + height]
+        return {mysis_id for line in lines for mysis_id in self._shown[line.first : line.end]}
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)
@@ -149,7 +200,12 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
             self.move_to(self._places[mysis_id])
 
     def move(self, by: int) -> None:
-        self.move_to(self._cursor + by)
+        """Move the cursor by lines."""
+        self.move_to(self._cursor + by if self._grouping is None else self._hive.place_beyond(self._cursor, by))
+
+    def move_on(self) -> None:
+        """Move the cursor to the next mysis."""
+        self.move_to(self._cursor + 1)
 
     def move_to(self, place: int) -> None:
         """Put the cursor on a row and scroll to it."""
@@ -157,9 +213,10 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
             return
         place = min(len(self._shown) - 1, max(0, place))
         old, self._cursor = self._cursor, place
-        self.refresh_line(old)
-        self.refresh_line(place)
-        self.scroll_to_region(Region(0, place, max(1, self.size.width), 1), animate=False, force=True)
+        line = self._line_of(place)
+        self.refresh_line(self._line_of(old))
+        self.refresh_line(line)
+        self.scroll_to_region(Region(0, line, max(1, self.size.width), 1), animate=False, force=True)
         if old != place:
             self.post_message(self.CursorMoved(self.cursor))
 
@@ -172,9 +229,16 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
     def _arrange(self) -> None:
         kept = self.cursor.id if self._shown and self.cursor else None
         views = [view for view in self._all.values() if self._matches(view)]
-        views.sort(
-            key=(lambda v: (attention.attention_rank(v), v.id)) if self._attention_first else (lambda v: (0, v.id))
-        )
+        grouping = self._grouping
+        if grouping is not None:
+            views.sort(key=lambda view: hive_key(view, grouping, attention_first=self._attention_first))
+            groups = [group_of(view, grouping) for view in views]
+            self._groups = {view.id: group for view, group in zip(views, groups, strict=True)}
+            self._hive = HiveLayout.of(groups, self.scrollable_content_region.width)
+        else:
+            views.sort(
+                key=(lambda v: (attention.attention_rank(v), v.id)) if self._attention_first else (lambda v: (0, v.id))
+            )
         self._shown = [view.id for view in views]
         self._places = {mysis_id: place for place, mysis_id in enumerate(self._shown)}
         if kept in self._places:
@@ -190,10 +254,13 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         return self._filter in "\n".join(words).casefold()
 
     def _resize(self) -> None:
-        self.virtual_size = Size(0, len(self._shown))
+        self.virtual_size = Size(0, len(self._shown) if self._grouping is None else len(self._hive.lines))
         self.refresh()
 
     def on_resize(self, event: events.Resize) -> None:
+        if self._grouping is not None:
+            self._arrange()
+            self._resize()
         self.refresh()
         self.post_message(self.Sized())
 
@@ -202,6 +269,8 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         place = y + self.scroll_offset.y
         plain = self.rich_style
         styles = styles_of(self)
+        if self._grouping is not None:
+            return self._render_cells(place, width, plain)
         if place >= len(self._shown):
             return Strip.blank(width, plain)
         pieces = self._pieces(place)
@@ -217,7 +286,33 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         line = strip_overlay.highlight_selection(self, Strip(segments), place)
         return line.adjust_cell_length(width, plain + under).apply_offsets(0, place)
 
+    def _render_cells(self, at: int, width: int, plain: Style) -> Strip:
+        """Draw a line of the hive: the heading of a group, or its cells."""
+        styles = styles_of(self)
+        if at >= len(self._hive.lines):
+            return Strip.blank(width, plain)
+        line = self._hive.lines[at]
+        if line.title:
+            return Strip([Segment(line.title, plain + styles.of("quiet"))]).adjust_cell_length(width, plain)
+        segments = []
+        for place in range(line.first, line.end):
+            view = self._all[self._shown[place]]
+            cell, role = self._cell_of(view.id), str(view.status)
+            under = plain
+            if place == self._cursor:
+                under = plain + styles.of("cursor", background=True) + Style(bold=True, reverse=self.has_focus)
+            segments.append(Segment("▌" if cell.is_marked else " ", plain + styles.of("asking")))
+            segments.append(Segment(self._glyphs.get(role, "?")[:1], under + styles.shade(role, cell.level)))
+        return Strip(segments).adjust_cell_length(width, plain)
+
+    def _cells_text(self, at: int) -> str:
+        line = self._hive.lines[at]
+        glyphs = (self._glyphs.get(str(self._all[each].status), "?") for each in self._shown[line.first : line.end])
+        return line.title or "".join(f" {glyph}" for glyph in glyphs)
+
     def get_selection(self, selection: Selection) -> tuple[str, str] | None:
+        if self._grouping is not None:
+            return strip_overlay.read_selection(selection, len(self._hive.lines), self._cells_text)
         return strip_overlay.read_selection(
             selection, self.count, lambda at: "".join(text for text, _ in self._pieces(at))
         )
@@ -232,8 +327,9 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
     # The mouse.
 
     def on_click(self, event: events.Click) -> None:
-        place = event.y + self.scroll_offset.y
-        if place < len(self._shown):
+        line = event.y + self.scroll_offset.y
+        place = line if self._grouping is None else self._hive.place_at(line, event.x)
+        if place is not None and place < len(self._shown):
             self.move_to(place)
             if event.chain == 2 and self.cursor is not None:
                 self.post_message(self.Chosen(self.cursor))

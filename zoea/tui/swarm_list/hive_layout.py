@@ -1,0 +1,141 @@
+"""The swarm as a hive: one cell a mysis, in groups. Pure.
+
+A cell has two columns: a mark and the glyph of the status. Its brightness tells the tokens of the last minute.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from zoea.model.status import StatusWord
+from zoea.model.values import MysisView
+from zoea.text.control_characters import one_line
+from zoea.tui.swarm_list import attention
+
+CELL = 2
+"""Columns of a cell."""
+NO_TAG = "no tag"
+LEVELS = 4
+"""Degrees of brightness, 0 for a mysis without tokens in the last minute."""
+
+_STATUS_ORDER = {word: place for place, word in enumerate(StatusWord)}
+
+
+class HiveGrouping(StrEnum):
+    """What the cells of a group have in common."""
+
+    STATUS = "status"
+    TEMPLATE = "template"
+    TAG = "tag"
+
+    @property
+    def following(self) -> HiveGrouping:
+        """The grouping that a key chooses after this one."""
+        return _AFTER[self]
+
+
+_AFTER = {
+    HiveGrouping.STATUS: HiveGrouping.TEMPLATE,
+    HiveGrouping.TEMPLATE: HiveGrouping.TAG,
+    HiveGrouping.TAG: HiveGrouping.STATUS,
+}
+
+
+def group_of(view: MysisView, grouping: HiveGrouping) -> str:
+    """Return the group of a mysis; the first of its tags counts."""
+    match grouping:
+        case HiveGrouping.STATUS:
+            return str(view.status)
+        case HiveGrouping.TEMPLATE:
+            return one_line(view.template)
+    return one_line(view.tags[0]) if view.tags else NO_TAG
+
+
+def hive_key(view: MysisView, grouping: HiveGrouping, *, attention_first: bool) -> tuple[int, str, int, int]:
+    """Return the place of a mysis in the hive, for sorting: group, urgency, age."""
+    name = group_of(view, grouping)
+    rank = _STATUS_ORDER[view.status] if grouping is HiveGrouping.STATUS else int(name == NO_TAG)
+    return rank, name, attention.attention_rank(view) if attention_first else 0, view.id
+
+
+@dataclass(frozen=True, slots=True)
+class HiveCell:
+    """How one mysis is drawn. `level` is its brightness, 0 to 3."""
+
+    level: int = 0
+    is_marked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HiveLine:
+    """One line: the heading of a group, or the cells from place `first` to before `end`."""
+
+    title: str = ""
+    first: int = 0
+    end: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class HiveLayout:
+    """The lines of a hive; places number the cells in order.
+
+    Attributes:
+        starts: The first place of each line of cells, in order.
+        at: The line of each of those.
+    """
+
+    lines: tuple[HiveLine, ...]
+    starts: tuple[int, ...]
+    at: tuple[int, ...]
+
+    @classmethod
+    def of(cls, groups: Sequence[str], width: int) -> HiveLayout:
+        """Lay out cells whose groups are given in order, in lines of `width` columns."""
+        room = max(1, width // CELL)
+        lines: list[HiveLine] = []
+        starts: list[int] = []
+        at: list[int] = []
+        first = 0
+        while first < len(groups):
+            end = first
+            while end < len(groups) and groups[end] == groups[first]:
+                end += 1
+            lines.append(HiveLine(f"{groups[first]} {end - first}"))
+            for start in range(first, end, room):
+                starts.append(start)
+                at.append(len(lines))
+                lines.append(HiveLine("", start, min(end, start + room)))
+            first = end
+        return cls(tuple(lines), tuple(starts), tuple(at))
+
+    def line_of(self, place: int) -> int:
+        """Return the line of a place; 0 without cells."""
+        return self.at[bisect_right(self.starts, place) - 1] if self.starts else 0
+
+    def place_at(self, line: int, column: int) -> int | None:
+        """Return the place under a column of a line; None beside the cells."""
+        if not 0 <= line < len(self.lines):
+            return None
+        found = self.lines[line]
+        place = found.first + column // CELL
+        return place if found.first <= place < found.end else None
+
+    def place_beyond(self, place: int, by: int) -> int:
+        """Return the place `by` lines of cells below, or above, in the same column as far as there is one."""
+        if not self.starts:
+            return 0
+        row = bisect_right(self.starts, place) - 1
+        column = place - self.starts[row]
+        other = min(len(self.starts) - 1, max(0, row + by))
+        line = self.lines[self.at[other]]
+        return min(line.end - 1, line.first + column)
+
+
+def find_level(rate: int, highest: int) -> int:
+    """Return the brightness of a cell, 0 to 3, for its tokens a minute and the highest of all."""
+    if rate <= 0 or highest <= 0:
+        return 0
+    return min(LEVELS - 1, 1 + rate * (LEVELS - 1) // max(1, highest))
