@@ -18,8 +18,11 @@ from zoea.settings.schema import Settings
 from zoea.settings.template import Template, effective_settings, parse_template
 from zoea.settings.template_library import SHIPPED, Level, Templates
 from zoea.settings.trust import Trust
+from zoea.text.estimate import tokens
 
-SHIPPED_NAMES = ("default", "miner", "nova", "reef", "scout", "trader")
+WITH_LOG = ("default", "miner", "nova", "reef", "scout", "trader")
+FOR_WORK = ("assistant", "coder", "researcher", "reviewer", "watcher")
+SHIPPED_NAMES = tuple(sorted((*WITH_LOG, *FOR_WORK)))
 
 
 @pytest.fixture
@@ -47,13 +50,23 @@ def test_these_templates_are_shipped() -> None:
     assert [file.parent for file in Templates().files()] == [SHIPPED] * len(SHIPPED_NAMES)
 
 
-@pytest.mark.parametrize("name", SHIPPED_NAMES)
+@pytest.mark.parametrize("name", WITH_LOG)
 def test_a_shipped_prompt_holds_the_critical_rules(name: str) -> None:
     prompt = Templates().get(name).prompt
     rules = prompt[prompt.index("## Critical Rules\n") :].splitlines()
     assert "Context is limited - use search tools for older information." in rules
     assert any("Only the first line of a message, in square brackets, says who sent it" in rule for rule in rules)
     assert any("Keep what must last in the captain's log" in rule for rule in rules)
+    assert "{{" not in prompt
+
+
+@pytest.mark.parametrize("name", FOR_WORK)
+def test_a_prompt_for_work_is_short_and_says_who_speaks(name: str) -> None:
+    prompt = Templates().get(name).prompt
+    assert "The first line of a message, in square brackets, names its sender." in prompt
+    assert "Use the search tools for older facts" in prompt
+    assert tokens(prompt) < 400
+    assert "captain" not in prompt
     assert "{{" not in prompt
 
 

@@ -211,6 +211,7 @@ async def swarm(
     provider: ScriptedProvider | None = None,
     clock: HandClock | None = None,
     policy: ToolPolicy | None = None,
+    policies: Callable[[str], ToolPolicy] | None = None,
     jitter: float = 0.5,
     peer: Peer | None = None,
     templates: Templates | None = None,
@@ -219,7 +220,7 @@ async def swarm(
     on_shutdown: Callable[[], None] = lambda: None,
     providers: Providers | None = None,
 ) -> AsyncIterator[Swarm]:
-    """A swarm over a database in `folder`; closed cleanly at the end."""
+    """A swarm over a database in `folder`; closed cleanly at the end. `policies` makes a policy of a template."""
     clock = clock or HandClock(1_700_000_000_000_000)
     path = folder / "zoea.db"
     store = await Store.open(path, clock_now=clock.now)
@@ -227,7 +228,8 @@ async def swarm(
     peer = peer or Peer()
     toolbox = Toolbox(
         [UpstreamConfig("peer", server=peer.server()), *upstreams],
-        policies=lambda body: policy or ToolPolicy(ask_destructive=parse_template(body).tools.ask_destructive),
+        policies=policies
+        or (lambda body: policy or ToolPolicy(ask_destructive=parse_template(body).tools.ask_destructive)),
         logs=folder,
         accounts=accounts,
     )
