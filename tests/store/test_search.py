@@ -279,6 +279,77 @@ class TestRanked:
         assert hit.excerpt.marks == ((0, 3), (13, 3))
 
 
+class TestScriptsWithoutSpaces:
+    """Words of Chinese, Japanese, Thai and Korean texts, which the word index does not cut."""
+
+    @pytest.fixture(autouse=True, params=[0, 5_000], ids=["index", "scan"])
+    def _route(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(memory_search, "FEW", request.param)
+
+    @pytest.mark.parametrize(
+        ("text", "word"),
+        [
+            ("小行星帯で鉄鉱石を発見した", "鉄鉱石"),
+            ("小行星帯で鉄鉱石を発見した", "鉄"),
+            ("我们在小行星带发现了铁矿石", "铁矿"),
+            ("เรือขนส่งบรรทุกแร่เหล็กเต็มลำ", "แร่เหล็ก"),
+            ("เรือขนส่งบรรทุกแร่เหล็กเต็มลำ", "แร่"),
+            ("소행성에서 철광석을 발견했다", "철광석"),
+        ],
+    )
+    def test_a_word_within_a_text_is_found(self, db: sqlite3.Connection, text: str, word: str) -> None:
+        remember(db, "iron ore in the belt")
+        wanted = remember(db, text)
+        page = search_memories(db, MemoryQuery(word, match=MatchMode.RANKED))
+        assert [hit.memory_id for hit in page.hits] == [wanted]
+        (start, length) = page.hits[0].excerpt.marks[0]
+        assert text[start : start + length] == word
+        assert page.note == ""
+
+    def test_calls_and_reasoning_are_searched_too(self, db: sqlite3.Connection) -> None:
+        called = remember(db, "", calls=[("mine", '{"text": "鉄鉱石"}')])
+        thought = remember(db, "", reasoning="鉄鉱石だ")
+        ranked = MemoryQuery("鉄鉱石", match=MatchMode.RANKED)
+        assert found(db, ranked) == [called]
+        assert found(db, replace(ranked, column=SearchColumn.REASONING)) == [thought]
+        assert set(found(db, replace(ranked, column=SearchColumn.ANY))) == {called, thought}
+
+    def test_more_and_denser_words_come_first(self, db: sqlite3.Connection) -> None:
+        once = remember(db, "鉄" + "長い文" * 50)
+        often = remember(db, "鉄と鉄")
+        assert found(db, MemoryQuery("鉄", match=MatchMode.RANKED)) == [often, once]
+
+    def test_all_words_are_wanted_before_some(self, db: sqlite3.Connection) -> None:
+        both = remember(db, "Iron は 鉄鉱石 です")
+        one = remember(db, "鉄鉱石")
+        assert found(db, MemoryQuery("iron 鉄鉱石", match=MatchMode.RANKED)) == [both]
+        page = search_memories(db, MemoryQuery("金 鉄鉱石", match=MatchMode.RANKED))
+        assert {hit.memory_id for hit in page.hits} == {both, one}
+        assert "some of them" in page.note
+        assert found(db, MemoryQuery("白金 金", match=MatchMode.RANKED)) == []
+
+    def test_only_the_filtered_memories_are_ranked(
+        self, db: sqlite3.Connection, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        other, own = remember(db, "鉄", mysis=2), remember(db, "鉄", mysis=1)
+        ranked = MemoryQuery("鉄", match=MatchMode.RANKED)
+        assert found(db, replace(ranked, mysis_ids=(1,))) == [own]
+        assert found(db, replace(ranked, before_id=own)) == [other]
+        monkeypatch.setattr(memory_search, "RANKED", 1)
+        page = search_memories(db, ranked)
+        assert [hit.memory_id for hit in page.hits] == [own]
+        assert "there are older ones" in page.note
+
+    @pytest.mark.parametrize("word", ["鉄鉱石", "鉄", "鉄鉱石 iron"])
+    def test_broadcasts_are_found(self, db: sqlite3.Connection, word: str) -> None:
+        wanted = broadcast(db, "全員へ: 鉄鉱石 (iron) を運べ", to=(1,))
+        broadcast(db, "iron", to=(1,))
+        ranked = BroadcastQuery(word, match=MatchMode.RANKED)
+        assert [hit.message_id for hit in search_broadcasts(db, ranked).hits] == [wanted]
+        some = search_broadcasts(db, replace(ranked, text=f"{word} 金"))
+        assert "some of them" in some.note
+
+
 class TestBroadcasts:
     @pytest.mark.usefixtures("always_indexed")
     def test_each_is_found_once_newest_first(self, db: sqlite3.Connection) -> None:

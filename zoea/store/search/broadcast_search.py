@@ -9,6 +9,7 @@ from zoea.store.search import fts_terms
 from zoea.store.search.excerpts import compile_pattern, cut_excerpt
 from zoea.store.search.memory_search import NEWEST, NO_WORDS, OLDER, RANKED, SCANNED
 from zoea.store.search.query import BroadcastHit, BroadcastHits, BroadcastQuery, MatchMode
+from zoea.store.search.unspaced_words import is_unspaced, rank_matches, split_words
 
 _SOME = "no broadcast has all of these words; these have some of them"
 _OF = """(g.sender_id = :mysis OR EXISTS (SELECT 1 FROM delivery d
@@ -52,6 +53,9 @@ def _search_exact(connection: sqlite3.Connection, query: BroadcastQuery) -> Broa
 
 
 def _search_ranked(connection: sqlite3.Connection, query: BroadcastQuery) -> BroadcastHits:
+    words = list(dict.fromkeys(split_words(query.text)))[: fts_terms.GRAMS]
+    if any(map(is_unspaced, words)):
+        return _search_unspaced(connection, query, words)
     sql, given = _build_filters(query)
     notes: list[str] = []
     for every in (True, False):
@@ -74,6 +78,37 @@ def _search_ranked(connection: sqlite3.Connection, query: BroadcastQuery) -> Bro
             )
         notes.append(_SOME)
     return BroadcastHits()
+
+
+def _search_unspaced(connection: sqlite3.Connection, query: BroadcastQuery, words: list[str]) -> BroadcastHits:
+    """Search words of scripts without spaces, with others beside them."""
+
+    def find(word: str) -> list[int]:
+        narrowed, given = _build_filters(query)
+        given["most"] = RANKED
+        if is_unspaced(word):
+            given["word"] = word
+            newest = max(0, min(query.before_id or NEWEST, _newest_id(connection) + 1) - 1 - SCANNED)
+            sql = f"SELECT g.id FROM message g WHERE g.id > {newest} AND instr(g.content, :word) > 0 AND {narrowed}"
+            if proposed := fts_terms.build_exact_terms(word, fold=False):
+                given["terms"] = " AND ".join(proposed)
+                sql = (
+                    "SELECT g.id FROM message_exact f CROSS JOIN message g ON g.id = f.rowid"
+                    f" WHERE f.message_exact MATCH :terms AND instr(g.content, :word) > 0 AND {narrowed}"
+                )
+        else:
+            given["terms"] = fts_terms.build_word_terms(word, "content", None, every=True)
+            sql = (
+                "SELECT g.id FROM message_words f CROSS JOIN message g ON g.id = f.rowid"
+                f" WHERE f.message_words MATCH :terms AND {narrowed}"
+            )
+        return [row["id"] for row in _read_rows(connection, f"{sql} ORDER BY g.id DESC LIMIT :most", given)]
+
+    ids, has_every = rank_matches(
+        words, find, lambda ids: [(row["id"], row["content"]) for row in _read_broadcasts(connection, ids[-RANKED:])]
+    )
+    best = _read_broadcasts(connection, ids[: query.limit])
+    return BroadcastHits(_build_hits(best, query), note="" if has_every or not ids else _SOME)
 
 
 def _build_filters(query: BroadcastQuery) -> tuple[str, dict[str, object]]:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from zoea.store.search.query import BroadcastHit, Excerpt, HitPlace, MatchMode, MemoryHit
+from zoea.store.search.unspaced_words import split_words, word_pattern
 
 _LEAD = 4
 """At most a quarter of an excerpt precedes its first match."""
@@ -74,10 +75,4 @@ def compile_pattern(text: str, match: MatchMode, *, fold: bool) -> re.Pattern[st
     """
     if match is MatchMode.EXACT:
         return re.compile(re.escape(text), re.ASCII | re.IGNORECASE if fold else 0)
-    words = sorted(set(split_words(text)), key=len, reverse=True)
-    return re.compile(rf"(?<!\w)(?:{'|'.join(map(re.escape, words))})(?!\w)" if words else r"(?!)", re.IGNORECASE)
-
-
-def split_words(text: str) -> list[str]:
-    """Return the words of a query, in order."""
-    return re.findall(r"[^\W_]+", text)
+    return word_pattern(split_words(text))

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 from itertools import product
 
-from zoea.store.search.excerpts import split_words
+from zoea.store.search.unspaced_words import split_words
 
 GRAM = 3
 GRAMS = 24

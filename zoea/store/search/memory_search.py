@@ -6,6 +6,7 @@ import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from heapq import merge
 
 from zoea.model.enums import Role, SenderKind, Source
@@ -13,6 +14,7 @@ from zoea.store.search import fts_terms
 from zoea.store.search.excerpts import compile_pattern, cut_excerpt
 from zoea.store.search.fts_index import DOCUMENTS
 from zoea.store.search.query import Excerpt, HitPlace, MatchMode, MemoryHit, MemoryHits, MemoryQuery, SearchColumn
+from zoea.store.search.unspaced_words import is_unspaced, rank_matches, split_words
 
 FEW = 5_000
 """Below so many memories, a mysis is searched row by row."""
@@ -125,6 +127,9 @@ def _search_ranked(connection: sqlite3.Connection, query: MemoryQuery) -> Memory
         SearchColumn.REASONING: "reasoning",
         SearchColumn.ANY: "content reasoning",
     }[query.column]
+    words = list(dict.fromkeys(split_words(query.text)))[: fts_terms.GRAMS]
+    if any(map(is_unspaced, words)):
+        return _search_unspaced(connection, query, words, columns)
     note = ""
     for every in (True, False):
         asked = fts_terms.build_word_terms(query.text, columns, query.mysis_ids, every=every)
@@ -150,6 +155,47 @@ def _search_ranked(connection: sqlite3.Connection, query: MemoryQuery) -> Memory
             return MemoryHits(_build_hits(connection, ids, query), None, note)
         note = _SOME
     return MemoryHits()
+
+
+def _search_unspaced(connection: sqlite3.Connection, query: MemoryQuery, words: list[str], columns: str) -> MemoryHits:
+    """Search words of scripts without spaces, with others beside them."""
+    notes = dict[str, None]()
+
+    def find(word: str) -> list[int]:
+        ids = find_newest(word)
+        if len(ids) > RANKED:
+            notes[OLDER.format(RANKED)] = None
+        return ids[:RANKED]
+
+    def find_newest(word: str) -> list[int]:
+        if is_unspaced(word):
+            ids, down_to = _find_ids(connection, replace(query, text=word, match=MatchMode.EXACT), RANKED + 1)
+            if down_to:
+                notes[f"looked through the newest {SCANNED:,} memories only"] = None
+            return ids
+        narrowed, given = _build_filters(query)
+        given["terms"] = fts_terms.build_word_terms(word, columns, query.mysis_ids, every=True)
+        sql = (
+            f"SELECT m.id FROM memory_words f CROSS JOIN memory m ON m.id = f.rowid / {DOCUMENTS}"
+            f" WHERE f.memory_words MATCH :terms AND f.rowid < :before * {DOCUMENTS} AND {narrowed}"
+            " ORDER BY f.rowid DESC"
+        )
+        return _take_distinct(_iterate_ids(connection, sql, given), RANKED + 1)
+
+    def read(ids: list[int]) -> Iterator[tuple[int, str]]:
+        calls = "(SELECT group_concat(name || '(' || arguments || ')', ' ') FROM tool_call WHERE memory_id = m.id)"
+        text = {
+            SearchColumn.CONTENT: f"m.content || coalesce(' ' || {calls}, '')",
+            SearchColumn.REASONING: "m.reasoning",
+            SearchColumn.ANY: f"m.content || ' ' || m.reasoning || coalesce(' ' || {calls}, '')",
+        }[query.column]
+        for memory_id in ids[-RANKED:]:
+            for row in connection.execute(f"SELECT m.id, {text} FROM memory m WHERE m.id = ?", (memory_id,)):
+                yield row[0], row[1]
+
+    ids, has_every = rank_matches(words, find, read)
+    said = [*([] if has_every or not ids else [_SOME]), *notes]
+    return MemoryHits(_build_hits(connection, ids[: query.limit], query), None, "; ".join(said))
 
 
 def _build_filters(query: MemoryQuery) -> tuple[str, dict[str, object]]:

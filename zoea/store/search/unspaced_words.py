@@ -1,0 +1,69 @@
+"""Ranked search for words of scripts that set no spaces between words, such as Chinese, Japanese and Thai.
+
+The word index holds such a run of characters as one word. So these words are looked for as exact text,
+and the matches are ranked here by BM25, over the candidates alone.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+_UNSPACED = (
+    "\u0e00-\u0eff"  # Thai, Lao
+    "\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff"  # Tibetan, Burmese, Khmer
+    "\u1100-\u11ff\uac00-\ud7af"  # Korean, because particles join its words
+    "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # Japanese kana
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
+)
+_WORDS = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
+_IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
+_SATURATION, _LENGTH_SHARE = 1.2, 0.75
+"""The two constants of BM25, as FTS5 has them."""
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a query, in order; a run of an unspaced script is one word."""
+    return _WORDS.findall(text)
+
+
+def is_unspaced(word: str) -> bool:
+    """Return whether a word is of a script without spaces; `split_words` never mixes them."""
+    return _IS_UNSPACED.match(word) is not None
+
+
+def word_pattern(words: Iterable[str]) -> re.Pattern[str]:
+    """Return a pattern for any of the words: within a text for unspaced scripts, else as a whole word."""
+    ordered = sorted(set(words), key=len, reverse=True)
+    whole = "|".join(re.escape(word) for word in ordered if not is_unspaced(word))
+    parts = [re.escape(word) for word in ordered if is_unspaced(word)]
+    if whole:
+        parts.append(rf"(?<!\w)(?:{whole})(?!\w)")
+    return re.compile("|".join(parts) or r"(?!)", re.IGNORECASE)
+
+
+def rank_matches(
+    words: Sequence[str],
+    find: Callable[[str], list[int]],
+    read: Callable[[list[int]], Iterable[tuple[int, str]]],
+) -> tuple[list[int], bool]:
+    """Return the ids of the matches, best first, and whether they have every word.
+
+    Args:
+        find: Returns the ids of the newest rows with a word.
+        read: Returns the texts of rows.
+    """
+    found = [set(find(word)) for word in words]
+    every = set.intersection(*found)
+    texts = dict(read(sorted(every or set.union(*found))))
+    mean = max(1.0, sum(map(len, texts.values())) / max(1, len(texts)))
+    scores = dict.fromkeys(texts, 0.0)
+    for word, rows in zip(words, found, strict=True):
+        weight = math.log(1 + 1_000_000 / (len(rows) + 1))
+        pattern = word_pattern([word])
+        for row, text in texts.items():
+            if count := sum(1 for _ in pattern.finditer(text)):
+                room = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * len(text) / mean)
+                scores[row] += weight * count * (_SATURATION + 1) / (count + room)
+    return sorted(scores, key=lambda row: (-scores[row], -row)), bool(every)
