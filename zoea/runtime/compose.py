@@ -26,6 +26,7 @@ from zoea.queries.stored_swarm import read_mysis_records
 from zoea.runtime.accounts import CredentialAccounts, settle_accounts
 from zoea.runtime.connections import LiveConnections
 from zoea.runtime.maintenance import run_maintenance
+from zoea.runtime.minute_stats import record_minutes
 from zoea.runtime.owner import close_within
 from zoea.runtime.provider_set import ProviderSet
 from zoea.runtime.upstream_set import build_policies, build_upstreams, world_upstream
@@ -134,6 +135,7 @@ async def running_swarm(
             door.start()
         keep = RetentionRule(loaded.settings.memory.keep_days, loaded.settings.memory.keep_memories)
         await stack.enter_async_context(run_maintenance(store, clock, keep))
+        await stack.enter_async_context(record_minutes(store, clock, commander.live_view.count_statuses))
         stack.enter_context(tuned_gc())
         yield RunningSwarm.of(commander, LiveConnections(toolbox, providers, door))
 

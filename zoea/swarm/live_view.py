@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 
 from zoea.model.enums import Activity, MysisState
+from zoea.model.status import StatusWord
 from zoea.model.values import Failure, Mysis, MysisView, SwarmView
 
 INTERVAL_S = 0.05
@@ -193,6 +195,10 @@ class LiveView:
     def freeze(self, mysis_id: int) -> MysisView:
         """Return one row as fronts show it."""
         return self._rows[mysis_id].freeze(swarm_held=self._is_held)
+
+    def count_statuses(self) -> Counter[StatusWord]:
+        """Count the myses by status."""
+        return Counter(self.freeze(mysis_id).status for mysis_id in self._rows)
 
     @property
     def has_subscribers(self) -> bool:

@@ -1,0 +1,80 @@
+"""`zoea stats`: what the swarm did in the last hour, day or week, as numbers."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from zoea.ipc.codec import encode
+from zoea.model.errors import UsageError
+from zoea.process.clock import SystemClock
+from zoea.process.command_line import WORKSPACE_HELP, LightCommand, flag, option
+from zoea.queries.swarm_stats import StatPoint, StatSpan, SwarmStats, read_stats
+from zoea.settings.paths import places
+
+_MOST_LINES = 24
+
+
+def _check_span(text: str) -> str:
+    """Return the name of a span. Raises UsageError."""
+    try:
+        return StatSpan(text).value
+    except ValueError:
+        raise UsageError(f"--last {text!r} is not known", hint=f"Use one of {', '.join(StatSpan)}.") from None
+
+
+@dataclass(frozen=True, slots=True)
+class StatsOptions:
+    """The command line of `zoea stats`."""
+
+    span: str = option(
+        "--last", metavar="SPAN", text="hour (the default), day or week.", default="hour", parse=_check_span
+    )
+    as_json: bool = flag("--json", "Write JSON.")
+    workspace: str = option("-w", "--workspace", metavar="NAME", text=WORKSPACE_HELP)
+
+
+def write_stats(options: StatsOptions) -> int:
+    """Show tokens, spending, myses by status, turns by outcome and waiting messages over time."""
+    stats = read_stats(places(options.workspace).database, StatSpan(options.span), SystemClock().now())
+    text = json.dumps(encode(stats) | _totals(stats), ensure_ascii=False) if options.as_json else _table(stats)
+    sys.stdout.write(text + "\n")
+    return 0
+
+
+command = LightCommand("stats", StatsOptions, write_stats)
+
+
+def _totals(stats: SwarmStats) -> dict[str, object]:
+    return {"tokens": stats.tokens, "cost_micros": stats.cost_micros, "turns": dict(stats.turns)}
+
+
+def _table(stats: SwarmStats) -> str:
+    """Build the totals, then one line for each time in which something happened, the newest last."""
+    turns = _counts(stats.turns) or "none"
+    lines = [
+        f"last {stats.span}: {stats.tokens:,} tokens, ${stats.cost_micros / 1_000_000:.2f}, turns: {turns}",
+        "",
+        f"{'FROM':<16}  {'TOKENS':>9}  {'A MINUTE':>9}  {'SPENT':>7}  {'WAITING':>7}  MYSES, TURNS",
+    ]
+    busy = [point for point in stats.points if point.statuses or point.tokens or point.turns]
+    if not busy:
+        return f"{lines[0]}\nNo swarm ran in this time; a running swarm stores a row each minute."
+    if len(busy) > _MOST_LINES:
+        lines.append(f"({len(busy) - _MOST_LINES} earlier lines: --json shows all)")
+    return "\n".join([*lines, *map(_line, busy[-_MOST_LINES:])])
+
+
+def _line(point: StatPoint) -> str:
+    at = datetime.fromtimestamp(point.at / 1_000_000)
+    words = "; ".join(part for part in (_counts(point.statuses), _counts(point.turns)) if part)
+    spent = f"${point.cost_micros / 1_000_000:.2f}"
+    rate = f"{point.tokens_per_minute:,.0f}"
+    return f"{at:%Y-%m-%d %H:%M}  {point.tokens:>9,}  {rate:>9}  {spent:>7}  {point.waiting:>7}  {words}"
+
+
+def _counts(counted: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counted.items() if count)
