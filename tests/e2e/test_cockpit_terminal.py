@@ -99,3 +99,19 @@ def test_ctrl_o_opens_the_editor_and_takes_its_text(cockpit: OpenSwarm, tmp_path
     glass.until("end the swarm")
     glass.press("s")
     assert glass.end() == 0
+
+
+def test_keys_in_one_write_reach_the_prompt_that_the_first_of_them_opens(cockpit: OpenSwarm) -> None:
+    glass = cockpit("--myses", "3", "--provider", "scripted")
+    glass.until("alpha", "3 myses")
+    glass.press("bxd and X\r")
+    glass.until("xd and X", "3 answered")
+    glass.press("mdig xx\r")
+    glass.until("dig xx")
+    glass.press(":hold\r")
+    glass.until("ON HOLD")
+    glass.press(":hold\rq")
+    glass.until("end the swarm")
+    glass.press("s")
+    assert glass.end() == 0
+    assert len(listed()) == 3

@@ -76,7 +76,8 @@ async def test_delete_by_name_still_asks(tmp_path: Path) -> None:
 
 async def test_stop_all_typed_still_asks(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
-        assert "Stop every mysis after a question" in [one.title for one in complete(stage.app, "stop-all")]
+        said = "Stop every mysis, or only the marked or filtered ones, after a question"
+        assert said in [one.title for one in complete(stage.app, "stop-all")]
         await run(stage, "stop-all")
         await stage.until(lambda: stage.shows(ConfirmDialog))
         await stage.press("y")
@@ -123,7 +124,8 @@ async def test_an_error_is_shown_at_the_prompt_and_the_line_can_be_corrected(tmp
             ("stop nobody", "there is no mysis 'nobody'"),
             ("start alpha", "mysis already running"),
             ("theme mud", "there is no theme 'mud'"),
-            ("hold tight", "hold takes nothing after it"),
+            ("hold tight", "there is no mysis 'tight'"),
+            ("settings now", "settings takes nothing after it"),
             ("mysis.undo", "there is nothing to undo"),
         ):
             await run(stage, line)

@@ -158,25 +158,24 @@ async def test_d_names_who_is_deleted_and_does_nothing_until_confirmed(tmp_path:
         assert stage.shows(DashboardScreen)
 
 
-async def test_y_deletes_and_z_restores_one_after_the_other(tmp_path: Path) -> None:
+async def test_y_deletes_and_z_restores_the_whole_batch(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("space", "space", "d", "y")
-        await stage.until(lambda: len(stage.app.deleted) == 2 and not stage.has("alpha") and not stage.has("beta"))
-        await stage.press("z")
-        await stage.until(lambda: len(stage.app.feed.myses) == 2)
+        await stage.until(lambda: len(stage.app.undo.newest) == 2 and not stage.has("alpha") and not stage.has("beta"))
         await stage.press("z")
         await stage.until(lambda: stage.has("alpha", "beta", "gamma"))
+        assert stage.notices[-1] == "alpha and beta restored"
         assert await stage.swarm.value("SELECT count(*) FROM mysis WHERE deleted_at IS NOT NULL") == 0
 
 
 async def test_an_undo_that_is_refused_can_be_tried_again(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("d", "y")
-        await stage.until(lambda: len(stage.app.deleted) == 1)
+        await stage.until(lambda: len(stage.app.undo) == 1)
         await stage.api.create("alpha", start=False)
         await stage.press("z")
         await stage.until(lambda: stage.notices and "was given to another" in stage.notices[-1])
-        assert len(stage.app.deleted) == 1
+        assert [name for _, name in stage.app.undo.newest] == ["alpha"]
 
 
 async def test_z_without_anything_to_undo_says_so(tmp_path: Path) -> None:

@@ -173,7 +173,7 @@ async def test_actions_of_the_list_and_of_every_screen(tmp_path: Path) -> None:
         await drive("app.palette")
         await stage.press("escape")
         await stage.until(lambda: stage.shows(DashboardScreen))
-        for action_id in ("mysis.message", "swarm.broadcast"):
+        for action_id in ("mysis.message", "swarm.broadcast", "swarm.broadcast-all"):
             await drive(action_id)
             assert stage.one(MessagePrompt).is_open
             await drive("app.back")
@@ -196,13 +196,17 @@ async def test_actions_of_the_list_and_of_every_screen(tmp_path: Path) -> None:
         await stage.until(lambda: stage.shows(DashboardScreen))
         await drive.and_back("mysis.focus", FocusScreen)
         await stage.press("G")
+        await drive("mysis.pause")
+        await stage.until(lambda: stage.view("beta").held)
+        await drive("mysis.pause")
+        await stage.until(lambda: not stage.view("beta").held)
         await drive("mysis.relaunch")
         await stage.until(lambda: stage.view("beta").state is MysisState.RUNNING)
         await drive("mysis.stop")
         await stage.until(lambda: stage.view("beta").state is MysisState.STOPPED)
         await drive("mysis.delete", ConfirmDialog)
         await stage.press("y")
-        await stage.until(lambda: stage.app.deleted)
+        await stage.until(lambda: len(stage.app.undo.newest) == 1)
         await drive("mysis.undo")
         await stage.until(lambda: stage.has("beta"))
         await drive("swarm.stop-all")
@@ -231,6 +235,10 @@ async def test_actions_of_a_conversation_and_its_requests(tmp_path: Path) -> Non
         await drive("focus.message")
         assert stage.one(MessagePrompt).is_open
         await stage.press("escape")
+        await drive("focus.pause")
+        await stage.until(lambda: stage.view().held)
+        await drive("focus.pause")
+        await stage.until(lambda: not stage.view().held)
         await drive("focus.stop")
         await stage.until(lambda: stage.view().state is MysisState.STOPPED)
         await drive("focus.relaunch")

@@ -109,6 +109,15 @@ def test_the_time_left_stands_in_the_time_column_and_is_never_cut() -> None:
     assert " paused " in line(replace(retried, held=True))
 
 
+def test_a_row_shows_tags_before_its_text() -> None:
+    tagged = replace(PLAIN, text="digs", tags=("north", "ore"))
+    assert "#north #ore digs" in line(tagged, 160)
+    assert "#north" not in line(tagged)
+    many = line(replace(tagged, tags=tuple(f"tag-{number}" for number in range(20))), 160)
+    assert "digs" in many
+    assert len(many) == len(line(PLAIN, 160))
+
+
 def test_a_wait_is_described_in_words_instead_of_field_names() -> None:
     assert describe_wait("arrival_tick 302") == describe_wait("travel_arrival_tick 302") == "arrives T302"
     assert describe_wait("cooldown_ticks 3") == "cooldown, 3 ticks"

@@ -16,15 +16,16 @@ from textual.widgets import Input, TextArea
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import DeliveryMode, MysisState
+from zoea.model.values import MysisView
 from zoea.tui.app import CockpitApp
 from zoea.tui.commands.actions import BY_ID
 from zoea.tui.dialogs.quit import QuitDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.focus import FocusScreen
-from zoea.tui.screens.message_controller import round_cost
 from zoea.tui.screens.search import SearchScreen
+from zoea.tui.swarm_list.message_targets import MessageTarget, RoundCost
 from zoea.tui.terminal.external_editor import command, edit
-from zoea.tui.widgets.message_prompt import FOLD_OVER, FoldedTexts, MessagePrompt, MessageTarget
+from zoea.tui.widgets.message_prompt import FOLD_OVER, FoldedTexts, MessagePrompt
 
 
 async def messages(stage: Stage) -> list[str]:
@@ -320,14 +321,27 @@ async def test_the_cost_of_a_round_is_estimated_from_earlier_ones() -> None:
     api = FakeSwarm()
     fresh = await api.create("fresh")
     used = replace(fresh, context_used=10_000, tokens=100_000, cost_micros=400_000)
-    assert round_cost([]) == []
-    assert round_cost([fresh]) == ["the cost of a turn is not known yet"]
-    assert round_cost([used]) == ["~10k tokens, ~$0.04 a round"]
-    assert round_cost([replace(used, cost_micros=40)]) == ["~10k tokens, under $0.01 a round"]
-    assert round_cost([replace(used, cost_micros=0)]) == ["~10k tokens a round"]
-    assert round_cost([replace(used, cost_micros=None)]) == ["~10k tokens a round"]
-    assert round_cost([used, replace(used, cost_micros=None)]) == ["~20k tokens, $? a round"]
-    assert round_cost([used, fresh]) == ["~10k tokens, ~$0.04 a round, 1 not known yet"]
+
+    def cost(*views: MysisView) -> str:
+        return RoundCost.of(views).describe()
+
+    assert cost() == ""
+    assert cost(fresh) == "the cost of a turn is not known yet"
+    assert cost(used) == "~10k tokens, ~$0.04 a round"
+    assert cost(replace(used, cost_micros=40)) == "~10k tokens, under $0.01 a round"
+    assert cost(replace(used, cost_micros=0)) == "~10k tokens a round"
+    assert cost(replace(used, cost_micros=None)) == "~10k tokens a round"
+    assert cost(used, replace(used, cost_micros=None)) == "~20k tokens, $? a round"
+    assert cost(used, fresh) == "~10k tokens, ~$0.04 a round, 1 not known yet"
+
+
+async def test_the_cost_of_a_round_includes_the_text_for_each_recipient() -> None:
+    api = FakeSwarm()
+    used = replace(await api.create("used"), context_used=10_000, tokens=100_000, cost_micros=400_000)
+    text = "ore " * 1_000
+    assert RoundCost.of([used]).describe(text) == "~11k tokens, ~$0.04 a round"
+    assert RoundCost.of([used, used, used]).count(text) == 33_000
+    assert RoundCost.of([await api.create("fresh")]).describe(text).startswith("~1k tokens for the text; ")
 
 
 async def test_the_search_key_works_in_every_input(tmp_path: Path) -> None:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import tomllib
 from pathlib import Path
 
-from tests.tui.cockpit import Stage
+import pytest
+from textual.widgets import Input, TextArea
+
+from tests.tui.cockpit import Stage, cockpit
 from tests.tui.test_settings import settings
+from tests.tui.test_theme_files import contrast
 from zoea.tui.screens.settings import SettingsScreen
 from zoea.tui.theme import themes
 
@@ -103,3 +107,19 @@ def test_a_theme_file_deleted_during_the_check_is_no_error(tmp_path: Path) -> No
     folder.mkdir()
     (folder / "gone.toml").symlink_to(tmp_path / "nowhere")
     assert all("gone" not in name for name, _, _ in themes.read_file_stamps(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["abyss", "ansi", "deuteranopia", "high-contrast", "nova", "tide"])
+async def test_selected_text_is_readable_in_every_theme(tmp_path: Path, name: str) -> None:
+    async with cockpit(tmp_path, theme=name) as stage:
+        await stage.press("slash")  # an input beside the list
+        parts = {
+            "list": stage.screen.get_component_rich_style("screen--selection"),
+            "input": stage.one(Input).get_component_rich_style("input--selection"),
+            "prompt": stage.one(TextArea).get_component_rich_style("text-area--selection"),
+        }
+        for part, style in parts.items():
+            assert style.color is not None, part
+            assert style.bgcolor is not None, part
+            front, back = style.color.get_truecolor().hex, style.bgcolor.get_truecolor().hex
+            assert style.reverse or contrast(front, back) >= 4.5, f"{part}: {front} on {back}"

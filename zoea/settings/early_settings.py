@@ -18,12 +18,14 @@ _YES = ("1", "true", "yes", "on")
 
 
 class EarlySettings(NamedTuple):
-    """The usable `[tui]` settings of all layers."""
+    """The usable `[tui]` and `[broadcast]` settings of all layers; None where one is not set."""
 
     theme: str = ""
     reduced_motion: bool = False
     bell: bool = True
     keys: Mapping[str, str] = {}
+    ask_above: int | None = None
+    ask_above_tokens: int | None = None
 
 
 def read_early_settings(config: Path, env: Mapping[str, str], start: Path | None = None) -> EarlySettings:
@@ -31,10 +33,13 @@ def read_early_settings(config: Path, env: Mapping[str, str], start: Path | None
     here = (start or Path.cwd()).absolute()
     project = next((file for folder in (here, *here.parents) if (file := folder / PROJECT_FILE).is_file()), None)
     table: dict[str, Any] = {}
+    limits: dict[str, Any] = {}
     keys: dict[str, str] = {}
-    for said in (_read_tui_table(file) for file in (config / USER_FILE, project) if file):
+    for said, limit in (_read_tables(file) for file in (config / USER_FILE, project) if file):
         keys |= _flatten_keys(said.pop("keys", None))
         table |= said
+        limits |= limit
+    limits |= _read_limits(env)
     said = _read_environment(env)
     if "keys" in said:
         keys = _flatten_keys(said.pop("keys"))  # a variable replaces the tables of the files
@@ -45,16 +50,29 @@ def read_early_settings(config: Path, env: Mapping[str, str], start: Path | None
         calm if isinstance(calm, bool) else False,
         bell if isinstance(bell, bool) else True,
         keys,
+        _count(limits.get("ask_above")),
+        _count(limits.get("ask_above_tokens")),
     )
 
 
-def _read_tui_table(file: Path) -> dict[str, Any]:
+def _read_tables(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the tables `tui` and `broadcast` of a file; empty where it has none."""
     try:
         with file.open("rb") as stream:
-            table = tomllib.loads(stream.read(_LARGEST).decode("utf-8-sig")).get("tui")
+            document = tomllib.loads(stream.read(_LARGEST).decode("utf-8-sig"))
     except (OSError, ValueError, RecursionError):
-        return {}
-    return dict(table) if isinstance(table, dict) else {}
+        return {}, {}
+    tui, broadcast = (document.get(name) for name in ("tui", "broadcast"))
+    return (dict(tui) if isinstance(tui, dict) else {}), (dict(broadcast) if isinstance(broadcast, dict) else {})
+
+
+def _read_limits(env: Mapping[str, str]) -> dict[str, Any]:
+    words = {name: env.get(f"ZOEA_BROADCAST__{name.upper()}", "").strip() for name in ("ask_above", "ask_above_tokens")}
+    return {name: int(word) for name, word in words.items() if word.isdecimal()}
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _read_environment(env: Mapping[str, str]) -> dict[str, Any]:

@@ -102,6 +102,23 @@ class TurnSettings(Section):
     )
 
 
+class BroadcastSettings(Section):
+    """When a message or command to many is confirmed first."""
+
+    ask_above: Whole = setting(
+        20,
+        "Ask above recipients",
+        "Myses above which the cockpit asks once before a broadcast or a command; 0 never asks.",
+        ge=0,
+    )
+    ask_above_tokens: Whole = setting(
+        200_000,
+        "Ask above tokens",
+        "Estimated tokens of one round above which the cockpit asks once before a broadcast; 0 never asks.",
+        ge=0,
+    )
+
+
 class NudgeSettings(Section):
     """Nudges that keep an idle mysis going, and their limits."""
 
@@ -359,6 +376,7 @@ class Settings(Section):
     llm: LlmSettings = Field(LlmSettings(), title="Model calls")
     tool: ToolSettings = Field(ToolSettings(), title="Tool calls")
     turn: TurnSettings = Field(TurnSettings(), title="Turns")
+    broadcast: BroadcastSettings = Field(BroadcastSettings(), title="Broadcasts")
     nudge: NudgeSettings = Field(NudgeSettings(), title="Nudges")
     wait: WaitSettings = Field(WaitSettings(), title="Waiting")
     loop: LoopSettings = Field(LoopSettings(), title="Loop guard")

@@ -10,7 +10,7 @@ from signal import Signals
 from typing import Any, ClassVar
 
 from textual.binding import Binding, BindingType
-from textual.events import DescendantFocus, Key, MouseDown, Paste, Resize
+from textual.events import DescendantFocus, Key, MouseDown, MouseUp, Paste, Resize
 from textual.events import Event as TextualEvent
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
@@ -198,6 +198,10 @@ class CockpitApp(Cockpit):
             self.push_screen(TooSmallScreen())
 
     async def on_event(self, event: TextualEvent) -> None:
+        if isinstance(event, Key | Paste) and not event.is_forwarded and not self.type_ahead.admit(event):
+            return
+        if isinstance(event, MouseUp) and not event.is_forwarded:
+            self.type_ahead.watch_click()
         if isinstance(event, Key) and not event.is_forwarded:
             self.arming.saw(event.key)
         if isinstance(event, Paste):

@@ -33,6 +33,7 @@ from zoea.settings.paths import Places, places
 from zoea.tui.app import CockpitApp, run
 from zoea.tui.state.cockpit import OTHER_WORKSPACE
 from zoea.tui.state.swarm_connection import Opener, OpenSwarm
+from zoea.tui.swarm_list.message_targets import AskAbove
 from zoea.tui.terminal.output_redirect import redirect_output
 from zoea.tui.terminal.terminal_driver import TerminalDriver
 
@@ -71,7 +72,7 @@ def build_cockpit(
         reduced_motion: Nothing moves in this run, also when the settings allow it.
     """
     wanted = read_early_settings(where.config, os.environ)
-    return CockpitApp(
+    cockpit = CockpitApp(
         opener,
         sandbox_opener=with_world,
         config=where.config,
@@ -82,6 +83,12 @@ def build_cockpit(
         bell=wanted.bell,
         now=read_wall_time,
     )
+    usual = cockpit.ask_above
+    cockpit.ask_above = AskAbove(
+        usual.recipients if wanted.ask_above is None else wanted.ask_above,
+        usual.tokens if wanted.ask_above_tokens is None else wanted.ask_above_tokens,
+    )
+    return cockpit
 
 
 @dataclass

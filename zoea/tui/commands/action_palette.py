@@ -25,6 +25,11 @@ class ActionPalette(CommandPalette):
         super().__init__(providers=[ActionProvider], placeholder="What do you want to do?", id="palette")
         self._sign = sign
 
+    @property
+    def holds_keys(self) -> bool:
+        """Whether the actions with the typed words are still to come, so that enter would run another one."""
+        return any(worker.node is self and not worker.is_finished for worker in self.workers)
+
     def on_mount(self) -> None:
         self.query_one(SearchIcon).icon = self._sign
 

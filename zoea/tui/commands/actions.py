@@ -117,7 +117,7 @@ def _open_approval(context: ActionContext) -> str:
     return _open_swarm(context) or ("" if context.approvals else "nothing waits for your answer")
 
 
-def _deleted_mysis(context: ActionContext) -> str:
+def _undoable_command(context: ActionContext) -> str:
     return "" if context.can_undo else "there is nothing to undo"
 
 
@@ -148,6 +148,7 @@ class Action:
         asks_first: Spends or destroys, so that it is confirmed.
         command: Word at the `:` prompt, the same as the CLI's where the CLI has one.
         commands_swarm: Changes the swarm, so that it is not possible in a read-only cockpit.
+        takes_text: Opens an input; where it is refused, the text that follows in the same burst is dropped.
     """
 
     id: str
@@ -161,6 +162,7 @@ class Action:
     asks_first: bool = False
     command: str = ""
     commands_swarm: bool = False
+    takes_text: bool = False
 
     def why_not(self, context: ActionContext) -> str:
         """Return why this is not possible now; an empty text where it is."""
@@ -197,18 +199,30 @@ def _define(
     asks_first: bool = False,
     command: str = "",
     commands_swarm: bool = False,
+    takes_text: bool = False,
 ) -> Action:
     """Create an action and add it to the registry."""
     action = Action(
-        id, place, key, title, description, requires, footer, only_if_room, asks_first, command, commands_swarm
+        id,
+        place,
+        key,
+        title,
+        description,
+        requires,
+        footer,
+        only_if_room,
+        asks_first,
+        command,
+        commands_swarm,
+        takes_text,
     )
     _defined.append(action)
     return action
 
 
 _everywhere = partial(_define, ActionPlace.EVERYWHERE)
-APP_COMMAND = _everywhere("app.command", "colon", "cmd", "Type a command", footer=80)
-APP_PALETTE = _everywhere("app.palette", "ctrl+p", "palette", "Find and run any action")
+APP_COMMAND = _everywhere("app.command", "colon", "cmd", "Type a command", footer=80, takes_text=True)
+APP_PALETTE = _everywhere("app.palette", "ctrl+p", "palette", "Find and run any action", takes_text=True)
 APP_HELP = _everywhere("app.help", "question_mark", "help", "Show every key and its action", footer=90, command="help")
 APP_QUIT = _everywhere(
     "app.quit",
@@ -234,7 +248,7 @@ SWARM_STOP_ALL = _everywhere(
     "swarm.stop-all",
     "X",
     "stop all",
-    "Stop every mysis; press twice",
+    "Stop every mysis, or only the marked or filtered ones; press twice",
     _any_mysis,
     asks_first=True,
     command="stop-all",
@@ -253,11 +267,22 @@ SWARM_BROADCAST = _everywhere(
     "swarm.broadcast",
     "b",
     "broadcast",
-    "Send a message to all myses, or to the marked ones",
+    "Send a message to all myses, or only to the marked or filtered ones",
     _any_mysis,
     footer=20,
     command="broadcast",
     commands_swarm=True,
+    takes_text=True,
+)
+SWARM_BROADCAST_ALL = _everywhere(
+    "swarm.broadcast-all",
+    "B",
+    "broadcast to all",
+    "Send a message to all myses, also while a filter is on",
+    _any_mysis,
+    command="broadcast-all",
+    commands_swarm=True,
+    takes_text=True,
 )
 SCREEN_SEARCH = _everywhere(
     "screen.search",
@@ -268,6 +293,7 @@ SCREEN_SEARCH = _everywhere(
     footer=75,
     only_if_room=True,
     command="search",
+    takes_text=True,
 )
 SCREEN_UPSTREAMS = _everywhere(
     "screen.upstreams", "u", "upstreams", "Show upstreams and providers", _open_swarm, command="upstreams"
@@ -294,11 +320,21 @@ SCREEN_SETTINGS = _everywhere("screen.settings", "comma", "settings", "Change se
 SCREEN_WELCOME = _everywhere(
     "screen.welcome", "f1", "welcome", "Show found models and ways to start", command="welcome"
 )
-APP_FIND = _everywhere("app.find", "slash", "filter", "Filter the list, or find in the conversation", footer=70)
+APP_FIND = _everywhere(
+    "app.find", "slash", "filter", "Filter the list, or find in the conversation", footer=70, takes_text=True
+)
 
 _dashboard = partial(_define, ActionPlace.DASHBOARD)
 MYSIS_NEW = _dashboard(
-    "mysis.new", "n", "new", "Create a mysis", _open_swarm, footer=10, command="new", commands_swarm=True
+    "mysis.new",
+    "n",
+    "new",
+    "Create a mysis",
+    _open_swarm,
+    footer=10,
+    command="new",
+    commands_swarm=True,
+    takes_text=True,
 )
 MYSIS_MESSAGE = _dashboard(
     "mysis.message",
@@ -309,6 +345,7 @@ MYSIS_MESSAGE = _dashboard(
     footer=30,
     command="send",
     commands_swarm=True,
+    takes_text=True,
 )
 MYSIS_FOCUS = _dashboard(
     "mysis.focus", "enter", "focus", "Open its conversation", _one_target, footer=40, command="show"
@@ -343,6 +380,7 @@ MYSIS_CONFIGURE = _dashboard(
     _resting_target,
     command="configure",
     commands_swarm=True,
+    takes_text=True,
 )
 MYSIS_DELETE = _dashboard(
     "mysis.delete",
@@ -355,7 +393,16 @@ MYSIS_DELETE = _dashboard(
     commands_swarm=True,
 )
 MYSIS_UNDO = _dashboard(
-    "mysis.undo", "z", "undo", "Restore the mysis deleted last", _deleted_mysis, commands_swarm=True
+    "mysis.undo", "z", "undo", "Undo the last delete, stop, relaunch or pause", _undoable_command, commands_swarm=True
+)
+MYSIS_PAUSE = _dashboard(
+    "mysis.pause",
+    "p",
+    "pause",
+    "Pause it, or the marked; resume it where it is paused",
+    _target,
+    command="pause",
+    commands_swarm=True,
 )
 MYSIS_DISMISS = _dashboard(
     "mysis.dismiss", "full_stop", "dismiss", "Dismiss the error of the row", _failed_target, commands_swarm=True
@@ -402,11 +449,18 @@ FOCUS_PREVIOUS_HIT = _focus("focus.previous-hit", "N", "previous hit", "Go to th
 FOCUS_VERBOSE = _focus("focus.verbose", "v", "verbose", "Show reasoning and results in full", footer=40)
 FOCUS_INSPECT = _focus("focus.inspect", "i", "inspect", "Show its requests to the model", _one_target, footer=50)
 FOCUS_EXPORT = _focus(
-    "focus.export", "e", "export", "Write the conversation to a file", _one_target, footer=60, command="export"
+    "focus.export",
+    "e",
+    "export",
+    "Write the conversation to a file",
+    _one_target,
+    footer=60,
+    command="export",
+    takes_text=True,
 )
 FOCUS_COPY = _focus("focus.copy", "y", "copy", "Copy the block under the cursor", footer=65, only_if_room=True)
 FOCUS_MESSAGE = _focus(
-    "focus.message", "m", "message", "Send it a message", _one_target, footer=10, commands_swarm=True
+    "focus.message", "m", "message", "Send it a message", _one_target, footer=10, commands_swarm=True, takes_text=True
 )
 FOCUS_STOP = _focus("focus.stop", "s", "stop", "Stop it", _stoppable_target, footer=20, commands_swarm=True)
 FOCUS_RELAUNCH = _focus(
@@ -419,6 +473,7 @@ FOCUS_RELAUNCH = _focus(
     only_if_room=True,
     commands_swarm=True,
 )
+FOCUS_PAUSE = _focus("focus.pause", "p", "pause", "Pause it, or resume it", _one_target, commands_swarm=True)
 
 _approval = partial(_define, ActionPlace.APPROVAL)
 APPROVAL_ONCE = _approval("approval.once", "o", "once", "Allow this call", footer=10)
@@ -426,7 +481,9 @@ APPROVAL_SESSION = _approval("approval.session", "s", "session", "Allow this too
 APPROVAL_TEMPLATE = _approval(
     "approval.template", "t", "template", "Allow this tool for all myses of the template", footer=30
 )
-APPROVAL_DENY = _approval("approval.deny", "d", "deny", "Refuse it, with a reason for the model", footer=40)
+APPROVAL_DENY = _approval(
+    "approval.deny", "d", "deny", "Refuse it, with a reason for the model", footer=40, takes_text=True
+)
 APPROVAL_LATER = _approval("approval.later", "escape", "later", "Leave the question open", footer=50)
 
 _settings = partial(_define, ActionPlace.SETTINGS)
@@ -444,9 +501,18 @@ WELCOME_SANDBOX = _welcome(
     footer=10,
     commands_swarm=True,
 )
-WELCOME_CONNECT = _welcome("welcome.connect", "c", "connect a model", "Set up a provider and its key", footer=20)
+WELCOME_CONNECT = _welcome(
+    "welcome.connect", "c", "connect a model", "Set up a provider and its key", footer=20, takes_text=True
+)
 WELCOME_NEW = _welcome(
-    "welcome.new", "n", "create a mysis", "Create the first mysis by hand", _open_swarm, footer=30, commands_swarm=True
+    "welcome.new",
+    "n",
+    "create a mysis",
+    "Create the first mysis by hand",
+    _open_swarm,
+    footer=30,
+    commands_swarm=True,
+    takes_text=True,
 )
 
 _inspector = partial(_define, ActionPlace.INSPECTOR)
@@ -498,6 +564,7 @@ UPSTREAMS_TRY = _upstreams(
     _visible_list,
     footer=20,
     commands_swarm=True,
+    takes_text=True,
 )
 
 

@@ -12,16 +12,17 @@ from dataclasses import dataclass
 from functools import partial
 
 from zoea.model.errors import MysisMissing, UsageError
-from zoea.model.values import MysisView
+from zoea.model.values import MysisView, Recipients
 from zoea.text.control_characters import one_line
-from zoea.tui.commands import swarm_commands
+from zoea.tui.commands import actions, swarm_commands
 from zoea.tui.commands.actions import ACTIONS, Action
 from zoea.tui.state.cockpit import Cockpit
+from zoea.tui.swarm_list.message_targets import Audience, target_many
 
-NAMES = frozenset({"mysis.stop", "mysis.relaunch", "mysis.delete", "mysis.dismiss"})
+NAMES = frozenset({"mysis.stop", "mysis.relaunch", "mysis.delete", "mysis.dismiss", "mysis.pause", "swarm.hold"})
 """Actions that take one or more names."""
 ONE_NAME = frozenset({"mysis.focus", "mysis.inspect", "mysis.message"})
-_SAID = {"swarm.stop-all": "Stop every mysis after a question"}
+_SAID = {"swarm.stop-all": "Stop every mysis, or only the marked or filtered ones, after a question"}
 """Descriptions of actions that work differently when they are typed."""
 SHOWN = 8
 THEME = "theme"
@@ -103,7 +104,7 @@ def run(cockpit: Cockpit, line: str) -> None:
     why = action.why_not(cockpit.action_context())
     if why:
         raise UsageError(why)
-    cockpit.call_after_refresh(cockpit.action_do, action.id)
+    cockpit.call_later(cockpit.action_do, action.id)
 
 
 def _commands(cockpit: Cockpit, word: str) -> list[CommandCompletion]:
@@ -190,28 +191,21 @@ def _refuse(action: Action, cockpit: Cockpit, views: Sequence[MysisView]) -> Non
         raise UsageError(why)
 
 
-def _stop(cockpit: Cockpit, action: Action, rest: str) -> None:
-    _each(cockpit, action, rest, lambda view: cockpit.ask_swarm(cockpit.api.stop(f"#{view.id}")))
-
-
-def _start(cockpit: Cockpit, action: Action, rest: str) -> None:
-    _each(cockpit, action, rest, lambda view: cockpit.ask_swarm(cockpit.api.start(f"#{view.id}")))
-
-
-def _dismiss(cockpit: Cockpit, action: Action, rest: str) -> None:
-    _each(cockpit, action, rest, lambda view: cockpit.ask_swarm(cockpit.api.dismiss(f"#{view.id}")))
-
-
-def _each(cockpit: Cockpit, action: Action, rest: str, do: Callable[[MysisView], None]) -> None:
+def _give(command: swarm_commands.BatchCommand, cockpit: Cockpit, action: Action, rest: str) -> None:
     views = _named(cockpit, rest)
     _refuse(action, cockpit, views)
-    for view in views:
-        do(view)
+    swarm_commands.give(cockpit, views, command)
+
+
+def _pause(cockpit: Cockpit, action: Action, rest: str) -> None:
+    views = _named(cockpit, rest)
+    _refuse(action, cockpit, views)
+    swarm_commands.toggle_pause(cockpit, views)
 
 
 def _delete(cockpit: Cockpit, action: Action, rest: str) -> None:
     views = _named(cockpit, rest)
-    cockpit.call_after_refresh(swarm_commands.confirm_deletion, cockpit, views)
+    cockpit.call_later(swarm_commands.confirm_deletion, cockpit, views)
 
 
 def _send(cockpit: Cockpit, action: Action, rest: str) -> None:
@@ -230,7 +224,23 @@ def _send(cockpit: Cockpit, action: Action, rest: str) -> None:
 
 def _broadcast(cockpit: Cockpit, action: Action, rest: str) -> None:
     _refuse(action, cockpit, ())
-    cockpit.ask_swarm(cockpit.api.broadcast(rest), done=partial(swarm_commands.show_receipt, cockpit))
+    everyone = action is actions.SWARM_BROADCAST_ALL
+    audience = Audience(tuple(cockpit.feed.in_order())) if everyone else cockpit.choose_audience()
+    if not audience.views:
+        raise UsageError(f"no mysis matches the {audience.why}", hint="broadcast-all speaks to all.")
+    target = target_many(audience)
+
+    def send() -> None:
+        cockpit.ask_swarm(
+            cockpit.api.broadcast(rest, to=Recipients(names=target.names)),
+            done=partial(swarm_commands.show_receipt, cockpit),
+        )
+
+    if cockpit.ask_above.is_exceeded(target.receivers, target.cost.count(rest)):
+        lines = [f"{target.title[:1].upper()}{target.title[1:]}?", target.describe(rest)]
+        cockpit.call_later(swarm_commands.confirm, cockpit, "BROADCAST", lines, "send", send)
+    else:
+        send()
 
 
 def _new(cockpit: Cockpit, action: Action, rest: str) -> None:
@@ -242,19 +252,22 @@ def _new(cockpit: Cockpit, action: Action, rest: str) -> None:
 def _at(cockpit: Cockpit, action: Action, rest: str) -> None:
     """Select the mysis in the list, then run the action there."""
     view = _find(cockpit, rest)
-    cockpit.call_after_refresh(cockpit.act_on_mysis, action.id, view.id)
+    cockpit.call_later(cockpit.act_on_mysis, action.id, view.id)
 
 
 _TAKING: dict[str, Callable[[Cockpit, Action, str], None]] = {
-    "mysis.stop": _stop,
-    "mysis.relaunch": _start,
-    "mysis.dismiss": _dismiss,
+    "mysis.stop": partial(_give, swarm_commands.STOP),
+    "mysis.relaunch": partial(_give, swarm_commands.RELAUNCH),
+    "mysis.dismiss": partial(_give, swarm_commands.DISMISS),
+    "mysis.pause": _pause,
+    "swarm.hold": _pause,
     "mysis.delete": _delete,
     "mysis.message": _send,
     "mysis.new": _new,
     "mysis.focus": _at,
     "mysis.inspect": _at,
     "swarm.broadcast": _broadcast,
+    "swarm.broadcast-all": _broadcast,
 }
 
 

@@ -1,18 +1,75 @@
-"""Commands to the swarm: hold, stop all, delete after a question, and undo."""
+"""Commands to the swarm and to several myses: each is confirmed where it concerns many, and can be undone."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
 from zoea.model.errors import UsageError, ZoeaError
+from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView, Receipt
 from zoea.text.control_characters import one_line
 from zoea.tui.commands import actions
 from zoea.tui.state.cockpit import Cockpit
+from zoea.tui.state.undo_history import UndoStep
 from zoea.tui.swarm_list.broadcasts_panel import format_receipt
+from zoea.tui.swarm_list.message_targets import RoundCost, list_names
 
-_NAMED = 5
-"""Names that a confirmation lists; of more it says how many."""
+_NAMED = 2
+
+
+@dataclass(frozen=True, slots=True)
+class BatchCommand:
+    """A command that one key gives to one or several myses.
+
+    Attributes:
+        verb: What it does, for the question.
+        word: What the myses are afterwards.
+        run: Gives it to one mysis, by `#id`.
+        undo: Undoes it for one mysis, by id; None where it cannot be undone.
+        undone: What the myses are after the undo.
+        has_turns: Starts a turn of each, which costs tokens.
+    """
+
+    verb: str
+    word: str
+    run: Callable[[SwarmApi, str], Awaitable[object]]
+    undo: Callable[[SwarmApi, int], Awaitable[object]] | None = None
+    undone: str = ""
+    has_turns: bool = False
+
+
+STOP = BatchCommand(
+    "stop", "stopped", lambda api, ref: api.stop(ref), lambda api, mysis_id: api.start(f"#{mysis_id}"), "started again"
+)
+RELAUNCH = BatchCommand(
+    "relaunch",
+    "started",
+    lambda api, ref: api.start(ref),
+    lambda api, mysis_id: api.stop(f"#{mysis_id}"),
+    "stopped again",
+    has_turns=True,
+)
+PAUSE = BatchCommand(
+    "pause",
+    "paused",
+    lambda api, ref: api.hold(True, ref=ref),
+    lambda api, mysis_id: api.hold(False, ref=f"#{mysis_id}"),
+    "resumed",
+)
+RESUME = BatchCommand(
+    "resume",
+    "resumed",
+    lambda api, ref: api.hold(False, ref=ref),
+    lambda api, mysis_id: api.hold(True, ref=f"#{mysis_id}"),
+    "paused again",
+    has_turns=True,
+)
+DISMISS = BatchCommand("dismiss", "dismissed", lambda api, ref: api.dismiss(ref))
+DELETE = BatchCommand(
+    "delete", "deleted", lambda api, ref: api.delete(ref), lambda api, mysis_id: api.undelete(mysis_id), "restored"
+)
 
 
 def toggle_hold(cockpit: Cockpit) -> None:
@@ -22,69 +79,92 @@ def toggle_hold(cockpit: Cockpit) -> None:
     cockpit.ask_swarm(cockpit.api.hold(not view.held))
 
 
+def toggle_pause(cockpit: Cockpit, views: Sequence[MysisView], *, shows_result: bool = True) -> None:
+    """Pause these myses; resume them where all of them are paused."""
+    paused = [view for view in views if view.held]
+    command, chosen = (RESUME, paused) if len(paused) == len(views) else (PAUSE, [v for v in views if not v.held])
+    give(cockpit, chosen, command, shows_result=shows_result)
+
+
 def stop_all_when_pressed_twice(cockpit: Cockpit) -> None:
-    """Stop every mysis on the second press in time."""
+    """Stop the marked, else the filtered, else all myses on the second press in time."""
     key = cockpit.keys[actions.SWARM_STOP_ALL.id]
-    if cockpit.arming.press("stop-all", f"press {key} again to stop all {_count_active(cockpit)}"):
-        _stop_all(cockpit)
+    views, who = _stoppable(cockpit)
+    if cockpit.arming.press("stop-all", f"press {key} again to stop {who}"):
+        _stop(cockpit, views)
 
 
 def confirm_stop_all(cockpit: Cockpit) -> None:
-    """Ask, then stop every mysis. Raises UsageError where none runs."""
-    from zoea.tui.dialogs.confirm import ConfirmDialog
-
-    count = _count_active(cockpit)
-    if not count:
+    """Ask, then stop the marked, else the filtered, else all. Raises UsageError where none runs."""
+    views, who = _stoppable(cockpit)
+    if not views:
         raise UsageError("No mysis is running")
-
-    def answered(yes: bool | None) -> None:
-        if yes:
-            _stop_all(cockpit)
-
-    lines = [f"Stop all {count}?", "Their current turns are cut off; r relaunches them."]
-    cockpit.call_after_refresh(cockpit.push_screen, ConfirmDialog("STOP ALL", lines, "stop all"), answered)
+    lines = [f"Stop {who}?", "Their current turns are cut off; r relaunches them, z undoes it."]
+    cockpit.call_later(confirm, cockpit, "STOP", lines, "stop", lambda: _stop(cockpit, views))
 
 
 def confirm_deletion(cockpit: Cockpit, views: Sequence[MysisView]) -> None:
-    """Ask, naming the myses, then archive each; `undo_deletion` restores them."""
-    from zoea.tui.dialogs.confirm import ConfirmDialog
-
-    names = ", ".join(one_line(view.name) for view in views[:_NAMED])
-    names += f" and {len(views) - _NAMED} more" if len(views) > _NAMED else ""
+    """Ask, naming the myses, then archive each; `undo_last` restores them."""
     running = sum(1 for view in views if view.state == "running")
-    lines = [f"Delete {names}?"]
+    lines = [f"Delete {list_names(views)}?"]
     if len(views) == 1:
         lines += ["It is running; its current turn is cut off."] if running else []
         lines += ["Its name becomes free. Its memories are kept; z restores it."]
     else:
         lines += [f"{running} of them are running; their current turns are cut off."] if running else []
         lines += ["Their names become free. Their memories are kept; z restores them."]
+    confirm(cockpit, "DELETE", lines, "delete", lambda: _run(cockpit, views, DELETE, _tell_deleted))
 
-    def answered(yes: bool | None) -> None:
-        for view in views if yes else ():
-            cockpit.ask_swarm(cockpit.api.delete(f"#{view.id}"), done=deleted)
 
-    def deleted(view: MysisView) -> None:
-        cockpit.deleted.append((view.id, view.name))
-        cockpit.notify(f"{one_line(view.name)} is deleted: z restores it", markup=False)
+def confirm(cockpit: Cockpit, title: str, lines: Sequence[str], yes: str, proceed: Callable[[], None]) -> None:
+    """Ask a question, and go on after a yes."""
+    from zoea.tui.dialogs.confirm import ConfirmDialog
+
+    def answered(answer: bool | None) -> None:
+        if answer:
+            proceed()
+
+    cockpit.push_screen(ConfirmDialog(title, lines, yes), answered)
+
+
+def give(cockpit: Cockpit, views: Sequence[MysisView], command: BatchCommand, *, shows_result: bool = True) -> None:
+    """Give a command to myses; ask once where they are many, or where their turns cost much.
+
+    Args:
+        shows_result: Show the names of those that took it.
+    """
+    cost = RoundCost.of(views) if command.has_turns else RoundCost()
+
+    def done(cockpit: Cockpit, names: Sequence[str]) -> None:
+        if shows_result and names:
+            cockpit.notify(f"{_who(names)} {command.word}", markup=False)
+
+    def proceed() -> None:
+        _run(cockpit, views, command, done)
+
+    if len(views) > 1 and cockpit.ask_above.is_exceeded(len(views), cost.count("")):
+        question = f"{command.verb.capitalize()} {len(views)} myses: {list_names(views)}?"
+        lines = [question, *([text] if (text := cost.describe()) else [])]
+        cockpit.call_later(confirm, cockpit, command.verb.upper(), lines, command.verb, proceed)
+    else:
+        proceed()
+
+
+def undo_last(cockpit: Cockpit) -> None:
+    """Undo the last deletion, stop, relaunch or pause, of all myses that it concerned."""
+    step = cockpit.undo.take()
+
+    async def run() -> list[str]:
+        done, refused = await _each(cockpit, step.myses, step.command)
+        cockpit.undo.add(UndoStep(tuple(refused), step.command, step.word))
+        return done
+
+    def told(names: list[str]) -> None:
+        if names:
+            cockpit.notify(f"{_who(names)} {step.word}", markup=False)
         cockpit.redraw_bars()
 
-    cockpit.push_screen(ConfirmDialog("DELETE", lines, "delete"), answered)
-
-
-def undo_deletion(cockpit: Cockpit) -> None:
-    """Restore the mysis that was deleted last."""
-    mysis_id, name = cockpit.deleted.pop()
-
-    def refused(error: ZoeaError) -> None:
-        cockpit.deleted.append((mysis_id, name))
-        cockpit.show_error(error)
-
-    cockpit.ask_swarm(
-        cockpit.api.undelete(mysis_id),
-        done=lambda _: cockpit.notify(f"{one_line(name)} is back", markup=False),
-        refused=refused,
-    )
+    cockpit.ask_swarm(run(), done=told)
 
 
 def show_receipt(cockpit: Cockpit, receipt: Receipt) -> None:
@@ -92,9 +172,64 @@ def show_receipt(cockpit: Cockpit, receipt: Receipt) -> None:
     cockpit.notify(format_receipt(receipt), markup=False)
 
 
-def _stop_all(cockpit: Cockpit) -> None:
-    cockpit.ask_swarm(cockpit.api.stop_all(), done=lambda count: cockpit.notify(f"{count} stopped", markup=False))
+def _run(
+    cockpit: Cockpit,
+    views: Sequence[MysisView],
+    command: BatchCommand,
+    done: Callable[[Cockpit, Sequence[str]], None],
+) -> None:
+    """Give a command to each mysis; show errors, and remember how to undo it."""
+
+    async def run() -> list[str]:
+        api = cockpit.api
+        named = [(view.id, view.name) for view in views]
+        names, refused = await _each(cockpit, named, lambda mysis_id: command.run(api, f"#{mysis_id}"))
+        if (undo := command.undo) is not None:
+            taken = tuple(one for one in named if one not in refused)
+            cockpit.undo.add(UndoStep(taken, lambda mysis_id: undo(cockpit.api, mysis_id), command.undone))
+            cockpit.redraw_bars()
+        return names
+
+    cockpit.ask_swarm(run(), done=lambda names: done(cockpit, names))
 
 
-def _count_active(cockpit: Cockpit) -> int:
-    return sum(1 for view in cockpit.feed.myses.values() if view.state != "stopped")
+async def _each(
+    cockpit: Cockpit, myses: Sequence[tuple[int, str]], command: Callable[[int], Awaitable[object]]
+) -> tuple[list[str], list[tuple[int, str]]]:
+    """Run a command for each mysis and show errors. Returns the names that took it, and those that refused."""
+    answers = await asyncio.gather(*(command(mysis_id) for mysis_id, _ in myses), return_exceptions=True)
+    names: list[str] = []
+    refused: list[tuple[int, str]] = []
+    for one, answer in zip(myses, answers, strict=True):
+        if isinstance(answer, ZoeaError):
+            cockpit.show_error(answer)
+            refused.append(one)
+        elif isinstance(answer, BaseException):
+            raise answer
+        else:
+            names.append(one[1])
+    return names, refused
+
+
+def _tell_deleted(cockpit: Cockpit, names: Sequence[str]) -> None:
+    if names:
+        words = ("is", "it") if len(names) == 1 else ("are", "them")
+        cockpit.notify(f"{_who(names)} {words[0]} deleted: z restores {words[1]}", markup=False)
+
+
+def _who(names: Sequence[str]) -> str:
+    return f"{len(names)} myses" if len(names) > _NAMED else " and ".join(map(one_line, names))
+
+
+def _stop(cockpit: Cockpit, views: Sequence[MysisView]) -> None:
+    _run(cockpit, views, STOP, lambda cockpit, names: cockpit.notify(f"{len(names)} stopped", markup=False))
+
+
+def _stoppable(cockpit: Cockpit) -> tuple[list[MysisView], str]:
+    """Return the myses that a stop of all stops now, and who they are."""
+    audience = cockpit.choose_audience()
+    views = [view for view in audience.views if view.state != "stopped"]
+    if not audience.why:
+        return views, f"all {len(views)}"
+    others = sum(1 for view in cockpit.feed.myses.values() if view.state != "stopped") - len(views)
+    return views, f"{len(views)} ({audience.why}), not the other {others}"

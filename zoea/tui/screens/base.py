@@ -45,6 +45,11 @@ class BaseScreen(Screen[T]):
 
         return Symbols() if self.cockpit.console.encoding.lower().startswith("utf") else ASCII_SYMBOLS
 
+    @property
+    def holds_keys(self) -> bool:
+        """Whether the next key has to wait, because what the last one began is not complete."""
+        return False
+
     def bind_actions(self) -> Iterable[BoundAction]:
         """Return the actions that this screen carries out, each with its handler."""
         return ()

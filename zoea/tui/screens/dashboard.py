@@ -20,7 +20,7 @@ from zoea.queries.broadcasts import Broadcast, read_broadcasts
 from zoea.queries.phrases import approval_line
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
-from zoea.tui.commands import actions
+from zoea.tui.commands import actions, swarm_commands
 from zoea.tui.commands.actions import ActionContext, ActionPlace, BoundAction, bindings, of
 from zoea.tui.screens.base import NARROW, CockpitScreen
 from zoea.tui.screens.message_controller import MessageController
@@ -29,6 +29,7 @@ from zoea.tui.swarm_list.broadcasts_panel import build_broadcast_lines
 from zoea.tui.swarm_list.hive_layout import HiveCell, HiveGrouping, find_level
 from zoea.tui.swarm_list.mysis_row import TableRow, build_heading
 from zoea.tui.swarm_list.needs_you_panel import KeyScope, build_needs_lines, find_next_in_need
+from zoea.tui.swarm_list.row_filter import RowFilter
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, TitledRule, key_hints
 from zoea.tui.widgets.message_prompt import MessagePrompt
@@ -98,7 +99,8 @@ class DashboardScreen(CockpitScreen[None]):
             actions.APP_BACK.bind(self.back),
             actions.APP_FIND.bind(self._open_filter),
             actions.APPROVAL_OLDEST.bind(self._open_approvals),
-            actions.SWARM_BROADCAST.bind(self._messages.write_to_all),
+            actions.SWARM_BROADCAST.bind(self._messages.write_to_many),
+            actions.SWARM_BROADCAST_ALL.bind(self._messages.write_to_all),
             actions.SWARM_ATTENTION.bind(self._toggle_attention),
             actions.SWARM_HIVE.bind(self._toggle_hive),
             actions.SWARM_GROUPING.bind(self._change_grouping),
@@ -113,7 +115,8 @@ class DashboardScreen(CockpitScreen[None]):
             actions.MYSIS_RELAUNCH.bind(self._myses.relaunch),
             actions.MYSIS_DISMISS.bind(self._myses.dismiss_errors),
             actions.MYSIS_DELETE.bind(self._myses.delete),
-            actions.MYSIS_UNDO.bind(self._myses.undo_deletion),
+            actions.MYSIS_PAUSE.bind(self._myses.toggle_pause),
+            actions.MYSIS_UNDO.bind(lambda: swarm_commands.undo_last(self.cockpit)),
         )
 
     def compose(self) -> ComposeResult:
@@ -176,6 +179,10 @@ class DashboardScreen(CockpitScreen[None]):
     @property
     def prompt(self) -> MessagePrompt:
         return self._prompt
+
+    @property
+    def holds_keys(self) -> bool:
+        return self._prompt.is_sending
 
     def _database(self) -> Path | None:
         opened = self.cockpit.opened
@@ -371,8 +378,7 @@ class DashboardScreen(CockpitScreen[None]):
 
     def select(self, mysis_id: int) -> None:
         """Put the cursor on one mysis; remove filter and marks."""
-        self._filter.clear()
-        self.table.set_filter("")
+        self._clear_filter()
         self.cockpit.marks.clear()
         self.table.select(mysis_id)
         self._marks_changed()
@@ -390,8 +396,7 @@ class DashboardScreen(CockpitScreen[None]):
     def action_go(self, mysis_id: int) -> None:
         """Put the cursor on a mysis; remove a filter that hides it."""
         if mysis_id not in {view.id for view in self.table.shown}:
-            self._filter.clear()
-            self.table.set_filter("")
+            self._clear_filter()
         self.table.select(mysis_id)
         self.redraw_bars()
 
@@ -486,8 +491,16 @@ class DashboardScreen(CockpitScreen[None]):
         self._filter.open()
 
     def on_filter_line_changed(self, event: FilterLine.Changed) -> None:
-        self.table.set_filter(event.text)
+        self._use_filter(RowFilter.parse(event.text))
         self._draw_titles()
+
+    def _use_filter(self, wanted: RowFilter) -> None:
+        self.cockpit.row_filter = wanted
+        self.table.set_filter(wanted)
+
+    def _clear_filter(self) -> None:
+        self._filter.clear()
+        self._use_filter(RowFilter())
 
     def on_filter_line_closed(self, event: FilterLine.Closed) -> None:
         self.table.focus()

@@ -14,7 +14,7 @@ from textual.content import Content
 from zoea.model.enums import Activity
 from zoea.model.errors import StoreError
 from zoea.model.values import Event, MysisView
-from zoea.tui.commands import actions
+from zoea.tui.commands import actions, swarm_commands
 from zoea.tui.commands.actions import ActionContext, ActionPlace, BoundAction, bindings, of
 from zoea.tui.conversation.blocks import BlockKind
 from zoea.tui.conversation.conversation_reader import (
@@ -92,7 +92,8 @@ class FocusScreen(CockpitScreen[None]):
         return (
             actions.APP_BACK.bind(self.back),
             actions.APP_FIND.bind(self._finder.open),
-            actions.SWARM_BROADCAST.bind(self._messages.write_to_all),
+            actions.SWARM_BROADCAST.bind(self._messages.write_to_many),
+            actions.SWARM_BROADCAST_ALL.bind(self._messages.write_to_all),
             actions.FOCUS_PREVIOUS_TURN.bind(self._go_to_previous_turn),
             actions.FOCUS_NEXT_TURN.bind(self._go_to_next_turn),
             actions.FOCUS_PREVIOUS_MYSIS.bind(lambda: self._show_other_mysis(-1)),
@@ -106,6 +107,7 @@ class FocusScreen(CockpitScreen[None]):
             actions.FOCUS_MESSAGE.bind(self._write_message),
             actions.FOCUS_STOP.bind(self._stop),
             actions.FOCUS_RELAUNCH.bind(self._relaunch),
+            actions.FOCUS_PAUSE.bind(self._toggle_pause),
         )
 
     def compose(self) -> ComposeResult:
@@ -160,6 +162,10 @@ class FocusScreen(CockpitScreen[None]):
     def action_context(self) -> ActionContext:
         view = self.cockpit.feed.myses.get(self.mysis_id)
         return self.cockpit.build_context((view,) if view is not None else (), finding=self._finder.has_hits)
+
+    @property
+    def holds_keys(self) -> bool:
+        return any(prompt.is_sending for prompt in self.query(MessagePrompt))
 
     # Reading.
 
@@ -425,10 +431,16 @@ class FocusScreen(CockpitScreen[None]):
     # Actions on the mysis.
 
     def _stop(self) -> None:
-        self.cockpit.ask_swarm(self.cockpit.api.stop(f"#{self.mysis_id}"))
+        self._give(swarm_commands.STOP)
 
     def _relaunch(self) -> None:
-        self.cockpit.ask_swarm(self.cockpit.api.start(f"#{self.mysis_id}"))
+        self._give(swarm_commands.RELAUNCH)
+
+    def _give(self, command: swarm_commands.BatchCommand) -> None:
+        swarm_commands.give(self.cockpit, self.action_context().targets, command, shows_result=False)
+
+    def _toggle_pause(self) -> None:
+        swarm_commands.toggle_pause(self.cockpit, self.action_context().targets)
 
     def _write_message(self) -> None:
         view = self.view

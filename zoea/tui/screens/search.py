@@ -92,6 +92,13 @@ class SearchScreen(CockpitScreen[None]):
             self._searcher.stop()
 
     @property
+    def holds_keys(self) -> bool:
+        """Whether the hits of the words are still to come, so that enter would open another one."""
+        return any(
+            worker.group == "search" and worker.node is self and not worker.is_finished for worker in self.workers
+        )
+
+    @property
     def hits(self) -> LineList:
         return self.query_one("#hits", LineList)
 

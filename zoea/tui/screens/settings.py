@@ -26,6 +26,7 @@ from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.screens.theme_choice import TITLE_WIDTH, ThemeChooser
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.settings_form import KEYS, LOOK, SettingField, SettingGroup, groups, parsed, save
+from zoea.tui.swarm_list.message_targets import AskAbove
 from zoea.tui.text_layout import fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.pick_list import PickItem, PickList
@@ -343,7 +344,7 @@ class SettingsScreen(CockpitScreen[None]):
         if value is not None and origin.layer is not Layer.USER:
             self.note = (field.key, f"written, but {origin} overrides it")
         else:
-            counts = "" if field.path[0] == "tui" else "; it applies when the swarm is opened again"
+            counts = "" if field.path[0] in ("tui", "broadcast") else "; it applies when the swarm is opened again"
             self.note = (field.key, ("taken out" if value is None else "written") + counts)
         if self.value.has_focus:
             self.fields.focus()
@@ -361,6 +362,8 @@ class SettingsScreen(CockpitScreen[None]):
         cockpit.is_bell_on = tui.bell
         cockpit.use_motion(reduced=tui.reduced_motion)
         cockpit.use_keys(tui.keys)
+        broadcast = loaded.settings.broadcast
+        cockpit.ask_above = AskAbove(broadcast.ask_above, broadcast.ask_above_tokens)
         self.redraw_bars()
 
     # Themes.

@@ -29,6 +29,10 @@ from zoea.tui.state.drafts import Drafts
 from zoea.tui.state.open_approvals import OpenApprovals
 from zoea.tui.state.swarm_connection import Opener, OpenSwarm, SwarmConnection
 from zoea.tui.state.swarm_feed import SwarmFeed
+from zoea.tui.state.type_ahead import TypeAhead
+from zoea.tui.state.undo_history import UndoHistory
+from zoea.tui.swarm_list.message_targets import AskAbove, Audience
+from zoea.tui.swarm_list.row_filter import RowFilter
 from zoea.tui.terminal.cursor_blink import CursorBlink
 from zoea.tui.terminal.terminal_control import TerminalControl
 from zoea.tui.theme import themes
@@ -83,10 +87,13 @@ class Cockpit(App[str]):
         self.read_only_opener: Opener | None = None
         self.discovery_ports: Sequence[Any] | None = None
         self.marks: set[int] = set()
-        self.deleted: list[tuple[int, str]] = []
+        self.row_filter = RowFilter()
+        self.ask_above = AskAbove()
+        self.undo = UndoHistory()
         self.bookmarks: dict[int, object] = {}
         self.reported_defects: list[str] = []
         self.drafts = Drafts()
+        self.type_ahead = TypeAhead(self)
         self.feed = SwarmFeed(self.feed_changed, self.feed_event, self.report_defect)
         self.connection = SwarmConnection(opener, self.feed, self.opening_failed, lambda: self.start_leaving("stop"))
         self.approvals = OpenApprovals(lambda: self.api.approvals(), self.approvals_changed)
@@ -199,12 +206,16 @@ class Cockpit(App[str]):
             approvals=len(self.approvals.open),
             held=bool(view and view.held),
             is_ready=opened is not None and view is not None,
-            can_undo=bool(self.deleted),
+            can_undo=bool(self.undo),
             is_owner=opened.is_owner if opened else True,
             finding=finding,
             has_sandbox=self.sandbox_opener is not None,
             read_only_reason=opened.read_only_reason if opened else "",
         )
+
+    def choose_audience(self) -> Audience:
+        """Return the myses that a command to many is for: the marked, else the filtered, else all."""
+        return Audience.choose(self.feed.in_order(), self.marks, self.row_filter)
 
     def action_context(self) -> ActionContext:
         """Return the context as the screen on top sees it. Implemented by the app."""
@@ -218,11 +229,17 @@ class Cockpit(App[str]):
         """Carry out an action on the screen on top, or show why it is not possible."""
         action = BY_ID[action_id]
         if why := action.why_not(self.action_context()):
-            self.notify(why, title=action.title, severity="warning", markup=False)
+            self._refuse(action, why)
         elif (bound := self.find_action(action, self.screen)) is None:
-            self.notify("not on this screen", title=action.title, severity="warning", markup=False)
+            self._refuse(action, "not on this screen")
         else:
             bound.run()
+
+    def _refuse(self, action: Action, why: str) -> None:
+        """Show why an action is not possible, and drop the text that was typed for it."""
+        self.notify(why, title=action.title, severity="warning", markup=False)
+        if action.takes_text:
+            self.type_ahead.discard()
 
     def act_on_mysis(self, action_id: str, mysis_id: int) -> None:
         """Go back to the dashboard, select one mysis and carry out an action. Implemented by the app."""

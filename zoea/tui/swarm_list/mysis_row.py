@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rich.cells import cell_len
+
 from zoea.model.enums import Activity, MysisState
 from zoea.model.status import KILLED, NOTHING_NEW, StatusWord, next_change_at
 from zoea.model.values import MysisView
@@ -34,6 +36,10 @@ SPARK_FROM = 104
 RATE_FROM = 116
 BAR_FROM = 132
 TEXT_MOST = 500
+TAGS_FROM = 45
+"""Width of the text from which a row shows tags; the detail shows them always."""
+TAGS_SHARE = 3
+"""Tags take at most one part in this many of the text's width."""
 BUDGET_WIDTH = 10
 FULL_SHARE = 0.8
 """Share from which on a context or a budget counts as nearly full."""
@@ -110,6 +116,11 @@ def status_text(view: MysisView) -> str:
     return one_line(text) if text.startswith(CALL_SIGN) else strip_emphasis(one_line(text[:TEXT_MOST]))
 
 
+def describe_role(view: MysisView) -> str:
+    """Describe template and tags: `miner #north`."""
+    return one_line(" ".join((view.template, *(f"#{tag}" for tag in view.tags))))
+
+
 def describe_model(model: str, provider: str) -> str:
     """Describe model and provider."""
     if provider == AUTOPILOT:
@@ -172,9 +183,12 @@ def build_row(row: TableRow, columns: RowColumns, glyphs: dict[str, str]) -> lis
 
 
 def _says(row: TableRow, columns: RowColumns, state: str) -> list[Piece]:
-    """Build the text of a row: its question, cause or newest text."""
+    """Build the text of a row: its tags, then its question, cause or newest text."""
     text = f"asks: {one_line(row.asks)}" if row.asks else status_text(row.view)
-    return [(fit_text(text, columns.text), state if state in _COLOURED else "")]
+    tags = one_line(" ".join(f"#{tag}" for tag in row.view.tags))
+    room = min(cell_len(tags), columns.text // TAGS_SHARE) if columns.text >= TAGS_FROM else 0
+    shown: list[Piece] = [(fit_text(tags, room), "quiet"), (" ", "")] if room else []
+    return [*shown, (fit_text(text, columns.text - (room + 1 if room else 0)), state if state in _COLOURED else "")]
 
 
 def _context(view: MysisView, columns: RowColumns) -> list[Piece]:

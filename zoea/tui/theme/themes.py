@@ -134,12 +134,26 @@ class ThemeSpec:
                 "border-quiet": self._border_quiet(),
                 "block-cursor-background": colours["panel"],
                 "block-cursor-foreground": colours["text"],
-                "input-selection-background": colours["primary"],
+                **self._selection(),
                 "footer-key-foreground": colours["secondary"],
                 **{f"role-{name}": colour for name, colour in self.roles.items()},
                 **(self._of_the_terminal() if self.is_ansi else {}),
             },
         )
+
+    def _selection(self) -> dict[str, str]:
+        """Return the colours of selected text: text and background exchanged, which is readable in every theme.
+
+        Textual's own foreground is transparent, so that selected text of a widget that draws lines is invisible.
+        """
+        back, front = self.colours["text"], self.colours["background"]
+        if self.is_ansi:
+            back, front = "ansi_bright_cyan", "ansi_black"  # the terminal's default colours cannot be exchanged
+        return {
+            f"{kind}-selection-{part}": colour
+            for kind in ("screen", "input")
+            for part, colour in (("background", back), ("foreground", front))
+        }
 
     def _of_the_terminal(self) -> dict[str, str]:
         """Return variables that Textual's styles use but defines only for mixable colours."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Protocol, cast
 
 from textual import events
@@ -18,6 +17,7 @@ from zoea.model.enums import DeliveryMode
 from zoea.text.control_characters import strip
 from zoea.tui import number_format
 from zoea.tui.state.drafts import Drafts
+from zoea.tui.swarm_list.message_targets import MessageTarget
 from zoea.tui.widgets.clickable_text import key_hints
 
 FOLD_OVER = 4_000
@@ -54,26 +54,6 @@ class FoldedTexts:
 
 
 MODES = (DeliveryMode.QUEUE, DeliveryMode.STEER, DeliveryMode.INTERRUPT)
-
-
-@dataclass(frozen=True, slots=True)
-class MessageTarget:
-    """Describe the recipients of a message.
-
-    Args:
-        key: Identifies the draft.
-        names: Recipients; empty for all.
-        note: Shown below the input: who is started or skipped, and the cost of a round.
-        relaunches: Whether a stopped mysis is relaunched before the message is sent.
-    """
-
-    key: str
-    title: str
-    names: tuple[str, ...] = ()
-    is_broadcast: bool = False
-    note: str = ""
-    mysis_id: int | None = None
-    relaunches: bool = False
 
 
 class _PromptText(TextArea):
@@ -124,7 +104,9 @@ class _PromptText(TextArea):
 
     async def _on_key(self, event: events.Key) -> None:
         row, _ = self.cursor_location
-        if event.key == "up" and row == 0:
+        if self.read_only and event.is_printable:
+            event.prevent_default().stop()  # else it would run as a command
+        elif event.key == "up" and row == 0:
             event.prevent_default().stop()
             self.post_message(self.HistoryWanted(-1))
         elif event.key == "down" and row == self.document.line_count - 1:
@@ -283,6 +265,8 @@ class MessagePrompt(Vertical):
         """Keep the draft on every change, because the screen may close at any time."""
         event.stop()
         self._keep_draft()
+        if not self.is_sending and self.target is not None:
+            self._note(self.target.describe(self.text))  # the cost includes the text
 
     def _set(self, text: str) -> None:
         self._writing.load_text(self._folds.fold(text))
@@ -292,7 +276,7 @@ class MessagePrompt(Vertical):
         if self.target is None:
             return
         self.border_title = Content(strip(f"{self.target.title} · {self.mode}"))
-        self._note(self.target.note)
+        self._note(self.target.describe(self.text))
 
     def _note(self, text: str) -> None:
         note = self.query_one("#prompt-note", Static)

@@ -31,6 +31,7 @@ from zoea.tui.swarm_list.mysis_row import (
     CALL_SIGN,
     build_turn_budget,
     describe_model,
+    describe_role,
     status_text,
 )
 from zoea.tui.text_layout import Piece, count_cells, cut_pieces
@@ -167,7 +168,7 @@ class MysisDetail(Horizontal):
                 (one_line(view.name), "bold"),
                 (f"  {format_state(view, self._now())}", "$text-quiet"),
             ),
-            Content(f"{one_line(view.template)} · {describe_model(view.model, view.provider)}"),
+            Content(f"{describe_role(view)} · {describe_model(view.model, view.provider)}"),
         )
         begin, end = build_brief_line(view, self._now())
         self._line.put(cut_pieces(begin, self._line.size.width - count_cells(end)), end)
@@ -232,7 +233,7 @@ def build_brief_line(view: MysisView, now: int) -> tuple[list[Piece], list[Piece
         left += [(f", request {view.iteration}", "quiet")] if view.iteration else []
         since = _format_text_age(view, now)
         left += [(f"{'  ' if left else ''}text {since} old", "quiet")] if since and view.text else []
-        left.append((f"{'  ' if left else ''}{one_line(view.template)}", ""))
+        left.append((f"{'  ' if left else ''}{describe_role(view)}", ""))
         left.append((f" · {describe_model(view.model, view.provider)}", "quiet"))
     if view.pending:
         left.append((f"  {view.pending} waiting in its inbox", "waiting"))

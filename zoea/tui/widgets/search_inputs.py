@@ -141,7 +141,7 @@ class FilterLine(Horizontal):
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._input = Input(id="filter-text", placeholder="name, template, state, tag or text", compact=True)
+        self._input = Input(id="filter-text", placeholder="name, or tag: state: template: says:", compact=True)
 
     def compose(self) -> ComposeResult:
         yield Static("/", id="filter-mark", markup=False)

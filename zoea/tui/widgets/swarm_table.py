@@ -21,6 +21,7 @@ from zoea.model.values import MysisView
 from zoea.tui.swarm_list import attention
 from zoea.tui.swarm_list.hive_layout import HiveCell, HiveGrouping, HiveLayout, group_of, hive_key
 from zoea.tui.swarm_list.mysis_row import NAME_MAX, NAME_MIN, RowColumns, TableRow, build_row
+from zoea.tui.swarm_list.row_filter import RowFilter
 from zoea.tui.text_layout import Piece
 from zoea.tui.theme.role_styles import styles_of
 from zoea.tui.widgets import strip_overlay
@@ -77,7 +78,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         self._shown: list[int] = []
         self._places: dict[int, int] = {}
         self._cursor = 0
-        self._filter = ""
+        self._filter = RowFilter()
         self._attention_first = False
         self._longest = NAME_MIN
         self._drawn: dict[int, list[Piece]] = {}
@@ -130,9 +131,9 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         if self._grouping is not None:
             self.move_to(self._cursor + by)
 
-    def set_filter(self, text: str) -> None:
-        """Show only rows with this text in name, template, state, tags or text; ignores case."""
-        self._filter = text.casefold()
+    def set_filter(self, wanted: RowFilter) -> None:
+        """Show only the rows that match."""
+        self._filter = wanted
         self._arrange()
         self._resize()
 
@@ -228,7 +229,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
 
     def _arrange(self) -> None:
         kept = self.cursor.id if self._shown and self.cursor else None
-        views = [view for view in self._all.values() if self._matches(view)]
+        views = self._filter.select(self._all.values()) if self._filter else list(self._all.values())
         grouping = self._grouping
         if grouping is not None:
             views.sort(key=lambda view: hive_key(view, grouping, attention_first=self._attention_first))
@@ -246,12 +247,6 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         else:
             self._cursor = min(self._cursor, max(0, len(self._shown) - 1))
             self.post_message(self.CursorMoved(self.cursor))
-
-    def _matches(self, view: MysisView) -> bool:
-        if not self._filter:
-            return True
-        words = (view.name, view.template, view.state, view.status, " ".join(view.tags), view.text)
-        return self._filter in "\n".join(words).casefold()
 
     def _resize(self) -> None:
         self.virtual_size = Size(0, len(self._shown) if self._grouping is None else len(self._hive.lines))

@@ -1,0 +1,148 @@
+"""A broadcast and a command to many go to what the list shows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.tui.cockpit import Stage, cockpit
+from zoea.model.enums import MysisState
+from zoea.tui.dialogs.confirm import ConfirmDialog
+from zoea.tui.swarm_list.message_targets import AskAbove
+from zoea.tui.widgets.message_prompt import MessagePrompt
+
+
+async def keep_only(stage: Stage, text: str) -> None:
+    await stage.press("slash")
+    await stage.write(text)
+    await stage.press("enter")
+
+
+async def recipients(stage: Stage) -> list[str]:
+    rows = await stage.swarm.rows("SELECT y.name FROM delivery d JOIN mysis y ON y.id = d.mysis_id ORDER BY y.name")
+    return [row["name"] for row in rows]
+
+
+async def test_a_broadcast_goes_to_the_myses_that_the_filter_shows(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await keep_only(stage, "bet")
+        await stage.press("b")
+        assert "broadcast to 1 of 1 (filter 'bet': beta)" in stage.text()
+        await stage.write("mine")
+        await stage.press("enter")
+        await stage.until(lambda: stage.view("beta").turns == 1)
+        assert await recipients(stage) == ["beta"]
+
+
+async def test_capital_b_speaks_to_all_while_a_filter_is_on(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await keep_only(stage, "bet")
+        await stage.press("B")
+        assert "broadcast to 3 of 3 (all)" in stage.text()
+        await stage.write("mine")
+        await stage.press("enter")
+        await stage.until(lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
+
+
+async def test_marks_come_before_the_filter(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("space")
+        await keep_only(stage, "bet")
+        await stage.press("b")
+        assert "broadcast to 1 of 1 (marked: alpha)" in stage.text()
+
+
+async def test_a_filter_without_a_match_opens_no_prompt(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await keep_only(stage, "nobody")
+        await stage.press("b")
+        assert "No mysis matches the filter 'nobody'; B speaks to all" in stage.notices
+        assert not stage.one(MessagePrompt).is_open
+
+
+async def test_a_typed_broadcast_goes_to_the_filtered_too(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await keep_only(stage, "gam")
+        await stage.press("colon")
+        await stage.write("broadcast dig")
+        await stage.press("enter")
+        await stage.until(lambda: stage.view("gamma").turns == 1)
+        assert await recipients(stage) == ["gamma"]
+
+
+async def test_a_broadcast_to_many_asks_once_and_keeps_the_text_after_a_no(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        stage.app.ask_above = AskAbove(2, 0)
+        await stage.press("b")
+        await stage.write("mine")
+        await stage.press("enter")
+        assert stage.shows(ConfirmDialog)
+        assert "Broadcast to 3 of 3 (all)?" in stage.text()
+        await stage.press("escape")
+        assert stage.one(MessagePrompt).text == "mine"
+        assert await recipients(stage) == []
+        await stage.press("enter", "y")
+        await stage.until(lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
+
+
+async def test_a_broadcast_whose_round_costs_much_asks(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        stage.app.ask_above = AskAbove(0, 30)
+        await stage.press("b")
+        await stage.write("x" * 44)
+        await stage.press("enter")
+        assert stage.shows(ConfirmDialog)
+        await stage.press("y")
+        await stage.until(lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
+
+
+async def test_a_command_to_many_marked_myses_asks(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        stage.app.ask_above = AskAbove(2, 0)
+        await stage.press("asterisk", "s")
+        await stage.until(lambda: stage.shows(ConfirmDialog))
+        assert "Stop 3 myses: alpha, beta, gamma?" in stage.text()
+        await stage.press("escape")
+        assert all(view.state is MysisState.RUNNING for view in stage.app.feed.myses.values())
+        await stage.press("s")
+        await stage.until(lambda: stage.shows(ConfirmDialog))
+        await stage.press("y")
+        await stage.until(lambda: all(v.state is MysisState.STOPPED for v in stage.app.feed.myses.values()))
+
+
+async def test_stop_all_stops_what_the_filter_shows_and_says_so(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        await keep_only(stage, "bet")
+        await stage.press("X")
+        assert "press X again to stop 1 (filter 'bet'), not the other 2" in stage.text()
+        await stage.press("X")
+        await stage.until(lambda: stage.view("beta").state is MysisState.STOPPED)
+        assert stage.view("alpha").state is MysisState.RUNNING
+
+
+async def test_z_undoes_a_stop_of_several(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        await stage.press("space", "space", "s")
+        await stage.until(lambda: len(stage.app.undo.newest) == 2)
+        await stage.press("z")
+        await stage.until(lambda: all(v.state is MysisState.RUNNING for v in stage.app.feed.myses.values()))
+        assert stage.notices[-1] == "alpha and beta started again"
+
+
+async def test_p_pauses_one_mysis_and_resumes_it(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        await stage.press("j", "p")
+        await stage.until(lambda: stage.view("beta").held)
+        assert not stage.view("alpha").held
+        await stage.press("p")
+        await stage.until(lambda: not stage.view("beta").held)
+
+
+async def test_a_typed_hold_with_a_name_pauses_that_mysis(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True) as stage:
+        await stage.press("colon")
+        await stage.write("hold gamma")
+        await stage.press("enter")
+        await stage.until(lambda: stage.view("gamma").held)
+        assert stage.notices[-1] == "gamma paused"
+        await stage.press("z")
+        await stage.until(lambda: not stage.view("gamma").held)

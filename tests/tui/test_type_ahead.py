@@ -1,0 +1,130 @@
+"""Type-ahead: keys that arrive in one burst reach the input that the first of them opens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from textual import events
+from textual.widgets import Input
+
+from tests.fakes.slow_mount import delay_mounts
+from tests.tui.cockpit import Stage, cockpit
+from tests.tui.idle_pilot import key_event
+from zoea.tui.dialogs.command_line import CommandPromptDialog
+from zoea.tui.dialogs.confirm import ConfirmDialog
+from zoea.tui.dialogs.new_mysis import NewMysisDialog
+from zoea.tui.screens.search import SearchScreen
+from zoea.tui.widgets.message_prompt import MessagePrompt
+from zoea.tui.widgets.search_inputs import FilterLine
+
+NAMES = {" ": "space", "\n": "enter", ":": "colon", "/": "slash"}
+
+
+def burst(stage: Stage, text: str) -> None:
+    """Post all keys of a text at once, as one read of the terminal does."""
+    for character in text:
+        stage.app.post_message(key_event(NAMES.get(character, character)))
+
+
+async def messages(stage: Stage) -> list[str]:
+    return [row["content"] for row in await stage.swarm.rows("SELECT content FROM message ORDER BY id")]
+
+
+@pytest.fixture(params=[False, True], ids=["quick", "slow"])
+def slow(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every dialog takes a while to mount, in half of the runs."""
+    if request.param:
+        delay_mounts(monkeypatch, CommandPromptDialog, NewMysisDialog, ConfirmDialog, SearchScreen, MessagePrompt)
+
+
+async def test_a_broadcast_is_written_and_sent_in_one_burst(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        burst(stage, "bdig xx and sell\n")
+        await stage.until(lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
+        assert await messages(stage) == ["dig xx and sell"]
+        assert not stage.app.feed.view or not stage.app.feed.view.held
+        assert not stage.one(MessagePrompt).is_open
+
+
+async def test_two_messages_in_one_burst_are_both_sent(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        burst(stage, "mfirst\njmsecond\n")
+        await stage.until(lambda: stage.view("beta").turns == 1 and stage.view("alpha").turns == 1)
+        assert await messages(stage) == ["first", "second"]
+
+
+@pytest.mark.usefixtures("slow")
+async def test_a_command_line_is_run_in_one_burst(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        burst(stage, ":theme abyss\n")
+        await stage.until(lambda: stage.app.theme_spec.name == "abyss")
+        burst(stage, ":send beta hello\n")
+        await stage.until(lambda: stage.view("beta").turns == 1)
+        assert await messages(stage) == ["hello"]
+
+
+@pytest.mark.usefixtures("slow")
+async def test_a_prompt_opened_by_a_command_takes_the_text_after_it(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        burst(stage, ":broadcast\nxxdz\n")
+        await stage.until(lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
+        assert await messages(stage) == ["xxdz"]
+
+
+@pytest.mark.usefixtures("slow")
+async def test_a_mysis_is_created_in_one_burst(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        burst(stage, "ndexter\n")
+        await stage.until(lambda: stage.has("dexter"))
+
+
+@pytest.mark.usefixtures("slow")
+async def test_a_question_takes_its_answer_from_the_burst(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        burst(stage, "dy")
+        await stage.until(lambda: not stage.has("alpha"))
+        assert stage.has("beta", "gamma")
+
+
+async def test_a_pasted_text_follows_the_key_that_opens_the_prompt(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        stage.app.post_message(key_event("m"))
+        stage.app.post_message(events.Paste("x and X\nd y"))
+        stage.app.post_message(key_event("enter"))
+        await stage.until(lambda: stage.view("alpha").turns == 1)
+        assert await messages(stage) == ["x and X\nd y"]
+
+
+async def test_a_filter_and_the_key_after_it_arrive_in_one_burst(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        burst(stage, "/beta\ns")
+        await stage.until(lambda: stage.view("beta").state == "stopped")
+        assert stage.one(FilterLine).text == "beta"
+        assert stage.view("alpha").state == "idle"
+
+
+@pytest.mark.usefixtures("slow")
+async def test_a_search_takes_its_words_from_the_burst(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        stage.app.post_message(key_event("ctrl+f"))
+        burst(stage, "ore xd")
+        await stage.until(lambda: stage.shows(SearchScreen) and stage.one(Input, "#words").value == "ore xd")
+
+
+async def test_text_for_a_prompt_that_cannot_open_runs_no_command(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, names=()) as stage:
+        await stage.press("escape")
+        burst(stage, "bxqx\n")
+        await stage.until(lambda: "broadcast: there is no mysis yet: press n" in stage.notices)
+        await stage.pilot.pause()
+        assert stage.app.feed.view is not None
+        assert not stage.app.feed.view.held
+        assert len(stage.app.screen_stack) == 2
+
+
+async def test_a_long_burst_in_an_input_keeps_its_order(tmp_path: Path) -> None:
+    words = "the quick brown fox jumps over the lazy dog " * 5
+    async with cockpit(tmp_path) as stage:
+        burst(stage, f"m{words}")
+        await stage.until(lambda: stage.one(MessagePrompt).text == words)

@@ -1,0 +1,182 @@
+"""Delivers keys one after another: each one meets what the keys before it have opened.
+
+Textual forwards a key to the focused widget as soon as it arrives. The action of an earlier key may still be pushing a
+screen or moving the focus then, so that a text typed quickly after `b` would run as commands.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, Protocol, runtime_checkable
+
+from textual.app import App, ScreenStackError
+from textual.events import Key, Paste
+from textual.message_pump import MessagePump
+from textual.widgets import Input, TextArea
+
+_QUIET_ROUNDS = 3
+"""Rounds without a change of screen or focus, because one effect may be a message that has the next effect."""
+_POLL_S = 0.005
+_LOOK_S = 0.05
+"""Seconds between looks whether a widget that has not answered still runs."""
+HOLD_S = 2.0
+"""Seconds that a screen may hold keys back at most."""
+PUMP_S = 10.0
+"""Seconds after which a widget that handles no message is no longer waited for."""
+PATIENCE_S = 2.0
+"""Seconds after which ctrl+c drops the keys that wait."""
+BURST_S = 0.05
+"""Keys that follow each other faster belong to one burst."""
+
+
+@runtime_checkable
+class KeyHolder(Protocol):
+    """A screen that is not ready for the next key while `holds_keys`."""
+
+    @property
+    def holds_keys(self) -> bool: ...
+
+
+class TypeAhead:
+    """Holds keys and pasted texts until the effects of the earlier ones are complete.
+
+    Text for a focused input passes at once; the key after it waits until the input has taken the text.
+    """
+
+    def __init__(self, app: App[Any]) -> None:
+        self._app = app
+        self._held: deque[Key | Paste] = deque()
+        self._released: deque[Key | Paste] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._touched: dict[MessagePump, None] = {}
+        self._is_only_text = False
+        self._admitted = 0
+        self._begun = 0.0
+        self._discards_until = 0.0
+
+    def admit(self, event: Key | Paste) -> bool:
+        """Return whether the app may handle this event now; else it is posted again later, or dropped."""
+        is_text = self._is_text(event)
+        if self._released and event is self._released[0]:
+            self._released.popleft()
+        elif isinstance(event, Key) and event.key == "ctrl+c" and self._is_stuck():
+            self._held.clear()
+        elif time.monotonic() < self._discards_until:
+            self._discards_until = time.monotonic() + BURST_S
+            return False
+        elif self._task is not None and (self._held or self._released or not (is_text and self._is_only_text)):
+            self._held.append(event)
+            return False
+        self._watch()
+        self._is_only_text = is_text
+        return True
+
+    def watch_click(self) -> None:
+        """Hold the next keys until the effects of a click are complete."""
+        self._watch()
+        self._is_only_text = False
+
+    def discard(self) -> None:
+        """Drop the keys that follow in the same burst, because the input that they were for did not open."""
+        self._held.clear()
+        self._discards_until = time.monotonic() + BURST_S
+
+    def _watch(self) -> None:
+        self._admitted += 1
+        self._touch()
+        if self._task is None:
+            self._begun = time.monotonic()
+            self._task = asyncio.create_task(self._deliver())
+
+    async def _deliver(self) -> None:
+        """Post the events that wait, each after the effects of the one before; consecutive text at once."""
+        try:
+            await self._wait_for_effects()
+            while self._held and self._app.is_running:
+                self._release()
+                while self._held and self._is_text(self._released[-1]) and self._is_text(self._held[0]):
+                    self._release()
+                await self._wait_for_effects()
+        finally:
+            self._task = None
+            self._released.clear()
+
+    def _release(self) -> None:
+        event = self._held.popleft()
+        self._released.append(event)
+        self._begun = time.monotonic()
+        self._app.post_message(event)
+
+    async def _wait_for_effects(self) -> None:
+        """Wait until the widgets concerned have no message left, and the screen on top is ready for a key."""
+        quiet, may_hold_until = 0, time.monotonic() + HOLD_S
+        while quiet < _QUIET_ROUNDS and self._app.is_running:
+            before = self._state()
+            await self._pass(self._app)
+            self._touch()
+            for node in list(self._touched):
+                await self._pass(node)
+            is_held = self._is_held() and time.monotonic() < may_hold_until
+            if is_held or not self._is_screen_ready():
+                await asyncio.sleep(_POLL_S)
+                quiet = 0
+            else:
+                quiet = quiet + 1 if before == self._state() else 0
+        self._touched.clear()
+
+    async def _pass(self, pump: MessagePump) -> None:
+        """Wait until a message pump has handled all messages that it has now."""
+        handled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def tell() -> None:
+            if not handled.done():
+                handled.set_result(None)
+
+        if not pump.call_later(tell):
+            return
+        until = time.monotonic() + PUMP_S
+        while not handled.done() and pump.is_running and time.monotonic() < until:
+            await asyncio.wait((handled,), timeout=_LOOK_S)
+
+    def _touch(self) -> None:
+        """Remember the widgets that a key reaches now, from the focused one up."""
+        for node in self._reached():
+            self._touched.setdefault(node)
+
+    def _reached(self) -> Iterator[MessagePump]:
+        try:
+            yield from (self._app.focused or self._app.screen).ancestors_with_self
+        except ScreenStackError:
+            return
+
+    def _state(self) -> tuple[object, object, int]:
+        try:
+            return self._app.screen, self._app.focused, self._admitted
+        except ScreenStackError:
+            return None, None, self._admitted
+
+    def _is_screen_ready(self) -> bool:
+        try:
+            return self._app.screen.is_mounted
+        except ScreenStackError:
+            return False
+
+    def _is_held(self) -> bool:
+        try:
+            screen = self._app.screen
+        except ScreenStackError:
+            return False
+        return isinstance(screen, KeyHolder) and screen.is_mounted and screen.holds_keys
+
+    def _is_stuck(self) -> bool:
+        return self._task is not None and time.monotonic() - self._begun > PATIENCE_S
+
+    def _is_text(self, event: Key | Paste) -> bool:
+        """Return whether the event is text for the input that has the focus."""
+        focused = self._app.focused if self._is_screen_ready() else None
+        if not isinstance(focused, Input | TextArea) or (isinstance(focused, TextArea) and focused.read_only):
+            return False
+        return isinstance(event, Paste) or event.is_printable

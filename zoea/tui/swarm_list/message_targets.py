@@ -1,0 +1,206 @@
+"""Who gets a message or a command from the list, and what a round with it costs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+from zoea.model.enums import MysisState
+from zoea.model.values import MysisView
+from zoea.text import estimate
+from zoea.text.control_characters import one_line
+from zoea.tui import number_format
+from zoea.tui.swarm_list.row_filter import RowFilter
+
+_NAMED = 3
+_CHEAP_MICROS = 5_000
+"""Prices below this are shown as under one cent."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskAbove:
+    """Limits above which a command to many is confirmed; 0 is no limit.
+
+    Attributes:
+        recipients: Number of myses.
+        tokens: Tokens of one round.
+    """
+
+    recipients: int = 20
+    tokens: int = 200_000
+
+    def is_exceeded(self, recipients: int, tokens: int = 0) -> bool:
+        return bool((self.recipients and recipients > self.recipients) or (self.tokens and tokens > self.tokens))
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """The myses that a command to many is for.
+
+    Attributes:
+        why: Why these: `marked`, `filter 'ore'`; empty for all.
+    """
+
+    views: tuple[MysisView, ...]
+    why: str = ""
+
+    @classmethod
+    def choose(cls, views: Sequence[MysisView], marks: Collection[int], shown: RowFilter) -> Self:
+        """Return the marked myses, else those that the filter shows, else all."""
+        if chosen := tuple(view for view in views if view.id in marks):
+            return cls(chosen, "marked")
+        if shown:
+            return cls(tuple(shown.select(views)), f"filter '{one_line(shown.text)}'")
+        return cls(tuple(views))
+
+    def describe(self) -> str:
+        """Return who they are: `marked: alpha, beta`, or `all`."""
+        return f"{self.why}: {list_names(self.views)}" if self.why else "all"
+
+
+@dataclass(frozen=True, slots=True)
+class RoundCost:
+    """The estimated cost of one turn of each recipient, from their newest requests.
+
+    Attributes:
+        tokens: Context of those whose context is known.
+        known, unknown: Their number, and the number of the others.
+        micros: Price of the context; None where no price is known.
+        micros_per_token: Price of one more token for all of them.
+        is_complete: Every known one has a price.
+    """
+
+    tokens: int = 0
+    known: int = 0
+    unknown: int = 0
+    micros: float | None = None
+    micros_per_token: float = 0.0
+    is_complete: bool = True
+
+    @classmethod
+    def of(cls, views: Sequence[MysisView]) -> Self:
+        known = [view for view in views if view.context_used]
+        rates = [
+            view.cost_micros / view.tokens if view.cost_micros is not None and view.tokens else None for view in known
+        ]
+        priced = [rate for rate in rates if rate is not None]
+        micros = sum(view.context_used * (rate or 0) for view, rate in zip(known, rates, strict=True))
+        return cls(
+            sum(view.context_used for view in known),
+            len(known),
+            len(views) - len(known),
+            micros if priced else None,
+            sum(priced),
+            len(priced) == len(rates),
+        )
+
+    def count(self, text: str) -> int:
+        """Return the tokens of a round with this text."""
+        return self.tokens + estimate.tokens(text) * (self.known + self.unknown)
+
+    def describe(self, text: str = "") -> str:
+        """Return tokens and price of a round with this text; empty where there is no recipient."""
+        if not self.known and not self.unknown:
+            return ""
+        if not self.known:
+            more = f"~{number_format.tokens(self.count(text))} tokens for the text; " if text else ""
+            return f"{more}the cost of a turn is not known yet"
+        said = f"~{number_format.tokens(self.count(text))}{self._price(text)} a round"
+        return f"{said}, {self.unknown} not known yet" if self.unknown else said
+
+    def _price(self, text: str) -> str:
+        """Return the unit and the price, as ` tokens, ~$0.02`; `$?` where only some have a price."""
+        if self.micros is None or (self.is_complete and not self.micros_per_token):
+            return " tokens"
+        if not self.is_complete:
+            return " tokens, $?"
+        micros = self.micros + estimate.tokens(text) * self.micros_per_token
+        return f" tokens, ~{number_format.money(round(micros))}" if micros >= _CHEAP_MICROS else " tokens, under $0.01"
+
+
+@dataclass(frozen=True, slots=True)
+class MessageTarget:
+    """Describe the recipients of a message.
+
+    Args:
+        key: Identifies the draft.
+        names: Recipients; empty for all.
+        note: Shown below the input: who is started or skipped.
+        why: Why these are the recipients of a broadcast; empty for all.
+        receivers: Number of those that can receive it.
+        relaunches: Whether a stopped mysis is relaunched before the message is sent.
+    """
+
+    key: str
+    title: str
+    names: tuple[str, ...] = ()
+    is_broadcast: bool = False
+    note: str = ""
+    mysis_id: int | None = None
+    relaunches: bool = False
+    why: str = ""
+    receivers: int = 0
+    cost: RoundCost = RoundCost()
+
+    def describe(self, text: str) -> str:
+        """Return the note with the cost of a round with this text."""
+        return " · ".join(part for part in (self.note, self.cost.describe(text)) if part)
+
+
+def target_one(view: MysisView) -> MessageTarget:
+    """Return one mysis as a target, with a note on whether it is started or relaunched."""
+    relaunches = not view.state.accepts_messages
+    notes = [f"it is {view.state}: enter relaunches it and sends"] if relaunches else []
+    notes += ["it will be started"] if view.state is MysisState.IDLE else []
+    return MessageTarget(
+        f"mysis {view.id}",
+        f"{'relaunch and send to' if relaunches else 'message to'} {one_line(view.name)}",
+        (view.name,),
+        note=" · ".join(notes),
+        mysis_id=view.id,
+        relaunches=relaunches,
+        receivers=1,
+        cost=RoundCost.of([view]),
+    )
+
+
+def target_many(audience: Audience) -> MessageTarget:
+    """Return the recipients of a broadcast as a target, with a note on those that cannot receive it."""
+    hearing = [view for view in audience.views if view.state.accepts_messages]
+    deaf = [view for view in audience.views if not view.state.accepts_messages]
+    started = sum(1 for view in hearing if view.state is MysisState.IDLE)
+    notes = [f"{started} will be started"] if started else []
+    states = ", ".join(dict.fromkeys(str(view.state) for view in deaf))
+    notes += [f"{list_names(deaf)} cannot receive it ({states})"] if deaf else []
+    return MessageTarget(
+        "broadcast",
+        f"broadcast to {len(hearing)} of {len(audience.views)} ({audience.describe()})",
+        tuple(view.name for view in audience.views) if audience.why else (),
+        is_broadcast=True,
+        note=" · ".join(notes),
+        why=audience.why,
+        receivers=len(hearing),
+        cost=RoundCost.of(hearing),
+    )
+
+
+def refresh_target(target: MessageTarget, views: Sequence[MysisView]) -> MessageTarget:
+    """Return the same recipients as they are now; the target itself where they are gone.
+
+    Recipients stay those that the prompt named when it opened, also when another filter would now show others.
+    """
+    if target.mysis_id is not None:
+        return next((target_one(view) for view in views if view.id == target.mysis_id), target)
+    if not target.why:
+        return target_many(Audience(tuple(views)))
+    names = set(target.names)
+    kept = tuple(view for view in views if view.name in names)
+    # No names would mean all myses, so the target of deleted ones stays, and sending to it is refused.
+    return replace(target_many(Audience(kept, target.why)), key=target.key) if kept else target
+
+
+def list_names(views: Sequence[MysisView]) -> str:
+    """Return the first names, and the number of the others."""
+    shown = ", ".join(one_line(view.name) for view in views[:_NAMED])
+    return shown if len(views) <= _NAMED else f"{shown} and {len(views) - _NAMED} more"
