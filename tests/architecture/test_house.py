@@ -109,6 +109,12 @@ class TestStarting:
         assert not tops(modules) & (HEAVY | {"typer", "asyncio"})
         assert len(modules) < 200
 
+    def test_searching_loads_nothing_heavy(self) -> None:
+        modules = loaded_after(command("search", "iron"))
+        assert not tops(modules) & (HEAVY | {"typer", "asyncio"})
+        assert "zoea.model.values" not in modules
+        assert len(modules) < 200
+
     def test_the_first_paint_loads_no_models_tools_or_option_parser(self) -> None:
         modules = loaded_at_first_paint()
         assert "zoea.tui.screens.dashboard" in modules

@@ -43,7 +43,7 @@ COMMANDS: dict[str, Command] = {
     "undelete": Command("zoea.cli.commands.myses:undelete", "Restore deleted myses, or list them"),
     "dismiss": Command("zoea.cli.commands.myses:dismiss", "Clear the error of a mysis"),
     "log": Command("zoea.cli.commands.messages:log", "Show the stored conversation of a mysis"),
-    "search": Command("zoea.cli.commands.search:search", "Search all stored messages of the swarm"),
+    "search": Command("zoea.cli.commands.search:command", "Search all stored messages of the swarm"),
     "export": Command("zoea.cli.commands.export:export", "Write the conversation of a mysis, or of all, to a file"),
     "import": Command("zoea.cli.commands.imports:import_", "Import an export, or a Zoea Nova database"),
     "explain": Command("zoea.cli.commands.export:explain", "Show the contents of a request, and the reasons"),

@@ -6,8 +6,8 @@ import shutil
 import sys
 import time
 from collections.abc import Iterable
-from datetime import datetime
 
+from zoea.cli.local_time import moment
 from zoea.model.enums import MysisState
 from zoea.model.values import MysisView, ReceiptLine
 from zoea.queries.broadcasts import NOT_DELIVERED
@@ -97,11 +97,6 @@ def receipt_line(line: ReceiptLine) -> str:
     number = f" ({line.delivery_id})" if line.delivery_id and line.status in _WAITING else ""
     status = NOT_DELIVERED if line.status == "skipped" else line.status
     return strip(f"{line.mysis}  {status}{number}" + (f": {line.reason}" if line.reason else ""))
-
-
-def moment(at: int) -> str:
-    """Format microseconds since the epoch as local date and time; empty for 0."""
-    return datetime.fromtimestamp(at / 1_000_000).strftime("%Y-%m-%d %H:%M:%S") if at else ""
 
 
 def one_line(text: str, width: int = TEXT_WIDTH) -> str:

@@ -6,7 +6,7 @@ It does without typer, because loading typer takes a large part of the time to t
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any, Generic, TypeVar
 
@@ -28,15 +28,46 @@ class Option:
     help: str
     metavar: str = ""
     parse: Callable[[str], Any] = str
+    is_repeatable: bool = False
 
     @property
     def usage(self) -> str:
         return " ".join(filter(None, (", ".join(self.names), self.metavar)))
 
 
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The words of a command line that are no options; at least one must be given."""
+
+    metavar: str
+    help: str
+
+
 def flag(name: str, text: str) -> Any:
     """Return a dataclass field for an option that is True when given."""
     return field(default=False, metadata={"option": Option((name,), text)})
+
+
+def words(metavar: str, text: str) -> Any:
+    """Return a dataclass field for a tuple of the words that are no options."""
+    return field(default=(), metadata={"words": Words(metavar, text)})
+
+
+def repeatable(*names: str, metavar: str, text: str) -> Any:
+    """Return a dataclass field for a tuple of all values of an option."""
+    return field(default=(), metadata={"option": Option(names, text, metavar, is_repeatable=True)})
+
+
+def choice(name: str, values: Iterable[str]) -> Callable[[str], str]:
+    """Return a parser for an option `name` that takes one of these values."""
+    known = tuple(values)
+
+    def parse(text: str) -> str:
+        if text not in known:
+            raise UsageError(f"{name} {text!r} is unknown", hint=f"Give one of {', '.join(known)}.")
+        return text
+
+    return parse
 
 
 def option(*names: str, metavar: str, text: str, default: Any = "", parse: Callable[[str], Any] = str) -> Any:
@@ -72,6 +103,11 @@ class LightCommand(Generic[Options]):
             for made in fields(options)  # type: ignore[arg-type]  # a dataclass
             if "option" in made.metadata
         }
+        self._words: dict[str, Words] = {
+            made.name: made.metadata["words"]
+            for made in fields(options)  # type: ignore[arg-type]  # a dataclass
+            if "words" in made.metadata
+        }
 
     def main(self, arguments: list[str]) -> int:
         """Run the command line, or write the help, and return the exit code.
@@ -94,8 +130,15 @@ class LightCommand(Generic[Options]):
         """
         by_name = {name: (key, option) for key, option in self._fields.items() for name in option.names}
         values: dict[str, Any] = {}
-        words = iter(arguments)
-        for word in words:
+        given: list[str] = []
+        left = iter(arguments)
+        for word in left:
+            if self._words and word == "--":
+                given += left
+                break
+            if self._words and (word == "-" or not word.startswith("-")):
+                given.append(word)
+                continue
             name, value = _split(word)
             if name == HELP:
                 return None
@@ -107,9 +150,14 @@ class LightCommand(Generic[Options]):
                     raise self._error(f"{name} takes no value")
                 values[key] = True
                 continue
-            if value is None and (value := next(words, None)) is None:
+            if value is None and (value := next(left, None)) is None:
                 raise self._error(f"{name} needs a value: {name} {option.metavar}")
-            values[key] = option.parse(value)
+            parsed = option.parse(value)
+            values[key] = (*values.get(key, ()), parsed) if option.is_repeatable else parsed
+        for key, kind in self._words.items():
+            if not given:
+                raise self._error(f"{kind.metavar} is missing")
+            values[key] = tuple(given)
         return self._type(**values)
 
     def help_text(self, width: int) -> str:
@@ -118,11 +166,17 @@ class LightCommand(Generic[Options]):
         from textwrap import wrap
 
         blocks = (getdoc(self._run) or "").split("\n\n")
-        lines = [f"Usage: zoea {self.name} [OPTIONS]", ""]
+        operands = "".join(f" {kind.metavar}..." for kind in self._words.values())
+        lines = [f"Usage: zoea {self.name} [OPTIONS]{operands}", ""]
         for block in blocks:
             lines += [*wrap(block, width - 2, initial_indent="  ", subsequent_indent="  "), ""]
         rows = [*self._fields.values(), Option((HELP,), "Show this message and exit.")]
         column = max(len(row.usage) for row in rows) + 4
+        for kind in self._words.values():
+            said = wrap(
+                kind.help, width - 2, initial_indent=f"  {kind.metavar}".ljust(column), subsequent_indent=" " * column
+            )
+            lines += ["Arguments:", *said, ""]
         lines.append("Options:")
         for row in rows:
             lines += wrap(

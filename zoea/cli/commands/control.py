@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, row_ids, write_json
 from zoea.cli.swarm_access import ask, command
-from zoea.cli.terminal_rows import moment
 from zoea.model.enums import ApprovalAnswer
 from zoea.model.errors import StoreMissing
 from zoea.model.swarm_api import SwarmApi

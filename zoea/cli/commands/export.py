@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
+from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, MysisRef, Workspace, row_ids, write_json
-from zoea.cli.terminal_rows import moment
 from zoea.context.explain import explain as explained
 from zoea.context.explain import explain_data
 from zoea.ipc.codec import encode

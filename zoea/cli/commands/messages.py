@@ -8,9 +8,10 @@ from typing import Annotated
 
 import typer
 
+from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, MysisRef, Workspace, row_ids, write_json
 from zoea.cli.swarm_access import command
-from zoea.cli.terminal_rows import moment, receipt_line
+from zoea.cli.terminal_rows import receipt_line
 from zoea.model.enums import DeliveryMode, MysisState, Role
 from zoea.model.errors import UsageError
 from zoea.model.swarm_api import SwarmApi

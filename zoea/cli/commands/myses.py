@@ -7,9 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
+from zoea.cli.local_time import moment
 from zoea.cli.options import LARGEST_ID, AsJson, MysisRef, MysisRefs, Workspace, write_json
 from zoea.cli.swarm_access import ask, command
-from zoea.cli.terminal_rows import details, moment, state_word
+from zoea.cli.terminal_rows import details, state_word
 from zoea.model.errors import MysisMissing, StoreMissing, UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView

@@ -1,24 +1,35 @@
-"""`zoea search`: search all stored messages, with or without a running swarm."""
+"""`zoea search`: search all stored messages, with or without a running swarm.
+
+It does without typer, which costs more than a search.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import sys
 import time
 from contextlib import closing
+from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from zoea.cli.options import AsJson, Workspace, row_ids, write_json
-from zoea.cli.terminal_rows import moment
+from zoea.cli.local_time import moment
 from zoea.model.enums import Role, SenderKind, Source
 from zoea.model.errors import StoreError, UsageError
+from zoea.process.command_line import (
+    WORKSPACE_HELP,
+    LightCommand,
+    choice,
+    flag,
+    option,
+    repeatable,
+    whole_number,
+    words,
+)
 from zoea.queries.search_reader import is_any_case, parse_moment
-from zoea.queries.stored_swarm import read_mysis_view
 from zoea.settings.paths import places
 from zoea.store.database_file import open_reader
 from zoea.store.search import (
@@ -36,7 +47,7 @@ from zoea.store.search import (
     search_broadcasts,
     search_memories,
 )
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import clean, strip
 
 SHOWN = 300
 """Characters shown around a hit; `--json` shows `_SHOWN_JSON`."""
@@ -54,94 +65,105 @@ class SearchPlace(StrEnum):
     BROADCASTS = "broadcasts"
 
 
-class RoleFilter(StrEnum):
-    """Roles of a memory, as values of `--role`."""
+@dataclass(frozen=True, slots=True)
+class SearchOptions:
+    """The command line of `zoea search`."""
 
-    USER = "user"
-    ASSISTANT = "assistant"
-    TOOL = "tool"
+    text: tuple[str, ...] = words("WORDS", "Text to find; small letters match both cases.")
+    myses: tuple[str, ...] = repeatable(
+        "--mysis", "-m", metavar="NAME", text="Only messages of this mysis; may be given several times."
+    )
+    part: str = option(
+        "--in",
+        metavar="PART",
+        default=SearchPlace.ALL.value,
+        parse=choice("--in", SearchPlace),
+        text="Part to search: all (the default), content, reasoning or broadcasts.",
+    )
+    role: str = option(
+        "--role",
+        metavar="ROLE",
+        parse=choice("--role", Role),
+        text="Only prompts (user), answers (assistant) or results (tool).",
+    )
+    source: str = option(
+        "--source",
+        metavar="SOURCE",
+        parse=choice("--source", Source),
+        text="Only messages from this source: direct, broadcast, topic, llm or tool.",
+    )
+    since: str = option("--since", metavar="WHEN", text=f"Only messages since {_WHEN}")
+    until: str = option("--until", metavar="WHEN", text=f"Only messages before {_WHEN}")
+    exact: bool = flag("--exact", "Match upper and lower case as given.")
+    ranked: bool = flag("--ranked", "Match any of the words in any case; best matches first.")
+    limit: int = option(
+        "--limit",
+        "-n",
+        metavar="N",
+        default=20,
+        parse=whole_number("--limit", *LIMIT_RANGE),
+        text=f"Number of hits, {LIMIT_RANGE[0]} to {LIMIT_RANGE[1]}; the default is 20.",
+    )
+    before: int | None = option(
+        "--before",
+        metavar="ID",
+        default=None,
+        parse=whole_number("--before", 1, 2**63 - 1),
+        text="Only messages older than this id, for the next page.",
+    )
+    as_json: bool = flag("--json", "Write JSON.")
+    workspace: str = option("-w", "--workspace", metavar="NAME", text=WORKSPACE_HELP)
 
 
-class SourceFilter(StrEnum):
-    """Sources of a memory, as values of `--source`."""
-
-    DIRECT = "direct"
-    BROADCAST = "broadcast"
-    TOPIC = "topic"
-    TOOL = "tool"
-    LLM = "llm"
-
-
-def search(
-    words: Annotated[list[str], typer.Argument(metavar="WORDS", help="Text to find; small letters match both cases.")],
-    mysis: Annotated[
-        list[str], typer.Option("--mysis", "-m", metavar="NAME", help="Only messages of this mysis; repeatable.")
-    ] = [],  # noqa: B006  # typer reads the default, which is never changed
-    part: Annotated[SearchPlace, typer.Option("--in", help="Part to search.")] = SearchPlace.ALL,
-    role: Annotated[
-        RoleFilter | None, typer.Option(help="Only prompts (user), answers (assistant) or results (tool).")
-    ] = None,
-    source: Annotated[SourceFilter | None, typer.Option(help="Only messages from this source.")] = None,
-    since: Annotated[str, typer.Option(metavar="WHEN", help=f"Only messages since {_WHEN}")] = "",
-    until: Annotated[str, typer.Option(metavar="WHEN", help=f"Only messages before {_WHEN}")] = "",
-    exact: Annotated[bool, typer.Option("--exact", help="Match upper and lower case as given.")] = False,
-    ranked: Annotated[
-        bool, typer.Option("--ranked", help="Match any of the words in any case; best matches first.")
-    ] = False,
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=LIMIT_RANGE[0], max=LIMIT_RANGE[1], help="Number of hits.")
-    ] = 20,
-    before: Annotated[
-        int | None,
-        typer.Option(
-            "--before", metavar="ID", callback=row_ids, help="Only messages older than this id, for the next page."
-        ),
-    ] = None,
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+def search(options: SearchOptions) -> int:
     """Search messages, tool calls, results and reasoning, newest first.
 
     Example: zoea search "iron ore" --mysis alpha --since 2h
     """
-    if exact and ranked:
+    if options.exact and options.ranked:
         raise UsageError(
             "--exact and --ranked exclude each other", hint="Ranked search ignores case: leave out --exact."
         )
-    database = places(workspace).database
-    text = " ".join(words)
+    database = places(options.workspace).database
+    text = " ".join(options.text)
     asked: dict[str, Any] = {
         "text": text,
-        "match": MatchMode.RANKED if ranked else MatchMode.EXACT,
-        "fold": not exact and is_any_case(text),
-        "since": _moment("--since", since),
-        "until": _moment("--until", until),
-        "before_id": before,
-        "limit": limit,
-        "max_chars": _SHOWN_JSON if as_json else SHOWN,
+        "match": MatchMode.RANKED if options.ranked else MatchMode.EXACT,
+        "fold": not options.exact and is_any_case(text),
+        "since": _moment("--since", options.since),
+        "until": _moment("--until", options.until),
+        "before_id": options.before,
+        "limit": options.limit,
+        "max_chars": _SHOWN_JSON if options.as_json else SHOWN,
     }
-    owners = tuple(read_mysis_view(database, name).id for name in mysis)
-    _write(_asked(database, _build_query(part, asked, owners, role, source)), as_json)
+    owners = _read_ids(database, options.myses) if options.myses else ()
+    _write(_asked(database, _build_query(options, asked, owners)), options.as_json)
+    return 0
+
+
+command = LightCommand("search", SearchOptions, search)
+
+
+def _read_ids(database: Path, refs: tuple[str, ...]) -> tuple[int, ...]:
+    from zoea.queries.stored_swarm import read_mysis_view  # costs as much as the rest of this command
+
+    return tuple(read_mysis_view(database, ref).id for ref in refs)
 
 
 def _build_query(
-    part: SearchPlace,
-    asked: dict[str, Any],
-    owners: tuple[int, ...],
-    role: RoleFilter | None,
-    source: SourceFilter | None,
+    options: SearchOptions, asked: dict[str, Any], owners: tuple[int, ...]
 ) -> MemoryQuery | BroadcastQuery:
     """Build the query from the options; `asked` holds those that both kinds of query share."""
-    if part is SearchPlace.BROADCASTS:
-        if role or source or len(owners) > 1:
+    if options.part == SearchPlace.BROADCASTS:
+        if options.role or options.source or len(owners) > 1:
             raise UsageError("--in broadcasts takes no --role, no --source and at most one --mysis")
         return BroadcastQuery(**asked, mysis_id=owners[0] if owners else None)
     return MemoryQuery(
         **asked,
-        column=SearchColumn.ANY if part is SearchPlace.ALL else SearchColumn(part.value),
+        column=SearchColumn.ANY if options.part == SearchPlace.ALL else SearchColumn(options.part),
         mysis_ids=owners or None,
-        role=Role(role) if role else None,
-        source=Source(source) if source else None,
+        role=Role(options.role) if options.role else None,
+        source=Source(options.source) if options.source else None,
     )
 
 
@@ -167,20 +189,25 @@ def _moment(option: str, text: str) -> int | None:
 def _write(page: MemoryHits | BroadcastHits, as_json: bool) -> None:
     if as_json:
         rows = [_said_row(hit) if isinstance(hit, BroadcastHit) else _row(hit) for hit in page.hits]
-        write_json({"results": rows, "next_before_id": page.before_id, "note": page.note})
+        answer = {"results": rows, "next_before_id": page.before_id, "note": page.note}
+        sys.stdout.write(clean(json.dumps(answer, ensure_ascii=False)) + "\n")
         return
     bright = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for hit in page.hits:
-        typer.echo(f"{_title(hit)}\n{_indented(format_excerpt(hit.excerpt, bright))}")
+        _say(f"{_title(hit)}\n{_indented(format_excerpt(hit.excerpt, bright))}")
     if not page.hits:
-        typer.echo("Nothing was found" + ("" if page.note else "; try fewer words, or --ranked"))
+        _say("Nothing was found" + ("" if page.note else "; try fewer words, or --ranked"))
     if page.note:
-        typer.echo(page.note[:1].upper() + page.note[1:])
+        _say(page.note[:1].upper() + page.note[1:])
     if page.hits and isinstance(page.hits[0], MemoryHit):
         first = page.hits[0]
-        typer.echo(f"`zoea log {strip(first.mysis)} --turn {first.turn_number}` shows the turn of the first one")
+        _say(f"`zoea log {strip(first.mysis)} --turn {first.turn_number}` shows the turn of the first one")
     if page.before_id is not None:
-        typer.echo(f"{'There is more' if page.hits else 'To look further'}: --before {page.before_id}")
+        _say(f"{'There is more' if page.hits else 'To look further'}: --before {page.before_id}")
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
 
 
 def _title(hit: MemoryHit | BroadcastHit) -> str:

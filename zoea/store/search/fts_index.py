@@ -5,11 +5,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 
-from zoea.store.search.fts_terms import quote_term
+from zoea.store.search.fts_terms import DOCUMENTS, quote_term
 from zoea.store.writer_connection import transaction
 
-DOCUMENTS = 4096
-"""Row ids of the ranked index per memory: the first for itself, the rest for its calls."""
 INDEXES = ("memory_exact", "call_exact", "memory_words", "message_exact", "message_words")
 
 Progress = Callable[[int, int], None]

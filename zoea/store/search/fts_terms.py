@@ -12,6 +12,8 @@ from itertools import product
 
 from zoea.store.search.unspaced_words import split_words
 
+DOCUMENTS = 4096
+"""Row ids of the ranked index per memory: the first for itself, the rest for its calls."""
 GRAM = 3
 GRAMS = 24
 """Trigrams or words used of one query; more exclude hardly any row."""

@@ -12,7 +12,6 @@ from heapq import merge
 from zoea.model.enums import Role, SenderKind, Source
 from zoea.store.search import fts_terms
 from zoea.store.search.excerpts import compile_pattern, cut_excerpt
-from zoea.store.search.fts_index import DOCUMENTS
 from zoea.store.search.query import Excerpt, HitPlace, MatchMode, MemoryHit, MemoryHits, MemoryQuery, SearchColumn
 from zoea.store.search.unspaced_words import is_unspaced, rank_matches, split_words
 
@@ -139,8 +138,8 @@ def _search_ranked(connection: sqlite3.Connection, query: MemoryQuery) -> Memory
         given.update(terms=asked, most=RANKED + 1)
         found = connection.execute(
             "SELECT m.id, bm25(memory_words, 0.0, 1.0, 1.0) AS score"
-            f" FROM memory_words f CROSS JOIN memory m ON m.id = f.rowid / {DOCUMENTS}"
-            f" WHERE f.memory_words MATCH :terms AND f.rowid < :before * {DOCUMENTS} AND {sql}"
+            f" FROM memory_words f CROSS JOIN memory m ON m.id = f.rowid / {fts_terms.DOCUMENTS}"
+            f" WHERE f.memory_words MATCH :terms AND f.rowid < :before * {fts_terms.DOCUMENTS} AND {sql}"
             " ORDER BY f.rowid DESC LIMIT :most",
             given,
         ).fetchall()
@@ -176,8 +175,8 @@ def _search_unspaced(connection: sqlite3.Connection, query: MemoryQuery, words: 
         narrowed, given = _build_filters(query)
         given["terms"] = fts_terms.build_word_terms(word, columns, query.mysis_ids, every=True)
         sql = (
-            f"SELECT m.id FROM memory_words f CROSS JOIN memory m ON m.id = f.rowid / {DOCUMENTS}"
-            f" WHERE f.memory_words MATCH :terms AND f.rowid < :before * {DOCUMENTS} AND {narrowed}"
+            f"SELECT m.id FROM memory_words f CROSS JOIN memory m ON m.id = f.rowid / {fts_terms.DOCUMENTS}"
+            f" WHERE f.memory_words MATCH :terms AND f.rowid < :before * {fts_terms.DOCUMENTS} AND {narrowed}"
             " ORDER BY f.rowid DESC"
         )
         return _take_distinct(_iterate_ids(connection, sql, given), RANKED + 1)
