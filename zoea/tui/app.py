@@ -63,6 +63,7 @@ class CockpitApp(Cockpit):
             actions.SCREEN_CLIENTS.bind(screens.open_mcp_clients),
             actions.SCREEN_GRANTS.bind(screens.open_grants),
             actions.SCREEN_LOG.bind(screens.open_log),
+            actions.SCREEN_CHARTS.bind(screens.open_charts),
             actions.SCREEN_SETTINGS.bind(screens.open_settings),
             actions.SCREEN_WELCOME.bind(screens.open_welcome),
             actions.MYSIS_INSPECT.bind(lambda: screens.open_inspector(self.action_context().targets[0].id)),

@@ -31,6 +31,7 @@ class ActionPlace(StrEnum):
     SEARCH = "search"
     LOG = "log"
     UPSTREAMS = "upstreams"
+    CHARTS = "charts"
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +316,9 @@ SCREEN_GRANTS = _everywhere(
     _open_swarm,
     command="grants",
 )
+SCREEN_CHARTS = _everywhere(
+    "screen.charts", "C", "charts", "Show tokens, spending, myses and turns over time", _open_swarm, command="charts"
+)
 SCREEN_LOG = _everywhere("screen.log", "l", "log", "Show the events of the swarm", _open_swarm, command="events")
 SCREEN_SETTINGS = _everywhere("screen.settings", "comma", "settings", "Change settings and themes", command="settings")
 SCREEN_WELCOME = _everywhere(
@@ -546,6 +550,10 @@ SEARCH_OPEN = _search("search.open", "enter", "open", "Open the turn with the hi
 _log = partial(_define, ActionPlace.LOG)
 LOG_FOLLOW = _log("log.follow", "f", "follow", "Go to the newest line and follow", footer=10)
 LOG_OPEN = _log("log.open", "enter", "conversation", "Open the conversation of the mysis in the line", footer=20)
+
+_charts = partial(_define, ActionPlace.CHARTS)
+CHARTS_SHORTER = _charts("charts.shorter", "left_square_bracket", "shorter", "Show a shorter time", footer=10)
+CHARTS_LONGER = _charts("charts.longer", "right_square_bracket", "longer", "Show a longer time", footer=20)
 
 _upstreams = partial(_define, ActionPlace.UPSTREAMS)
 UPSTREAMS_RECONNECT = _upstreams(

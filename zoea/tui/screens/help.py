@@ -33,6 +33,7 @@ PLACE_TITLES = {
     ActionPlace.INSPECTOR: "IN THE INSPECTOR",
     ActionPlace.SEARCH: "WHILE SEARCHING",
     ActionPlace.LOG: "IN THE LOG",
+    ActionPlace.CHARTS: "IN THE CHARTS",
     ActionPlace.UPSTREAMS: "AT THE UPSTREAMS",
 }
 

@@ -67,6 +67,11 @@ class ScreenOpener:
 
         self._open_once(GrantsDialog)
 
+    def open_charts(self) -> None:
+        from zoea.tui.screens.charts import ChartsScreen
+
+        self._open_once(ChartsScreen)
+
     def open_log(self) -> None:
         from zoea.tui.screens.log import LogScreen
 
