@@ -6,15 +6,17 @@ import asyncio
 import gzip
 import json
 import zlib
+from contextlib import aclosing
 
 import pytest
 
 from tests.fakes.openai_server import OpenAIServer
 from tests.fakes.wire_server import Outgoing, Received
-from tests.llm.sample_requests import answer, provider
+from tests.llm.sample_requests import answer, provider, request
 from zoea.llm.providers import http_provider
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
+from zoea.model.request import BytesReceived
 
 CHUNK = b"data: " + json.dumps({"choices": [{"delta": {"content": "x" * 1000}}]}).encode() + b"\n\n"
 DONE = b'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
@@ -56,6 +58,14 @@ async def test_keep_alive_without_content_ends_in_an_error(monkeypatch: pytest.M
             await answer(source)
         assert caught.value.kind is ErrorClass.TRANSIENT
         assert caught.value.what == "reefnet sent keep-alive for 0 s, but no content"
+        await source.close()
+
+
+async def test_bytes_without_content_are_told_as_progress() -> None:
+    async with Bodies(b": still here\n\n") as server:
+        source = provider("openai", server.base_url)
+        async with aclosing(source.stream(request())) as stream:  # type: ignore[type-var]  # every body is a generator
+            assert await anext(stream) == BytesReceived()
         await source.close()
 
 

@@ -40,8 +40,8 @@ async def test_signed_thinking_is_replayed_within_its_turn_and_not_after(tmp_pat
 
 
 async def test_a_picture_in_a_result_is_kept_once_and_named_in_words(tmp_path: Path) -> None:
-    look = Answer(calls=(AnswerCall("image", "{}"), AnswerCall("image", "{}")))
-    async with swarm(tmp_path, script(look, Answer(text="seen")), upstreams=[Faulty(tmp_path).config()]) as s:
+    look = Answer(calls=(AnswerCall("image", "{}"),))
+    async with swarm(tmp_path, script(look, look, Answer(text="seen")), upstreams=[Faulty(tmp_path).config()]) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
         await s.settled()

@@ -242,9 +242,10 @@ class Rows:
             )
             self.calls[call.id] = call
             self.call_of[call.id] = answer.id
-            if not prepared.known or prepared.broken:
-                wrong = ToolResult("that call is broken", is_error=True)
-                result = t.StoreResult(row.id, call.id, op.seq + 1 + position, wrong, CallState.ERROR)
+            if not prepared.known or prepared.broken or prepared.skipped:
+                wrong = ToolResult(prepared.skipped or "that call is broken", is_error=True)
+                state = CallState.CANCELLED if prepared.skipped else CallState.ERROR
+                result = t.StoreResult(row.id, call.id, op.seq + 1 + position, wrong, state)
                 stored += list(self._results(row, (result,))[0])
         self._settle(op.request_id, "settled")
         self.requests[op.request_id - 1].gave_answer = True
@@ -254,7 +255,8 @@ class Rows:
 
     def _results(self, row: TurnRow, ops: tuple[t.StoreResult, ...]) -> tuple[tuple[Memory, ...], tuple[ToolCall, ...]]:
         memories, calls = [], []
-        for op in ops:
+        same = ((op, one) for op in ops for one in op.repeats)
+        for op in (*ops, *(replace(op, call_id=call_id, seq=seq) for op, (call_id, seq) in same)):
             call = self.calls[op.call_id]
             assert call.state.is_open, "a call has one result"
             memory = self._insert(

@@ -69,8 +69,9 @@ class Provider(Protocol):
     metered: bool
 
     def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
-        """Make one attempt: `RequestHeld`s and a `RequestSent` if it had to wait, `Delta`s, then one `Answer`.
+        """Make one attempt, and give one `Answer` at its end.
 
+        Before it come `RequestHeld`s and a `RequestSent` if it had to wait, then `Delta`s and `BytesReceived`.
         Does not retry after a failure. A server that refuses an option is asked again without it, a few times at most.
         Closing the iterator closes the connection at once.
 

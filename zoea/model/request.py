@@ -150,7 +150,12 @@ class Answer:
         return not self.text.strip() and not self.calls
 
 
-StreamItem = Delta | RequestHeld | RequestSent | Answer
+@dataclass(frozen=True, slots=True)
+class BytesReceived:
+    """Something came that is no part of the answer, such as a keep-alive: the provider still works."""
+
+
+StreamItem = Delta | BytesReceived | RequestHeld | RequestSent | Answer
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,6 +97,13 @@ class TurnSettings(Section):
     max_iterations: Whole = setting(
         20, "Requests in a turn", "Model calls after which a turn ends as iteration_limit.", source=NOVA, ge=1, le=1000
     )
+    max_calls: Whole = setting(
+        64,
+        "Calls in an answer",
+        "Tool calls of one answer that are run; the others get a result that says so.",
+        ge=1,
+        le=256,
+    )
     timeout: Seconds = setting(
         300, "Longest silence", "Seconds without progress after which a turn ends.", source=NOVA, gt=0
     )

@@ -192,6 +192,7 @@ def turn_rules(settings: Settings) -> TurnRules:
     loop = settings.loop
     return TurnRules(
         max_iterations=settings.turn.max_iterations,
+        max_calls=settings.turn.max_calls,
         timeout=_us(settings.turn.timeout),
         retries=settings.llm.retries,
         backoff_first=_us(settings.llm.backoff_first),

@@ -52,6 +52,7 @@ class TurnRules:
     """Rules of the turn machine."""
 
     max_iterations: int = 20
+    max_calls: int = 64
     timeout: int = 5 * MINUTE
     retries: int = 4
     backoff_first: int = SECOND // 2

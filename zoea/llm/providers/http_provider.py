@@ -18,13 +18,14 @@ from zoea.llm.transport.provider_errors import error_from_status, provider_error
 from zoea.model.enums import ErrorClass, ToolMode
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
-from zoea.model.request import Answer, Delta, ModelRequest, RequestSent, StreamItem
+from zoea.model.request import Answer, BytesReceived, Delta, ModelRequest, RequestSent, StreamItem
 
 MAX_FORMS = 6
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """Includes all framing; several times the longest answer of any model."""
 MAX_SILENCE_S = 600.0
 """How long keep-alive without content may last: such a server has lost the request."""
+_BYTES = BytesReceived()
 _TOO_MUCH = (429, 503, 529)
 
 
@@ -110,8 +111,7 @@ class HttpProvider:
                 while (data := await self._next(reply, decoder)) is not None:
                     delta = decoder.feed(data)
                     limits.count(len(data), has_progress=delta is not None)
-                    if delta is not None:
-                        yield delta
+                    yield delta or _BYTES
                     if decoder.is_done:
                         await reply.drain()
                         break

@@ -144,7 +144,7 @@ def insert_call(
     state = CallState.PENDING
     if sent:
         state = CallState.SENT
-    elif prepared.asks and prepared.known and not prepared.broken:
+    elif prepared.asks and prepared.known and not prepared.broken and not prepared.skipped:
         state = CallState.APPROVAL
     name, arguments = clean(prepared.name), clean(prepared.arguments)
     call_id = conn.insert(
@@ -177,8 +177,10 @@ def insert_call(
     )
 
 
-def store_result(conn: WriterConnection, info: TurnInfo, op: StoreResult) -> tuple[Memory, ToolCall]:
-    """Store a result at its reserved place and end the call."""
+def store_result(
+    conn: WriterConnection, info: TurnInfo, op: StoreResult, digest: bytes | None = None
+) -> tuple[Memory, ToolCall]:
+    """Store a result at its reserved place and end the call; `digest` stands for that of its content."""
     now = conn.now()
     content = clean(op.result.content)
     tokens = estimate.tokens(content)
@@ -192,7 +194,7 @@ def store_result(conn: WriterConnection, info: TurnInfo, op: StoreResult) -> tup
             "INSERT INTO memory_blob(memory_id, position, blob_id, media_type, note) VALUES (?,?,?,?,?)",
             (memory_id, position, put_blob(conn, blob.data), blob.media_type, clean(blob.note)),
         )
-    digest = fingerprint.of_result(content, info.volatile)
+    digest = digest or fingerprint.of_result(content, info.volatile)
     row = conn.execute(
         "UPDATE tool_call SET state = ?, result_memory_id = ?, result_fingerprint = ?, ended_at = ?"
         " WHERE id = ? RETURNING *",

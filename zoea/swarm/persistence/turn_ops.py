@@ -49,6 +49,7 @@ SELECT coalesce((SELECT max(id) FROM memory WHERE mysis_id = ?1), 0),
   coalesce((SELECT max(number) FROM turn WHERE mysis_id = ?1), 0) + 1,
   coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'turn'), 0) + 1
 """
+SAME_RESULT = "the same result as the identical call before it: read-only calls of one answer run once"
 _UNKNOWN_TOOL = "there is no tool {name!r} in your toolbox; use one of the tools you were given"
 
 
@@ -119,8 +120,11 @@ def carry_out(conn: WriterConnection, info: memory_ops.TurnInfo, op: TurnOp) -> 
         case StoreAnswer():
             return _store_answer(conn, info, op)
         case StoreResult():
-            memory, call = memory_ops.store_result(conn, info, op)
-            return OpStored(conn.now(), memories=(memory,), calls=(call,))
+            pairs = [memory_ops.store_result(conn, info, op)]
+            for call_id, seq in op.repeats:
+                repeat = replace(op, call_id=call_id, seq=seq, result=replace(op.result, content=SAME_RESULT, blobs=()))
+                pairs.append(memory_ops.store_result(conn, info, repeat, pairs[0][1].result_fingerprint))
+            return OpStored(conn.now(), tuple(memory for memory, _ in pairs), tuple(call for _, call in pairs))
         case MarkSent():
             return OpStored(conn.now(), calls=memory_ops.mark_sent(conn, op.call_ids))
         case TakeSteers():
@@ -161,13 +165,13 @@ def _store_answer(conn: WriterConnection, info: memory_ops.TurnInfo, op: StoreAn
     calls: list[ToolCall] = []
     for position, prepared in enumerate(op.calls):
         call = memory_ops.insert_call(conn, info, answer.id, position, prepared, sent=position in op.start)
-        if not prepared.known or prepared.broken:
-            why = _UNKNOWN_TOOL.format(name=prepared.name)
-            if prepared.known:
+        if not prepared.known or prepared.broken or prepared.skipped:
+            why, state = _UNKNOWN_TOOL.format(name=prepared.name), CallState.ERROR
+            if prepared.skipped:
+                why, state = prepared.skipped, CallState.CANCELLED
+            elif prepared.known:
                 why = _BROKEN.format(why=prepared.broken, text=prepared.arguments[:500])
-            result = StoreResult(
-                op.turn_id, call.id, op.seq + 1 + position, ToolResult(why, is_error=True), CallState.ERROR
-            )
+            result = StoreResult(op.turn_id, call.id, op.seq + 1 + position, ToolResult(why, is_error=True), state)
             answered, call = memory_ops.store_result(conn, info, result)
             stored.append(answered)
         calls.append(call)

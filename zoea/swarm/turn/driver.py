@@ -30,7 +30,9 @@ from zoea.swarm.services import Services
 from zoea.swarm.turn import fingerprint
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.budget_stage import BudgetStage, leave_budget_queue
-from zoea.swarm.turn.machine import find_call, is_last_result, slice_calls, step
+from zoea.swarm.turn.call_bounds import bound_calls
+from zoea.swarm.turn.call_slice import find_call, slice_calls
+from zoea.swarm.turn.machine import is_last_result, step
 from zoea.swarm.turn.model_call import HeldBeforeSending, ModelCall
 from zoea.swarm.turn.request_preparation import ReservedRequest, limits_of, prepare_requests
 from zoea.swarm.turn.tool_calls import ToolCalls
@@ -409,9 +411,12 @@ class TurnDriver:
                 )
             )
             return
-        self.post(t.Answered(self._now(), answer, tuple(self._prepared(call) for call in answer.calls)))
+        assert self._plan is not None
+        bounded = bound_calls(answer, self._turn.rules.max_calls, self._plan.budget.remaining_tokens // 2)
+        calls = tuple(self._prepared(call, why) for call, why in zip(bounded.calls, bounded.skipped, strict=True))
+        self.post(t.Answered(self._now(), bounded.answer, calls))
 
-    def _prepared(self, call: AnswerCall) -> t.PreparedCall:
+    def _prepared(self, call: AnswerCall, skipped: str) -> t.PreparedCall:
         spec = self._specs.get(call.name)
         arguments = self._session.stored_arguments(call) if spec is not None and not call.broken else call.arguments
         return t.PreparedCall(
@@ -425,6 +430,7 @@ class TurnDriver:
             read_only=spec.read_only if spec else False,
             asks=spec is not None and spec.asks and not self._granted(spec),
             schema_hash=spec.schema_hash if spec else "",
+            skipped=skipped,
         )
 
     def _granted(self, spec: ToolSpec) -> bool:
@@ -476,7 +482,7 @@ class TurnDriver:
             duration_us=self._services.clock.uptime() - self._reserved_at,
         )
         turn, limits = self._turn, None
-        if isinstance(op, t.StoreResult) and is_last_result(turn, op.call_id):
+        if isinstance(op, t.StoreResult) and is_last_result(turn, op):
             limits = limits_of(self._services, self._profile, used)
 
         def write(conn: WriterConnection) -> tuple[t.OpStored, Any, Mysis | None, ReservedRequest | None]:

@@ -16,6 +16,7 @@ from zoea.model.values import Failure, Memory, ToolCall, Usage
 from zoea.swarm.moved_times import move_times
 from zoea.swarm.rules import SECOND
 from zoea.swarm.turn import loop_guard, waits
+from zoea.swarm.turn.call_slice import find_call, first_batch, next_batch, repeats_of, slice_calls
 from zoea.swarm.turn.turn_types import (
     Abort,
     Answered,
@@ -39,7 +40,6 @@ from zoea.swarm.turn.turn_types import (
     OpStored,
     Planned,
     PlanRequest,
-    PreparedCall,
     Reserve,
     Run,
     SettleRequest,
@@ -118,17 +118,10 @@ def step(turn: TurnState, given: TurnInput) -> Step:
             assert_never(given)
 
 
-def slice_calls(turn: TurnState) -> tuple[ToolCall, ...]:
-    """Return the calls of the newest complete answer."""
-    for memory in reversed(turn.memories):
-        if memory.role is Role.ASSISTANT and not memory.partial:
-            return memory.calls
-    return ()
-
-
-def is_last_result(turn: TurnState, call_id: int) -> bool:
+def is_last_result(turn: TurnState, op: StoreResult) -> bool:
     """True where all other calls of the newest slice have their results."""
-    return all(call.id == call_id or not call.state.is_open for call in slice_calls(turn))
+    ended = {op.call_id, *(call_id for call_id, _ in op.repeats)}
+    return all(call.id in ended or not call.state.is_open for call in slice_calls(turn))
 
 
 def _end_of_slice(turn: TurnState) -> int:
@@ -253,7 +246,7 @@ def _answered(turn: TurnState, given: Answered) -> Step:
         seq=next_seq(turn.memories),
         answer=replace(answer, text=NO_RESPONSE) if answer.is_empty else answer,
         calls=given.calls,
-        start=() if turn.held else _first_batch(given.calls),
+        start=() if turn.held else first_batch(given.calls),
     )
     turn = replace(turn, responded=not answer.is_empty or turn.responded, attempt=1, empty_retried=False)
     if not given.calls:
@@ -261,26 +254,6 @@ def _answered(turn: TurnState, given: Answered) -> Step:
         op = replace(op, outcome=Outcome.ANSWERED, end=end)
         return replace(turn, phase=TurnPhase.ENDING, next=NextStep.END, end=end), (StoreOp(op),)
     return replace(turn, phase=TurnPhase.RUNNING, next=NextStep.RUN_STARTED), (StoreOp(op),)
-
-
-def _first_batch(calls: tuple[PreparedCall, ...]) -> tuple[int, ...]:
-    """Return the positions that start at once: leading read-only calls, or one other."""
-    return _batch(tuple((index, call.read_only, call.can_run) for index, call in enumerate(calls)))
-
-
-def _batch(calls: tuple[tuple[int, bool, bool], ...]) -> tuple[int, ...]:
-    """Choose from (key, read-only, ready), in call order, the keys that start when nothing runs."""
-    chosen: list[int] = []
-    for key, read_only, ready in calls:
-        if not ready:
-            continue
-        if read_only:
-            chosen.append(key)
-            continue
-        if not chosen:
-            chosen.append(key)
-        break
-    return tuple(chosen)
 
 
 def _call_failed(turn: TurnState, given: CallFailed) -> Step:
@@ -310,23 +283,17 @@ def _call_failed(turn: TurnState, given: CallFailed) -> Step:
 
 def _run_more(turn: TurnState) -> Step:
     """Start the calls that may start, ask for approvals, or continue when all are done."""
-    calls = slice_calls(turn)
-    if not any(call.state.is_open for call in calls):
+    calls = [call for call in slice_calls(turn) if call.state.is_open]
+    if not calls:
         return _after_slice(turn, turn.at)
     unasked = tuple(c.id for c in calls if c.state is CallState.APPROVAL and c.id not in turn.asked)
     asks = tuple(Ask(call_id) for call_id in unasked)
     turn = replace(turn, phase=TurnPhase.RUNNING, asked=turn.asked | frozenset(unasked))
-    if turn.running and not all(_read_only(turn, call_id) for call_id in turn.running):
+    batch = next_batch(turn, calls)
+    if not batch:
         return turn, asks
-    waiting = [
-        call for call in calls if call.state in (CallState.PENDING, CallState.SENT) and call.id not in turn.running
-    ]
-    chosen = _batch(tuple((call.id, _read_only(turn, call.id), True) for call in waiting))
-    if turn.running:
-        chosen = tuple(call_id for call_id in chosen if _read_only(turn, call_id))
-    if not chosen:
-        return turn, asks
-    if all(call.state is CallState.SENT for call in waiting if call.id in chosen):
+    chosen = tuple(call.id for call in batch)
+    if all(call.state is CallState.SENT for call in batch):
         turn = replace(turn, running=turn.running | frozenset(chosen))
         return turn, (*asks, Run(chosen))
     if turn.held:
@@ -334,16 +301,14 @@ def _run_more(turn: TurnState) -> Step:
     return replace(turn, next=NextStep.RUN_STARTED), (*asks, StoreOp(MarkSent(chosen)))
 
 
-def _read_only(turn: TurnState, call_id: int) -> bool:
-    return next((call.name in turn.read_only for call in slice_calls(turn) if call.id == call_id), False)
-
-
 def _finished(turn: TurnState, given: CallFinished) -> Step:
-    _, call = find_call(turn, given.call_id)
+    answer, call = find_call(turn, given.call_id)
     if not call.state.is_open:
         return turn, ()  # a second result of the same call is ignored
-    turn = replace(turn, running=turn.running - {given.call_id}, next=NextStep.RUN)
-    return turn, (StoreOp(_result_op(turn, given.call_id, given.result, _state_of(given.result))),)
+    op = _result_op(turn, given.call_id, given.result, _state_of(given.result))
+    if repeats := repeats_of(turn, answer, call):
+        op = replace(op, repeats=tuple((other.id, answer.seq + 1 + other.position) for other in repeats))
+    return replace(turn, running=turn.running - {given.call_id}, next=NextStep.RUN), (StoreOp(op),)
 
 
 def _state_of(result: ToolResult) -> CallState:
@@ -357,21 +322,12 @@ def _result_op(turn: TurnState, call_id: int, result: ToolResult, state: CallSta
     return StoreResult(turn.turn_id, call_id, memory.seq + 1 + call.position, result, state)
 
 
-def find_call(turn: TurnState, call_id: int) -> tuple[Memory, ToolCall]:
-    """Return a call of this turn and the answer that made it. Raises LookupError."""
-    for memory in reversed(turn.memories):
-        for call in memory.calls:
-            if call.id == call_id:
-                return memory, call
-    raise LookupError(f"call {call_id} is not of turn {turn.turn_id}")
-
-
 def _approved(turn: TurnState, given: Approved) -> Step:
     _, call = find_call(turn, given.call_id)
     if call.state is not CallState.APPROVAL:
         return turn, ()
     if given.answer.allows:
-        turn = replace(turn, memories=_with_call(turn.memories, replace(call, state=CallState.PENDING)))
+        turn = replace(turn, memories=_with_calls(turn.memories, (replace(call, state=CallState.PENDING),)))
         return _run_more(turn)
     said = given.sentence or ("nobody answered in time" if given.answer == "expired" else "the commander said no")
     denied = ToolResult(f"{given.answer}: {said}", is_error=True)
@@ -414,8 +370,7 @@ def _stored(turn: TurnState, given: OpStored) -> Step:
 def _merged(
     memories: tuple[Memory, ...], stored: tuple[Memory, ...], calls: tuple[ToolCall, ...]
 ) -> tuple[Memory, ...]:
-    for call in calls:
-        memories = _with_call(memories, call)
+    memories = _with_calls(memories, calls)
     if not stored:
         return memories
     if memories and stored[0].seq > memories[-1].seq:
@@ -423,13 +378,17 @@ def _merged(
     return tuple(sorted((*memories, *stored), key=lambda memory: memory.seq))
 
 
-def _with_call(memories: tuple[Memory, ...], call: ToolCall) -> tuple[Memory, ...]:
-    for index in range(len(memories) - 1, -1, -1):
-        memory = memories[index]
-        if any(other.id == call.id for other in memory.calls):
-            changed = replace(memory, calls=tuple(call if c.id == call.id else c for c in memory.calls))
-            return (*memories[:index], changed, *memories[index + 1 :])
-    return memories
+def _with_calls(memories: tuple[Memory, ...], calls: tuple[ToolCall, ...]) -> tuple[Memory, ...]:
+    """Replace calls, in one pass from the newest answer on."""
+    changed = {call.id: call for call in calls}
+    made = list(memories)
+    for index in range(len(made) - 1, -1, -1):
+        if not changed:
+            break
+        memory = made[index]
+        if any(call.id in changed for call in memory.calls):
+            made[index] = replace(memory, calls=tuple([changed.pop(call.id, call) for call in memory.calls]))
+    return tuple(made) if calls else memories
 
 
 # Time, cancelling, ending.

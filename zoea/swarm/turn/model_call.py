@@ -9,7 +9,16 @@ from typing import assert_never
 
 from zoea.model.enums import ErrorClass, Finish
 from zoea.model.errors import ProviderError
-from zoea.model.request import Answer, Delta, ModelRequest, RequestHeld, RequestMessage, RequestSent, ToolSpec
+from zoea.model.request import (
+    Answer,
+    BytesReceived,
+    Delta,
+    ModelRequest,
+    RequestHeld,
+    RequestMessage,
+    RequestSent,
+    ToolSpec,
+)
 from zoea.swarm.resolved_template import MysisProfile
 from zoea.swarm.services import Services
 
@@ -105,7 +114,7 @@ class ModelCall:
             self._row.show_queue(0)
         raise ProviderError(f"{self._profile.provider.label} ended without an answer", kind=ErrorClass.TRANSIENT)
 
-    def _hear(self, item: Delta | RequestHeld | RequestSent) -> None:
+    def _hear(self, item: Delta | BytesReceived | RequestHeld | RequestSent) -> None:
         """Keep the streamed item and extend the deadline."""
         match item:
             case Delta():
@@ -113,14 +122,16 @@ class ModelCall:
                     self._began = True
                     self.first_token_us = self._services.clock.uptime() - self._sent_at
                 self.is_held = False
-                self._has_left()
-                now, between = self._loop.time(), self._profile.settings.llm.between_tokens
-                if now - self._moved_at >= between * _SLACK:
-                    self._moved_at = now
-                    self._deadline.reschedule(now + between * (1 + _SLACK))
+                self._extend_deadline()
                 self._keep(item)
                 self._row.stream(item.text)
                 self._row.add_reasoning(item.reasoning)
+                self._progress()
+            case BytesReceived():
+                # Before the first token its own deadline stays.
+                self.is_held = False
+                if self._began:
+                    self._extend_deadline()
                 self._progress()
             case RequestHeld():
                 # Waiting for the provider's gate counts for no deadline.
@@ -136,6 +147,13 @@ class ModelCall:
                 self._deadline.reschedule(None)
             case _:
                 assert_never(item)
+
+    def _extend_deadline(self) -> None:
+        self._has_left()
+        now, between = self._loop.time(), self._profile.settings.llm.between_tokens
+        if now - self._moved_at >= between * _SLACK:
+            self._moved_at = now
+            self._deadline.reschedule(now + between * (1 + _SLACK))
 
     def _has_left(self) -> None:
         """Mark the request as in flight; a hold does not stop it."""

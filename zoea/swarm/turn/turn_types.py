@@ -150,7 +150,10 @@ class BudgetVerdict:
 
 @dataclass(frozen=True, slots=True)
 class PreparedCall:
-    """A call as it will be stored; it runs only if it is `known` and not `broken`."""
+    """A call as it will be stored; it runs only if it is `known` and neither `broken` nor `skipped`.
+
+    `skipped` is the result of a call beyond the limit.
+    """
 
     name: str
     arguments: str
@@ -162,10 +165,11 @@ class PreparedCall:
     read_only: bool = False
     asks: bool = False
     schema_hash: str = ""
+    skipped: str = ""
 
     @property
     def can_run(self) -> bool:
-        return self.known and not self.broken and not self.asks
+        return self.known and not self.broken and not self.asks and not self.skipped
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,13 +322,17 @@ class StoreAnswer:
 
 @dataclass(frozen=True, slots=True)
 class StoreResult:
-    """Store the result of a call at its reserved place; `state` is how the call ended."""
+    """Store the result of a call at its reserved place; `state` is how the call ended.
+
+    `repeats` are the ids and places of identical calls that it was run once for.
+    """
 
     turn_id: int
     call_id: int
     seq: int
     result: ToolResult
     state: CallState
+    repeats: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,102 @@
+"""Answers with many calls: how many are run, what the others get, and what is run once for several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.fakes.llm_clock import HandClock
+from tests.swarm.harness import call, script, swarm
+from zoea.llm.providers.scripted import ScriptedProvider
+from zoea.model.request import Answer
+from zoea.settings import Settings
+from zoea.swarm.turn.call_bounds import MOST_KEPT
+
+_RESULTS = "SELECT content FROM memory WHERE role = 'tool' ORDER BY seq"
+_STATES = "SELECT state, count(*) AS calls FROM tool_call GROUP BY state ORDER BY state"
+
+
+def looks(count: int) -> Answer:
+    return Answer(calls=tuple(call("look", str(number)) for number in range(count)))
+
+
+def model(*answers: Answer, window: int | None = None) -> ScriptedProvider:
+    """A model with a window; without one only the calls that it has room for are stored."""
+    return ScriptedProvider(script(*answers), clock=HandClock(1), metered=True, context_window=window)
+
+
+async def test_at_most_64_calls_of_an_answer_are_run_and_the_others_say_so(tmp_path: Path) -> None:
+    provider = model(looks(500), Answer(text="enough"), window=100_000)
+    async with swarm(tmp_path, provider=provider) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "look everywhere")
+        await s.settled()
+        assert sorted(int(text) for _, text in s.peer.seen) == list(range(64))
+        assert await s.rows(_STATES) == [{"state": "cancelled", "calls": 436}, {"state": "done", "calls": 64}]
+        results = [row["content"] for row in await s.rows(_RESULTS)]
+        assert results[:2] == ["look did 0", "look did 1"]
+        assert set(results[64:]) == {"cancelled: only the first 64 calls of an answer are run; call it again if needed"}
+        assert await s.value("SELECT outcome FROM turn") == "answered"
+
+
+async def test_a_setting_says_how_many_calls_are_run(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"turn": {"max_calls": 2}})
+    async with swarm(tmp_path, script(looks(3), Answer(text="enough")), settings=settings) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "look")
+        await s.settled()
+        assert len(s.peer.seen) == 2
+
+
+async def test_an_answer_with_thousands_of_calls_is_stored_in_part_and_says_how_many_were_left_out(
+    tmp_path: Path,
+) -> None:
+    provider = model(looks(10_000), Answer(text="enough"), window=200_000)
+    settings = Settings.model_validate({"budget": {"token_budget_per_agent": 150_000}})
+    async with swarm(tmp_path, provider=provider, settings=settings) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "look everywhere")
+        await s.settled()
+        assert await s.value("SELECT count(*) FROM tool_call") == MOST_KEPT
+        results = [row["content"] for row in await s.rows(_RESULTS)]
+        assert results[-1].endswith("call it again if needed. 9,488 more calls of that answer were left out")
+        assert len(s.peer.seen) == 64
+        assert await s.value("SELECT outcome FROM turn") == "answered"
+
+
+async def test_many_calls_do_not_end_the_turn_of_a_model_with_a_small_window(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(looks(500), Answer(text="enough"))) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "look everywhere")
+        await s.settled()
+        assert len(s.peer.seen) == 64
+        results = [row["content"] for row in await s.rows(_RESULTS)]
+        assert results[-1].endswith("more calls of that answer were left out")
+        assert await s.value("SELECT outcome FROM turn") == "answered"
+
+
+async def test_identical_read_only_calls_of_an_answer_are_run_once(tmp_path: Path) -> None:
+    twice = (call("look"), call("look", "y"), call("look"), call("look"))
+    async with swarm(tmp_path, script(Answer(calls=twice), Answer(text="seen"))) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "look")
+        await s.settled()
+        assert sorted(s.peer.seen) == [("look", "x"), ("look", "y")]
+        same = "the same result as the identical call before it: read-only calls of one answer run once"
+        assert [row["content"] for row in await s.rows(_RESULTS)] == ["look did x", "look did y", same, same]
+        assert await s.rows(_STATES) == [{"state": "done", "calls": 4}]
+
+
+async def test_identical_calls_that_change_something_are_all_run(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(calls=(call("act"), call("act"))), Answer(text="done"))) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "act")
+        await s.settled()
+        assert s.peer.seen == [("act", "x"), ("act", "x")]
+
+
+async def test_identical_calls_of_one_answer_count_for_the_loop_guard_at_once(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(calls=(call("look"),) * 3), Answer(text="I stop"))) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "look")
+        await s.settled()
+        assert "look with the same arguments and the same result 3 times" in s.sent()[1][-1][1]
