@@ -16,7 +16,7 @@ DOCUMENTATION = ROOT / "documentation"
 HOUSE = DOCUMENTATION / "architecture" / "house.md"
 PAGES = [
     *sorted(DOCUMENTATION.rglob("*.md")),
-    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "AGENTS.md")),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "AGENTS.md", "SECURITY.md")),
 ]
 WRITTEN = [page for page in PAGES if page.parent.name != "reference"]
 

@@ -149,13 +149,14 @@ def test_an_unwritable_directory_raises_store_error(tmp_path: Path, monkeypatch:
         OwnerLock(tmp_path, tmp_path / "socket").acquire()
 
 
-def test_a_full_disk_leaves_the_lock_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_or_quota_leaves_the_lock_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int) -> None:
     def full(*_: object) -> int:
-        raise OSError(errno.ENOSPC, "No space left on device")
+        raise OSError(code, os.strerror(code))
 
     with monkeypatch.context() as patched:
         patched.setattr("zoea.process.lock.os.pwrite", full)
-        with pytest.raises(StoreError, match="No space left on device"):
+        with pytest.raises(StoreError, match=os.strerror(code)):
             OwnerLock(tmp_path, tmp_path / "socket").acquire()
     with OwnerLock(tmp_path, tmp_path / "socket"):
         assert read_note(tmp_path / LOCK_NAME) is not None

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
+import sqlite3
 import stat
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +16,7 @@ from blake3 import blake3
 from zoea.model.errors import StateRefused, StoreError, StoreFull
 from zoea.store import Store, WriterConnection, get_blob, open_reader, put_blob
 from zoea.store.blobs import ROW_BYTES
+from zoea.store.sqlite_errors import translate_error
 
 SMALL = b"a picture" * 100
 LARGE = random.Random(2).randbytes(ROW_BYTES + 1)
@@ -94,3 +97,26 @@ async def test_a_file_that_cannot_be_written_is_a_full_store(store: Store, path:
     with pytest.raises(StoreFull):
         await put(store, LARGE)
     assert await store.read("SELECT 1 FROM blob") == []
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+async def test_a_file_that_finds_no_space_or_quota_raises_store_full(
+    store: Store, path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    def fail(_descriptor: int) -> None:
+        raise OSError(code, os.strerror(code))
+
+    with monkeypatch.context() as patched:
+        patched.setattr("zoea.store.blobs.os.fsync", fail)
+        with pytest.raises(StoreFull, match=os.strerror(code)):
+            await put(store, LARGE)
+    assert not list((path.parent / "blobs").rglob("*.unfinished"))
+    assert await store.blob(await put(store, LARGE)) == LARGE
+
+
+def test_a_write_of_sqlite_that_finds_no_quota_is_a_full_store() -> None:
+    # SQLite reports ENOSPC as SQLITE_FULL and any other failed write, EDQUOT among them, as SQLITE_IOERR_WRITE.
+    for code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE):
+        problem = sqlite3.OperationalError("disk I/O error")
+        problem.sqlite_errorcode = code
+        assert isinstance(translate_error(problem), StoreFull)
