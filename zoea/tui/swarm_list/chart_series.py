@@ -137,6 +137,5 @@ def build_ticks(stats: SwarmStats) -> tuple[list[float], list[str]]:
     step = max(1, count // _TICKS)
     places = list(range(count - 1, -1, -step))[::-1]
     form = "%a %d" if stats.span is StatSpan.WEEK else "%H:%M"
-    return [float(at) for at in places], [
-        datetime.fromtimestamp(stats.points[at].at / number_format.SECOND).strftime(form) for at in places
-    ]
+    moments = [datetime.fromtimestamp(stats.points[at].at / number_format.SECOND) for at in places]
+    return [float(at) for at in places], [moment.strftime(form) for moment in moments]

@@ -1,0 +1,88 @@
+"""The status of each mysis in a real terminal, over a slow and a failing model."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.terminal_screen import TerminalScreen
+from tests.e2e.zoea_process import zoea
+from tests.fakes.openai_server import NEVER, Fail, OpenAIServer, Say, Step
+from zoea.settings.paths import places
+
+pytestmark = pytest.mark.timeout(180)
+
+CONFIG = """
+[swarm]
+default_provider = "slow"
+default_template = "default"
+[llm]
+retries = 4
+[provider.slow]
+type = "openai"
+base_url = "{url}"
+model = "reef-1"
+context_window = 8192
+concurrency = 1
+"""
+
+
+@pytest.fixture(autouse=True)
+def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield
+
+
+def write_config(url: str) -> None:
+    folder = Path(places(configured=False).config)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "config.toml").write_text(CONFIG.format(url=url))
+
+
+@asynccontextmanager
+async def cockpit_over(step: Step) -> AsyncIterator[TerminalScreen]:
+    """Run three myses in a terminal, over a server that answers each request with this step."""
+    async with OpenAIServer(otherwise=lambda _: step) as server:
+        write_config(server.base_url)
+        glass = TerminalScreen("run", "--myses", "3", size=(140, 40), environ={})
+        try:
+            yield glass
+        finally:
+            glass.close()
+
+
+async def listed() -> list[dict[str, Any]]:
+    ran = await asyncio.to_thread(zoea, "list", "--json")
+    assert ran.returncode == 0, ran.stderr
+    found: list[dict[str, Any]] = json.loads(ran.stdout)
+    return found
+
+
+async def test_who_waits_for_a_place_is_queued_and_not_working() -> None:
+    async with (
+        OpenAIServer(otherwise=lambda _: Say("never", first_after=NEVER)) as server,
+        cockpit_over(server) as glass,
+    ):
+        await asyncio.to_thread(glass.until, "3 myses")
+        sent = await asyncio.to_thread(zoea, "broadcast", "report")
+        assert sent.returncode == 0, sent.stderr
+        await asyncio.to_thread(glass.until, "1 working", "2 queued", "1st for", "2nd for")
+        rows = await listed()
+        assert sorted(row["status"] for row in rows) == ["queued", "queued", "working"]
+        assert {row["state"] for row in rows} == {"running"}
+        assert sorted(row["queue_place"] for row in rows) == [0, 1, 2]
+
+
+async def test_a_failing_model_shows_the_next_attempt_and_its_cause() -> None:
+    async with cockpit_over(Fail.error(500, "out of ore")) as glass:
+        await asyncio.to_thread(glass.until, "3 myses")
+        await asyncio.to_thread(zoea, "broadcast", "report")
+        await asyncio.to_thread(glass.until, lambda text: "retrying" in text and "/5" in text and "500" in text)
