@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.terminal_screen import TerminalScreen
 from tests.e2e.zoea_process import PATIENCE_S, environment, zoea
 from tests.store.sample_memories import database, remember
 from zoea.settings.paths import Places, places
@@ -90,6 +91,28 @@ def test_changes_that_a_read_only_directory_cannot_take_in_are_said(where: Place
     assert refused.returncode == 4
     assert "zoea.db-wal holds changes that are not in the database yet" in refused.stderr
     assert "Copy the directory" in refused.stderr
+
+
+def test_a_directory_that_others_may_enter_is_said_at_the_start() -> None:
+    where = places("")
+    where.make_data().chmod(0o755)
+    ran = zoea("run", "--headless", "--provider", "scripted", "--for", "100ms")
+    assert ran.returncode == 0
+    assert f"Other users may enter {where.data} (mode 0755): `zoea doctor --fix` makes it yours alone." in ran.stderr
+    where.data.chmod(0o700)
+    assert "Other users" not in zoea("run", "--headless", "--provider", "scripted", "--for", "100ms").stderr
+
+
+def test_a_directory_that_others_may_enter_is_said_in_the_cockpit(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    places("").make_data().chmod(0o755)
+    glass = TerminalScreen("run", environ={})
+    try:
+        glass.until("Other users may enter")
+    finally:
+        glass.close()
 
 
 def test_a_directory_that_others_may_enter_is_said_and_mended(where: Places) -> None:

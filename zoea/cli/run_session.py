@@ -45,6 +45,8 @@ async def run_owned_swarm(options: RunOptions, where: Places) -> int:
     swarm_of = partial(running_swarm, options=swarm_options)
     async with _until_open(own_workspace(where, swarm_of)) as owner:
         owner.be_the_process(on_hangup=detach_terminal)
+        if owner.warning:
+            sys.stderr.write(f"zoea: {owner.warning}\n")
         swarm = owner.api
         after = await asyncio.to_thread(read_newest_event, where.database)
         await prepare_own_swarm(swarm, options, loaded.settings)

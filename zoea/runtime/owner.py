@@ -56,6 +56,14 @@ class SwarmOwner:
         self._signals: SignalWatchdog | None = None
         self._is_process = False
 
+    @property
+    def warning(self) -> str:
+        """What the person should know about the data directory; empty if other users cannot enter it."""
+        mode = stat.S_IMODE(self.places.data.stat().st_mode)
+        if not mode & 0o077:
+            return ""
+        return f"Other users may enter {self.places.data} (mode {mode:04o}): `zoea doctor --fix` makes it yours alone."
+
     def end(self) -> None:
         """Request the end, which comes when the block of `own_workspace` is left."""
         if self.ending.is_set():
@@ -111,8 +119,8 @@ async def own_workspace(places: Places, swarm: MakeSwarm) -> AsyncIterator[Swarm
         await server.open()
         stack.push_async_callback(close_within, 1.0, server.close, "the socket")
         log.info("the swarm of %s is open", places.data)
-        if (mode := stat.S_IMODE(places.data.stat().st_mode)) & 0o077:
-            log.warning("%s has mode %04o, so other users may enter it: `zoea doctor --fix`", places.data, mode)
+        if owner.warning:
+            log.warning("%s", owner.warning)
         stack.callback(owner.end)
         yield owner
 

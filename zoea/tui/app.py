@@ -187,6 +187,8 @@ class CockpitApp(Cockpit):
         if self._has_offered_welcome or self.opened is None or self.feed.view is None:
             return
         self._has_offered_welcome = True
+        if self.opened.warning:
+            self.notify(self.opened.warning, severity="warning", markup=False, timeout=15)
         if not self.feed.myses and len(self.screen_stack) == 2:
             self.action_do(actions.SCREEN_WELCOME.id)
 

@@ -212,6 +212,7 @@ async def _own_swarm(options: RunOptions, where: Places, session: CockpitSession
             workspace=where.workspace,
             places=where,
             ending=owned.ending,
+            warning=owned.warning,
         )
 
 

@@ -92,6 +92,8 @@ async def _serve_own_swarm(server: BrowserServer, options: StartOptions, where: 
     swarm_options = SwarmOptions(world=options.world, loaded=loaded)
     async with own_workspace(where, partial(running_swarm, options=swarm_options)) as owner:
         owner.be_the_process(on_hangup=detach_terminal)
+        if owner.warning:
+            sys.stderr.write(f"zoea: {owner.warning}\n")
         await prepare_own_swarm(owner.api, options, loaded.settings)
         announce(server, "The swarm runs here: ctrl+c ends it, and nothing stored is lost.")
         await owner.ending.wait()

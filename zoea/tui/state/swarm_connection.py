@@ -33,6 +33,7 @@ class OpenSwarm:
     Attributes:
         ending: Set when a client asks over the socket that an own swarm ends.
         read_only_reason: Why the swarm cannot be commanded; empty where it can.
+        warning: What the person should know when it opens.
     """
 
     api: SwarmApi
@@ -42,6 +43,7 @@ class OpenSwarm:
     places: Places | None = None
     ending: asyncio.Event | None = None
     read_only_reason: str = ""
+    warning: str = ""
 
 
 Opener = Callable[[], AbstractAsyncContextManager[OpenSwarm]]
