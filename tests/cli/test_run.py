@@ -161,13 +161,24 @@ class TestOwning:
         view = asyncio.run(fake_swarm.view())
         assert [mysis.state.value for mysis in view.myses] == ["running", "idle"]
 
-    def test_a_resuming_swarm_starts_all_idle_myses(
-        self, zoea: Zoea, fake_swarm: FakeSwarm, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize(
+        ("name", "value", "state"),
+        [
+            ("RESTART", "always", "running"),
+            ("RESTART", "ask", "idle"),
+            ("RESTART", "never", "idle"),
+            ("RESUME", "true", "running"),
+        ],
+    )
+    def test_the_settings_say_whether_those_that_ran_run_again(
+        self, zoea: Zoea, fake_swarm: FakeSwarm, monkeypatch: pytest.MonkeyPatch, name: str, value: str, state: str
     ) -> None:
         asyncio.run(fake_swarm.create("alpha", start=False))
-        monkeypatch.setenv("ZOEA_SWARM__RESUME", "true")
+        asyncio.run(fake_swarm.create("beta", start=False))
+        fake_swarm.left_running = {1}
+        monkeypatch.setenv(f"ZOEA_SWARM__{name}", value)
         assert zoea("run", "--json", "--for", "50ms").code == 0
-        assert [mysis.state.value for mysis in asyncio.run(fake_swarm.view()).myses] == ["running"]
+        assert [mysis.state.value for mysis in asyncio.run(fake_swarm.view()).myses] == [state, "idle"]
 
     def test_new_myses_in_the_world_are_miners_by_default(self, zoea: Zoea, fake_swarm: FakeSwarm) -> None:
         zoea("run", "--headless", "--world", "reef", "--myses", "1", "--for", "50ms")
@@ -191,7 +202,7 @@ class TestOwning:
     ) -> None:
         real = fake_swarm.start_all
 
-        async def started() -> int:
+        async def started(**_: bool) -> int:
             signal.raise_signal(number)
             return await real()
 
@@ -201,7 +212,7 @@ class TestOwning:
     def test_a_shutdown_of_the_swarm_ends_the_run(
         self, zoea: Zoea, fake_swarm: FakeSwarm, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        async def started() -> int:
+        async def started(**_: bool) -> int:
             await fake_swarm.shutdown()
             return 0
 

@@ -115,3 +115,39 @@ def test_keys_in_one_write_reach_the_prompt_that_the_first_of_them_opens(cockpit
     glass.press("s")
     assert glass.end() == 0
     assert len(listed()) == 3
+
+
+def test_the_cockpit_offers_to_run_again_what_ran_when_zoea_was_killed(cockpit: OpenSwarm) -> None:
+    first = cockpit(ZOEA_SWARM__DISCOVER="false")
+    first.until("There is no mysis yet")
+    for name in ("alpha", "beta"):
+        assert zoea("new", name, "--provider", "scripted", "--model", "echo").returncode == 0
+    assert zoea("new", "gamma", "--provider", "scripted", "--idle").returncode == 0
+    first.process.kill()
+    first.process.wait()
+    assert {row["name"]: row["state_reason"] for row in listed()} == {
+        "alpha": "Zoea was killed",
+        "beta": "Zoea was killed",
+        "gamma": "",
+    }
+
+    again = cockpit(ZOEA_SWARM__DISCOVER="false")
+    again.until("2 ran when Zoea was killed", "R runs them again")
+    assert {row["state"] for row in listed()} == {"idle"}
+    again.press("R")
+    again.until(lambda text: "runs them again" not in text)
+    assert {row["name"]: row["state"] for row in listed()} == {"alpha": "running", "beta": "running", "gamma": "idle"}
+
+
+def test_a_task_is_given_with_the_mysis_and_replaced_in_the_cockpit(cockpit: OpenSwarm) -> None:
+    glass = cockpit(ZOEA_SWARM__DISCOVER="false")
+    glass.until("There is no mysis yet")
+    assert zoea("new", "alpha", "--task", "Count to three.", "--provider", "scripted").returncode == 0
+    glass.until("1 mysis")
+    assert [row["goal"] for row in listed()] == ["Count to three."]
+    glass.press("t")
+    glass.until("new task for alpha")
+    glass.press("Count to four.")
+    glass.until("Count to four.")
+    glass.press("enter")
+    glass.until(lambda _: [row["goal"] for row in listed()] == ["Count to four."])

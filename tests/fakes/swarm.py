@@ -235,10 +235,11 @@ class FakeSwarm:
         self._held = (reason or "the commander") if on else ""
         self._publish("swarm.held", None, on=on)
 
-    async def start_all(self, *, left_running: bool = False) -> int:
+    async def start_all(self, *, left_running: bool = False, again: bool = False, new: bool = False) -> int:
         idle = [view for view in self._myses.values() if view.state is MysisState.IDLE]
-        if left_running:
-            idle = [view for view in idle if view.id in self.left_running]
+        if left_running or again or new:
+            ran = self.left_running if left_running or again else set()
+            idle = [view for view in idle if view.id in ran or (new and view.id not in self.left_running)]
             self.left_running.clear()
         for view in idle:
             self._put(replace(view, state=MysisState.RUNNING), "mysis.state", state="running")

@@ -14,6 +14,7 @@ import pytest
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.enums import ErrorClass, MysisState, Role
 from zoea.model.errors import MysisMissing, ProviderError, SettingsError, StoreError, StoreMissing
+from zoea.model.status import KILLED
 from zoea.model.swarm_api import SwarmApi
 from zoea.process.clock import SystemClock
 from zoea.queries import stored_swarm
@@ -125,7 +126,7 @@ class TestStored:
             view = stored_swarm.read_swarm_view(where.database)
         assert (view.held, view.hold_reason) == (True, "lunch")
         assert [(mysis.name, mysis.state, mysis.state_reason) for mysis in view.myses] == [
-            ("alpha", MysisState.IDLE, stored_swarm.WAS_RUNNING)
+            ("alpha", MysisState.IDLE, KILLED)
         ]
 
     def test_a_workspace_without_database_raises_store_missing(self, where: Places) -> None:

@@ -154,7 +154,24 @@ def test_environment_variables_are_matched_to_known_names_without_case() -> None
     ).settings
     assert found.provider["My-Box"].model == "m"
     assert found.loop.exempt == ("a", "b")
-    assert found.swarm.resume is True
+    assert found.swarm.restart == "always"
+
+
+@pytest.mark.parametrize(("old", "new"), [("true", "always"), ("false", "ask")])
+def test_the_former_key_for_a_restart_is_read_with_a_note(old: str, new: str) -> None:
+    found = loaded(f"[swarm]\nresume = {old}\n")
+    assert found.settings.swarm.restart == new
+    assert found.origins["swarm.restart"].line == 2
+    [note] = found.notes
+    assert note.endswith(f'config.toml:2: swarm.resume is now swarm.restart: write swarm.restart = "{new}"')
+
+
+def test_the_present_key_wins_over_the_former_one() -> None:
+    assert loaded('[swarm]\nresume = true\nrestart = "never"\n').settings.swarm.restart == "never"
+
+
+def test_a_former_key_with_a_wrong_value_is_reported() -> None:
+    assert errors("[swarm]\nresume = 3\n") == ["config.toml:2 swarm.resume swarm.restart"]
 
 
 def test_empty_and_foreign_variables_are_ignored() -> None:

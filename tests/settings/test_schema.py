@@ -24,7 +24,7 @@ from zoea.settings.template import Template
         ("swarm.active_turns", 32),
         ("swarm.max_hops", 3),
         ("swarm.inherit_broadcast_hours", 12),
-        ("swarm.resume", False),
+        ("swarm.restart", "ask"),
         ("swarm.messages_per_hour", 20),
         ("swarm.broadcasts_per_hour", 4),
         ("llm.timeout", 120),

@@ -10,6 +10,7 @@ import pytest
 from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.model.enums import MysisState
 from zoea.model.request import Answer, AnswerCall
+from zoea.model.status import wants_review
 from zoea.settings import Settings
 
 FOLLOWS_GOALS = Settings.model_validate({"nudge": {"without_goal": False}})
@@ -153,3 +154,14 @@ async def test_the_goal_of_a_template_is_nudged_for_from_the_start(tmp_path: Pat
         await s.until(lambda: s.sent())
         assert s.sent()[0][-1][1].startswith("Continue your mission.")
         assert "Your task" not in s.sent()[0][-1][1]
+
+
+async def test_a_reviewed_result_needs_nobody_until_the_next_run(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(DONE), settings=FOLLOWS_GOALS) as s:
+        await s.commander.create("alpha", task=TASK)
+        await s.until(lambda: s.state() is MysisState.IDLE)
+        assert wants_review(await s.commander.mysis("alpha"))
+        assert not wants_review(await s.commander.dismiss("alpha"))
+        await s.commander.send("alpha", "And again.")
+        await s.settled()
+        assert wants_review(await s.commander.mysis("alpha"))

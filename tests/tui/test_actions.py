@@ -125,6 +125,7 @@ def test_before_the_swarm_is_open_its_actions_are_not_possible(action: Action) -
         ("swarm.broadcast", "there is no mysis yet: press n"),
         ("swarm.stop-all", "there is no mysis yet: press n"),
         ("mysis.undo", "there is nothing to undo"),
+        ("swarm.again", "no mysis ran when Zoea ended"),
         ("approval.oldest", "nothing waits for your answer"),
         ("focus.next-hit", "press / and type what to find first"),
     ],
@@ -136,18 +137,18 @@ def test_in_an_empty_swarm_each_action_names_what_is_missing(action_id: str, why
 async def test_an_action_on_one_mysis_refuses_several_targets() -> None:
     one = (await situation()).targets[0]
     two = ActionContext(targets=(one, one), shown=2)
-    for action_id in ("mysis.message", "mysis.focus", "mysis.inspect"):
+    for action_id in ("mysis.message", "mysis.task", "mysis.focus", "mysis.inspect"):
         assert "take the marks off" in BY_ID[action_id].why_not(two)
 
 
 async def test_an_action_without_effect_is_refused() -> None:
     assert BY_ID["mysis.stop"].why_not(await situation(MysisState.STOPPED)) == "it is stopped already"
     assert BY_ID["mysis.relaunch"].why_not(await situation(MysisState.RUNNING)) == "mysis already running"
-    assert BY_ID["mysis.dismiss"].why_not(await situation()) == "it has no error"
+    assert BY_ID["mysis.dismiss"].why_not(await situation()) == "it has no error and nothing to review"
 
 
 async def test_a_possible_action_has_no_reason_against_it() -> None:
     now = await situation(MysisState.ERRORED, approvals=1, can_undo=True, finding=True)
     failed = replace(now.targets[0], failure=Failure("auth", "key"))
     for action in ACTIONS:
-        assert action.why_not(replace(now, targets=(failed,))) == "", action.id
+        assert action.why_not(replace(now, targets=(failed,), ended=1)) == "", action.id

@@ -47,7 +47,7 @@ BY_HAND = {
     "screen.welcome",
     "swarm.attention", "swarm.broadcast", "swarm.hold", "swarm.stop-all",
     "mysis.configure", "mysis.delete", "mysis.focus", "mysis.inspect", "mysis.mark", "mysis.mark-all", "mysis.message",
-    "mysis.new", "mysis.relaunch", "mysis.stop", "mysis.undo",
+    "mysis.new", "mysis.relaunch", "mysis.stop", "mysis.task", "mysis.undo",
     "focus.copy", "focus.export", "focus.inspect", "focus.message", "focus.next-hit", "focus.next-mysis",
     "focus.next-turn", "focus.previous-hit", "focus.previous-mysis", "focus.previous-turn", "focus.relaunch",
     "focus.stop", "focus.verbose",
@@ -57,6 +57,7 @@ BY_HAND = {
 """Driven by the tests of this file."""
 
 ELSEWHERE = {
+    "swarm.again": "test_needs_you_panel.py::test_those_that_ran_when_zoea_ended_can_be_run_again",
     "approval.oldest": "test_approvals.py::test_the_dialog_opens_only_by_its_key_and_shows_the_oldest_question_in_full",
     "approval.once": "test_approvals.py::test_o_allows_once_and_the_call_runs",
     "approval.session": "test_approvals.py::test_s_allows_the_tool_until_the_mysis_stops",
@@ -176,7 +177,7 @@ async def test_actions_of_the_list_and_of_every_screen(tmp_path: Path) -> None:
         await drive("app.palette")
         await stage.press("escape")
         await stage.until(lambda: stage.shows(DashboardScreen))
-        for action_id in ("mysis.message", "swarm.broadcast", "swarm.broadcast-all"):
+        for action_id in ("mysis.message", "mysis.task", "swarm.broadcast", "swarm.broadcast-all"):
             await drive(action_id)
             assert stage.one(MessagePrompt).is_open
             await drive("app.back")

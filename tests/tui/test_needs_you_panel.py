@@ -113,6 +113,36 @@ async def test_the_panel_counts_the_myses_that_do_not_fit(tmp_path: Path) -> Non
             assert "r relaunch" not in lines[1]
 
 
+async def at_rest(stage: Stage, reason: str, names: tuple[str, ...]) -> None:
+    """So many idle myses with this reason, made of the first."""
+    first = replace(stage.view(), state=MysisState.IDLE, state_reason=reason)
+    views = tuple(replace(first, id=number, name=name) for number, name in enumerate(names, 1))
+    stage.app.feed.take(SwarmView(1, False, "", views))
+    await stage.pilot.pause()
+
+
+@pytest.mark.parametrize("reason", ["Zoea was closed", "Zoea was killed"])
+async def test_those_that_ran_when_zoea_ended_can_be_run_again(tmp_path: Path, reason: str) -> None:
+    async with cockpit(tmp_path, names=("alpha",), size=(160, 40)) as stage:
+        await at_rest(stage, reason, ("alpha", "beta", "gamma"))
+        await stage.until(lambda: panel(stage) == [f"3 ran when {reason}  R runs them again"])
+        await stage.press("R")
+        await stage.until(lambda: "0 run again" in stage.text())  # in truth, these are running
+
+
+async def test_a_done_mysis_is_reviewed_or_sent_on(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, names=("alpha", "beta"), size=(160, 40)) as stage:
+        await stage.api.send("beta", "Rest.")
+        await stage.until(lambda: stage.view("beta").turns == 1)
+        await at_rest(stage, "done", ("alpha", "beta"))
+        await stage.press("w")
+        await stage.until(lambda: cursor(stage) == "beta")
+        assert any("m send it on  . reviewed" in line for line in panel(stage))
+        reviewed = tuple(replace(view, is_reviewed=True) for view in stage.app.feed.myses.values())
+        stage.app.feed.take(SwarmView(2, False, "", reviewed))
+        await stage.until(lambda: not stage.app.feed.roster.in_need)
+
+
 async def test_a_resize_below_a_dialog_takes_effect_when_it_closes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

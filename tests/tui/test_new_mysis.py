@@ -39,8 +39,11 @@ async def test_enter_alone_creates_a_running_mysis_with_a_generated_name(tmp_pat
 async def test_every_field_counts(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await dialog(stage)
+        names = [option.id for option in stage.one(OptionList).options]
         await stage.write("delta")
-        await stage.press("tab", "down", "tab", "right")
+        await stage.press("tab")
+        await stage.write("Find iron")
+        await stage.press("tab", *["down"] * names.index("miner"), "tab", "right")
         provider = stage.one(InlineChoice, "#provider").value
         await stage.press("tab")
         await stage.write("small-model")
@@ -52,6 +55,7 @@ async def test_every_field_counts(tmp_path: Path) -> None:
         assert provider == "autopilot"
         assert (made.template, made.provider, made.model) == ("miner", "autopilot", "small-model")
         assert set(made.tags) == {"fast", "cheap"}
+        assert made.goal == "Find iron"
         assert made.state is MysisState.IDLE
 
 
@@ -92,7 +96,7 @@ async def test_the_inherited_broadcast_is_told_first_by_default(tmp_path: Path) 
 async def test_without_a_recent_broadcast_there_is_no_first_message(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await dialog(stage)
-        assert "nothing: there is no recent broadcast" in stage.text()
+        assert "first message  none" in stage.text()
 
 
 async def test_escape_creates_no_mysis(tmp_path: Path) -> None:
@@ -116,7 +120,8 @@ async def test_everything_fits_at_eighty_by_twenty_four(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(80, 24)) as stage:
         await dialog(stage)
         text = stage.text()
-        assert all(label in text for label in ("name", "template", "provider", "model", "tags", "start", "told first"))
+        labels = ("name", "task", "template", "provider", "model", "tags", "start", "first message")
+        assert all(label in text for label in labels)
 
 
 def test_choices_come_from_the_settings(tmp_path: Path) -> None:

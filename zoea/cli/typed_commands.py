@@ -17,7 +17,7 @@ from zoea.text.control_characters import strip
 HELP = """send NAME TEXT     send a message to one mysis
 broadcast TEXT     send a message to all
 withdraw ID        take back a waiting message; the receipt shows its id
-start NAME         start or relaunch a mysis; start all
+start NAME         start or relaunch a mysis; start all; start again
 stop NAME          stop a mysis; stop all
 hold, lift         pause the swarm; lift the hold
 list               list all myses and their states
@@ -84,6 +84,8 @@ async def run_typed_command(swarm: SwarmApi, words: str) -> str:
                     raise UsageError("the id is missing or not a number: withdraw ID")
                 await swarm.withdraw(int(rest))
                 return f"{int(rest)} is withdrawn"
+            case "start" if rest == "again":
+                return f"{await swarm.start_all(again=True)} started"
             case "start" if rest == "all":
                 return f"{await swarm.start_all()} started"
             case "stop" if rest == "all":

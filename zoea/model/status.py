@@ -52,8 +52,15 @@ NOTHING_NEW = "nothing new"
 """State reason of a mysis that said nothing new in several nudged turns."""
 
 
-KILLED = "killed"
-"""State reason of a mysis that ran when Zoea was killed."""
+CLOSED = "Zoea was closed"
+KILLED = "Zoea was killed"
+"""State reasons of a mysis that ran when Zoea ended."""
+
+
+def wants_review(view: MysisView) -> bool:
+    """Return whether a mysis rests with a result that no person has reviewed yet."""
+    is_at_rest = view.state is MysisState.IDLE and view.failure is None and not view.pending
+    return is_at_rest and view.state_reason in (DONE, NOTHING_NEW) and not view.is_reviewed
 
 
 def find_status(view: MysisView) -> StatusWord:

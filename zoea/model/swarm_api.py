@@ -87,10 +87,12 @@ class MysisApi(Protocol):
         """Set or lift the hold of the swarm, or of one mysis if `ref` is given."""
         ...
 
-    async def start_all(self, *, left_running: bool = False) -> int:
+    async def start_all(self, *, left_running: bool = False, again: bool = False, new: bool = False) -> int:
         """Start every idle mysis and return how many were started.
 
-        With `left_running` only those that ran when the swarm ended last; this works once.
+        With `left_running` only those that ran when the swarm ended last; this works once. With `again`
+        only those that ran when Zoea was closed or killed and were not started since; with `new` only
+        those that never ran; with both, either.
         """
         ...
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 
 from zoea.model.enums import MysisState
-from zoea.model.status import DONE, KILLED, NOTHING_NEW, StatusWord, next_change_at
+from zoea.model.status import DONE, NOTHING_NEW, StatusWord, next_change_at
 from zoea.model.values import Failure, MysisView
 from zoea.text.control_characters import one_line
 
@@ -18,7 +18,6 @@ _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 _REASONS = {
     "budget": "its budget is spent",
     "loop": "it repeated itself",
-    KILLED: "Zoea was killed",
     NOTHING_NEW: "it said nothing new in its last turns",
     DONE: "review its result",
 }

@@ -15,13 +15,12 @@ from pathlib import Path
 
 from zoea.model.enums import Activity, MysisState
 from zoea.model.errors import MysisMissing, StoreError, UsageError
+from zoea.model.status import KILLED
 from zoea.model.values import ApprovalView, Delivery, GrantView, Memory, Mysis, MysisView, Receipt, SwarmView
 from zoea.store.database_file import open_reader
 from zoea.store.retention import ONLY_A_SENDER
 from zoea.swarm.persistence import approval_ops, row_values
 from zoea.text.control_characters import clean
-
-WAS_RUNNING = "Zoea was closed"
 
 _COUNTS = """
 SELECT y.id, coalesce(t.turns, 0) AS turns, coalesce(t.tool_calls, 0) AS tool_calls, coalesce(t.errors, 0) AS errors,
@@ -276,7 +275,7 @@ def _view(reader: sqlite3.Connection, mysis: Mysis, counts: sqlite3.Row, *, swar
         provider=mysis.provider,
         model=mysis.model,
         state=MysisState.IDLE if was_running else mysis.state,
-        state_reason=WAS_RUNNING if was_running else mysis.state_reason,
+        state_reason=KILLED if was_running else mysis.state_reason,
         state_at=mysis.state_at,
         activity=Activity.IDLE,
         failure=mysis.failure,

@@ -6,7 +6,7 @@ import asyncio
 import re
 import subprocess
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zoea.model.errors import NoRunningSwarm, UsageError, WorkspaceHeld
@@ -69,7 +69,7 @@ class StartOptions:
     provider: str = option("--provider", metavar="NAME", text="Provider of new myses.")
     model: str = option("--model", metavar="NAME", text="Model of new myses.")
     world: str = option("--world", metavar=WORLD, parse=parse_world, text="Run the sandbox world beside the swarm.")
-    start_swarm: bool = flag("--start-swarm", "Start every idle mysis.")
+    start_swarm: bool = flag("--start-swarm", "Start the myses that ran when Zoea ended, and those that never ran.")
     go_on: bool = False
     workspace: str = option("-w", "--workspace", metavar="NAME", text=WORKSPACE_HELP)
 
@@ -137,16 +137,19 @@ async def prepare_swarm(swarm: SwarmApi, options: StartOptions) -> None:
                 start=False,
             )
     if options.start_swarm:
-        await swarm.start_all()
+        await swarm.start_all(again=True, new=True)
     elif options.go_on:
         await swarm.start_all(left_running=True)
 
 
 async def prepare_own_swarm(swarm: SwarmApi, options: StartOptions, settings: Settings) -> None:
-    """As `prepare_swarm`, for a swarm that this process has just opened: `swarm.resume` starts the idle ones too."""
-    if not (options.start_swarm or options.go_on):
-        options = replace(options, start_swarm=settings.swarm.resume)
+    """As `prepare_swarm`, for a swarm that this process has just opened.
+
+    With `swarm.restart = "always"` those that ran when Zoea ended run again.
+    """
     await prepare_swarm(swarm, options)
+    if settings.swarm.restart == "always" and not (options.start_swarm or options.go_on):
+        await swarm.start_all(again=True)
 
 
 async def leave_running(options: RunOptions, where: Places) -> None:

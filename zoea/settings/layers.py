@@ -31,6 +31,7 @@ from zoea.settings.key_paths import (
 from zoea.settings.paths import PROJECT_FILE, Places
 from zoea.settings.paths import places as places_of
 from zoea.settings.problems import TABLES, find_origin, find_problems
+from zoea.settings.renamed_keys import rename_keys
 from zoea.settings.schema import Settings, find_conflicts
 from zoea.settings.template import CAPS
 from zoea.settings.template_library import TEMPLATES_FOLDER, Templates, find_upward, template_levels
@@ -51,6 +52,7 @@ class LoadedSettings:
     Attributes:
         origins: The origin of every key, defaults included: `{"swarm.max_myses": Origin(...)}`.
         untrusted: Keys of the project's file without effect, and its templates that need trust.
+        notes: Former keys that are still read, each with the key to write instead.
         places: The given places, or those of the workspace that the settings name.
     """
 
@@ -60,6 +62,7 @@ class LoadedSettings:
     templates: Templates
     places: Places
     project: Path | None = None
+    notes: tuple[str, ...] = ()
 
 
 def load(
@@ -103,6 +106,7 @@ def load(
         reading.templates,
         places,
         reading.project,
+        tuple(reading.notes),
     )
 
 
@@ -134,8 +138,11 @@ class _Reading:
     sources: list[LayerValues] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     untrusted: tuple[str, ...] = ()
+    notes: list[str] = field(default_factory=list)
 
     def add(self, source: LayerValues, document: Document | None = None) -> None:
+        source, notes = rename_keys(source)
+        self.notes += notes
         if document is not None:
             self.problems += document.problems
         self.problems += find_problems(Settings, source.tree, source.origins, partial=True)

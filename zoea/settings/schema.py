@@ -45,7 +45,11 @@ class SwarmSettings(Section):
         ge=0,
         le=24 * 365,
     )
-    resume: bool = setting(False, "Resume at start", "Start all idle myses when the swarm opens.", source=NOVA)
+    restart: Literal["ask", "always", "never"] = setting(
+        "ask",
+        "After a restart",
+        "Whether the myses that ran when Zoea ended run again: the cockpit asks, always, or never.",
+    )
     default_template: str = setting(
         "default", "Template of new myses", "The template of a mysis created without one.", pattern=NAME_PATTERN
     )

@@ -16,6 +16,7 @@ from typing import Any, Self, TypeVar
 from zoea.model.enums import ApprovalAnswer, DeliveryMode, MysisState
 from zoea.model.errors import MysisMissing, StateRefused, StoreFull, UsageError, ZoeaError
 from zoea.model.ports import Clock, Ids, ToolFactory
+from zoea.model.status import CLOSED, KILLED
 from zoea.model.values import (
     COMMANDER,
     ApprovalView,
@@ -133,7 +134,7 @@ class Commander:
         def recover(conn: WriterConnection) -> frozenset[int]:
             time_ops.move_after_return(conn)
             spend_ops.recover(conn, metered)
-            if killed := mysis_ops.recover_states(conn):
+            if killed := mysis_ops.recover_states(conn, KILLED):
                 mysis_ops.store_left_running(conn, killed)
             return mysis_ops.left_running(conn)
 
@@ -203,7 +204,7 @@ class Commander:
             template_hash=found.hash,
             template_body=found.text,
             provider=chosen,
-            model=model or found.model or self._default_model(chosen),
+            model=model or found.model or creation.default_model(chosen, self._settings),
             tags=tags,
             goal=creation.checked_prompt(task, self._settings),
         )
@@ -215,10 +216,6 @@ class Commander:
         if start:
             await self._carried_out(runner.tell(lf.Start(self._clock.now())))
         return self._row(runner)
-
-    def _default_model(self, provider: str) -> str:
-        settings = self._settings.provider_named(provider)
-        return settings.model if settings is not None else ""
 
     async def start(self, ref: str) -> MysisView:
         runner = self.runner(ref)
@@ -235,9 +232,12 @@ class Commander:
         await runner.stopped()
         return self._row(runner)
 
-    async def start_all(self, *, left_running: bool = False) -> int:
+    async def start_all(self, *, left_running: bool = False, again: bool = False, new: bool = False) -> int:
         self._check_disk()
         idle = [runner for runner in self.runners.values() if runner.life.state is MysisState.IDLE]
+        if again or new:
+            reasons = (*((CLOSED, KILLED) if again else ()), *(("",) if new else ()))
+            idle = [runner for runner in idle if runner.mysis.state_reason in reasons]
         if left_running:
             idle = [runner for runner in idle if runner.mysis.id in self._left_running]
             self._left_running = frozenset()
@@ -527,7 +527,9 @@ class Commander:
             for task in late:
                 task.cancel()
         try:
-            await self._store.write(lambda conn: mysis_ops.store_left_running(conn, mysis_ops.recover_states(conn)))
+            await self._store.write(
+                lambda conn: mysis_ops.store_left_running(conn, mysis_ops.recover_states(conn, CLOSED))
+            )
         except StoreFull as error:
             # The next start does the same.
             _log.error("%s: %s", error.title, error.what)

@@ -15,6 +15,12 @@ def checked_prompt(text: str, settings: Settings) -> str:
     return message_ops.checked(text, settings.budget.token_budget_per_agent) if text.strip() else ""
 
 
+def default_model(provider: str, settings: Settings) -> str:
+    """Return the model of a provider that is used where none is named, "" for none."""
+    found = settings.provider_named(provider)
+    return found.model if found is not None else ""
+
+
 def store_new(
     conn: WriterConnection, new: mysis_ops.MysisSpec, template: Template, settings: Settings, inherit: bool
 ) -> Mysis:

@@ -213,6 +213,7 @@ async def _own_swarm(options: RunOptions, where: Places, session: CockpitSession
             places=where,
             ending=owned.ending,
             warning=owned.warning,
+            asks_restart=loaded.settings.swarm.restart != "never",
         )
 
 

@@ -61,6 +61,7 @@ def show(
         line = f"{escape_unprintable(row.key):<{width}} = {row.text}"
         typer.echo(f"{line}  # {escape_unprintable(str(row.origin))}" if origin else line)
     _say_untrusted(loaded)
+    _say_notes(loaded)
 
 
 @app.command()
@@ -76,6 +77,7 @@ def check(as_json: AsJson = False) -> None:
         loaded = load(where)
         typer.echo(f"No problems: {len(loaded.templates.files())} templates, {_files(loaded)}.")
         _say_untrusted(loaded)
+        _say_notes(loaded)
 
 
 @app.command()
@@ -136,6 +138,11 @@ def _files(loaded: LoadedSettings) -> str:
     layers = {origin.layer for origin in loaded.origins.values()}
     said = [str(layer) for layer in Layer if layer in layers and layer is not Layer.DEFAULT]
     return f"settings from {', '.join(said)}" if said else "all settings at their defaults"
+
+
+def _say_notes(loaded: LoadedSettings) -> None:
+    for note in loaded.notes:
+        typer.echo(escape_unprintable(note), err=True)
 
 
 def _say_untrusted(loaded: LoadedSettings) -> None:

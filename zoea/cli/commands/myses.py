@@ -83,15 +83,20 @@ def show(name: MysisRef, as_json: AsJson = False, workspace: Workspace = "") -> 
 def start(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Names or #ID.")] = None,
     every_mysis: Annotated[bool, typer.Option("--all", help="Every idle mysis.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="Those that ran when Zoea ended; they continue where they were.")
+    ] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
     """Start or relaunch myses; a relaunch clears the last error."""
-    chosen = _chosen(names, every_mysis)
+    if again and (names or every_mysis):
+        raise UsageError("--again stands alone", hint="Leave out the names and --all.")
+    chosen = [] if again else _chosen(names, every_mysis)
 
     async def work(swarm: SwarmApi) -> tuple[MysisView, ...]:
-        if every_mysis:
-            await swarm.start_all()
+        if every_mysis or again:
+            await swarm.start_all(again=again)
             return (await swarm.view()).myses
         return tuple([await swarm.start(ref) for ref in chosen])
 

@@ -284,8 +284,8 @@ def hold(conn: WriterConnection, mysis_id: int | None, on: bool, reason: str, *,
     conn.emit("hold.set" if on else "hold.lifted", mysis_id, **why)
 
 
-def recover_states(conn: WriterConnection) -> tuple[int, ...]:
-    """Set the myses that ran to idle, and mark their open turns as broken off.
+def recover_states(conn: WriterConnection, reason: str) -> tuple[int, ...]:
+    """Set the myses that ran to idle for a reason, and mark their open turns as broken off.
 
     Returns the ids of those that ran, or rested until their next nudge.
     """
@@ -294,15 +294,17 @@ def recover_states(conn: WriterConnection) -> tuple[int, ...]:
     running = [row[0] for row in conn.execute("SELECT id FROM mysis WHERE state = 'running'")]
     for mysis_id in running:
         conn.execute(
-            "UPDATE mysis SET state = 'idle', state_reason = 'Zoea was closed', state_at = ?, retry_at = NULL,"
-            " retry_count = 0 WHERE id = ?",
-            (now, mysis_id),
+            "UPDATE mysis SET state = 'idle', state_reason = ?, state_at = ?, retry_at = NULL, retry_count = 0"
+            " WHERE id = ?",
+            (reason, now, mysis_id),
         )
         _end_session(conn, mysis_id, "crashed")
-        conn.emit("mysis.state", mysis_id, state="idle", reason="Zoea was closed", error="", retry_at=None)
+        conn.emit("mysis.state", mysis_id, state="idle", reason=reason, error="", retry_at=None)
     approval_ops.revoke_of_all(conn)
     conn.execute("UPDATE turn SET broke_off = 'crashed' WHERE outcome IS NULL AND broke_off IS NULL")
-    conn.execute("UPDATE mysis SET retry_at = NULL WHERE state = 'idle' AND retry_at IS NOT NULL")
+    conn.execute(
+        "UPDATE mysis SET retry_at = NULL, state_reason = ? WHERE state = 'idle' AND retry_at IS NOT NULL", (reason,)
+    )
     return (*running, *resting)
 
 

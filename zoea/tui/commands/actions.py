@@ -14,6 +14,7 @@ from functools import partial
 from textual.binding import Binding
 
 from zoea.model.enums import MysisState
+from zoea.model.status import wants_review
 from zoea.model.values import MysisView
 
 
@@ -44,6 +45,7 @@ class ActionContext:
         approvals: Number of questions that wait for an answer.
         hidden: How to reach the list that an action works on, where that list is hidden.
         read_only_reason: Why the swarm cannot be commanded; empty where it can.
+        ended: Number of myses that ran when Zoea ended and were not started since.
     """
 
     targets: tuple[MysisView, ...] = ()
@@ -57,6 +59,7 @@ class ActionContext:
     has_sandbox: bool = True
     hidden: str = ""
     read_only_reason: str = ""
+    ended: int = 0
 
 
 Requirement = Callable[[ActionContext], str]
@@ -107,7 +110,12 @@ def _resting_target(context: ActionContext) -> str:
 def _failed_target(context: ActionContext) -> str:
     if why := _target(context):
         return why
-    return "" if any(view.failure for view in context.targets) else "it has no error"
+    can_dismiss = any(view.failure or wants_review(view) for view in context.targets)
+    return "" if can_dismiss else "it has no error and nothing to review"
+
+
+def _ended_mysis(context: ActionContext) -> str:
+    return _open_swarm(context) or ("" if context.ended else "no mysis ran when Zoea ended")
 
 
 def _any_mysis(context: ActionContext) -> str:
@@ -351,6 +359,24 @@ MYSIS_MESSAGE = _dashboard(
     commands_swarm=True,
     takes_text=True,
 )
+MYSIS_TASK = _dashboard(
+    "mysis.task",
+    "t",
+    "task",
+    "Give it a new task, which it works on until it reports that it is done",
+    _one_target,
+    command="task",
+    commands_swarm=True,
+)
+SWARM_AGAIN = _dashboard(
+    "swarm.again",
+    "R",
+    "run again",
+    "Run the myses again that ran when Zoea ended",
+    _ended_mysis,
+    command="again",
+    commands_swarm=True,
+)
 MYSIS_FOCUS = _dashboard(
     "mysis.focus", "enter", "focus", "Open its conversation", _one_target, footer=40, command="show"
 )
@@ -409,7 +435,12 @@ MYSIS_PAUSE = _dashboard(
     commands_swarm=True,
 )
 MYSIS_DISMISS = _dashboard(
-    "mysis.dismiss", "full_stop", "dismiss", "Dismiss the error of the row", _failed_target, commands_swarm=True
+    "mysis.dismiss",
+    "full_stop",
+    "dismiss",
+    "Dismiss the error of the row, or mark its result as reviewed",
+    _failed_target,
+    commands_swarm=True,
 )
 MYSIS_MARK = _dashboard("mysis.mark", "space", "mark", "Mark the mysis under the cursor", _target)
 MYSIS_MARK_ALL = _dashboard("mysis.mark-all", "asterisk", "mark all", "Mark all shown myses, or none", _any_mysis)

@@ -217,7 +217,7 @@ def _send(cockpit: Cockpit, action: Action, rest: str) -> None:
     if not view.state.accepts_messages:
         raise UsageError(f"{one_line(view.name)} is {view.state}", hint=f"`:start {one_line(view.name)}` first.")
     cockpit.ask_swarm(
-        cockpit.api.send(f"#{view.id}", text.strip()),
+        cockpit.api.send(f"#{view.id}", text.strip(), is_task=action.id == "mysis.task"),
         done=partial(swarm_commands.show_receipt, cockpit),
     )
 
@@ -263,6 +263,7 @@ _TAKING: dict[str, Callable[[Cockpit, Action, str], None]] = {
     "swarm.hold": _pause,
     "mysis.delete": _delete,
     "mysis.message": _send,
+    "mysis.task": _send,
     "mysis.new": _new,
     "mysis.focus": _at,
     "mysis.inspect": _at,

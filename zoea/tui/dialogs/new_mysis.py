@@ -28,7 +28,7 @@ _YES, _NO = "yes", "no"
 
 
 class NewMysisDialog(CockpitDialog[None]):
-    """Name, template, provider, model, tags, start, and the first message."""
+    """Name, task, template, provider, model, tags, start, and the inherited broadcast."""
 
     CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "new_mysis.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -48,6 +48,7 @@ class NewMysisDialog(CockpitDialog[None]):
             box.border_title = "NEW MYSIS"
             box.border_subtitle = key_hints("enter create · tab next field · esc back")
             yield from form_row("name", Input(id="name", placeholder="empty: Zoea chooses one", compact=True))
+            yield from form_row("task", Input(id="task", placeholder="empty: it waits for a message", compact=True))
             with Horizontal(classes="field -list"):
                 yield Static("template", classes="label", markup=False)
                 yield OptionList(id="template", markup=False, compact=True)
@@ -55,7 +56,7 @@ class NewMysisDialog(CockpitDialog[None]):
             yield from form_row("model", Input(id="model", placeholder="empty: the provider's own", compact=True))
             yield from form_row("tags", Input(id="tags", placeholder="words separated by spaces", compact=True))
             yield from form_row("start", InlineChoice([(_YES, "yes, at once"), (_NO, "no, it stays idle")], id="start"))
-            yield from form_row("told first", InlineChoice([(_YES, "…")], id="told"))
+            yield from form_row("first message", InlineChoice([(_YES, "…")], id="told"))
             yield TextBlock(id="error")
 
     def on_mount(self) -> None:
@@ -84,10 +85,10 @@ class NewMysisDialog(CockpitDialog[None]):
 
     def _told(self, found: MysisOptions) -> list[tuple[str, str]]:
         if found.told is None:
-            return [(_NO, "nothing: there is no recent broadcast")]
+            return [(_NO, "none")]
         text, said_at = found.told
         age = number_format.age(said_at, self.cockpit.now())
-        return [(_YES, f"your broadcast of {age} ago: {one_line(text)}"), (_NO, "nothing, leave your broadcast out")]
+        return [(_YES, f"your broadcast of {age} ago: {one_line(text)}"), (_NO, "none")]
 
     def on_inline_choice_changed(self, event: InlineChoice.Changed) -> None:
         if event.choice.id == "provider" and self._choices is not None:
@@ -111,6 +112,7 @@ class NewMysisDialog(CockpitDialog[None]):
             tags=tuple(dict.fromkeys(self.query_one("#tags", Input).value.replace(",", " ").split())),
             start=self.query_one("#start", InlineChoice).value == _YES,
             inherit_broadcast=self.query_one("#told", InlineChoice).value == _YES,
+            task=self.query_one("#task", Input).value.strip(),
         )
         self.cockpit.ask_swarm(work, done=self._created, refused=self._say)
 

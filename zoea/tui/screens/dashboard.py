@@ -28,7 +28,7 @@ from zoea.tui.screens.mysis_controller import MysisController
 from zoea.tui.swarm_list.broadcasts_panel import build_broadcast_lines
 from zoea.tui.swarm_list.hive_layout import HiveCell, HiveGrouping, find_level
 from zoea.tui.swarm_list.mysis_row import TableRow, build_heading
-from zoea.tui.swarm_list.needs_you_panel import KeyScope, build_needs_lines, find_next_in_need
+from zoea.tui.swarm_list.needs_you_panel import KeyScope, build_needs_lines, find_next_in_need, restart_line
 from zoea.tui.swarm_list.row_filter import RowFilter
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, TitledRule, key_hints
@@ -107,6 +107,8 @@ class DashboardScreen(CockpitScreen[None]):
             actions.SWARM_NEXT_IN_NEED.bind(self._go_to_next_in_need),
             actions.MYSIS_FOCUS.bind(self._open_conversation),
             actions.MYSIS_MESSAGE.bind(self._write_message),
+            actions.MYSIS_TASK.bind(self._write_task),
+            actions.SWARM_AGAIN.bind(self._myses.run_again),
             actions.MYSIS_MARK.bind(self._mark),
             actions.MYSIS_MARK_ALL.bind(self._mark_all),
             actions.MYSIS_NEW.bind(self._myses.create),
@@ -300,13 +302,15 @@ class DashboardScreen(CockpitScreen[None]):
         asked, now, glyphs = self.cockpit.approvals, self.cockpit.now(), self.cockpit.glyphs
         cursor = self.table.cursor
         reach = KeyScope(cursor.id if cursor else None, frozenset(self.cockpit.marks), self.cockpit.keys)
-        if not views:
+        opened = self.cockpit.opened
+        offered = restart_line(self.cockpit.feed.roster.ended, reach) if opened and opened.asks_restart else []
+        if not views and not offered:
             self._wants_needs = None  # the next mysis in need is shown again
-        self._needs.set_class(bool(views), "-needed")
-        self._show_tab(len(views))
-        self._needs.put(
-            build_needs_lines(views, asked, reach, now, glyphs, self._needs.content_size.width, self._room())
-        )
+        self._needs.set_class(bool(views or offered), "-needed")
+        self._show_tab(len(views) + bool(offered))
+        width, room = self._needs.content_size.width, self._room()
+        lines = build_needs_lines(views, asked, reach, now, glyphs, width, room - bool(offered)) if views else []
+        self._needs.put([offered, *lines] if offered else lines)
 
     def _room(self) -> int:
         """Return the lines for this list: up to half of its side where it can grow."""
@@ -471,6 +475,9 @@ class DashboardScreen(CockpitScreen[None]):
 
     def _write_message(self) -> None:
         self._messages.write_to(self.targets()[0])
+
+    def _write_task(self) -> None:
+        self._messages.write_to(self.targets()[0], is_task=True)
 
     def on_screen_resume(self) -> None:
         super().on_screen_resume()

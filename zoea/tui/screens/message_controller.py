@@ -32,9 +32,9 @@ class MessageController:
 
     # Opening.
 
-    def write_to(self, view: MysisView) -> None:
-        """Open the prompt for one mysis."""
-        self._open(target_one(view))
+    def write_to(self, view: MysisView, *, is_task: bool = False) -> None:
+        """Open the prompt for one mysis; with `is_task` for its new task."""
+        self._open(target_one(view, is_task=is_task))
 
     def write_to_many(self) -> None:
         """Open the prompt for the marked myses, else for those that the filter shows, else for all."""
@@ -118,7 +118,7 @@ class MessageController:
                 ref = f"#{target.mysis_id}"
                 if target.relaunches:
                     await api.start(ref)
-                receipt = await api.send(ref, text, mode=mode)
+                receipt = await api.send(ref, text, mode=mode, is_task=target.is_task)
         except ZoeaError as error:
             if prompt.is_attached:
                 prompt.refused(f"{error.title}: {error.what}")

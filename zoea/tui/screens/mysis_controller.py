@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from zoea.model.enums import MysisState
+from zoea.model.status import wants_review
 from zoea.model.values import MysisView
 from zoea.tui.commands import swarm_commands
 from zoea.tui.screens.base import BaseScreen
@@ -55,8 +56,15 @@ class MysisController:
         swarm_commands.toggle_pause(self._screen.cockpit, self._targets(), shows_result=self._shows_result())
 
     def dismiss_errors(self) -> None:
-        """Dismiss the errors of the targets."""
-        self._give([view for view in self._targets() if view.failure is not None], swarm_commands.DISMISS)
+        """Dismiss the errors of the targets, and mark their results as reviewed."""
+        failed = [view for view in self._targets() if view.failure is not None or wants_review(view)]
+        self._give(failed, swarm_commands.DISMISS)
+
+    def run_again(self) -> None:
+        """Start the myses that ran when Zoea ended."""
+        cockpit = self._screen.cockpit
+        work = cockpit.api.start_all(again=True)
+        cockpit.ask_swarm(work, done=lambda count: cockpit.notify(f"{count} run again", markup=False))
 
     def delete(self) -> None:
         """Delete the targets once the person has confirmed it."""

@@ -211,6 +211,7 @@ class Cockpit(App[str]):
             finding=finding,
             has_sandbox=self.sandbox_opener is not None,
             read_only_reason=opened.read_only_reason if opened else "",
+            ended=self.feed.roster.ended.total(),
         )
 
     def choose_audience(self) -> Audience:

@@ -9,17 +9,21 @@ from collections import Counter
 from collections.abc import Iterable
 
 from zoea.model.enums import MysisState
-from zoea.model.status import StatusWord
+from zoea.model.status import CLOSED, KILLED, StatusWord
 from zoea.model.values import MysisView
 from zoea.tui.swarm_list import attention
 
 
 class Roster:
-    """The myses by id; read-only for others."""
+    """The myses by id; read-only for others.
+
+    `ended` counts those that ran when Zoea ended, by the state reason.
+    """
 
     def __init__(self) -> None:
         self.myses: dict[int, MysisView] = {}
         self.running = 0
+        self.ended: Counter[str] = Counter()
         self.statuses: Counter[StatusWord] = Counter()
         self._order: list[int] | None = []
         self._needing: dict[int, MysisView] = {}
@@ -55,6 +59,8 @@ class Roster:
         self.statuses[view.status] += by
         if view.state is MysisState.RUNNING:
             self.running += by
+        elif view.state is MysisState.IDLE and view.state_reason in (CLOSED, KILLED):
+            self.ended[view.state_reason] += by
 
     @property
     def in_need(self) -> tuple[MysisView, ...]:

@@ -34,6 +34,7 @@ class OpenSwarm:
         ending: Set when a client asks over the socket that an own swarm ends.
         read_only_reason: Why the swarm cannot be commanded; empty where it can.
         warning: What the person should know when it opens.
+        asks_restart: The screen offers to run the myses again that ran when Zoea ended.
     """
 
     api: SwarmApi
@@ -44,6 +45,7 @@ class OpenSwarm:
     ending: asyncio.Event | None = None
     read_only_reason: str = ""
     warning: str = ""
+    asks_restart: bool = True
 
 
 Opener = Callable[[], AbstractAsyncContextManager[OpenSwarm]]

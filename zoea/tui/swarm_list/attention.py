@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from zoea.model.enums import MysisState
-from zoea.model.status import DONE, NOTHING_NEW, StatusWord
+from zoea.model.status import StatusWord, wants_review
 from zoea.model.values import MysisView
 from zoea.queries.status_phrases import describe_failure, describe_reason
 
@@ -26,7 +26,7 @@ def attention_reason(view: MysisView) -> str:
         return ""
     if view.failure is not None:
         return describe_failure(view.failure)
-    return describe_reason(view) if view.state_reason in (DONE, NOTHING_NEW) and not view.pending else ""
+    return describe_reason(view) if wants_review(view) else ""
 
 
 _NO_NEED = 6

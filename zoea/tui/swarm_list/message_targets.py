@@ -130,6 +130,7 @@ class MessageTarget:
         why: Why these are the recipients of a broadcast; empty for all.
         receivers: Number of those that can receive it.
         relaunches: Whether a stopped mysis is relaunched before the message is sent.
+        is_task: Whether the message is its new task.
     """
 
     key: str
@@ -139,6 +140,7 @@ class MessageTarget:
     note: str = ""
     mysis_id: int | None = None
     relaunches: bool = False
+    is_task: bool = False
     why: str = ""
     receivers: int = 0
     cost: RoundCost = RoundCost()
@@ -148,18 +150,21 @@ class MessageTarget:
         return " · ".join(part for part in (self.note, self.cost.describe(text)) if part)
 
 
-def target_one(view: MysisView) -> MessageTarget:
+def target_one(view: MysisView, *, is_task: bool = False) -> MessageTarget:
     """Return one mysis as a target, with a note on whether it is started or relaunched."""
     relaunches = not view.state.accepts_messages
     notes = [f"it is {view.state}: enter relaunches it and sends"] if relaunches else []
     notes += ["it will be started"] if view.state is MysisState.IDLE else []
+    notes += ["it works on it until it reports that it is done"] if is_task else []
+    what = "relaunch and send to" if relaunches else "new task for" if is_task else "message to"
     return MessageTarget(
-        f"mysis {view.id}",
-        f"{'relaunch and send to' if relaunches else 'message to'} {one_line(view.name)}",
+        f"{'task of' if is_task else 'mysis'} {view.id}",
+        f"{what} {one_line(view.name)}",
         (view.name,),
         note=" · ".join(notes),
         mysis_id=view.id,
         relaunches=relaunches,
+        is_task=is_task,
         receivers=1,
         cost=RoundCost.of([view]),
     )
@@ -191,7 +196,7 @@ def refresh_target(target: MessageTarget, views: Sequence[MysisView]) -> Message
     Recipients stay those that the prompt named when it opened, also when another filter would now show others.
     """
     if target.mysis_id is not None:
-        return next((target_one(view) for view in views if view.id == target.mysis_id), target)
+        return next((target_one(view, is_task=target.is_task) for view in views if view.id == target.mysis_id), target)
     if not target.why:
         return target_many(Audience(tuple(views)))
     names = set(target.names)

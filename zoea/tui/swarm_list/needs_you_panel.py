@@ -12,6 +12,7 @@ from itertools import islice
 
 from rich.cells import cell_len
 
+from zoea.model.status import wants_review
 from zoea.model.values import ApprovalView, MysisView
 from zoea.queries.phrases import approval_line, approval_question
 from zoea.text.control_characters import one_line
@@ -101,6 +102,21 @@ def build_needs_lines(
     return lines
 
 
+def restart_line(ended: Mapping[str, int], reach: KeyScope) -> Line:
+    """Build the line that offers to run the myses again that ran when Zoea ended; empty where none did."""
+    shown = {reason: count for reason, count in ended.items() if count > 0}
+    if not shown:
+        return []
+    when = next(iter(shown)) if len(shown) == 1 else "Zoea ended"
+    click = "app.do('swarm.again')"
+    return [
+        (f"{sum(shown.values())} ran when {when}", "strong", ""),
+        ("  ", "", ""),
+        (reach.key("swarm.again"), "key", click),
+        (" runs them again", "", click),
+    ]
+
+
 def find_next_in_need(ids: Sequence[int], cursor: int | None) -> int | None:
     """Return the mysis after the cursor among those in need, or the first; None if no other."""
     at = ids.index(cursor) + 1 if cursor in ids else 0
@@ -115,6 +131,10 @@ def _need(view: MysisView, asked: OpenApprovals, reach: KeyScope, after: int | N
         is_oldest = question is not None and asked.open[0].id == question.id
         return _Need(view, question, _word(reach, "approval.oldest", "answer", view.id, named=is_oldest), [])
     is_meant = reach.means(view.id)
+    if wants_review(view):
+        words = _word(reach, "mysis.message", "send it on", view.id, named=is_meant)
+        words += [("  ", "", ""), *_word(reach, "mysis.dismiss", "reviewed", view.id, named=is_meant)]
+        return _Need(view, None, words, [] if is_meant else way)
     words = _word(reach, "mysis.relaunch", "relaunch", view.id, named=is_meant)
     if view.failure is not None:
         words += [("  ", "", ""), *_word(reach, "mysis.dismiss", "dismiss", view.id, named=is_meant)]
