@@ -29,7 +29,7 @@ from zoea.text.control_characters import strip
 from zoea.tools.builtin.answer_size import within
 from zoea.tools.builtin.arguments import COMMANDER
 from zoea.tools.builtin.memory_tools import iso_time
-from zoea.transfer.export import markdown_turn
+from zoea.transfer.export import code_block, escape_line, markdown_turn
 
 BROADCASTS = "zoea://broadcasts"
 TRANSCRIPT = "zoea://myses/{name}/transcript"
@@ -108,19 +108,32 @@ class SwarmResources:
             turns: list[str] = []
             room = SHOWN_CHARS
             for turn in reversed(page.turns):
-                text = "".join(markdown_turn(turn, strip))
-                room -= len(text)
+                pieces = list(markdown_turn(turn, strip))
+                room -= sum(map(len, pieces))
                 if turns and room < 0:
                     break
-                turns.insert(0, text[-SHOWN_CHARS:])
+                turns.insert(0, keep_newest(pieces))
             older = "Older turns are not shown here: zoea_search_messages finds them.\n"
             has_older = page.has_older or len(turns) < len(page.turns)
-            return f"# {strip(mysis.name)}\n\n{older if has_older else ''}{''.join(turns)}"
+            return f"# {escape_line(strip(mysis.name))}\n\n{older if has_older else ''}{''.join(turns)}"
 
         try:
             return await self._memories.run(read)
         except (MysisMissing, StoreMissing):
             raise MissingResource(f"Resource not found: {uri[:200]}") from None
+
+
+def keep_newest(pieces: list[str]) -> str:
+    """Return the end of a turn within the limit, whole pieces where possible, because a cut one would be no block."""
+    kept: list[str] = []
+    room = SHOWN_CHARS
+    for piece in reversed(pieces):
+        if len(piece) > room:
+            kept += [] if kept else [code_block(piece[-SHOWN_CHARS:])]
+            break
+        room -= len(piece)
+        kept.append(piece)
+    return "".join(reversed(kept))
 
 
 def _broadcasts() -> Resource:

@@ -11,6 +11,7 @@ import contextlib
 import html
 import os
 import re
+import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
@@ -22,6 +23,7 @@ from zoea.model.errors import MysisMissing, UsageError
 from zoea.model.values import ToolCall
 from zoea.queries.conversation import ConversationEntry, ConversationTurn, iterate_turns
 from zoea.queries.stored_swarm import open_database
+from zoea.settings.private_file import open_private
 from zoea.store.retention import ONLY_A_SENDER
 from zoea.swarm.persistence import row_values
 from zoea.text.control_characters import strip
@@ -92,10 +94,10 @@ def write_pieces(texts: Iterator[ExportPiece], path: Path, *, replace: bool = Fa
     """Write a file as `export_to_file` does and return its number of turns. Raises what `texts` raises too."""
     if not path.name:
         raise UsageError(f"{path} is a folder", hint="Name a file in it.")
-    beside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    beside = path.with_name(f".{path.name}.{secrets.token_hex(6)}.part")
     count = 0
     try:
-        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
+        with os.fdopen(open_private(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "w", encoding="utf-8") as file:
             for text in texts:
                 count += text.is_turn
                 file.write(text)
