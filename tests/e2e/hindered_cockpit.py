@@ -1,7 +1,7 @@
 """`zoea run` in which something is stuck: `python -m tests.e2e.hindered_cockpit HINDRANCE FILE [ARGUMENTS]`.
 
 Hindrances: `deadlock` and `busy` block the event loop once FILE exists, at a lock or in an endless loop;
-`small-queue` lets 50 kB wait for the terminal.
+`small-queue` lets 50 kB wait for the terminal; `lag` blocks the event loop for a moment when upstreams are listed.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ import time
 from pathlib import Path
 
 from zoea.__main__ import run
+from zoea.model.values import UpstreamView
 from zoea.process import signal_watchdog
+from zoea.runtime.connections import LiveConnections
 from zoea.tui.app import CockpitApp
 from zoea.tui.terminal import terminal_output
 
 ANSWER_S = 0.5
+LAG_S = 1.0
 
 
 def block_when(file: Path, how: str) -> None:
@@ -37,9 +40,21 @@ def block_when(file: Path, how: str) -> None:
     CockpitApp.tick = blocked  # type: ignore[method-assign]  # the hindrance
 
 
+def hold_up_upstreams() -> None:
+    """Block the event loop for a moment in each list of upstreams."""
+
+    async def upstreams(self: LiveConnections) -> tuple[UpstreamView, ...]:
+        threading.Event().wait(LAG_S)
+        return ()
+
+    LiveConnections.upstreams = upstreams  # type: ignore[method-assign]  # the hindrance
+
+
 def main(hindrance: str, file: str, *arguments: str) -> int:
     """Run `zoea ARGUMENTS` with a hindrance."""
-    if hindrance == "small-queue":
+    if hindrance == "lag":
+        hold_up_upstreams()
+    elif hindrance == "small-queue":
         terminal_output.LIMIT = 50_000
     else:
         signal_watchdog.ANSWER_S = ANSWER_S

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import struct
+import threading
 from typing import Any
 
 import pytest
@@ -11,7 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoea.model.request import Blob, ToolResult
-from zoea.tools.results import NO_REASON, NOTHING, parse_fields, parse_result, read_image_size
+from zoea.tools.results import (
+    MAX_LISTED,
+    MAX_PARTS,
+    NO_REASON,
+    NOTHING,
+    bound_parts,
+    parse_fields,
+    parse_result,
+    read_image_size,
+    read_result,
+)
 
 PNG = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + struct.pack(">II", 640, 480) + b"\x08\x02\0\0\0"
 GIF = b"GIF89a" + struct.pack("<HH", 320, 200)
@@ -110,3 +121,33 @@ def test_fields_are_structured_content_or_text_that_is_json() -> None:
     assert parse_fields({"content": [{"type": "text", "text": '{"a": 1}'}]}) == {"a": 1}
     assert parse_fields({"content": [{"type": "text", "text": "[1]"}]}) == {}
     assert parse_fields({"content": [{"type": "text", "text": "no"}]}) == {}
+
+
+def test_parts_above_the_limit_are_counted_instead_of_read() -> None:
+    wire: dict[str, Any] = {"content": [{"type": "text", "text": "p"}] * (MAX_PARTS + 1_234)}
+    bound_parts(wire)
+    lines = parse_result(wire).content.split("\n")
+    assert len(lines) == MAX_PARTS + 1
+    assert lines[-1] == "[1,234 more parts left out]"
+
+
+def test_tools_above_the_limit_of_a_page_are_cut() -> None:
+    wire: dict[str, Any] = {"tools": [{"name": "t"}] * (MAX_LISTED + 1)}
+    bound_parts(wire)
+    assert len(wire["tools"]) == MAX_LISTED
+
+
+@pytest.mark.parametrize(("count", "is_elsewhere"), [(3, False), (50_000, True)])
+async def test_a_large_result_is_read_in_a_thread(
+    count: int, is_elsewhere: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[int] = []
+
+    def parse(wire: Any) -> ToolResult:
+        threads.append(threading.get_ident())
+        return parse_result(wire)
+
+    monkeypatch.setattr("zoea.tools.results.parse_result", parse)
+    result = await read_result({"structuredContent": [{"a": 1}] * count})
+    assert (threads != [threading.get_ident()]) is is_elsewhere
+    assert len(result.content) > count

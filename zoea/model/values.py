@@ -291,6 +291,8 @@ class SwarmView:
     """The swarm at one moment; `version` grows with every change.
 
     In a report of changes, `myses` are the changed ones and `removed` the ids of deleted ones.
+    `lag_ms` is how long the owner's event loop did not run the last time that it was held up,
+    `lagged_at` when that ended, in µs UTC; both 0 if it never was.
     """
 
     version: int
@@ -303,6 +305,8 @@ class SwarmView:
     event_id: int = 0
     started_at: int = 0
     removed: tuple[int, ...] = ()
+    lag_ms: int = 0
+    lagged_at: int = 0
 
 
 @dataclass(frozen=True, slots=True)

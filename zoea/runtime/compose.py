@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from zoea.ipc.swarm_proxy import SwarmProxy, api_functions
@@ -19,9 +19,11 @@ from zoea.mcp_server.supervisor import McpServerSupervisor
 from zoea.model.errors import SettingsError
 from zoea.model.ports import Provider
 from zoea.model.swarm_api import ConnectionApi, CoreSwarmApi
+from zoea.model.values import SwarmView
 from zoea.process.clock import SystemClock, SystemIds
 from zoea.process.gc_tuning import tuned_gc
 from zoea.process.logs import logging_to
+from zoea.process.loop_lag import LoopLag, measured_lag
 from zoea.queries.stored_swarm import read_mysis_records
 from zoea.runtime.accounts import CredentialAccounts, settle_accounts
 from zoea.runtime.connections import LiveConnections
@@ -67,24 +69,36 @@ class SwarmOptions:
 class RunningSwarm(SwarmProxy):
     """`SwarmApi` in this process: passes each method to the commander or to the connections. Made by `of`."""
 
-    def __init__(self, commander: Commander, connections: ConnectionApi) -> None:
+    def __init__(self, commander: Commander, connections: ConnectionApi, lag: LoopLag | None = None) -> None:
         self.commander = commander
+        self._lag = lag
         self._bodies: dict[str, CoreSwarmApi | ConnectionApi] = dict.fromkeys(api_functions(CoreSwarmApi), commander)
         self._bodies |= dict.fromkeys(api_functions(ConnectionApi), connections)
 
     @classmethod
-    def of(cls, commander: Commander, connections: ConnectionApi) -> Self:
-        """Join the two. A class method, because type checkers take the forwarded methods for abstract ones."""
-        return cls(commander, connections)
+    def of(cls, commander: Commander, connections: ConnectionApi, lag: LoopLag | None = None) -> Self:
+        """Join the parts. A class method, because type checkers take the forwarded methods for abstract ones."""
+        return cls(commander, connections, lag)
 
     async def call_method(self, method: str, arguments: dict[str, Any]) -> Any:
         """Call the body that has the method."""
-        return await getattr(self._bodies[method], method)(**arguments)
+        return self._with_lag(await getattr(self._bodies[method], method)(**arguments))
 
     def open_stream(self, method: str, arguments: dict[str, Any]) -> AsyncIterator[Any]:
         """Open the stream of the body that has the method."""
         stream: AsyncIterator[Any] = getattr(self._bodies[method], method)(**arguments)
-        return stream
+        return self._views_with_lag(stream) if method == "changes" else stream
+
+    async def _views_with_lag(self, stream: AsyncIterator[SwarmView]) -> AsyncIterator[SwarmView]:
+        async with aclosing(stream):  # type: ignore[type-var]  # every body of SwarmApi gives a generator
+            async for view in stream:
+                yield self._with_lag(view)
+
+    def _with_lag(self, answer: Any) -> Any:
+        """Add the last hold-up of the event loop to a view of the swarm."""
+        if isinstance(answer, SwarmView) and self._lag is not None and self._lag.last.at:
+            return replace(answer, lag_ms=self._lag.last.lag_ms, lagged_at=self._lag.last.at)
+        return answer
 
 
 @asynccontextmanager
@@ -139,7 +153,8 @@ async def running_swarm(
         await stack.enter_async_context(run_maintenance(store, clock, keep))
         await stack.enter_async_context(record_minutes(store, clock, commander.live_view.count_statuses))
         stack.enter_context(tuned_gc())
-        yield RunningSwarm.of(commander, LiveConnections(toolbox, providers, door))
+        lag = stack.enter_context(measured_lag(clock.now))
+        yield RunningSwarm.of(commander, LiveConnections(toolbox, providers, door), lag)
 
 
 async def _assign_accounts(places: Places) -> None:

@@ -14,7 +14,7 @@ from zoea.model.request import ToolSpec
 from zoea.model.values import McpView, ProviderView, ToolTrial, ToolView, UpstreamView
 from zoea.runtime.provider_set import ProviderSet
 from zoea.tools import Toolbox, Upstream, UpstreamStatus
-from zoea.tools.results import parse_result
+from zoea.tools.results import read_result
 from zoea.tools.toolbox import parse_arguments
 
 CALLER = "commander"
@@ -55,7 +55,7 @@ class LiveConnections:
             return ToolTrial(f"{error.what}. {error.hint}" if error.hint else error.what, True, _since(began))
         finally:
             found.release(CALLER)
-        result = parse_result(wire)
+        result = await read_result(wire)
         return ToolTrial(result.content, result.is_error, _since(began))
 
     async def mcp(self) -> McpView:

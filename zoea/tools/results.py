@@ -6,22 +6,47 @@ Result" and "Content".
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import json
+import logging
 from collections.abc import Mapping
 from typing import Any, Literal
 
 from zoea.model.request import Blob, ToolResult
+from zoea.text.large_json import dump_large, is_large
 
+log = logging.getLogger(__name__)
+
+MAX_PARTS = 1_000
+"""Parts of a result that are read."""
+MAX_LISTED = 2_000
+"""Tools of a page of a list that are read; far fewer are offered (`max_tools`)."""
 NOTHING = "(no output)"
 NO_REASON = "the tool failed and did not say why"
+
+
+def bound_parts(wire: dict[str, Any]) -> None:
+    """Replace the parts of a result above `MAX_PARTS` by one that says how many there were; cut a list of tools."""
+    parts, tools = wire.get("content"), wire.get("tools")
+    if isinstance(parts, list) and len(parts) > MAX_PARTS:
+        rest = {"type": "text", "text": f"[{len(parts) - MAX_PARTS:,} more parts left out]"}
+        wire["content"] = [*parts[:MAX_PARTS], rest]
+    if isinstance(tools, list) and len(tools) > MAX_LISTED:
+        log.warning("an upstream listed %d tools; those after the first %d are not read", len(tools), MAX_LISTED)
+        wire["tools"] = tools[:MAX_LISTED]
+
+
+async def read_result(wire: Mapping[str, Any]) -> ToolResult:
+    """Parse the result of `tools/call`, a large one in a thread."""
+    return await asyncio.to_thread(parse_result, wire) if is_large(wire) else parse_result(wire)
 
 
 def parse_result(wire: Mapping[str, Any]) -> ToolResult:
     """Parse the result of `tools/call`: texts joined by newlines, other content described in place.
 
-    Structured content becomes the text if there is no other.
+    Structured content becomes the text if there is no other. `bound_parts` has bounded their number.
     """
     lines: list[str] = []
     blobs: list[Blob] = []
@@ -36,7 +61,7 @@ def parse_result(wire: Mapping[str, Any]) -> ToolResult:
             blobs.append(blob)
     structured = wire.get("structuredContent")
     if not lines and structured is not None:
-        lines.append(json.dumps(structured, ensure_ascii=False))
+        lines.append(dump_large(structured) if is_large(structured) else json.dumps(structured, ensure_ascii=False))
     is_error = bool(wire.get("isError"))
     text = "\n".join(lines) or (NO_REASON if is_error else NOTHING)
     return ToolResult(content=text, is_error=is_error, blobs=tuple(blobs))

@@ -32,10 +32,11 @@ def bound_tools(listed: Sequence[RemoteTool], config: UpstreamConfig) -> Bounded
         if tool.name in config.hidden_tools:
             kept.append(tool)
             continue
-        length = _size(tool.input_schema)
-        if count >= config.max_tools:
+        if count >= config.max_tools:  # not measured, because there may be ten thousand of them
             too_many.append(tool.name)
-        elif size + length > config.max_schemas:
+            continue
+        length = _size(tool.input_schema)
+        if size + length > config.max_schemas:
             too_large.append(tool.name)
         else:
             kept.append(tool)

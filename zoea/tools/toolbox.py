@@ -19,7 +19,7 @@ from zoea.text.control_characters import clean
 from zoea.tools.accounts_login import AccountKeeper, Caller, InMemoryAccounts, UpstreamAccounts
 from zoea.tools.catalogue import build_catalogue
 from zoea.tools.policy import ToolPolicy
-from zoea.tools.results import error_result, parse_result
+from zoea.tools.results import error_result, read_result
 from zoea.tools.upstream.http_pool import HttpPool
 from zoea.tools.upstream.upstream_client import Upstream, UpstreamStatus
 from zoea.tools.upstream.upstream_config import UpstreamConfig
@@ -168,7 +168,7 @@ class Toolbox:
         upstream, accounts = self._upstreams[spec.upstream], self._accounts.get(spec.upstream)
         try:
             if accounts is None:
-                return parse_result(await _call_upstream(upstream, spec, arguments, meta, meta.deadline_s))
+                return await read_result(await _call_upstream(upstream, spec, arguments, meta, meta.deadline_s))
             result = await self._call_as(accounts, caller, upstream, spec, arguments, meta)
         except ZoeaError as error:
             # A failing tool or credentials store fails the call, not the mysis.
@@ -190,11 +190,11 @@ class Toolbox:
         """Call with the mysis's account; log in again and repeat once if its session was lost."""
         until = asyncio.get_running_loop().time() + meta.deadline_s
         filled, generation = await _fill_arguments(accounts, caller, spec, arguments, meta, until)
-        result = parse_result(await _call_upstream(upstream, spec, filled, meta, _left(until)))
+        result = await read_result(await _call_upstream(upstream, spec, filled, meta, _left(until)))
         if not generation or not accounts.is_session_lost(result):
             return result
         filled, _ = await _fill_arguments(accounts, caller, spec, arguments, meta, until, lost=generation)
-        return parse_result(await _call_upstream(upstream, spec, filled, meta, _left(until)))
+        return await read_result(await _call_upstream(upstream, spec, filled, meta, _left(until)))
 
 
 class ToolboxSession:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -35,7 +36,8 @@ def doctor(
 
     Exit code 4: a problem was found.
 
-    Beside a running swarm, tools that its upstreams offer beyond their limits are listed too.
+    Beside a running swarm, tools that its upstreams offer above their limits are listed too, and the last time that its
+    event loop did not run for over 250 ms.
     """
     where = places(workspace)
     if should_fix and (closed := close_files(where.data)):
@@ -50,7 +52,7 @@ def doctor(
             typer.echo(f"{finding.name:<18}{finding.problem or 'good'}")
             if finding.problem:
                 typer.echo(f"{'':<18}{finding.hint}")
-    for note in _upstream_notes(where):
+    for note in [*_upstream_notes(where), *_lag_notes(where)]:
         found.append(asdict(note))
         if not as_json:
             typer.echo(f"{note.name:<18}{strip(note.problem)}")
@@ -78,6 +80,16 @@ def _upstream_notes(where: Places) -> list[IntegrityFinding]:
     """Return what the running swarm's upstreams left out, cut or renamed; nothing without a running swarm."""
     views = ask_at(where, lambda swarm: swarm.upstreams(), lambda _: ())
     return [IntegrityFinding(f"upstream {view.name}", note) for view in views for note in view.notes]
+
+
+def _lag_notes(where: Places) -> list[IntegrityFinding]:
+    """Return how long the running swarm's event loop was held up the last time; nothing if it never was."""
+    view = ask_at(where, lambda swarm: swarm.view(), lambda _: None)
+    if view is None or not view.lag_ms:
+        return []
+    when = datetime.fromtimestamp(view.lagged_at / 1_000_000).strftime("%H:%M:%S")
+    said = f"held up for {view.lag_ms / 1_000:.1f} s until {when}; {where.log} names the code that ran"
+    return [IntegrityFinding("event loop", said)]
 
 
 def _say(what: str) -> None:

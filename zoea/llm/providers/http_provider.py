@@ -19,6 +19,7 @@ from zoea.model.enums import ErrorClass, ToolMode
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
 from zoea.model.request import Answer, BytesReceived, Delta, ModelRequest, RequestSent, StreamItem
+from zoea.text.large_json import LARGE_CHARS
 
 MAX_FORMS = 6
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
@@ -105,11 +106,15 @@ class HttpProvider:
             reply = await self._open(request, ticket)
             decoder = self._decoder(request)
             if reply.content_type in ("application/json", "text/html") and reply.content_type != self.stream_type:
-                decoder.feed_whole(await reply.read_all(16 * 1024 * 1024))
+                body = await reply.read_all(16 * 1024 * 1024)
+                if len(body) > LARGE_CHARS:
+                    await asyncio.to_thread(decoder.feed_whole, body)
+                else:
+                    decoder.feed_whole(body)
             else:
-                limits = _AnswerLimits(self.name, self.max_silence_s)
+                limits, events = _AnswerLimits(self.name, self.max_silence_s), _EventFeeder(decoder)
                 while (data := await self._next(reply, decoder)) is not None:
-                    delta = decoder.feed(data)
+                    delta = await events.feed(data)
                     limits.count(len(data), has_progress=delta is not None)
                     yield delta or _BYTES
                     if decoder.is_done:
@@ -173,6 +178,25 @@ class HttpProvider:
 
     async def close(self) -> None:
         await self._http.close()
+
+
+class _EventFeeder:
+    """Feeds a decoder, in a thread where an event of over `LARGE_CHARS` bytes may end."""
+
+    __slots__ = ("_decoder", "_pending")
+
+    def __init__(self, decoder: StreamDecoder) -> None:
+        self._decoder = decoder
+        self._pending = 0
+
+    async def feed(self, data: bytes) -> Delta | None:
+        """Decode data that came from the network."""
+        newline = data.rfind(b"\n")
+        size = self._pending + len(data)
+        self._pending = size if newline < 0 else len(data) - newline - 1
+        if size > LARGE_CHARS and newline >= 0:
+            return await asyncio.to_thread(self._decoder.feed, data)
+        return self._decoder.feed(data)
 
 
 class _AnswerLimits:

@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from zoea.text.large_json import LARGE_CHARS, parse_large
+
 TOO_DEEP = "it is nested too deeply"
 
 
@@ -25,7 +27,8 @@ def parse(text: str | bytes, *, constant: Callable[[str], Any] | None = None) ->
     `constant` is called for NaN and the infinities, as `parse_constant` of `json.loads`.
     """
     try:
-        value = json.loads(text, parse_constant=constant)
+        is_large = len(text) > LARGE_CHARS
+        value = parse_large(text, constant) if is_large else json.loads(text, parse_constant=constant)
     except RecursionError:
         raise ValueError(TOO_DEEP) from None
     openings = text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")

@@ -21,6 +21,7 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
 from zoea.process.group_guard import guard
+from zoea.text.large_json import LARGE_CHARS, parse_large
 from zoea.tools.upstream.stderr_log import StderrLog
 from zoea.tools.upstream.unreadable_answer import describe_message, repair_message
 from zoea.tools.upstream.upstream_config import UpstreamConfig
@@ -84,6 +85,8 @@ class LineReadStream:
         while True:
             while self._lines:
                 line = self._lines.popleft()
+                if len(line) > LARGE_CHARS:
+                    return await asyncio.to_thread(_parse_large, line)
                 if line.strip():
                     return _parse(line)
             if self._is_closed or not await self._read():
@@ -170,6 +173,14 @@ def _parse(line: bytes) -> SessionMessage | Exception:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(repaired or b"", by_name=False))
     except ValueError:
         return describe_message(line)
+
+
+def _parse_large(line: bytes) -> SessionMessage | Exception:
+    """As `_parse`, in a thread, with other threads running in between."""
+    try:
+        return SessionMessage(types.jsonrpc_message_adapter.validate_python(parse_large(line), by_name=False))
+    except (ValueError, RecursionError):
+        return _parse(line)
 
 
 async def _stop(process: Process) -> None:

@@ -29,6 +29,9 @@ REFUSED = -32098
 TIMEOUT = httpx2.Timeout(10.0, read=None, pool=None)
 """Reads have no limit: calls have deadlines of their callers, and a stream of notices may be silent for days."""
 MAX_LINE_BYTES = 32 * 1024 * 1024
+MAX_OBJECTS = 25_000
+"""JSON objects of a message: the SDK parses it in the event loop, which takes 50 ms for that many."""
+_OBJECT = b'{"'
 """The longest message of a server, as over stdio."""
 DELETE_S = 2.0
 """Limit for the request that ends a session."""
@@ -112,12 +115,15 @@ class _BoundedStream(httpx2.AsyncByteStream):
         self._inner = inner
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
+        size = objects = 0
         async for piece in self._inner:
             newline = piece.rfind(b"\n")
             size = size + len(piece) if newline < 0 else len(piece) - newline - 1
+            objects = piece.count(_OBJECT, max(newline, 0)) + (objects if newline < 0 else 0)
             if size > MAX_LINE_BYTES:
                 raise httpx2.ReadError(f"a message of over {MAX_LINE_BYTES // 2**20} MiB")
+            if objects > MAX_OBJECTS:
+                raise httpx2.ReadError(f"a message of over {MAX_OBJECTS:,} objects")
             yield piece
 
     async def aclose(self) -> None:

@@ -6,6 +6,7 @@ become `CallFailure` here.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -22,6 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from zoea import __version__
 from zoea.model.request import SendState
+from zoea.text.large_json import LARGE_COUNT
 from zoea.tools.catalogue import RemoteTool
 from zoea.tools.upstream.child_transport import open_process
 from zoea.tools.upstream.http_pool import BROKEN, NOT_SENT, REFUSED, HttpPool
@@ -87,7 +89,8 @@ class McpConnection:
                 return ()
             for _ in range(MAX_PAGES):
                 page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-                found.extend(_remote(tool) for tool in page.tools)
+                is_large = len(page.tools) > LARGE_COUNT
+                found += await asyncio.to_thread(_remote_tools, page.tools) if is_large else _remote_tools(page.tools)
                 cursor = page.next_cursor
                 if not cursor:
                     break
@@ -236,6 +239,10 @@ async def _transport(config: UpstreamConfig, stack: AsyncExitStack, log: StderrL
         client = await stack.enter_async_context(pool.client(config.headers))
         return streamable_http_client(config.url, http_client=client)
     return open_process(config, log)
+
+
+def _remote_tools(tools: list[types.Tool]) -> list[RemoteTool]:
+    return [_remote(tool) for tool in tools]
 
 
 def _remote(tool: types.Tool) -> RemoteTool:

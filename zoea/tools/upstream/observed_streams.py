@@ -17,6 +17,7 @@ from mcp.shared.message import SessionMessage
 
 from zoea.model.request import SendState
 from zoea.process.clock import read_uptime_s
+from zoea.tools.results import bound_parts
 from zoea.tools.upstream.unreadable_answer import UNREADABLE, UnreadableMessage, to_key
 
 CANCEL_WRITE_S = 0.5
@@ -160,6 +161,8 @@ class ObservedReadStream:
             # A server that could not read the request gives no id.
             request = self._waiting.pop(self._only_key() or "", None)
             return SessionMessage(message.model_copy(update={"id": request})) if request is not None else None
+        if isinstance(message, types.JSONRPCResponse):
+            bound_parts(message.result)  # the SDK checks each part
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
             return item if self._waiting.pop(to_key(message.id) or "", None) is not None else None
         return None

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 NARROW = 100
 """Columns below which the header leaves out what matters less."""
+LAG_SHOWN_US = 60_000_000
+"""How long the header shows that the event loop was held up."""
 CLOCK_FROM = 120
 """Columns from which the header shows the time."""
 
@@ -230,6 +232,8 @@ class CockpitScreen(BaseScreen[T]):
         right: list[Piece] = [(f"~{number_format.tokens(rate)}/min", "quiet")] if rate else []
         view = cockpit.feed.view
         if view is not None:
+            if view.lag_ms and cockpit.now() - view.lagged_at < LAG_SHOWN_US:
+                right.insert(0, (f"held up {view.lag_ms / 1_000:.1f} s  ", "waiting"))
             cost = view.cost_today_micros
             if cost is None or not is_narrow:
                 budget = f"/{number_format.tokens(view.budget_today)}" if view.budget_today else ""

@@ -1,0 +1,58 @@
+"""JSON of any size."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from typing import Any
+
+import pytest
+
+from zoea.text.large_json import LARGE_CHARS, LARGE_COUNT, dump_large, is_large, parse_large
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("x" * LARGE_CHARS, False),
+        ("x" * (LARGE_CHARS + 1), True),
+        ([0] * LARGE_COUNT, False),
+        ([0] * (LARGE_COUNT + 1), True),
+        ({"content": [{"text": "x" * 200_000}, {"text": "x" * 200_000}]}, True),
+        ([[0] * 600, [0] * 600], True),
+        (None, False),
+    ],
+)
+def test_large_values_are_recognised(value: Any, expected: bool) -> None:
+    assert is_large(value) is expected
+
+
+def test_a_large_document_is_read_and_written_as_any_other() -> None:
+    value = {"a": [{"b": "ü", "c": [1, 2.5, None, True]}] * 50}
+    assert parse_large(json.dumps(value)) == value
+    assert dump_large(value) == json.dumps(value, ensure_ascii=False)
+    with pytest.raises(ValueError, match="Expecting"):
+        parse_large(b"{")
+
+
+def test_other_threads_run_while_a_large_document_is_read() -> None:
+    text = json.dumps([{"a": number} for number in range(100_000)])
+    steps, has_ended = 0, threading.Event()
+
+    def read() -> None:
+        parse_large(text)
+        has_ended.set()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(0.0005)
+    try:
+        thread = threading.Thread(target=read)
+        thread.start()
+        while not has_ended.is_set():
+            steps += 1
+            has_ended.wait(0)
+    finally:
+        sys.setswitchinterval(interval)
+    thread.join()
+    assert steps > 1
