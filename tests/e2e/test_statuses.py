@@ -67,10 +67,7 @@ async def listed() -> list[dict[str, Any]]:
 
 
 async def test_who_waits_for_a_place_is_queued_and_not_working() -> None:
-    async with (
-        OpenAIServer(otherwise=lambda _: Say("never", first_after=NEVER)) as server,
-        cockpit_over(server) as glass,
-    ):
+    async with cockpit_over(Say("never", first_after=NEVER)) as glass:
         await asyncio.to_thread(glass.until, "3 myses")
         sent = await asyncio.to_thread(zoea, "broadcast", "report")
         assert sent.returncode == 0, sent.stderr

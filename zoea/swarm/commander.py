@@ -41,6 +41,7 @@ from zoea.swarm.clock_watch import watch_clock
 from zoea.swarm.event_hub import EventHub
 from zoea.swarm.live_view import LiveView
 from zoea.swarm.persistence import load_mysis, message_ops, mysis_ops, row_values, spend_ops, swarm_reads, time_ops
+from zoea.swarm.persistence.stored_context import NEWEST_PLANS, read_contexts
 from zoea.swarm.resolved_template import Providers, ResolvedTemplate, resolve_stored_template, resolve_template
 from zoea.swarm.rules import SECOND
 from zoea.swarm.runner import MysisRunner, resolve_reference
@@ -156,6 +157,8 @@ class Commander:
             if live.mysis.failure is None:
                 live.say(row["content"], row["created_at"])
             live.progress_at = row["created_at"]
+        for mysis_id, size in read_contexts(await self._store.read(NEWEST_PLANS)).items():
+            self.live_view.row(mysis_id).show_context(*size)
         self._clock_watch = asyncio.create_task(watch_clock(self.services, self.runners), name="clock watch")
 
     def _start_runner(self, found: load_mysis.StoredMysis) -> MysisRunner:

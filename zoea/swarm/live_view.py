@@ -73,6 +73,10 @@ class LiveMysis:
         """Drop the streamed text; nothing is being written."""
         self.streaming = self.thinking = ""
 
+    def show_context(self, used: int, limit: int) -> None:
+        """Show the tokens of the newest request, and their limit."""
+        self.context_used, self.context_limit = used, limit
+
     def show_queue(self, place: int, name: str = "") -> None:
         """Show the place of the next request in a queue, 1 for the next; 0 if it does not queue."""
         self.queue_place, self.queue_name = place, name if place else ""
