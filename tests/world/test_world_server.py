@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from mcp import Client, StdioServerParameters
@@ -111,6 +112,18 @@ async def test_a_killed_world_keeps_every_acknowledged_call(tmp_path: Path) -> N
         assert (await call(client, "get_status", session_id=session))["docked"] is None
         log = await call(client, "captains_log_list", session_id=session)
         assert log["entries"][0]["entry"] == "remember me"
+
+
+async def test_silent_connections_keep_no_client_out(tmp_path: Path) -> None:
+    async with over_http(tmp_path) as (url, _):
+        address = urlsplit(url)
+        silent = [await asyncio.open_connection(address.hostname, address.port) for _ in range(300)]
+        async with Client(url) as client:
+            assert (await client.list_tools()).tools
+        async with asyncio.timeout(20):
+            assert await silent[0][0].read() == b""
+        for _, writer in silent:
+            writer.close()
 
 
 async def test_two_clients_over_http_share_one_world(tmp_path: Path) -> None:

@@ -27,9 +27,11 @@ from mcp_types import (
     Tool,
     ToolAnnotations,
 )
+from starlette.types import Receive, Scope, Send
 
 from zoea import __version__
 from zoea.model.errors import UsageError, WorldError
+from zoea.process.connection_limit import BoundedListener, ConnectionLimit, fit_to_descriptors
 from zoea.world.catalog import HELP, REEF_TOOLS
 from zoea.world.faults import FaultInjector
 from zoea.world.service import ReefService
@@ -137,6 +139,10 @@ def parse_address(text: str) -> tuple[str, int]:
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
+MAX_CONNECTIONS, NEW_PER_ADDRESS, HEAD_S = 256, 64, 10.0
+"""Limits of open connections, and of those of one address without a request; seconds for the head of one."""
+
+
 class _Server(uvicorn.Server):
     """Run uvicorn without its signal handlers, which end the process before the file is closed."""
 
@@ -157,18 +163,28 @@ async def run_http(options: WorldOptions) -> None:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((host, port))
+            listener.listen()  # clients that connect before the world is open wait
         except OSError as error:
             raise UsageError(f"Cannot listen on {options.http}: {error}.", hint="Choose another address.") from error
         async with open_world(options) as (service, _):
             app = build_server(service).streamable_http_app(json_response=True, host=host)
-            config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=2)
+            limit = ConnectionLimit(fit_to_descriptors(MAX_CONNECTIONS), NEW_PER_ADDRESS, HEAD_S)
+
+            async def confirm_and_answer(scope: Scope, receive: Receive, send: Send) -> None:
+                if scope["type"] == "http" and scope.get("client") is not None:
+                    limit.confirm(tuple(scope["client"]))
+                await app(scope, receive, send)
+
+            config = uvicorn.Config(
+                confirm_and_answer, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=2
+            )
             sys.stderr.write(f"Reef is served at http://{host}:{listener.getsockname()[1]}/mcp\n")
             sys.stderr.flush()
             server = _Server(config)
             loop = asyncio.get_running_loop()
             for number in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(number, server.stop)
-            await server.serve(sockets=[listener])
+            await server.serve(sockets=[BoundedListener(listener.dup(), limit)])
 
 
 async def run(options: WorldOptions) -> None:
