@@ -46,7 +46,7 @@ ALWAYS = {
           AND m.seq = (SELECT max(seq) FROM memory WHERE turn_id = t.id)
           AND NOT EXISTS (SELECT 1 FROM tool_call c WHERE c.memory_id = m.id))
         AND NOT EXISTS (SELECT 1 FROM memory m JOIN tool_call c ON c.memory_id = m.id
-          WHERE m.turn_id = t.id AND c.name = 'zoea_wait' AND c.state = 'done')""",
+          WHERE m.turn_id = t.id AND c.name IN ('zoea_wait', 'zoea_done') AND c.state = 'done')""",
     "results stand in the places that their call reserved": """
         SELECT c.id FROM tool_call c JOIN memory a ON a.id = c.memory_id JOIN memory r ON r.id = c.result_memory_id
         WHERE r.turn_id <> a.turn_id OR r.seq <> a.seq + 1 + c.position OR r.role <> 'tool'""",

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import resource
 import sqlite3
 import stat
 import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -442,3 +444,20 @@ def test_each_kind_of_sqlite_error_has_its_own_translation() -> None:
     assert translate_error(error(sqlite3.SQLITE_CORRUPT)).hint
     with pytest.raises(StoreError, match="MemoryError"), translate_errors():
         raise MemoryError
+
+
+def test_a_process_without_a_descriptor_left_cannot_read_a_database_and_says_so(store: Store) -> None:
+    open_reader(store.path).close()  # a process that runs for long has read one before
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    held: list[int] = []
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, hard))
+        with suppress(OSError):
+            while True:
+                held.append(os.dup(0))
+        with pytest.raises(StoreError):
+            open_reader(store.path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        for one in held:
+            os.close(one)

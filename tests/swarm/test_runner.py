@@ -331,3 +331,13 @@ async def test_a_turn_without_progress_ends_with_an_error_that_says_what_to_do(t
             "look at its provider and its tools, or raise turn.timeout",
         )
         assert await s.value("SELECT broke_off FROM turn") == "timeout"
+
+
+async def test_an_interrupt_right_behind_the_message_that_opens_a_turn_is_answered(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="ok"))) as s:
+        await s.commander.create("alpha", start=False)
+        await asyncio.gather(
+            s.commander.send("alpha", "go"), s.commander.send("alpha", "now", mode=DeliveryMode.INTERRUPT)
+        )
+        await s.settled()
+        assert await s.value("SELECT count(*) FROM delivery WHERE state = 'taken'") == 2

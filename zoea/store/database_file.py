@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from functools import cache
 from pathlib import Path
 
 from zoea.model.errors import StoreError, StoreForeign, StoreMissing
@@ -18,8 +19,12 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 BUSY_SECONDS = 5.0
 
 
+@cache
 def newest_version(folder: Path = MIGRATIONS) -> int:
-    """Return the `user_version` this Zoea writes: the number of its last migration."""
+    """Return the `user_version` this Zoea writes: the number of its last migration.
+
+    It is read once, because a process without a descriptor left cannot read it again.
+    """
     return max((int(path.stem) for path in folder.glob("[0-9]*.sql")), default=0)
 
 

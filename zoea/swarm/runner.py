@@ -246,6 +246,8 @@ class MysisRunner:
                 self._loan = self._planned_end = self._stored_end = self._written_life = None
                 self._turn = asyncio.create_task(self._run(effect), name=f"turn of {self.mysis.name}")
                 self._show_turn(is_open=True)
+                # A task that is cancelled before its first step never runs, and would not report its end.
+                await asyncio.sleep(0)
             case lf.WakeAt():
                 self._clear_timer()
                 waits = lf.is_waiting(self.life)
