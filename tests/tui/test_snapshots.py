@@ -27,6 +27,8 @@ from tests.tui.cockpit import Stage, cockpit_over
 from tests.tui.sample_swarm import MORNING, play_sample_swarm
 from tests.tui.snapshots_on_disk import ACCEPTS, SnapshotStore, export_svg
 from zoea.model.values import GrantView, McpView, ProviderView, ToolView, UpstreamView
+from zoea.store import WriterConnection
+from zoea.swarm.persistence.stat_ops import MINUTE_US
 from zoea.tui.dialogs.approvals import ApprovalDialog
 from zoea.tui.dialogs.configure import ConfigureDialog
 from zoea.tui.dialogs.connect import ConnectDialog
@@ -165,6 +167,7 @@ SCENES = (
     Scene("settings", ("comma",), says("Tokens a day"), choose_budgets),
     Scene("themes", ("comma",), says("Nova"), choose_themes),
     Scene("log", ("l",), says("events")),
+    Scene("charts", ("C",), says("TOKENS A MINUTE", "k in all"), sizes=SIZES[:2]),
     Scene("search", ("ctrl+f",), says("iron"), write_search),
     Scene("upstreams", ("u",), says("reef", "openai")),
     Scene("upstreams-try", ("u",), lambda stage: stage.shows(TryToolDialog), try_tool, is_box=True),
@@ -183,6 +186,7 @@ SCENES = (
     # The last ones: the swarm stays on hold.
     Scene("held", ("x",), lambda stage: stage.app.build_context().held, sizes=SIZES[:2]),
     Scene("held-focus", ("g", "enter"), says("Port Vesper: 11"), sizes=SIZES[:2]),
+    Scene("hive", ("v",), says("held")),
 )
 TOO_SMALL = (60, 15)
 ALONE = ("welcome", "connect")
@@ -289,7 +293,19 @@ async def spent(stage: Stage) -> None:
         points = stage.app.feed._spent.setdefault(row["mysis_id"], deque(maxlen=SPARK_POINTS))
         points.append(row["tokens"] or 0)
     feed = stage.app.feed
-    feed._rate = sum(map(feed.rate, feed._spent))
+    rates = [feed.rate(each) for each in feed._spent]
+    feed._rate, feed.highest_rate = sum(rates), max(rates)
+
+
+def store_minutes(conn: WriterConnection) -> None:
+    """An hour of minutes, as a swarm of twenty would have stored them."""
+    minute = conn.now() // MINUTE_US
+    for at in range(60):
+        statuses = {"working": 9 + at % 5, "waiting": 4 - at // 20, "asking": at // 30, "errored": at // 45}
+        outcomes = {"answered": 3 + at % 4, "failed": at // 45}
+        totals = (at * 2_400 + (at % 7) * 300, at * 1_500)
+        row = (minute - 59 + at, 0, *totals, json.dumps(statuses), json.dumps(outcomes), at % 6)
+        conn.execute("INSERT INTO minute_stat VALUES (?,?,?,?,?,?,?)", row)
 
 
 @asynccontextmanager
@@ -301,6 +317,7 @@ async def the_morning(folder: Path, theme: str) -> AsyncIterator[Stage]:
         async with cockpit_over(api, inner.path, clock=inner.clock, inner=inner, theme=theme, size=SIZES[0]) as stage:
             await stage.until(lambda: stage.has("alpha", "epsilon") and stage.app.approvals.open)
             await spent(stage)
+            await inner.store.write(store_minutes)
             stage.app.feed_changed(frozenset())
             yield stage
 

@@ -47,7 +47,6 @@ class SwarmFeed:
         self._spent: dict[int, deque[int]] = {}
         self._last_tokens: dict[int, int] = {}
         self._rate = 0
-        self._rates: dict[int, int] = {}
         self.highest_rate = 0
 
     @property
@@ -79,7 +78,6 @@ class SwarmFeed:
         self._spent.clear()
         self._last_tokens.clear()
         self._rate = self.highest_rate = 0
-        self._rates.clear()
         self.view = None
         self.lost = ""
 
@@ -95,7 +93,6 @@ class SwarmFeed:
             self._last_tokens.setdefault(mysis.id, mysis.tokens)
         for gone in view.removed:
             self._spent.pop(gone, None)
-            self._rates.pop(gone, None)
             self._last_tokens.pop(gone, None)
         self._changed(frozenset(mysis.id for mysis in view.myses) | frozenset(view.removed))
 
@@ -120,10 +117,8 @@ class SwarmFeed:
             points = self._spent.setdefault(mysis.id, deque(maxlen=SPARK_POINTS))
             points.append(mysis.tokens - self._last_tokens.get(mysis.id, mysis.tokens))
             self._last_tokens[mysis.id] = mysis.tokens
-        last_minute = 60 // SPARK_SECONDS
-        self._rates = {each: sum(list(points)[-last_minute:]) for each, points in self._spent.items()}
-        self._rate = sum(self._rates.values())
-        self.highest_rate = max(self._rates.values(), default=0)
+        rates = [self.rate(each) for each in self._spent]
+        self._rate, self.highest_rate = sum(rates), max(rates, default=0)
 
     def spark(self, mysis_id: int) -> list[int]:
         return list(self._spent.get(mysis_id, ()))
@@ -132,7 +127,8 @@ class SwarmFeed:
         """Return the tokens of the last minute, of one mysis or of all."""
         if mysis_id is None:
             return self._rate
-        return self._rates.get(mysis_id, 0)
+        last_minute = 60 // SPARK_SECONDS
+        return sum(list(self._spent.get(mysis_id, ()))[-last_minute:])
 
     def in_order(self) -> list[MysisView]:
         """Return the rows in the order of their creation."""
