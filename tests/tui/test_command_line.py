@@ -15,8 +15,13 @@ from zoea.tui.commands.command_prompt import complete
 from zoea.tui.dialogs.command_line import CommandPromptDialog
 from zoea.tui.dialogs.confirm import ConfirmDialog
 from zoea.tui.screens.dashboard import DashboardScreen
+from zoea.tui.screens.focus import FocusScreen
+from zoea.tui.screens.search import SearchScreen
+from zoea.tui.screens.settings import SettingsScreen
+from zoea.tui.theme import themes
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.message_prompt import MessagePrompt
+from zoea.tui.widgets.pick_list import PickList
 
 
 async def typed(stage: Stage, line: str) -> None:
@@ -219,3 +224,49 @@ async def test_the_palette_begins_with_what_this_screen_can_do(tmp_path: Path) -
         assert sign.startswith(f"│ {stage.app.glyphs['brand']} ")
         assert "Create a mysis" in lines[lines.index(sign) + 3]
         assert "What every key does" not in stage.text()
+
+
+async def test_the_palette_finds_a_mysis_and_opens_its_conversation(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await search_palette(stage, "gamma")
+        await stage.until(lambda: "mysis  gamma" in stage.text())
+        await stage.press("enter")
+        await stage.until(lambda: isinstance(stage.screen, FocusScreen) and stage.screen.mysis_id == 3)
+
+
+async def test_the_palette_finds_a_theme_and_shows_it(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await search_palette(stage, "deuteranopia")
+        await stage.until(lambda: "theme  deuteranopia" in stage.text())
+        await stage.press("enter")
+        await stage.until(lambda: stage.app.theme_spec.name == "deuteranopia")
+
+
+async def test_the_palette_finds_a_setting_and_opens_it(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await search_palette(stage, "nudge.max_per_hour")
+        await stage.until(lambda: "setting  nudge.max_per_hour" in stage.text())
+        await stage.press("enter")
+        await stage.until(lambda: isinstance(stage.screen, SettingsScreen) and stage.screen.field is not None)
+        assert isinstance(stage.screen, SettingsScreen)
+        await stage.until(lambda: stage.one(PickList, "#fields").chosen == "nudge.max_per_hour")
+
+
+async def test_the_palette_finds_a_message_that_you_sent(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.api.send("beta", "dig at the zircon belt")
+        await stage.until(lambda: stage.view("beta").turns == 1)
+        await search_palette(stage, "zircon")
+        await stage.until(lambda: "message  dig at the zircon" in stage.text())
+        await stage.press("enter")
+        await stage.until(lambda: stage.shows(SearchScreen) and "beta" in stage.text())
+
+
+async def test_theme_finds_a_file_that_was_added_while_running(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        folder = tmp_path / "config" / "themes"
+        folder.mkdir(parents=True)
+        nova = (themes.list_theme_folders(tmp_path)[0] / "nova.toml").read_text()
+        (folder / "mine.toml").write_text(nova.replace('name = "nova"', 'name = "mine"'))
+        await run(stage, "theme mine")
+        await stage.until(lambda: stage.app.theme_spec.name == "mine")

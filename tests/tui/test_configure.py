@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from textual.widgets import Input
 
 from tests.tui.cockpit import Stage, cockpit
+from zoea.model.values import ProviderView
 from zoea.runtime.mysis_options import read_configuration
 from zoea.tui.dialogs.configure import ConfigureDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import InlineChoice
+from zoea.tui.widgets.model_field import ModelField
 
 
 async def form(stage: Stage) -> None:
@@ -88,3 +91,24 @@ async def test_marked_myses_are_configured_together_and_keep_their_other_values(
         assert [found[one].model == "another" for one in found if one not in ids] == [False]
         own = [read_configuration(None, stage.swarm.path, [one], stage.clock.now()).own for one in ids]
         assert own == [{"budget.mysis": 7000, "loop.same_call": 4}, {"budget.mysis": 7000}]
+
+
+async def test_an_unknown_model_is_kept_only_after_a_second_enter(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def listed() -> tuple[ProviderView, ...]:
+        name = stage.view().provider
+        return (ProviderView(name, "ollama", name, models=("qwen3:8b", "llama3.2:3b"), is_default=True),)
+
+    async with cockpit(tmp_path) as stage:
+        monkeypatch.setattr(stage.api, "providers", listed, raising=False)
+        await form(stage)
+        models = stage.one(ModelField)
+        await stage.until(lambda: models.models == ("qwen3:8b", "llama3.2:3b"))
+        models.value = "qwen3:9b"
+        await stage.press("enter")
+        said = stage.one(TextBlock, "#error")
+        await stage.until(lambda: "no model 'qwen3:9b'; the nearest is qwen3:8b. Press enter again" in said.plain)
+        assert stage.view().model != "qwen3:9b"
+        await stage.press("enter")
+        await stage.until(lambda: stage.view().model == "qwen3:9b")

@@ -6,11 +6,13 @@ A new action fails `test_every_action_has_a_test` until a test runs it.
 from __future__ import annotations
 
 import ast
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from textual.screen import Screen
 
 from tests.queries.test_request_inspection import ROOMY, working_model
@@ -42,15 +44,15 @@ from zoea.tui.widgets.message_prompt import MessagePrompt
 HERE = Path(__file__).parent
 
 BY_HAND = {
-    "app.back", "app.command", "app.find", "app.help", "app.palette", "app.quit",
+    "app.back", "app.command", "app.find", "app.help", "app.palette", "app.quit", "app.screenshot",
     "screen.clients", "screen.grants", "screen.log", "screen.search", "screen.settings", "screen.upstreams",
     "screen.welcome",
-    "swarm.attention", "swarm.broadcast", "swarm.hold", "swarm.stop-all",
+    "swarm.attention", "swarm.broadcast", "swarm.broadcast-all", "swarm.hold", "swarm.stop-all",
     "mysis.configure", "mysis.delete", "mysis.focus", "mysis.inspect", "mysis.mark", "mysis.mark-all", "mysis.message",
-    "mysis.new", "mysis.relaunch", "mysis.stop", "mysis.task", "mysis.undo",
+    "mysis.new", "mysis.pause", "mysis.relaunch", "mysis.stop", "mysis.task", "mysis.undo",
     "focus.copy", "focus.export", "focus.inspect", "focus.message", "focus.next-hit", "focus.next-mysis",
-    "focus.next-turn", "focus.previous-hit", "focus.previous-mysis", "focus.previous-turn", "focus.relaunch",
-    "focus.stop", "focus.verbose",
+    "focus.next-turn", "focus.pause", "focus.previous-hit", "focus.previous-mysis", "focus.previous-turn",
+    "focus.relaunch", "focus.stop", "focus.verbose",
     "inspect.copy", "inspect.fold", "inspect.newer", "inspect.next-turn", "inspect.older", "inspect.previous-turn",
     "inspect.verbose", "log.follow", "log.open", "welcome.connect", "welcome.new",
 }  # fmt: skip
@@ -158,7 +160,7 @@ async def driven(folder: Path, actions: str) -> AsyncIterator[tuple[Stage, Drive
         assert wanted - set(driver.done) == set()
 
 
-async def test_actions_of_the_list_and_of_every_screen(tmp_path: Path) -> None:
+async def test_actions_of_the_list_and_of_every_screen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with driven(tmp_path, "app screen swarm mysis log welcome") as (stage, drive):
         await drive("mysis.mark")
         await drive("mysis.mark-all")
@@ -186,6 +188,10 @@ async def test_actions_of_the_list_and_of_every_screen(tmp_path: Path) -> None:
         await drive("swarm.hold")
         await stage.until(lambda: "ON HOLD" in stage.text())
         await drive("swarm.hold")
+        monkeypatch.chdir(tmp_path)
+        await drive("app.screenshot")
+        await stage.until(lambda: any("written to" in notice for notice in stage.notices))
+        assert any(name.startswith("zoea-") and name.endswith(".svg") for name in os.listdir(tmp_path))  # noqa: PTH208
         await drive("screen.welcome", WelcomeScreen)
         await drive.and_back("welcome.connect", ConnectDialog)
         await drive.and_back("welcome.new", NewMysisDialog)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from textual.screen import Screen
-from textual.widgets import Input
+from textual.widgets import Input, OptionList
 
 from tests.fakes.llm_clock import HandClock
 from tests.fakes.ollama_server import Model, OllamaServer
@@ -19,13 +19,16 @@ from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import START, Stage, cockpit, cockpit_over
 from tests.tui.hostile_texts import HOSTILE, is_harmless
 from tests.tui.idle_pilot import IdlePilot
-from zoea.llm.discovery import UsualPort
+from zoea.llm.discovery import ProbeResult, ProbeStatus, SourceOrigin, UsualPort
 from zoea.model.errors import StoreError
+from zoea.model.request import ModelInfo
+from zoea.runtime.model_discovery import ModelConnection
 from zoea.runtime.run_options import RunOptions
 from zoea.settings.paths import Places, places
 from zoea.store import Store
 from zoea.tui import start
 from zoea.tui.app import CockpitApp
+from zoea.tui.dialogs import connect
 from zoea.tui.dialogs.connect import ConnectDialog
 from zoea.tui.dialogs.new_mysis import NewMysisDialog
 from zoea.tui.screens.dashboard import DashboardScreen
@@ -34,6 +37,7 @@ from zoea.tui.screens.welcome import WelcomeScreen
 from zoea.tui.state.swarm_connection import OpenSwarm
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import InlineChoice
+from zoea.tui.widgets.model_field import ModelField
 
 
 @asynccontextmanager
@@ -170,7 +174,19 @@ async def test_a_way_is_chosen_with_the_mouse(tmp_path: Path) -> None:
         await stage.until(lambda: shows(stage, ConnectDialog))
 
 
-async def test_a_model_is_connected_its_key_stored_apart(tmp_path: Path) -> None:
+def refuse_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No server answers, so that no test asks a vendor."""
+
+    async def probe(where: Places, connection: ModelConnection) -> ProbeResult:
+        return ProbeResult(
+            connection.name, connection.type, SourceOrigin.SETTINGS, ProbeStatus.DOWN, detail="no network"
+        )
+
+    monkeypatch.setattr(connect, "probe_connection", probe)
+
+
+async def test_a_model_is_connected_its_key_stored_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refuse_connections(monkeypatch)
     async with welcome(tmp_path) as stage:
         await stage.press("c")
         stage.one(InlineChoice).choose("anthropic")
@@ -178,6 +194,8 @@ async def test_a_model_is_connected_its_key_stored_apart(tmp_path: Path) -> None
             stage.one(Input, f"#{field}").value = text
         await stage.pilot.pause()
         assert "sk-secret" not in stage.text()
+        await stage.press("enter")
+        await stage.until(lambda: "Press enter again to keep the connection" in stage.one(TextBlock, "#error").plain)
         await stage.press("enter")
         await stage.until(lambda: shows(stage, WelcomeScreen))
         written = tomllib.loads((tmp_path / "config" / "config.toml").read_text())
@@ -213,15 +231,74 @@ async def test_trying_shows_the_models_and_fills_the_first_in(tmp_path: Path) ->
         await stage.until(lambda: "unreachable" in stage.text())
 
 
+async def test_the_models_of_the_server_are_offered_and_another_name_is_confirmed(tmp_path: Path) -> None:
+    async with OllamaServer() as server, welcome(tmp_path) as stage:
+        server.models = [Model("qwen3:8b"), Model("llama3.2:3b")]
+        await stage.press("c")
+        stage.one(InlineChoice).choose("ollama")
+        stage.one(Input, "#address").value = server.url
+        stage.one(Input, "#name").value = "near"
+        await stage.press("enter")
+        await stage.until(lambda: "no model is chosen" in stage.one(TextBlock, "#error").plain)
+        models = stage.one(ModelField)
+        assert models.models == ("qwen3:8b", "llama3.2:3b")
+        assert "llama3.2:3b" in stage.text()
+        models.value = "qwen3:9b"
+        await stage.press("enter")
+        await stage.until(lambda: "the nearest is qwen3:8b" in stage.one(TextBlock, "#error").plain)
+        assert not (tmp_path / "config" / "config.toml").exists()
+        stage.one(OptionList).focus()
+        await stage.press("home")
+        await stage.until(lambda: models.value == "qwen3:8b")
+        await stage.press("enter")
+        await stage.until(lambda: shows(stage, WelcomeScreen))
+        written = tomllib.loads((tmp_path / "config" / "config.toml").read_text())
+        assert written["provider"]["near"]["model"] == "qwen3:8b"
+
+
+async def test_an_unknown_context_window_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def probe(where: Places, connection: ModelConnection) -> ProbeResult:
+        models = (ModelInfo("home-made"),)
+        return ProbeResult(connection.name, connection.type, SourceOrigin.SETTINGS, ProbeStatus.OK, models=models)
+
+    async def find(where: Places, connection: ModelConnection) -> int | None:
+        return None
+
+    monkeypatch.setattr(connect, "probe_connection", probe)
+    monkeypatch.setattr(connect, "find_context_window", find)
+    async with welcome(tmp_path) as stage:
+        await stage.press("c")
+        for field, text in (("name", "mine"), ("model", "home-made"), ("address", "http://127.0.0.1:9/v1")):
+            stage.one(Input, f"#{field}").value = text
+        await stage.press("enter")
+        said = stage.one(TextBlock, "#error")
+        await stage.until(lambda: "the context window of home-made is not known" in said.plain)
+        assert "8,192" in said.plain
+        stage.one(Input, "#window").value = "many"
+        await stage.press("enter")
+        await stage.until(lambda: "'many' is not a number of tokens" in said.plain)
+        stage.one(Input, "#window").value = "32,768"
+        await stage.press("enter")
+        await stage.until(lambda: shows(stage, WelcomeScreen))
+        written = tomllib.loads((tmp_path / "config" / "config.toml").read_text())
+        assert written["provider"]["mine"]["context_window"] == 32768
+
+
 async def test_a_key_in_the_environment_is_connected_by_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("GROQ_API_KEY", "gsk-secret")
+    refuse_connections(monkeypatch)
     async with welcome(tmp_path) as stage:
         stage.screen.query_one("#ways").select("key:GROQ_API_KEY")  # type: ignore[attr-defined]  # a PickList
         await stage.press("enter")
         await stage.until(lambda: shows(stage, ConnectDialog))
         assert "env:GROQ_API_KEY" in stage.text()
+        await stage.press("enter")
+        await stage.until(lambda: "no model is chosen" in stage.one(TextBlock, "#error").plain)
+        stage.one(Input, "#model").value = "llama-3.3-70b"
+        await stage.press("enter")
+        await stage.until(lambda: "Press enter again to keep the connection" in stage.one(TextBlock, "#error").plain)
         await stage.press("enter")
         await stage.until(lambda: shows(stage, WelcomeScreen))
         written = tomllib.loads((tmp_path / "config" / "config.toml").read_text())

@@ -12,7 +12,7 @@ from zoea.model.enums import MysisState
 from zoea.model.values import MysisView, ReceiptLine
 from zoea.queries.broadcasts import NOT_DELIVERED
 from zoea.queries.error_report import report_error
-from zoea.queries.status_phrases import describe_status
+from zoea.queries.status_phrases import describe_assumed_window, describe_status
 from zoea.text.control_characters import strip
 
 TEXT_WIDTH = 60
@@ -78,6 +78,7 @@ def details(view: MysisView) -> str:
         ("turns", f"{view.turns}, {view.requests} requests, {view.tool_calls} tool calls, {view.errors} errors"),
         ("tokens", f"{view.tokens:,}"),
         ("context", f"{view.context_used:,} of {view.context_limit:,}" if view.context_limit else ""),
+        ("window", describe_assumed_window(view)),
         ("turn", f"{view.turn_tokens:,} of {view.turn_limit:,} tokens" if view.turn_limit and view.turn_tokens else ""),
         ("pending", str(view.pending or "")),
         ("approvals", str(view.approvals or "")),

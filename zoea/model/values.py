@@ -224,6 +224,7 @@ class MysisView:
         attempt, attempts: The next attempt of the same request, and how many there are.
         attempt_at: When the next attempt starts; None if none is due.
         attempt_why: The cause in a word or two: `429`, `timeout`.
+        window_assumed: Tokens that are assumed as the model's context window; 0 where the window is known.
         goal: The task it was given, or the goal of its template; empty where it only answers.
         is_reviewed: A person has dismissed its present error or its end.
     """
@@ -276,6 +277,7 @@ class MysisView:
     attempts: int = 0
     attempt_at: int | None = None
     attempt_why: str = ""
+    window_assumed: int = 0
     goal: str = ""
     goal_reached_at: int | None = None
     is_reviewed: bool = False

@@ -60,6 +60,14 @@ def describe_detail(view: MysisView, now: int | None = None) -> str:
     return ""
 
 
+def describe_assumed_window(view: MysisView) -> str:
+    """Return what is assumed about an unknown context window, and the setting; empty where it is known."""
+    if not view.window_assumed:
+        return ""
+    setting = f"provider.{one_line(view.provider)}.context_window"
+    return f"not known: {view.window_assumed:,} tokens are assumed; set {setting}"
+
+
 def describe_attempt(view: MysisView) -> str:
     """Return which attempt comes next: `3/5`; empty where that is unknown."""
     if view.state is MysisState.ERRORED:

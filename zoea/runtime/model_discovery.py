@@ -29,6 +29,7 @@ from zoea.llm.discovery import (
 from zoea.llm.local.model_files import LocalModels
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.registry import Maker, config_of, make, makers
+from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock, Provider
 from zoea.process.clock import SystemClock
 from zoea.settings import Credentials, LoadedSettings, Settings, load
@@ -177,6 +178,7 @@ class ModelConnection:
     base_url: str = ""
     model: str = ""
     key: str = ""
+    context_window: int | None = None
 
     def __repr__(self) -> str:
         return f"ModelConnection({self.name!r}, {self.type!r})"
@@ -188,11 +190,24 @@ class ModelConnection:
             return self.key
         return f"file:{self.name}"
 
-    def settings(self) -> dict[str, str]:
+    def settings(self) -> dict[str, str | int]:
         """Return the settings by dotted key; leaves out empty values."""
-        said = {"type": self.type, "base_url": self.base_url, "model": self.model, "api_key": self.reference}
-        values = {f"provider.{self.name}.{key}": value for key, value in said.items() if value}
+        said: dict[str, str | int | None] = {
+            "type": self.type,
+            "base_url": self.base_url,
+            "model": self.model,
+            "api_key": self.reference,
+            "context_window": self.context_window,
+        }
+        values: dict[str, str | int] = {f"provider.{self.name}.{key}": value for key, value in said.items() if value}
         return values | {"swarm.default_provider": self.name}
+
+
+def check_connection(where: Places, connection: ModelConnection) -> None:
+    """Check the values of a connection; reads files, writes none. Raises SettingsInvalid."""
+    if not connection.name or "." in connection.name:
+        raise SettingsInvalid([Problem("name", "a name is 1 to 32 letters, digits, '-' or '_'")])
+    load(where, overrides=connection.settings())
 
 
 def save_connection(where: Places, connection: ModelConnection) -> None:
@@ -202,10 +217,8 @@ def save_connection(where: Places, connection: ModelConnection) -> None:
         SettingsInvalid: if a value is not allowed; nothing is written then.
         SettingsError: if a file cannot be written.
     """
-    if not connection.name or "." in connection.name:
-        raise SettingsInvalid([Problem("name", "a name is 1 to 32 letters, digits, '-' or '_'")])
+    check_connection(where, connection)
     values = connection.settings()
-    load(where, overrides=values)
     if connection.reference and connection.reference != connection.key:
         where.make_data()
         Credentials(where.credentials).set(connection.name, connection.key)
@@ -214,17 +227,46 @@ def save_connection(where: Places, connection: ModelConnection) -> None:
 
 async def probe_connection(where: Places, connection: ModelConnection) -> ProbeResult:
     """Ask the provider for its models, at no cost. Raises SettingsError if the key cannot be found."""
-    key = connection.key
-    if connection.reference and connection.reference == key:
-        key = Credentials(where.credentials).resolve(key).get_secret_value()
-    config = ProviderConfig(type=connection.type, base_url=connection.base_url, api_key=key, model=connection.model)
+    name = connection.name or connection.type
+    config = _config_of(where, connection)
     discovery = build_discovery(load(where), ())
     candidate = ProbeCandidate(
-        connection.name or connection.type,
+        name,
         connection.type,
         SourceOrigin.SETTINGS,
-        lambda: discovery.open(connection.name or connection.type, config),
+        lambda: discovery.open(name, config),
         address=connection.base_url,
         deadline_s=REMOTE_DEADLINE_S,
     )
     return await probe(candidate)
+
+
+async def find_context_window(where: Places, connection: ModelConnection) -> int | None:
+    """Ask for the context window of the connection's model, at no cost; None where it is not known.
+
+    Raises SettingsError if the key cannot be found.
+    """
+    config = _config_of(where, connection)
+    try:
+        provider = build_discovery(load(where), ()).open(connection.name or connection.type, config)
+        try:
+            async with asyncio.timeout(REMOTE_DEADLINE_S):
+                return (await provider.info(connection.model)).context_window
+        finally:
+            await provider.close()
+    except (TimeoutError, ProviderError):
+        return None
+
+
+def _config_of(where: Places, connection: ModelConnection) -> ProviderConfig:
+    """Build the provider's configuration with its key resolved. Raises SettingsError."""
+    key = connection.key
+    if connection.reference and connection.reference == key:
+        key = Credentials(where.credentials).resolve(key).get_secret_value()
+    return ProviderConfig(
+        type=connection.type,
+        base_url=connection.base_url,
+        api_key=key,
+        model=connection.model,
+        context_window=connection.context_window,
+    )

@@ -40,6 +40,7 @@ class LiveMysis:
     iteration: int = 0
     context_used: int = 0
     context_limit: int = 0
+    window_assumed: int = 0
     turn_tokens: int = 0
     turn_limit: int = 0
     waiting_until: int | None = None
@@ -130,6 +131,7 @@ class LiveMysis:
             iteration=self.iteration,
             context_used=self.context_used,
             context_limit=self.context_limit,
+            window_assumed=self.window_assumed,
             turn_tokens=self.turn_tokens,
             turn_limit=self.turn_limit,
             waiting_until=self.waiting_until,

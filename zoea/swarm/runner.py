@@ -407,6 +407,7 @@ class MysisRunner:
         if self._known.damage is not None:
             raise self._known.damage
         profile = await build_profile(self.mysis, self._known, services.providers)
+        self._live.window_assumed = 0 if profile.window_known else profile.window
         if not profile.window_known and not self._window_reported:
             self._window_reported = True
             _log.info(MISSING_WINDOW.format(model=profile.model, window=profile.window))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from functools import cached_property
+from pathlib import Path
 from signal import Signals
 from typing import Any, ClassVar
 
@@ -21,7 +24,8 @@ from zoea.model.values import Event
 from zoea.process.signal_watchdog import SignalWatchdog
 from zoea.text.control_characters import strip
 from zoea.tui.commands import actions, swarm_commands
-from zoea.tui.commands.actions import Action, ActionContext, ActionPlace, BoundAction, bindings, of
+from zoea.tui.commands.action_requirements import ActionContext
+from zoea.tui.commands.actions import Action, ActionPlace, BoundAction, bindings, of
 from zoea.tui.screens.base import BaseScreen
 from zoea.tui.screens.screen_opener import ScreenOpener
 from zoea.tui.state.cockpit import OTHER_WORKSPACE, Cockpit
@@ -55,6 +59,7 @@ class CockpitApp(Cockpit):
             actions.APP_HELP.bind(screens.open_help),
             actions.APP_QUIT.bind(screens.open_quit),
             actions.APP_BACK.bind(self._back),
+            actions.APP_SCREENSHOT.bind(lambda: self.start_work(self._write_screenshot)),
             actions.SWARM_HOLD.bind(lambda: swarm_commands.toggle_hold(self)),
             actions.SWARM_STOP_ALL.bind(lambda: swarm_commands.stop_all_when_pressed_twice(self)),
             actions.APPROVAL_OLDEST.bind(screens.open_approvals),
@@ -229,6 +234,17 @@ class CockpitApp(Cockpit):
     def _back(self) -> None:
         if len(self.screen_stack) > 2:
             self.pop_screen()
+
+    async def _write_screenshot(self) -> None:
+        """Write the screen to `zoea-TIME.svg` in the current directory."""
+        at = datetime.fromtimestamp(self.now() / 1_000_000, tz=UTC).astimezone()
+        file = Path.cwd() / f"zoea-{at:%Y%m%d-%H%M%S-%f}.svg"
+        try:
+            await asyncio.to_thread(file.write_text, self.export_screenshot(), "utf-8")
+        except OSError as error:
+            self.show_error(ZoeaError(f"the screenshot cannot be written to {file}: {error.strerror}"))
+        else:
+            self.notify(f"The screen is written to {file}", markup=False)
 
     def act_on_mysis(self, action_id: str, mysis_id: int) -> None:
         from zoea.tui.screens.dashboard import DashboardScreen

@@ -8,10 +8,15 @@ from typing import cast
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider, SearchIcon
 from textual.content import Content
 
-from zoea.tui.commands.actions import ACTIONS, Action, ActionContext, ActionPlace
+from zoea.tui.commands.action_requirements import ActionContext
+from zoea.tui.commands.actions import ACTIONS, Action, ActionPlace
+from zoea.tui.commands.palette_sources import SOURCES
 from zoea.tui.screens.base import BaseScreen, CockpitScreen
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.widgets.status_bars import key_name
+
+TITLE_WEIGHT = 1.5
+"""Factor on scores of titles, because descriptions have letters of everything."""
 
 
 class ActionPalette(CommandPalette):
@@ -22,7 +27,7 @@ class ActionPalette(CommandPalette):
     """
 
     def __init__(self, sign: str) -> None:
-        super().__init__(providers=[ActionProvider], placeholder="What do you want to do?", id="palette")
+        super().__init__(providers=[ActionProvider, *SOURCES], placeholder="What do you want to do?", id="palette")
         self._sign = sign
 
     @property
@@ -50,7 +55,8 @@ class ActionProvider(Provider):
         matcher = self.matcher(query)
         context = self._action_context()
         for action in self._actions():
-            score = matcher.match(f"{action.title} {action.command} {action.id} {action.description}")
+            words = f"{action.title} {action.command} {action.id} {action.description}"
+            score = max(matcher.match(action.title) * TITLE_WEIGHT, matcher.match(words))
             if score > 0:
                 does = partial(self._cockpit.action_do, action.id)
                 yield Hit(score, self._line(action, context), does, action.title)

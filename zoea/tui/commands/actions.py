@@ -13,9 +13,25 @@ from functools import partial
 
 from textual.binding import Binding
 
-from zoea.model.enums import MysisState
-from zoea.model.status import wants_review
-from zoea.model.values import MysisView
+from zoea.tui.commands.action_requirements import (
+    ActionContext,
+    Requirement,
+    require_any_mysis,
+    require_ended_mysis,
+    require_failed_target,
+    require_nothing,
+    require_one_target,
+    require_open_approval,
+    require_open_swarm,
+    require_resting_target,
+    require_sandbox,
+    require_search_hits,
+    require_startable_target,
+    require_stoppable_target,
+    require_target,
+    require_undoable_command,
+    require_visible_list,
+)
 
 
 class ActionPlace(StrEnum):
@@ -33,115 +49,6 @@ class ActionPlace(StrEnum):
     LOG = "log"
     UPSTREAMS = "upstreams"
     CHARTS = "charts"
-
-
-@dataclass(frozen=True, slots=True)
-class ActionContext:
-    """The state that decides which actions are possible.
-
-    Attributes:
-        targets: The marked myses, or the one under the cursor.
-        shown: Number of myses in the swarm.
-        approvals: Number of questions that wait for an answer.
-        hidden: How to reach the list that an action works on, where that list is hidden.
-        read_only_reason: Why the swarm cannot be commanded; empty where it can.
-        ended: Number of myses that ran when Zoea ended and were not started since.
-    """
-
-    targets: tuple[MysisView, ...] = ()
-    shown: int = 0
-    approvals: int = 0
-    held: bool = False
-    is_ready: bool = True
-    can_undo: bool = False
-    is_owner: bool = True
-    finding: bool = False
-    has_sandbox: bool = True
-    hidden: str = ""
-    read_only_reason: str = ""
-    ended: int = 0
-
-
-Requirement = Callable[[ActionContext], str]
-"""Returns why an action is not possible; an empty text where it is."""
-
-
-def _nothing(context: ActionContext) -> str:
-    return ""
-
-
-def _open_swarm(context: ActionContext) -> str:
-    return "" if context.is_ready else "the swarm is still opening"
-
-
-def _target(context: ActionContext) -> str:
-    return _open_swarm(context) or ("" if context.targets else "there is no mysis under the cursor")
-
-
-def _one_target(context: ActionContext) -> str:
-    if why := _target(context):
-        return why
-    return "" if len(context.targets) == 1 else "this works on one mysis: take the marks off first"
-
-
-def _stoppable_target(context: ActionContext) -> str:
-    if why := _target(context):
-        return why
-    if all(view.state is MysisState.STOPPED for view in context.targets):
-        return "it is stopped already"
-    return ""
-
-
-def _startable_target(context: ActionContext) -> str:
-    if why := _target(context):
-        return why
-    if all(view.state is MysisState.RUNNING for view in context.targets):
-        return "mysis already running"
-    return ""
-
-
-def _resting_target(context: ActionContext) -> str:
-    if why := _target(context):
-        return why
-    is_running = any(view.state is MysisState.RUNNING for view in context.targets)
-    return "a running mysis cannot be changed: stop it first" if is_running else ""
-
-
-def _failed_target(context: ActionContext) -> str:
-    if why := _target(context):
-        return why
-    can_dismiss = any(view.failure or wants_review(view) for view in context.targets)
-    return "" if can_dismiss else "it has no error and nothing to review"
-
-
-def _ended_mysis(context: ActionContext) -> str:
-    return _open_swarm(context) or ("" if context.ended else "no mysis ran when Zoea ended")
-
-
-def _any_mysis(context: ActionContext) -> str:
-    return _open_swarm(context) or ("" if context.shown else "there is no mysis yet: press n")
-
-
-def _open_approval(context: ActionContext) -> str:
-    return _open_swarm(context) or ("" if context.approvals else "nothing waits for your answer")
-
-
-def _undoable_command(context: ActionContext) -> str:
-    return "" if context.can_undo else "there is nothing to undo"
-
-
-def _search_hits(context: ActionContext) -> str:
-    return "" if context.finding else "press / and type what to find first"
-
-
-def _visible_list(context: ActionContext) -> str:
-    return context.hidden
-
-
-def _sandbox(context: ActionContext) -> str:
-    if not context.is_owner:
-        return "another process owns the swarm: start it there with --world reef"
-    return _open_swarm(context) or ("" if context.has_sandbox else "this cockpit cannot open the sandbox world")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +72,7 @@ class Action:
     key: str
     title: str
     description: str
-    requires: Requirement = _nothing
+    requires: Requirement = require_nothing
     footer: int | None = None
     only_if_room: bool = False
     asks_first: bool = False
@@ -201,7 +108,7 @@ def _define(
     key: str,
     title: str,
     description: str,
-    requires: Requirement = _nothing,
+    requires: Requirement = require_nothing,
     *,
     footer: int | None = None,
     only_if_room: bool = False,
@@ -248,7 +155,7 @@ SWARM_HOLD = _everywhere(
     "x",
     "hold",
     "Hold the swarm, or resume it",
-    _open_swarm,
+    require_open_swarm,
     footer=60,
     command="hold",
     commands_swarm=True,
@@ -258,7 +165,7 @@ SWARM_STOP_ALL = _everywhere(
     "X",
     "stop all",
     "Stop every mysis, or only the marked or filtered ones; press twice",
-    _any_mysis,
+    require_any_mysis,
     asks_first=True,
     command="stop-all",
     commands_swarm=True,
@@ -268,7 +175,7 @@ APPROVAL_OLDEST = _everywhere(
     "o",
     "approvals",
     "Answer the oldest open question",
-    _open_approval,
+    require_open_approval,
     footer=50,
     commands_swarm=True,
 )
@@ -277,7 +184,7 @@ SWARM_BROADCAST = _everywhere(
     "b",
     "broadcast",
     "Send a message to all myses, or only to the marked or filtered ones",
-    _any_mysis,
+    require_any_mysis,
     footer=20,
     command="broadcast",
     commands_swarm=True,
@@ -288,7 +195,7 @@ SWARM_BROADCAST_ALL = _everywhere(
     "B",
     "broadcast to all",
     "Send a message to all myses, also while a filter is on",
-    _any_mysis,
+    require_any_mysis,
     command="broadcast-all",
     commands_swarm=True,
     takes_text=True,
@@ -298,21 +205,21 @@ SCREEN_SEARCH = _everywhere(
     "ctrl+f",
     "search",
     "Search all conversations of the swarm",
-    _open_swarm,
+    require_open_swarm,
     footer=75,
     only_if_room=True,
     command="search",
     takes_text=True,
 )
 SCREEN_UPSTREAMS = _everywhere(
-    "screen.upstreams", "u", "upstreams", "Show upstreams and providers", _open_swarm, command="upstreams"
+    "screen.upstreams", "u", "upstreams", "Show upstreams and providers", require_open_swarm, command="upstreams"
 )
 SCREEN_CLIENTS = _everywhere(
     "screen.clients",
     "M",
     "MCP clients",
     "Let other MCP clients search and send messages",
-    _open_swarm,
+    require_open_swarm,
     command="mcp",
     commands_swarm=True,
 )
@@ -321,16 +228,24 @@ SCREEN_GRANTS = _everywhere(
     "A",
     "grants",
     "List the tools that you allowed for a whole template",
-    _open_swarm,
+    require_open_swarm,
     command="grants",
 )
 SCREEN_CHARTS = _everywhere(
-    "screen.charts", "C", "charts", "Show tokens, spending, myses and turns over time", _open_swarm, command="charts"
+    "screen.charts",
+    "C",
+    "charts",
+    "Show tokens, spending, myses and turns over time",
+    require_open_swarm,
+    command="charts",
 )
-SCREEN_LOG = _everywhere("screen.log", "l", "log", "Show the events of the swarm", _open_swarm, command="events")
+SCREEN_LOG = _everywhere("screen.log", "l", "log", "Show the events of the swarm", require_open_swarm, command="events")
 SCREEN_SETTINGS = _everywhere("screen.settings", "comma", "settings", "Change settings and themes", command="settings")
 SCREEN_WELCOME = _everywhere(
     "screen.welcome", "f1", "welcome", "Show found models and ways to start", command="welcome"
+)
+APP_SCREENSHOT = _everywhere(
+    "app.screenshot", "S", "screenshot", "Write the screen to a file, zoea-TIME.svg", command="screenshot"
 )
 APP_FIND = _everywhere(
     "app.find", "slash", "filter", "Filter the list, or find in the conversation", footer=70, takes_text=True
@@ -342,7 +257,7 @@ MYSIS_NEW = _dashboard(
     "n",
     "new",
     "Create a mysis",
-    _open_swarm,
+    require_open_swarm,
     footer=10,
     command="new",
     commands_swarm=True,
@@ -353,7 +268,7 @@ MYSIS_MESSAGE = _dashboard(
     "m",
     "message",
     "Send a message to the mysis under the cursor",
-    _one_target,
+    require_one_target,
     footer=30,
     command="send",
     commands_swarm=True,
@@ -364,7 +279,7 @@ MYSIS_TASK = _dashboard(
     "t",
     "task",
     "Give it a new task, which it works on until it reports that it is done",
-    _one_target,
+    require_one_target,
     command="task",
     commands_swarm=True,
 )
@@ -373,19 +288,19 @@ SWARM_AGAIN = _dashboard(
     "R",
     "run again",
     "Run the myses again that ran when Zoea ended",
-    _ended_mysis,
+    require_ended_mysis,
     command="again",
     commands_swarm=True,
 )
 MYSIS_FOCUS = _dashboard(
-    "mysis.focus", "enter", "focus", "Open its conversation", _one_target, footer=40, command="show"
+    "mysis.focus", "enter", "focus", "Open its conversation", require_one_target, footer=40, command="show"
 )
 MYSIS_STOP = _dashboard(
     "mysis.stop",
     "s",
     "stop",
     "Stop it, or the marked",
-    _stoppable_target,
+    require_stoppable_target,
     footer=42,
     only_if_room=True,
     command="stop",
@@ -396,7 +311,7 @@ MYSIS_RELAUNCH = _dashboard(
     "r",
     "relaunch",
     "Start or relaunch it, or the marked",
-    _startable_target,
+    require_startable_target,
     footer=44,
     only_if_room=True,
     command="start",
@@ -407,7 +322,7 @@ MYSIS_CONFIGURE = _dashboard(
     "c",
     "configure",
     "Change template, model, tags or budgets of it, or of the marked",
-    _resting_target,
+    require_resting_target,
     command="configure",
     commands_swarm=True,
     takes_text=True,
@@ -417,20 +332,25 @@ MYSIS_DELETE = _dashboard(
     "d",
     "delete",
     "Archive it; its memories are kept",
-    _target,
+    require_target,
     asks_first=True,
     command="delete",
     commands_swarm=True,
 )
 MYSIS_UNDO = _dashboard(
-    "mysis.undo", "z", "undo", "Undo the last delete, stop, relaunch or pause", _undoable_command, commands_swarm=True
+    "mysis.undo",
+    "z",
+    "undo",
+    "Undo the last delete, stop, relaunch or pause",
+    require_undoable_command,
+    commands_swarm=True,
 )
 MYSIS_PAUSE = _dashboard(
     "mysis.pause",
     "p",
     "pause",
     "Pause it, or the marked; resume it where it is paused",
-    _target,
+    require_target,
     command="pause",
     commands_swarm=True,
 )
@@ -439,25 +359,29 @@ MYSIS_DISMISS = _dashboard(
     "full_stop",
     "dismiss",
     "Dismiss the error of the row, or mark its result as reviewed",
-    _failed_target,
+    require_failed_target,
     commands_swarm=True,
 )
-MYSIS_MARK = _dashboard("mysis.mark", "space", "mark", "Mark the mysis under the cursor", _target)
-MYSIS_MARK_ALL = _dashboard("mysis.mark-all", "asterisk", "mark all", "Mark all shown myses, or none", _any_mysis)
+MYSIS_MARK = _dashboard("mysis.mark", "space", "mark", "Mark the mysis under the cursor", require_target)
+MYSIS_MARK_ALL = _dashboard(
+    "mysis.mark-all", "asterisk", "mark all", "Mark all shown myses, or none", require_any_mysis
+)
 SWARM_ATTENTION = _dashboard("swarm.attention", "a", "attention", "Sort myses that need you first")
 SWARM_HIVE = _dashboard(
-    "swarm.hive", "v", "hive", "Show one cell a mysis, or rows again", _any_mysis, footer=68, only_if_room=True
+    "swarm.hive", "v", "hive", "Show one cell a mysis, or rows again", require_any_mysis, footer=68, only_if_room=True
 )
-SWARM_GROUPING = _dashboard("swarm.grouping", "V", "group", "Group the hive by status, template or tag", _any_mysis)
+SWARM_GROUPING = _dashboard(
+    "swarm.grouping", "V", "group", "Group the hive by status, template or tag", require_any_mysis
+)
 SWARM_NEXT_IN_NEED = _dashboard(
-    "swarm.next-in-need", "w", "who needs you", "Go to the next mysis that needs you", _open_swarm
+    "swarm.next-in-need", "w", "who needs you", "Go to the next mysis that needs you", require_open_swarm
 )
 MYSIS_INSPECT = _dashboard(
     "mysis.inspect",
     "i",
     "inspect",
     "Show its requests to the model",
-    _one_target,
+    require_one_target,
     footer=46,
     only_if_room=True,
     command="inspect",
@@ -479,36 +403,43 @@ FOCUS_PREVIOUS_MYSIS = _focus(
     "focus.previous-mysis", "less_than_sign", "previous mysis", "Go to the mysis above in the list"
 )
 FOCUS_NEXT_MYSIS = _focus("focus.next-mysis", "greater_than_sign", "next mysis", "Go to the mysis below in the list")
-FOCUS_NEXT_HIT = _focus("focus.next-hit", "n", "next hit", "Go to the next hit", _search_hits)
-FOCUS_PREVIOUS_HIT = _focus("focus.previous-hit", "N", "previous hit", "Go to the previous hit", _search_hits)
+FOCUS_NEXT_HIT = _focus("focus.next-hit", "n", "next hit", "Go to the next hit", require_search_hits)
+FOCUS_PREVIOUS_HIT = _focus("focus.previous-hit", "N", "previous hit", "Go to the previous hit", require_search_hits)
 FOCUS_VERBOSE = _focus("focus.verbose", "v", "verbose", "Show reasoning and results in full", footer=40)
-FOCUS_INSPECT = _focus("focus.inspect", "i", "inspect", "Show its requests to the model", _one_target, footer=50)
+FOCUS_INSPECT = _focus("focus.inspect", "i", "inspect", "Show its requests to the model", require_one_target, footer=50)
 FOCUS_EXPORT = _focus(
     "focus.export",
     "e",
     "export",
     "Write the conversation to a file",
-    _one_target,
+    require_one_target,
     footer=60,
     command="export",
     takes_text=True,
 )
 FOCUS_COPY = _focus("focus.copy", "y", "copy", "Copy the block under the cursor", footer=65, only_if_room=True)
 FOCUS_MESSAGE = _focus(
-    "focus.message", "m", "message", "Send it a message", _one_target, footer=10, commands_swarm=True, takes_text=True
+    "focus.message",
+    "m",
+    "message",
+    "Send it a message",
+    require_one_target,
+    footer=10,
+    commands_swarm=True,
+    takes_text=True,
 )
-FOCUS_STOP = _focus("focus.stop", "s", "stop", "Stop it", _stoppable_target, footer=20, commands_swarm=True)
+FOCUS_STOP = _focus("focus.stop", "s", "stop", "Stop it", require_stoppable_target, footer=20, commands_swarm=True)
 FOCUS_RELAUNCH = _focus(
     "focus.relaunch",
     "r",
     "relaunch",
     "Start or relaunch it",
-    _startable_target,
+    require_startable_target,
     footer=25,
     only_if_room=True,
     commands_swarm=True,
 )
-FOCUS_PAUSE = _focus("focus.pause", "p", "pause", "Pause it, or resume it", _one_target, commands_swarm=True)
+FOCUS_PAUSE = _focus("focus.pause", "p", "pause", "Pause it, or resume it", require_one_target, commands_swarm=True)
 
 _approval = partial(_define, ActionPlace.APPROVAL)
 APPROVAL_ONCE = _approval("approval.once", "o", "once", "Allow this call", footer=10)
@@ -532,7 +463,7 @@ WELCOME_SANDBOX = _welcome(
     "s",
     "sandbox",
     "Start five autopilot miners in Reef",
-    _sandbox,
+    require_sandbox,
     footer=10,
     commands_swarm=True,
 )
@@ -544,7 +475,7 @@ WELCOME_NEW = _welcome(
     "n",
     "create a mysis",
     "Create the first mysis by hand",
-    _open_swarm,
+    require_open_swarm,
     footer=30,
     commands_swarm=True,
     takes_text=True,
@@ -569,8 +500,10 @@ INSPECT_NEXT_TURN = _inspector(
     footer=13,
     only_if_room=True,
 )
-INSPECT_FOLD = _inspector("inspect.fold", "enter", "fold", "Unfold or fold a message", _visible_list, footer=20)
-INSPECT_VERBOSE = _inspector("inspect.verbose", "v", "verbose", "Unfold or fold all messages", _visible_list, footer=30)
+INSPECT_FOLD = _inspector("inspect.fold", "enter", "fold", "Unfold or fold a message", require_visible_list, footer=20)
+INSPECT_VERBOSE = _inspector(
+    "inspect.verbose", "v", "verbose", "Unfold or fold all messages", require_visible_list, footer=30
+)
 INSPECT_COPY = _inspector(
     "inspect.copy", "y", "copy", "Copy the message under the cursor, or the explanation of the plan", footer=40
 )
@@ -600,7 +533,7 @@ UPSTREAMS_TRY = _upstreams(
     "t",
     "try a tool",
     "Call the tool under the cursor by hand",
-    _visible_list,
+    require_visible_list,
     footer=20,
     commands_swarm=True,
     takes_text=True,

@@ -49,6 +49,7 @@ def complete(cockpit: Cockpit, line: str) -> list[CommandCompletion]:
     if not space:
         return _commands(cockpit, word)
     if word == THEME:
+        cockpit.find_themes()
         return [
             CommandCompletion(f"{THEME} {name}", look.title)
             for name, look in cockpit.theme_specs.items()
@@ -151,6 +152,7 @@ def _find(cockpit: Cockpit, name: str) -> MysisView:
 
 
 def _theme(cockpit: Cockpit, name: str) -> None:
+    cockpit.find_themes()
     if name not in cockpit.theme_specs:
         known = ", ".join(cockpit.theme_specs)
         raise UsageError(f"there is no theme {name!r}" if name else "theme needs a name", hint=f"There are: {known}.")

@@ -12,7 +12,7 @@ from textual.widgets import Input, Static
 
 from zoea.model.errors import ZoeaError
 from zoea.text.control_characters import one_line
-from zoea.tui.commands.actions import ActionContext
+from zoea.tui.commands.action_requirements import ActionContext
 from zoea.tui.commands.command_prompt import CommandCompletion, complete, run
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.screens.base import BaseScreen

@@ -22,9 +22,11 @@ from zoea.model.values import MysisView
 from zoea.text.control_characters import one_line, strip
 from zoea.tui.dialogs.modal import CockpitDialog, form_row
 from zoea.tui.state.deferred_work import DeferredWork
+from zoea.tui.state.server_models import ServerModels
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 from zoea.tui.widgets.inline_choice import InlineChoice
+from zoea.tui.widgets.model_field import ModelField
 
 if TYPE_CHECKING:
     from zoea.runtime.mysis_options import MysisConfiguration
@@ -54,6 +56,7 @@ class ConfigureDialog(CockpitDialog[None]):
         self._views = tuple(views)
         self._before: MysisConfiguration | None = None
         self._is_keeping = False
+        self._server_models: ServerModels | None = None
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
@@ -61,7 +64,7 @@ class ConfigureDialog(CockpitDialog[None]):
             box.border_subtitle = key_hints("enter keep · tab next field · esc back")
             yield from form_row("template", InlineChoice([(_KEPT, _AS_THEY_ARE)], id="template"))
             yield from form_row("provider", InlineChoice([(_KEPT, _AS_THEY_ARE)], id="provider"))
-            yield from form_row("model", Input(id="model", compact=True))
+            yield from form_row("model", ModelField(id="model"))
             yield from form_row("tags", Input(id="tags", compact=True))
             yield Static("tokens", classes="head", markup=False)
             for path, label in _BUDGETS:
@@ -76,6 +79,15 @@ class ConfigureDialog(CockpitDialog[None]):
     def on_mount(self) -> None:
         self.query_one("#template", InlineChoice).focus()
         self.cockpit.run_worker(DeferredWork(self._read), exit_on_error=False)
+
+    def _offer_models(self) -> None:
+        """Offer the models of the chosen provider, or of the one that all have now."""
+        if self.is_attached and self._before is not None and self._server_models is not None:
+            provider = self._chosen("provider") or self._before.provider
+            self.query_one(ModelField).offer(self._server_models.of(provider) if provider else None)
+
+    def on_inline_choice_changed(self, event: InlineChoice.Changed) -> None:
+        self._offer_models()
 
     async def _read(self) -> None:
         from zoea.runtime.mysis_options import format_settings, read_configuration
@@ -107,6 +119,8 @@ class ConfigureDialog(CockpitDialog[None]):
             general = found.general[path]
             field.placeholder = f"from the settings: {general:,}" if general else "from the settings: no limit"
         self.query_one("#others", Input).value = strip(format_settings(_rest(found.own)))
+        self._server_models = ServerModels(cockpit, self._offer_models)
+        await self._server_models.read()
 
     def action_leave(self) -> None:
         self.dismiss()
@@ -114,13 +128,16 @@ class ConfigureDialog(CockpitDialog[None]):
     def action_keep(self) -> None:
         if self._is_keeping or self._before is None:
             return
+        model = self.query_one(ModelField).value
+        if model != self._before.model and (doubt := self.query_one(ModelField).check(may_be_empty=True)):
+            self._say(UsageError(doubt, title="Model"))
+            return
         try:
             settings = self._settings()
         except UsageError as error:
             self._say(error)
             return
         self._is_keeping = True
-        model = self.query_one("#model", Input).value.strip()
         tags = tuple(dict.fromkeys(self.query_one("#tags", Input).value.replace(",", " ").split()))
         configure = partial(
             self.cockpit.api.configure,

@@ -13,13 +13,23 @@ from textual.widgets import Input
 
 from zoea.llm.discovery import ProbeResult, ProbeStatus
 from zoea.model.errors import SettingsError
-from zoea.runtime.model_discovery import ModelConnection, probe_connection, save_connection
+from zoea.runtime.model_discovery import (
+    ModelConnection,
+    check_connection,
+    find_context_window,
+    probe_connection,
+    save_connection,
+)
+from zoea.settings import Settings
 from zoea.settings.key_paths import SettingsInvalid
+from zoea.settings.layers import load
+from zoea.text.control_characters import one_line
 from zoea.tui.dialogs.modal import CockpitDialog, form_row
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 from zoea.tui.widgets.inline_choice import InlineChoice
+from zoea.tui.widgets.model_field import ModelField
 
 TYPES = (
     ("openai", "OpenAI, or a compatible server"),
@@ -34,6 +44,9 @@ _ADDRESSES = {
     "embedded": "not needed",
 }
 _MODELS_SHOWN = 6
+_SELF_CONTAINED = ("embedded",)
+"""Types without a server that lists its models."""
+LEAST_WINDOW = 1_024
 
 
 class ConnectDialog(CockpitDialog[str | None]):
@@ -52,6 +65,8 @@ class ConnectDialog(CockpitDialog[str | None]):
         super().__init__()
         self._given = given or ModelConnection("")
         self._is_busy = False
+        self._probed: tuple[object, ProbeResult | None] = (None, None)
+        self._doubted: ModelConnection | None = None
 
     def compose(self) -> ComposeResult:
         given = self._given
@@ -61,7 +76,10 @@ class ConnectDialog(CockpitDialog[str | None]):
             yield from form_row("speaks", InlineChoice(TYPES, id="type"))
             yield from form_row("name", Input(given.name, id="name", placeholder="a name of your choice", compact=True))
             yield from form_row("address", Input(given.base_url, id="address", compact=True))
-            yield from form_row("model", Input(given.model, id="model", placeholder="^t lists them", compact=True))
+            yield from form_row("model", ModelField(given.model, id="model", placeholder="^t lists them"))
+            yield from form_row(
+                "window", Input(id="window", placeholder="tokens, where the server names none", compact=True)
+            )
             yield from form_row(
                 "key",
                 Input(
@@ -95,7 +113,8 @@ class ConnectDialog(CockpitDialog[str | None]):
         name, address, model, key = (
             self.query_one(f"#{field}", Input).value.strip() for field in ("name", "address", "model", "key")
         )
-        return ModelConnection(name or kind, kind, address, model, key)
+        window = self.query_one("#window", Input).value.strip().replace(",", "").replace("_", "")
+        return ModelConnection(name or kind, kind, address, model, key, int(window) if window.isdecimal() else None)
 
     def action_leave(self) -> None:
         self.dismiss(None)
@@ -109,26 +128,42 @@ class ConnectDialog(CockpitDialog[str | None]):
             self.run_worker(DeferredWork(self._try), exclusive=True)
 
     async def _try(self) -> None:
+        connection = self.connection
+        found = await self._probe(connection)
+        if found is None:
+            return
+        self._say(_result(found))
+        if found.models and not self._models.value:
+            self._models.value = found.models[0].name
+
+    async def _probe(self, connection: ModelConnection) -> ProbeResult | None:
+        """Ask the server for its models, and offer them; None where the key cannot be found."""
         self._is_busy = True
         try:
-            found = await probe_connection(self.cockpit.places, self.connection)
+            found = await probe_connection(self.cockpit.places, connection)
         except SettingsError as error:
             self._say([[(error.what, "errored")], [(error.hint, "quiet")]])
-            return
+            return None
         finally:
             self._is_busy = False
-        self._say(_result(found))
-        model = self.query_one("#model", Input)
-        if found.models and not model.value:
-            model.value = found.models[0].name
+        self._probed = (_place(connection), found)
+        self._models.offer([model.name for model in found.models] if found.models else None)
+        return found
 
     def action_connect(self) -> None:
         if not self._is_busy:
-            self._is_busy = True
-            self.run_worker(DeferredWork(lambda: self._connect(self.connection)), exclusive=True)
+            self.run_worker(DeferredWork(self._connect), exclusive=True)
 
-    async def _connect(self, connection: ModelConnection) -> None:
+    async def _connect(self) -> None:
+        connection = self.connection
         try:
+            await asyncio.to_thread(check_connection, self.cockpit.places, connection)
+            doubt = await self._find_doubt(connection)
+            if doubt:
+                self._doubted = connection
+                self._say([[(doubt, "errored")]])
+                return
+            self._is_busy = True
             await asyncio.to_thread(save_connection, self.cockpit.places, connection)
         except SettingsInvalid as error:
             self._say([[(f"{one.key.rpartition('.')[2]}: {one.message}", "errored")] for one in error.problems])
@@ -139,14 +174,58 @@ class ConnectDialog(CockpitDialog[str | None]):
         finally:
             self._is_busy = False
 
+    async def _find_doubt(self, connection: ModelConnection) -> str:
+        """Return what speaks against saving this connection; empty where it is fine, or was confirmed."""
+        typed = self.query_one("#window", Input).value.strip()
+        if typed and not (connection.context_window and connection.context_window >= LEAST_WINDOW):
+            return f"window: {typed!r} is not a number of tokens from {LEAST_WINDOW:,} on"
+        if connection.type in _SELF_CONTAINED:
+            return ""
+        place, found = self._probed
+        if found is None or place != _place(connection):
+            self._say([[("asking for its models…", "quiet")]])
+            found = await self._probe(connection)
+            if found is None:
+                return "the key cannot be found"
+        if doubt := self._models.check(may_be_empty=False):
+            return doubt
+        if self._doubted == connection:
+            return ""
+        if found.status is not ProbeStatus.OK:
+            detail = f": {found.detail}" if found.detail else ""
+            return f"{found.status}{detail}. Press enter again to keep the connection"
+        if connection.context_window or await find_context_window(self.cockpit.places, connection):
+            return ""
+        return (
+            f"the context window of {one_line(connection.model)} is not known: type its tokens under window, as 32768. "
+            f"Enter again assumes {self.assumed_window:,} (context.context_window)"
+        )
+
+    @property
+    def assumed_window(self) -> int:
+        """The window that is assumed where none is known."""
+        try:
+            return load(self.cockpit.places).settings.context.context_window
+        except SettingsError:
+            return Settings().context.context_window
+
+    @property
+    def _models(self) -> ModelField:
+        return self.query_one(ModelField)
+
     def _say(self, lines: list[list[Piece]]) -> None:
         self.query_one("#error", TextBlock).put(lines)
+
+
+def _place(connection: ModelConnection) -> tuple[str, str, str]:
+    """Return what decides which server answers."""
+    return connection.type, connection.base_url, connection.key
 
 
 def _result(found: ProbeResult) -> list[list[Piece]]:
     if found.status is not ProbeStatus.OK:
         detail = f": {found.detail}" if found.detail else ""
         return [[(f"{found.status}{detail}", "errored")], [(found.hint, "quiet")]]
-    names = [model.name for model in found.models or ()]
+    names = [one_line(model.name) for model in found.models or ()]
     more = f", and {len(names) - _MODELS_SHOWN} more" if len(names) > _MODELS_SHOWN else ""
     return [[(f"It answers. Models: {', '.join(names[:_MODELS_SHOWN])}{more}", "running")]]

@@ -13,16 +13,18 @@ from textual.types import CSSPathType
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
-from zoea.model.errors import ZoeaError
+from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.values import MysisView
 from zoea.runtime.mysis_options import MysisOptions, read_options
 from zoea.text.control_characters import one_line, strip
 from zoea.tui import number_format
 from zoea.tui.dialogs.modal import CockpitDialog, form_row
 from zoea.tui.state.deferred_work import DeferredWork
+from zoea.tui.state.server_models import ServerModels
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 from zoea.tui.widgets.inline_choice import InlineChoice
+from zoea.tui.widgets.model_field import ModelField
 
 _YES, _NO = "yes", "no"
 
@@ -41,6 +43,7 @@ class NewMysisDialog(CockpitDialog[None]):
     def __init__(self) -> None:
         super().__init__()
         self._choices: MysisOptions | None = None
+        self._server_models: ServerModels | None = None
         self._is_creating = False
 
     def compose(self) -> ComposeResult:
@@ -53,7 +56,7 @@ class NewMysisDialog(CockpitDialog[None]):
                 yield Static("template", classes="label", markup=False)
                 yield OptionList(id="template", markup=False, compact=True)
             yield from form_row("provider", InlineChoice([("", "from the template")], id="provider"))
-            yield from form_row("model", Input(id="model", placeholder="empty: the provider's own", compact=True))
+            yield from form_row("model", ModelField(id="model", placeholder="empty: the provider's own"))
             yield from form_row("tags", Input(id="tags", placeholder="words separated by spaces", compact=True))
             yield from form_row("start", InlineChoice([(_YES, "yes, at once"), (_NO, "no, it stays idle")], id="start"))
             yield from form_row("first message", InlineChoice([(_YES, "…")], id="told"))
@@ -62,6 +65,11 @@ class NewMysisDialog(CockpitDialog[None]):
     def on_mount(self) -> None:
         self.query_one("#name", Input).focus()
         self.cockpit.run_worker(DeferredWork(self._read), exit_on_error=False)
+
+    def _offer_models(self) -> None:
+        """Offer the models of the chosen provider; a template may name another one, so it is not checked then."""
+        if self.is_attached and self._server_models is not None:
+            self.query_one(ModelField).offer(self._server_models.of(self.query_one("#provider", InlineChoice).value))
 
     async def _read(self) -> None:
         cockpit = self.cockpit
@@ -82,6 +90,8 @@ class NewMysisDialog(CockpitDialog[None]):
         templates.highlighted = 0 if found.templates else None
         self.query_one("#provider", InlineChoice).offer([(one.name, one.title) for one in found.providers])
         self.query_one("#told", InlineChoice).offer(self._told(found))
+        self._server_models = ServerModels(cockpit, self._offer_models)
+        await self._server_models.read()
 
     def _told(self, found: MysisOptions) -> list[tuple[str, str]]:
         if found.told is None:
@@ -93,13 +103,18 @@ class NewMysisDialog(CockpitDialog[None]):
     def on_inline_choice_changed(self, event: InlineChoice.Changed) -> None:
         if event.choice.id == "provider" and self._choices is not None:
             own = self._choices.models.get(event.choice.value, "")
-            self.query_one("#model", Input).placeholder = f"empty: {strip(own)}" if own else "empty: the provider's own"
+            self.query_one(ModelField).placeholder = f"empty: {strip(own)}" if own else "empty: the provider's own"
+            self._offer_models()
 
     def action_leave(self) -> None:
         self.dismiss()
 
     def action_create(self) -> None:
         if self._is_creating:
+            return
+        doubt = self.query_one(ModelField).check(may_be_empty=True)
+        if doubt:
+            self._say(UsageError(doubt, title="Model"))
             return
         self._is_creating = True
         templates = self.query_one("#template", OptionList)

@@ -12,7 +12,8 @@ from textual.widgets import Input
 
 from zoea.model.status import MEANINGS
 from zoea.tui.commands import actions
-from zoea.tui.commands.actions import ACTIONS, BY_ID, Action, ActionContext, ActionPlace, BoundAction
+from zoea.tui.commands.action_requirements import ActionContext
+from zoea.tui.commands.actions import ACTIONS, BY_ID, Action, ActionPlace, BoundAction
 from zoea.tui.commands.keymap import fixed_keys
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.text_layout import fit_text

@@ -42,6 +42,7 @@ class SettingsScreen(CockpitScreen[None]):
 
     Args:
         group: The section to open at.
+        field: The key of the setting to open at, in that section.
     """
 
     CSS_PATH = "settings.tcss"
@@ -53,8 +54,9 @@ class SettingsScreen(CockpitScreen[None]):
         Binding("left", "shallower", show=False),
     ]
 
-    def __init__(self, *, group: str = "") -> None:
+    def __init__(self, *, group: str = "", field: str = "") -> None:
         super().__init__()
+        self._first_field = field
         self._first = group
         self._themes = ThemeChooser(self)
         self._groups: dict[str, SettingGroup] = {}
@@ -128,6 +130,10 @@ class SettingsScreen(CockpitScreen[None]):
         if not self._group:
             self._group = self.sections.chosen
         self._draw()
+        if self._first_field:
+            self.fields.select(self._first_field)
+            self.fields.focus()
+            self._first_field = ""
 
     def _show_broken(self, error: SettingsError) -> None:
         problems = error.problems if isinstance(error, SettingsInvalid) else ()

@@ -22,7 +22,8 @@ from zoea.model.errors import SettingsError, ZoeaError
 from zoea.model.values import Event, MysisView
 from zoea.settings.paths import Places
 from zoea.tui.commands import keymap as keymaps
-from zoea.tui.commands.actions import BY_ID, Action, ActionContext, BoundAction
+from zoea.tui.commands.action_requirements import ActionContext
+from zoea.tui.commands.actions import BY_ID, Action, BoundAction
 from zoea.tui.commands.key_arming import KeyArming
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.drafts import Drafts
@@ -306,6 +307,7 @@ class Cockpit(App[str]):
 
     def _load_themes(self, name: str) -> None:
         """Read the themes before the first style file, which uses their variables."""
+        self._theme_stamps = themes.read_file_stamps(self.config)
         self.theme_specs, self.theme_errors = themes.load_themes(self.config)
         self.theme_spec = self.theme_specs.get(name) or self.theme_specs[themes.DEFAULT]
         self.role_styles = RoleStyles(self.theme_spec)
@@ -319,6 +321,13 @@ class Cockpit(App[str]):
         self.role_styles = RoleStyles(self.theme_spec)
         self.theme = name
         self.theme_changed()
+
+    def find_themes(self) -> None:
+        """Read the theme files again where one was added, changed or removed."""
+        stamps = themes.read_file_stamps(self.config)
+        if stamps != self._theme_stamps:
+            self._theme_stamps = stamps
+            self.reload_themes()
 
     def reload_themes(self) -> list[SettingsError]:
         """Read the theme files again and show what changed. Returns the errors of invalid files."""

@@ -169,7 +169,7 @@ def build_row(row: TableRow, columns: RowColumns, glyphs: dict[str, str]) -> lis
         (fit_text(format_time(view, row.now), TIME_WIDTH, right=True), "quiet"),
         (" ", ""),
         *_context(view, columns),
-        ("  ", ""),
+        ("? " if view.window_assumed else "  ", "waiting"),  # the detail says what is assumed
     ]
     if columns.activity:
         pieces += [(fit_text(_DOING.get(view.activity, ""), columns.activity), str(view.activity)), (" ", "")]

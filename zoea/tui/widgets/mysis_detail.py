@@ -23,7 +23,7 @@ from zoea.model.errors import StoreError
 from zoea.model.status import StatusWord
 from zoea.model.values import MysisView
 from zoea.queries.error_report import report_error
-from zoea.queries.status_phrases import describe_detail
+from zoea.queries.status_phrases import describe_assumed_window, describe_detail
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.state.deferred_work import DeferredWork
@@ -237,6 +237,8 @@ def build_brief_line(view: MysisView, now: int) -> tuple[list[Piece], list[Piece
         left.append((f" · {describe_model(view.model, view.provider)}", "quiet"))
     if view.pending:
         left.append((f"  {view.pending} waiting in its inbox", "waiting"))
+    if assumed := describe_assumed_window(view):
+        left.insert(0, (f"context window {assumed}  ", "waiting"))
     return left, right
 
 

@@ -1,0 +1,108 @@
+"""An input for a model's name, with the models of a server to pick from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.content import Content
+from textual.widgets import Input, OptionList
+from textual.widgets.option_list import Option
+
+from zoea.text.control_characters import one_line
+
+
+class ModelField(Vertical):
+    """Type a name, or go down to the list and pick one; the list shows the names with the typed text.
+
+    Args:
+        value: The first name.
+        id: Of the input; the field has the id `ID-field`.
+    """
+
+    DEFAULT_CSS = """
+    ModelField { height: auto; width: 1fr; }
+    ModelField Input { width: 1fr; }
+    ModelField OptionList { height: auto; max-height: 5; border: none; padding: 0; scrollbar-size-vertical: 1; }
+    """
+
+    def __init__(self, value: str = "", *, placeholder: str = "", id: str) -> None:
+        super().__init__(id=f"{id}-field")
+        self._input = Input(value, id=id, placeholder=placeholder, compact=True)
+        self._list = OptionList(id=f"{id}-list", markup=False, compact=True)
+        self._models: tuple[str, ...] | None = None
+        self._confirmed = ""
+
+    def compose(self) -> ComposeResult:
+        yield self._input
+        yield self._list
+
+    def on_mount(self) -> None:
+        self._list.display = False
+
+    @property
+    def value(self) -> str:
+        """The name, without blanks around it."""
+        return self._input.value.strip()
+
+    @value.setter
+    def value(self, name: str) -> None:
+        self._input.value = name
+
+    @property
+    def placeholder(self) -> str:
+        return self._input.placeholder
+
+    @placeholder.setter
+    def placeholder(self, text: str) -> None:
+        self._input.placeholder = text
+
+    @property
+    def models(self) -> tuple[str, ...] | None:
+        """The models of the server; None where they are not known."""
+        return self._models
+
+    def offer(self, models: Sequence[str] | None) -> None:
+        """Show the models of a server; None where they are not known."""
+        self._models = None if models is None else tuple(models)
+        self._arrange()
+
+    def check(self, *, may_be_empty: bool) -> str:
+        """Return why the name is doubtful; empty where it is fine, or was confirmed by a second enter."""
+        name = self.value
+        if not name:
+            return "" if may_be_empty else "no model is chosen: pick one from the list or type its name"
+        if self._models is None or name in self._models or name == self._confirmed:
+            return ""
+        self._confirmed = name
+        near = get_close_matches(name, self._models, n=1, cutoff=0.4)
+        hint = f"; the nearest is {one_line(near[0])}" if near else ""
+        return f"the server lists no model {one_line(name)!r}{hint}. Press enter again to keep it"
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        if not self._list.has_focus:
+            self._arrange()
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        event.stop()
+        if self._list.has_focus and event.option.id is not None:
+            self._input.value = event.option.id
+
+    def on_descendant_focus(self) -> None:
+        if self._list.has_focus and self._list.highlighted is None and self._list.option_count:
+            self._list.highlighted = 0
+        elif self._list.has_focus and (option := self._list.highlighted_option) is not None and option.id is not None:
+            self._input.value = option.id
+
+    def _arrange(self) -> None:
+        """List the models with the typed text, else all."""
+        typed, models = self.value.casefold(), self._models or ()
+        shown = [name for name in models if typed in name.casefold()] or list(models)
+        self._list.clear_options()
+        self._list.add_options([Option(Content(one_line(name)), id=name) for name in dict.fromkeys(shown)])
+        self._list.display = bool(shown)
+        if self.value in shown:
+            self._list.highlighted = shown.index(self.value)
