@@ -157,6 +157,21 @@ def test_the_text_may_come_from_stdin(zoea: Zoea, where: Places, monkeypatch: py
     assert zoea("redact", "-", "--yes", "--json").json["memories"] == 6
 
 
+def test_a_word_of_zoea_s_own_is_replaced_in_texts_alone(zoea: Zoea, where: Places) -> None:
+    for word in ("messages", "memory_id", "answered", "running", "beryllium", "content"):
+        assert zoea("redact", word, "--yes").code == 0
+    assert "[REDACTED] lies at p16" in zoea("log", "alpha").out
+    assert zoea("explain", "alpha", "--json").json["request"]["mysis"] == "alpha"
+    check_good(zoea)
+
+    async def open_again() -> None:
+        async with swarm(where.data, script(Answer(text="back"))) as s:
+            await s.commander.send("alpha", "again")
+            await s.settled("alpha")
+
+    asyncio.run(open_again())
+
+
 @pytest.mark.usefixtures("where")
 def test_a_short_text_and_an_unknown_text_change_nothing(zoea: Zoea) -> None:
     short = zoea("redact", "abc", "--yes")
@@ -166,7 +181,9 @@ def test_a_short_text_and_an_unknown_text_change_nothing(zoea: Zoea) -> None:
 
 def test_every_column_with_texts_is_looked_through() -> None:
     with closing(database()) as connection:
-        found = set(text_columns(connection))
+        found = {(table, column) for table, column, _ in text_columns(connection)}
+        as_json = {(table, column) for table, column, is_json in text_columns(connection) if is_json}
+    assert {("turn", "frozen"), ("memory", "native"), ("mysis", "error"), ("setting", "value")} <= as_json
     assert {("memory", "content"), ("memory", "reasoning"), ("memory", "native"), ("turn", "frozen")} <= found
     assert {("tool_call", "arguments"), ("message", "content"), ("turn_note", "content"), ("mysis", "error")} <= found
     assert not found & {

@@ -8,6 +8,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import zstandard
 
@@ -30,8 +31,20 @@ _IDENTITIES = {
     ("catalogue", "hash"),
     ("setting", "key"),
     ("spend", "day"),
+    ("event", "kind"),
+    ("event", "data"),
+    ("minute_stat", "statuses"),
+    ("minute_stat", "outcomes"),
+    ("request", "error_class"),
+    ("request", "finish_reason"),
+    ("session", "outcome"),
+    ("turn_note", "kind"),
+    ("approval", "schema_hash"),
+    ("grant_", "schema_hash"),
+    ("memory_blob", "media_type"),
 }
-"""Text columns by which rows are found, which stay as they are."""
+"""Columns by which rows are found, and columns with Zoea's own words and numbers, which stay as they are."""
+_JSON = re.compile(r"\b(\w+) TEXT[^\n]*?json_valid\(\1\)")
 _CHOICE = re.compile(r"\b(\w+) TEXT[^,\n]*?CHECK \((?:\1 IS NULL OR )?\1 IN \(")
 _TEXT_COLUMNS = """
 SELECT t.name, c.name, s.sql FROM pragma_table_list t JOIN sqlite_schema s ON s.name = t.name
@@ -52,11 +65,11 @@ class RedactedCounts:
     files: tuple[Path, ...] = ()
 
 
-def text_columns(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
-    """Yield table and name of each column that may hold a text of a person, a model or a server."""
+def text_columns(connection: sqlite3.Connection) -> Iterator[tuple[str, str, bool]]:
+    """Yield table, name, and whether it is JSON, of each column that may hold a text of someone else."""
     for table, column, sql in connection.execute(_TEXT_COLUMNS).fetchall():
         if (table, column) not in _IDENTITIES and column not in _CHOICE.findall(sql):
-            yield table, column
+            yield table, column, column in _JSON.findall(sql)
 
 
 def redact_text(connection: sqlite3.Connection, directory: Path, text: str, *, now: int, who: str) -> RedactedCounts:
@@ -65,7 +78,7 @@ def redact_text(connection: sqlite3.Connection, directory: Path, text: str, *, n
     The caller deletes the returned files after the COMMIT, and merges the indexes.
 
     Raises:
-        UsageError: The text is too short, or stands across the structure of stored JSON.
+        UsageError: The text is too short, or a row that needs it cannot do without it.
     """
     if len(text) < SHORTEST:
         raise UsageError(f"a text to redact has at least {SHORTEST} characters, not {len(text)}")
@@ -79,21 +92,26 @@ def redact_text(connection: sqlite3.Connection, directory: Path, text: str, *, n
             value = value.replace(form, REDACTED)
         return value
 
+    def replace_json(value: str) -> str:
+        tree = json.loads(value)
+        changed = _replace_values(tree, replace)
+        return value if changed == tree else _dump(changed)
+
     holds = " OR ".join(f"instr({{0}}, :form{number}) > 0" for number in range(len(forms)))
     given = {f"form{number}": form for number, form in enumerate(forms)}
     where = " OR ".join(holds.format(column) for column in ("content", "reasoning", "native"))
     touched = connection.execute(f"SELECT id, turn_id FROM memory WHERE {where}", given).fetchall()
     calls = f"SELECT memory_id FROM tool_call WHERE {holds.format('arguments')} OR {holds.format('name')}"
     touched += connection.execute(f"SELECT id, turn_id FROM memory WHERE id IN ({calls})", given).fetchall()
-    connection.create_function("zoea_redact", 1, lambda value: value if value is None else replace(str(value)))
+    connection.create_function("zoea_redact_text", 1, replace)
+    connection.create_function("zoea_redact_json", 1, replace_json)
     connection.execute(f"UPDATE tool_call SET fingerprint = zeroblob(32) WHERE {holds.format('arguments')}", given)
     try:
-        for table, column in text_columns(connection):
-            connection.execute(
-                f"UPDATE {table} SET {column} = zoea_redact({column}) WHERE {holds.format(column)}", given
-            )
+        for table, column, is_json in text_columns(connection):
+            change = f"{'zoea_redact_json' if is_json else 'zoea_redact_text'}({column})"
+            connection.execute(f"UPDATE {table} SET {column} = {change} WHERE {holds.format(column)}", given)
         for table, key, column in _PACKED:
-            _replace_packed(connection, table, key, column, replace)
+            _replace_packed(connection, table, key, column, replace_json)
     except sqlite3.IntegrityError as problem:
         raise UsageError(
             f"this text cannot be replaced everywhere: {problem}", hint="Redact a longer or a shorter part of it."
@@ -117,11 +135,34 @@ def _replace_packed(
     for row_key, packed in connection.execute(f"SELECT {key}, {column} FROM {table} WHERE {column} IS NOT NULL"):
         try:
             plain = zstandard.ZstdDecompressor().decompress(packed).decode()
-        except (zstandard.ZstdError, UnicodeDecodeError):
+            replaced = replace(plain)
+        except (zstandard.ZstdError, ValueError):
             continue  # damaged, so that no one can read it
-        if (replaced := replace(plain)) != plain:
+        if replaced != plain:
             changed.append((zstandard.ZstdCompressor().compress(replaced.encode()), row_key))
     connection.executemany(f"UPDATE {table} SET {column} = ? WHERE {key} = ?", changed)
+
+
+def _replace_values(value: Any, replace: Callable[[str], str]) -> Any:
+    """Replace in the texts of a JSON value; keys are Zoea's or a schema's and stay."""
+    match value:
+        case str():
+            return replace(value)
+        case list():
+            return [_replace_values(each, replace) for each in value]
+        case dict():
+            return {key: _replace_values(each, replace) for key, each in value.items()}
+        case _:
+            return value
+
+
+def _dump(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:  # an escaped half of a character must stay escaped
+        return json.dumps(value, separators=(",", ":"))
+    return text
 
 
 def _written_forms(text: str) -> list[str]:
