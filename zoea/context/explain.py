@@ -52,6 +52,10 @@ def explain(plan: Plan, *, title: str = "") -> str:
     if plan.steps:
         lines += ["", "Not verbatim:"]
         lines += [_step_line(step) for step in plan.steps]
+    if plan.left_out_tools:
+        names = ", ".join(plan.left_out_tools)
+        lines += ["", f"Tools left out in this turn, because its requests would not fit with them: {names}"]
+        lines.append("  Allow fewer tools in the template, or raise the budget or the context window.")
     advice = [decision for decision in plan.decisions if decision.setting]
     if advice:
         lines += ["", "To change that:"]
@@ -79,6 +83,7 @@ def explain_data(plan: Plan) -> dict[str, Any]:
         "sections": sections,
         "packs": [decision.as_dict() for decision in plan.decisions],
         "steps": [step.as_dict() for step in plan.steps],
+        "left_out_tools": list(plan.left_out_tools),
     }
 
 

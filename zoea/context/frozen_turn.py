@@ -32,6 +32,7 @@ class FrozenTurn:
         max_output_tokens: Always sent; counts against the window only.
         tools_tokens: The base estimate of the tool schemas' JSON.
         snapshot_tools, keep_tools: Globs.
+        left_out_tools: Names of tools that the requests do not offer, because they would not fit with them.
     """
 
     mysis_id: int
@@ -57,6 +58,7 @@ class FrozenTurn:
     snapshot_tools: tuple[str, ...] = ("get_*",)
     keep_tools: tuple[str, ...] = ("login", "register", "*_login")
     max_result_chars: int = 100_000
+    left_out_tools: tuple[str, ...] = ()
 
     @property
     def is_nudged(self) -> bool:
@@ -85,9 +87,9 @@ class FrozenTurn:
             if unknown := sorted(set(values) - known):
                 raise ValueError(f"it has the unknown field {unknown[0]}")
             values["opened_by"] = OpenedBy(values.get("opened_by", OpenedBy.PROMPT))
-            for globs in ("snapshot_tools", "keep_tools"):
-                if globs in values:
-                    values[globs] = tuple(values[globs])
+            for names in ("snapshot_tools", "keep_tools", "left_out_tools"):
+                if names in values:
+                    values[names] = tuple(values[names])
             values["system"] = system
             return cls(**values)
         except (ValueError, TypeError) as error:

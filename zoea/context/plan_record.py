@@ -19,13 +19,16 @@ from zoea.model.values import Memory, Native
 
 def encode(plan: Plan) -> dict[str, Any]:
     """Return the stored form of a plan, ready for JSON."""
-    return {
+    encoded = {
         "v": FORMS_VERSION,
         "decisions": [decision.as_dict() for decision in plan.decisions],
         "steps": [step.as_dict() for step in plan.steps],
         "budget": plan.budget.as_dict(),
         "messages": [_encode_message(message, plan.forms) for message in plan.messages],
     }
+    if plan.left_out_tools:
+        encoded["left_out_tools"] = list(plan.left_out_tools)
+    return encoded
 
 
 def rebuild(encoded: Mapping[str, Any], memories: Mapping[int, Memory]) -> tuple[RequestMessage, ...]:

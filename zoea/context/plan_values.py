@@ -184,6 +184,7 @@ class Plan:
     Attributes:
         forms: How each message with a memory was made from it.
         steps: The memories that are not verbatim.
+        left_out_tools: Tools that the turn does not offer, because its requests would not fit with them.
     """
 
     decisions: tuple[Decision, ...]
@@ -192,6 +193,7 @@ class Plan:
     messages: tuple[RequestMessage, ...]
     steps: tuple[PlanStep, ...] = ()
     forms: Mapping[int, Form] = field(default_factory=dict)
+    left_out_tools: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:

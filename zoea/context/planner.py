@@ -83,6 +83,7 @@ def plan_next(
         NO_SIZE,
     )
     *before_turn, tools = [candidate.copy() for candidate in replay.others]
+    tools.truncated = bool(frozen.left_out_tools)
     candidates = [*before_turn, turn, tools]
     before = sum(candidate.full.chars for candidate in candidates if candidate.pack.counted is None)
     steps = _apply_compaction(turn, state, scale, _budget_reason(bound))
@@ -93,7 +94,8 @@ def plan_next(
     plan = build_plan(candidates, bound.tokens, Truncation(applied, before, after))
     past = _report_past_memories(candidates, answers, frozen)
     omitted = [PlanStep(one.kind, one.memory.id, own_chars(render_memory(one.memory, FULL)), 0) for one in left_out]
-    return replace(plan, steps=(*past, *omitted, *steps)), replay
+    plan = replace(plan, steps=(*past, *omitted, *steps), left_out_tools=frozen.left_out_tools)
+    return plan, replay
 
 
 def _replay(

@@ -217,6 +217,7 @@ def _plan(encoded: Mapping[str, Any], messages: tuple[RequestMessage, ...]) -> P
         budget=Budget(**encoded["budget"]),
         truncation=Truncation(applied=False, before_chars=0, after_chars=0),
         messages=messages,
+        left_out_tools=tuple(encoded.get("left_out_tools", ())),
         steps=tuple(PlanStep(**{**entry, "kind": StepKind(entry["kind"])}) for entry in encoded["steps"]),
     )
 

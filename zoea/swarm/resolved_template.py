@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -140,7 +140,7 @@ def freezer(
         max_tokens=settings.budget.token_budget_per_agent,
         max_output_tokens=profile.max_output_tokens,
         context_window=profile.window,
-        tools_tokens=-(-_tools_chars(catalogue) // estimate.CHARS_PER_TOKEN),
+        tools_tokens=-(-sum(tool_sizes(catalogue).values()) // estimate.CHARS_PER_TOKEN),
         snapshot_tools=settings.context.snapshot_tools,
         keep_tools=settings.context.keep_tools,
         max_result_chars=settings.tool.max_result_chars,
@@ -150,18 +150,20 @@ def freezer(
     )
 
 
-def _tools_chars(catalogue: Catalogue) -> int:
-    """Count the characters of the tool schemas, once per catalogue."""
-    size = _counted.get(catalogue.hash)
-    if size is None:
-        size = _counted[catalogue.hash] = sum(
-            len(json.dumps({"name": tool.name, "description": tool.description, "parameters": tool.input_schema}))
+def tool_sizes(catalogue: Catalogue) -> Mapping[str, int]:
+    """Count the characters of each tool's schema, once per catalogue."""
+    sizes = _counted.get(catalogue.hash)
+    if sizes is None:
+        sizes = _counted[catalogue.hash] = {
+            tool.name: len(
+                json.dumps({"name": tool.name, "description": tool.description, "parameters": tool.input_schema})
+            )
             for tool in catalogue.tools
-        )
-    return size
+        }
+    return sizes
 
 
-_counted: dict[str, int] = {}
+_counted: dict[str, Mapping[str, int]] = {}
 
 
 def nudge_text(level: int, catalogue: Catalogue, task: str = "") -> str:

@@ -23,13 +23,21 @@ from zoea.swarm.live_view import LiveMysis
 from zoea.swarm.moved_times import move_times
 from zoea.swarm.persistence import mysis_ops, spend_ops, turn_ops, turn_records
 from zoea.swarm.persistence.restore import restore
-from zoea.swarm.resolved_template import MISSING_WINDOW, MysisProfile, ResolvedTemplate, build_profile, freezer
+from zoea.swarm.resolved_template import (
+    MISSING_WINDOW,
+    MysisProfile,
+    ResolvedTemplate,
+    build_profile,
+    freezer,
+    tool_sizes,
+)
 from zoea.swarm.services import Services
 from zoea.swarm.situation import situation_text
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.driver import DrivenTurn, TurnDriver, first_rank
 from zoea.swarm.turn.machine import step as turn_step
 from zoea.swarm.turn.request_preparation import ReservedRequest, limits_of, prepare_requests
+from zoea.swarm.turn.tool_budget import offer_tools
 from zoea.swarm.turn.turn_failures import broke_off, end_from, end_of_nothing, failure_from
 from zoea.text.new_words import count_new_words
 
@@ -449,12 +457,14 @@ class MysisRunner:
                 freeze=lambda turn_id, number, before: freeze(
                     turn_id, number, before, spend_ops.calibration(conn, profile.provider.name, profile.model)
                 ),
+                tools=tool_sizes(catalogue),
             )
             if opened is None or limits is None:
                 return opened, None
-            requests = prepare_requests(services, profile, catalogue, opened.number, opened.frozen, opened.before)
+            offered = offer_tools(catalogue, opened.frozen)
+            requests = prepare_requests(services, profile, offered, opened.number, opened.frozen, opened.before)
             begins = t.TurnOpened(opened.opened_at, opened.before.calls, opened.before.texts)
-            return opened, requests.prepare(conn, limits, self._new_turn(profile, catalogue, opened, effect), begins)
+            return opened, requests.prepare(conn, limits, self._new_turn(profile, offered, opened, effect), begins)
 
         self._is_opening = True
         by_person = any(prompt.from_person for prompt in effect.prompts)
@@ -466,8 +476,9 @@ class MysisRunner:
             left = tuple(prompt for prompt in effect.prompts if prompt.delivery_id in opened.left)
             self._queue(lf.PromptsLeft(left))
         about = DrivenTurn(opened.turn_id, opened.number, opened.hop, opened.frozen, 0, by_person, opened.before, first)
-        turn = self._new_turn(profile, catalogue, opened, effect)
-        return await self._drive(profile, session, catalogue, about, turn, ())
+        offered = offer_tools(catalogue, opened.frozen)
+        turn = self._new_turn(profile, offered, opened, effect)
+        return await self._drive(profile, session, offered, about, turn, ())
 
     def _task_to_finish(self) -> str:
         """Return the task that a person gave and that is not done yet."""
@@ -506,6 +517,7 @@ class MysisRunner:
             requests=stored.requests,
         )
         frozen = FrozenTurn.from_json(stored.frozen, system=profile.template.prompt)
+        catalogue = offer_tools(catalogue, frozen)
         about = DrivenTurn(
             stored.turn_id, stored.number, stored.hop, frozen, stored.used_tokens, by_person=not stored.nudged
         )

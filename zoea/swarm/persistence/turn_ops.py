@@ -6,7 +6,7 @@ The rules are in `turn/machine.py`; `memory_ops.py` writes the rows of memories 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from zoea.context import FrozenTurn, Note, needs
@@ -25,7 +25,7 @@ from zoea.swarm.persistence import (
     spend_ops,
     turn_records,
 )
-from zoea.swarm.turn import prompt_budget
+from zoea.swarm.turn import prompt_budget, tool_budget
 from zoea.swarm.turn.turn_types import (
     BreakOffTurn,
     CloseTurn,
@@ -40,6 +40,7 @@ from zoea.swarm.turn.turn_types import (
     TakeSteers,
     TurnOp,
 )
+from zoea.text import estimate
 
 _PLAN_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
 _BROKEN = "the arguments are not a JSON object: {why}. You wrote: {text}"
@@ -80,6 +81,7 @@ def open_turn(
     nudge_level: int,
     stored_life: lf.StoredLife,
     freeze: Callable[[int, int, int], FrozenTurn],
+    tools: Mapping[str, int],
 ) -> OpenedTurn | None:
     """Write the turn row, and store the pending prompts that fit as its memories.
 
@@ -88,6 +90,7 @@ def open_turn(
     Args:
         stored_life: Stored in the same op: a prompt ends a wait, and a nudge counts once its turn exists.
         freeze: Called with turn id, number, and the newest memory id before the turn.
+        tools: Characters of each tool's schema, by name.
     """
     waiting = memory_ops.pending(conn, mysis_id, delivery_ids)
     mysis_ops.store_life(conn, mysis_id, stored_life)
@@ -97,6 +100,11 @@ def open_turn(
     before, number, turn_id = conn.execute(_BEFORE_TURN, (mysis_id,)).fetchone()
     opened_by = OpenedBy.PROMPT if waiting else OpenedBy.NUDGE
     frozen = freeze(turn_id, number, before)
+    known = turn_records.read_before_opened(conn, mysis_id, needs(frozen))
+    required = estimate.tokens(waiting[0].content) if waiting else turn_records.order_tokens(known)
+    frozen = tool_budget.leave_out_tools(
+        frozen, tools, required, lambda: dict(map(tuple, conn.execute(turn_records.TOOL_USES, (mysis_id,))))
+    )
     deliveries = prompt_budget.select_fitting(waiting, prompt_budget.room_for_prompts(frozen), at_least=1)
     hop = max((delivery.hop for delivery in deliveries), default=0)
     level = 0 if waiting else nudge_level
@@ -110,7 +118,6 @@ def open_turn(
     conn.execute("UPDATE tally SET turns = turns + 1 WHERE mysis_id = ?", (mysis_id,))
     conn.emit("turn.opened", mysis_id, turn=turn_id, number=number, opened_by=str(opened_by), prompts=len(memories))
     left = tuple(delivery.id for delivery in waiting[len(deliveries) :])
-    known = turn_records.read_before_opened(conn, mysis_id, needs(frozen))
     return OpenedTurn(turn_id, number, hop, now, frozen, memories, notes, left, known)
 
 

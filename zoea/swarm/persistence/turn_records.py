@@ -16,6 +16,7 @@ from zoea.swarm.persistence import row_values
 from zoea.swarm.rules import HOUR
 from zoea.swarm.turn import loop_guard
 from zoea.swarm.turn.turn_types import PastCall, PastRequest
+from zoea.text import estimate
 
 # One read answers every need from before a turn and reads the previous turn for the loop guard; rows are tagged by
 # need. The slice is the newest assistant memory with all results; the order is found by its own index.
@@ -53,6 +54,13 @@ ORDER BY id DESC LIMIT 5
 """
 """The last five answers before the open turn."""
 
+# How often a mysis called each tool in its newest answers.
+TOOL_USES = """
+SELECT k.name, count(*) FROM tool_call k WHERE k.memory_id IN (
+  SELECT id FROM memory WHERE mysis_id = ? AND role = 'assistant' ORDER BY id DESC LIMIT 500)
+GROUP BY k.name
+"""
+
 _ANSWERED = (RequestState.SETTLED, RequestState.ESTIMATED)
 
 
@@ -63,6 +71,16 @@ class BeforeTurn:
     answers: dict[Need, NeedAnswer]
     calls: tuple[PastCall, ...]
     texts: tuple[str, ...]
+
+
+def order_tokens(before: BeforeTurn) -> int:
+    """Return the tokens of the standing order, before calibration; 0 where none was asked for."""
+    return sum(
+        estimate.tokens(memory.content)
+        for need, answer in before.answers.items()
+        if isinstance(need, StandingOrder) and isinstance(answer, tuple)
+        for memory in answer
+    )
 
 
 async def read_before_turn(store: Store, mysis_id: int, wanted: tuple[Need, ...]) -> BeforeTurn:

@@ -118,6 +118,9 @@ def build_plan_lines(inspection: Inspection, width: int) -> list[list[Piece]]:
     lines.append([])
     for place, decision in enumerate(plan.decisions):
         lines += _decision_lines(decision, PACK_ROLES[place % len(PACK_ROLES)], plan, width)
+    if plan.left_out_tools:
+        lines += [[], [("Tools left out in this turn", "title"), ("  its requests would not fit with them", "quiet")]]
+        lines += [[(line, "")] for line in wrap_words(", ".join(plan.left_out_tools), max(10, width))]
     if plan.steps:
         lines += [[], [("Not verbatim", "title")]]
         lines += [line for step in plan.steps for line in _step_lines(step, width)]
