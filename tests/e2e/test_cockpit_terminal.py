@@ -151,3 +151,11 @@ def test_a_task_is_given_with_the_mysis_and_replaced_in_the_cockpit(cockpit: Ope
     glass.until("Count to four.")
     glass.press("enter")
     glass.until(lambda _: [row["goal"] for row in listed()] == ["Count to four."])
+
+
+def test_more_myses_than_the_limit_are_refused_before_the_cockpit_opens(cockpit: OpenSwarm) -> None:
+    glass = cockpit("--myses", "60")
+    assert glass.end() == 2
+    assert "--myses 60 is over the limit of 16 (swarm.max_myses)" in glass.text
+    assert "Z O E A" not in glass.text
+    assert listed() == []

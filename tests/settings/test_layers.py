@@ -13,6 +13,7 @@ from zoea.model.errors import SettingsError
 from zoea.settings.key_paths import Layer, LayerValues, SettingsInvalid, get_value, iterate_leaves, merge_trees
 from zoea.settings.layers import LoadedSettings, check_settings, load, read_environment
 from zoea.settings.paths import places
+from zoea.swarm.resolved_template import wait_rules
 
 USER, PROJECT = "user", "project"
 
@@ -276,3 +277,19 @@ def _same_shape(*trees: dict[str, Any]) -> bool:
 
 def test_a_source_never_shows_its_values() -> None:
     assert "sk-x" not in repr(LayerValues(Layer.USER, {"a": "sk-x"}))
+
+
+def test_an_upstream_may_name_its_ticks_differently() -> None:
+    found = loaded(
+        '[upstream.board]\nurl = "http://127.0.0.1:1/"\n[upstream.board.wait]\ntick_fields = ["turn_number"]\n'
+    )
+    rules = wait_rules(found.settings)
+    assert rules.of("board").tick_fields == ("turn_number",)
+    assert rules.of("board").until_fields == rules.fields.until_fields
+    assert rules.of("other").tick_fields == ("current_tick", "tick")
+
+
+def test_the_former_single_name_of_the_tick_still_counts() -> None:
+    assert wait_rules(loaded('[wait]\ntick_field = "round"\n').settings).fields.tick_fields == ("round",)
+    both = loaded('[wait]\ntick_field = "round"\ntick_fields = ["tick"]\n').settings
+    assert wait_rules(both).fields.tick_fields == ("tick",)

@@ -165,3 +165,22 @@ async def test_a_reviewed_result_needs_nobody_until_the_next_run(tmp_path: Path)
         await s.commander.send("alpha", "And again.")
         await s.settled()
         assert wants_review(await s.commander.mysis("alpha"))
+
+
+async def test_an_arrival_waits_by_the_tick_that_an_earlier_turn_was_told(tmp_path: Path) -> None:
+    answers = script(
+        Answer(calls=(call("say_ticks", '{"status": {"tick": 41700}}'),)),
+        Answer(text="Docked."),
+        Answer(calls=(call("say_ticks", '{"queued": true, "ticks": 1, "arrival_tick": 41708}'),)),
+        Answer(text="On my way."),
+    )
+    async with swarm(tmp_path, answers, settings=FOLLOWS_GOALS) as s:
+        await s.commander.create("alpha")
+        await s.commander.send("alpha", "Where are you?")
+        await s.settled()
+        told = s.clock.now()
+        s.clock.by(20)
+        await s.commander.send("alpha", "Fly to the belt.")
+        await s.settled()
+        view = await s.commander.mysis("alpha")
+        assert (view.waiting_until, view.waiting_for) == (told + 80_000_000, "arrival_tick 41708")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from zoea.model.enums import CallState, Role, Source
 from zoea.model.values import Memory, ToolCall
-from zoea.swarm.rules import SECOND, WaitRules
+from zoea.swarm.rules import SECOND, TickFields, WaitRules
 from zoea.swarm.turn import waits
 
 T = 1_000 * SECOND
@@ -158,6 +159,68 @@ class TestByResults:
         act = ToolCall(1, 0, "act", "{}", state=CallState.DONE)
         assert asked(travel, answer(act)) is None
         assert asked(travel) is None
+
+
+def of_upstream(upstream: str) -> Memory:
+    """The answer that made the call of `result`."""
+    return answer(ToolCall(1, 0, "travel", "{}", upstream=upstream, state=CallState.DONE))
+
+
+class TestOtherShapes:
+    @pytest.mark.parametrize(
+        "wrapped",
+        [
+            {"result": {"arrival_tick": 106, "current_tick": 100}},
+            {"data": {"ship": {"travel": {"arrival_tick": 106}}}, "meta": {"tick": 100}},
+            {"content": [{"type": "text", "text": '{"arrival_tick": 106, "tick": 100}'}]},
+            {"events": [{"tick": 97}, {"tick": 96}], "tick": 100, "arrival_tick": 106},
+        ],
+        ids=["one level", "deep, with tick", "JSON in a text", "older ticks in a list"],
+    )
+    def test_an_arrival_is_understood_in_a_wrapped_result(self, wrapped: Any) -> None:
+        found = asked(result(wrapped), answer(text="on my way"))
+        assert found == waits.Wait(T + 60 * SECOND, "arrival_tick 106")
+
+    def test_an_arrival_in_a_list_of_several_may_be_of_others(self) -> None:
+        ships = {"tick": 100, "ships": [{"arrival_tick": 106}, {"arrival_tick": 120}]}
+        assert asked(result(ships), answer(text="I see")) is None
+
+    def test_the_tick_may_come_from_another_result_of_the_turn(self) -> None:
+        status, travel = result({"tick": 41700}), result({"queued": True, "ticks": 1, "arrival_tick": 41708}, at=T + 1)
+        found = asked(status, travel, answer(text="on my way"))
+        assert found == waits.Wait(T + 80 * SECOND, "arrival_tick 41708")
+
+    def test_the_tick_may_come_from_any_result_of_that_upstream_within_ten_ticks(self) -> None:
+        told = result({"queued": True, "ticks": 1, "arrival_tick": 41708})
+        memories = (of_upstream("game"), told, answer(text="on my way"))
+
+        def known(upstream: str, seconds: int) -> dict[str, waits.Tick]:
+            return {upstream: waits.Tick(41700, T - seconds * SECOND)}
+
+        found = waits.asked(memories, RULES, T, 0, known=known("game", 20))
+        assert found == waits.Wait(T + 60 * SECOND, "arrival_tick 41708")
+        assert waits.asked(memories, RULES, T, 0, known=known("game", 101)) is None
+        assert waits.asked(memories, RULES, T, 0, known=known("other", 20)) is None
+        assert waits.asked(memories, RULES, T, 0) is None
+
+    def test_a_tool_call_waits_until_a_tick_by_what_another_turn_was_told(self) -> None:
+        call = answer(wait_call(until_tick=106))
+        found = waits.asked((call,), RULES, T, 0, known={"game": waits.Tick(100, T)})
+        assert found is not None
+        assert found.until == T + 60 * SECOND
+
+    def test_an_upstream_may_have_names_of_its_own(self) -> None:
+        own = TickFields(("turn_number",), ("ready_at_turn",), ("busy_for",))
+        rules = replace(RULES, upstreams=(("board", own),))
+        told = result({"state": {"turn_number": 7, "ready_at_turn": 9}})
+        found = waits.asked((of_upstream("board"), told, answer(text="I wait")), rules, T, 0)
+        assert found == waits.Wait(T + 20 * SECOND, "ready_at_turn 9")
+        assert waits.asked((of_upstream("game"), told, answer(text="I wait")), rules, T, 0) is None
+
+    def test_the_newest_tick_of_each_upstream_is_found(self) -> None:
+        first, second = result({"tick": 5}), result({"a": {"current_tick": 6}}, at=T + SECOND)
+        found = waits.newest_ticks((of_upstream("game"), first, second), RULES)
+        assert found == {"game": waits.Tick(6, T + SECOND)}
 
 
 class TestTickLength:

@@ -124,6 +124,25 @@ async def attach(where: Places) -> RemoteSwarm:
         await asyncio.sleep(0.1)
 
 
+def refuse_too_many(options: StartOptions, where: Places) -> None:
+    """Refuse more myses than the settings allow, before anything is opened or shown.
+
+    Raises:
+        UsageError: `--myses` is above `swarm.max_myses`.
+        SettingsInvalid: The settings have problems.
+    """
+    if options.myses is None:
+        return
+    from zoea.settings import load  # pydantic takes longer than the first paint may
+
+    most = load(where).settings.swarm.max_myses
+    if options.myses > most:
+        raise UsageError(
+            f"--myses {options.myses} is over the limit of {most} (swarm.max_myses)",
+            hint=f"Give at most {most}, or set swarm.max_myses = {options.myses} in {where.config_file}.",
+        )
+
+
 async def prepare_swarm(swarm: SwarmApi, options: StartOptions) -> None:
     """Create the myses that are missing to `--myses N`, and start the idle ones if requested."""
     if options.myses is not None:

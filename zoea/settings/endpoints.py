@@ -146,3 +146,6 @@ class UpstreamSettings(Section):
     max_messages: Annotated[Whole, Field(ge=1, le=100_000)] | None = setting(
         None, "Messages a second", "Unset is upstream_defaults."
     )
+    wait: dict[Literal["tick_fields", "until_fields", "for_fields"], Words] = setting(
+        {}, "Other names of ticks", 'Result fields that tell of ticks, over `[wait]`: `tick_fields = ["turn"]`.'
+    )

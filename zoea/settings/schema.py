@@ -158,9 +158,21 @@ class WaitSettings(Section):
     for_fields: Words = setting(
         ("cooldown_ticks",), "Fields with a count", "Result fields that hold a number of ticks to wait.", source=NOVA
     )
-    tick_field: str = setting(
-        "current_tick", "Field of the present", "The result field that holds the current tick.", source=NOVA
+    tick_fields: Words = setting(
+        ("current_tick", "tick"),
+        "Fields of the present",
+        "Result fields that hold the current tick, at any depth; the first that occurs counts.",
     )
+    tick_field: str = setting(
+        "", "Field of the present", "One name instead of tick_fields, as earlier releases had it.", source=NOVA
+    )
+
+    @property
+    def present_fields(self) -> tuple[str, ...]:
+        """The names of the present tick: `tick_fields`, or `tick_field` where only that is set."""
+        is_former = self.tick_field and "tick_fields" not in self.model_fields_set
+        return (self.tick_field,) if is_former else self.tick_fields
+
     default_tick: Seconds = setting(
         10, "Length of a tick", "Seconds of a tick until its length is learned from results.", source=NOVA, gt=0
     )

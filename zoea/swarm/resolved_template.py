@@ -14,7 +14,7 @@ from zoea.model.ports import Provider
 from zoea.model.request import Catalogue, ModelInfo
 from zoea.model.values import Mysis
 from zoea.settings import Settings, Template, effective_settings, parse_template
-from zoea.swarm.rules import SECOND, LifeRules, LoopRules, TurnRules, WaitRules
+from zoea.swarm.rules import SECOND, LifeRules, LoopRules, TickFields, TurnRules, WaitRules
 from zoea.text import estimate
 from zoea.text.shorten import head
 
@@ -212,12 +212,9 @@ def turn_rules(settings: Settings) -> TurnRules:
 
 def wait_rules(settings: Settings) -> WaitRules:
     wait = settings.wait
-    return WaitRules(
-        until_fields=wait.until_fields,
-        for_fields=wait.for_fields,
-        tick_field=wait.tick_field,
-        default_tick=_us(wait.default_tick),
-    )
+    fields = TickFields(wait.present_fields, wait.until_fields, wait.for_fields)
+    own = ((name, replace(fields, **upstream.wait)) for name, upstream in settings.upstream.items() if upstream.wait)
+    return WaitRules(fields, tuple(own), _us(wait.default_tick))
 
 
 def _us(seconds: float) -> int:

@@ -38,13 +38,29 @@ class LoopRules:
 
 
 @dataclass(frozen=True, slots=True)
-class WaitRules:
-    """Fields of a tool result that make a mysis wait."""
+class TickFields:
+    """Names of the fields of a result that tell of ticks: the present one, one ahead, a number of them."""
 
+    tick_fields: tuple[str, ...] = ("current_tick", "tick")
     until_fields: tuple[str, ...] = ("arrival_tick", "travel_arrival_tick")
     for_fields: tuple[str, ...] = ("cooldown_ticks",)
-    tick_field: str = "current_tick"
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        return (*self.tick_fields, *self.until_fields, *self.for_fields)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitRules:
+    """Fields of a tool result that make a mysis wait, and other names of single upstreams."""
+
+    fields: TickFields = TickFields()
+    upstreams: tuple[tuple[str, TickFields], ...] = ()
     default_tick: int = 10 * SECOND
+
+    def of(self, upstream: str) -> TickFields:
+        """Return the names of the fields in results of this upstream."""
+        return next((fields for name, fields in self.upstreams if name == upstream), self.fields)
 
 
 @dataclass(frozen=True, slots=True)

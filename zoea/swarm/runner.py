@@ -371,6 +371,8 @@ class MysisRunner:
         self._late_cancel = None
         self._show_turn(is_open=False)
         self._tick_length = end.tick_length or self._tick_length
+        ticks = self._services.ticks
+        ticks.update({name: tick for name, tick in end.ticks.items() if name not in ticks or ticks[name].at < tick.at})
         if self._stored_end is None:
             self._queue(self._turn_ended(end, effect, returned))
 
@@ -497,6 +499,7 @@ class MysisRunner:
             notes=opened.notes,
             read_only=turn_records.read_only_names(catalogue),
             tick_length=self._tick_length,
+            known_ticks=dict(self._services.ticks),
         )
 
     async def _resume(self, profile: MysisProfile, session: ToolSession, catalogue: Catalogue) -> t.TurnEnd:
@@ -516,6 +519,7 @@ class MysisRunner:
             failures=stored.failures,
             requests=stored.requests,
         )
+        turn = replace(turn, known_ticks=dict(self._services.ticks))
         frozen = FrozenTurn.from_json(stored.frozen, system=profile.template.prompt)
         catalogue = offer_tools(catalogue, frozen)
         about = DrivenTurn(

@@ -20,6 +20,7 @@ from zoea.swarm.resolved_template import Providers
 from zoea.swarm.rules import SECOND
 from zoea.swarm.turn.tool_calls import LateCalls
 from zoea.swarm.turn.turn_gate import TurnGate
+from zoea.swarm.turn.waits import Tick
 
 _log = logging.getLogger(__name__)
 
@@ -85,7 +86,7 @@ class Services:
     """Shared parts.
 
     `hold_swarm` stores a hold of the whole swarm with its reason; `announce_hold` feeds a changed
-    hold to every life machine.
+    hold to every life machine. `ticks` are the newest that each upstream told to any mysis.
     """
 
     store: Store
@@ -103,6 +104,7 @@ class Services:
     hold_swarm: Callable[[str], Awaitable[None]]
     announce_hold: Callable[[], None]
     known_catalogues: set[str] = field(default_factory=set)
+    ticks: dict[str, Tick] = field(default_factory=dict)
     full: asyncio.Event = field(default_factory=asyncio.Event)  # set while the disk is full
     _trial: asyncio.Task[None] | None = None
     _closing: bool = False

@@ -509,7 +509,9 @@ def _end(turn: TurnState, at: int, *, concludes: Answer | None = None) -> TurnEn
     tick = waits.learn_tick(turn.memories, turn.rules_wait, turn.tick_length)
     wait = None
     if outcome is Outcome.ANSWERED:
-        wait = waits.asked(turn.memories, turn.rules_wait, at, tick, concludes=concludes is not None)
+        wait = waits.asked(
+            turn.memories, turn.rules_wait, at, tick, concludes=concludes is not None, known=turn.known_ticks
+        )
     answers = [memory for memory in turn.memories if memory.role is Role.ASSISTANT and not memory.partial]
     said = (*(memory.content for memory in answers), concludes.text if concludes else "")
     return TurnEnd(
@@ -526,6 +528,7 @@ def _end(turn: TurnState, at: int, *, concludes: Answer | None = None) -> TurnEn
         done=outcome is Outcome.ANSWERED and _is_reported_done(turn),
         called=any(memory.calls for memory in answers),
         said=tuple(text for text in said if text.strip()),
+        ticks=waits.newest_ticks(turn.memories, turn.rules_wait),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -10,6 +11,7 @@ from zoea.model.enums import ApprovalAnswer, CallState, ErrorClass, Finish, Outc
 from zoea.model.request import Answer, ToolResult
 from zoea.model.values import Failure, Memory, ToolCall, Usage
 from zoea.swarm.rules import TurnRules, WaitRules
+from zoea.swarm.turn.waits import Tick
 
 
 class TurnPhase(StrEnum):
@@ -68,6 +70,7 @@ class TurnState:
         shrink: Share of the budget that the next plan may use.
         responded: The model gave text or calls.
         held: A hold was on when the machine last heard of it.
+        known_ticks: The newest tick that each upstream told before the turn.
     """
 
     turn_id: int
@@ -100,6 +103,7 @@ class TurnState:
     stops: bool = False
     final: bool = False
     tick_length: int = 0
+    known_ticks: Mapping[str, Tick] = field(default_factory=dict)
     end: TurnEnd | None = None
 
 
@@ -506,6 +510,7 @@ class TurnEnd:
     """The turn ended or broke off, with the fields of `life.TurnEnded`.
 
     `tick_length` is in µs, 0 if unknown. `called` is True where it called a tool, `said` its texts.
+    `ticks` are the newest that each upstream told in it.
     """
 
     outcome: Outcome
@@ -521,6 +526,7 @@ class TurnEnd:
     done: bool = False
     called: bool = False
     said: tuple[str, ...] = ()
+    ticks: Mapping[str, Tick] = field(default_factory=dict)
 
 
 TurnEffect = Fetch | PlanRequest | Reserve | Call | Run | Ask | StoreOp | Sleep | AwaitLift | Abort | TurnEnd
