@@ -16,14 +16,20 @@ from zoea.tui import start
 from zoea.tui.app import CockpitApp
 
 
-@pytest.mark.parametrize(("resume", "state"), [("true", MysisState.RUNNING), ("false", MysisState.IDLE)])
-async def test_a_swarm_that_is_to_resume_starts_all_idle_ones(
-    monkeypatch: pytest.MonkeyPatch, resume: str, state: MysisState
+@pytest.mark.parametrize(
+    ("restart", "state", "asks"),
+    [("always", MysisState.RUNNING, True), ("ask", MysisState.IDLE, True), ("never", MysisState.IDLE, False)],
+)
+async def test_the_settings_say_whether_those_that_ran_run_again(
+    monkeypatch: pytest.MonkeyPatch, restart: str, state: MysisState, asks: bool
 ) -> None:
-    monkeypatch.setenv("ZOEA_SWARM__RESUME", resume)
-    options = RunOptions(myses=1, provider="autopilot")
+    monkeypatch.setenv("ZOEA_SWARM__RESTART", restart)
+    options = RunOptions(myses=2, provider="autopilot")
     async with start.open_swarm(options, places(configured=False)) as opened:
-        assert [view.state for view in (await opened.api.view()).myses] == [state]
+        await opened.api.start("alpha")
+    async with start.open_swarm(RunOptions(), places(configured=False)) as opened:
+        assert [view.state for view in (await opened.api.view()).myses] == [state, MysisState.IDLE]
+        assert opened.asks_restart is asks
 
 
 def test_a_run_without_animation_stays_so_when_the_settings_change(monkeypatch: pytest.MonkeyPatch) -> None:
