@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from pathlib import Path
 
 import pytest
@@ -503,3 +503,28 @@ class TestSteering:
             assert (await s.commander.mysis("alpha")).activity is Activity.TOOL
             gate.set()
             await s.settled()
+
+
+class TestCallersThatLeave:
+    async def test_a_message_with_a_sender_that_disconnects_meanwhile_is_answered(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path, HELLO) as s:
+            await s.commander.create("alpha", start=False)
+            sending = asyncio.create_task(s.api.send("alpha", "go"))
+            await asyncio.sleep(0)
+            sending.cancel()
+            with suppress(asyncio.CancelledError):
+                await sending
+            await s.until(lambda: s.provider.calls == 1)
+            await s.settled()
+
+    async def test_a_message_of_a_mysis_that_is_stopped_meanwhile_is_answered(self, tmp_path: Path) -> None:
+        async with swarm(tmp_path, HELLO) as s:
+            for name in ("alpha", "beta"):
+                await s.commander.create(name, start=False)
+            sending = asyncio.create_task(s.commander.builtin_backend.send(1, 0, "beta", "go"))
+            await asyncio.sleep(0)
+            sending.cancel()
+            with suppress(asyncio.CancelledError):
+                await sending
+            await s.until(lambda: s.provider.calls == 1)
+            await s.settled("beta")

@@ -37,6 +37,7 @@ from zoea.settings.paths import Places
 from zoea.store import Store
 from zoea.store.retention import RetentionRule
 from zoea.swarm import Commander
+from zoea.swarm.command_tasks import CommandTasks
 from zoea.tools import Toolbox
 from zoea.tools.builtin.mysis_tools import MysisTools
 
@@ -47,6 +48,8 @@ SWARM_CLOSE_S = 3.0
 TOOLS_CLOSE_S = 3.0
 PROVIDERS_CLOSE_S = 0.5
 STORE_CLOSE_S = 1.5
+_CANCELLABLE = frozenset({"view", "mysis", "wait", "receipt", "approvals", "grants"})
+"""Methods of the commander that change nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,7 @@ class RunningSwarm(SwarmProxy):
     def __init__(self, commander: Commander, connections: ConnectionApi, lag: LoopLag | None = None) -> None:
         self.commander = commander
         self._lag = lag
+        self._commands = CommandTasks()
         self._bodies: dict[str, CoreSwarmApi | ConnectionApi] = dict.fromkeys(api_functions(CoreSwarmApi), commander)
         self._bodies |= dict.fromkeys(api_functions(ConnectionApi), connections)
 
@@ -81,8 +85,11 @@ class RunningSwarm(SwarmProxy):
         return cls(commander, connections, lag)
 
     async def call_method(self, method: str, arguments: dict[str, Any]) -> Any:
-        """Call the body that has the method."""
-        return self._with_lag(await getattr(self._bodies[method], method)(**arguments))
+        """Call the body that has the method; a command runs to its end, also where the caller leaves."""
+        work = getattr(self._bodies[method], method)(**arguments)
+        if method in _CANCELLABLE or self._bodies[method] is not self.commander:
+            return self._with_lag(await work)
+        return await self._commands.run(work)
 
     def open_stream(self, method: str, arguments: dict[str, Any]) -> AsyncIterator[Any]:
         """Open the stream of the body that has the method."""

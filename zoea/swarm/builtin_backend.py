@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from zoea.model.enums import SenderKind
 from zoea.model.values import MysisView, Receipt, Sender
 from zoea.store import Store
+from zoea.swarm.command_tasks import CommandTasks
 from zoea.swarm.live_view import LiveView
 from zoea.swarm.persistence.approval_ops import SENTENCE_OF_CALL
 
-SendMessage = Callable[[Sender, int, str | None, str], Awaitable[Receipt]]
+SendMessage = Callable[[Sender, int, str | None, str], Coroutine[Any, Any, Receipt]]
 """`(sender, hop, recipient or None for all, text)`."""
 
 
@@ -22,12 +24,13 @@ class SwarmBackend:
         self._store = store
         self._view = view
         self._send = send
+        self._commands = CommandTasks()
 
     async def send(self, mysis_id: int, hop: int, to: str, text: str) -> Receipt:
-        return await self._send(self._sender(mysis_id), hop + 1, to, text)
+        return await self._commands.run(self._send(self._sender(mysis_id), hop + 1, to, text))
 
     async def broadcast(self, mysis_id: int, hop: int, text: str) -> Receipt:
-        return await self._send(self._sender(mysis_id), hop + 1, None, text)
+        return await self._commands.run(self._send(self._sender(mysis_id), hop + 1, None, text))
 
     async def read_answer(self, mysis_id: int, call_id: int) -> str:
         found = await self._store.read(SENTENCE_OF_CALL, (call_id, mysis_id))
