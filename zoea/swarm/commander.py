@@ -89,7 +89,6 @@ class Commander:
         self._hub = EventHub(store)
         self._approvals = ApprovalQueue(store, clock, self._show_approvals)
         self._left_running: frozenset[int] = frozenset()
-        self._clock_watch: asyncio.Task[None] | None = None
         self._started_at = clock.now()
         self._today = spend_ops.Today()
         self.services = Services(
@@ -159,7 +158,7 @@ class Commander:
             live.progress_at = row["created_at"]
         for mysis_id, size in read_contexts(await self._store.read(NEWEST_PLANS)).items():
             self.live_view.row(mysis_id).show_context(*size)
-        self._clock_watch = asyncio.create_task(watch_clock(self.services, self.runners), name="clock watch")
+        self.services.clock_watch = asyncio.create_task(watch_clock(self.services, self.runners), name="clock watch")
 
     def _start_runner(self, found: load_mysis.StoredMysis) -> MysisRunner:
         mysis, now = found.mysis, self._clock.now()
@@ -521,8 +520,6 @@ class Commander:
 
     async def close(self) -> None:
         """Close every runner within a few seconds; open turns stay open, to be resumed."""
-        if self._clock_watch is not None:
-            self._clock_watch.cancel()
         await self.services.close()
         closing = [asyncio.create_task(runner.close()) for runner in self.runners.values()]
         if closing:

@@ -106,6 +106,7 @@ class Services:
     known_catalogues: set[str] = field(default_factory=set)
     ticks: dict[str, Tick] = field(default_factory=dict)
     full: asyncio.Event = field(default_factory=asyncio.Event)  # set while the disk is full
+    clock_watch: asyncio.Task[None] | None = None
     _trial: asyncio.Task[None] | None = None
     _closing: bool = False
 
@@ -157,8 +158,10 @@ class Services:
             self.announce_hold()
 
     async def close(self) -> None:
-        """Stop waiting for the disk; waiting writes fail."""
+        """Stop watching the clock and waiting for the disk; waiting writes fail."""
         self._closing = True
+        if self.clock_watch is not None:
+            self.clock_watch.cancel()
         await self.late_calls.close()
         if self._trial is not None:
             self._trial.cancel()
