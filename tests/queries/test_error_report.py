@@ -12,7 +12,7 @@ SECOND = 1_000_000
 NOW = 1_700_000_000 * SECOND
 FAILURE = Failure("ProviderError", "The provider failed", "ollama answered 500: busy", "look at its log")
 ERRORED = MysisView(
-    1, "m", "t", "p", "x", MysisState.ERRORED, "", NOW - 90 * SECOND, Activity.IDLE, FAILURE, None, False, ()
+    1, "m", "t", "ollama", "x", MysisState.ERRORED, "", NOW - 90 * SECOND, Activity.IDLE, FAILURE, None, False, ()
 )  # fmt: skip
 
 

@@ -220,9 +220,9 @@ def _add_turn(path: Path, number: int) -> None:
 
 class TestSight:
     def test_the_panels_say_that_there_was_no_request(self) -> None:
-        assert focus_lines.build_request_lines(MysisContext()) == [[("no request yet", "quiet")]]
+        assert focus_lines.build_request_lines(MysisContext()) == [[("No request yet", "quiet")]]
         assert focus_lines.build_snapshot_lines(MysisContext(), START) == [
-            [("no tool has read the state yet", "quiet")]
+            [("No tool has read the state of the world yet", "quiet")]
         ]
 
     def test_packs_show_their_size_and_form(self) -> None:

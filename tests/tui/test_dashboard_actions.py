@@ -76,7 +76,7 @@ async def test_r_relaunches_what_was_stopped(tmp_path: Path) -> None:
 async def test_a_refused_key_says_why(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
         await stage.press("r")
-        assert stage.notices == ["relaunch: mysis already running"]
+        assert stage.notices == ["relaunch: Mysis already running"]
 
 
 async def test_without_myses_every_action_that_needs_one_says_so(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ async def test_without_myses_every_action_that_needs_one_says_so(tmp_path: Path)
         for key in ("m", "s", "r", "d", "full_stop", "space", "i"):
             before = len(stage.notices)
             await stage.press(key)
-            assert "there is no mysis under the cursor" in stage.notices[before]
+            assert "There is no mysis under the cursor" in stage.notices[before]
 
 
 async def test_a_dot_dismisses_the_error_of_the_row(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ async def test_an_undo_that_is_refused_can_be_tried_again(tmp_path: Path) -> Non
 async def test_z_without_anything_to_undo_says_so(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("z")
-        assert stage.notices == ["undo: there is nothing to undo"]
+        assert stage.notices == ["undo: There is nothing to undo"]
 
 
 async def test_stop_all_needs_two_presses_and_shows_the_first(tmp_path: Path) -> None:

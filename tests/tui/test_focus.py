@@ -83,7 +83,7 @@ class TestReading:
 
     async def test_an_empty_conversation_names_the_next_step(self, tmp_path: Path) -> None:
         async with focus(tmp_path, prompts=0) as stage:
-            await settles(stage, lambda: "no messages yet: press m" in stage.text())
+            await settles(stage, lambda: "No message yet: press m" in stage.text())
 
     async def test_new_blocks_appear_at_the_end(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:
@@ -142,7 +142,7 @@ class TestReading:
             await stage.press("pageup")
             before = (view(stage).scroll_offset.y, _lines(stage))
             await stage.press("greater_than_sign")
-            await settles(stage, lambda: "2 of 3" in stage.text() and "no messages yet" in stage.text())
+            await settles(stage, lambda: "2 of 3" in stage.text() and "No message yet" in stage.text())
             await stage.press("less_than_sign")
             await shows(stage, "prompt 3")
             await settles(stage, lambda: _lines(stage) == before[1])
@@ -281,7 +281,7 @@ class TestFinding:
     async def test_a_search_without_matches_says_so(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:
             await stage.press("n")
-            assert any("press / and type" in notice for notice in stage.notices)
+            assert any("Press / and type" in notice for notice in stage.notices)
             await stage.press("slash")
             await stage.write("unobtainium")
             await settles(stage, lambda: stage.one(FindBar).count == "none")
@@ -362,11 +362,13 @@ class TestWrong:
             await stage.api.send("alpha", "again")
             await stage.until(lambda: stage.view("alpha").state is MysisState.ERRORED)
             wrong = stage.one(TextBlock, "#wrong")
-            await settles(stage, lambda: wrong.display and "the key is wrong [/]" in wrong.plain)
+            await settles(stage, lambda: wrong.display and "The key is wrong [/]" in wrong.plain)
             assert wrong.plain.endswith("r relaunch")
-            assert any("✖ the key is wrong [/]" in line for line in stage.text().splitlines()[-6:])
-            # The conversation ends with the whole of it, so it is not said twice.
-            await settles(stage, lambda: len(wrong.plain.splitlines()) == 1)
+            assert any("✖ The key is wrong [/]" in line for line in stage.text().splitlines()[-6:])
+            # The conversation ends with title and advice, so they are not said twice.
+            await settles(
+                stage, lambda: "Look at the settings" not in wrong.plain and len(wrong.plain.splitlines()) == 2
+            )
             await stage.pilot.resize_terminal(80, 24)
             await stage.until(lambda: stage.one(PieceLine, "#top").size.width == 80)
             assert "alpha" in stage.text().splitlines()[0]

@@ -51,7 +51,7 @@ async def test_an_impossible_action_says_why(tmp_path: Path) -> None:
         await stage.write("undo")
         await stage.press("enter")
         assert isinstance(stage.screen, HelpScreen)
-        assert "undo: there is nothing to undo" in stage.notices
+        assert "undo: There is nothing to undo" in stage.notices
 
 
 async def test_a_long_line_is_cut_with_an_ellipsis_and_shown_in_full_below(tmp_path: Path) -> None:

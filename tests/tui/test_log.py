@@ -23,7 +23,7 @@ async def open_log(stage: Stage) -> LineList:
     await stage.press("l")
     assert isinstance(stage.screen, LogScreen)
     lines = stage.screen.events
-    await stage.until(lambda: not any(word in stage.text() for word in ("reading…", "│ …")))
+    await stage.until(lambda: not any(word in stage.text() for word in ("Reading…", "│ …")))
     await stage.pilot.pause()
     return lines
 

@@ -57,7 +57,7 @@ def test_an_error_shows_its_cause_or_its_title_if_the_cause_is_unknown() -> None
     assert CAUSE in line(ERRORED)
     retried = line(replace(ERRORED, retry_at=NOW + 27 * number_format.SECOND, retry_count=1))
     assert "retrying in 27s" in retried
-    assert f"retry 1: {CAUSE}" in retried
+    assert f"Retry 1: {CAUSE}" in retried
     assert attention.attention_reason(ERRORED) == CAUSE
     assert attention.attention_reason(replace(ERRORED, state=MysisState.IDLE)) == CAUSE
     assert CAUSE in build_title("reef", [ERRORED])
@@ -83,7 +83,9 @@ def test_a_failure_leaves_out_its_advice_if_the_conversation_ends_with_it() -> N
 
 def test_a_failure_is_shown_in_full_beside_the_list_if_there_is_room() -> None:
     what, hint = "local could not be reached: the connection was refused", "Check that it runs and where it listens."
-    failed = replace(ERRORED, failure=Failure("ProviderError", "The provider cannot be reached", what, hint))
+    failed = replace(
+        ERRORED, provider="local", failure=Failure("ProviderError", "The provider cannot be reached", what, hint)
+    )
 
     def shown(height: int) -> list[str]:
         return ["".join(text for text, _ in line) for line in build_recent_lines((), failed, 32, height, NOW)]

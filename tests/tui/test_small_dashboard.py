@@ -44,13 +44,13 @@ async def test_a_small_dashboard_shows_feed_and_needs_as_tabs(tmp_path: Path) ->
 
 async def test_the_detail_shows_recent_lines_and_the_newest_request(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told, size=(120, 40)) as stage:
-        await stage.until(lambda: "no request yet" in stage.text())
+        await stage.until(lambda: "No request yet" in stage.text())
         await stage.api.send("alpha", "Look [/] around")
         await stage.until(lambda: "from you  Look [/] around" in stage.text())
         await stage.until(lambda: "situation" in stage.text() and "tokens so far" in stage.text())
         await stage.until(lambda: re.search(r"budget ━─{9} [0-9.]+k?/200k", stage.text()))
         await stage.press("j")
-        await stage.until(lambda: "no request yet" in stage.text())
+        await stage.until(lambda: "No request yet" in stage.text())
         await stage.pilot.resize_terminal(80, 24)
         await stage.until(lambda: "├─ beta" in stage.text())
         row = next(y for y, line in enumerate(stage.text().splitlines()) if "├─ beta" in line)

@@ -31,17 +31,17 @@ async def test_the_toast_of_a_message_names_its_recipient(tmp_path: Path) -> Non
         await stage.press("m")
         await stage.write("hello")
         await stage.press("enter")
-        await stage.until(lambda: any("delivered to alpha" in notice for notice in stage.notices))
+        await stage.until(lambda: any("Delivered to alpha" in notice for notice in stage.notices))
 
 
 def test_a_receipt_says_who_did_not_get_the_message_and_why() -> None:
     def receipt(*lines: tuple[str, str, str]) -> str:
         return format_receipt(Receipt(1, tuple(ReceiptLine(*line) for line in lines)))
 
-    assert receipt(("alpha", "started", "")) == "delivered to alpha · started"
+    assert receipt(("alpha", "started", "")) == "Delivered to alpha · started"
     assert receipt(("alpha", "delivered", ""), ("beta", "skipped", "stopped")) == (
-        "delivered to alpha · not delivered to beta: stopped"
+        "Delivered to alpha · not delivered to beta: stopped"
     )
     many = receipt(*((name, "delivered", "") for name in "abcde"), ("f", "skipped", "errored"))
-    assert many == "delivered to a, b, c and 2 more · not delivered to f: errored"
-    assert receipt(("a", "skipped", "stopped"), ("b", "skipped", "stopped")) == "not delivered to a, b: stopped"
+    assert many == "Delivered to a, b, c and 2 more · not delivered to f: errored"
+    assert receipt(("a", "skipped", "stopped"), ("b", "skipped", "stopped")) == "Not delivered to a, b: stopped"

@@ -13,6 +13,7 @@ from zoea.model.status import StatusWord
 from zoea.model.values import MysisView
 from zoea.queries.status_phrases import describe_attempt, describe_failure, format_span
 from zoea.text.control_characters import one_line
+from zoea.text.sentences import begin_sentence
 
 _OLD_PROMISES = ("; Zoea tries again by itself", "Zoea tries again by itself")
 """Parts of hints that earlier versions stored with a failure; `plan` says what is true now."""
@@ -44,7 +45,7 @@ def report_error(view: MysisView, now: int) -> ErrorReport | None:
         return None
     what, title = one_line(describe_failure(failure)), one_line(failure.title)
     return ErrorReport(
-        what,
+        begin_sentence(what, view.provider),
         "" if title == what else title,
         f"since {_moment(view.state_at, now)} ({format_span(now - view.state_at)})",
         _plan(view, now),
@@ -68,7 +69,7 @@ def _advice(hint: str) -> str:
     said = one_line(hint)
     for promise in _OLD_PROMISES:
         said = said.replace(f"{promise}.", "." if promise.startswith(";") else "").strip()
-    return said[:1].upper() + said[1:]
+    return begin_sentence(said)
 
 
 def _moment(at: int, now: int) -> str:

@@ -274,7 +274,7 @@ class CockpitApp(Cockpit):
             self.screen.interrupt()
         elif selected := self._selected_text():
             self.copy_to_clipboard(selected)
-            self.notify("copied", markup=False, timeout=1.5)
+            self.notify("Copied", markup=False, timeout=1.5)
         elif not _clear_input(self.focused) and self.arming.press("quit", "press ctrl+c again to quit"):
             self.action_do(actions.APP_QUIT.id)
 

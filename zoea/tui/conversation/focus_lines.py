@@ -46,7 +46,7 @@ def build_status_pieces(edge: ReadingStatus) -> list[tuple[str, str]]:
     if edge.unseen:
         said = (f" ↓ {edge.unseen} new ", "bold $role-asking")
     elif edge.is_empty:
-        said = (" no messages yet: press m " if edge.is_loaded else " reading… ", "")
+        said = (" No message yet: press m " if edge.is_loaded else " Reading… ", "")
     else:
         count = f"{edge.turns} turn{'s' * (edge.turns != 1)}"
         where = f"turn {edge.turn} of {edge.turns}" if edge.turn else count
@@ -124,7 +124,7 @@ def build_request_lines(sight: MysisContext) -> list[list[Piece]]:
     """Build the newest request: size, share of each pack, omissions, failure."""
     seen = sight.seen
     if seen is None:
-        return [[("no request yet", "quiet")]]
+        return [[("No request yet", "quiet")]]
     lines: list[list[Piece]] = [_size(seen), []]
     lines += [_pack(pack, seen) for pack in seen.packs]
     lines.append([])
@@ -176,7 +176,7 @@ def _pack(pack: PackSummary, seen: RequestSummary) -> list[Piece]:
 def build_snapshot_lines(sight: MysisContext, now: int, width: int = WIDTH) -> list[list[Piece]]:
     """Build the newest result of each snapshot tool, with its age."""
     if not sight.snapshots:
-        return [[("no tool has read the state yet", "quiet")]]
+        return [[("No tool has read the state of the world yet", "quiet")]]
     lines: list[list[Piece]] = []
     for snapshot in sight.snapshots:
         if lines:

@@ -96,7 +96,7 @@ class McpClientsDialog(CockpitDialog[None]):
         text = self.token or (self._view.url if self._view is not None else "")
         if text:
             self.cockpit.copy_to_clipboard(text)
-            self.cockpit.notify("copied", markup=False, timeout=1.5)
+            self.cockpit.notify("Copied", markup=False, timeout=1.5)
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
         event.stop()
@@ -149,7 +149,7 @@ class McpClientsDialog(CockpitDialog[None]):
     def _door_lines(self) -> list[list[Piece]]:
         view = self._view
         if view is None:
-            return [[("asking…", "quiet")]]
+            return [[("Asking…", "quiet")]]
         lines: list[list[Piece]] = [
             [("open  ", "running"), (view.url, "strong")]
             if view.is_on

@@ -124,7 +124,7 @@ class ConnectDialog(CockpitDialog[str | None]):
 
     def action_try_it(self) -> None:
         if not self._is_busy:
-            self._say([[("asking for its models…", "quiet")]])
+            self._say([[("Asking for its models…", "quiet")]])
             self.run_worker(DeferredWork(self._try), exclusive=True)
 
     async def _try(self) -> None:

@@ -160,7 +160,7 @@ class GrantsDialog(CockpitDialog[None]):
     def _note_lines(self, now: int) -> list[list[Piece]]:
         said = self._note_piece()
         if self._grants is None:
-            return [[said if said[0] else ("asking…", "quiet")]]
+            return [[said if said[0] else ("Asking…", "quiet")]]
         grant = self._chosen
         if grant is None:
             return [*self._nothing(), *([[], [said]] if said[0] else [])]

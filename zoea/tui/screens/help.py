@@ -11,6 +11,7 @@ from textual.content import Content
 from textual.widgets import Input
 
 from zoea.model.status import MEANINGS
+from zoea.text.sentences import begin_sentence
 from zoea.tui.commands import actions
 from zoea.tui.commands.action_requirements import ActionContext
 from zoea.tui.commands.actions import ACTIONS, BY_ID, Action, ActionPlace, BoundAction
@@ -111,7 +112,7 @@ class HelpScreen(CockpitScreen[None]):
         cockpit = self.cockpit
         why = self._why_not(BY_ID[event.id])
         if why:
-            self.notify(why, title=BY_ID[event.id].title, severity="warning", markup=False)
+            self.notify(begin_sentence(why), title=BY_ID[event.id].title, severity="warning", markup=False)
             return
         cockpit.pop_screen()
         cockpit.call_later(cockpit.action_do, event.id)

@@ -329,7 +329,7 @@ class InspectorScreen(TabbedScreen):
         text = self.build_copy()
         if text:
             self.cockpit.copy_to_clipboard(text)
-            self.notify("copied", markup=False, timeout=1.5)
+            self.notify("Copied", markup=False, timeout=1.5)
 
     def build_copy(self) -> str:
         """Return the message under the cursor as JSON, the tool's schema, or the plan in words."""

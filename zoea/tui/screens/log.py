@@ -80,13 +80,13 @@ class LogScreen(TabbedScreen):
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")
         yield self.strip()
-        events = LineList(self.draw_event, id="events", classes="panel", empty="reading…")
+        events = LineList(self.draw_event, id="events", classes="panel", empty="Reading…")
         events.caption("LOG")
         yield events
         whole = TextLines(by_words=True, id="whole", classes="panel")
         whole.border_title = "THE LINE"
         yield whole
-        file = LineList(self._file_line, has_cursor=False, id="file", classes="panel", empty="zoea.log is empty")
+        file = LineList(self._file_line, has_cursor=False, id="file", classes="panel", empty="The log is empty")
         file.caption("ZOEA.LOG", "tab goes back to the events")
         yield file
         find = Input(id="find", placeholder="Show only lines with these words; esc shows all")
@@ -137,7 +137,7 @@ class LogScreen(TabbedScreen):
         before: int | None = None
         self._is_searching = True
         self._ids = array("q")
-        self.events.show(0, empty="searching…")
+        self.events.show(0, empty="Searching…")
         while True:
             given = (opened.database, words) if before is None else (opened.database, words, before)
             lines, before = await asyncio.to_thread(search_events, *given)

@@ -195,7 +195,7 @@ class SearchScreen(CockpitScreen[None]):
         elif self._wish.is_empty:
             foot = ""
         else:
-            foot = "searching…" if self._is_searching and not self._hits else f"{count} found, newest first"
+            foot = "Searching…" if self._is_searching and not self._hits else f"{count} found, newest first"
             foot += f" · {self._note}" if self._note and self._hits else ""
         self.hits.caption("SEARCH", foot)
         if not self._hits:

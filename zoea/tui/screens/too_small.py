@@ -39,4 +39,6 @@ class TooSmallScreen(ModalScreen[None]):
 
     def _say(self, size: Size) -> None:
         needs = f"needs {MINIMUM.width}x{MINIMUM.height}"
-        self.query_one(TextBlock).put([[(f"too small: {size.width}x{size.height}", "title")], [(needs, "quiet")]])
+        self.query_one(TextBlock).put(
+            [[(f"The terminal is too small: {size.width}x{size.height}", "title")], [(needs, "quiet")]]
+        )

@@ -68,7 +68,7 @@ class UpstreamsScreen(TabbedScreen):
         yield PieceLine(id="top")
         yield self.strip()
         with Container(id="body"):
-            yield LineList(self._line, id="list", classes="panel", empty="asking…")
+            yield LineList(self._line, id="list", classes="panel", empty="Asking…")
             with Vertical(id="right"):
                 yield TextBlock(id="about", classes="panel")
                 yield FoldingList(self.symbols, id="offers", classes="panel")

@@ -21,6 +21,7 @@ from textual.worker import Worker, WorkerState
 from zoea.model.errors import SettingsError, ZoeaError
 from zoea.model.values import Event, MysisView
 from zoea.settings.paths import Places
+from zoea.text.sentences import begin_sentence
 from zoea.tui.commands import keymap as keymaps
 from zoea.tui.commands.action_requirements import ActionContext
 from zoea.tui.commands.actions import BY_ID, Action, BoundAction
@@ -233,13 +234,13 @@ class Cockpit(App[str]):
         if why := action.why_not(self.action_context()):
             self._refuse(action, why)
         elif (bound := self.find_action(action, self.screen)) is None:
-            self._refuse(action, "not on this screen")
+            self._refuse(action, "Not on this screen")
         else:
             bound.run()
 
     def _refuse(self, action: Action, why: str) -> None:
         """Show why an action is not possible, and drop the text that was typed for it."""
-        self.notify(why, title=action.title, severity="warning", markup=False)
+        self.notify(begin_sentence(why), title=action.title, severity="warning", markup=False)
         if action.takes_text:
             self.type_ahead.discard()
 

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from zoea.model.values import Receipt, ReceiptLine
 from zoea.queries.broadcasts import NOT_DELIVERED, Broadcast
 from zoea.text.control_characters import one_line
+from zoea.text.sentences import begin_sentence
 from zoea.tui import number_format
 from zoea.tui.text_layout import Piece, count_cells, fit_text, wrap_words
 
@@ -23,7 +24,7 @@ def format_receipt(receipt: Receipt) -> str:
         words += [f"{count} {status}" if len(heard) > 1 else status] if count else []
     for reason, lines in _by_reason(receipt).items():
         words.append(f"{NOT_DELIVERED} to {_list_names(lines)}" + (f": {reason}" if reason else ""))
-    return " · ".join(words) or "nothing was delivered"
+    return begin_sentence(" · ".join(words) or "nothing was delivered")
 
 
 _UNHEARD = ("skipped", "withdrawn")
@@ -57,7 +58,7 @@ def build_broadcast_lines(said: Sequence[Broadcast], now: int, width: int, heigh
     A `width` of 0 means unknown. In a narrow panel texts are wrapped as long as all of them fit in `height`.
     """
     if not said:
-        return [[("no broadcasts yet: press b", "quiet")]]
+        return [[("No broadcast yet: press b to send one", "quiet")]]
     if width >= ONE_LINE_FROM:
         return [line for one in said for line in _one_line(one, now, width)]
     for most in range(TEXT_LINES, 0, -1):

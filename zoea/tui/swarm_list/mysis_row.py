@@ -14,6 +14,7 @@ from zoea.model.status import KILLED, NOTHING_NEW, StatusWord, next_change_at
 from zoea.model.values import MysisView
 from zoea.queries.status_phrases import describe_detail, describe_retry_cause
 from zoea.text.control_characters import one_line
+from zoea.text.sentences import begin_sentence
 from zoea.tui import number_format
 from zoea.tui.text_layout import Piece, fit_text, strip_emphasis
 
@@ -100,16 +101,16 @@ class TableRow:
 
 def status_text(view: MysisView) -> str:
     """Return the cause of a wait, retry, stop or error; else the newest text of the mysis."""
-    detail = describe_detail(view)
+    detail = begin_sentence(describe_detail(view), view.provider)
     match view.status:
         case StatusWord.RETRYING:
-            return f"retry {detail}"
+            return f"Retry {describe_detail(view)}"
         case StatusWord.HELD | StatusWord.PAUSED if view.state is MysisState.ERRORED:
-            return describe_retry_cause(view)
+            return begin_sentence(describe_retry_cause(view), view.provider)
         case StatusWord.IDLE if view.failure is not None or view.state_reason in (KILLED, NOTHING_NEW):
             return detail
         case StatusWord.STOPPED | StatusWord.ERRORED:
-            return detail or str(view.status)
+            return detail or begin_sentence(view.status)
         case word if word not in _SPOKEN:
             return detail
     text = view.streaming or view.text
