@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,7 +126,8 @@ class MysisToolsFront:
 
     async def _call(self, name: str, /, **arguments: Any) -> dict[str, Any]:
         policy = ToolPolicy(search=SearchScope.SWARM)
-        result = await self._tools.call(name, arguments, meta("alpha", mysis_id=1), policy)
+        call = replace(meta("alpha", mysis_id=1), call_id=1_000_000)  # stored after all others, as a real call is
+        result = await self._tools.call(name, arguments, call, policy)
         if result.is_error:
             raise Refused(result.content)
         answer = json.loads(result.content)

@@ -242,10 +242,10 @@ class TestUpstreams:
                 "tools": {"allow": ["git_*"], "deny": ["git_push"], "ask": ["git_commit"]},
             }
         )
-        policy = build_policy(template, ("git", "reef"))
+        policy = build_policy(template, ("git", "reef"), Settings())
         assert (policy.allow, policy.ask) == (("git_*",), ("git_commit",))
         assert policy.deny == ("git_push", "reef/*")
         assert (policy.send, policy.search, policy.ask_destructive) == (Send.COMMANDER, SearchScope.SWARM, True)
-        policies = build_policies(())
-        assert policies(template.text) == build_policy(template, ())
+        policies = build_policies((), Settings())
+        assert policies(template.text) == build_policy(template, (), Settings())
         assert policies(template.text) is policies(template.text)

@@ -141,9 +141,9 @@ def finding_names(where: Places) -> list[str]:
 
 
 def test_the_whole_database_is_checked_or_a_sample_beside_a_swarm(where: Places) -> None:
-    assert finding_names(where) == ["file", "references", "search", "blobs", "unused files"]
+    assert finding_names(where) == ["modes", "file", "references", "search", "blobs", "unused files"]
     with OwnerLock(where.data, where.socket):
-        assert finding_names(where)[2] == "search (a sample)"
+        assert "search (a sample)" in finding_names(where)
         with pytest.raises(WorkspaceHeld):
             maintenance.rebuild_indexes(where, lambda what: None)
         with pytest.raises(WorkspaceHeld):

@@ -30,7 +30,7 @@ NAMES = sorted(READS | WRITES | {"run_command"})
 
 
 def policies(body: str) -> ToolPolicy:
-    return build_policy(parse_template(body), ("peer", "work"))
+    return build_policy(parse_template(body), ("peer", "work"), Settings())
 
 
 class Workshop:

@@ -11,9 +11,9 @@ import pytest
 from tests.fakes.toolboxes import BETA, FakeBackend, asked, meta
 from tests.tools.conftest import Opener
 from zoea.model.enums import Role, Source
-from zoea.model.request import ToolResult, WaitRequest
-from zoea.store.search import BroadcastQuery, MemoryHits, MemoryQuery, SearchColumn
-from zoea.tools import SearchScope, Send, ToolPolicy
+from zoea.model.request import ToolResult, ToolSpec, WaitRequest
+from zoea.store.search import BroadcastQuery, MatchMode, MemoryHits, MemoryQuery, SearchColumn
+from zoea.tools import OwnTools, SearchScope, Send, ToolPolicy
 from zoea.tools.builtin.mysis_tools import MysisTools
 from zoea.tools.toolbox import ToolboxSession
 
@@ -50,6 +50,78 @@ async def test_the_tools_are_these(open_box: Opener) -> None:
     assert [tool.name for tool in catalogue.tools if tool.asks] == ["zoea_ask"]
 
 
+async def test_the_slim_tools_are_these_and_cost_a_third(open_box: Opener) -> None:
+    slim = (await _session(open_box, FakeBackend(), own=OwnTools.SLIM).catalogue()).tools
+    full = (await _session(open_box, FakeBackend()).catalogue()).tools
+    assert [tool.name for tool in slim] == [
+        "zoea_send_message",
+        "zoea_broadcast",
+        "zoea_ask",
+        "zoea_list_myses",
+        "zoea_wait",
+        "zoea_done",
+        "zoea_recall",
+        "zoea_read_memory",
+    ]
+
+    def tokens(tools: tuple[ToolSpec, ...]) -> int:
+        return sum(
+            len(json.dumps({"name": tool.name, "description": tool.description, "parameters": tool.input_schema})) // 4
+            for tool in tools
+        )
+
+    assert tokens(slim) <= 650
+    assert tokens(slim) * 3 <= tokens(full)
+
+
+async def test_recall_searches_words_and_shows_the_best_first(open_box: Opener) -> None:
+    backend = FakeBackend()
+    backend.memories.texts = {9: "a vein of beryllium"}
+    session = _session(open_box, backend, own=OwnTools.SLIM)
+    result = await _call(session, "zoea_recall", query="vein beryllium")
+    assert json.loads(result.content)["results"]
+    (query,) = [one[-1] for one in backend.calls if isinstance(one[-1], MemoryQuery)]
+    assert (query.text, query.match, query.column, query.mysis_ids) == (
+        "vein beryllium",
+        MatchMode.RANKED,
+        SearchColumn.CONTENT,
+        (7,),
+    )
+
+
+async def test_a_call_by_the_name_of_a_tool_that_is_not_offered_works(open_box: Opener) -> None:
+    session = _session(open_box, FakeBackend(), own=OwnTools.SLIM)
+    assert "zoea_search_messages" not in [tool.name for tool in (await session.catalogue()).tools]
+    found = await _call(session, "zoea_search_messages", query="vein")
+    assert not found.is_error
+    denied = _session(open_box, FakeBackend(), own=OwnTools.SLIM, deny=("zoea_search_*",))
+    assert (await _call(denied, "zoea_search_messages", query="vein")).is_error
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "said"),
+    [
+        ("zoea_recall", {"q": "ore"}, "q is not an argument of this tool; did you mean query?"),
+        ("zoea_send_message", {"message": "x", "to": "beta"}, "it takes to, text"),
+        ("zoea_list_myses", {"name": "x"}, ""),
+        ("zoea_read_memory", {"memory_id": 3}, "did you mean id?"),
+    ],
+)
+async def test_an_unknown_argument_is_named_with_the_nearest(
+    open_box: Opener, name: str, arguments: dict[str, Any], said: str
+) -> None:
+    result = await _call(_session(open_box, FakeBackend(), own=OwnTools.SLIM), name, **arguments)
+    assert said in result.content
+    assert result.is_error is bool(said)
+
+
+async def test_a_message_to_oneself_is_refused(open_box: Opener) -> None:
+    backend = FakeBackend()
+    result = await _call(_session(open_box, backend), "zoea_send_message", to="Alpha", text="hello")
+    assert result == ToolResult("Alpha is your own name. Send it to another mysis, or go on yourself", is_error=True)
+    assert backend.calls == []
+
+
 async def test_a_question_is_answered_by_its_approval(open_box: Opener) -> None:
     backend = FakeBackend()
     result = await _call(_session(open_box, backend), "zoea_ask", question="Sell?")
@@ -81,7 +153,7 @@ async def test_the_swarm_may_be_set_later(open_box: Opener) -> None:
 async def test_a_message_carries_the_callers_id_and_hop(open_box: Opener) -> None:
     backend = FakeBackend()
     result = await _call(_session(open_box, backend), "zoea_send_message", to="beta", text="hello")
-    assert result.content == "sent to 1\nbeta: delivered"
+    assert result.content == "Delivered to beta. It answers, if at all, in a later turn. Do not send it again."
     assert backend.calls == [("send", 7, 2, "beta", "hello")]
 
 
@@ -93,7 +165,7 @@ async def test_a_refusal_of_the_swarm_is_an_error_with_its_hint(open_box: Opener
 async def test_a_long_receipt_is_cut(open_box: Opener) -> None:
     result = await _call(_session(open_box, FakeBackend()), "zoea_broadcast", text="all")
     lines = result.content.splitlines()
-    assert lines[0] == "sent to 30"
+    assert lines[0] == "Delivered to 30. Do not send it again."
     assert lines[-1] == "and 11 more"
 
 
@@ -147,8 +219,17 @@ async def test_waiting_is_returned_as_a_wish(open_box: Opener, arguments: dict[s
         ),
         ("zoea_search_messages", {"query": "q" * 1_001}, "query must have at most 1000 characters, not 1001"),
         ("zoea_search_messages", {"query": "q", "match": "fuzzy"}, "match must be one of exact, ranked, not 'fuzzy'"),
-        ("zoea_search_broadcasts", {"query": "q", "role": "tool"}, "role is not an argument of this tool"),
-        ("zoea_search_reasoning", {"query": "q", "regex": True}, "regex is not an argument of this tool"),
+        (
+            "zoea_search_broadcasts",
+            {"query": "q", "role": "tool"},
+            "role is not an argument of this tool; it takes query, limit, match, since, until, before_id, max_chars",
+        ),
+        (
+            "zoea_search_reasoning",
+            {"query": "q", "regex": True},
+            "regex is not an argument of this tool; it takes query, limit, match, since, until, before_id, max_chars, "
+            "role, source, mysis_id",
+        ),
         ("zoea_read_memory", {}, "id is missing"),
         ("zoea_read_memory", {"id": 404}, "you have no memory 404. use an id that a search or a cut result gave you"),
         ("zoea_read_memory", {"id": 4, "position": 0}, "position goes with part call only"),

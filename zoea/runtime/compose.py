@@ -186,7 +186,7 @@ def _toolbox(loaded: LoadedSettings, places: Places, options: SwarmOptions) -> T
         upstreams = (*upstreams, world_upstream(loaded.settings, places))
     return Toolbox(
         upstreams,
-        policies=build_policies(upstreams),
+        policies=build_policies(upstreams, loaded.settings),
         logs=places.data,
         accounts=CredentialAccounts(credentials),
     )

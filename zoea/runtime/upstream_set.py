@@ -12,7 +12,7 @@ from zoea.runtime.run_options import WORLD
 from zoea.settings import Credentials, Settings, Template, parse_template
 from zoea.settings.endpoints import UpstreamSettings
 from zoea.settings.paths import Places
-from zoea.tools import LoginTools, SearchScope, Send, Sharing, ToolPolicy, UpstreamConfig
+from zoea.tools import LoginTools, OwnTools, SearchScope, Send, Sharing, ToolPolicy, UpstreamConfig
 from zoea.world import DATABASE, INJECT, command
 
 WORLD_PARALLEL = 512
@@ -50,18 +50,18 @@ def world_upstream(settings: Settings, places: Places) -> UpstreamConfig:
     )
 
 
-def build_policies(upstreams: tuple[UpstreamConfig, ...]) -> Callable[[str], ToolPolicy]:
+def build_policies(upstreams: tuple[UpstreamConfig, ...], settings: Settings) -> Callable[[str], ToolPolicy]:
     """Return a function from a template's text to its tool policy."""
     names = tuple(upstream.name for upstream in upstreams)
 
     @cache
     def policy(body: str) -> ToolPolicy:
-        return build_policy(parse_template(body), names)
+        return build_policy(parse_template(body), names, settings)
 
     return policy
 
 
-def build_policy(template: Template, upstreams: tuple[str, ...]) -> ToolPolicy:
+def build_policy(template: Template, upstreams: tuple[str, ...], settings: Settings) -> ToolPolicy:
     """Build the tool policy of a template; denies all tools of upstreams that it does not use."""
     unused = tuple(f"{name}/*" for name in upstreams if not template.uses_upstream(name))
     return ToolPolicy(
@@ -71,6 +71,7 @@ def build_policy(template: Template, upstreams: tuple[str, ...]) -> ToolPolicy:
         ask_destructive=template.tools.ask_destructive,
         send=Send(template.send),
         search=SearchScope(template.search),
+        own=OwnTools(template.overrides().get("tool", {}).get("own", settings.tool.own)),
     )
 
 

@@ -93,6 +93,11 @@ class ToolSettings(Section):
         "Characters of a result shown to the model; the whole result is stored.",
         ge=1000,
     )
+    own: Literal["slim", "full"] = setting(
+        "slim",
+        "Zoea's own tools",
+        "slim offers one short tool to recall older things; full offers the three searches with all arguments.",
+    )
 
 
 class TurnSettings(Section):

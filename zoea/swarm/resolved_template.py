@@ -169,7 +169,7 @@ _counted: dict[str, Mapping[str, int]] = {}
 def nudge_text(level: int, catalogue: Catalogue, task: str = "") -> str:
     """Return the nudge of this level, with a line that names the search tools, and the task that is to be finished."""
     lines = [NUDGES[min(max(level, 1), len(NUDGES)) - 1]]
-    tools = [tool.name for tool in catalogue.tools if tool.name.startswith("zoea_search_")]
+    tools = [tool.name for tool in catalogue.tools if tool.name.startswith(("zoea_search_", "zoea_recall"))]
     if tools:
         lines.append(_RECALL.format(tools=", ".join(tools)))
     if task and any(tool.name == DONE_TOOL for tool in catalogue.tools):

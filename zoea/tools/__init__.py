@@ -4,7 +4,7 @@ Start with `Toolbox`. Importing this package does not load the MCP SDK; opening 
 """
 
 from zoea.tools.accounts_login import AccountKeeper
-from zoea.tools.policy import SearchScope, Send, ToolPolicy
+from zoea.tools.policy import OwnTools, SearchScope, Send, ToolPolicy
 from zoea.tools.toolbox import Toolbox
 from zoea.tools.upstream.upstream_client import Upstream, UpstreamStatus
 from zoea.tools.upstream.upstream_config import LoginTools, Sharing, UpstreamConfig
@@ -12,6 +12,7 @@ from zoea.tools.upstream.upstream_config import LoginTools, Sharing, UpstreamCon
 __all__ = [
     "AccountKeeper",
     "LoginTools",
+    "OwnTools",
     "SearchScope",
     "Send",
     "Sharing",

@@ -28,6 +28,13 @@ class SearchScope(StrEnum):
     SWARM = "swarm"
 
 
+class OwnTools(StrEnum):
+    """How many of Zoea's own tools a mysis is offered."""
+
+    SLIM = "slim"
+    FULL = "full"
+
+
 @dataclass(frozen=True, slots=True)
 class ToolPolicy:
     """A template's policy for tools. `deny` wins over `allow`; an empty `allow` allows nothing.
@@ -37,6 +44,7 @@ class ToolPolicy:
         ask_destructive: Tools that their server marks as destructive need an approval too.
         send: Recipients that the mysis may write to.
         search: Memories that it may search.
+        own: Whether it is offered one tool to recall older things, or the three searches with all their arguments.
     """
 
     allow: tuple[str, ...] = ("*",)
@@ -45,6 +53,7 @@ class ToolPolicy:
     ask_destructive: bool = True
     send: Send = Send.SWARM
     search: SearchScope = SearchScope.OWN
+    own: OwnTools = OwnTools.FULL
 
 
 def matches(globs: tuple[str, ...], origin: str, upstream: str = "") -> bool:

@@ -9,7 +9,7 @@ import asyncio
 import difflib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from zoea.model.request import AnswerCall, CallMeta, Catalogue, ToolResult, Tool
 from zoea.text.control_characters import clean
 from zoea.tools.accounts_login import AccountKeeper, Caller, InMemoryAccounts, UpstreamAccounts
 from zoea.tools.catalogue import build_catalogue
-from zoea.tools.policy import ToolPolicy
+from zoea.tools.policy import OwnTools, ToolPolicy, apply_policy
 from zoea.tools.results import error_result, read_result
 from zoea.tools.upstream.http_pool import HttpPool
 from zoea.tools.upstream.upstream_client import Upstream, UpstreamStatus
@@ -123,9 +123,17 @@ class Toolbox:
             return kept
         own = self._builtin.specs(policy) if self._builtin is not None else ()
         catalogue = build_catalogue(own, [_visible_tools(upstream) for upstream in self._upstreams.values()], policy)
-        made = _PolicyCatalogue(version, catalogue, {tool.name: tool for tool in catalogue.tools})
+        by_name = {tool.name: tool for tool in (*self._unlisted(policy), *catalogue.tools)}
+        made = _PolicyCatalogue(version, catalogue, by_name)
         self._catalogues[policy] = made
         return made
+
+    def _unlisted(self, policy: ToolPolicy) -> tuple[ToolSpec, ...]:
+        """Return own tools that the policy allows but does not offer: a call by their names still works."""
+        if self._builtin is None or policy.own is OwnTools.FULL:
+            return ()
+        full = self._builtin.specs(replace(policy, own=OwnTools.FULL))
+        return tuple(spec for tool in full if (spec := apply_policy(tool, policy)) is not None)
 
     def missing(self) -> UpstreamLost | None:
         """Return the error of a required upstream that is down, if there is one."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from zoea.model.enums import ErrorClass, Role
+from zoea.model.enums import ASK_TOOL, DONE_TOOL, ErrorClass, Role
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, AnswerCall, Delta, ModelRequest, RequestMessage, StreamItem, ToolSpec
 
@@ -201,9 +201,9 @@ def _call(tools: Sequence[ToolSpec], seed: str) -> AnswerCall:
 
 
 def _pick(tools: Sequence[ToolSpec], seed: str) -> ToolSpec:
-    """Pick a tool by hash: Zoea's own only without others, and those that ask the user last."""
+    """Pick a tool by hash: Zoea's own only without others, and those that ask the user or end the work last."""
     usual = [tool for tool in tools if not tool.asks and not tool.name.startswith("zoea_")]
-    prompt = [tool for tool in tools if not tool.asks and tool.name != "zoea_ask"]
+    prompt = [tool for tool in tools if not tool.asks and tool.name not in (ASK_TOOL, DONE_TOOL)]
     choice = sorted(usual or prompt or tools, key=lambda tool: tool.name)
     return choice[_number(seed, "tool") % len(choice)]
 

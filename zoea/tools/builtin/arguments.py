@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from functools import cache
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -190,6 +191,46 @@ class OwnMemorySearchArguments(MemorySearchArguments):
     mysis_id: Id | None = Field(None, description="Leave it out: it is your own id.")
 
 
+class RecallArguments(Arguments):
+    query: str = Field(min_length=1, max_length=MAX_QUERY, description="One to three words.")
+    where: Literal["messages", "reasoning", "broadcasts"] = Field("messages", description="messages if left out.")
+    before_id: Id | None = Field(None, description="For older ones: next_before_id of the answer before.")
+
+
+class SlimWaitArguments(WaitArguments):
+    seconds: Annotated[float, Field(ge=1, le=3_600), BeforeValidator(_to_number)] | None = Field(
+        None, description="1 to 3600."
+    )
+    until_tick: Index | None = Field(None, description="Or an absolute tick.")
+    reason: str = Field("", max_length=500, description="What for.")
+
+
+class SlimReadArguments(Arguments):
+    id: Id = Field(description="Its id.")
+    offset: Integer = Field(0, ge=0, description="Where to read on.")
+
+
+class SlimSendArguments(Arguments):
+    to: Text = Field(description="Its name.")
+    text: Text = Field()
+
+
+class SlimBroadcastArguments(Arguments):
+    text: Text = Field()
+
+
+class SlimAskArguments(Arguments):
+    question: Text = Field()
+
+
+class SlimDoneArguments(Arguments):
+    summary: Text = Field(description="What you did and what came of it.")
+
+
+class NoArguments(Arguments):
+    """A tool without arguments."""
+
+
 class ReadArguments(Arguments):
     id: Id = Field(description="The id of the memory.")
     offset: Integer = Field(0, ge=0, description="From which character on; 0 if left out.")
@@ -260,13 +301,24 @@ def _inline(schema: Any, definitions: Mapping[str, Any]) -> Any:
             return schema
 
 
+def _explain_unknown(names: list[str], schema: Mapping[str, Any]) -> str:
+    """Name the arguments that the tool does not have, and the nearest that it has."""
+    known = list(schema.get("properties", ()))
+    wrong = names[0]
+    parts = (name for name in known if name.startswith(wrong) or name in wrong.split("_"))
+    near = [*parts, *get_close_matches(wrong, known, n=1)]
+    takes = f"it takes {', '.join(known)}" if known else "it takes none"
+    advice = f"did you mean {near[0]}?" if near else takes
+    return f"{', '.join(names)[:100]} is not an argument of this tool; {advice}"
+
+
 def _explain(error: ValidationError, schema: Mapping[str, Any]) -> str:
     """Describe the first problem: the argument, its range, and the given value."""
     problems = error.errors(include_url=False)
     unknown = [str(problem["loc"][0]) for problem in problems if problem["type"] == "extra_forbidden"]
     problem = problems[0]
-    if problem["type"] == "extra_forbidden":
-        return f"{', '.join(sorted(unknown))[:100]} is not an argument of this tool"
+    if unknown:
+        return _explain_unknown(sorted(unknown), schema)
     if not problem["loc"]:
         return problem["msg"]
     name, given, context = str(problem["loc"][0]), problem["input"], problem.get("ctx", {})

@@ -21,17 +21,21 @@ from zoea.tools.builtin.arguments import (
     ListArguments,
     MemorySearchArguments,
     ReadArguments,
+    RecallArguments,
     SearchArguments,
     SendArguments,
     SendToCommanderArguments,
+    SlimWaitArguments,
     WaitArguments,
 )
-from zoea.tools.builtin.definitions import mysis_tools
+from zoea.tools.builtin.definitions import RECALL_TOOL, mysis_tools
 from zoea.tools.builtin.memory_tools import MemorySource, MemoryTools, MysisRows
-from zoea.tools.policy import SearchScope, Send, ToolPolicy
+from zoea.tools.policy import OwnTools, SearchScope, Send, ToolPolicy
 from zoea.tools.results import error_result
 
 _LISTED_RECIPIENTS = 20
+_RECALLED = 10
+"""Memories that one recall shows."""
 
 Handler = Callable[[Mapping[str, Any], CallMeta, ToolPolicy], Awaitable[ToolResult]]
 
@@ -80,6 +84,7 @@ class MysisTools:
             "zoea_search_broadcasts": self._search_broadcasts,
             "zoea_search_reasoning": self._search_reasoning,
             "zoea_read_memory": self._read,
+            RECALL_TOOL: self._recall,
         }
 
     def specs(self, policy: ToolPolicy) -> tuple[ToolSpec, ...]:
@@ -96,6 +101,8 @@ class MysisTools:
     async def _send(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
         if policy.send is Send.SWARM:
             message = SendArguments.parse(arguments)
+            if message.to.casefold() == meta.mysis.casefold():
+                raise UsageError(f"{message.to} is your own name", hint="Send it to another mysis, or go on yourself")
             return _receipt(await self._backend.send(meta.mysis_id, meta.hop, message.to, message.text))
         text = SendToCommanderArguments.parse(arguments).text
         return _receipt(await self._backend.send(meta.mysis_id, meta.hop, COMMANDER, text))
@@ -113,7 +120,7 @@ class MysisTools:
         return _result(answer)
 
     async def _wait(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
-        wait = WaitArguments.parse(arguments)
+        wait = (SlimWaitArguments if policy.own is OwnTools.SLIM else WaitArguments).parse(arguments)
         limit = f"for {wait.seconds:g} seconds" if wait.seconds is not None else f"until tick {wait.until_tick}"
         return ToolResult(
             content=f"You wait {limit}. Your turn ends now; a message wakes you earlier.",
@@ -148,6 +155,17 @@ class MysisTools:
     async def _read(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
         return _result(await self._memory_tools(meta, policy).read(ReadArguments.parse(arguments), READ_CHARS))
 
+    async def _recall(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
+        """Search by words, best matches first."""
+        recall = RecallArguments.parse(arguments)
+        common: dict[str, Any] = {"query": recall.query, "match": "ranked", "limit": _RECALLED, "max_chars": 500}
+        if recall.where == "broadcasts":
+            return _result(await self._memory_tools(meta, policy).search_broadcasts(SearchArguments.parse(common)))
+        column = SearchColumn.REASONING if recall.where == "reasoning" else SearchColumn.CONTENT
+        search = MemorySearchArguments.parse(common | ({"before_id": recall.before_id} if recall.before_id else {}))
+        tools = self._memory_tools(meta, policy, search)
+        return _result(await tools.search(column, search, asking_call=meta.call_id))
+
     def _memory_tools(
         self, meta: CallMeta, policy: ToolPolicy, search: MemorySearchArguments | None = None
     ) -> MemoryTools:
@@ -161,10 +179,18 @@ def _result(answer: dict[str, Any]) -> ToolResult:
 
 
 def _receipt(receipt: Receipt) -> ToolResult:
+    """Say who got a message and what not to do again, because small models send it twice."""
+    if len(receipt.lines) == 1 and receipt.delivered:
+        name = receipt.lines[0].mysis
+        answers = "The commander reads it" if name == COMMANDER else "It answers, if at all, in a later turn"
+        return ToolResult(content=f"Delivered to {name}. {answers}. Do not send it again.")
     lines = [f"{line.mysis}: {line.status}" + (f" ({line.reason})" if line.reason else "") for line in receipt.lines]
     more = len(lines) - _LISTED_RECIPIENTS
     shown = lines[:_LISTED_RECIPIENTS] + ([f"and {more} more"] if more > 0 else [])
-    return ToolResult(content="\n".join([f"sent to {receipt.delivered}", *shown]), is_error=receipt.delivered == 0)
+    return ToolResult(
+        content="\n".join([f"Delivered to {receipt.delivered}. Do not send it again.", *shown]),
+        is_error=receipt.delivered == 0,
+    )
 
 
 def _mysis_row(view: MysisView) -> dict[str, Any]:
