@@ -31,6 +31,7 @@ WALL_CLOCK_ARITHMETIC = {
     "runtime/maintenance.py _look_after": "notices that the wall clock was set",
     "store/retention.py _newest_removable_id": "days of memory.keep_days, by what is stored",
     "store/retention.py remove_unused": "days of memory.keep_days, by what is stored",
+    "swarm/approvals.py _ask": "a stored deadline, which moves with the clock",
     "swarm/creation.py store_new": "broadcasts of the last hours, by what is stored",
     "swarm/life.py *": "times of the life machine, which moves them by Jumped",
     "swarm/persistence/approval_ops.py ask_for_budget": "a stored deadline, which moves with the clock",

@@ -182,20 +182,38 @@ async def test_a_stop_takes_the_question_back(tmp_path: Path) -> None:
         assert s.peer.seen == []
 
 
-async def test_after_a_restart_it_is_asked_again_with_a_new_deadline(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("closed_for", "expires_after"), [(10, 30), (29, 34), (600, 605)], ids=str)
+async def test_after_a_restart_it_is_asked_again_with_the_time_that_is_left(
+    tmp_path: Path, closed_for: int, expires_after: int
+) -> None:
     async with swarm(tmp_path, script(BURN)) as s:
         number = await ask(s)
+        [first] = await s.commander.approvals()
     async with swarm(tmp_path, script(Answer(text="done"))) as s:
-        s.clock.by(29 * 60)
+        s.clock.by(closed_for * 60)
         assert await s.commander.approvals() == ()
         await s.commander.start("alpha")
         await s.until(lambda: s.commander.live_view.row(1).approvals)
         [asked] = await s.commander.approvals()
-        assert (asked.id, asked.expires_at) == (number, s.clock.now() + 30 * 60 * 1_000_000)
+        assert (asked.id, asked.asked_at) == (number, first.asked_at)
+        assert asked.expires_at == first.asked_at + expires_after * 60 * 1_000_000
         await s.commander.answer(number, ApprovalAnswer.ONCE)
         await s.settled()
         assert s.peer.seen == [("burn", "it")]
         assert await s.value("SELECT outcome FROM turn") == "answered"
+
+
+async def test_a_question_expires_when_the_time_that_a_restart_left_is_over(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(BURN)) as s:
+        await ask(s)
+    async with swarm(tmp_path, script(Answer(text="done"))) as s:
+        s.clock.by(29 * 60)
+        await s.commander.start("alpha")
+        await s.until(lambda: s.commander.live_view.row(1).approvals)
+        await s.run_due()
+        s.clock.by(5 * 60)
+        await s.settled()
+        assert await s.value("SELECT answer FROM approval") == "expired"
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ class ApprovalQueue:
         # Registered before reading, so that an answer given during the read is posted.
         waiting = self._waiting[key] = _OpenQuestion(mysis_id, post)
         self._count(mysis_id)
-        began = self._clock.uptime()  # it was asked just now
+        began, began_at = self._clock.uptime(), self._clock.now()
         column, row_id = key
         found = await self._store.read(approval_ops.NEWEST_QUESTION[column], (row_id,))
         if self._waiting.get(key) is not waiting:
@@ -92,7 +92,7 @@ class ApprovalQueue:
         if found and found[0]["tool"] == ASK_TOOL and not found[0]["upstream"]:
             waiting.wants_words = True
             self._count(mysis_id)
-        lasts = found[0]["expires_at"] - found[0]["asked_at"] if found else 0
+        lasts = max(0, found[0]["expires_at"] - began_at) if found else 0
         left = began + lasts - self._clock.uptime()
         waiting.timer = self._clock.call_after(left, lambda: self._post(key, ApprovalAnswer.EXPIRED, ""))
 

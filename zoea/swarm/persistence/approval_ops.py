@@ -14,6 +14,7 @@ from zoea.model.enums import ApprovalAnswer
 from zoea.model.errors import UsageError
 from zoea.model.values import ApprovalView, GrantView
 from zoea.store import WriterConnection
+from zoea.swarm.rules import MINUTE
 from zoea.text import clean
 
 # Both kinds of question in the same columns.
@@ -36,6 +37,10 @@ NEWEST_QUESTION = {
 }
 """The newest question about a call or a turn, by the column that names it."""
 OPEN = f"{ANY}WHERE a.answer IS NULL\n"
+
+
+SHOWN_AGAIN_US = 5 * MINUTE
+"""For so long at least a question is shown that is asked again after a restart."""
 
 
 def view(row: sqlite3.Row) -> ApprovalView:
@@ -132,13 +137,16 @@ def expire_of_turn(conn: WriterConnection, turn_id: int) -> None:
     )
 
 
-def ask_again(conn: WriterConnection, turn_id: int, within: int) -> None:
-    """Renew the deadlines of the open questions of a turn that is resumed."""
-    now = conn.now()
+def ask_again(conn: WriterConnection, turn_id: int) -> None:
+    """Ask the open questions of a turn that is resumed again.
+
+    Their deadlines count from when they were asked, but `SHOWN_AGAIN_US` are left at least, because
+    one that fell due while Zoea was closed could not be answered.
+    """
     conn.execute(
-        "UPDATE approval SET asked_at = ?, expires_at = ? WHERE answer IS NULL AND (turn_id = ? OR tool_call_id IN"
+        "UPDATE approval SET expires_at = max(expires_at, ?) WHERE answer IS NULL AND (turn_id = ? OR tool_call_id IN"
         " (SELECT c.id FROM tool_call c JOIN memory m ON m.id = c.memory_id WHERE m.turn_id = ?))",
-        (now, now + within, turn_id, turn_id),
+        (conn.now() + SHOWN_AGAIN_US, turn_id, turn_id),
     )
 
 

@@ -233,7 +233,7 @@ def _end(
 def _resume(conn: WriterConnection, info: memory_ops.TurnInfo, op: ResumeTurn) -> OpStored:
     pairs = [memory_ops.store_result(conn, info, result) for result in op.results]
     conn.execute("UPDATE turn SET attempt = attempt + 1, broke_off = NULL, failure = NULL WHERE id = ?", (op.turn_id,))
-    approval_ops.ask_again(conn, op.turn_id, info.approval_expiry)
+    approval_ops.ask_again(conn, op.turn_id)
     conn.emit("turn.resumed", info.mysis_id, turn=op.turn_id)
     return OpStored(conn.now(), memories=tuple(memory for memory, _ in pairs), calls=tuple(call for _, call in pairs))
 
