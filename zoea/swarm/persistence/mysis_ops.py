@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from zoea.model.enums import MysisState
 from zoea.model.errors import MysisMissing, NameRefused, SwarmFull
+from zoea.model.status import KILLED
 from zoea.model.values import Failure, Mysis
 from zoea.settings import Template
 from zoea.store import WriterConnection
@@ -298,7 +299,7 @@ def recover_states(conn: WriterConnection, reason: str) -> tuple[int, ...]:
             " WHERE id = ?",
             (reason, now, mysis_id),
         )
-        _end_session(conn, mysis_id, "crashed")
+        _end_session(conn, mysis_id, "crashed" if reason == KILLED else "closed")
         conn.emit("mysis.state", mysis_id, state="idle", reason=reason, error="", retry_at=None)
     approval_ops.revoke_of_all(conn)
     conn.execute("UPDATE turn SET broke_off = 'crashed' WHERE outcome IS NULL AND broke_off IS NULL")
