@@ -80,7 +80,8 @@ def build_activity_pieces(view: MysisView, now: int) -> list[Piece]:
         return [(detail, "quiet" if view.status in (StatusWord.IDLE, StatusWord.STOPPED) else str(view.status))]
     if view.activity is Activity.IDLE or view.status is not StatusWord.WORKING:
         return []
-    return [(f"{view.activity} {number_format.age(view.progress_at, now)}", str(view.activity))]
+    doing = "model" if view.activity is Activity.LLM else str(view.activity)
+    return [(f"{doing} {number_format.age(view.progress_at, now)}", str(view.activity))]
 
 
 def build_failure_lines(
