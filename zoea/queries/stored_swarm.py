@@ -52,6 +52,13 @@ WHERE mysis_id = ? AND role = 'assistant' AND content <> '' ORDER BY id DESC LIM
 """
 
 
+_NEWEST = """
+SELECT o.id, 0 FROM turn n CROSS JOIN memory o ON o.turn_id = n.id WHERE n.mysis_id = ?1 {}
+ORDER BY n.number DESC, o.seq DESC LIMIT ?2
+"""
+# The outer loop walks the turns backwards by their index, so nothing is sorted.
+
+
 @contextmanager
 def open_database(database: Path) -> Iterator[sqlite3.Connection]:
     """Open a read-only connection; raise sqlite3 errors of the block as StoreError."""
@@ -203,10 +210,8 @@ def read_uid(database: Path, ref: str) -> str:
         return _find(reader, ref).uid
 
 
-def read_memories(
-    database: Path, ref: str, *, last: int = 100, after: int = 0, turn: int | None = None
-) -> tuple[Memory, ...]:
-    """Read the newest `last` memories with an id over `after`, in conversation order.
+def read_memories(database: Path, ref: str, *, last: int = 100, turn: int | None = None) -> tuple[Memory, ...]:
+    """Read the newest `last` memories in conversation order, at the same cost in a conversation of any length.
 
     With `turn` only those of the turn of this number.
 
@@ -216,11 +221,12 @@ def read_memories(
     with open_database(database) as reader:
         found = _find(reader, ref)
         picked = reader.execute(
-            f"{row_values.MEMORY} WHERE m.mysis_id = ?1 AND m.id > ?2 AND (?3 IS NULL OR t.number = ?3)"
-            " ORDER BY t.number DESC, m.seq DESC LIMIT ?4",
-            (found.id, after, turn, last),
+            f"WITH wanted(id, need) AS ({_NEWEST.format('' if turn is None else 'AND n.number = ?3')})"
+            f" {row_values.WANTED_MEMORY}",
+            (found.id, last, turn)[: 2 if turn is None else 3],
         ).fetchall()
-    return tuple(row_values.memory(row) for row in reversed(picked))
+    memories = [row_values.memory(row) for row in picked]
+    return tuple(sorted(memories, key=lambda memory: (memory.turn_number, memory.seq)))
 
 
 def read_queued(database: Path, ref: str) -> tuple[Delivery, ...]:
