@@ -38,6 +38,7 @@ from zoea.tui.widgets.mysis_detail import MysisDetail
 from zoea.tui.widgets.search_inputs import FilterLine
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 from zoea.tui.widgets.swarm_table import SwarmTable
+from zoea.tui.widgets.widget_part import WidgetPart
 
 _FEED_EVENTS = ("message.", "delivery.", "turn.ended")
 _FEED_WAIT_S = 0.25
@@ -72,6 +73,9 @@ class DashboardScreen(CockpitScreen[None]):
     ]
 
     table: SwarmTable
+
+    _left = WidgetPart(Vertical, "#left")
+    _box = WidgetPart(Vertical, "#swarm-box")
 
     def __init__(self) -> None:
         super().__init__()
@@ -164,7 +168,7 @@ class DashboardScreen(CockpitScreen[None]):
         """Give free lines below a short list to the detail, up to half of the side."""
         height: int | None = None
         if self.has_class("-high") and not self.has_class("-joined"):
-            room = self.query_one("#left").size.height
+            room = self._left.size.height
             free = room - max(_LEAST_LIST, len(self.cockpit.feed.myses) + 4)
             least = DETAIL_WIDE if self.has_class("-wide") else DETAIL
             height = min(free, room // 2) if min(free, room // 2) > least else None
@@ -356,8 +360,7 @@ class DashboardScreen(CockpitScreen[None]):
         if titles != self._titles:
             # Textual redraws a frame whenever its title is set, even to the same text.
             self._titles = titles
-            box = self.query_one("#swarm-box")
-            box.border_title, box.border_subtitle = Content(title), key_hints(titles[1])
+            self._box.border_title, self._box.border_subtitle = Content(title), key_hints(titles[1])
         self._heads.put(build_heading(table.columns) if table.grouping is None else [(_HIVE_HEAD, "quiet")])
 
     def _draw_broadcasts(self) -> None:

@@ -18,6 +18,7 @@ from zoea.tui.screens.base import BaseScreen
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.widgets.conversation_view import ConversationView
 from zoea.tui.widgets.search_inputs import FindBar
+from zoea.tui.widgets.widget_part import WidgetPart
 
 
 class FindController:
@@ -48,10 +49,8 @@ class FindController:
         self._at = 0
         self._is_outdated = False
 
-    @property
-    def bar(self) -> FindBar:
-        """The input for the words."""
-        return self._screen.query_one(FindBar)
+    bar = WidgetPart(FindBar, within=lambda controller: controller._screen)
+    """The input for the words."""
 
     @property
     def has_hits(self) -> bool:

@@ -10,6 +10,7 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.content import Content
+from textual.css.query import NoMatches
 
 from zoea.model.enums import Activity
 from zoea.model.errors import StoreError
@@ -45,9 +46,9 @@ from zoea.tui.widgets.live_answer import LiveAnswer
 from zoea.tui.widgets.message_prompt import MessagePrompt
 from zoea.tui.widgets.search_inputs import FindBar
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, key_name
+from zoea.tui.widgets.widget_part import WidgetPart
 
 LIVE_SHARE = 2
-_PARTS = (ConversationView, LiveAnswer, FindBar, ContextPanel, MessagePrompt, KeyFooter)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +127,7 @@ class FocusScreen(CockpitScreen[None]):
     def on_mount(self) -> None:
         super().on_mount()
         self._is_ready = True
-        self.query_one("#talk").border_title = "CONVERSATION"
+        self._talk.border_title = "CONVERSATION"
         self.transcript.focus()
         self._begin()
         self.feed_changed(frozenset())  # an answer may be streaming already
@@ -135,22 +136,20 @@ class FocusScreen(CockpitScreen[None]):
         self._reading.forget()
         self._finder.stop()
 
-    @property
-    def transcript(self) -> ConversationView:
-        return self.query_one(ConversationView)
-
-    @property
-    def live(self) -> LiveAnswer:
-        return self.query_one(LiveAnswer)
+    transcript = WidgetPart(ConversationView)
+    live = WidgetPart(LiveAnswer)
+    side = WidgetPart(ContextPanel)
+    _talk = WidgetPart(Vertical, "#talk")
+    _keys = WidgetPart(KeyFooter)
 
     @property
     def _has_widgets(self) -> bool:
         """Whether all widgets exist; news may arrive before them and after their removal."""
-        return self._is_ready and all(self.query(kind) for kind in _PARTS)
-
-    @property
-    def side(self) -> ContextPanel:
-        return self.query_one(ContextPanel)
+        try:
+            parts = (self.transcript, self.live, self._finder.bar, self.side, self._messages.prompt, self._keys)
+        except NoMatches:
+            return False
+        return self._is_ready and bool(parts)
 
     @property
     def view(self) -> MysisView | None:
@@ -303,7 +302,7 @@ class FocusScreen(CockpitScreen[None]):
         if not self._has_widgets:
             return
         transcript, live = self.transcript, self.live
-        room = self.query_one("#talk").content_size.height - (1 if self._finder.bar.display else 0)
+        room = self._talk.content_size.height - (1 if self._finder.bar.display else 0)
         if not live.display or room <= 0:
             height: int | str = "1fr"
         else:
@@ -343,7 +342,7 @@ class FocusScreen(CockpitScreen[None]):
             follows=transcript.follows,
             verbose=transcript.verbose,
         )
-        self.query_one("#talk").border_subtitle = Content.assemble(*build_status_pieces(edge))
+        self._talk.border_subtitle = Content.assemble(*build_status_pieces(edge))
 
     # Finding and copying.
 

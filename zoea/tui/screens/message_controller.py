@@ -16,6 +16,7 @@ from zoea.tui.screens.base import BaseScreen
 from zoea.tui.swarm_list.message_targets import Audience, MessageTarget, refresh_target, target_many, target_one
 from zoea.tui.terminal.external_editor import edit
 from zoea.tui.widgets.message_prompt import MessagePrompt
+from zoea.tui.widgets.widget_part import WidgetPart
 
 
 class MessageController:
@@ -25,10 +26,8 @@ class MessageController:
         self._screen = screen
         self._has_read_history = False
 
-    @property
-    def prompt(self) -> MessagePrompt:
-        """The input for messages."""
-        return self._screen.query_one(MessagePrompt)
+    prompt = WidgetPart(MessagePrompt, within=lambda controller: controller._screen)
+    """The input for messages."""
 
     # Opening.
 

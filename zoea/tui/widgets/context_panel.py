@@ -36,19 +36,19 @@ class ContextPanel(Vertical):
     def __init__(self, source: Callable[[], ConversationSource | None], *, id: str | None = None) -> None:
         super().__init__(id=id)
         self._source = source
+        self._sees_block = TextBlock(id="sees", classes="panel")
+        self._state_block = TextBlock(id="state", classes="panel")
         self._sight = MysisContext()
         self._read_at = 0
         self._is_stale = True
         self._is_reading = False
 
     def compose(self) -> ComposeResult:
-        sees = TextBlock(id="sees", classes="panel")
-        sees.border_title = "WHAT IT SEES"
-        sees.border_subtitle = "i inspect"
-        yield sees
-        state = TextBlock(id="state", classes="panel")
-        state.border_title = "STATE"
-        yield state
+        self._sees_block.border_title = "WHAT IT SEES"
+        self._sees_block.border_subtitle = "i inspect"
+        yield self._sees_block
+        self._state_block.border_title = "STATE"
+        yield self._state_block
 
     def on_show(self) -> None:
         self._read()
@@ -95,9 +95,8 @@ class ContextPanel(Vertical):
 
     def _draw(self) -> None:
         source = self._source()
-        # Query instead of keeping references: the panel may be unmounted when a read returns.
-        for block in self.query(TextBlock):
-            if block.id == "sees":
-                block.put(focus_lines.build_request_lines(self._sight))
-            elif source is not None:
-                block.put(focus_lines.build_snapshot_lines(self._sight, source.now))
+        if not self._sees_block.is_attached or not self._state_block.is_attached:
+            return  # the panel was removed before a read returned
+        self._sees_block.put(focus_lines.build_request_lines(self._sight))
+        if source is not None:
+            self._state_block.put(focus_lines.build_snapshot_lines(self._sight, source.now))

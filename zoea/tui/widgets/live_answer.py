@@ -18,6 +18,7 @@ from zoea.text.control_characters import strip
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece, wrap_words
 from zoea.tui.widgets.clickable_text import TextBlock
+from zoea.tui.widgets.widget_part import WidgetPart
 
 
 def find_continuation(seen: str, tail: str) -> str | None:
@@ -52,6 +53,8 @@ class LiveAnswer(VerticalScroll, can_focus=False):
 
     class Grown(Message):
         """Sent when the height changed."""
+
+    _thought_block = WidgetPart(TextBlock, "#thought")
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -94,7 +97,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
             self._draw_thought()
 
     def _draw_thought(self) -> None:
-        block = self.query_one("#thought", TextBlock)
+        block = self._thought_block
         self._drawn_at = self.size.width
         block.put(build_thought_lines(self._thought, max(20, self.content_size.width), is_folded=bool(self._seen)))
         block.display = bool(self._thought)
@@ -124,7 +127,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
         if self.is_live:
             self._seen, self._shown, self._fresh, self._restart = "", 0, [], True
             self._thought = ""
-            self.query_one("#thought", TextBlock).display = False
+            self._thought_block.display = False
             self.display = False
             self._woken.set()
             self.post_message(self.Grown())

@@ -19,6 +19,7 @@ from zoea.tui import number_format
 from zoea.tui.state.drafts import Drafts
 from zoea.tui.swarm_list.message_targets import MessageTarget
 from zoea.tui.widgets.clickable_text import key_hints
+from zoea.tui.widgets.widget_part import WidgetPart
 
 FOLD_OVER = 4_000
 """Longer pasted texts are replaced by a mark."""
@@ -180,9 +181,7 @@ class MessagePrompt(Vertical):
         """Return whether a sent text waits for the swarm's answer."""
         return self._writing.read_only
 
-    @property
-    def _writing(self) -> _PromptText:
-        return self.query_one(_PromptText)
+    _writing = WidgetPart(_PromptText)
 
     @property
     def _drafts(self) -> Drafts:
