@@ -12,6 +12,7 @@ import pytest
 
 from tests.e2e.terminal_screen import TerminalScreen
 from tests.e2e.zoea_process import zoea
+from tests.waiting import until_true
 
 QUICK = {"ZOEA_WORLD__TICK": "0.2", "ZOEA_NUDGE__IDLE_INTERVAL": "0.5"}
 WORDS = "Say where you are."
@@ -159,3 +160,24 @@ def test_more_myses_than_the_limit_are_refused_before_the_cockpit_opens(cockpit:
     assert "--myses 60 is over the limit of 16 (swarm.max_myses)" in glass.text
     assert "Z O E A" not in glass.text
     assert listed() == []
+
+
+def test_nudges_are_switched_off_in_a_running_swarm(cockpit: OpenSwarm, tmp_path: Path) -> None:
+    glass = cockpit(ZOEA_SWARM__DISCOVER="false", ZOEA_NUDGE__IDLE_INTERVAL="0.2")
+    glass.until("There is no mysis yet")
+    assert zoea("new", "alpha", "--task", "Count.", "--provider", "autopilot").returncode == 0
+    until_true(lambda: listed()[0]["turns"] >= 2)
+    file = Path(json.loads(zoea("config", "path", "--json").stdout)["config"])
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("[nudge]\nenabled = false\n")
+    applied = zoea("config", "apply")
+    assert applied.stdout.startswith("Applied: nudge, wait."), applied.stderr
+    until_true(lambda: listed()[0]["status"] == "idle")
+    before = listed()[0]["turns"]
+    assert zoea("send", "alpha", "Where are you?").returncode == 0  # takes longer than a nudge would
+    until_true(lambda: "answered" in zoea("receipt", "2").stdout)
+    assert listed()[0]["turns"] == before + 1
+    glass.press("q")
+    glass.until("end the swarm")
+    glass.press("s")
+    assert glass.end() == 0

@@ -21,6 +21,9 @@ class NoConnections:
     async def try_tool(self, upstream: str, tool: str, arguments: str) -> ToolTrial:
         raise UsageError(f"no upstream {upstream}")
 
+    async def apply_settings(self) -> tuple[str, ...]:
+        return ()
+
     async def mcp(self) -> McpView:
         return McpView()
 

@@ -330,6 +330,9 @@ class FakeSwarm:
     async def mcp(self) -> McpView:
         return self.serving
 
+    async def apply_settings(self) -> tuple[str, ...]:
+        return ("nudge", "wait")
+
     async def serve_mcp(self, on: bool) -> McpView:
         self.serving = McpView("http://127.0.0.1:9632/mcp" if on else "")
         return self.serving

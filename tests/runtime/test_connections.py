@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.llm_clock import HandClock
+from tests.fakes.no_connections import NoConnections
 from tests.fakes.toolboxes import Faulty
 from tests.waiting import until
 from zoea.llm.providers.scripted import ScriptedProvider
@@ -47,7 +48,10 @@ async def live(tmp_path: Path, faulty: Faulty) -> AsyncIterator[tuple[LiveConnec
     toolbox = Toolbox([faulty.config(inject={"text": "account"})], logs=tmp_path)
     toolbox.open()
     await toolbox.settled()
-    yield LiveConnections(toolbox, providers(tmp_path), make_supervisor(tmp_path)), toolbox
+    yield (
+        LiveConnections(toolbox, providers(tmp_path), make_supervisor(tmp_path), NoConnections().apply_settings),
+        toolbox,
+    )
     await toolbox.close()
 
 
@@ -114,7 +118,9 @@ async def test_every_provider_is_probed_and_reports_its_state(tmp_path: Path, mo
     made = providers(tmp_path, settings, silent=Silent(), refusing=Refusing(), good=ScriptedProvider())
     found = {
         view.name: view
-        for view in await LiveConnections(Toolbox([], logs=tmp_path), made, make_supervisor(tmp_path)).providers()
+        for view in await LiveConnections(
+            Toolbox([], logs=tmp_path), made, make_supervisor(tmp_path), NoConnections().apply_settings
+        ).providers()
     }
     assert list(found) == ["nokey", "silent", "refusing", "good"]
     assert found["nokey"].is_default

@@ -184,3 +184,17 @@ async def test_an_arrival_waits_by_the_tick_that_an_earlier_turn_was_told(tmp_pa
         await s.settled()
         view = await s.commander.mysis("alpha")
         assert (view.waiting_until, view.waiting_for) == (told + 80_000_000, "arrival_tick 41708")
+
+
+async def test_nudges_that_are_switched_off_end_at_once_and_begin_again_at_once(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="I fly.")), settings=FOLLOWS_GOALS) as s:
+        await s.commander.create("alpha", task=TASK)
+        await s.settled()
+        s.clock.by(29)
+        assert s.commander.adopt(Settings.model_validate({"nudge": {"enabled": False}})) == ("nudge", "wait")
+        s.clock.by(3600)
+        await s.run_due()
+        await s.settled()
+        assert len(s.sent()) == 1
+        s.commander.adopt(FOLLOWS_GOALS)
+        await s.until(lambda: len(s.sent()) == 2)

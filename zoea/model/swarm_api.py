@@ -194,6 +194,13 @@ class ConnectionApi(Protocol):
         """
         ...
 
+    async def apply_settings(self) -> tuple[str, ...]:
+        """Read the settings again and apply those that may change while myses run; return their sections.
+
+        The others apply when the swarm is opened again. Raises SettingsError, and nothing is applied then.
+        """
+        ...
+
     async def mcp(self) -> McpView:
         """Report whether this swarm serves MCP clients over HTTP, and the address."""
         ...

@@ -161,7 +161,12 @@ async def running_swarm(
         await stack.enter_async_context(record_minutes(store, clock, commander.live_view.count_statuses))
         stack.enter_context(tuned_gc())
         lag = stack.enter_context(measured_lag(clock.now))
-        yield RunningSwarm.of(commander, LiveConnections(toolbox, providers, door), lag)
+
+        async def apply_settings() -> tuple[str, ...]:
+            found = await asyncio.to_thread(load, places, overrides=options.overrides)
+            return commander.adopt(found.settings)
+
+        yield RunningSwarm.of(commander, LiveConnections(toolbox, providers, door, apply_settings), lag)
 
 
 async def _assign_accounts(places: Places) -> None:

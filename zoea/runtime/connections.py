@@ -6,6 +6,7 @@ import asyncio
 import importlib
 import json
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
 from zoea.mcp_server.supervisor import McpServerSupervisor
@@ -27,10 +28,17 @@ ASKING_S = 5.0
 class LiveConnections:
     """`ConnectionApi` of a swarm that runs in this process."""
 
-    def __init__(self, toolbox: Toolbox, providers: ProviderSet, door: McpServerSupervisor) -> None:
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        providers: ProviderSet,
+        door: McpServerSupervisor,
+        apply_settings: Callable[[], Awaitable[tuple[str, ...]]],
+    ) -> None:
         self._toolbox = toolbox
         self._providers = providers
         self._door = door
+        self._apply_settings = apply_settings
 
     async def upstreams(self) -> tuple[UpstreamView, ...]:
         return tuple(_view(status, self._toolbox.upstream(status.name)) for status in self._toolbox.status())
@@ -60,6 +68,9 @@ class LiveConnections:
 
     async def mcp(self) -> McpView:
         return self._door.view
+
+    async def apply_settings(self) -> tuple[str, ...]:
+        return await self._apply_settings()
 
     async def serve_mcp(self, on: bool) -> McpView:
         return await self._door.serve(on)

@@ -54,6 +54,7 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 CLOSE_WITHIN_S = 8.0
+_LIVE_SECTIONS = ("nudge", "wait")
 
 
 class Commander:
@@ -292,12 +293,7 @@ class Commander:
 
     async def dismiss(self, ref: str) -> MysisView:
         runner = self.runner(ref)
-
-        def op(conn: WriterConnection) -> Mysis:
-            mysis_ops.dismiss(conn, runner.mysis.id)
-            return mysis_ops.find(conn, runner.mysis.id)
-
-        runner.refresh(await self._command(op))
+        runner.refresh(await self._command(lambda conn: mysis_ops.dismiss(conn, runner.mysis.id)))
         return self._row(runner)
 
     async def configure(
@@ -331,6 +327,15 @@ class Commander:
             self.live_view.touch(mysis_id)
         self.live_view.row(mysis_id).say(before.text, before.text_at)
         return self.live_view.freeze(mysis_id)
+
+    def adopt(self, settings: Settings) -> tuple[str, ...]:
+        """Apply the sections that may change while myses run, at once; return their names."""
+        changed = {name: getattr(settings, name) for name in _LIVE_SECTIONS}
+        self._settings = self.services.settings = self._settings.model_copy(update=changed)
+        self._resolved_templates.clear()
+        for runner in self.runners.values():
+            runner.adopt(self._resolved_template(runner.mysis.template_hash))
+        return _LIVE_SECTIONS
 
     # Messages.
 
@@ -401,10 +406,7 @@ class Commander:
         return said.receipt
 
     async def withdraw(self, delivery_id: int) -> None:
-        def op(conn: WriterConnection) -> Mysis:
-            return mysis_ops.find(conn, message_ops.withdraw(conn, delivery_id))
-
-        mysis = await self._command(op)
+        mysis = await self._command(lambda conn: mysis_ops.find(conn, message_ops.withdraw(conn, delivery_id)))
         runner = self.runners.get(mysis.id)
         if runner is not None:
             runner.refresh(mysis)

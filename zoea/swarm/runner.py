@@ -29,6 +29,7 @@ from zoea.swarm.resolved_template import (
     ResolvedTemplate,
     build_profile,
     freezer,
+    life_rules,
     tool_sizes,
 )
 from zoea.swarm.services import Services
@@ -139,6 +140,11 @@ class MysisRunner:
         self._live.say(delivery.content, delivery.created_at)
         self._unheard[delivery.id] = pending
         self._queue(lf.Arrived(self._now(), pending))
+
+    def adopt(self, known: ResolvedTemplate) -> None:
+        """Take changed settings: rules of nudges at once, all others from the next turn on."""
+        self._known = known
+        self.tell(lf.NewRules(self._now(), life_rules(known.settings, known.template)))
 
     async def stopped(self) -> None:
         """Wait until no turn is running."""
@@ -371,8 +377,7 @@ class MysisRunner:
         self._late_cancel = None
         self._show_turn(is_open=False)
         self._tick_length = end.tick_length or self._tick_length
-        ticks = self._services.ticks
-        ticks.update({name: tick for name, tick in end.ticks.items() if name not in ticks or ticks[name].at < tick.at})
+        self._services.ticks.update(end.ticks)
         if self._stored_end is None:
             self._queue(self._turn_ended(end, effect, returned))
 

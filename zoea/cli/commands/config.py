@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from zoea.cli.options import AsJson, Workspace
+from zoea.cli.swarm_access import command
 from zoea.model.errors import UsageError
 from zoea.settings.key_paths import Layer, SettingsInvalid
 from zoea.settings.layers import LoadedSettings, check_settings, load, project_file
@@ -78,6 +79,16 @@ def check(as_json: AsJson = False) -> None:
         typer.echo(f"No problems: {len(loaded.templates.files())} templates, {_files(loaded)}.")
         _say_untrusted(loaded)
         _say_notes(loaded)
+
+
+@app.command("apply")
+def apply_changes(as_json: AsJson = False, workspace: Workspace = "") -> None:
+    """Let the running swarm read the settings again. Nudges and waits change at once, the rest at its next start."""
+    applied = command(workspace, lambda swarm: swarm.apply_settings())
+    if as_json:
+        typer.echo(json.dumps({"applied": list(applied)}))
+    else:
+        typer.echo(f"Applied: {', '.join(applied)}. All other changes apply when the swarm is opened again.")
 
 
 @app.command()

@@ -264,10 +264,11 @@ def fail(conn: WriterConnection, mysis_id: int, failure: Failure) -> Mysis:
     return find(conn, mysis_id)
 
 
-def dismiss(conn: WriterConnection, mysis_id: int) -> None:
-    """Hide the error of a mysis; the state stays."""
+def dismiss(conn: WriterConnection, mysis_id: int) -> Mysis:
+    """Hide the error of a mysis, or mark its result as reviewed; the state stays."""
     conn.execute("UPDATE mysis SET error_dismissed_at = ? WHERE id = ?", (conn.now(), mysis_id))
     conn.emit("mysis.dismissed", mysis_id)
+    return find(conn, mysis_id)
 
 
 def hold(conn: WriterConnection, mysis_id: int | None, on: bool, reason: str, *, by_person: bool) -> None:

@@ -15,7 +15,7 @@ from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.widgets import Input
 
-from zoea.model.errors import SettingsError
+from zoea.model.errors import SettingsError, ZoeaError
 from zoea.settings.key_paths import DEFAULT, Layer, SettingsInvalid
 from zoea.settings.layers import LoadedSettings, load
 from zoea.text.control_characters import one_line
@@ -350,12 +350,20 @@ class SettingsScreen(CockpitScreen[None]):
         if value is not None and origin.layer is not Layer.USER:
             self.note = (field.key, f"written, but {origin} overrides it")
         else:
-            counts = "" if field.path[0] in ("tui", "broadcast") else "; it applies when the swarm is opened again"
+            counts = "" if field.path[0] in ("tui", "broadcast") else await self._counts(field)
             self.note = (field.key, ("taken out" if value is None else "written") + counts)
         if self.value.has_focus:
             self.fields.focus()
         self._apply(loaded)
         self._take(loaded)
+
+    async def _counts(self, field: SettingField) -> str:
+        """Let the running swarm apply a written setting; return when it takes effect."""
+        try:
+            applied = await self.cockpit.api.apply_settings()
+        except ZoeaError as error:
+            return f"; the running swarm does not apply it: {error.what}"
+        return "; it applies at once" if field.path[0] in applied else "; it applies when the swarm is opened again"
 
     def _say(self, field: SettingField, text: str) -> None:
         self.note = (field.key, text)
