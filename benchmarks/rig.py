@@ -127,6 +127,9 @@ class _PlainSession:
     async def call(self, call: AnswerCall, *, meta: CallMeta) -> ToolResult:
         return ToolResult(f"Looked: {call.arguments}")
 
+    async def conceal_answer(self, answer: Answer) -> Answer:
+        return answer
+
     def stored_arguments(self, call: AnswerCall) -> str:
         return call.arguments
 

@@ -64,6 +64,7 @@ TOOLS = [
     _tool("spill", reads=True, session_id="string"),
     _tool("spill_bytes", reads=True, session_id="string"),
     _tool("lose_sessions"),
+    _tool("unlock", user="string", password="string"),
 ]
 
 
@@ -265,6 +266,10 @@ class Server:
         session = arguments["session_id"]
         data = base64.b64encode(f'session {session} of "{self.sessions.get(session)}"'.encode()).decode()
         return {"content": [{"type": "resource", "resource": {"uri": "u:1", "mimeType": "text/plain", "blob": data}}]}
+
+    def do_unlock(self, arguments: Json, params: Json, call: Any) -> Json:
+        password = arguments["password"]
+        return self.text(f"unlocked with {password}, in JSON {json.dumps({'key': password})}")
 
     def do_lose_sessions(self, arguments: Json, params: Json, call: Any) -> Json:
         self.sessions.clear()

@@ -18,7 +18,7 @@ from tests.fakes import mcp_faulty
 from tests.faults import database_checker
 from tests.faults.hanging_parts import HangingProvider, Stubbornness
 from tests.swarm.harness import HandIds, OneProvider
-from zoea.model.request import AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
+from zoea.model.request import Answer, AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
 from zoea.process.clock import SystemClock
 from zoea.runtime.compose import SWARM_CLOSE_S
 from zoea.settings import Settings, Templates
@@ -51,6 +51,9 @@ class StubbornTools:
     async def call(self, call: AnswerCall, *, meta: CallMeta) -> ToolResult:
         await self.stubborn.stand()
         return ToolResult("late")
+
+    async def conceal_answer(self, answer: Answer) -> Answer:
+        return answer
 
     def stored_arguments(self, call: AnswerCall) -> str:
         return call.arguments

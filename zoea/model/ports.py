@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
-from zoea.model.request import AnswerCall, CallMeta, Catalogue, ModelInfo, ModelRequest, StreamItem, ToolResult
+from zoea.model.request import Answer, AnswerCall, CallMeta, Catalogue, ModelInfo, ModelRequest, StreamItem, ToolResult
 
 
 class Timer(Protocol):
@@ -103,6 +103,10 @@ class ToolSession(Protocol):
 
         Fills in injected arguments and masks their values in the result.
         """
+        ...
+
+    async def conceal_answer(self, answer: Answer) -> Answer:
+        """Return the answer with marks for the secrets of its calls' arguments; their values are kept."""
         ...
 
     def stored_arguments(self, call: AnswerCall) -> str:

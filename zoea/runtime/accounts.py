@@ -11,11 +11,14 @@ import asyncio
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from zoea.settings import Credentials
+from zoea.tools.secret_vault import KeptSecret
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.@ -]{1,40}")
 _ROOT = "account/"
+_SECRETS = "secret/"
 
 
 class CredentialAccounts:
@@ -66,6 +69,39 @@ class CredentialAccounts:
         async with self._lock:
             batch, self._waiting, self._next = self._waiting, {}, None
             await asyncio.to_thread(self._credentials.set_many, batch)
+
+
+class CredentialSecrets:
+    """A `SecretKeeper` over the credentials file: `secret/UPSTREAM/N`, the value as JSON."""
+
+    def __init__(self, credentials: Credentials) -> None:
+        self._credentials = credentials
+
+    async def load_secrets(self) -> Mapping[int, KeptSecret]:
+        """Return all secrets by number. Raises SettingsError if the file cannot be read."""
+        found = await asyncio.to_thread(self._credentials.with_prefix, _SECRETS)
+        kept = {}
+        for name, value in found.items():
+            upstream, _, number = name.rpartition("/")
+            if number.isdecimal():
+                kept[int(number)] = KeptSecret(upstream.removeprefix("@"), _read_json(value.get_secret_value()))
+        return kept
+
+    async def save_secrets(self, kept: Mapping[int, KeptSecret]) -> None:
+        """Store secrets; durable when this returns. Raises SettingsError if the file cannot be written."""
+        entries = {f"{_SECRETS}@{one.upstream}/{number}": json.dumps(one.value) for number, one in kept.items()}
+        stale = {f"{_SECRETS}@/{number}" for number, one in kept.items() if one.upstream}
+        await asyncio.to_thread(self._credentials.set_many, entries)
+        for name in stale & set(await asyncio.to_thread(self._credentials.names)):
+            await asyncio.to_thread(self._credentials.delete, name)
+
+
+def _read_json(text: str) -> Any:
+    """Read a value; a text that a person typed without quotes stands for itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
 
 
 def settle_accounts(credentials: Credentials, myses: Iterable[tuple[str, str]]) -> None:

@@ -25,7 +25,7 @@ from zoea.process.gc_tuning import tuned_gc
 from zoea.process.logs import logging_to
 from zoea.process.loop_lag import LoopLag, measured_lag
 from zoea.queries.stored_swarm import read_mysis_records
-from zoea.runtime.accounts import CredentialAccounts, settle_accounts
+from zoea.runtime.accounts import CredentialAccounts, CredentialSecrets, settle_accounts
 from zoea.runtime.connections import LiveConnections
 from zoea.runtime.maintenance import run_maintenance
 from zoea.runtime.minute_stats import record_minutes
@@ -194,4 +194,5 @@ def _toolbox(loaded: LoadedSettings, places: Places, options: SwarmOptions) -> T
         policies=build_policies(upstreams, loaded.settings),
         logs=places.data,
         accounts=CredentialAccounts(credentials),
+        secrets=CredentialSecrets(credentials),
     )

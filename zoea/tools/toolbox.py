@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from zoea.model.errors import ToolError, UpstreamLost, UsageError, ZoeaError
-from zoea.model.request import AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
+from zoea.model.request import Answer, AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
 from zoea.text.control_characters import clean
 from zoea.tools.accounts_login import AccountKeeper, Caller, InMemoryAccounts, UpstreamAccounts
 from zoea.tools.catalogue import build_catalogue
 from zoea.tools.policy import OwnTools, ToolPolicy, apply_policy
 from zoea.tools.results import error_result, read_result
+from zoea.tools.secret_vault import InMemorySecrets, SecretKeeper, SecretVault
 from zoea.tools.upstream.http_pool import HttpPool
 from zoea.tools.upstream.upstream_client import Upstream, UpstreamStatus
 from zoea.tools.upstream.upstream_config import UpstreamConfig
@@ -58,6 +59,7 @@ class Toolbox:
         logs: Path,
         builtin: MysisTools | None = None,
         accounts: AccountKeeper | None = None,
+        secrets: SecretKeeper | None = None,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self._pool = HttpPool()
@@ -72,6 +74,7 @@ class Toolbox:
             for name, upstream in self._upstreams.items()
             if upstream.config.inject or upstream.config.login is not None
         }
+        self.secrets = SecretVault(secrets if secrets is not None else InMemorySecrets())
         self._catalogues: dict[ToolPolicy, _PolicyCatalogue] = {}
 
     def open(self) -> None:
@@ -147,6 +150,10 @@ class Toolbox:
                 )
         return None
 
+    def listed_schema(self, spec: ToolSpec | None) -> Mapping[str, Any]:
+        """Return a tool's input schema as its server listed it; empty for Zoea's own tools and unknown ones."""
+        return self._upstreams[spec.upstream].schema_of(spec.origin) if spec is not None and spec.upstream else {}
+
     def release(self, mysis: str) -> None:
         """Close the sessions of a mysis that has stopped."""
         for upstream in self._upstreams.values():
@@ -175,6 +182,7 @@ class Toolbox:
             return await self._builtin.call(spec.origin, arguments, meta, policy)
         upstream, accounts = self._upstreams[spec.upstream], self._accounts.get(spec.upstream)
         try:
+            arguments = await self.secrets.fill(spec.upstream, arguments)
             if accounts is None:
                 return await read_result(await _call_upstream(upstream, spec, arguments, meta, meta.deadline_s))
             result = await self._call_as(accounts, caller, upstream, spec, arguments, meta)
@@ -239,7 +247,13 @@ class ToolboxSession:
             arguments = parse_arguments(call.arguments)
         except UsageError as error:
             return error_result(f"{call.name}: {error.what}")
-        return await self._toolbox.call(spec, arguments, meta, self._policy, self._caller)
+        result = await self._toolbox.call(spec, arguments, meta, self._policy, self._caller)
+        return await self._toolbox.secrets.mask_result(result)
+
+    async def conceal_answer(self, answer: Answer) -> Answer:
+        """Return the answer with marks for the secrets of its calls; their values are kept."""
+        calls = [(call, spec := self._find(call.name), self._toolbox.listed_schema(spec)) for call in answer.calls]
+        return await self._toolbox.secrets.conceal_answer(answer, calls)
 
     def stored_arguments(self, call: AnswerCall) -> str:
         """Return the arguments as they may be stored: injected ones as `‹account›`."""

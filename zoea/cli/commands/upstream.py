@@ -328,7 +328,7 @@ async def _opened(box: Any, name: str) -> Any:
 
 def _with_box(workspace: str, name: str, work: Callable[[Any], Awaitable[T]], *, quiet: bool) -> T:
     """Run `work` with a toolbox that holds this one upstream."""
-    from zoea.runtime.accounts import CredentialAccounts
+    from zoea.runtime.accounts import CredentialAccounts, CredentialSecrets
     from zoea.runtime.upstream_set import build_upstreams
     from zoea.settings import Credentials, load
     from zoea.tools import Toolbox
@@ -344,7 +344,12 @@ def _with_box(workspace: str, name: str, work: Callable[[Any], Awaitable[T]], *,
     configs = build_upstreams(alone, credentials)
 
     async def run() -> T:
-        box = Toolbox(configs, logs=loaded.places.data, accounts=CredentialAccounts(credentials))
+        box = Toolbox(
+            configs,
+            logs=loaded.places.data,
+            accounts=CredentialAccounts(credentials),
+            secrets=CredentialSecrets(credentials),
+        )
         box.open()
         try:
             return await work(box)

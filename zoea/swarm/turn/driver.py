@@ -394,7 +394,7 @@ class TurnDriver:
 
     async def _answer(self, call: ModelCall) -> None:
         try:
-            answer = await call.run()
+            answer = await self._session.conceal_answer(await call.run())
         except HeldBeforeSending:
             self.post(t.CallWithheld(self._now()))
             return

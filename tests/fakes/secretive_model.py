@@ -1,0 +1,48 @@
+"""A provider whose answers write a secret: into an argument, its text, its reasoning and its own blocks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+from zoea.model.enums import Role
+from zoea.model.request import Answer, AnswerCall, Delta, ModelInfo, ModelRequest, StreamItem
+from zoea.model.values import Native
+
+
+class SecretiveModel:
+    """Calls `unlock` with the secret first, then with the mark it sees, then ends. Keeps its requests."""
+
+    kind = "scripted"
+    label = "secretive"
+    metered = False
+
+    def __init__(self, secret: str, name: str = "secretive") -> None:
+        self.name = name
+        self.requests: list[ModelRequest] = []
+        self._secret = secret
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+        self.requests.append(request)
+        seen = [call.arguments for message in request.messages for call in message.calls]
+        if request.messages[-1].role is Role.TOOL and len(seen) > 1:
+            yield Answer(text="Unlocked twice.")
+            return
+        password = json.loads(seen[0])["password"] if seen else self._secret
+        call = AnswerCall("unlock", json.dumps({"user": "me", "password": password}), f"call-{len(seen)}")
+        yield Delta(text="I unlock it.")
+        yield Answer(
+            text=f"I unlock it with {password}.",
+            reasoning=f"The password is {password}",
+            calls=(call,),
+            native=Native(self.name, request.model, json.dumps([{"input": {"password": password}}])),
+        )
+
+    async def models(self) -> tuple[ModelInfo, ...]:
+        return ()
+
+    async def info(self, model: str) -> ModelInfo:
+        return ModelInfo(model, context_window=100_000, tools=True)
+
+    async def close(self) -> None:
+        return None

@@ -1,0 +1,230 @@
+"""Secrets that models wrote into arguments: shown as `‹secret:N›` everywhere, put in when a call is sent.
+
+A value belongs to the upstream that got it first, so that no other server can have it passed on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from zoea.model.errors import SettingsError, ToolError
+from zoea.model.request import Answer, AnswerCall, Blob, ToolResult, ToolSpec
+from zoea.tools.secret_arguments import replace_in_text, replace_secrets
+
+log = logging.getLogger(__name__)
+
+SHORTEST = 6
+"""Shorter values are not looked for in texts, where they would be found by chance."""
+_UNREAD = 400_000_000
+_MARK = re.compile(r"‹secret:(\d{1,9})›")
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSecret:
+    """A value, and the upstream it belongs to; empty if no upstream has had it."""
+
+    upstream: str
+    value: Any = field(repr=False)
+
+
+class SecretKeeper(Protocol):
+    """Stores secrets by number; `runtime` passes in the credentials store."""
+
+    async def load_secrets(self) -> Mapping[int, KeptSecret]:
+        """Load all secrets."""
+        ...
+
+    async def save_secrets(self, kept: Mapping[int, KeptSecret]) -> None:
+        """Store secrets durably. Raises SettingsError or OSError."""
+        ...
+
+
+class InMemorySecrets:
+    """Keeps secrets until the process ends."""
+
+    async def load_secrets(self) -> Mapping[int, KeptSecret]:
+        return {}
+
+    async def save_secrets(self, kept: Mapping[int, KeptSecret]) -> None:
+        """Do nothing: the vault has them."""
+
+
+class SecretVault:
+    """The secrets of a workspace."""
+
+    def __init__(self, keeper: SecretKeeper) -> None:
+        self._keeper = keeper
+        self._kept: dict[int, KeptSecret] = {}
+        self._unsaved: dict[int, KeptSecret] = {}
+        self._texts: dict[int, tuple[str, ...]] = {}
+        self._is_loaded = False
+        self._is_failing = False
+        self._lock = asyncio.Lock()
+
+    def __repr__(self) -> str:
+        return f"<{len(self._kept)} secrets>"
+
+    async def conceal_answer(self, answer: Answer, calls: Iterable[tuple[AnswerCall, ToolSpec | None, Any]]) -> Answer:
+        """Return the answer with marks for secrets: those of its arguments, and known values anywhere in it.
+
+        Args:
+            calls: Each call of the answer with its tool, None if unknown, and the schema that its server listed.
+        """
+        await self._load()
+        before = dict(self._kept)
+        concealed = [self._conceal_call(call, spec, schema) for call, spec, schema in calls]
+        if self._kept != before or self._unsaved:
+            await self._save()
+        concealed = [replace(call, arguments=self.mask_text(call.arguments)) for call in concealed]
+        if [call.arguments for call in concealed] == [call.arguments for call in answer.calls]:
+            masked = replace(answer, text=self.mask_text(answer.text), reasoning=self.mask_text(answer.reasoning))
+            return answer if masked == answer else replace(masked, native=None)
+        # The vendor's own blocks repeat the arguments.
+        return replace(
+            answer,
+            calls=tuple(concealed),
+            text=self.mask_text(answer.text),
+            reasoning=self.mask_text(answer.reasoning),
+            native=None,
+        )
+
+    async def fill(self, upstream: str, arguments: dict[str, Any]) -> dict[str, Any]:
+        """Put the values in for their marks.
+
+        Raises:
+            ToolError: A mark is unknown, or belongs to another upstream.
+        """
+        await self._load()
+        filled = self._filled(upstream, arguments)
+        if self._unsaved:
+            await self._save()
+        return dict(filled)
+
+    async def mask_result(self, result: ToolResult) -> ToolResult:
+        """Mask known values in a result; the same object if it holds none."""
+        await self._load()
+        content = self.mask_text(result.content)
+        blobs = tuple(self._mask_blob(blob) for blob in result.blobs)
+        if content == result.content and blobs == result.blobs:
+            return result
+        return replace(result, content=content, blobs=blobs)
+
+    def mask_text(self, text: str) -> str:
+        """Mask known values in a text, longest first."""
+        found = [
+            (form, f"‹secret:{number}›") for number, forms in self._texts.items() for form in forms if form in text
+        ]
+        for form, mark in sorted(found, key=lambda one: len(one[0]), reverse=True):
+            text = text.replace(form, mark)
+        return text
+
+    def _conceal_call(self, call: AnswerCall, spec: ToolSpec | None, schema: Any) -> AnswerCall:
+        upstream = spec.upstream if spec is not None else ""
+        if spec is not None and not spec.upstream:
+            return call  # Zoea's own tools take no secrets
+        try:
+            arguments = json.loads(call.arguments or "{}")
+        except (ValueError, RecursionError):
+            arguments = None
+        if not isinstance(arguments, dict):
+            return replace(call, arguments=replace_in_text(call.arguments, lambda value: self._mark(upstream, value)))
+        replaced = replace_secrets(arguments, schema or {}, lambda value: self._mark(upstream, value))
+        if replaced == arguments:
+            return call
+        return replace(call, arguments=json.dumps(replaced, ensure_ascii=False))
+
+    def _mark(self, upstream: str, value: Any) -> str:
+        if isinstance(value, str) and _MARK.fullmatch(value):
+            return value
+        for number, kept in self._kept.items():
+            if kept.upstream in (upstream, "") and kept.value == value and type(kept.value) is type(value):
+                return f"‹secret:{number}›"
+        # Without the kept ones any low number could be one of theirs.
+        first = 0 if self._is_loaded else secrets.randbelow(_UNREAD) + _UNREAD
+        number = max(self._kept, default=first) + 1
+        self._kept[number] = self._unsaved[number] = KeptSecret(upstream, value)
+        self._texts[number] = _forms(value)
+        return f"‹secret:{number}›"
+
+    def _filled(self, upstream: str, value: Any) -> Any:
+        match value:
+            case dict():
+                return {key: self._filled(upstream, one) for key, one in value.items()}
+            case list():
+                return [self._filled(upstream, one) for one in value]
+            case str() if (whole := _MARK.fullmatch(value)) is not None:
+                return self._value(upstream, whole)
+            case str():
+                return _MARK.sub(lambda mark: str(self._value(upstream, mark)), value)
+        return value
+
+    def _value(self, upstream: str, mark: re.Match[str]) -> Any:
+        number = int(mark[1])
+        kept = self._kept.get(number)
+        if kept is None:
+            raise ToolError(
+                f"{mark[0]} stands for no value that Zoea keeps", hint="Give the value itself, or ask the commander."
+            )
+        if not kept.upstream:
+            self._kept[number] = self._unsaved[number] = KeptSecret(upstream, kept.value)
+        elif kept.upstream != upstream:
+            raise ToolError(
+                f"{mark[0]} was given to {kept.upstream} and is not passed on to {upstream}",
+                hint="Give the value itself if this server is to have it.",
+            )
+        return kept.value
+
+    def _mask_blob(self, blob: Blob) -> Blob:
+        data = blob.data
+        for number, forms in self._texts.items():
+            for form in forms:
+                data = data.replace(form.encode(), f"‹secret:{number}›".encode())
+        note = self.mask_text(blob.note)
+        return blob if data == blob.data and note == blob.note else replace(blob, data=data, note=note)
+
+    async def _load(self) -> None:
+        """Read the kept values; without them the calls go on, and their marks stand for nothing."""
+        if self._is_loaded:
+            return
+        async with self._lock:
+            try:
+                loaded = await self._keeper.load_secrets()
+            except (SettingsError, OSError) as problem:
+                if not self._is_failing:
+                    log.warning("the secrets of earlier calls cannot be read: %s", problem)
+                self._is_failing = True
+                return
+            self._kept = {**loaded, **self._kept}
+            self._texts = {number: _forms(kept.value) for number, kept in self._kept.items()}
+            self._is_loaded = True
+
+    async def _save(self) -> None:
+        """Store new values before their marks are stored. A value that cannot be stored is kept until the end."""
+        async with self._lock:
+            waiting = dict(self._unsaved)
+            if not waiting:
+                return
+            try:
+                await self._keeper.save_secrets(waiting)
+            except (SettingsError, OSError) as problem:
+                log.warning("%d secrets of calls are kept only until Zoea ends: %s", len(waiting), problem)
+                return
+            for number, kept in waiting.items():
+                if self._unsaved.get(number) == kept:
+                    del self._unsaved[number]
+
+
+def _forms(value: Any) -> tuple[str, ...]:
+    """Return the texts that hold a value: plain, and escaped in JSON; none if it is too short to look for."""
+    plain = value if isinstance(value, str) else str(value)
+    if len(plain) < SHORTEST:
+        return ()
+    escaped = {json.dumps(plain)[1:-1], json.dumps(plain, ensure_ascii=False)[1:-1]}
+    return (plain, *sorted(escaped - {plain}))
