@@ -89,7 +89,7 @@ def _upstream(name: str, given: UpstreamSettings, settings: Settings, credential
         required=given.required,
         idempotent=given.idempotent,
         inject=dict(given.inject),
-        login=LoginTools() if given.inject else None,
+        login=_login(given, credentials),
         start_timeout=limits.start_timeout,
         max_parallel=limits.max_parallel,
         max_sessions=limits.max_sessions,
@@ -99,6 +99,25 @@ def _upstream(name: str, given: UpstreamSettings, settings: Settings, credential
         max_description=limits.max_description,
         max_schemas=limits.max_schemas,
         max_messages=limits.max_messages,
+    )
+
+
+def _login(given: UpstreamSettings, credentials: Credentials) -> LoginTools | None:
+    if given.login is None:
+        return LoginTools() if given.inject else None
+    one = given.login
+    return LoginTools(
+        login=one.login,
+        register=one.register_,
+        lost=one.lost,
+        unknown=one.unknown,
+        taken=one.taken,
+        name=one.name,
+        secret=one.secret,
+        fixed={
+            key: credentials.fill(value).get_secret_value() if isinstance(value, str) else value
+            for key, value in one.fixed.items()
+        },
     )
 
 

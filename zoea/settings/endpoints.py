@@ -102,6 +102,31 @@ class ProviderSettings(Section):
     tick: Seconds | None = setting(None, "Pace", "Seconds the autopilot takes for an answer; unset is its default.")
 
 
+class LoginSettings(Section):
+    """The tools of an MCP server for accounts, `[upstream.NAME.login]`."""
+
+    login: str = setting("login", "Login", "The tool that opens a session with an account.")
+    register_: str = Field(
+        "register",
+        alias="register",
+        title="Register",
+        description="The tool that creates an account; empty if accounts are created elsewhere.",
+        json_schema_extra={"source": "Zoea"},
+    )
+    name: str = setting("", "Name", "The argument for the account's name; empty is guessed from the tools' schemas.")
+    secret: str = setting("", "Secret", "The argument for the account's secret; empty is guessed as well.")
+    fixed: Annotated[dict[str, bool | int | float | str], BeforeValidator(parse_table)] = setting(
+        {}, "Fixed arguments", 'Arguments that are the same for all accounts, as in `empire = "solarian"`.'
+    )
+    lost: Words = setting(("session_lost",), "Session lost", "Texts of an error that mean: log in again.")
+    unknown: Words = setting(("unknown_account",), "Account unknown", "Texts that mean: register a new account.")
+    taken: Words = setting(
+        ("name_taken", "already taken", "already exists", "already in use"),
+        "Name taken",
+        "Texts that mean: register under another name.",
+    )
+
+
 class UpstreamSettings(Section):
     """One MCP server, `[upstream.NAME]`, in the shape that MCP clients share."""
 
@@ -122,6 +147,9 @@ class UpstreamSettings(Section):
     )
     inject: dict[str, Literal["account"]] = setting(
         {}, "Arguments Zoea fills", 'Arguments, such as `session_id = "account"`, that Zoea fills in and no model sees.'
+    )
+    login: LoginSettings | None = setting(
+        None, "Accounts", "The tools for accounts: a table of its own; unset with `inject` is login and register."
     )
     start_timeout: Annotated[Seconds, Field(gt=0)] | None = setting(
         None, "Opening within", "Unset is upstream_defaults."

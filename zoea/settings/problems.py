@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -105,14 +105,14 @@ def model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
             continue
         field = node.model_fields.get(part) if node else None
         kind = field.annotation if field else None
-        node = next((one for one in _models(kind)), None)
+        node = find_model(kind)
     return node
 
 
-def _models(kind: Any) -> Iterator[type[BaseModel]]:
-    for one in (kind, *getattr(kind, "__args__", ())):
-        if isinstance(one, type) and issubclass(one, BaseModel):
-            yield one
+def find_model(kind: Any) -> type[BaseModel] | None:
+    """Return the model of a table's type, also of one that may be unset."""
+    kinds = (kind, *getattr(kind, "__args__", ()))
+    return next((one for one in kinds if isinstance(one, type) and issubclass(one, BaseModel)), None)
 
 
 def _nearest(model: type[BaseModel], path: KeyPath) -> str:

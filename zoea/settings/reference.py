@@ -17,7 +17,7 @@ from pydantic_core import PydanticUndefined
 
 from zoea.settings.fields import parse_bound, parse_seconds, parse_words
 from zoea.settings.layers import BARE, PREFIX, variable_name
-from zoea.settings.problems import TABLES, model_at
+from zoea.settings.problems import TABLES, find_model, model_at
 from zoea.settings.schema import Settings
 from zoea.settings.settings_display import format_toml
 from zoea.settings.template import OVERRIDES, Template
@@ -100,11 +100,17 @@ def render_reference() -> str:
 
 
 def _table(title: str, model: type[BaseModel], above: tuple[str, ...], active: frozenset[str] = frozenset()) -> str:
+    named = {field.alias or key: field for key, field in model.model_fields.items()}
     rows = "\n".join(
         _row(key, field, (*above, key), variable_name((*above, key)), trusted=key in active)
-        for key, field in model.model_fields.items()
+        for key, field in named.items()
     )
-    return f"## {title}\n\n{(model.__doc__ or '').strip()}\n\n{_COLUMNS}\n{rows}\n"
+    inner = "".join(
+        "\n" + _table(f"{title[:-1]}.{key}]", table, (*above, key))
+        for key, field in named.items()
+        if (table := find_model(field.annotation)) is not None
+    )
+    return f"## {title}\n\n{(model.__doc__ or '').strip()}\n\n{_COLUMNS}\n{rows}\n{inner}"
 
 
 def _row(key: str, field: FieldInfo, path: tuple[str, ...], name: str, *, trusted: bool = False) -> str:

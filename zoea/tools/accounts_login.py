@@ -17,10 +17,17 @@ from typing import Any, Protocol
 from zoea.model.enums import MASK
 from zoea.model.errors import ToolError
 from zoea.model.request import Blob, ToolResult
+from zoea.tools.account_arguments import (
+    account_fields,
+    flatten,
+    is_secret_field,
+    login_arguments,
+    register_arguments,
+)
 from zoea.tools.results import parse_fields, parse_result
+from zoea.tools.secret_arguments import plain_name
 from zoea.tools.upstream.upstream_config import LoginTools, UpstreamConfig
 
-_PUBLIC_FIELDS = frozenset({"account", "name", "username", "user", "player", "id", "email"})
 _SHORTEST_SECRET = 4
 _REMEMBERED_SECRETS = 8
 _NAMES_TRIED = 5
@@ -209,18 +216,20 @@ class UpstreamAccounts:
             )
         for number in range(1, _NAMES_TRIED + 1):
             name = caller.name if number == 1 else f"{caller.name}-{number}"
-            wire = await self._send(login.register, {"name": name}, caller.name)
+            sent = register_arguments(self._config, self._schema_of(login.register), name)
+            wire = await self._send(login.register, sent, caller.name)
             result, values = parse_result(wire), parse_fields(wire)
-            fields = {key: str(value) for key, value in values.items() if isinstance(value, str | int | float)}
+            fields = account_fields(sent, self._config, values)
             if not result.is_error:
                 break
             if not _contains_any(result.content, login.taken):
+                hidden = [value for key, value in fields.items() if is_secret_field(self._config, key, self._schema())]
                 raise ToolError(
-                    f"{self._config.name} made no account for {caller.name}: {_mask(result.content, fields.values())}"
+                    f"{self._config.name} made no account for {caller.name}: {_mask(result.content, hidden)}"
                 )
         else:
             raise ToolError(f"{self._config.name} made no account for {caller.name}: the names are taken")
-        if not fields:
+        if len(fields) == 1 and not values:
             raise ToolError(f"{self._config.name} made an account for {caller.name} but gave no fields")
         account.fields, account.is_stored = fields, False
         # Before the first login: without its password the account is lost.
@@ -252,11 +261,19 @@ class UpstreamAccounts:
     async def _try_login(
         self, caller: Caller, account: _Account, login: LoginTools
     ) -> tuple[ToolResult, dict[str, Any]]:
-        properties = self._schema_of(login.login).get("properties")
-        named = set(properties) if isinstance(properties, Mapping) and properties else set(account.fields)
-        arguments: dict[str, Any] = {key: value for key, value in account.fields.items() if key in named}
+        arguments = login_arguments(self._config, self._schema(), account.fields, caller.name)
         wire = await self._send(login.login, arguments, caller.name)
-        return parse_result(wire), parse_fields(wire)
+        return parse_result(wire), self._session_fields(parse_fields(wire))
+
+    def _session_fields(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields of a session; an injected argument is found in inner objects and other spellings too."""
+        inner = {plain_name(key): value for key, value in flatten(values)}
+        missing = {name: inner[plain_name(name)] for name in self._config.inject if plain_name(name) in inner}
+        return {**missing, **values}
+
+    def _schema(self) -> Mapping[str, Any]:
+        """Return the schema of the login; empty if there is none."""
+        return self._schema_of(self._config.login.login) if self._config.login is not None else {}
 
     def _secrets(self, account: _Account) -> list[str]:
         """Return the secrets, longest first, so that one that contains another is replaced whole."""
@@ -264,8 +281,8 @@ class UpstreamAccounts:
         return sorted(values, key=len, reverse=True)
 
     def _field_secrets(self, account: _Account) -> Iterable[str]:
-        inject = self._config.inject
-        return (value for key, value in account.fields.items() if key in inject or key.lower() not in _PUBLIC_FIELDS)
+        schema = self._schema()
+        return (value for key, value in account.fields.items() if is_secret_field(self._config, key, schema))
 
     def _session_secrets(self, account: _Account) -> Iterable[str]:
         session = account.session or {}
@@ -304,4 +321,5 @@ def _retrieve_error(task: asyncio.Task[None]) -> None:
 
 
 def _contains_any(text: str, marks: Iterable[str]) -> bool:
-    return any(mark in text for mark in marks)
+    plain = text.casefold()
+    return any(mark.casefold() in plain for mark in marks)

@@ -20,7 +20,7 @@ Replace = Callable[[Any], str]
 
 def is_secret_name(name: str) -> bool:
     """Return whether an argument of this name holds a secret: `password`, `userPassword`, `x-api-key`, `token`."""
-    plain = _plain(name)
+    plain = plain_name(name)
     return _NAMES.search(plain) is not None and _HARMLESS.search(plain) is None
 
 
@@ -69,7 +69,7 @@ def _member(key: str, value: Any, parts: list[Mapping[str, Any]], root: Any, rep
         for part in _parts(schema, root)
     )
     if by_schema or is_secret_name(key):
-        numbers = by_schema or _NUMBERS_TOO.search(_plain(key)) is not None
+        numbers = by_schema or _NUMBERS_TOO.search(plain_name(key)) is not None
         return _replace_leaves(value, replace, numbers=numbers, depth=depth)
     return _walk(value, inner, root, replace, depth + 1)
 
@@ -106,9 +106,11 @@ def _parts(schema: Any, root: Any, depth: int = 0) -> Iterator[Mapping[str, Any]
             found = found.get(step.replace("~1", "/").replace("~0", "~")) if isinstance(found, Mapping) else None
         yield from _parts(found, root, depth + 1)
     for branch in _BRANCHES:
-        for one in schema.get(branch) if isinstance(schema.get(branch), list) else ():
+        ones = schema.get(branch)
+        for one in ones if isinstance(ones, list) else ():
             yield from _parts(one, root, depth + 1)
 
 
-def _plain(name: str) -> str:
+def plain_name(name: str) -> str:
+    """Return a name in lower case with underscores: `userName` and `User-Name` are `user_name`."""
     return _CAMEL.sub("_", name).lower().replace("-", "_")

@@ -48,8 +48,11 @@ class LoginTools:
     Args:
         login: Takes those fields of the account that its schema names; returns the session's
             fields (`session_id`).
-        register: Takes `name` and returns the account's fields (`account`, `password`); empty
-            if accounts are created elsewhere.
+        register: Returns the account's fields (`account`, `password`); empty if accounts are
+            created elsewhere.
+        name, secret: The arguments for the account's name and secret; guessed from the tools'
+            schemas if empty.
+        fixed: Arguments that are the same for all accounts.
         lost: Texts in an error result that mean: log in again and repeat the call.
         unknown: Texts in an answer to a login that mean: the account is gone, create a new one.
         taken: Texts in an answer to a registration that mean: try another name.
@@ -59,7 +62,10 @@ class LoginTools:
     register: str = "register"
     lost: tuple[str, ...] = ("session_lost",)
     unknown: tuple[str, ...] = ("unknown_account",)
-    taken: tuple[str, ...] = ("name_taken",)
+    taken: tuple[str, ...] = ("name_taken", "already taken", "already exists", "already in use")
+    name: str = ""
+    secret: str = ""
+    fixed: Mapping[str, str | int | float | bool] = field(default_factory=dict, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,188 @@
+"""Fills the arguments of a server's tools for accounts from their schemas and `[upstream.NAME.login]`. Pure."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from zoea.model.errors import ToolError
+from zoea.tools.secret_arguments import is_secret_name, is_secret_property, plain_name
+from zoea.tools.upstream.upstream_config import UpstreamConfig
+
+NAME_KEYS = (
+    *("username", "user_name", "user", "name", "account", "account_name", "player", "player_name"),
+    *("handle", "nickname", "nick", "character", "character_name", "agent", "agent_name", "login", "email", "id"),
+)
+"""Arguments and fields that hold the name of an account, the likeliest first."""
+_NO_PASSWORD = ("token", "api_key", "apikey")
+_SECRET_BYTES = 18
+_MAX_DEPTH = 4
+
+Json = Mapping[str, Any]
+
+
+def register_arguments(config: UpstreamConfig, schema: Json, name: str) -> dict[str, Any]:
+    """Return the arguments that create an account; a required secret is made up.
+
+    Raises:
+        ToolError: Nothing fills a required argument.
+    """
+    login = config.login
+    assert login is not None
+    properties = _properties(schema)
+    if not properties:
+        return {login.name or "name": name, **login.fixed}
+    given: dict[str, Any] = {key: value for key, value in login.fixed.items() if key in properties}
+    key = _name_argument(properties, login.name)
+    if key:
+        given.setdefault(key, name)
+    secret = _secret_argument(properties, login.secret)
+    if secret:
+        given.setdefault(secret, _new_secret(properties[secret]))
+    _fill_constants(given, properties, schema)
+    _check(config, login.register, schema, given, name)
+    return given
+
+
+def login_arguments(config: UpstreamConfig, schema: Json, fields: Mapping[str, str], name: str) -> dict[str, Any]:
+    """Return the arguments that open a session with the fields of an account.
+
+    Raises:
+        ToolError: Nothing fills a required argument.
+    """
+    login = config.login
+    assert login is not None
+    properties = _properties(schema)
+    if not properties:
+        return {**fields, **login.fixed}
+    given: dict[str, Any] = {key: value for key, value in login.fixed.items() if key in properties}
+    known = {plain_name(key): value for key, value in fields.items()}
+    for key, one in properties.items():
+        if key not in given and plain_name(key) in known:
+            given[key] = _typed(known[plain_name(key)], one)
+    key = _name_argument(properties, login.name)
+    if key and key not in given and (account := account_name(config, fields)):
+        given[key] = account
+    secret = _secret_argument(properties, login.secret)
+    if secret and secret not in given and (value := _account_secret(config, fields)):
+        given[secret] = value
+    _fill_constants(given, properties, schema)
+    _check(config, login.login, schema, given, name)
+    return given
+
+
+def account_fields(sent: Mapping[str, Any], config: UpstreamConfig, answered: Mapping[str, Any]) -> dict[str, str]:
+    """Return the fields of a new account: name and secret as sent, and all that the server answered."""
+    fixed = config.login.fixed if config.login is not None else {}
+    fields = {key: str(value) for key, value in sent.items() if key not in fixed}
+    for key, value in flatten(answered):
+        fields[key] = value
+    return fields
+
+
+def flatten(values: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, str]]:
+    """Yield the texts and numbers of an object and of the objects in it, outer ones last, so that they win."""
+    if depth < _MAX_DEPTH:
+        for value in values.values():
+            if isinstance(value, Mapping):
+                yield from flatten(value, depth + 1)
+    for key, value in values.items():
+        if isinstance(value, str | int | float) and not isinstance(value, bool):
+            yield key, str(value)
+
+
+def account_name(config: UpstreamConfig, fields: Mapping[str, str]) -> str:
+    """Return the name of an account; empty if no field looks like one."""
+    keys = (config.login.name, *NAME_KEYS) if config.login is not None else NAME_KEYS
+    known = {plain_name(key): value for key, value in fields.items()}
+    return next((known[key] for key in map(plain_name, keys) if key in known), "")
+
+
+def is_secret_field(config: UpstreamConfig, key: str, schema: Json) -> bool:
+    """Return whether a field of an account must not be shown; `schema` is that of the login."""
+    login = config.login
+    if key in config.inject or is_secret_name(key) or (login is not None and key == login.secret):
+        return True
+    if plain_name(key) in NAME_KEYS or (login is not None and (key == login.name or key in login.fixed)):
+        return False
+    properties = _properties(schema)
+    return not properties or key in properties
+
+
+def _account_secret(config: UpstreamConfig, fields: Mapping[str, str]) -> str:
+    login = config.login
+    if login is not None and login.secret in fields:
+        return fields[login.secret]
+    found = [key for key in fields if is_secret_name(key) and key not in config.inject]
+    passwords = [key for key in found if not plain_name(key).endswith(_NO_PASSWORD)]
+    return next((fields[key] for key in (*passwords, *found)), "")
+
+
+def _properties(schema: Json) -> Json:
+    found = schema.get("properties")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _name_argument(properties: Json, wanted: str) -> str:
+    if wanted in properties:
+        return wanted
+    by_plain = {plain_name(key): key for key in reversed(properties)}
+    guess = next((by_plain[key] for key in NAME_KEYS if key in by_plain), "")
+    return guess or next((key for key in properties if plain_name(key).endswith("name")), "")
+
+
+def _secret_argument(properties: Json, wanted: str) -> str:
+    if wanted in properties:
+        return wanted
+    found = [key for key, one in properties.items() if is_secret_property(key, one)]
+    return next((key for key in found if not plain_name(key).endswith(_NO_PASSWORD)), "")
+
+
+def _new_secret(schema: Any) -> str:
+    limits = schema if isinstance(schema, Mapping) else {}
+    shortest, longest = limits.get("minLength"), limits.get("maxLength")
+    size = max(_SECRET_BYTES, shortest if isinstance(shortest, int) else 0)
+    made = secrets.token_urlsafe(size)
+    return made[:longest] if isinstance(longest, int) and longest > 0 else made
+
+
+def _fill_constants(given: dict[str, Any], properties: Json, schema: Json) -> None:
+    """Fill required arguments that can have one value only, or that have a default."""
+    for key in _required(schema):
+        one = properties.get(key)
+        if key in given or not isinstance(one, Mapping):
+            continue
+        choices = one.get("enum")
+        if "const" in one:
+            given[key] = one["const"]
+        elif "default" in one:
+            given[key] = one["default"]
+        elif isinstance(choices, list) and len(choices) == 1:
+            given[key] = choices[0]
+
+
+def _required(schema: Json) -> tuple[str, ...]:
+    found = schema.get("required")
+    return tuple(key for key in found if isinstance(key, str)) if isinstance(found, list) else ()
+
+
+def _check(config: UpstreamConfig, tool: str, schema: Json, given: Mapping[str, Any], name: str) -> None:
+    missing = next((key for key in _required(schema) if key not in given), None)
+    if missing is None:
+        return
+    one = _properties(schema).get(missing)
+    choices = one.get("enum") if isinstance(one, Mapping) else None
+    said = f" (one of {', '.join(map(str, choices[:10]))})" if isinstance(choices, list) and choices else ""
+    raise ToolError(
+        f"{tool} of {config.name} needs {missing}{said} for the account of {name}, and nothing fills it",
+        hint=f"Give it in the settings: [upstream.{config.name}.login] fixed = {{ {missing} = … }}, or say with name "
+        "and secret which arguments those are.",
+    )
+
+
+def _typed(value: str, schema: Any) -> Any:
+    """Return a stored field in the type that the schema asks for."""
+    if isinstance(schema, Mapping) and schema.get("type") == "integer" and value.lstrip("-").isdecimal():
+        return int(value)
+    return value
