@@ -6,7 +6,9 @@ Each line is measured in a process of its own, so that none inherits another's m
 
 - play: 10, 100 and 1,000 autopilot myses in Reef (the world is another process, its ticks
   as fast as the players act), each nudged again as soon as it rests. Meanwhile a person
-  writes to myses that rest; `delay` is from the call of `send` to that prompt's first plan.
+  writes to myses that rest; `delay` is from the call of `send` to that prompt's first plan,
+  with its parts: `store` until the message is stored, `queue` until the op that opens the turn
+  runs (the turn gate and the writer's queue), `plan` until the plan is made.
 - overhead: what Zoea itself costs per request: plan, store, events, the bookkeeping of one
   tool call in every second request; with a model and tools that cost nothing.
 - idle: memory of 1,000 myses, created, and after each has had a turn.
@@ -75,6 +77,11 @@ async def play(myses: int, seconds: float) -> dict[str, Any]:
                 "prompts": len(watch.delays),
                 "delay_p50_ms": round(quantile(watch.delays, 0.5) * 1e3, 1),
                 "delay_p99_ms": round(quantile(watch.delays, 0.99) * 1e3, 1),
+                **{
+                    f"{part.removesuffix('_s')}_p{share}_ms": round(quantile(times, share / 100) * 1e3, 1)
+                    for part, times in watch.parts.items()
+                    for share in (50, 99)
+                },
             }
 
 
@@ -100,6 +107,7 @@ async def _write_to(swarm: Rig, probes: list[int], watch: PlanWatch, seconds: fl
             watch.sent(mysis_id)
             ended = swarm.listener.next_end(mysis_id)
             await swarm.commander.send(f"#{mysis_id}", "Where are you, and what is in your hold?")
+            watch.stored(mysis_id)
             await asyncio.wait({ended}, timeout=max(0.0, until - loop.time()))
             await asyncio.sleep(dice.random() * 0.2)
 

@@ -11,6 +11,8 @@ from zoea.context import FrozenTurn, Plan, TurnReplay, plan_next
 from zoea.model.ports import Provider
 from zoea.model.request import ModelInfo, ModelRequest, StreamItem
 from zoea.settings import Template
+from zoea.store import WriterConnection
+from zoea.swarm.persistence import turn_ops
 from zoea.swarm.turn import request_preparation
 from zoea.tools import LoginTools, Toolbox, ToolPolicy, UpstreamConfig
 from zoea.world import INJECT, AutopilotProvider, command
@@ -87,26 +89,47 @@ class TimedModel:
 
 
 class PlanWatch:
-    """When each mysis last had a plan made; put in the driver's way while the block runs."""
+    """How long prompts take to their first plan, in parts; put in the way of turns while the block runs.
+
+    The parts are seconds: until the message is stored (`store_s`), until the op that opens the turn
+    runs (`queue_s`: the turn gate and the writer's queue), and until the plan is made (`plan_s`).
+    """
 
     def __init__(self) -> None:
-        self.waiting: dict[int, float] = {}
+        self.waiting: dict[int, list[float]] = {}
         self.delays: list[float] = []
+        self.parts: dict[str, list[float]] = {"store_s": [], "queue_s": [], "plan_s": []}
+        self._open_turn = turn_ops.open_turn
 
     def __enter__(self) -> PlanWatch:
         request_preparation.plan_next = self._plan  # type: ignore[attr-defined]  # the seam is that module's own import
+        turn_ops.open_turn = self._open
         return self
 
     def __exit__(self, *_: object) -> None:
         request_preparation.plan_next = plan_next  # type: ignore[attr-defined]  # as above
+        turn_ops.open_turn = self._open_turn
 
     def sent(self, mysis_id: int) -> None:
         """A prompt is on its way, from now."""
-        self.waiting[mysis_id] = time.perf_counter()
+        self.waiting[mysis_id] = [time.perf_counter()]
+
+    def stored(self, mysis_id: int) -> None:
+        """The prompt is stored; its turn may even be open."""
+        if mysis_id in self.waiting:
+            self.waiting[mysis_id].insert(1, time.perf_counter())
+
+    def _open(self, conn: WriterConnection, *, mysis_id: int, **more: Any) -> turn_ops.OpenedTurn | None:
+        if mysis_id in self.waiting:
+            self.waiting[mysis_id].append(time.perf_counter())
+        return self._open_turn(conn, mysis_id=mysis_id, **more)
 
     def _plan(self, frozen: FrozenTurn, answers: Any, earlier: TurnReplay | None) -> tuple[Plan, TurnReplay]:
         planned = plan_next(frozen, answers, earlier)
-        begun = self.waiting.pop(frozen.mysis_id, None)
-        if begun is not None:
-            self.delays.append(time.perf_counter() - begun)
+        times = self.waiting.pop(frozen.mysis_id, None)
+        if times is not None:
+            times.append(time.perf_counter())
+            self.delays.append(times[-1] - times[0])
+            for part, begun, ended in zip(self.parts.values(), times, times[1:], strict=False):
+                part.append(ended - begun)
         return planned

@@ -41,6 +41,10 @@ async def keys(store: Store) -> list[str]:
     return [row["key"] for row in await store.read("SELECT key FROM setting ORDER BY key")]
 
 
+def note_in(order: list[str], name: str) -> Callable[[WriterConnection], None]:
+    return lambda _: order.append(name)
+
+
 class Gate:
     """An op that blocks the writer until opened, so that other ops gather behind it."""
 
@@ -91,6 +95,27 @@ async def test_ops_run_in_the_order_they_were_given(store: Store) -> None:
     order: list[int] = []
     await gathered(store, *(lambda _, n=n: order.append(n) for n in range(300)))
     assert order == list(range(300))
+
+
+async def test_what_a_person_did_runs_first_and_is_committed_at_once(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "GROUP_SECONDS", 60.0)  # no group ends early on a busy machine
+    order: list[str] = []
+    gate, before = Gate(), store.stats.commits
+    first = asyncio.create_task(store.write(gate))
+    await asyncio.to_thread(gate.entered.wait, 10)
+    second = Gate()
+    others = [store.submit(second), *(store.submit(note_in(order, f"{n}")) for n in range(3))]
+    urgent = [store.submit(note_in(order, f"person {n}"), urgent=True) for n in range(2)]
+    gate.open.set()
+    await asyncio.gather(first, *urgent)
+    assert order[:2] == ["person 0", "person 1"]
+    assert store.stats.commits - before == 1
+    second.open.set()
+    await asyncio.gather(*others)
+    assert order[2:] == ["0", "1", "2"]
+    assert store.stats.commits - before == 2
 
 
 async def test_ops_that_wait_share_a_commit(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

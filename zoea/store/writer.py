@@ -1,6 +1,7 @@
 """The writer thread, which groups many small ops into one commit.
 
 Waiting ops run in one transaction, each in its own savepoint; their callers continue after COMMIT.
+Ops of what a person did run first, and their group is committed at once.
 The next group gathers while one is synced to disk. If the transaction is lost (disk full, I/O
 error), each op of the group runs again alone.
 """
@@ -11,6 +12,7 @@ import asyncio
 import logging
 import sqlite3
 import threading
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -55,13 +57,14 @@ class WriterStats:
 
 
 class _Op:
-    """A function of the connection, and its result."""
+    """A function of the connection, and its result; an `urgent` one ends its group."""
 
-    __slots__ = ("call", "error", "future", "value")
+    __slots__ = ("call", "error", "future", "urgent", "value")
 
-    def __init__(self, call: Callable[[WriterConnection], Any], future: asyncio.Future[Any]) -> None:
+    def __init__(self, call: Callable[[WriterConnection], Any], future: asyncio.Future[Any], *, urgent: bool) -> None:
         self.call = call
         self.future = future
+        self.urgent = urgent
         self.value: Any = None
         self.error: BaseException | None = None
 
@@ -74,8 +77,35 @@ class _NotBegun(Exception):
     """No transaction could be opened. The cause is a StoreError."""
 
 
+class _OpQueue:
+    """Ops in the order they run: urgent ones before the others, each kind in submission order."""
+
+    def __init__(self) -> None:
+        self._urgent: deque[_Op] = deque()
+        self._others: deque[_Op] = deque()
+        self._tickets: SimpleQueue[bool] = SimpleQueue()  # one for each op, so that a thread can wait for them
+
+    @property
+    def has_urgent(self) -> bool:
+        return bool(self._urgent)
+
+    def put(self, op: _Op) -> None:
+        (self._urgent if op.urgent else self._others).append(op)
+        self._tickets.put(True)
+
+    def end(self) -> None:
+        """Let `get` return None once every op is taken."""
+        self._tickets.put(False)
+
+    def get(self, *, block: bool = True) -> _Op | None:
+        """Take the next op, or None after the last. Raises Empty where nothing waits and it may not block."""
+        if not self._tickets.get(block):
+            return None
+        return self._urgent.popleft() if self._urgent else self._others.popleft()
+
+
 class Writer:
-    """Runs ops in submission order, on a connection that only its thread uses.
+    """Runs ops in submission order, urgent ones first, on a connection that only its thread uses.
 
     Args:
         connect: Opens the connection; called in the thread.
@@ -94,7 +124,7 @@ class Writer:
         self._before_commit = before_commit
         self._stats = stats
         self._on_events = on_events
-        self._queue: SimpleQueue[_Op | None] = SimpleQueue()
+        self._queue = _OpQueue()
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[None] = self._loop.create_future()
         self._ended: asyncio.Future[None] = self._loop.create_future()
@@ -109,10 +139,13 @@ class Writer:
         self._thread.start()
         await asyncio.shield(self._opened)
 
-    def submit(self, call: Callable[[WriterConnection], Any]) -> asyncio.Future[Any]:
-        """Queue an op; the future resolves after the COMMIT that holds it."""
+    def submit(self, call: Callable[[WriterConnection], Any], *, urgent: bool = False) -> asyncio.Future[Any]:
+        """Queue an op; the future resolves after the COMMIT that holds it.
+
+        An `urgent` op runs before the others that wait, and its group ends with it.
+        """
         future: asyncio.Future[Any] = self._loop.create_future()
-        self._queue.put(_Op(call, future))
+        self._queue.put(_Op(call, future, urgent=urgent))
         return future
 
     async def close(self, deadline_s: float) -> None:
@@ -123,7 +156,7 @@ class Writer:
         Raises:
             StoreError: The thread did not end in time.
         """
-        self._queue.put(None)
+        self._queue.end()
         done, _ = await asyncio.wait({self._ended}, timeout=deadline_s)
         if not done:
             self._abandoned = True
@@ -160,7 +193,7 @@ class Writer:
     def _take_waiting(self) -> _Op | None:
         """Return a waiting op, or None."""
         try:
-            op = self._queue.get_nowait()
+            op = self._queue.get(block=False)
         except Empty:
             return None
         self._ending = op is None
@@ -189,7 +222,7 @@ class Writer:
         op: _Op | None = ops[0]
         while op is not None:
             self._run_in_savepoint(op)
-            if len(ops) >= GROUP_OPS or perf_counter() >= end:
+            if len(ops) >= GROUP_OPS or perf_counter() >= end or (op.urgent and not self._queue.has_urgent):
                 break
             op = self._take_waiting()
             if op is not None:

@@ -377,7 +377,9 @@ class Commander:
         outgoing = message_ops.OutgoingMessage(message_ops.checked(text, room), sender, DeliveryMode.QUEUE, hop)
         if to is not None and to.strip().casefold() == message_ops.TO_COMMANDER and allowed != "none":
             per_hour = self._settings.swarm.messages_per_hour
-            said = await self._command(lambda conn: message_ops.tell_commander(conn, outgoing, per_hour))
+            said = await self._command(
+                lambda conn: message_ops.tell_commander(conn, outgoing, per_hour), by_person=False
+            )
             return said.receipt
         if allowed != "swarm":
             raise UsageError("your template does not let you write to other myses")
@@ -393,7 +395,7 @@ class Commander:
                 return message_ops.send(conn, mysis_id, outgoing, swarm.max_hops, swarm.messages_per_hour)
             return message_ops.broadcast(conn, outgoing, to, swarm.max_hops, swarm.broadcasts_per_hour)
 
-        said = await self._command(op)
+        said = await self._command(op, by_person=outgoing.sender.is_person)
         for delivery in said.deliveries:
             runner = self.runners.get(delivery.mysis_id)
             if runner is None:
@@ -571,10 +573,10 @@ class Commander:
         if self.services.is_disk_full:
             raise StoreFull(DISK_FULL, hint="Free some space, or check the disk; Zoea tries again by itself.")
 
-    async def _command(self, op: Callable[[WriterConnection], T]) -> T:
-        """Write for a person's command: a full disk raises at once, and holds the swarm."""
+    async def _command(self, op: Callable[[WriterConnection], T], *, by_person: bool = True) -> T:
+        """Write for a command, a person's first: a full disk raises at once, and holds the swarm."""
         try:
-            return await self._store.write(op)
+            return await self._store.write(op, urgent=by_person)
         except StoreFull as error:
             self.services.hold_for_disk(error)
             raise

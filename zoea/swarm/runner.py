@@ -476,7 +476,7 @@ class MysisRunner:
         self._is_opening = True
         by_person = any(prompt.from_person for prompt in effect.prompts)
         async with services.gate.place(first_rank(by_person, is_new=True)):
-            opened, first = await services.write(op)
+            opened, first = await services.write(op, urgent=by_person)
         if opened is None:
             return end_of_nothing(Failure("Withdrawn", "withdrawn"))
         if opened.left:

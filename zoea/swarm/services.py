@@ -114,14 +114,14 @@ class Services:
     def is_disk_full(self) -> bool:
         return self._trial is not None and not self._trial.done()
 
-    async def write(self, op: Callable[[WriterConnection], T]) -> T:
+    async def write(self, op: Callable[[WriterConnection], T], *, urgent: bool = False) -> T:
         """Write for the swarm itself; on a full disk wait and write again.
 
-        A person's command uses `store.write` instead, and fails at once.
+        A person's command uses `store.write` instead, and fails at once. `urgent` is what a person waits for.
         """
         while True:
             try:
-                return await self.store.write(op)
+                return await self.store.write(op, urgent=urgent)
             except StoreFull as error:
                 if self._closing:
                     raise
