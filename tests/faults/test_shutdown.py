@@ -118,10 +118,12 @@ async def test_a_stop_is_carried_out_though_the_tool_ignores_it(tmp_path: Path) 
     await tools.stubborn.met.wait()
     begun = time.monotonic()
     await commander.stop("alpha")
-    assert time.monotonic() - begun < ONE_WAIT_S
+    took = time.monotonic() - begun
     results = await store.read("SELECT content FROM memory WHERE role = 'tool'")
-    assert [row["content"] for row in results] == ["cancelled"]
-    tools.stubborn.relent()
+    tools.stubborn.relent()  # before anything can fail: the loop waits for it at its end
+    assert took < ONE_WAIT_S
+    (row,) = results
+    assert row["content"].startswith("cancelled")
     await commander.close()
     await store.close()
     database_checker.at_rest(tmp_path / "zoea.db")
