@@ -52,6 +52,7 @@ async def test_a_task_is_the_first_message_and_nudges_follow_it_until_it_is_repo
         view = await s.commander.mysis("alpha")
         assert (view.state_reason, view.goal, view.goal_reached_at) == ("done", TASK, s.clock.now())
         assert "report it with zoea_done" in s.sent()[1][-1][1]
+        assert view.text == "The ore is sold for 40 credits."
         arguments = await s.value("SELECT arguments FROM tool_call WHERE name = 'zoea_done'")
         assert json.loads(arguments)["summary"] == "The ore is sold for 40 credits."
         s.clock.by(3600)
@@ -198,3 +199,12 @@ async def test_nudges_that_are_switched_off_end_at_once_and_begin_again_at_once(
         assert len(s.sent()) == 1
         s.commander.adopt(FOLLOWS_GOALS)
         await s.until(lambda: len(s.sent()) == 2)
+
+
+async def test_the_event_of_a_configuration_says_what_changed(tmp_path: Path) -> None:
+    async with swarm(tmp_path, settings=FOLLOWS_GOALS) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.configure("alpha", model="small", settings={"budget.mysis": 5000})
+        await s.commander.configure("alpha", model="small")
+        found = await s.rows("SELECT data FROM event WHERE kind = 'mysis.configured' ORDER BY id")
+        assert [json.loads(row["data"])["changed"] for row in found] == ["model, budget.mysis", ""]

@@ -47,7 +47,7 @@ def words(repeated: loop_guard.Repetition | None) -> str:
 class TestRepetition:
     def test_the_same_call_with_the_same_result_three_times_is_a_loop(self) -> None:
         assert found(*[past("act")] * 2) == ""
-        assert found(*[past("act")] * 3) == "act with the same arguments and the same result 3 times"
+        assert found(*[past("act")] * 3) == "the same call 3 times, with the same result: act"
 
     def test_the_turn_before_counts_but_not_alone(self) -> None:
         assert found(past("act"), earlier=(past("act"), past("act")))
@@ -57,7 +57,7 @@ class TestRepetition:
     def test_the_same_call_with_other_results_is_a_loop_at_the_fifth(self) -> None:
         calls = [past("act", result=f"{number}") for number in range(5)]
         assert found(*calls[:4]) == ""
-        assert found(*calls) == "act with the same arguments 5 times"
+        assert found(*calls) == "the same call 5 times: act"
 
     def test_two_calls_in_turns_three_times_are_a_loop(self) -> None:
         calls = [past("look" if number % 2 else "act", result=f"{number}") for number in range(6)]

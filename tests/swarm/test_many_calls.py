@@ -99,4 +99,4 @@ async def test_identical_calls_of_one_answer_count_for_the_loop_guard_at_once(tm
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "look")
         await s.settled()
-        assert "look with the same arguments and the same result 3 times" in s.sent()[1][-1][1]
+        assert "the same call 3 times, with the same result: look" in s.sent()[1][-1][1]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from zoea.model.request import Blob, ToolResult
 from zoea.tools.results import (
+    EMPTY,
     MAX_LISTED,
     MAX_PARTS,
     NO_REASON,
@@ -88,6 +89,13 @@ def test_other_content_is_described(block: dict[str, Any], text: str) -> None:
 
 def test_nothing_is_said_to_be_nothing() -> None:
     assert parse_result({}).content == NOTHING
+    assert parse_result({"content": [{"type": "text", "text": " \n"}]}).content == NOTHING
+
+
+@pytest.mark.parametrize("nothing", ["[]", "{}", "null", '""'])
+def test_a_result_that_holds_nothing_says_so(nothing: str) -> None:
+    assert parse_result({"content": [{"type": "text", "text": nothing}]}).content == f"{nothing} {EMPTY}"
+    assert parse_result({"content": [{"type": "text", "text": f"see {nothing}"}]}).content == f"see {nothing}"
     assert _of("not a block", isError=True) == ToolResult(NO_REASON, is_error=True)
 
 

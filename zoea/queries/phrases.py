@@ -83,6 +83,9 @@ def event_sentence(event: Event, text: str = "") -> str:
             reasons = dict.fromkeys(str(event.data[key]) for key in ("error", "reason") if event.data.get(key))
             said = f"is {event.data.get('state')}" + (f": {'; '.join(reasons)}" if reasons else "")
             return f"{said}. {text}" if text else said
+        case "mysis.configured" if "changed" in event.data:
+            changed = str(event.data["changed"])
+            return f"is configured: new {changed}" if changed else "is configured, as it was before"
         case "approval.asked" if text:
             return text
     words = _WORDS.get(event.kind)

@@ -317,7 +317,7 @@ class Commander:
             try:
                 mysis = await self._command(
                     lambda conn: mysis_ops.configure(
-                        conn, mysis_id, change.template, change.provider, change.model, change.tags
+                        conn, mysis_id, change.template, change.provider, change.model, change.tags, change.changed
                     )
                 )
             finally:

@@ -41,6 +41,8 @@ class CheckedChange:
     provider: str
     model: str
     tags: tuple[str, ...]
+    changed: tuple[str, ...]
+    """What is different: parts, and dotted keys of settings."""
 
 
 def checked(
@@ -60,4 +62,22 @@ def checked(
     model = wish.model or (template.model if wish.template else "")
     if not model:
         model = mysis.model if provider == mysis.provider else (own.model if own is not None else "")
-    return CheckedChange(template, provider, model, mysis.tags if wish.tags is None else wish.tags)
+    tags = mysis.tags if wish.tags is None else wish.tags
+    parts = {
+        "template": template.name != mysis.template,
+        "provider": provider != mysis.provider,
+        "model": model != mysis.model,
+        "tags": set(tags) != set(mysis.tags),
+    }
+    changed = (*(part for part, is_new in parts.items() if is_new), *_changed_keys(parse_template(body), template))
+    return CheckedChange(template, provider, model, tags, changed)
+
+
+def _changed_keys(before: Template, after: Template) -> tuple[str, ...]:
+    """Return the settings that one template sets differently from the other, by dotted key."""
+    old, new = _settings_of(before), _settings_of(after)
+    return tuple(key for key in sorted({*old, *new}) if old.get(key) != new.get(key))
+
+
+def _settings_of(template: Template) -> dict[str, Any]:
+    return {f"{section}.{key}": value for section, keys in template.overrides().items() for key, value in keys.items()}

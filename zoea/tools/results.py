@@ -24,6 +24,9 @@ MAX_PARTS = 1_000
 MAX_LISTED = 2_000
 """Tools of a page of a list that are read; far fewer are offered (`max_tools`)."""
 NOTHING = "(no output)"
+EMPTY = "(the result is empty)"
+_EMPTY = frozenset({"[]", "{}", "null", '""'})
+"""Results in JSON that hold nothing; a model takes them for a failure."""
 NO_REASON = "the tool failed and did not say why"
 
 
@@ -63,7 +66,11 @@ def parse_result(wire: Mapping[str, Any]) -> ToolResult:
     if not lines and structured is not None:
         lines.append(dump_large(structured) if is_large(structured) else json.dumps(structured, ensure_ascii=False))
     is_error = bool(wire.get("isError"))
-    text = "\n".join(lines) or (NO_REASON if is_error else NOTHING)
+    text = "\n".join(lines)
+    if not text.strip():
+        text = NO_REASON if is_error else NOTHING
+    elif not is_error and text.strip() in _EMPTY:
+        text = f"{text.strip()} {EMPTY}"
     return ToolResult(content=text, is_error=is_error, blobs=tuple(blobs))
 
 

@@ -102,16 +102,22 @@ def store_template(conn: WriterConnection, template_hash: bytes, name: str, body
 
 
 def configure(
-    conn: WriterConnection, mysis_id: int, template: Template, provider: str, model: str, tags: tuple[str, ...]
+    conn: WriterConnection,
+    mysis_id: int,
+    template: Template,
+    provider: str,
+    model: str,
+    tags: tuple[str, ...],
+    changed: tuple[str, ...] = (),
 ) -> Mysis:
-    """Store the template, provider, model and tags of an existing mysis."""
+    """Store the template, provider, model and tags of an existing mysis. `changed` names what is different."""
     store_template(conn, template.hash, template.name, template.text)
     conn.execute(
         "UPDATE mysis SET template_hash = ?, provider = ?, model = ? WHERE id = ?",
         (template.hash, provider, model, mysis_id),
     )
     set_tags(conn, mysis_id, tags)
-    conn.emit("mysis.configured", mysis_id)
+    conn.emit("mysis.configured", mysis_id, changed=", ".join(changed))
     return find(conn, mysis_id)
 
 

@@ -511,6 +511,8 @@ class TurnDriver:
                     live.say(op.answer.text, stored.at)
             case t.TakeSteers():
                 self._owner.taken(stored.taken)
+            case t.CloseTurn() if op.end is not None and op.end.summary:
+                live.say(op.end.summary, stored.at)
             case t.CloseTurn() | t.BreakOffTurn() if op.failure is not None:
                 live.say(op.failure.title, stored.at)
             case _:

@@ -99,10 +99,10 @@ def _calls(window: list[PastCall], rules: LoopRules) -> Repetition | None:
     last = window[-1]
     same = [call for call in window if call.fingerprint == last.fingerprint]
     if len(same) >= rules.same_call:
-        return Repetition(f"{last.name} with the same arguments {len(same)} times", frozenset({last.fingerprint}))
+        return Repetition(f"the same call {len(same)} times: {last.name}", frozenset({last.fingerprint}))
     alike = [call for call in same if call.result_fingerprint == last.result_fingerprint]
     if len(alike) >= rules.same_result:
-        words = f"{last.name} with the same arguments and the same result {len(alike)} times"
+        words = f"the same call {len(alike)} times, with the same result: {last.name}"
         return Repetition(words, frozenset({last.fingerprint}))
     tail = [call.fingerprint for call in window[-6:]]
     if len(tail) == 6 and tail[0] != tail[1] and tail == [tail[0], tail[1]] * 3:

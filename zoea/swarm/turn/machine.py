@@ -17,6 +17,7 @@ from zoea.swarm.moved_times import move_times
 from zoea.swarm.rules import SECOND
 from zoea.swarm.turn import loop_guard, waits
 from zoea.swarm.turn.call_slice import find_call, first_batch, next_batch, repeats_of, slice_calls
+from zoea.swarm.turn.fingerprint import parsed
 from zoea.swarm.turn.turn_types import (
     Abort,
     Answered,
@@ -512,6 +513,7 @@ def _end(turn: TurnState, at: int, *, concludes: Answer | None = None) -> TurnEn
         wait = waits.asked(
             turn.memories, turn.rules_wait, at, tick, concludes=concludes is not None, known=turn.known_ticks
         )
+    report = _done_report(turn) if outcome is Outcome.ANSWERED else None
     answers = [memory for memory in turn.memories if memory.role is Role.ASSISTANT and not memory.partial]
     said = (*(memory.content for memory in answers), concludes.text if concludes else "")
     return TurnEnd(
@@ -525,12 +527,17 @@ def _end(turn: TurnState, at: int, *, concludes: Answer | None = None) -> TurnEn
         wait_until=wait.until if wait else None,
         wait_reason=wait.reason if wait else "",
         tick_length=tick,
-        done=outcome is Outcome.ANSWERED and _is_reported_done(turn),
+        done=report is not None,
+        summary=report or "",
         called=any(memory.calls for memory in answers),
         said=tuple(text for text in said if text.strip()),
         ticks=waits.newest_ticks(turn.memories, turn.rules_wait),
     )
 
 
-def _is_reported_done(turn: TurnState) -> bool:
-    return any(call.name == DONE_TOOL and call.state is CallState.DONE for call in slice_calls(turn))
+def _done_report(turn: TurnState) -> str | None:
+    """Return the summary of a turn that reported its task as done; None where it did not."""
+    found = (call for call in slice_calls(turn) if call.name == DONE_TOOL and call.state is CallState.DONE)
+    call = next(found, None)
+    arguments = parsed(call.arguments) if call is not None else None
+    return str(arguments.get("summary", "")) if isinstance(arguments, dict) else None

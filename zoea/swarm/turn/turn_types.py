@@ -510,7 +510,7 @@ class TurnEnd:
     """The turn ended or broke off, with the fields of `life.TurnEnded`.
 
     `tick_length` is in µs, 0 if unknown. `called` is True where it called a tool, `said` its texts.
-    `ticks` are the newest that each upstream told in it.
+    `ticks` are the newest that each upstream told in it; `summary` is what it reports as done.
     """
 
     outcome: Outcome
@@ -527,6 +527,7 @@ class TurnEnd:
     called: bool = False
     said: tuple[str, ...] = ()
     ticks: Mapping[str, Tick] = field(default_factory=dict)
+    summary: str = ""
 
 
 TurnEffect = Fetch | PlanRequest | Reserve | Call | Run | Ask | StoreOp | Sleep | AwaitLift | Abort | TurnEnd

@@ -117,7 +117,7 @@ class ConfigureDialog(CockpitDialog[None]):
             field = self.query_one(f"#{_id(path)}", Input)
             field.value = str(found.own[path]) if path in found.own else ""
             general = found.general[path]
-            field.placeholder = f"from the settings: {general:,}" if general else "from the settings: no limit"
+            field.placeholder = f"from the settings: {general:,}" if general else "from the settings: unlimited"
         self.query_one("#others", Input).value = strip(format_settings(_rest(found.own)))
         self._server_models = ServerModels(cockpit, self._offer_models)
         await self._server_models.read()

@@ -32,7 +32,7 @@ from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.model_field import ModelField
 
 TYPES = (
-    ("openai", "OpenAI, or a compatible server"),
+    ("openai", "OpenAI-compatible, as OpenAI itself"),
     ("anthropic", "Anthropic"),
     ("ollama", "Ollama"),
     ("embedded", "a model file, run by Zoea"),
