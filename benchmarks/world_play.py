@@ -20,7 +20,7 @@ from zoea.world import INJECT, AutopilotProvider, command
 SETTINGS: Mapping[str, Any] = {
     "swarm": {"max_myses": 2000},
     "budget": {"swarm_per_day": "none"},
-    "nudge": {"idle_interval": 0.05, "wait_interval": 0.5, "max_per_hour": 0},
+    "nudge": {"idle_interval": 0.05, "wait_interval": 0.5, "max_per_hour": 0, "without_goal": True},
     "wait": {"default_tick": 0.05},
     "loop": {"exempt": ["*"]},
 }

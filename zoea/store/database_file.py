@@ -19,12 +19,20 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 BUSY_SECONDS = 5.0
 
 
-@cache
 def newest_version(folder: Path = MIGRATIONS) -> int:
     """Return the `user_version` this Zoea writes: the number of its last migration.
 
-    It is read once, because a process without a descriptor left cannot read it again.
+    That of Zoea's own folder is read once, because a process without a descriptor left cannot read it again.
     """
+    return _own_version() if folder == MIGRATIONS else _last_number(folder)
+
+
+@cache
+def _own_version() -> int:
+    return _last_number(MIGRATIONS)
+
+
+def _last_number(folder: Path) -> int:
     return max((int(path.stem) for path in folder.glob("[0-9]*.sql")), default=0)
 
 
