@@ -18,6 +18,7 @@ from zoea.cli import notices
 from zoea.cli.plain_fronts import Front, JsonFront, PlainFront
 from zoea.cli.typed_commands import ExitChoice, read_commands
 from zoea.model.errors import NoRunningSwarm
+from zoea.model.status import count_ended
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import Event, MysisView
 from zoea.process.hangup import detach_terminal
@@ -52,6 +53,9 @@ async def run_owned_swarm(options: RunOptions, where: Places) -> int:
         await prepare_own_swarm(swarm, options, loaded.settings)
         if options.is_interactive:
             await front.say("Type help for the commands; quit ends the swarm.")
+        if ended := count_ended((await swarm.view()).myses):
+            how = "`start again` runs" if options.is_interactive else "`zoea start --again` runs"
+            await front.say(f"{ended} ran when Zoea ended; {how} them again")
         parting = await _show(swarm, front, options, after, ending=owner.ending, is_owner=True)
         # Written before the shutdown, so that the summary is the last line of the output.
         myses = (await swarm.view()).myses

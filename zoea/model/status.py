@@ -6,6 +6,7 @@ that the screen, the command line and JSON agree.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
@@ -55,6 +56,11 @@ NOTHING_NEW = "nothing new"
 CLOSED = "Zoea was closed"
 KILLED = "Zoea was killed"
 """State reasons of a mysis that ran when Zoea ended."""
+
+
+def count_ended(myses: Iterable[MysisView]) -> int:
+    """Count the myses that ran when Zoea ended and were not started since."""
+    return sum(1 for view in myses if view.state is MysisState.IDLE and view.state_reason in (CLOSED, KILLED))
 
 
 def wants_review(view: MysisView) -> bool:
