@@ -18,7 +18,7 @@ import pytest
 
 from tests.store.conftest import SettableClock
 from zoea.model.errors import StoreConflict, StoreError, StoreForeign, StoreFull, StoreMissing
-from zoea.store import Store, open_reader
+from zoea.store import Store, WriterConnection, open_reader
 from zoea.store.database_file import APPLICATION_ID, newest_version, require_sqlite
 from zoea.store.migrate import migrate, split_statements
 from zoea.store.sqlite_errors import translate_error, translate_errors
@@ -461,3 +461,14 @@ def test_a_process_without_a_descriptor_left_cannot_read_a_database_and_says_so(
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         for one in held:
             os.close(one)
+
+
+async def test_a_file_that_the_writer_cannot_open_is_tried_again_like_a_full_disk(store: Store) -> None:
+    def op(_: WriterConnection) -> None:
+        error = sqlite3.OperationalError("unable to open database file")
+        error.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
+        raise error
+
+    with pytest.raises(StoreFull, match="unable to open database file") as caught:
+        await store.write(op)
+    assert "too many files open" in caught.value.hint

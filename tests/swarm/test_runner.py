@@ -16,7 +16,7 @@ from zoea.model.errors import ProviderError, StoreError, ToolError
 from zoea.model.request import Answer, ModelInfo, ModelRequest
 from zoea.model.values import COMMANDER
 from zoea.settings import Settings
-from zoea.swarm.persistence import message_ops, mysis_ops
+from zoea.swarm.persistence import memory_ops, message_ops, mysis_ops
 from zoea.swarm.runner import MysisRunner
 from zoea.swarm.turn.turn_types import TurnEnd
 from zoea.tools.toolbox import ToolboxSession
@@ -341,3 +341,23 @@ async def test_an_interrupt_right_behind_the_message_that_opens_a_turn_is_answer
         )
         await s.settled()
         assert await s.value("SELECT count(*) FROM delivery WHERE state = 'taken'") == 2
+
+
+async def test_an_answer_that_cannot_be_stored_leaves_nothing_reserved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with swarm(tmp_path, script(Answer(text="ok"))) as s:
+        await s.commander.create("alpha", start=False)
+
+        def refuse(*_: object, **__: object) -> None:
+            raise StoreError("the table is odd")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(memory_ops, "insert_answer", refuse)
+            await s.commander.send("alpha", "go")
+            await s.until(lambda: s.state() is MysisState.ERRORED)
+        assert await s.value("SELECT state FROM request") == "estimated"
+        assert await s.value("SELECT sum(reserved_tokens) FROM spend") == 0
+        await s.commander.start("alpha")
+        await s.settled()
+        assert await s.value("SELECT outcome FROM turn") == "answered"

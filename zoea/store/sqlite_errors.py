@@ -26,6 +26,20 @@ def translate_error(error: Exception) -> StoreError:
     return translated
 
 
+def translate_write_error(error: Exception) -> StoreError:
+    """Return the StoreError for an error of the writer, whose database is open.
+
+    A file that it cannot open is a journal or a temporary file, so that writing may work again later.
+    """
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_CANTOPEN:
+        return translate_error(error)
+    translated = StoreFull(
+        str(error), hint="Zoea may have too many files open (`ulimit -n`); it tries again by itself."
+    )
+    translated.__cause__ = error
+    return translated
+
+
 @contextmanager
 def translate_errors() -> Iterator[None]:
     """Raise any SQLite error of the block as a StoreError."""

@@ -21,7 +21,7 @@ from typing import Any
 
 from zoea.model.errors import StoreClosed, StoreError
 from zoea.model.values import Event
-from zoea.store.sqlite_errors import SQLITE_ERRORS, translate_error
+from zoea.store.sqlite_errors import SQLITE_ERRORS, translate_write_error
 from zoea.store.writer_connection import WriterConnection
 
 GROUP_OPS = 256
@@ -240,7 +240,7 @@ class Writer:
             connection.execute("RELEASE op")
         except SQLITE_ERRORS as error:
             self._roll_back()
-            raise _TransactionLost(str(op.error or error)) from translate_error(error)
+            raise _TransactionLost(str(op.error or error)) from translate_write_error(error)
 
     def _run_alone(self, op: _Op) -> None:
         """Run an op of a lost group in a transaction of its own."""
@@ -266,7 +266,7 @@ class Writer:
             if isinstance(op.value, sqlite3.Cursor):
                 op.value.close()  # its rows belong to this thread and this transaction
         except SQLITE_ERRORS as error:
-            op.error = translate_error(error)
+            op.error = translate_write_error(error)
         except BaseException as error:  # noqa: BLE001 - only the caller of this op gets it
             op.error = error
             if isinstance(error, StopIteration) or not isinstance(error, Exception):  # no future can carry these
@@ -278,7 +278,7 @@ class Writer:
         try:
             self._connection.execute("BEGIN IMMEDIATE")
         except SQLITE_ERRORS as error:
-            raise _NotBegun from translate_error(error)
+            raise _NotBegun from translate_write_error(error)
 
     def _commit(self) -> float:
         begun = perf_counter()
@@ -287,7 +287,7 @@ class Writer:
             self._connection.execute("COMMIT")
         except SQLITE_ERRORS as error:
             self._roll_back()
-            raise _TransactionLost(str(error)) from translate_error(error)
+            raise _TransactionLost(str(error)) from translate_write_error(error)
         except Exception as error:  # noqa: BLE001 - the thread goes on; the callers of the ops get the error
             self._roll_back()
             raise _TransactionLost(str(error)) from StoreError(f"the written rows cannot be indexed: {error!r}")

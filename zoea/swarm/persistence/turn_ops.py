@@ -199,6 +199,11 @@ def _leave(conn: WriterConnection, info: memory_ops.TurnInfo, op: CloseTurn | Br
         spend_ops.fail(conn, info, op.request_id, op.usage, op.error_class)
     elif op.request_id:
         spend_ops.settle(conn, info, op.request_id, op.partial.usage if op.partial else Usage(), finish=Finish.UNKNOWN)
+    # After a failed op the turn may not know of its request, which would stay reserved until the next start.
+    for row in conn.execute(
+        "SELECT id FROM request WHERE turn_id = ? AND state = 'reserved'", (op.turn_id,)
+    ).fetchall():
+        spend_ops.settle(conn, info, row["id"], Usage(), finish=Finish.UNKNOWN)
     if op.partial is not None and (op.partial.text.strip() or op.partial.reasoning.strip()):
         # Incomplete calls are dropped; their text remains.
         partial = (memory_ops.insert_answer(conn, info, op.turn_id, op.seq, op.partial, op.request_id, partial=True),)

@@ -121,7 +121,7 @@ class TurnDriver:
         self._live.turn_limit = profile.settings.budget.token_budget_per_task or 0
         self._model: ModelCall | None = None
         self._progress_at = services.clock.now()
-        self._awaits_lift = False
+        self._awaits_lift = self._is_end_stored = False
         self._failed_by = ""
         self._end: t.TurnEnd | None = None
         self._turn: t.TurnState
@@ -192,7 +192,7 @@ class TurnDriver:
     async def _leave_open(self, end: t.TurnEnd) -> t.TurnEnd:
         """Store the turn as after a crash, with nothing reserved, because of a bug."""
         await self._stop_tasks()
-        if self._turn.phase in (t.TurnPhase.ENDING, t.TurnPhase.ENDED):
+        if self._is_end_stored:
             return end
         partial = self._model.partial() if self._model is not None and self._turn.phase is t.TurnPhase.CALLING else None
         try:
@@ -494,6 +494,7 @@ class TurnDriver:
             return stored, tally, follows(conn) if follows is not None else None, following
 
         stored, tally, mysis, self._prepared_next = await self._services.write(write)
+        self._is_end_stored = end is not None
         if isinstance(op, t.StoreAnswer | t.SettleRequest | t.FailRequest | t.LeaveTurn):
             self._services.budget_queue.wake_some()
         if follows is not None:

@@ -1,0 +1,62 @@
+"""The owner of a chaos run: `zoea` with a wall clock and a disk that a file controls.
+
+`python -m tests.faults.chaos_owner CONTROL ARGUMENTS…`; CONTROL holds JSON: `clock`, seconds that the wall clock was
+set by, and `disk`, seconds that each commit takes longer. SIGUSR1 writes the stacks of all tasks to stderr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from zoea.process import clock
+from zoea.store.writer_connection import WriterConnection
+
+
+class ChaosControl:
+    """The newest readable content of the file."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._known: dict[str, float] = {"clock": 0.0, "disk": 0.0}
+
+    def read(self, name: str) -> float:
+        try:
+            self._known = json.loads(self._path.read_text())
+        except (OSError, ValueError):
+            """Without a descriptor left, or while it is written, the value from before stays."""
+        return self._known[name]
+
+
+def install(control: ChaosControl) -> None:
+    """Put the controlled clock and disk into this process."""
+    real = WriterConnection.execute
+
+    def execute(self: WriterConnection, sql: str, *parameters: Any) -> Any:
+        if sql == "COMMIT":
+            time.sleep(control.read("disk"))
+        return real(self, sql, *parameters)
+
+    def read_wall_time() -> int:
+        return time.time_ns() // 1_000 + round(control.read("clock") * 1_000_000)
+
+    def write_stacks(_number: int, _frame: object) -> None:
+        for task in asyncio.all_tasks(asyncio.get_running_loop()):
+            task.print_stack(limit=6)
+        sys.stderr.flush()
+
+    signal.signal(signal.SIGUSR1, write_stacks)
+    vars(clock)["read_wall_time"] = read_wall_time
+    type.__setattr__(WriterConnection, "execute", execute)
+
+
+if __name__ == "__main__":
+    install(ChaosControl(Path(sys.argv.pop(1))))
+    from zoea.__main__ import main
+
+    sys.exit(main())
