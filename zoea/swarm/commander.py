@@ -42,9 +42,10 @@ from zoea.swarm.event_hub import EventHub
 from zoea.swarm.live_view import LiveView
 from zoea.swarm.persistence import load_mysis, message_ops, mysis_ops, row_values, spend_ops, swarm_reads, time_ops
 from zoea.swarm.persistence.stored_context import NEWEST_PLANS, read_contexts
+from zoea.swarm.references import resolve_reference
 from zoea.swarm.resolved_template import Providers, ResolvedTemplate, resolve_stored_template, resolve_template
 from zoea.swarm.rules import SECOND
-from zoea.swarm.runner import MysisRunner, resolve_reference
+from zoea.swarm.runner import MysisRunner
 from zoea.swarm.services import DISK_FULL, HoldSwitch, Services
 from zoea.swarm.turn.tool_calls import LateCalls
 from zoea.swarm.turn.turn_failures import failure_from
@@ -426,12 +427,7 @@ class Commander:
     async def hold(self, on: bool, *, ref: str = "", reason: str = "") -> None:
         if ref:
             runner = self.runner(ref)
-
-            def op(conn: WriterConnection) -> Mysis:
-                mysis_ops.hold(conn, runner.mysis.id, on, reason, by_person=True)
-                return mysis_ops.find(conn, runner.mysis.id)
-
-            mysis = await self._command(op)
+            mysis = await self._command(lambda conn: mysis_ops.hold_one(conn, runner.mysis.id, on, reason))
             self.hold_switch.set_mysis(runner.mysis.id, on)
             runner.refresh(mysis)
             await self._feed_hold([runner])

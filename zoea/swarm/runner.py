@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import assert_never
 
 from zoea.context import FrozenTurn
 from zoea.model.enums import DeliveryMode, ErrorClass, MysisState, Outcome
-from zoea.model.errors import MysisMissing, StateRefused, ZoeaError
+from zoea.model.errors import StateRefused, ZoeaError
 from zoea.model.ports import Timer, ToolSession
 from zoea.model.request import Catalogue
 from zoea.model.values import Delivery, Failure, Mysis
@@ -46,7 +46,6 @@ _log = logging.getLogger(__name__)
 STOP_WITHIN_S = 5.0
 NEW_WORDS = 8
 """Words that the last answers lack, from which on an answer says something new."""
-_NAMES_SHOWN = 20
 
 
 class _LifeLoan:
@@ -579,22 +578,3 @@ class MysisRunner:
 def pending_of(delivery: Delivery) -> lf.Pending:
     """Convert a delivery to the value of the life machine."""
     return lf.Pending(delivery.id, delivery.mode, delivery.hop, delivery.sender.is_person, delivery.is_task)
-
-
-def resolve_reference(ref: str, here: Sequence[MysisRunner]) -> MysisRunner:
-    """Find the mysis that `alpha` in any case, `@alpha` or `#3` names.
-
-    Raises MysisMissing, which lists the names.
-    """
-    ref = ref.strip()
-    if ref.startswith("#") and ref[1:].isdecimal():
-        found = next((r for r in here if r.mysis.id == int(ref[1:])), None)
-    else:
-        wanted = ref.removeprefix("@").casefold()
-        found = next((r for r in here if r.mysis.name.casefold() == wanted), None)
-    if found is None:
-        names = ", ".join(r.mysis.name for r in here[:_NAMES_SHOWN])
-        raise MysisMissing(
-            f"there is no mysis {ref!r}", hint=f"there are: {names}" if names else "create one with 'zoea new'"
-        )
-    return found

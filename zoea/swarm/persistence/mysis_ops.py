@@ -292,6 +292,12 @@ def hold(conn: WriterConnection, mysis_id: int | None, on: bool, reason: str, *,
     conn.emit("hold.set" if on else "hold.lifted", mysis_id, **why)
 
 
+def hold_one(conn: WriterConnection, mysis_id: int, on: bool, reason: str) -> Mysis:
+    """Put one mysis on hold for a person, or lift its hold, and return its row."""
+    hold(conn, mysis_id, on, reason, by_person=True)
+    return find(conn, mysis_id)
+
+
 def recover_states(conn: WriterConnection, reason: str) -> tuple[int, ...]:
     """Set the myses that ran to idle for a reason, and mark their open turns as broken off.
 
