@@ -32,7 +32,7 @@ def _anthropic() -> bytes:
     usage = {"input_tokens": 1, "output_tokens": 1}
     message = {"id": "m", "type": "message", "role": "assistant", "content": [], "model": "x", "usage": usage}
     block = {"type": "text", "text": ""}
-    steps = [
+    steps: list[tuple[str, dict[str, Any]]] = [
         ("message_start", {"message": message}),
         ("content_block_start", {"index": 0, "content_block": block}),
         *(
