@@ -201,3 +201,38 @@ async def _stored(name: str, uid: str) -> None:
     store = await Store.open(places().database, clock_now=lambda: 1)
     await store.write(lambda conn: mysis_ops.create(conn, made, 9))
     await store.close()
+
+
+def test_a_server_is_added_switched_off_and_removed(capsys: pytest.CaptureFixture[str]) -> None:
+    dispatch(["upstream", "add", "files", "--", "npx", "-y", "some-server", "--root", "/my data"])
+    dispatch(["upstream", "add", "wiki", "https://mcp.example.org/mcp"])
+    assert _tables() == {
+        "files": {"command": "npx", "args": ["-y", "some-server", "--root", "/my data"]},
+        "wiki": {"url": "https://mcp.example.org/mcp"},
+    }
+    dispatch(["upstream", "disable", "wiki"])
+    assert _tables()["wiki"]["enabled"] is False
+    capsys.readouterr()
+    dispatch(["upstream", "list", "--json"])
+    assert {row["name"]: row["enabled"] for row in json.loads(capsys.readouterr().out)} == {
+        "files": True,
+        "wiki": False,
+    }
+    dispatch(["upstream", "enable", "wiki"])
+    dispatch(["upstream", "remove", "files"])
+    assert _tables() == {"wiki": {"url": "https://mcp.example.org/mcp"}}
+    with pytest.raises(UsageError, match="has no upstream files"):
+        dispatch(["upstream", "remove", "files"])
+
+
+def test_an_added_server_does_not_replace_another_unless_told(capsys: pytest.CaptureFixture[str]) -> None:
+    dispatch(["upstream", "add", "files", "--", "one"])
+    with pytest.raises(UsageError, match="nothing was added"):
+        dispatch(["upstream", "add", "files", "--", "two"])
+    dispatch(["upstream", "add", "files", "--replace", "--", "two"])
+    assert _tables() == {"files": {"command": "two"}}
+
+
+def _tables() -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads(_config().read_text())["upstream"]
+    return found

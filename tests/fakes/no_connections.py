@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zoea.model.errors import UsageError
-from zoea.model.values import McpView, ProviderView, ToolTrial, UpstreamView
+from zoea.model.values import McpView, ProviderView, ReloadReport, ToolTrial, UpstreamView
 
 
 class NoConnections:
@@ -17,6 +17,9 @@ class NoConnections:
 
     async def reconnect(self, name: str) -> None:
         raise UsageError(f"no upstream {name}")
+
+    async def reload(self) -> ReloadReport:
+        return ReloadReport()
 
     async def try_tool(self, upstream: str, tool: str, arguments: str) -> ToolTrial:
         raise UsageError(f"no upstream {upstream}")

@@ -24,6 +24,7 @@ from zoea.model.values import (
     Receipt,
     ReceiptLine,
     Recipients,
+    ReloadReport,
     Sender,
     SwarmView,
     ToolTrial,
@@ -67,6 +68,7 @@ class FakeSwarm:
         self.given_upstreams: tuple[UpstreamView, ...] = ()
         self.given_providers: tuple[ProviderView, ...] = (ProviderView("scripted", "scripted", "scripted", models=()),)
         self.reconnected: list[str] = []
+        self.reloads = 0
         self.tried: list[tuple[str, str, str]] = []
         self.trial = ToolTrial("done", False, 1_000)
         self.serving = McpView()
@@ -314,6 +316,10 @@ class FakeSwarm:
     async def reconnect(self, name: str) -> None:
         self._upstream(name)
         self.reconnected.append(name)
+
+    async def reload(self) -> ReloadReport:
+        self.reloads += 1
+        return ReloadReport(("near",), ("llm",))
 
     async def try_tool(self, upstream: str, tool: str, arguments: str) -> ToolTrial:
         if all(one.name != tool for one in self._upstream(upstream).tools):

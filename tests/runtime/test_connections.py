@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -17,14 +18,19 @@ from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.mcp_server.address import Address
 from zoea.mcp_server.supervisor import McpServerSupervisor
 from zoea.model.enums import ErrorClass
-from zoea.model.errors import ProviderError, UpstreamLost, UsageError
+from zoea.model.errors import ProviderError, SettingsError, UpstreamLost, UsageError
 from zoea.model.request import ModelInfo
 from zoea.runtime import connections
 from zoea.runtime.connections import LiveConnections
 from zoea.runtime.provider_set import ProviderSet
-from zoea.settings import Settings
+from zoea.runtime.upstream_set import build_policies, build_upstreams
+from zoea.settings import Credentials, Settings, load
 from zoea.settings.paths import Places
 from zoea.tools import Toolbox
+
+
+def own_places(folder: Path) -> Places:
+    return Places(data=folder, config=folder, runtime=folder)
 
 
 def providers(folder: Path, settings: Settings | None = None, **extra: ScriptedProvider) -> ProviderSet:
@@ -49,7 +55,13 @@ async def live(tmp_path: Path, faulty: Faulty) -> AsyncIterator[tuple[LiveConnec
     toolbox.open()
     await toolbox.settled()
     yield (
-        LiveConnections(toolbox, providers(tmp_path), make_supervisor(tmp_path), NoConnections().apply_settings),
+        LiveConnections(
+            toolbox,
+            providers(tmp_path),
+            make_supervisor(tmp_path),
+            NoConnections().apply_settings,
+            load(own_places(tmp_path)),
+        ),
         toolbox,
     )
     await toolbox.close()
@@ -119,7 +131,11 @@ async def test_every_provider_is_probed_and_reports_its_state(tmp_path: Path, mo
     found = {
         view.name: view
         for view in await LiveConnections(
-            Toolbox([], logs=tmp_path), made, make_supervisor(tmp_path), NoConnections().apply_settings
+            Toolbox([], logs=tmp_path),
+            made,
+            make_supervisor(tmp_path),
+            NoConnections().apply_settings,
+            load(own_places(tmp_path)),
         ).providers()
     }
     assert list(found) == ["nokey", "silent", "refusing", "good"]
@@ -129,3 +145,27 @@ async def test_every_provider_is_probed_and_reports_its_state(tmp_path: Path, mo
     assert (found["refusing"].problem, found["refusing"].hint) == ("401 from there", "Set a key.")
     assert found["good"].models
     assert found["good"].latency_ms is not None
+
+
+async def test_a_reload_opens_added_upstreams_closes_removed_ones_and_keeps_the_rest(tmp_path: Path) -> None:
+    where = own_places(tmp_path)
+    serve = f'command = {json.dumps(sys.executable)}\nargs = ["-c", "pass"]\nstart_timeout = 5\n'
+    where.config_file.write_text(f"[upstream.kept]\n{serve}\n[upstream.gone]\n{serve}")
+    loaded = load(where)
+    given = build_upstreams(loaded.settings, Credentials(where.credentials))
+    box = Toolbox(given, policies=build_policies(given, loaded.settings), logs=tmp_path)
+    live = LiveConnections(box, providers(tmp_path), make_supervisor(tmp_path), NoConnections().apply_settings, loaded)
+    kept = box.upstream("kept")
+    try:
+        where.config_file.write_text(f"[turn]\nmax_iterations = 7\n[upstream.kept]\n{serve}\n[upstream.new]\n{serve}")
+        report = await live.reload()
+        assert set(report.upstreams) == {"gone", "new"}
+        assert report.waiting == ("turn",)
+        assert [view.name for view in await live.upstreams()] == ["kept", "new"]
+        assert box.upstream("kept") is kept
+        where.config_file.write_text("[upstream.kept]\nenabled = maybe\n")
+        with pytest.raises(SettingsError):
+            await live.reload()
+        assert [view.name for view in await live.upstreams()] == ["kept", "new"]
+    finally:
+        await box.close()

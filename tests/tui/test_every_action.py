@@ -59,6 +59,10 @@ BY_HAND = {
 """Driven by the tests of this file."""
 
 ELSEWHERE = {
+    "app.reload": "test_upstreams.py::test_changed_settings_are_noticed_and_applied_while_myses_run",
+    "upstreams.add": "test_upstreams.py::test_n_adds_a_server_from_a_command_line_and_the_swarm_takes_it_over",
+    "upstreams.switch": "test_upstreams.py::test_space_switches_an_upstream_off_and_on_and_d_removes_it",
+    "upstreams.remove": "test_upstreams.py::test_space_switches_an_upstream_off_and_on_and_d_removes_it",
     "swarm.again": "test_needs_you_panel.py::test_those_that_ran_when_zoea_ended_can_be_run_again",
     "approval.oldest": "test_approvals.py::test_the_dialog_opens_only_by_its_key_and_shows_the_oldest_question_in_full",
     "approval.once": "test_approvals.py::test_o_allows_once_and_the_call_runs",

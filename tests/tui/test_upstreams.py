@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from textual.widgets import Input
 
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import Stage, cockpit_over
@@ -16,6 +19,7 @@ from zoea.store import Store
 from zoea.tui.conversation.tool_items import build_argument_skeleton, format_json
 from zoea.tui.dialogs.try_tool import TryToolDialog
 from zoea.tui.screens.upstreams import UpstreamsScreen
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.folding_list import FoldingList
 from zoea.tui.widgets.line_list import LineList
 from zoea.tui.widgets.text_lines import TextLines
@@ -231,3 +235,98 @@ async def test_hostile_text_is_shown_as_it_is(api: FakeSwarm, database: Path, si
 def test_arguments_to_begin_with_are_made_from_any_schema(schema: str, begin: dict[str, object]) -> None:
     assert json.loads(build_argument_skeleton(ToolView("t", "", schema))) == begin
     assert format_json(schema)
+
+
+def settings_of(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = tomllib.loads((folder / "config" / "config.toml").read_text())
+    return found
+
+
+async def test_n_adds_a_server_from_a_command_line_and_the_swarm_takes_it_over(
+    tmp_path: Path, api: FakeSwarm, database: Path
+) -> None:
+    async with cockpit_over(api, database) as stage:
+        await open_upstreams(stage)
+        await stage.press("n")
+        await stage.write("near")
+        await stage.press("tab")
+        stage.one(Input, "#server").value = "npx -y 'some server' /data"
+        await stage.press("enter")
+        await stage.until(lambda: api.reloads == 1 and stage.shows(UpstreamsScreen))
+        assert settings_of(tmp_path)["upstream"] == {"near": {"command": "npx", "args": ["-y", "some server", "/data"]}}
+        await stage.until(lambda: "The settings are applied; upstreams: near" in str(stage.notices))
+        assert "llm: when the swarm is opened again" in stage.notices[-1]
+
+
+async def test_an_address_and_a_pasted_json_are_servers_too(tmp_path: Path, api: FakeSwarm, database: Path) -> None:
+    async with cockpit_over(api, database) as stage:
+        await open_upstreams(stage)
+        for name, text in (
+            ("wiki", "https://mcp.example.org/mcp"),
+            ("", '{"mcpServers": {"pasted": {"command": "serve", "args": ["--quick"]}}}'),
+        ):
+            await stage.press("n")
+            stage.one(Input, "#name").value = name
+            stage.one(Input, "#server").value = text
+            await stage.press("enter")
+            await stage.until(lambda: stage.shows(UpstreamsScreen))
+        await stage.until(lambda: api.reloads == 2)
+        assert settings_of(tmp_path)["upstream"] == {
+            "wiki": {"url": "https://mcp.example.org/mcp"},
+            "pasted": {"command": "serve", "args": ["--quick"]},
+        }
+
+
+async def test_a_server_that_cannot_be_read_is_told_in_the_form(api: FakeSwarm, database: Path) -> None:
+    async with cockpit_over(api, database) as stage:
+        await open_upstreams(stage)
+        await stage.press("n")
+        stage.one(Input, "#server").value = "serve 'half"
+        await stage.press("enter")
+        await stage.until(lambda: "the name is empty" in stage.one(TextBlock, "#error").plain)
+        stage.one(Input, "#name").value = "half"
+        await stage.press("enter")
+        await stage.until(lambda: "the command line cannot be read" in stage.one(TextBlock, "#error").plain)
+        assert api.reloads == 0
+
+
+async def test_space_switches_an_upstream_off_and_on_and_d_removes_it(
+    tmp_path: Path, api: FakeSwarm, database: Path
+) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.toml").write_text('[upstream.reef]\ncommand = "serve"\n')
+    async with cockpit_over(api, database) as stage:
+        screen = await open_upstreams(stage)
+        await stage.until(lambda: "Reef 1" in stage.text())
+        await stage.press("space")
+        await stage.until(lambda: api.reloads == 1)
+        assert settings_of(tmp_path)["upstream"]["reef"]["enabled"] is False
+        given, api.given_upstreams = api.given_upstreams, ()
+        await stage.until(lambda: isinstance(screen.chosen, UpstreamView) and screen.chosen.state == "off")
+        await stage.press("space")
+        await stage.until(lambda: api.reloads == 2)
+        assert settings_of(tmp_path)["upstream"] == {"reef": {"command": "serve"}}
+        api.given_upstreams = given
+        await stage.until(lambda: "reef" in stage.text())
+        await stage.press("home")
+        await stage.until(lambda: isinstance(screen.chosen, UpstreamView) and screen.chosen.state == "open")
+        await stage.press("d")
+        assert "Remove reef?" in stage.text()
+        await stage.press("y")
+        await stage.until(lambda: api.reloads == 3)
+        assert settings_of(tmp_path).get("upstream", {}) == {}
+
+
+async def test_changed_settings_are_noticed_and_applied_while_myses_run(
+    tmp_path: Path, api: FakeSwarm, database: Path
+) -> None:
+    async with cockpit_over(api, database) as stage:
+        (tmp_path / "config").mkdir(exist_ok=True)
+        (tmp_path / "config" / "config.toml").write_text('[tui]\ntheme = "tide"\nkeys = {"swarm.hold" = "f6"}\n')
+        stage.app.tick()
+        await stage.until(lambda: "The settings or themes changed: f5 applies them (:reload)" in stage.notices)
+        assert "changed: f5 applies" in stage.text()
+        await stage.press("f5")
+        await stage.until(lambda: stage.app.theme_spec.name == "tide" and stage.app.keys["swarm.hold"] == "f6")
+        await stage.until(lambda: "changed: f5" not in stage.text())
+        assert api.reloads == 1

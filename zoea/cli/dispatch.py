@@ -65,7 +65,7 @@ COMMANDS: dict[str, Command] = {
     ),
     "local": Command("zoea.cli.commands.local:app", "Add, fetch and list models that run inside Zoea", _SETUP),
     "upstream": Command(
-        "zoea.cli.commands.upstream:app", "Import, list and test MCP servers that offer tools to the myses", _SETUP
+        "zoea.cli.commands.upstream:app", "Add, import, list and test MCP servers that offer tools to the myses", _SETUP
     ),
     "doctor": Command(
         "zoea.cli.commands.maintenance:doctor", "Check the database, or rebuild its search indexes", _SETUP

@@ -21,6 +21,7 @@ from zoea.model.values import (
     ProviderView,
     Receipt,
     Recipients,
+    ReloadReport,
     Sender,
     SwarmView,
     ToolTrial,
@@ -182,6 +183,14 @@ class ConnectionApi(Protocol):
 
     async def reconnect(self, name: str) -> None:
         """Close an upstream's sessions and open new ones; calls in flight are cut off. Returns at once."""
+        ...
+
+    async def reload(self) -> ReloadReport:
+        """Read the settings again, and apply what can be applied while myses run.
+
+        Raises:
+            SettingsError: if the settings are invalid; nothing changed then.
+        """
         ...
 
     async def try_tool(self, upstream: str, tool: str, arguments: str) -> ToolTrial:

@@ -447,6 +447,19 @@ class ProviderView:
 
 
 @dataclass(frozen=True, slots=True)
+class ReloadReport:
+    """What a reload of the settings did.
+
+    Attributes:
+        upstreams: Names of upstreams that were opened, closed or opened again.
+        waiting: Sections that changed and apply when the swarm is opened again.
+    """
+
+    upstreams: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class McpView:
     """Whether the owner serves MCP clients over HTTP, and where.
 

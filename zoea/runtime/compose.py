@@ -166,7 +166,7 @@ async def running_swarm(
             found = await asyncio.to_thread(load, places, overrides=options.overrides)
             return commander.adopt(found.settings)
 
-        yield RunningSwarm.of(commander, LiveConnections(toolbox, providers, door, apply_settings), lag)
+        yield RunningSwarm.of(commander, LiveConnections(toolbox, providers, door, apply_settings, loaded), lag)
 
 
 async def _assign_accounts(places: Places) -> None:

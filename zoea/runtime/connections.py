@@ -8,12 +8,18 @@ import json
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from typing import Any
 
 from zoea.mcp_server.supervisor import McpServerSupervisor
 from zoea.model.errors import ProviderError, ToolError, UsageError
 from zoea.model.request import ToolSpec
-from zoea.model.values import McpView, ProviderView, ToolTrial, ToolView, UpstreamView
+from zoea.model.values import McpView, ProviderView, ReloadReport, ToolTrial, ToolView, UpstreamView
 from zoea.runtime.provider_set import ProviderSet
+from zoea.runtime.run_options import WORLD
+from zoea.runtime.upstream_set import build_policies, build_upstreams
+from zoea.settings import Credentials, LoadedSettings, Settings, load
+from zoea.settings.config_writer import parse_key
+from zoea.settings.key_paths import Layer
 from zoea.tools import Toolbox, Upstream, UpstreamStatus
 from zoea.tools.results import read_result
 from zoea.tools.toolbox import parse_arguments
@@ -34,7 +40,9 @@ class LiveConnections:
         providers: ProviderSet,
         door: McpServerSupervisor,
         apply_settings: Callable[[], Awaitable[tuple[str, ...]]],
+        loaded: LoadedSettings,
     ) -> None:
+        self._loaded = loaded
         self._toolbox = toolbox
         self._providers = providers
         self._door = door
@@ -50,6 +58,17 @@ class LiveConnections:
 
     async def reconnect(self, name: str) -> None:
         await self._toolbox.upstream(name).reopen()
+
+    async def reload(self) -> ReloadReport:
+        places = self._loaded.places
+        fresh = await asyncio.to_thread(load, places, overrides=read_command_line_values(self._loaded))
+        given = await asyncio.to_thread(build_upstreams, fresh.settings, Credentials(places.credentials))
+        # The world is no setting; it stays as it runs.
+        upstreams = (*given, *(config for config in self._toolbox.configs() if config.name == WORLD))
+        applied = await self._apply_settings()
+        changed = await self._toolbox.configure(upstreams, build_policies(upstreams, fresh.settings))
+        waiting = find_waiting_sections(self._loaded.settings, fresh.settings)
+        return ReloadReport(changed, tuple(name for name in waiting if name not in applied))
 
     async def try_tool(self, upstream: str, tool: str, arguments: str) -> ToolTrial:
         found = self._toolbox.upstream(upstream)
@@ -92,6 +111,31 @@ class LiveConnections:
         except TimeoutError:
             return replace(view, problem=f"no answer within {ASKING_S:g} s")
         return replace(view, latency_ms=_since(began) / 1_000, models=tuple(model.name for model in models))
+
+
+APPLIED_SECTIONS = ("upstream", "tui", "broadcast")
+"""Sections whose changes a reload applies, here or in the cockpit."""
+
+
+def read_command_line_values(loaded: LoadedSettings) -> dict[str, Any]:
+    """Return the values by dotted key that the command line gave; a reload keeps them."""
+    values: dict[str, Any] = {}
+    for key, origin in loaded.origins.items():
+        if origin.layer is Layer.COMMAND_LINE:
+            value: Any = loaded.settings
+            for part in parse_key(key):
+                value = value[part] if isinstance(value, dict) else getattr(value, part)
+            values[key] = value
+    return values
+
+
+def find_waiting_sections(before: Settings, after: Settings) -> tuple[str, ...]:
+    """Return the sections that differ and apply when the swarm is opened again."""
+    return tuple(
+        name
+        for name in Settings.model_fields
+        if name not in APPLIED_SECTIONS and getattr(before, name) != getattr(after, name)
+    )
 
 
 def _view(status: UpstreamStatus, upstream: Upstream) -> UpstreamView:

@@ -19,12 +19,14 @@ WORLD_PARALLEL = 512
 
 
 def build_upstreams(settings: Settings, credentials: Credentials) -> tuple[UpstreamConfig, ...]:
-    """Build the configuration of every upstream, with its secrets resolved.
+    """Build the configuration of every enabled upstream, with its secrets resolved.
 
     Raises:
         SettingsError: if a reference cannot be resolved, or an upstream is invalid.
     """
-    return tuple(_upstream(name, given, settings, credentials) for name, given in settings.upstream.items())
+    return tuple(
+        _upstream(name, given, settings, credentials) for name, given in settings.upstream.items() if given.enabled
+    )
 
 
 def world_upstream(settings: Settings, places: Places) -> UpstreamConfig:

@@ -130,6 +130,7 @@ class LoginSettings(Section):
 class UpstreamSettings(Section):
     """One MCP server, `[upstream.NAME]`, in the shape that MCP clients share."""
 
+    enabled: bool = setting(True, "Enabled", "If off, it is not opened and its tools are not offered.")
     command: str = setting("", "Command", "The program of a server over stdio.")
     args: tuple[str, ...] = setting((), "Arguments", "Arguments of the command; may hold references in braces.")
     env: Hidden = setting({}, "Environment", "Variables of the command; values may be references.")

@@ -65,22 +65,61 @@ class Toolbox:
         self._pool = HttpPool()
         self._policies = policies
         self._builtin = builtin
-        self._upstreams = {
-            config.name: Upstream(config, logs=logs, pool=self._pool, on_change=changed) for config in upstreams
-        }
-        keeper = accounts if accounts is not None else InMemoryAccounts()
-        self._accounts = {
-            name: UpstreamAccounts(upstream.config, keeper, _login_sender(upstream), upstream.schema_of)
-            for name, upstream in self._upstreams.items()
-            if upstream.config.inject or upstream.config.login is not None
-        }
+        self._logs = logs
+        self._changed = changed
+        self._keeper = accounts if accounts is not None else InMemoryAccounts()
+        self._upstreams = {config.name: self._make(config) for config in upstreams}
+        self._accounts = self._make_accounts(self._upstreams)
         self.secrets = SecretVault(secrets if secrets is not None else InMemorySecrets())
         self._catalogues: dict[ToolPolicy, _PolicyCatalogue] = {}
+
+    def _make(self, config: UpstreamConfig) -> Upstream:
+        return Upstream(config, logs=self._logs, pool=self._pool, on_change=self._changed)
+
+    def _make_accounts(self, upstreams: dict[str, Upstream]) -> dict[str, UpstreamAccounts]:
+        return {
+            name: UpstreamAccounts(upstream.config, self._keeper, _login_sender(upstream), upstream.schema_of)
+            for name, upstream in upstreams.items()
+            if upstream.config.inject or upstream.config.login is not None
+        }
 
     def open(self) -> None:
         """Begin to open all upstreams; return at once."""
         for upstream in self._upstreams.values():
             upstream.open()
+
+    async def configure(
+        self, upstreams: Sequence[UpstreamConfig], policies: Callable[[str], ToolPolicy]
+    ) -> tuple[str, ...]:
+        """Take over another configuration while myses run.
+
+        Added upstreams are opened, removed ones closed, changed ones closed and opened; the others keep their
+        sessions. Returns the names that changed.
+        """
+        wanted = {config.name: config for config in upstreams}
+        gone = {name: one for name, one in self._upstreams.items() if wanted.get(name) != one.config}
+        fresh = {
+            name: self._make(config) for name, config in wanted.items() if name in gone or name not in self._upstreams
+        }
+        closing = [accounts for name, accounts in self._accounts.items() if name in gone]
+        self._upstreams = {name: fresh.get(name) or self._upstreams[name] for name in wanted}
+        kept = {name: accounts for name, accounts in self._accounts.items() if name not in gone}
+        self._accounts = kept | self._make_accounts(fresh)
+        self._policies = policies
+        self._catalogues.clear()
+        for upstream in fresh.values():
+            upstream.open()
+        await asyncio.gather(*(accounts.close() for accounts in closing))
+        await asyncio.gather(*(upstream.close() for upstream in gone.values()))
+        return tuple(dict.fromkeys((*gone, *fresh)))
+
+    def configs(self) -> tuple[UpstreamConfig, ...]:
+        """Return the configuration of each upstream."""
+        return tuple(upstream.config for upstream in self._upstreams.values())
+
+    def policy_of(self, template: str) -> ToolPolicy:
+        """Return the policy of a template's text."""
+        return self._policies(template)
 
     def serve(self, builtin: MysisTools) -> None:
         """Set Zoea's own tools."""
@@ -111,7 +150,7 @@ class Toolbox:
 
     def session(self, mysis_id: int, mysis: str, template: str, *, uid: str = "") -> ToolboxSession:
         """Make the toolbox of one mysis. Its accounts are found by its uid, else by its name."""
-        return ToolboxSession(self, Caller(uid or mysis, mysis), self._policies(template))
+        return ToolboxSession(self, Caller(uid or mysis, mysis), template)
 
     def forget(self, uid: str) -> None:
         """Drop a deleted mysis from memory; its stored accounts stay."""
@@ -180,7 +219,9 @@ class Toolbox:
                 return error_result(f"{spec.name} is not available")
             meta.sending.begun = True
             return await self._builtin.call(spec.origin, arguments, meta, policy)
-        upstream, accounts = self._upstreams[spec.upstream], self._accounts.get(spec.upstream)
+        upstream, accounts = self._upstreams.get(spec.upstream), self._accounts.get(spec.upstream)
+        if upstream is None:
+            return error_result(f"{spec.name} is not available: the upstream {spec.upstream} was removed")
         try:
             arguments = await self.secrets.fill(spec.upstream, arguments)
             if accounts is None:
@@ -216,11 +257,16 @@ class Toolbox:
 class ToolboxSession:
     """The toolbox of one mysis while it runs; see `zoea.model.ports.ToolSession`."""
 
-    def __init__(self, toolbox: Toolbox, caller: Caller, policy: ToolPolicy) -> None:
+    def __init__(self, toolbox: Toolbox, caller: Caller, template: str) -> None:
         self._toolbox = toolbox
         self._caller = caller
-        self._policy = policy
+        self._template = template
         self._has_waited = False
+
+    @property
+    def _policy(self) -> ToolPolicy:
+        """The policy now; it names the upstreams, which may change while the mysis runs."""
+        return self._toolbox.policy_of(self._template)
 
     async def catalogue(self) -> Catalogue:
         """Return the tools it may call now; the first call waits for upstreams that are opening.

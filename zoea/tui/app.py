@@ -33,6 +33,7 @@ from zoea.tui.state.swarm_connection import Opener
 from zoea.tui.terminal.output_redirect import restore_terminal
 from zoea.tui.terminal.terminal_control import build_title
 from zoea.tui.terminal.terminal_driver import TerminalDriver
+from zoea.tui.widgets.status_bars import key_name
 
 
 class CockpitApp(Cockpit):
@@ -59,6 +60,7 @@ class CockpitApp(Cockpit):
             actions.APP_HELP.bind(screens.open_help),
             actions.APP_QUIT.bind(screens.open_quit),
             actions.APP_BACK.bind(self._back),
+            actions.APP_RELOAD.bind(lambda: swarm_commands.reload_settings(self)),
             actions.APP_SCREENSHOT.bind(lambda: self.start_work(self._write_screenshot)),
             actions.SWARM_HOLD.bind(lambda: swarm_commands.toggle_hold(self)),
             actions.SWARM_STOP_ALL.bind(lambda: swarm_commands.stop_all_when_pressed_twice(self)),
@@ -225,6 +227,9 @@ class CockpitApp(Cockpit):
     def tick(self) -> None:
         """Tell the screen on top that a second has passed, where it is mounted."""
         self.cursors.settle()
+        if self.settings_watch.look():
+            key = key_name(self.keys[actions.APP_RELOAD.id])
+            self.notify(f"The settings or themes changed: {key} applies them (:reload)", markup=False)
         screen = self.screen_stack[-1] if self.is_running and self.screen_stack else None
         if isinstance(screen, BaseScreen) and screen.is_mounted:
             screen.tick()

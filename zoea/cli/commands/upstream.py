@@ -1,180 +1,31 @@
-"""`zoea upstream`: import, list, test and call MCP servers that offer tools to the myses."""
+"""`zoea upstream`: add, import, remove, list, test and call MCP servers that offer tools to the myses."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-import re
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+import shlex
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-import tomlkit
 import typer
-from pydantic import ValidationError
-from tomlkit.exceptions import TOMLKitError
-from tomlkit.items import Table
 
 from zoea.cli.options import AsJson, Workspace, write_json
-from zoea.model.errors import SettingsError, ToolError, UsageError
-from zoea.settings import Credentials, Places, Settings, places
-from zoea.settings.private_file import lock_file, write_private
+from zoea.model.errors import ToolError, UsageError
+from zoea.runtime.upstream_import import (
+    UpstreamImport,
+    describe_server,
+    enable_upstream,
+    import_servers,
+    remove_upstream,
+)
+from zoea.settings import places
 from zoea.text.control_characters import strip
-from zoea.tools.mcp_json import ImportedServer, find_secret_arguments, is_reference, read_servers
-from zoea.tools.upstream.upstream_config import UpstreamConfig
-
-_SECRET_KEY = re.compile(r"(?i)(key|token|secret|passw|credential|auth|bearer|cookie|\bpat\b|_pat$)")
-_TOKEN_LIKE = re.compile(r"[A-Za-z0-9_\-+/=.]{24,}")
-_SCHEME = re.compile(r"(?i)^(bearer|basic|token)\s+(.+)$")
-_ODD = re.compile(r"[^A-Za-z0-9_.-]")
-
-
-@dataclass(slots=True)
-class ServerImport:
-    """Result of an import, per server. `moved` maps a credential's name to its former place."""
-
-    file: Path
-    imported: dict[str, tuple[str, ...]] = field(default_factory=dict)
-    left_out: dict[str, str] = field(default_factory=dict)
-    moved: dict[str, str] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            "file": str(self.file),
-            "imported": {name: list(notes) for name, notes in self.imported.items()},
-            "left_out": self.left_out,
-            "credentials": sorted(self.moved),
-        }
-
-    def lines(self) -> list[str]:
-        """Return the result as lines of text."""
-        found: list[str] = []
-        for name, notes in self.imported.items():
-            found.append(f"imported {name}")
-            found += [f"  {note}" for note in notes]
-        found += [f"stored {where} as the credential {name}" for name, where in self.moved.items()]
-        found += [f"left out {name}: {why}" for name, why in self.left_out.items()]
-        if self.imported:
-            found.append(f"Written to {self.file}. Try one: zoea upstream test {next(iter(self.imported))}")
-        return found
-
-
-def import_servers(text: str, where: Places, *, replace: bool) -> ServerImport:
-    """Write the servers of a client's JSON to the user's settings, and keep the comments there.
-
-    Credentials are stored before the settings that refer to them, so that a crash
-    in between leaves no reference without a value.
-
-    Raises:
-        SettingsError: The JSON names no servers, or the settings file is not valid TOML.
-    """
-    found = read_servers(text)
-    outcome = ServerImport(where.config_file, left_out=dict(found.refused))
-    where.make_config()
-    with lock_file(where.config_file):
-        document = _read(where.config_file)
-        secrets: dict[str, str] = {}
-        upstreams = document.setdefault("upstream", tomlkit.table(is_super_table=True))
-        for server in found.servers:
-            _add(server, upstreams, outcome, secrets, replace=replace)
-        if outcome.imported:
-            if secrets:
-                where.make_data()
-                Credentials(where.credentials).set_many(secrets)
-            write_private(where.config_file, tomlkit.dumps(document))
-    return outcome
-
-
-def _add(
-    server: ImportedServer, upstreams: Any, outcome: ServerImport, secrets: dict[str, str], *, replace: bool
-) -> None:
-    name = server.config.name
-    if name in upstreams and not replace:
-        outcome.left_out[name] = "an upstream of this name exists already; --replace overwrites it"
-        return
-    mine: dict[str, tuple[str, str]] = {}
-    table = _table(server.config, mine)
-    wrong = _wrong(name, table)
-    if wrong:
-        outcome.left_out[name] = wrong
-        return
-    upstreams[name] = table
-    outcome.imported[name] = server.notes
-    for credential, (value, place) in mine.items():
-        secrets[credential] = value
-        outcome.moved[credential] = f"{name}.{place}"
-
-
-def _table(config: UpstreamConfig, secrets: dict[str, tuple[str, str]]) -> Table:
-    """Build the upstream's TOML table; values that look secret go to `secrets` and become references."""
-    table = tomlkit.table()
-    if config.command:
-        table["command"] = config.command
-        args = list(config.args)
-        for place in find_secret_arguments(config.args):
-            args[place] = _hidden_argument(config.name, args, place, secrets)
-        if args:
-            table["args"] = args
-        if config.cwd:
-            table["cwd"] = str(config.cwd)
-    else:
-        table["url"] = config.url
-    for key, values in (("env", config.env), ("headers", config.headers)):
-        if values:
-            inner = tomlkit.inline_table()
-            inner.update({name: _hidden(config.name, key, name, value, secrets) for name, value in values.items()})
-            table[key] = inner
-    return table
-
-
-def _hidden(upstream: str, part: str, key: str, value: str, secrets: dict[str, tuple[str, str]]) -> str:
-    if is_reference(value) or not (_SECRET_KEY.search(key) or _TOKEN_LIKE.fullmatch(value)):
-        return value
-    credential = _credential(upstream, key)
-    scheme = _SCHEME.match(value)
-    secrets[credential] = (scheme[2] if scheme else value, f"{part}.{key}")
-    return f"{scheme[1]} {{file:{credential}}}" if scheme else f"file:{credential}"
-
-
-def _hidden_argument(upstream: str, args: list[str], place: int, secrets: dict[str, tuple[str, str]]) -> str:
-    flag, equals, value = args[place].partition("=")
-    if not (equals and flag.startswith("-")):
-        flag, equals, value = args[place - 1], "", args[place]
-    if is_reference(value):
-        return args[place]
-    credential = _credential(upstream, flag.lstrip("-"))
-    secrets[credential] = (value, f"args ({flag})")
-    return f"{flag}={{file:{credential}}}" if equals else f"file:{credential}"
-
-
-def _credential(upstream: str, key: str) -> str:
-    return f"upstream/{upstream}/{_ODD.sub('-', key)}"[:128]
-
-
-def _wrong(name: str, table: Mapping[str, Any]) -> str:
-    """Return why the settings would refuse the table, without repeating a value; empty if they accept it."""
-    try:
-        Settings.model_validate({"upstream": {name: tomlkit.item(table).unwrap()}})
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"] if part not in ("upstream", name))
-        return f"{where}: {first['msg'].removeprefix('Value error, ')}".removeprefix(": ")
-    return ""
-
-
-def _read(file: Path) -> tomlkit.TOMLDocument:
-    if not file.exists():
-        return tomlkit.document()
-    try:
-        return tomlkit.parse(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, TOMLKitError) as error:
-        raise SettingsError(f"{file} cannot be changed: {error}", hint="Run `zoea config check`.") from None
-
 
 app = typer.Typer(
     name="upstream",
-    help="Import, list, test and call the MCP servers that offer tools to the myses.",
+    help="Add, import, remove, list, test and call the MCP servers that offer tools to the myses.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -203,13 +54,67 @@ def import_(
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise UsageError(f"cannot read {file}: {why}") from None
     outcome = import_servers(text, places(workspace), replace=replace)
-    if as_json:
-        write_json(outcome.as_dict())
-    else:
-        for line in outcome.lines():
-            typer.echo(strip(line))
+    _report(outcome, as_json=as_json)
     if not outcome.imported:
         raise UsageError("nothing was imported", hint="The lines above say why." if outcome.left_out else "")
+
+
+@app.command("add")
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A name of your choice.")],
+    words: Annotated[
+        list[str], typer.Argument(metavar="SERVER...", help="An address, or -- and the command with its arguments.")
+    ],
+    replace: Annotated[bool, typer.Option("--replace", help="Overwrite an upstream of the same name.")] = False,
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Add one MCP server. Secrets in it go to the credentials file.
+
+    Examples: zoea upstream add files -- npx -y @modelcontextprotocol/server-filesystem /data;
+    zoea upstream add wiki https://mcp.example.org/mcp
+    """
+    text = words[0] if len(words) == 1 else shlex.join(words)
+    outcome = import_servers(describe_server(name, text), places(workspace), replace=replace)
+    _report(outcome, as_json=as_json)
+    if not outcome.imported:
+        raise UsageError("nothing was added", hint="The lines above say why." if outcome.left_out else "")
+
+
+@app.command("remove")
+def remove(name: UpstreamName, as_json: AsJson = False, workspace: Workspace = "") -> None:
+    """Remove an upstream from your settings. Its stored credentials stay."""
+    remove_upstream(name, places(workspace))
+    _tell(name, "removed", as_json=as_json)
+
+
+@app.command("enable")
+def enable(name: UpstreamName, as_json: AsJson = False, workspace: Workspace = "") -> None:
+    """Switch an upstream on."""
+    enable_upstream(name, True, places(workspace))
+    _tell(name, "enabled", as_json=as_json)
+
+
+@app.command("disable")
+def disable(name: UpstreamName, as_json: AsJson = False, workspace: Workspace = "") -> None:
+    """Switch an upstream off; its settings stay."""
+    enable_upstream(name, False, places(workspace))
+    _tell(name, "disabled", as_json=as_json)
+
+
+def _report(outcome: UpstreamImport, *, as_json: bool) -> None:
+    if as_json:
+        write_json(outcome.as_dict())
+        return
+    for line in outcome.lines():
+        typer.echo(strip(line))
+
+
+def _tell(name: str, done: str, *, as_json: bool) -> None:
+    if as_json:
+        write_json({"name": name, "done": done})
+    else:
+        typer.echo(strip(f"{name} is {done}. A swarm that runs takes it over with f5 in the cockpit (:reload)."))
 
 
 @app.command("list")
@@ -226,6 +131,7 @@ def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
             "where": one.command or one.url.partition("?")[0],
             "session": one.session,
             "required": one.required,
+            "enabled": one.enabled,
         }
         for name, one in found.items()
     ]
@@ -233,10 +139,16 @@ def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
         write_json(rows)
         return
     if not rows:
-        typer.echo("There are no upstreams. Add [upstream.NAME] to the settings, or run: zoea upstream import FILE")
+        typer.echo(
+            "There are no upstreams. Add one: zoea upstream add NAME -- COMMAND, or run: zoea upstream import FILE"
+        )
     width = max((len(str(row["name"])) for row in rows), default=0)
     for row in rows:
-        marks = "".join(f"  {mark}" for mark in (row["session"], "required" if row["required"] else "") if mark)
+        marks = "".join(
+            f"  {mark}"
+            for mark in (row["session"], row["required"] and "required", not row["enabled"] and "off")
+            if mark
+        )
         typer.echo(strip(f"{row['name']:<{width}}  {row['transport']:<5}  {row['where']}{marks}"))
 
 

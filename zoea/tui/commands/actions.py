@@ -247,6 +247,15 @@ SCREEN_WELCOME = _everywhere(
 APP_SCREENSHOT = _everywhere(
     "app.screenshot", "S", "screenshot", "Write the screen to a file, zoea-TIME.svg", command="screenshot"
 )
+APP_RELOAD = _everywhere(
+    "app.reload",
+    "f5",
+    "reload",
+    "Apply changed settings, keys, themes and upstreams while the myses run",
+    require_open_swarm,
+    command="reload",
+    commands_swarm=True,
+)
 APP_FIND = _everywhere(
     "app.find", "slash", "filter", "Filter the list, or find in the conversation", footer=70, takes_text=True
 )
@@ -537,6 +546,15 @@ UPSTREAMS_TRY = _upstreams(
     footer=20,
     commands_swarm=True,
     takes_text=True,
+)
+UPSTREAMS_ADD = _upstreams(
+    "upstreams.add", "n", "add", "Add an MCP server", footer=30, commands_swarm=True, takes_text=True
+)
+UPSTREAMS_SWITCH = _upstreams(
+    "upstreams.switch", "space", "on or off", "Switch the upstream on or off", footer=40, commands_swarm=True
+)
+UPSTREAMS_REMOVE = _upstreams(
+    "upstreams.remove", "d", "remove", "Remove the upstream from your settings", footer=50, commands_swarm=True
 )
 
 

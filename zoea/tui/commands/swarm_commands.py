@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.swarm_api import SwarmApi
-from zoea.model.values import MysisView, Receipt
+from zoea.model.values import MysisView, Receipt, ReloadReport
 from zoea.text.control_characters import one_line
 from zoea.tui.commands import actions
 from zoea.tui.state.cockpit import Cockpit
@@ -165,6 +165,31 @@ def undo_last(cockpit: Cockpit) -> None:
         cockpit.redraw_bars()
 
     cockpit.ask_swarm(run(), done=told)
+
+
+def reload_settings(cockpit: Cockpit) -> None:
+    """Apply changed settings, keys, themes and upstreams while the myses run; show what waits for the next start."""
+
+    async def reload() -> ReloadReport:
+        from zoea.settings.layers import load  # imported after the first paint
+
+        loaded = await asyncio.to_thread(load, cockpit.places)
+        report = await cockpit.api.reload()
+        cockpit.use_settings(loaded.settings)
+        cockpit.find_themes()
+        theme = loaded.settings.tui.theme
+        if theme in cockpit.theme_specs and theme != cockpit.theme_spec.name:
+            cockpit.use_theme(theme)
+        cockpit.settings_watch.mark_applied()
+        return report
+
+    def told(report: ReloadReport) -> None:
+        done = f"applied; upstreams: {', '.join(map(one_line, report.upstreams))}" if report.upstreams else "applied"
+        rest = f". {', '.join(report.waiting)}: when the swarm is opened again" if report.waiting else ""
+        cockpit.notify(f"The settings are {done}{rest}", markup=False)
+        cockpit.redraw_bars()
+
+    cockpit.ask_swarm(reload(), done=told)
 
 
 def show_receipt(cockpit: Cockpit, receipt: Receipt) -> None:

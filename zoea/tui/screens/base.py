@@ -19,7 +19,7 @@ from zoea.tui.commands.actions import Action, ActionPlace, BoundAction, of
 from zoea.tui.commands.typed_keys import is_typing, typed_keys
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.text_layout import Piece, count_cells
-from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
+from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, key_name
 
 if TYPE_CHECKING:
     from zoea.tui.conversation.blocks import Symbols
@@ -173,6 +173,8 @@ class CockpitScreen(BaseScreen[T]):
     def _badge(self) -> str:
         if self.cockpit.arming.note:
             return f"{self.cockpit.arming.note} "
+        if self.cockpit.settings_watch.has_changed:
+            return f"changed: {key_name(self.cockpit.keys['app.reload'])} applies "
         opened = self.cockpit.opened
         if opened is not None and opened.read_only_reason:
             return "read-only "

@@ -26,7 +26,6 @@ from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.screens.theme_choice import TITLE_WIDTH, ThemeChooser
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.settings_form import KEYS, LOOK, SettingField, SettingGroup, groups, parsed, save
-from zoea.tui.swarm_list.message_targets import AskAbove
 from zoea.tui.text_layout import fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.pick_list import PickItem, PickList
@@ -355,6 +354,8 @@ class SettingsScreen(CockpitScreen[None]):
         if self.value.has_focus:
             self.fields.focus()
         self._apply(loaded)
+        if field.path[0] in ("tui", "broadcast"):
+            self.cockpit.settings_watch.mark_applied()
         self._take(loaded)
 
     async def _counts(self, field: SettingField) -> str:
@@ -371,13 +372,7 @@ class SettingsScreen(CockpitScreen[None]):
 
     def _apply(self, loaded: LoadedSettings) -> None:
         """Apply the settings of the cockpit."""
-        tui = loaded.settings.tui
-        cockpit = self.cockpit
-        cockpit.is_bell_on = tui.bell
-        cockpit.use_motion(reduced=tui.reduced_motion)
-        cockpit.use_keys(tui.keys)
-        broadcast = loaded.settings.broadcast
-        cockpit.ask_above = AskAbove(broadcast.ask_above, broadcast.ask_above_tokens)
+        self.cockpit.use_settings(loaded.settings)
         self.redraw_bars()
 
     # Themes.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -13,12 +13,14 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
 
-from zoea.model.errors import ZoeaError
+from zoea.model.errors import SettingsError, ZoeaError
 from zoea.model.values import ProviderView, UpstreamView
 from zoea.queries.events import read_log_tail
+from zoea.runtime.upstream_import import enable_upstream, remove_upstream
+from zoea.settings.layers import load
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
-from zoea.tui.commands import actions
+from zoea.tui.commands import actions, swarm_commands
 from zoea.tui.commands.action_requirements import ActionContext
 from zoea.tui.commands.actions import ActionPlace, BoundAction, bindings, of
 from zoea.tui.conversation.tool_items import build_tool_item
@@ -33,7 +35,16 @@ NAME_WIDTH = 14
 STATE_WIDTH = 9
 LATENCY_WIDTH = 8
 EVERY_TICKS = 2
-_ROLES = {"open": "running", "ready": "running", "opening": "waiting", "lost": "waiting", "closed": "stopped"}
+OFF = "off"
+"""State of an upstream that the settings switch off."""
+_ROLES = {
+    "open": "running",
+    "ready": "running",
+    "opening": "waiting",
+    "lost": "waiting",
+    "closed": "stopped",
+    OFF: "stopped",
+}
 
 Row = UpstreamView | ProviderView | str
 
@@ -62,6 +73,9 @@ class UpstreamsScreen(TabbedScreen):
         return (
             actions.UPSTREAMS_RECONNECT.bind(self._reconnect),
             actions.UPSTREAMS_TRY.bind(self._try_tool),
+            actions.UPSTREAMS_ADD.bind(self._add),
+            actions.UPSTREAMS_SWITCH.bind(self._switch),
+            actions.UPSTREAMS_REMOVE.bind(self._remove),
         )
 
     def compose(self) -> ComposeResult:
@@ -110,10 +124,23 @@ class UpstreamsScreen(TabbedScreen):
         except ZoeaError as error:
             self.cockpit.show_error(error)
             return
+        found = (*found, *await asyncio.to_thread(self._read_disabled, {one.name for one in found}))
         if self.is_mounted:
             self._upstreams = found
             self._arrange()
             self._is_read = True
+
+    def _read_disabled(self, running: set[str]) -> tuple[UpstreamView, ...]:
+        """Return the upstreams of the settings that are switched off."""
+        try:
+            given = load(self.cockpit.places).settings.upstream
+        except SettingsError:
+            return ()  # the settings screen shows the error
+        return tuple(
+            UpstreamView(name, "stdio" if one.command else "http", OFF, tools=())
+            for name, one in given.items()
+            if not one.enabled and name not in running
+        )
 
     def _try_providers(self) -> None:
         """Ask every provider for its models; that costs no tokens and takes seconds at most."""
@@ -246,6 +273,43 @@ class UpstreamsScreen(TabbedScreen):
 
     def _reconnecting(self, name: str) -> None:
         self.notify(f"{one_line(name)} is opened again", markup=False)
+        self._read_upstreams()
+
+    def _add(self) -> None:
+        from zoea.tui.dialogs.add_upstream import AddUpstreamDialog
+
+        def added(names: tuple[str, ...] | None) -> None:
+            if names:
+                self._apply_settings()
+
+        self.cockpit.push_screen(AddUpstreamDialog(), added)
+
+    def _switch(self) -> None:
+        """Switch the upstream under the cursor off, or on where it is off."""
+        row = self.chosen
+        if isinstance(row, UpstreamView):
+            self._change_settings(enable_upstream, row.name, row.state == OFF)
+
+    def _remove(self) -> None:
+        row = self.chosen
+        if isinstance(row, UpstreamView):
+            name = one_line(row.name)
+            lines = [f"Remove {name}?", "It goes from your settings, and its calls in flight are cut off."]
+            swarm_commands.confirm(
+                self.cockpit, "REMOVE", lines, "remove", lambda: self._change_settings(remove_upstream, row.name)
+            )
+
+    def _change_settings(self, change: Callable[..., None], *given: object) -> None:
+        """Change the settings file, then apply it."""
+        places = self.cockpit.places
+
+        async def work() -> None:
+            await asyncio.to_thread(change, *given, places)
+
+        self.cockpit.ask_swarm(work(), done=lambda _: self._apply_settings())
+
+    def _apply_settings(self) -> None:
+        swarm_commands.reload_settings(self.cockpit)
         self._read_upstreams()
 
     def _try_tool(self) -> None:

@@ -29,6 +29,7 @@ from zoea.tui.commands.key_arming import KeyArming
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.drafts import Drafts
 from zoea.tui.state.open_approvals import OpenApprovals
+from zoea.tui.state.settings_watch import SettingsWatch
 from zoea.tui.state.swarm_connection import Opener, OpenSwarm, SwarmConnection
 from zoea.tui.state.swarm_feed import SwarmFeed
 from zoea.tui.state.type_ahead import TypeAhead
@@ -43,6 +44,7 @@ from zoea.tui.theme.role_styles import RoleStyles
 
 if TYPE_CHECKING:
     from zoea.model.swarm_api import SwarmApi
+    from zoea.settings import Settings
 
 _log = logging.getLogger(__name__)
 
@@ -96,6 +98,7 @@ class Cockpit(App[str]):
         self.reported_defects: list[str] = []
         self.drafts = Drafts()
         self.type_ahead = TypeAhead(self)
+        self.settings_watch = SettingsWatch(config)
         self.feed = SwarmFeed(self.feed_changed, self.feed_event, self.report_defect)
         self.connection = SwarmConnection(opener, self.feed, self.opening_failed, lambda: self.start_leaving("stop"))
         self.approvals = OpenApprovals(lambda: self.api.approvals(), self.approvals_changed)
@@ -367,6 +370,14 @@ class Cockpit(App[str]):
                 timeout=20,
             )
         self.redraw_bars()
+
+    def use_settings(self, settings: Settings) -> None:
+        """Put the settings of the cockpit in force."""
+        tui, broadcast = settings.tui, settings.broadcast
+        self.is_bell_on = tui.bell
+        self.use_motion(reduced=tui.reduced_motion)
+        self.use_keys(tui.keys)
+        self.ask_above = AskAbove(broadcast.ask_above, broadcast.ask_above_tokens)
 
     def use_motion(self, *, reduced: bool) -> None:
         """Turn animation and blinking on or off; off stays off where this run was started so."""

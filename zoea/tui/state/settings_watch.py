@@ -1,0 +1,39 @@
+"""Notices changes of `config.toml` and of the themes while the cockpit runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from zoea.settings.paths import USER_FILE
+from zoea.tui.theme import themes
+
+Stamp = tuple[object, ...]
+
+
+class SettingsWatch:
+    """Compares the files with their state when they were applied last.
+
+    Args:
+        config: The configuration directory.
+    """
+
+    def __init__(self, config: Path) -> None:
+        self._config = config
+        self._applied = self._read()
+        self.has_changed = False
+
+    def look(self) -> bool:
+        """Read the state of the files. True where they changed since the last call or `mark_applied`."""
+        was, self.has_changed = self.has_changed, self._read() != self._applied
+        return self.has_changed and not was
+
+    def mark_applied(self) -> None:
+        """Take the files as they are now as applied."""
+        self._applied, self.has_changed = self._read(), False
+
+    def _read(self) -> Stamp:
+        try:
+            found = (self._config / USER_FILE).stat()
+        except OSError:
+            return (None, themes.read_file_stamps(self._config))
+        return (found.st_mtime_ns, found.st_size, themes.read_file_stamps(self._config))
