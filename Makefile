@@ -54,7 +54,7 @@ bench: $(STAMP) ## The measurements that the performance claims rest on
 bench-peers: $(STAMP) ## The same work done by other agent libraries, each in its own process
 	$(BIN)/python -m benchmarks.peers
 
-soak: $(STAMP) ## The property and kill tests at full strength, then millions of rows: hours, and 10 GB of disk
+soak: $(STAMP) ## Property, kill and chaos tests at full strength, then millions of rows: hours, and 10 GB of disk
 	ZOEA_SOAK=1 $(BIN)/python -m pytest -n auto --dist worksteal --timeout 3600
 	$(BIN)/python -m benchmarks.search --full
 	$(BIN)/python -m benchmarks.swarm_scale --full --only history

@@ -38,7 +38,7 @@ from zoea.runtime.run_options import attach
 from zoea.settings.paths import Places, places
 
 ROOT = Path(__file__).parents[2]
-PEACE_S = 90.0
+PEACE_S = 60.0
 """How long a swarm may take until nothing is left to do; a machine with other work is slow."""
 JUMPS = (1, -1, 3600, -3600, 86_400, -86_400, 400 * 86_400)
 MODES = (DeliveryMode.QUEUE, DeliveryMode.QUEUE, DeliveryMode.STEER, DeliveryMode.INTERRUPT)

@@ -11,6 +11,7 @@ import json
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,13 @@ class ChaosControl:
         return self._known[name]
 
 
+def awaited_places(coroutine: Any) -> Iterator[str]:
+    """Where a task waits, from its outermost coroutine to the innermost."""
+    while (frame := getattr(coroutine, "cr_frame", None)) is not None:
+        yield f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno} {frame.f_code.co_name}"
+        coroutine = coroutine.cr_await
+
+
 def install(control: ChaosControl) -> None:
     """Put the controlled clock and disk into this process."""
     real = WriterConnection.execute
@@ -47,7 +55,7 @@ def install(control: ChaosControl) -> None:
 
     def write_stacks(_number: int, _frame: object) -> None:
         for task in asyncio.all_tasks(asyncio.get_running_loop()):
-            task.print_stack(limit=6)
+            sys.stderr.write(f"{task.get_name()}: {' > '.join(awaited_places(task.get_coro()))}\n")
         sys.stderr.flush()
 
     signal.signal(signal.SIGUSR1, write_stacks)
