@@ -71,7 +71,7 @@ async def test_who_waits_for_a_place_is_queued_and_not_working() -> None:
         await asyncio.to_thread(glass.until, "3 myses")
         sent = await asyncio.to_thread(zoea, "broadcast", "report")
         assert sent.returncode == 0, sent.stderr
-        await asyncio.to_thread(glass.until, "1 working", "2 queued", "1st for", "2nd for")
+        await asyncio.to_thread(glass.until, "1 working", " queued ", "1st for", "2nd for")
         rows = await listed()
         assert sorted(row["status"] for row in rows) == ["queued", "queued", "working"]
         assert {row["state"] for row in rows} == {"running"}
