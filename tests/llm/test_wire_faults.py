@@ -113,7 +113,7 @@ async def _half_a_head(out: Outgoing, kind: str, body: bytes) -> None:
 
 async def _silence(out: Outgoing, kind: str, body: bytes) -> None:
     out.begin(kind)
-    await asyncio.sleep(3_600)
+    await asyncio.Event().wait()
 
 
 def _half(body: bytes) -> bytes:
