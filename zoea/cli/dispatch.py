@@ -67,6 +67,9 @@ COMMANDS: dict[str, Command] = {
     "upstream": Command(
         "zoea.cli.commands.upstream:app", "Add, import, list and test MCP servers that offer tools to the myses", _SETUP
     ),
+    "completion": Command(
+        "zoea.cli.commands.completion:completion", "Print a completion script for bash, zsh or fish", _SETUP
+    ),
     "doctor": Command(
         "zoea.cli.commands.maintenance:doctor", "Check the database, or rebuild its search indexes", _SETUP
     ),
