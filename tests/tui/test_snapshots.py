@@ -188,6 +188,9 @@ SCENES = (
     Scene("held-focus", ("g", "enter"), says("Port Vesper: 11"), sizes=SIZES[:2]),
     Scene("hive", ("v",), says("held")),
 )
+PARTS = 4
+"""Tests that share the scenes of a theme, so that they run beside each other; each plays the swarm anew."""
+PART = -(-len(SCENES) // PARTS)
 TOO_SMALL = (60, 15)
 ALONE = ("welcome", "connect")
 
@@ -323,11 +326,12 @@ async def the_morning(folder: Path, theme: str) -> AsyncIterator[Stage]:
 
 
 @pytest.mark.timeout(240)
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("theme", THEMES)
-async def test_every_screen_of_a_running_swarm_matches_its_snapshot(tmp_path: Path, theme: str) -> None:
+async def test_every_screen_of_a_running_swarm_matches_its_snapshot(tmp_path: Path, theme: str, part: int) -> None:
     store = SnapshotStore()
     async with the_morning(tmp_path, theme) as stage:
-        for scene in SCENES:
+        for scene in SCENES[part * PART : (part + 1) * PART]:
             for size in scene.sizes:
                 await stage.pilot.resize_terminal(*size)
                 if scene.is_box or size == SIZES[0]:
