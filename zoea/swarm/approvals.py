@@ -92,7 +92,10 @@ class ApprovalQueue:
         if found and found[0]["tool"] == ASK_TOOL and not found[0]["upstream"]:
             waiting.wants_words = True
             self._count(mysis_id)
-        lasts = max(0, found[0]["expires_at"] - began_at) if found else 0
+        whole = found[0]["expires_at"] - found[0]["asked_at"] if found else 0
+        rest = found[0]["expires_at"] - began_at if found else 0
+        # A rest that cannot be: the clock was set since, and the row was moved with it.
+        lasts = rest if 0 < rest <= whole else whole
         left = began + lasts - self._clock.uptime()
         waiting.timer = self._clock.call_after(left, lambda: self._post(key, ApprovalAnswer.EXPIRED, ""))
 
