@@ -27,5 +27,9 @@ def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.timeout(SECONDS + 600)
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_after_a_war_of_all_faults_a_swarm_goes_on_and_has_lost_nothing(seed: int, tmp_path: Path) -> None:
-    """The seed is printed with a failure; ZOEA_CHAOS_SEED runs it again."""
-    await chaos(tmp_path, seed, SECONDS, myses=MYSES, war_s=WAR_S, say=print)
+    """The seed is printed with a failure; ZOEA_CHAOS_SEED runs it again.
+
+    The disk is filled only in the soak: `test_disk_full.py` fills it in every run of the tests.
+    """
+    soaks = len(SEEDS) > 1
+    await chaos(tmp_path, seed, SECONDS, myses=MYSES, war_s=WAR_S, say=print, fills_disk=soaks)
