@@ -28,6 +28,8 @@ PUMP_S = 10.0
 """Seconds after which a widget that handles no message is no longer waited for."""
 PATIENCE_S = 2.0
 """Seconds after which ctrl+c drops the keys that wait."""
+MOVES = ("up", "down", "pageup", "pagedown", "j", "k")
+"""Keys that only move a cursor, where no input has the focus."""
 BURST_S = 0.05
 """Keys that follow each other faster belong to one burst."""
 
@@ -43,7 +45,8 @@ class KeyHolder(Protocol):
 class TypeAhead:
     """Holds keys and pasted texts until the effects of the earlier ones are complete.
 
-    Text for a focused input passes at once; the key after it waits until the input has taken the text.
+    Consecutive keys of one kind that opens nothing pass at once: text for a focused input, and moves of a cursor. The
+    next key of another kind waits until they have their effect.
     """
 
     def __init__(self, app: App[Any]) -> None:
@@ -52,14 +55,14 @@ class TypeAhead:
         self._released: deque[Key | Paste] = deque()
         self._task: asyncio.Task[None] | None = None
         self._touched: dict[MessagePump, None] = {}
-        self._is_only_text = False
+        self._in_flight = ""
         self._admitted = 0
         self._begun = 0.0
         self._discards_until = 0.0
 
     def admit(self, event: Key | Paste) -> bool:
         """Return whether the app may handle this event now; else it is posted again later, or dropped."""
-        is_text = self._is_text(event)
+        kind = self._find_kind(event)
         if self._released and event is self._released[0]:
             self._released.popleft()
         elif isinstance(event, Key) and event.key == "ctrl+c" and self._is_stuck():
@@ -67,17 +70,17 @@ class TypeAhead:
         elif time.monotonic() < self._discards_until:
             self._discards_until = time.monotonic() + BURST_S
             return False
-        elif self._task is not None and (self._held or self._released or not (is_text and self._is_only_text)):
+        elif self._task is not None and (self._held or self._released or not kind or kind != self._in_flight):
             self._held.append(event)
             return False
         self._watch()
-        self._is_only_text = is_text
+        self._in_flight = kind
         return True
 
     def watch_click(self) -> None:
         """Hold the next keys until the effects of a click are complete."""
         self._watch()
-        self._is_only_text = False
+        self._in_flight = ""
 
     def discard(self) -> None:
         """Drop the keys that follow in the same burst, because the input that they were for did not open."""
@@ -97,7 +100,8 @@ class TypeAhead:
             await self._wait_for_effects()
             while self._held and self._app.is_running:
                 self._release()
-                while self._held and self._is_text(self._released[-1]) and self._is_text(self._held[0]):
+                kind = self._find_kind(self._released[-1])
+                while self._held and kind and self._find_kind(self._held[0]) == kind:
                     self._release()
                 await self._wait_for_effects()
         finally:
@@ -173,6 +177,13 @@ class TypeAhead:
 
     def _is_stuck(self) -> bool:
         return self._task is not None and time.monotonic() - self._begun > PATIENCE_S
+
+    def _find_kind(self, event: Key | Paste) -> str:
+        """Return `text` or `move` for an event that opens nothing here; empty for one that may open something."""
+        if self._is_text(event):
+            return "text"
+        is_free = isinstance(event, Key) and event.key in MOVES and not isinstance(self._app.focused, Input | TextArea)
+        return "move" if is_free and self._is_screen_ready() else ""
 
     def _is_text(self, event: Key | Paste) -> bool:
         """Return whether the event is text for the input that has the focus."""
