@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.zoea_process import PATIENCE_S, spawn, zoea
-from tests.released.views import COMMANDS, count_rows, digest_export, read_expected, read_views, same_view
+from tests.released.views import COMMANDS, count_rows, digest_export, read_expected, read_views, read_words, same_view
 
 EPSILON, ZETA, ETA = 5, 6, 7
 """Ids of the myses with a turn that SIGKILL broke off: in a model call, in a tool call, before an approval."""
@@ -72,7 +72,7 @@ def test_a_released_export_comes_back_after_an_import_elsewhere(migrated: Path, 
     imported = zoea("import", str(file), "--workspace", "other")
 
     assert imported.returncode == 0, imported.stderr
-    assert zoea("export", "beta", "--no-redact", "--workspace", "other").stdout == shown
+    assert read_words(zoea("export", "beta", "--no-redact", "--workspace", "other").stdout) == read_words(shown)
 
 
 def test_a_swarm_over_a_released_database_goes_on_with_the_turns_that_were_broken_off(database: Path) -> None:
