@@ -100,7 +100,7 @@ async def test_a_first_stop_that_finds_the_disk_full_ends_the_call_at_once_and_i
         await s.commander.send("alpha", "go")
         await block.reached.wait()
 
-        async def refuse(_: object) -> None:
+        async def refuse(_: object, **_options: object) -> None:
             raise StoreFull("disk full")
 
         with monkeypatch.context() as patched:
@@ -128,6 +128,25 @@ async def test_a_hold_of_the_commander_outlasts_a_full_disk(tmp_path: Path) -> N
         s.clock.by(RETRY_DISK_S)
         await s.until(lambda: s.commander.hold_switch.reason == "lunch")
         assert (await s.commander.view()).held
+
+
+async def test_a_hold_lifted_before_the_disk_is_tried_again_is_shown_as_lifted(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text=LONG)), settings=SETTINGS) as s:
+        await s.commander.create("alpha", start=False)
+        block = s.provider.block()
+        await s.commander.send("alpha", "go")
+        await block.reached.wait()
+        await leave(s.store, 0)
+        block.release()
+        await s.until(lambda: s.commander.hold_switch.swarm)
+        assert (await s.commander.mysis("alpha")).swarm_held
+        await leave(s.store, PLENTY)
+        with pytest.raises(StoreFull, match=DISK_FULL):  # its turn writes again when the disk was tried
+            await s.commander.hold(False)
+        assert not await on_hold(s)
+        assert not (await s.commander.mysis("alpha")).swarm_held
+        s.clock.by(RETRY_DISK_S)
+        await s.settled()
 
 
 async def test_a_swarm_on_a_full_disk_closes_at_once(tmp_path: Path) -> None:

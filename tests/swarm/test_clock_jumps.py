@@ -16,6 +16,8 @@ from zoea.model.request import Answer, AnswerCall
 from zoea.settings import Settings
 from zoea.swarm import life as lf
 from zoea.swarm.rules import HOUR, MINUTE, SECOND, LifeRules
+from zoea.swarm.turn.turn_gate import Rank
+from zoea.tools.toolbox import ToolboxSession
 
 DAY_S = 86_400
 START = 1_700_000_000_000_000
@@ -23,6 +25,7 @@ JUMPS = pytest.mark.parametrize("jump", [1, -1, 3600, -3600, DAY_S, -DAY_S, 400 
 WAIT = Answer(calls=(AnswerCall("zoea_wait", json.dumps({"seconds": 60, "reason": "the ore is far"})),))
 BURN = Answer(calls=(call("burn", "it"),))
 BUSY = ProviderError("503", kind=ErrorClass.TRANSIENT)
+ONE_PLACE = Settings.model_validate({"swarm": {"active_turns": 1}})
 NO_RETRIES = Settings.model_validate({"llm": {"retries": 0}})
 
 
@@ -55,6 +58,72 @@ async def test_a_retry_after_seconds_comes_after_these_seconds(tmp_path: Path, j
         assert s.provider.calls == 1
         s.clock.by(1)
         await s.until(lambda: s.provider.calls == 2)
+
+
+@JUMPS
+async def test_a_retry_that_waits_for_its_place_while_the_clock_is_set_is_sent(tmp_path: Path, jump: int) -> None:
+    refused = ProviderError("429", kind=ErrorClass.TRANSIENT, retry_after=7)
+    async with swarm(tmp_path, script(refused, Answer(text="now")), settings=ONE_PLACE) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "hello")
+        runner, gate = s.commander.runner("alpha"), s.commander.services.gate
+        await s.until(lambda: runner.driver is not None and runner.driver.phase == "resting")
+        await s.run_due()
+        async with gate.place(Rank.OTHER):
+            s.clock.by(7)
+            await s.until(lambda: gate.waiting == 1)
+            await set_clock(s, jump)
+        await s.until(lambda: s.provider.calls == 2)
+
+
+@JUMPS
+async def test_a_refusal_that_waits_for_its_place_while_the_clock_is_set_is_retried_in_time(
+    tmp_path: Path, jump: int
+) -> None:
+    refused = ProviderError("429", kind=ErrorClass.TRANSIENT, retry_after=7)
+    async with swarm(tmp_path, script(refused, Answer(text="now")), settings=ONE_PLACE) as s:
+        block = s.provider.block(after=0)
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "hello")
+        gate = s.commander.services.gate
+        await block.reached.wait()
+        async with gate.place(Rank.OTHER):
+            block.release()
+            await s.until(lambda: gate.waiting == 1)
+            await set_clock(s, jump)
+        runner = s.commander.runner("alpha")
+        await s.until(lambda: runner.driver is not None and runner.driver.phase == "resting")
+        await s.run_due()
+        await passes(s, 5)
+        assert s.provider.calls == 1
+        s.clock.by(1)
+        await s.until(lambda: s.provider.calls == 2)
+
+
+@JUMPS
+async def test_a_recovery_comes_after_its_delay_though_the_clock_is_set_while_its_session_closes(
+    tmp_path: Path, jump: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closing, goes_on, close = asyncio.Event(), asyncio.Event(), ToolboxSession.close
+
+    async def close_late(session: ToolboxSession) -> None:
+        closing.set()
+        await goes_on.wait()
+        await close(session)
+
+    async with swarm(tmp_path, script(BUSY, Answer(text="back")), settings=NO_RETRIES) as s:
+        monkeypatch.setattr(ToolboxSession, "close", close_late)
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "hello")
+        await closing.wait()
+        await set_clock(s, jump)
+        goes_on.set()
+        await s.settled()
+        assert s.state() is MysisState.ERRORED
+        await passes(s, 13)
+        assert s.state() is MysisState.ERRORED
+        s.clock.by(1)
+        await s.until(lambda: s.state() is MysisState.RUNNING)
 
 
 @JUMPS

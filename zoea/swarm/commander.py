@@ -453,8 +453,8 @@ class Commander:
 
     async def _feed_hold(self, runners: list[MysisRunner]) -> None:
         now = self._clock.now()
+        self.live_view.set_hold(on=self.hold_switch.swarm)  # first, because a full disk ends the wait below
         await self._tell(runners, lambda mysis_id: lf.Hold(now, self.hold_switch.holds(mysis_id)))
-        self.live_view.set_hold(on=self.hold_switch.swarm)
 
     async def approvals(self) -> tuple[ApprovalView, ...]:
         return await self._approvals.open()

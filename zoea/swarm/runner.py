@@ -353,7 +353,7 @@ class MysisRunner:
         if step.state is not None and mysis is not None:
             self.refresh(mysis)
             await self._have_state(step.state)
-        return step.effects
+        return self._stored_end.step.effects  # moved, where the clock was set since
 
     # Turns.
 

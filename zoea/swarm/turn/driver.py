@@ -158,9 +158,10 @@ class TurnDriver:
         try:
             await self._begin(effects)
             while self._end is None:
-                given = await self._next()
+                given, moved = await self._next()
                 async with self._services.gate.place(self._rank):
-                    await self._carry_out_all(deque(self._step(given)))
+                    # Only now, because the clock may be set while the turn waits for its place.
+                    await self._carry_out_all(deque(self._step(self._newest(given, moved))))
             return self._end
         except Exception as error:  # noqa: BLE001  the catch-all of I10: it becomes the mysis's own error
             _log.exception("the turn of mysis #%d failed", self._profile.mysis_id)
@@ -223,16 +224,21 @@ class TurnDriver:
 
     # The loop.
 
-    async def _next(self) -> t.TurnInput:
+    async def _next(self) -> tuple[t.TurnInput, int]:
+        """Return the next input, and by how much the clock was set when it was made."""
         given, moved = await self._inputs.get()
-        given = move_times(given, self._moved - moved)
         if self._broken is not None:
             raise self._broken
-        if isinstance(given, t.TimePassed):
-            given = replace(given, progress_at=self._progress_at)  # there may be newer progress than at the post
         if self._cancel is not None and not self._cancelled:
             self._cancelled = True
-            return await self._aborted(self._cancel, given)
+            return await self._aborted(self._cancel, given), self._moved
+        return given, moved
+
+    def _newest(self, given: t.TurnInput, moved: int) -> t.TurnInput:
+        """Return an input with the times of the clock as it is set now."""
+        given = move_times(given, self._moved - moved)
+        if isinstance(given, t.TimePassed):
+            given = replace(given, progress_at=self._progress_at)  # there may be newer progress than at the post
         return given
 
     async def _aborted(self, outcome: Outcome, given: t.TurnInput) -> t.TurnCancelled:
@@ -296,10 +302,10 @@ class TurnDriver:
                 return await self._store(effect.op)
             case t.Sleep():
                 self._show(Activity.WAITING)
-                if self._turn.next is t.NextStep.RESERVE:
-                    turn = self._turn
-                    self._live.show_attempt(turn.attempt, turn.rules.retries + 1, effect.until, self._failed_by)
-                left = effect.until - self._now()
+                turn = self._turn
+                if turn.next is t.NextStep.RESERVE:
+                    self._live.show_attempt(turn.attempt, turn.rules.retries + 1, turn.rest_until, self._failed_by)
+                left = turn.rest_until - self._now()
                 self._services.clock.call_after(left, lambda: self._continue_after_wait(self._turn.rest_until))
             case t.AwaitLift():
                 self._await_lift()
@@ -503,8 +509,7 @@ class TurnDriver:
         live = self._live
         live.turn_tokens = used
         live.count(tally)
-        self._progress_at = stored.at
-        live.progress_at = stored.at
+        self._progress_at = live.progress_at = self._now()  # the clock may have been set since `stored.at`
         match op:
             case t.StoreAnswer():
                 live.clear_stream()
