@@ -183,7 +183,8 @@ def test_a_swarm_continues_after_losing_its_terminal(data: Path, running: subpro
 
 
 def test_a_run_ends_after_its_turns() -> None:
-    ran = zoea("run", "--headless", "--json", "--myses", "2", "--provider", "scripted", "--turns", "2", timeout=60)
+    words = "run --headless --json --myses 2 --template nova --provider scripted --turns 2"
+    ran = zoea(*words.split(), timeout=60)
     assert ran.returncode == 0, ran.stderr
     facts = events(ran.stdout)
     assert [fact["event"] for fact in facts].count("turn.ended") >= 2

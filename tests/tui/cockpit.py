@@ -69,7 +69,8 @@ class Stage:
         await self.pilot.rest()
 
     async def press(self, *keys: str) -> None:
-        """Press keys and wait until the app is idle."""
+        """Press keys and wait until the app is idle; not in one burst with keys for an input that did not open."""
+        await until(lambda: not self.app.type_ahead.is_discarding)
         await self.pilot.press(*keys)
 
     async def write(self, text: str) -> None:

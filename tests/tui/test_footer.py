@@ -70,7 +70,7 @@ async def test_the_footer_names_find_and_filter_apart(tmp_path: Path) -> None:
 async def test_a_click_on_a_disabled_key_shows_the_reason(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await click_key(stage, "approvals")
-        assert "approvals: nothing waits for your answer" in stage.notices
+        assert "approvals: Nothing waits for your answer" in stage.notices
 
 
 async def test_a_click_outside_the_keys_does_nothing(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from mcp.server import MCPServer
 from mcp.types import ToolAnnotations
 from textual import events
 from textual.widget import Widget
+from textual.widgets import Input
 
 from tests.swarm.harness import call, swarm
 from tests.tui.cockpit import QUIET, Stage, cockpit_over
@@ -28,6 +29,7 @@ from zoea.tui.widgets.clickable_text import TitledRule
 from zoea.tui.widgets.context_panel import ContextPanel
 from zoea.tui.widgets.conversation_view import ConversationView
 from zoea.tui.widgets.live_answer import LiveAnswer
+from zoea.tui.widgets.model_field import ModelField
 from zoea.tui.widgets.pick_list import PickList
 from zoea.tui.widgets.status_bars import KeyFooter
 
@@ -151,6 +153,9 @@ async def through_all(stage: Stage, seen: Seen) -> None:
     await stage.press("escape", "n")
     await stage.until(lambda: stage.shows(NewMysisDialog) and "your broadcast of" in stage.text())
     seen.look()
+    stage.one(ModelField).query_one(Input).focus()
+    await paste(stage, MARK)
+    await seen.until(ModelField)
     await stage.press("escape", "comma")
     await stage.until(lambda: "provider.a" in sections(stage).ids)
     sections(stage).select("provider.a")

@@ -25,6 +25,9 @@ from zoea.queries.broadcasts import read_broadcasts
 from zoea.queries.stored_swarm import read_swarm_view
 from zoea.tui.app import CockpitApp
 from zoea.tui.commands.actions import ACTIONS
+from zoea.tui.dialogs.approvals import ApprovalDialog
+from zoea.tui.dialogs.confirm import ConfirmDialog
+from zoea.tui.dialogs.quit import QuitDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 
 SOAK_S = 60.0
@@ -61,11 +64,11 @@ def all_keys() -> list[str]:
 def was_confirmed(fired: tuple[str, str, tuple[str, ...]]) -> bool:
     """Whether a person who pressed these keys on this screen was asked before."""
     what, screen, keys = fired
-    if screen == "Confirm":
+    if screen == ConfirmDialog.__name__:
         return keys[-1] == "y"
     match what:
         case "answer":
-            return screen == "ApprovalPanel" and keys[-1] in ("o", "s", "t", "enter")
+            return screen == ApprovalDialog.__name__ and keys[-1] in ("o", "s", "t", "enter")
         case "stop_all":
             return keys == ("X", "X")
     return False
@@ -174,5 +177,5 @@ async def test_random_keys_break_nothing_and_destroy_nothing_unasked(
             stored = read_broadcasts(inner.path)
             await stage.until(lambda: dashboard.broadcasts == stored)
     assert [one for one in watched.fired if not was_confirmed(one)] == []
-    assert [one for one in left if one[0] != "Quitting"] == []
+    assert [one for one in left if one[0] != QuitDialog.__name__] == []
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []

@@ -67,7 +67,8 @@ def tour(names: list[str]) -> list[str]:
 
 
 def says(stage: Stage, text: str) -> Callable[[], bool]:
-    return lambda: text in stage.text()
+    """The text stands on the screen, however it is wrapped."""
+    return lambda: text in " ".join(stage.text().split())
 
 
 async def storm(stage: Stage, chance: random.Random) -> Size:

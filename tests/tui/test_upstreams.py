@@ -111,7 +111,7 @@ async def test_tools_unfold_to_their_schemas_and_stderr_is_the_third_part(api: F
         screen = await open_upstreams(stage)
         await stage.until(lambda: "UPSTREAMS · TOOLS 3 · STDERR   tab" in stage.text())
         await stage.press("t")
-        assert "try a tool: press tab to go to its tools first" in stage.notices
+        assert "try a tool: Press tab to go to its tools first" in stage.notices
         await stage.press("tab", "enter")
         offers = stage.one(FoldingList, "#offers")
         await stage.until(lambda: '"belt": {' in offers.plain)

@@ -102,7 +102,7 @@ def test_the_other_workspace_is_opened_next(monkeypatch: pytest.MonkeyPatch) -> 
     seen: list[CockpitApp] = []
     ways = iter((f"{OTHER_WORKSPACE}other", "stop"))
 
-    def shown(cockpit: CockpitApp, log: Path) -> str:
+    def shown(cockpit: CockpitApp, log: Path, session: object) -> str:
         seen.append(cockpit)
         return next(ways)
 

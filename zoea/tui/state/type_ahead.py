@@ -67,7 +67,7 @@ class TypeAhead:
             self._released.popleft()
         elif isinstance(event, Key) and event.key == "ctrl+c" and self._is_stuck():
             self._held.clear()
-        elif time.monotonic() < self._discards_until:
+        elif self.is_discarding:
             self._discards_until = time.monotonic() + BURST_S
             return False
         elif self._task is not None and (self._held or self._released or not kind or kind != self._in_flight):
@@ -81,6 +81,11 @@ class TypeAhead:
         """Hold the next keys until the effects of a click are complete."""
         self._watch()
         self._in_flight = ""
+
+    @property
+    def is_discarding(self) -> bool:
+        """Whether keys are dropped that may belong to a burst for an input that did not open."""
+        return time.monotonic() < self._discards_until
 
     def discard(self) -> None:
         """Drop the keys that follow in the same burst, because the input that they were for did not open."""
