@@ -163,7 +163,6 @@ class ChaosRun:
     drawn: Counter[str] = field(default_factory=Counter)
     kills: int = 0
     base: Footprint | None = None
-    fills_disk: bool = True
 
     # Processes.
 
@@ -337,8 +336,6 @@ class ChaosRun:
             self.revoke_keys: 2,
             self.kill_owner: 2,
         }
-        if not self.fills_disk:
-            del faults[self.fill_disk]
         until = time.monotonic() + seconds
         acting = [asyncio.create_task(self.people()) for _ in range(2)]
         try:
@@ -519,14 +516,12 @@ async def chaos(
     myses: int,
     war_s: float,
     say: Callable[[str], None],
-    fills_disk: bool = True,
 ) -> None:
     """Fight rounds of war and peace until the time is over; raise AssertionError at the first broken invariant."""
     say(f"chaos: seed {seed}, {myses} myses, {seconds:g} s")
     say(HEAD)
     until, number = time.monotonic() + seconds, 0
     async with open_chaos(folder, seed, myses, free_port()) as run:
-        run.fills_disk = fills_disk
         say((await run.peace(0)).line())
         while time.monotonic() < until:
             number += 1

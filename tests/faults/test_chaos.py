@@ -27,10 +27,6 @@ def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 @pytest.mark.timeout(SECONDS + 600)
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_after_a_war_of_all_faults_a_swarm_goes_on_and_has_lost_nothing(seed: int | None, tmp_path: Path) -> None:
-    """The seed is printed with a failure; ZOEA_CHAOS_SEED runs it again.
-
-    The disk is filled only in the soak: `test_disk_full.py` fills it in every run of the tests.
-    """
-    soaks = len(SEEDS) > 1
+    """The seed is printed with a failure; ZOEA_CHAOS_SEED runs it again."""
     drawn = int(os.environ.get("ZOEA_CHAOS_SEED") or random.SystemRandom().randrange(10**6))
-    await chaos(tmp_path, seed or drawn, SECONDS, myses=MYSES, war_s=WAR_S, say=print, fills_disk=soaks)
+    await chaos(tmp_path, seed or drawn, SECONDS, myses=MYSES, war_s=WAR_S, say=print)
