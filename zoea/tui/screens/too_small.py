@@ -38,7 +38,6 @@ class TooSmallScreen(ModalScreen[None]):
             self.call_after_refresh(self.dismiss)
 
     def _say(self, size: Size) -> None:
-        needs = f"needs {MINIMUM.width}x{MINIMUM.height}"
-        self.query_one(TextBlock).put(
-            [[(f"The terminal is too small: {size.width}x{size.height}", "title")], [(needs, "quiet")]]
-        )
+        # Each line fits into 20 cells, because nothing wraps here.
+        sizes = f"{size.width}x{size.height}, needs {MINIMUM.width}x{MINIMUM.height}"
+        self.query_one(TextBlock).put([[("Terminal too small", "title")], [(sizes, "quiet")]])
