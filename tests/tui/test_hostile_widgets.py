@@ -11,6 +11,7 @@ from typing import Any
 
 from mcp.server import MCPServer
 from mcp.types import ToolAnnotations
+from rich.cells import cell_len
 from textual import events
 from textual.widget import Widget
 
@@ -50,6 +51,11 @@ def all_widgets() -> set[type[Widget]]:
     return {thing for thing in found if issubclass(thing, Widget) and thing.__module__.startswith(widgets.__name__)}
 
 
+def cells_of(line: str) -> list[str]:
+    """Return one text for each cell; the second cell of a wide character is empty."""
+    return [text for char in line for text in (char, *[""] * (cell_len(char) - 1))]
+
+
 class Seen:
     """Which widgets have shown the mark so far."""
 
@@ -61,9 +67,10 @@ class Seen:
         """Look at every widget of the screen on top. Always true, so that it can be waited with."""
         lines = self._stage.text().splitlines()
         assert is_harmless("\n".join(lines))
+        cells = [cells_of(line) for line in lines]
         for widget in self._stage.screen.walk_children(Widget):
             left, top, width, height = widget.region
-            if any(MARK in line[left : left + width] for line in lines[top : top + height]):
+            if any(MARK in "".join(line[left : left + width]) for line in cells[top : top + height]):
                 self.kinds |= {kind for kind in type(widget).__mro__ if kind in ALL}
         return True
 
@@ -152,7 +159,7 @@ async def through_all(stage: Stage, seen: Seen) -> None:
     await stage.press("escape", "n")
     await stage.until(lambda: stage.shows(NewMysisDialog) and "your broadcast of" in stage.text())
     seen.look()
-    stage.one(ModelField).value = BAD
+    stage.one(ModelField).value = f"{MARK} [/] \x1b[2J"
     await seen.until(ModelField)
     await stage.press("escape", "comma")
     await stage.until(lambda: "provider.a" in sections(stage).ids)

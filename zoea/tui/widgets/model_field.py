@@ -30,7 +30,7 @@ class ModelField(Vertical):
 
     def __init__(self, value: str = "", *, placeholder: str = "", id: str) -> None:
         super().__init__(id=f"{id}-field")
-        self._input = Input(value, id=id, placeholder=placeholder, compact=True)
+        self._input = Input(one_line(value), id=id, placeholder=placeholder, compact=True)
         self._list = OptionList(id=f"{id}-list", markup=False, compact=True)
         self._models: tuple[str, ...] | None = None
         self._confirmed = ""
@@ -49,7 +49,7 @@ class ModelField(Vertical):
 
     @value.setter
     def value(self, name: str) -> None:
-        self._input.value = name
+        self._input.value = one_line(name)
 
     @property
     def placeholder(self) -> str:
