@@ -206,7 +206,7 @@ def remove_upstream(name: str, where: Places) -> None:
     with lock_file(where.config_file):
         document = _read(where.config_file)
         _find_table(document, name, where)
-        del document["upstream"][name]  # type: ignore[attr-defined]  # a tomlkit table, which is a mutable mapping
+        del document["upstream"][name]
         write_private(where.config_file, tomlkit.dumps(document))
 
 

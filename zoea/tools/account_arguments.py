@@ -127,7 +127,7 @@ def _properties(schema: Json) -> Json:
 def _name_argument(properties: Json, wanted: str) -> str:
     if wanted in properties:
         return wanted
-    by_plain = {plain_name(key): key for key in reversed(properties)}
+    by_plain = {plain_name(key): key for key in reversed(tuple(properties))}
     guess = next((by_plain[key] for key in NAME_KEYS if key in by_plain), "")
     return guess or next((key for key in properties if plain_name(key).endswith("name")), "")
 
