@@ -68,7 +68,7 @@ def test_a_new_user_creates_a_swarm_and_finds_it_again(cockpit: OpenSwarm) -> No
     assert all(mysis["tool_calls"] and mysis["turns"] for mysis in stored)
 
     again = cockpit(**QUICK)
-    again.until("5 myses", WORDS, "5 answered", *(mysis["name"] for mysis in stored))
+    again.until("5 myses", "5 ran when Zoea was closed", *(mysis["name"] for mysis in stored))
     again.press("enter")
     again.until("1 of 5", "⚙")
     again.press("escape", "q")

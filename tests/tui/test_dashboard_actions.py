@@ -234,7 +234,7 @@ async def test_the_panel_of_wide_terminals_names_who_needs_you(tmp_path: Path) -
 async def test_below_80_by_20_it_shows_its_size_and_ignores_keys(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
         await stage.pilot.resize_terminal(72, 18)
-        await stage.until(lambda: "too small: 72x18" in stage.text() and "needs 80x20" in stage.text())
+        await stage.until(lambda: "Terminal too small" in stage.text() and "72x18, needs 80x20" in stage.text())
         await stage.press("s", "X", "X")
         assert all(view.state is MysisState.RUNNING for view in stage.app.feed.myses.values())
         await stage.pilot.resize_terminal(100, 30)

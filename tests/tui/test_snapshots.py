@@ -167,7 +167,7 @@ SCENES = (
     Scene("settings", ("comma",), says("Tokens a day"), choose_budgets),
     Scene("themes", ("comma",), says("Nova"), choose_themes),
     Scene("log", ("l",), says("events")),
-    Scene("charts", ("C",), says("TOKENS A MINUTE", "k in all"), sizes=SIZES[:2]),
+    Scene("charts", ("C",), says("TOKENS A MINUTE", "k in all"), sizes=SIZES[:1]),
     Scene("search", ("ctrl+f",), says("iron"), write_search),
     Scene("upstreams", ("u",), says("reef", "openai")),
     Scene("upstreams-try", ("u",), lambda stage: stage.shows(TryToolDialog), try_tool, is_box=True),
