@@ -54,7 +54,7 @@ class GroupGuard:
             self._tell(f"+ {group}\n")
 
     def end(self, group: int) -> None:
-        """Kill what is left of a group, and forget it."""
+        """Kill the processes left in a group, and forget the group."""
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(group, signal.SIGKILL)
         with self._lock:

@@ -61,7 +61,7 @@ def describe_detail(view: MysisView, now: int | None = None) -> str:
 
 
 def describe_assumed_window(view: MysisView) -> str:
-    """Return what is assumed about an unknown context window, and the setting; empty where it is known."""
+    """Return the assumption about an unknown context window; empty where it is known."""
     if not view.window_assumed:
         return ""
     setting = f"provider.{one_line(view.provider)}.context_window"

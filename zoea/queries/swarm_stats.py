@@ -101,7 +101,7 @@ def read_stats(database: Path, span: StatSpan, now: int) -> SwarmStats:
 
 @dataclass(frozen=True, slots=True)
 class _Minute:
-    """One stored row, with what was used since the row before."""
+    """One stored row, with the tokens and money used since the row before."""
 
     tokens: int
     cost_micros: int

@@ -30,7 +30,7 @@ class Declined(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RedactionResult:
-    """What was replaced, and other files of the data directory that still hold the text."""
+    """Counts of replaced texts, and other files that still hold the text."""
 
     occurrences: int
     memories: int

@@ -45,7 +45,7 @@ def close_files(data: Path) -> int:
 
 
 def _open_files(data: Path) -> Iterator[tuple[Path, int]]:
-    """Yield paths with their modes: the directory, then what is in it. Links are left out."""
+    """Yield the directory and its files, each with its mode. Links are left out."""
     for folder, folders, files in os.walk(data):
         at = Path(folder)
         for path in (at, *(at / name for name in files)):

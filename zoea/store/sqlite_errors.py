@@ -27,7 +27,7 @@ def translate_error(error: Exception) -> StoreError:
 
 
 def translate_write_error(error: Exception) -> StoreError:
-    """Return the StoreError for an error of the writer, whose database is open.
+    """Return the StoreError for an error of the writer of an open database.
 
     A file that it cannot open is a journal or a temporary file, so that writing may work again later.
     """

@@ -16,7 +16,7 @@ _NAMED = 5
 
 @dataclass(frozen=True, slots=True)
 class BoundedTools:
-    """The tools of an upstream within its limits, and sentences on what was left out, cut or renamed."""
+    """The tools of an upstream within its limits, and sentences on all changes."""
 
     tools: tuple[RemoteTool, ...]
     notes: tuple[str, ...] = ()

@@ -132,7 +132,7 @@ def explain(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Show the parts of a request with their sizes, what was left out or cut, and why.
+    """Show the parts of a request, their sizes, and the reason of each cut.
 
     Example: zoea explain alpha
     """

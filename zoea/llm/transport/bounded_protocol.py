@@ -34,7 +34,7 @@ class BoundedResponseHandler(ResponseHandler):
         self._progress = (0, 0)
 
     def set_response_params(self, **options: Any) -> None:
-        """Begin a request: the bounds count anew."""
+        """Begin a request, and count its bounds from zero."""
         self._interim = self._without_progress = 0
         super().set_response_params(**options)
 

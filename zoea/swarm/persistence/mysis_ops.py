@@ -110,7 +110,7 @@ def configure(
     tags: tuple[str, ...],
     changed: tuple[str, ...] = (),
 ) -> Mysis:
-    """Store the template, provider, model and tags of an existing mysis. `changed` names what is different."""
+    """Store the template, provider, model and tags of an existing mysis. `changed` names the changed parts."""
     store_template(conn, template.hash, template.name, template.text)
     conn.execute(
         "UPDATE mysis SET template_hash = ?, provider = ?, model = ? WHERE id = ?",

@@ -242,7 +242,7 @@ class TurnDriver:
         return given
 
     async def _aborted(self, outcome: Outcome, given: t.TurnInput) -> t.TurnCancelled:
-        """Cancel what is in flight; results that have arrived still count, and sent calls may go on."""
+        """Cancel the calls in flight. Results that have arrived count; sent calls may go on."""
         sent, going_on = self._calls.sent(), frozenset[asyncio.Task[None]]()
         if outcome in (Outcome.CANCELLED, Outcome.INTERRUPTED):
             going_on = self._calls.detach()

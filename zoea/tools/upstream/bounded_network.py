@@ -20,7 +20,7 @@ _INTERIM = re.compile(rb"HTTP/1\.[01] 1(?!01)\d\d")
 
 
 class BoundedNetwork(httpcore2.AsyncNetworkBackend):
-    """Opens connections whose answers' heads are bounded."""
+    """Opens connections with bounded heads of answers."""
 
     def __init__(self, inner: httpcore2.AsyncNetworkBackend) -> None:
         self._inner = inner
