@@ -273,6 +273,11 @@ class ChaosRun:
         await asyncio.sleep(self.chance.uniform(0.5, 3))
         resource.prlimit(pid, kind, before)
 
+    async def cut_connections(self) -> None:
+        """Let the owner lose its connections to model servers and upstreams while they are in use."""
+        assert self.owner is not None
+        self.owner.send_signal(signal.SIGUSR2)
+
     async def slow_disk(self) -> None:
         self.write_control(disk=self.chance.uniform(0.02, 0.3))
         await asyncio.sleep(self.chance.uniform(1, 3))
@@ -333,6 +338,7 @@ class ChaosRun:
             self.fill_disk: 2,
             self.slow_disk: 2,
             self.close_descriptors: 2,
+            self.cut_connections: 2,
             self.revoke_keys: 2,
             self.kill_owner: 2,
         }
@@ -358,6 +364,7 @@ class ChaosRun:
         assert self.swarm is not None
         await self.relaunch()
         await self.settled()
+        await self.probe(number)
         took = time.monotonic() - began
         await asyncio.to_thread(self.check_database)
         assert self.owner is not None
@@ -381,6 +388,17 @@ class ChaosRun:
             if view.state is not MysisState.RUNNING:
                 with suppress(ZoeaError):  # it began to recover in this moment
                     await self.swarm.start(view.name)
+
+    async def probe(self, number: int) -> None:
+        """Ask every mysis something, which each one answers, or says why it does not."""
+        assert self.swarm is not None
+        key = f"probe-{number}"
+        self.sent[key] = (await self.swarm.broadcast(f"Report {key}", idempotency_key=key)).message_id
+        await self.settled()
+        lines = (await self.swarm.receipt(self.sent[key])).lines
+        assert len(lines) == self.myses, f"{key} tells of {len(lines)} of {self.myses} myses"
+        silent = [line for line in lines if line.status != "answered" and not line.reason]
+        assert not silent, f"{key} was neither answered nor refused: {silent[:5]}"
 
     async def settled(self) -> None:
         """Wait until every mysis rests, or says why it does not go on, and nothing happens for a while."""

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
+import socket
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +44,22 @@ def awaited_places(coroutine: Any) -> Iterator[str]:
         coroutine = coroutine.cr_await
 
 
+def cut_connections(_number: int, _frame: object) -> None:
+    """Shut down every connected TCP socket of this process under the feet of its users."""
+    with suppress(OSError):  # it may have no descriptor left
+        for entry in list(Path("/proc/self/fd").iterdir()):
+            cut(entry)
+
+
+def cut(entry: Path) -> None:
+    with suppress(OSError):
+        if str(entry.readlink()).startswith("socket:"):
+            with socket.socket(fileno=os.dup(int(entry.name))) as found:
+                if found.family == socket.AF_INET:
+                    found.getpeername()
+                    found.shutdown(socket.SHUT_RDWR)
+
+
 def install(control: ChaosControl) -> None:
     """Put the controlled clock and disk into this process."""
     real = WriterConnection.execute
@@ -59,6 +78,7 @@ def install(control: ChaosControl) -> None:
         sys.stderr.flush()
 
     signal.signal(signal.SIGUSR1, write_stacks)
+    signal.signal(signal.SIGUSR2, cut_connections)
     vars(clock)["read_wall_time"] = read_wall_time
     type.__setattr__(WriterConnection, "execute", execute)
 
