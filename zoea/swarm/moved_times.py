@@ -21,7 +21,9 @@ _FIELDS = (
 
 def move_times(value: T, delta: int) -> T:
     """Return a copy of a dataclass with every time later by `delta` µs; a time that is None stays."""
+    if not delta:
+        return value
     changes = {name: at + delta for name in _FIELDS if (at := getattr(value, name, None)) is not None}
     # Any dataclass is a T here; its fields are tested for above.
     dataclass: Any = value
-    return replace(dataclass, **changes) if delta and changes else value
+    return replace(dataclass, **changes) if changes else value

@@ -37,7 +37,6 @@ from zoea.swarm.situation import situation_text
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.driver import DrivenTurn, TurnDriver, first_rank
 from zoea.swarm.turn.machine import step as turn_step
-from zoea.swarm.turn.request_preparation import ReservedRequest, limits_of, prepare_requests
 from zoea.swarm.turn.tool_budget import offer_tools
 from zoea.swarm.turn.turn_failures import broke_off, end_from, end_of_nothing, failure_from
 from zoea.text.new_words import count_new_words
@@ -447,13 +446,9 @@ class MysisRunner:
             task=self._task_to_finish(),
         )
         stored_life = replace(lf.stored_life(self.life), encouragement=effect.nudge_level)
-        # With a steer or a hold the first request is prepared after the turn is open.
-        limits = None
-        if not self._waiting_steers() and not services.hold.holds(self.mysis.id):
-            limits = limits_of(services, profile, 0)
 
-        def op(conn: WriterConnection) -> tuple[turn_ops.OpenedTurn | None, ReservedRequest | None]:
-            opened = turn_ops.open_turn(
+        def op(conn: WriterConnection) -> turn_ops.OpenedTurn | None:
+            return turn_ops.open_turn(
                 conn,
                 mysis_id=self.mysis.id,
                 session_id=self._session_id,
@@ -465,23 +460,17 @@ class MysisRunner:
                 ),
                 tools=tool_sizes(catalogue),
             )
-            if opened is None or limits is None:
-                return opened, None
-            offered = offer_tools(catalogue, opened.frozen)
-            requests = prepare_requests(services, profile, offered, opened.number, opened.frozen, opened.before)
-            begins = t.TurnOpened(opened.opened_at, opened.before.calls, opened.before.texts)
-            return opened, requests.prepare(conn, limits, self._new_turn(profile, offered, opened, effect), begins)
 
         self._is_opening = True
         by_person = any(prompt.from_person for prompt in effect.prompts)
         async with services.gate.place(first_rank(by_person, is_new=True)):
-            opened, first = await services.write(op, urgent=by_person)
+            opened = await services.write(op, urgent=by_person)
         if opened is None:
             return end_of_nothing(Failure("Withdrawn", "withdrawn"))
         if opened.left:
             left = tuple(prompt for prompt in effect.prompts if prompt.delivery_id in opened.left)
             self._queue(lf.PromptsLeft(left))
-        about = DrivenTurn(opened.turn_id, opened.number, opened.hop, opened.frozen, 0, by_person, opened.before, first)
+        about = DrivenTurn(opened.turn_id, opened.number, opened.hop, opened.frozen, 0, by_person, opened.before)
         offered = offer_tools(catalogue, opened.frozen)
         turn = self._new_turn(profile, offered, opened, effect)
         return await self._drive(profile, session, offered, about, turn, ())
@@ -543,10 +532,7 @@ class MysisRunner:
         self._live.turn_number = about.number
         if steers := self._waiting_steers():
             # Passed before the first effect, so that they join the next request.
-            given = t.Steered(self._now(), steers)
-            turn, _ = turn_step(turn, given)
-            if about.first is not None:
-                about = replace(about, first=replace(about.first, turn=turn_step(about.first.turn, given)[0]))
+            turn, _ = turn_step(turn, t.Steered(self._now(), steers))
         self.driver = TurnDriver(self._services, profile, session, catalogue, about, self)
         if self._late_cancel is not None:
             self.driver.cancel(self._late_cancel)

@@ -32,9 +32,9 @@ from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.budget_stage import BudgetStage, leave_budget_queue
 from zoea.swarm.turn.call_bounds import bound_calls
 from zoea.swarm.turn.call_slice import find_call, slice_calls
-from zoea.swarm.turn.machine import is_last_result, step
+from zoea.swarm.turn.machine import step
 from zoea.swarm.turn.model_call import HeldBeforeSending, ModelCall
-from zoea.swarm.turn.request_preparation import ReservedRequest, limits_of, prepare_requests
+from zoea.swarm.turn.request_preparation import limits_of, prepare_requests
 from zoea.swarm.turn.tool_calls import ToolCalls
 from zoea.swarm.turn.turn_failures import cause_of, end_from, failure_from
 from zoea.swarm.turn.turn_gate import Rank
@@ -51,7 +51,6 @@ class DrivenTurn:
 
     Attributes:
         before: What the op that opened it read for its plans; None where the turn is resumed.
-        first: Its first request, where that op planned and reserved it.
     """
 
     turn_id: int
@@ -61,7 +60,6 @@ class DrivenTurn:
     used_tokens: int
     by_person: bool
     before: turn_records.BeforeTurn | None = None
-    first: ReservedRequest | None = None
 
 
 def first_rank(by_person: bool, *, is_new: bool) -> Rank:
@@ -127,7 +125,6 @@ class TurnDriver:
         self._turn: t.TurnState
         self._watchdog: Timer
         self._requests = prepare_requests(services, profile, catalogue, opened.number, opened.frozen, opened.before)
-        self._prepared_next: ReservedRequest | None = None
         self._calls = ToolCalls(session, services.late_calls, profile.settings.tool.timeout, self._call_finished)
 
     @property
@@ -179,12 +176,7 @@ class TurnDriver:
 
     async def _begin(self, effects: tuple[t.TurnEffect, ...]) -> None:
         """Carry out the first effects of a restored turn, or begin a new one."""
-        before, first = self._opened.before, self._opened.first
-        if first is not None:
-            # The op that opened the turn had a place of the gate; only the call follows.
-            self._turn = first.turn
-            await self._carry_out_all(deque(self._step(await self._apply_reservation(first))))
-            return
+        before = self._opened.before
         async with self._services.gate.place(first_rank(self._opened.by_person, is_new=before is not None)):
             if before is not None:
                 effects = self._step(t.TurnOpened(self._now(), before.calls, before.texts))
@@ -275,12 +267,7 @@ class TurnDriver:
             effect = effects.popleft()
             if self._cancel is not None and not self._cancelled and not isinstance(effect, t.StoreOp | t.TurnEnd):
                 return
-            moved = self._moved
             given = await self._carry_out(effect)
-            prepared, self._prepared_next = self._prepared_next, None
-            if prepared is not None:
-                self._turn, _ = step(prepared.turn, t.ClockJumped(self._moved - moved))
-                given = await self._apply_reservation(prepared)
             if given is not None:
                 effects.extend(self._step(given))
 
@@ -327,38 +314,28 @@ class TurnDriver:
 
     async def _make_plan(self, shrink: float) -> t.TurnInput:
         try:
-            self._set_plan(await self._requests.plan(self._turn, shrink))
+            plan = self._plan = await self._requests.plan(self._turn, shrink)
         except PlanError as error:
             return t.Unplannable(self._now(), failure_from(error))
-        return t.Planned(self._now())
-
-    def _set_plan(self, plan: RequestPlan) -> None:
-        self._plan = plan
         self._live.context_used = plan.budget.final_tokens
         self._live.context_limit = plan.budget.max_tokens
+        return t.Planned(self._now())
 
     async def _reserve(self, effect: t.Reserve) -> t.TurnInput:
         assert self._plan is not None
-        plan, turn = self._plan, self._turn
+        turn_id = self._turn.turn_id
         limits = limits_of(self._services, self._profile, self._used)
-        reserved = await self._services.write(
-            lambda conn: self._requests.reserve(conn, limits, turn.turn_id, plan, effect)
-        )
-        return await self._apply_reservation(ReservedRequest(turn, plan, effect.iteration, reserved))
-
-    async def _apply_reservation(self, request: ReservedRequest) -> t.BudgetVerdict:
-        """Show a reserved or refused request, and return the verdict for the machine."""
-        if request.plan is not self._plan:
-            self._set_plan(request.plan)
-        self._live.iteration = request.iteration
+        op = self._requests.reservation(limits, turn_id, self._plan, effect)
+        reserved = await self._services.write(op, urgent=self._opened.by_person)
+        self._live.iteration = effect.iteration
         self._model = None
         self._reserved_at = self._services.clock.uptime()
-        self._estimated = self._requests.estimated_tokens(request.plan)
+        self._estimated = self._requests.estimated_tokens(self._plan)
         self._services.known_catalogues.add(self._catalogue.hash)
         stage = BudgetStage(
             self._services, self._live, self._opened.turn_id, self._continue_after_wait, self._show, self._spawn
         )
-        return await stage.verdict(request.reserved)
+        return await stage.verdict(reserved)
 
     # Waiting for a person, a provider or a lifted hold: without a place of the gate and without a deadline.
 
@@ -487,19 +464,15 @@ class TurnDriver:
             first_token_us=None if self._model is None else self._model.first_token_us,
             duration_us=self._services.clock.uptime() - self._reserved_at,
         )
-        turn, limits = self._turn, None
-        if isinstance(op, t.StoreResult) and is_last_result(turn, op):
-            limits = limits_of(self._services, self._profile, used)
 
-        def write(conn: WriterConnection) -> tuple[t.OpStored, Any, Mysis | None, ReservedRequest | None]:
+        def write(conn: WriterConnection) -> tuple[t.OpStored, Any, Mysis | None]:
             stored = turn_ops.carry_out(conn, info, op)
-            following = self._requests.prepare(conn, limits, turn, stored) if limits is not None else None
             if is_warning_of:
                 conn.emit("budget.warning", self._profile.mysis_id, scope="turn", used=used, limit=limit)
             tally = mysis_ops.tally(conn, self._profile.mysis_id)
-            return stored, tally, follows(conn) if follows is not None else None, following
+            return stored, tally, follows(conn) if follows is not None else None
 
-        stored, tally, mysis, self._prepared_next = await self._services.write(write)
+        stored, tally, mysis = await self._services.write(write)
         self._is_end_stored = end is not None
         if isinstance(op, t.StoreAnswer | t.SettleRequest | t.FailRequest | t.LeaveTurn):
             self._services.budget_queue.wake_some()

@@ -119,12 +119,6 @@ def step(turn: TurnState, given: TurnInput) -> Step:
             assert_never(given)
 
 
-def is_last_result(turn: TurnState, op: StoreResult) -> bool:
-    """True where all other calls of the newest slice have their results."""
-    ended = {op.call_id, *(call_id for call_id, _ in op.repeats)}
-    return all(call.id in ended or not call.state.is_open for call in slice_calls(turn))
-
-
 def _end_of_slice(turn: TurnState) -> int:
     """Return the place of the newest answer's last result, or its own."""
     answers = (one for one in reversed(turn.memories) if one.role is Role.ASSISTANT and not one.partial)

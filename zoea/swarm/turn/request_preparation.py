@@ -1,16 +1,16 @@
-"""Plan a request and reserve its tokens within the writer op that stores what leads to it.
+"""Plan the requests of a turn, and reserve their tokens in an op.
 
-The machine is pure, so the op itself can step it: the result of a tool, the plan and the
-reservation of the next request become durable together, and the call leaves after COMMIT.
+Planning stays out of the writer thread: there it would compete with the event loop for the
+interpreter at each of the op's statements, which costs more than the op that it saves.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from zoea.context import FrozenTurn, Need, NeedAnswer, Plan, TurnRecord, TurnReplay, TurnSoFar, encode, plan_next
-from zoea.model.errors import PlanError
 from zoea.model.request import Catalogue
 from zoea.model.values import Memory
 from zoea.store import WriterConnection
@@ -21,23 +21,12 @@ from zoea.swarm.rules import MINUTE
 from zoea.swarm.services import Services
 from zoea.swarm.turn import prompt_budget
 from zoea.swarm.turn import turn_types as t
-from zoea.swarm.turn.machine import step
 
 APPROVAL_US = 30 * MINUTE
 LARGE_PLAN_CHARS = 100_000
 LARGE_PLAN_MEMORIES = 500
 """A plan over more than this would block the loop for over 5 ms, so it is made in a thread of its own."""
 _MARGIN = 0.05  # of the estimate, reserved beside it: estimates are off by a few per cent
-
-
-@dataclass(frozen=True, slots=True)
-class ReservedRequest:
-    """A planned request, the store's answer to its reservation, and the machine waiting for the verdict."""
-
-    turn: t.TurnState
-    plan: Plan
-    iteration: int
-    reserved: spend_ops.Reserved
 
 
 @dataclass(slots=True)
@@ -74,12 +63,10 @@ class RequestPreparation:
         """Return the estimate before calibration, which is compared with the reported tokens."""
         return max(1, int(plan.budget.final_tokens / self.frozen.calibration))
 
-    def reserve(
-        self, conn: WriterConnection, limits: spend_ops.Limits, turn_id: int, plan: Plan, effect: t.Reserve
-    ) -> spend_ops.Reserved:
-        """Write the request row and reserve its tokens, as part of an op."""
-        if self.catalogue.hash not in self.known_catalogues:
-            spend_ops.store_catalogue(conn, self.catalogue.hash, self.catalogue.tools)
+    def reservation(
+        self, limits: spend_ops.Limits, turn_id: int, plan: Plan, effect: t.Reserve
+    ) -> Callable[[WriterConnection], spend_ops.Reserved]:
+        """Return the op that writes the request row and reserves its tokens."""
         estimated = plan.budget.final_tokens
         ask = spend_ops.Reservation(
             turn_id=turn_id,
@@ -90,33 +77,13 @@ class RequestPreparation:
             estimated_tokens=self.estimated_tokens(plan),
             tokens=estimated + int(estimated * _MARGIN) + self.max_output_tokens,
         )
-        return spend_ops.reserve(conn, self.info, limits, ask)
 
-    def prepare(
-        self, conn: WriterConnection, limits: spend_ops.Limits, turn: t.TurnState, given: t.TurnOpened | t.OpStored
-    ) -> ReservedRequest | None:
-        """Plan and reserve the request that follows from an input, in the op that stored it.
+        def reserve(conn: WriterConnection) -> spend_ops.Reserved:
+            if self.catalogue.hash not in self.known_catalogues:
+                spend_ops.store_catalogue(conn, self.catalogue.hash, self.catalogue.tools)
+            return spend_ops.reserve(conn, self.info, limits, ask)
 
-        None where no small request follows at once, or where it cannot be planned: then the driver
-        feeds the same input to the machine after COMMIT.
-        """
-        turn, effects = step(turn, given)
-        match effects:
-            case (t.PlanRequest(shrink),) if not _is_large(turn.memories):
-                pass
-            case _:
-                return None
-        try:
-            plan = self._plan(turn, shrink)
-        except PlanError:
-            return None
-        turn, effects = step(turn, t.Planned(given.at))
-        match effects:
-            case (t.Reserve() as effect,):
-                reserved = self.reserve(conn, limits, turn.turn_id, plan, effect)
-                return ReservedRequest(turn, plan, effect.iteration, reserved)
-            case _:
-                return None
+        return reserve
 
 
 def _is_large(memories: tuple[Memory, ...]) -> bool:
