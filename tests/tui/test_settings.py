@@ -129,6 +129,18 @@ async def test_a_value_that_is_entered_is_written_and_comments_stay(tmp_path: Pa
         assert screen.fields.has_focus
 
 
+async def test_a_value_written_in_the_form_is_no_change_to_apply(tmp_path: Path) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        await go(stage, screen, "swarm", "swarm.max_myses")
+        await change(stage, screen, "9")
+        stage.app.tick()
+        await stage.pilot.pause()
+        assert "changed: f5" not in stage.text()
+        (tmp_path / "config" / "config.toml").write_text("[nudge]\nenabled = false\n")
+        stage.app.tick()
+        await stage.until(lambda: "changed: f5 applies" in stage.text())
+
+
 async def test_a_wrong_value_is_said_in_place_and_nothing_is_written(tmp_path: Path) -> None:
     async with settings(tmp_path) as (stage, screen):
         await go(stage, screen, "swarm", "swarm.max_myses")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -11,14 +12,18 @@ from textual.widgets import Input
 from tests.fakes.slow_mount import delay_mounts
 from tests.tui.cockpit import Stage, cockpit
 from tests.tui.idle_pilot import key_event
+from zoea.model.values import ProviderView
+from zoea.runtime import mysis_options
 from zoea.tui.dialogs.command_line import CommandPromptDialog
 from zoea.tui.dialogs.confirm import ConfirmDialog
 from zoea.tui.dialogs.new_mysis import NewMysisDialog
+from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.search import SearchScreen
 from zoea.tui.widgets.message_prompt import MessagePrompt
+from zoea.tui.widgets.model_field import ModelField
 from zoea.tui.widgets.search_inputs import FilterLine
 
-NAMES = {" ": "space", "\n": "enter", ":": "colon", "/": "slash"}
+NAMES = {" ": "space", "\n": "enter", ":": "colon", "/": "slash", "\t": "tab"}
 
 
 def burst(stage: Stage, text: str) -> None:
@@ -128,3 +133,34 @@ async def test_a_long_burst_in_an_input_keeps_its_order(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         burst(stage, f"m{words}")
         await stage.until(lambda: stage.one(MessagePrompt).text == words)
+
+
+async def test_each_tab_of_a_burst_leads_to_the_next_field_of_a_form(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def listed() -> tuple[ProviderView, ...]:
+        return (ProviderView("scripted", "ollama", "scripted", models=("qwen3:8b", "echo"), is_default=True),)
+
+    async with cockpit(tmp_path) as stage:
+        monkeypatch.setattr(stage.api, "providers", listed, raising=False)
+        await stage.press("n")
+        await stage.until(lambda: stage.one(ModelField).models == ("qwen3:8b", "echo"))
+        burst(stage, "dexter\tCount to three.\t\t\techo\tdeep south\n")
+        await stage.until(lambda: stage.has("dexter"))
+        made = stage.view("dexter")
+        assert (made.goal, made.model, made.tags) == ("Count to three.", "echo", ("deep", "south"))
+
+
+@pytest.mark.usefixtures("slow")
+async def test_text_typed_before_a_form_is_filled_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = mysis_options.read_configuration
+
+    def read_slowly(*given: object) -> object:
+        time.sleep(0.3)  # a slow disk
+        return read(*given)  # type: ignore[arg-type]  # passed on as they are
+
+    monkeypatch.setattr(mysis_options, "read_configuration", read_slowly)
+    async with cockpit(tmp_path) as stage:
+        burst(stage, "c\t\tother\tdeep south\n")
+        await stage.until(lambda: stage.shows(DashboardScreen) and stage.view().model == "other")
+        assert set(stage.view().tags) == {"deep", "south"}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from textual.screen import Screen
-from textual.widgets import Input, OptionList
+from textual.widgets import Input
 
 from tests.fakes.llm_clock import HandClock
 from tests.fakes.ollama_server import Model, OllamaServer
@@ -247,9 +247,12 @@ async def test_the_models_of_the_server_are_offered_and_another_name_is_confirme
         await stage.press("enter")
         await stage.until(lambda: "the nearest is qwen3:8b" in stage.one(TextBlock, "#error").plain)
         assert not (tmp_path / "config" / "config.toml").exists()
-        stage.one(OptionList).focus()
-        await stage.press("home")
-        await stage.until(lambda: models.value == "qwen3:8b")
+        stage.one(Input, "#model").focus()
+        await stage.press("down", "down")
+        assert models.value == "llama3.2:3b"
+        await stage.press("up")
+        assert models.value == "qwen3:8b"
+        assert "llama3.2:3b" in stage.text()
         await stage.press("enter")
         await stage.until(lambda: shows(stage, WelcomeScreen))
         written = tomllib.loads((tmp_path / "config" / "config.toml").read_text())

@@ -57,6 +57,12 @@ class ConfigureDialog(CockpitDialog[None]):
         self._before: MysisConfiguration | None = None
         self._is_keeping = False
         self._server_models: ServerModels | None = None
+        self._is_reading = True
+
+    @property
+    def holds_keys(self) -> bool:
+        """Hold keys until the fields are filled, because they would replace a text typed before."""
+        return self._is_reading
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
@@ -94,6 +100,7 @@ class ConfigureDialog(CockpitDialog[None]):
 
         cockpit, opened = self.cockpit, self.cockpit.opened
         if opened is None:
+            self._is_reading = False
             return
         try:
             ids = [view.id for view in self._views]
@@ -101,6 +108,8 @@ class ConfigureDialog(CockpitDialog[None]):
         except ZoeaError as error:
             self._say(error)
             return
+        finally:
+            self._is_reading = False
         if not self.is_attached:
             return
         self._before = found

@@ -164,7 +164,8 @@ class ConnectDialog(CockpitDialog[str | None]):
                 self._say([[(doubt, "errored")]])
                 return
             self._is_busy = True
-            await asyncio.to_thread(save_connection, self.cockpit.places, connection)
+            with self.cockpit.settings_watch.own_change():
+                await asyncio.to_thread(save_connection, self.cockpit.places, connection)
         except SettingsInvalid as error:
             self._say([[(f"{one.key.rpartition('.')[2]}: {one.message}", "errored")] for one in error.problems])
         except SettingsError as error:

@@ -45,6 +45,12 @@ class NewMysisDialog(CockpitDialog[None]):
         self._choices: MysisOptions | None = None
         self._server_models: ServerModels | None = None
         self._is_creating = False
+        self._is_reading = True
+
+    @property
+    def holds_keys(self) -> bool:
+        """Hold keys until the templates are listed, because the list forgets what was chosen before."""
+        return self._is_reading
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
@@ -75,12 +81,15 @@ class NewMysisDialog(CockpitDialog[None]):
         cockpit = self.cockpit
         opened = cockpit.opened
         if opened is None:
+            self._is_reading = False
             return
         try:
             found = await asyncio.to_thread(read_options, opened.places, opened.database, cockpit.now())
         except ZoeaError as error:
             self._say(error)
             return
+        finally:
+            self._is_reading = False
         if not self.is_attached:
             return  # closed during the read
         self._choices = found

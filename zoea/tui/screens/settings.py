@@ -337,7 +337,8 @@ class SettingsScreen(CockpitScreen[None]):
 
     async def _write(self, field: SettingField, value: Any) -> None:
         try:
-            loaded = await asyncio.to_thread(save, self.cockpit.places, field.path, value)
+            with self.cockpit.settings_watch.own_change():
+                loaded = await asyncio.to_thread(save, self.cockpit.places, field.path, value)
         except SettingsInvalid as error:
             messages = "; ".join(problem.message for problem in error.problems)
             self._say(field, f"!{messages}")
@@ -354,8 +355,6 @@ class SettingsScreen(CockpitScreen[None]):
         if self.value.has_focus:
             self.fields.focus()
         self._apply(loaded)
-        if field.path[0] in ("tui", "broadcast"):
-            self.cockpit.settings_watch.mark_applied()
         self._take(loaded)
 
     async def _counts(self, field: SettingField) -> str:

@@ -84,7 +84,8 @@ class ThemeChooser:
     async def _write(self, name: str) -> None:
         cockpit = self._screen.cockpit
         try:
-            loaded = await asyncio.to_thread(save, cockpit.places, ("tui", "theme"), name)
+            with cockpit.settings_watch.own_change():
+                loaded = await asyncio.to_thread(save, cockpit.places, ("tui", "theme"), name)
         except SettingsError as error:
             cockpit.show_error(error)
             return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from zoea.settings.paths import USER_FILE
@@ -30,6 +32,14 @@ class SettingsWatch:
     def mark_applied(self) -> None:
         """Take the files as they are now as applied."""
         self._applied, self.has_changed = self._read(), False
+
+    @contextmanager
+    def own_change(self) -> Iterator[None]:
+        """Take what the cockpit itself writes in this context as applied, except where the files had changed before."""
+        was_applied = self._read() == self._applied
+        yield
+        if was_applied:
+            self.mark_applied()
 
     def _read(self) -> Stamp:
         try:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from difflib import get_close_matches
+from typing import ClassVar
 
 from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.widgets import Input, OptionList
@@ -14,8 +16,31 @@ from textual.widgets.option_list import Option
 from zoea.text.control_characters import one_line
 
 
+class _ModelInput(Input):
+    """Input whose up and down keys step through the list below it, and leave it at its ends."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("down", "step(1)", show=False),
+        Binding("up", "step(-1)", show=False),
+    ]
+
+    field: ModelField
+
+    def action_step(self, by: int) -> None:
+        if self.field.step(by):
+            return
+        if by > 0:
+            self.screen.focus_next()
+        else:
+            self.screen.focus_previous()
+
+
+class _ModelList(OptionList, can_focus=False):
+    """List without the focus, so that tab leads from the name to the next field of the form."""
+
+
 class ModelField(Vertical):
-    """Type a name, or go down to the list and pick one; the list shows the names with the typed text.
+    """Type a name, or pick one with up and down; the list shows the names with the typed text, else all.
 
     Args:
         value: The first name.
@@ -30,10 +55,12 @@ class ModelField(Vertical):
 
     def __init__(self, value: str = "", *, placeholder: str = "", id: str) -> None:
         super().__init__(id=f"{id}-field")
-        self._input = Input(one_line(value), id=id, placeholder=placeholder, compact=True)
-        self._list = OptionList(id=f"{id}-list", markup=False, compact=True)
+        self._input = _ModelInput(one_line(value), id=id, placeholder=placeholder, compact=True)
+        self._input.field = self
+        self._list = _ModelList(id=f"{id}-list", markup=False, compact=True)
         self._models: tuple[str, ...] | None = None
         self._confirmed = ""
+        self._picked = ""
 
     def compose(self) -> ComposeResult:
         yield self._input
@@ -83,24 +110,39 @@ class ModelField(Vertical):
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
-        if not self._list.has_focus:
+        if self.value != self._picked:
+            self._picked = ""
             self._arrange()
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         event.stop()
-        if self._list.has_focus and event.option.id is not None:
-            self._input.value = event.option.id
 
-    def on_descendant_focus(self) -> None:
-        if self._list.has_focus and self._list.highlighted is None and self._list.option_count:
-            self._list.highlighted = 0
-        elif self._list.has_focus and (option := self._list.highlighted_option) is not None and option.id is not None:
-            self._input.value = option.id
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Take a clicked name."""
+        event.stop()
+        self._pick(event.option_index)
+
+    def step(self, by: int) -> bool:
+        """Pick the next name of the list; False at its end and where there is no list."""
+        at = self._list.highlighted
+        to = (0 if by > 0 else -1) if at is None else at + by
+        if not 0 <= to < self._list.option_count:
+            return False
+        self._pick(to)
+        return True
+
+    def _pick(self, index: int) -> None:
+        self._list.highlighted = index
+        self._picked = self._list.get_option_at_index(index).id or ""
+        self._input.value = self._picked
+        self._input.focus()
 
     def _arrange(self) -> None:
-        """List the models with the typed text, else all."""
+        """List the models with the typed text; all of them where it is a whole name or in none."""
         typed, models = self.value.casefold(), self._models or ()
-        shown = [name for name in models if typed in name.casefold()] or list(models)
+        shown = [name for name in models if typed in name.casefold()]
+        if not shown or self.value in models:
+            shown = list(models)
         self._list.clear_options()
         self._list.add_options([Option(Content(one_line(name)), id=name) for name in dict.fromkeys(shown)])
         self._list.display = bool(shown)
