@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,11 +11,13 @@ import pytest
 from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.model.enums import MysisState
 from zoea.model.request import Answer, AnswerCall
-from zoea.model.status import wants_review
+from zoea.model.status import StatusWord, wants_review
+from zoea.queries.stored_swarm import read_swarm_view
 from zoea.settings import Settings
 
 FOLLOWS_GOALS = Settings.model_validate({"nudge": {"without_goal": False}})
-DONE = Answer(calls=(AnswerCall("zoea_done", json.dumps({"summary": "The ore is sold for 40 credits."})),))
+SUMMARY = "The ore is sold for 40 credits."
+DONE = Answer(calls=(AnswerCall("zoea_done", json.dumps({"summary": SUMMARY})),))
 TASK = "Sell the ore."
 
 
@@ -76,6 +79,34 @@ async def test_a_message_to_a_done_mysis_is_answered_and_a_new_task_sends_it_on(
         s.clock.by(30)
         await s.until(lambda: s.state() is MysisState.IDLE)
         assert (await goal(s))["goal_reached_at"] is not None
+
+
+async def test_after_a_restart_a_done_mysis_shows_its_summary_until_it_says_something_newer(tmp_path: Path) -> None:
+    answers = script(replace(DONE, text="I report."), Answer(text="Forty."))
+    async with swarm(tmp_path, answers, settings=FOLLOWS_GOALS) as s:
+        await s.commander.create("alpha", task=TASK)
+        await s.settled()
+        before = await s.commander.mysis("alpha")
+        assert (before.text, before.status) == (SUMMARY, StatusWord.DONE)
+    async with swarm(tmp_path, script(Answer(text="Forty.")), settings=FOLLOWS_GOALS) as s:
+        again = await s.commander.mysis("alpha")
+        assert (again.text, again.status) == (SUMMARY, StatusWord.DONE)
+        [stored] = read_swarm_view(tmp_path / "zoea.db").myses
+        assert (stored.text, stored.status, stored.goal) == (SUMMARY, StatusWord.DONE, TASK)
+        assert stored.goal_reached_at == again.goal_reached_at
+        await s.commander.send("alpha", "How many credits?")
+        await s.settled()
+    async with swarm(tmp_path, settings=FOLLOWS_GOALS) as s:
+        assert (await s.commander.mysis("alpha")).text == "Forty."
+        assert read_swarm_view(tmp_path / "zoea.db").myses[0].text == "Forty."
+
+
+async def test_a_mysis_that_is_restored_shows_what_it_said_last(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(DONE), settings=FOLLOWS_GOALS) as s:
+        made = await s.commander.create("alpha", task=TASK)
+        await s.settled()
+        await s.commander.delete("alpha")
+        assert (await s.commander.undelete(made.id)).text == SUMMARY
 
 
 async def test_three_nudged_turns_that_say_nothing_new_make_it_rest(tmp_path: Path) -> None:

@@ -46,10 +46,7 @@ _DELETED = (
 _ANSWER = (
     "SELECT content FROM memory WHERE turn_id = ? AND role = 'assistant' AND content <> '' ORDER BY seq DESC LIMIT 1"
 )
-_LAST_ANSWER = """
-SELECT content, created_at FROM memory
-WHERE mysis_id = ? AND role = 'assistant' AND content <> '' ORDER BY id DESC LIMIT 1
-"""
+_LAST_SAID = f"{row_values.LAST_SAID.format(row_values.SAID)} WHERE y.id = ?"
 
 
 _NEWEST = """
@@ -273,7 +270,7 @@ def _find(reader: sqlite3.Connection, ref: str) -> Mysis:
 
 def _view(reader: sqlite3.Connection, mysis: Mysis, counts: sqlite3.Row, *, swarm_held: bool) -> MysisView:
     was_running = mysis.state is MysisState.RUNNING
-    last = reader.execute(_LAST_ANSWER, (mysis.id,)).fetchone()
+    last = reader.execute(_LAST_SAID, (mysis.id,)).fetchone()
     return MysisView(
         id=mysis.id,
         name=mysis.name,
@@ -300,4 +297,7 @@ def _view(reader: sqlite3.Connection, mysis: Mysis, counts: sqlite3.Row, *, swar
         text_at=last["created_at"] if last else 0,
         retry_count=mysis.retry_count,
         swarm_held=swarm_held,
+        goal=mysis.goal,
+        goal_reached_at=mysis.goal_reached_at,
+        is_reviewed=mysis.is_reviewed,
     )

@@ -153,11 +153,6 @@ class Commander:
                 fail = partial(mysis_ops.fail, mysis_id=one.mysis.id, failure=failure_from(damage))
                 one = replace(one, mysis=await self._store.write(fail))
             self._start_runner(one)
-        for row in await self._store.read(row_values.LAST_SAID):
-            live = self.live_view.row(row["mysis_id"])
-            if live.mysis.failure is None:
-                live.say(row["content"], row["created_at"])
-            live.progress_at = row["created_at"]
         for mysis_id, size in read_contexts(await self._store.read(NEWEST_PLANS)).items():
             self.live_view.row(mysis_id).show_context(*size)
         self.services.clock_watch = asyncio.create_task(watch_clock(self.services, self.runners), name="clock watch")

@@ -16,13 +16,17 @@ from zoea.swarm.runner import pending_of
 
 @dataclass(frozen=True, slots=True)
 class StoredMysis:
-    """A mysis with its counters, inbox, open turn and nudges of the last hour."""
+    """A mysis with its counters, inbox, open turn, nudges of the last hour and newest text with its time."""
 
     mysis: Mysis
     tally: sqlite3.Row
     inbox: tuple[Delivery, ...] = ()
     is_broken_off: bool = False
     nudged_at: tuple[int, ...] = ()
+    said: tuple[str, int] | None = None
+
+
+_LAST_SAID = row_values.LAST_SAID.format(row_values.SAID_OR_TOLD)
 
 
 async def load_all(store: Store, now: int) -> list[StoredMysis]:
@@ -34,6 +38,10 @@ async def load_all(store: Store, now: int) -> list[StoredMysis]:
     found = await store.read(f"{row_values.MYSIS} WHERE y.deleted_at IS NULL ORDER BY y.id")
     tallies = {row["mysis_id"]: row for row in await store.read("SELECT * FROM tally")}
     nudged = await turn_records.nudges(store, now)
+    said = {
+        row["mysis_id"]: (row["content"], row["created_at"])
+        for row in await store.read(f"{_LAST_SAID} WHERE y.deleted_at IS NULL")
+    }
     return [
         StoredMysis(
             mysis=row_values.mysis(row),
@@ -41,6 +49,7 @@ async def load_all(store: Store, now: int) -> list[StoredMysis]:
             inbox=tuple(inbox.get(row["id"], ())),
             is_broken_off=row["id"] in open_turns,
             nudged_at=nudged.get(row["id"], ()),
+            said=said.get(row["id"]),
         )
         for row in found
     ]
@@ -52,7 +61,10 @@ async def load_one(store: Store, mysis: Mysis, now: int) -> StoredMysis:
     turns = await store.read("SELECT 1 FROM turn WHERE mysis_id = ? AND outcome IS NULL", (mysis.id,))
     inbox = await turn_records.pending(store, mysis.id)
     nudged = await turn_records.nudges(store, now, mysis.id)
-    return StoredMysis(mysis, tally[0], tuple(inbox), bool(turns), nudged.get(mysis.id, ()))
+    said = [
+        (row["content"], row["created_at"]) for row in await store.read(f"{_LAST_SAID} WHERE y.id = ?", (mysis.id,))
+    ]
+    return StoredMysis(mysis, tally[0], tuple(inbox), bool(turns), nudged.get(mysis.id, ()), said[0] if said else None)
 
 
 def build_life(found: StoredMysis, known: ResolvedTemplate, *, now: int, held: bool) -> lf.Life:
@@ -85,5 +97,8 @@ def build_live_row(found: StoredMysis) -> LiveMysis:
     live.count(found.tally)
     live.turn_number = live.turns
     live.pending = len(found.inbox)
+    if found.said is not None:
+        live.say(*found.said)
+        live.progress_at = found.said[1]
     live.set_failure(mysis.failure, mysis.state_at)
     return live

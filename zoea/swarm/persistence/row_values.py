@@ -36,13 +36,22 @@ SELECT y.*, p.name AS template_name,
 FROM mysis y JOIN template p ON p.hash = y.template_hash
 """
 
-# The newest text of each mysis that is not deleted, by index: one look-up per mysis.
-LAST_SAID = """
-SELECT m.mysis_id, m.content, m.created_at FROM mysis y JOIN memory m ON m.id =
-  (SELECT n.id FROM memory n WHERE n.mysis_id = y.id AND n.role <> 'tool' AND n.content <> ''
-   ORDER BY n.id DESC LIMIT 1)
-WHERE y.deleted_at IS NULL
+_REPORT = """
+(SELECT c.arguments ->> '$.summary' FROM tool_call c
+ WHERE c.memory_id = n.id AND c.name = 'zoea_done' AND c.state = 'done' AND json_valid(c.arguments) LIMIT 1)
 """
+LAST_SAID = f"""
+SELECT y.id AS mysis_id, coalesce(nullif({_REPORT}, ''), n.content) AS content, n.created_at
+FROM mysis y CROSS JOIN memory n ON n.id =
+  (SELECT n.id FROM memory n WHERE n.mysis_id = y.id AND {{}}
+   AND (n.content <> '' OR coalesce({_REPORT}, '') <> '') ORDER BY n.id DESC LIMIT 1)
+"""
+"""The newest text of each mysis, by index; the summary of a report as done counts as one.
+
+Fill in a condition on `n`, such as `SAID` or `SAID_OR_TOLD`, and append one on the mysis `y`.
+"""
+SAID = "n.role = 'assistant'"
+SAID_OR_TOLD = "n.role <> 'tool'"
 
 DELIVERY = """
 SELECT d.id, d.message_id, d.mysis_id, d.mode, d.state, d.reason, d.turn_id, d.created_at,
