@@ -1,7 +1,7 @@
 """One run of `zoea run` without the cockpit: open or attach, show events, end.
 
-A run ends when its time is over, its turns have ended, a signal arrives, the person
-types `quit`, or another process calls `zoea stop --swarm`.
+A run ends when its time is over, its turns have ended or none is to come, a signal arrives,
+the person types `quit`, or another process calls `zoea stop --swarm`.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ from typing import Any
 
 from zoea.cli import notices
 from zoea.cli.plain_fronts import Front, JsonFront, PlainFront
+from zoea.cli.swarm_rest import RestReport, TurnCount, wait_for_rest
 from zoea.cli.typed_commands import ExitChoice, read_commands
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.status import count_ended
 from zoea.model.swarm_api import SwarmApi
-from zoea.model.values import Event, MysisView
+from zoea.model.values import MysisView
 from zoea.process.hangup import detach_terminal
 from zoea.queries.stored_swarm import read_newest_event
 from zoea.runtime.run_options import RunOptions, attach, leave_running, prepare_own_swarm, prepare_swarm
 from zoea.settings.paths import Places
+from zoea.text.sentences import begin_sentence
 
 
 async def run_owned_swarm(options: RunOptions, where: Places) -> int:
@@ -40,7 +42,7 @@ async def run_owned_swarm(options: RunOptions, where: Places) -> int:
     from zoea.runtime.world_scores import read_credits
 
     front = _front(options, where)
-    parting = ExitChoice.QUIT
+    parting: ExitChoice | RestReport = ExitChoice.QUIT
     loaded = await load_run_settings(where, discover=not options.provider)
     swarm_options = SwarmOptions(world=options.world, loaded=loaded)
     swarm_of = partial(running_swarm, options=swarm_options)
@@ -57,11 +59,15 @@ async def run_owned_swarm(options: RunOptions, where: Places) -> int:
             how = "`start again` runs" if options.is_interactive else "`zoea start --again` runs"
             await front.say(f"{ended} ran when Zoea ended; {how} them again")
         parting = await _show(swarm, front, options, after, ending=owner.ending, is_owner=True)
+        if isinstance(parting, RestReport):
+            await front.say(begin_sentence(parting.sentence()))
         # Written before the shutdown, so that the summary is the last line of the output.
         myses = (await swarm.view()).myses
         earned = await asyncio.to_thread(read_credits, where, myses)
         # A world that has no file yet has paid no credits.
         await front.summary(summary(myses, {} if earned is None and options.world else earned))
+    if isinstance(parting, RestReport):
+        parting.check()
     if parting is ExitChoice.LEAVE:
         await leave_running(options, where)
         sys.stdout.write("The swarm runs on without a screen; `zoea run` attaches to it.\n")
@@ -110,9 +116,9 @@ def summary(myses: tuple[MysisView, ...], credits_by_name: dict[str, int] | None
 
 async def _show(
     swarm: SwarmApi, front: Front, options: RunOptions, after: int, *, ending: asyncio.Event, is_owner: bool
-) -> ExitChoice:
+) -> ExitChoice | RestReport:
     """Show the swarm until the first reason to end; an error of the front ends the run."""
-    turns = _Turns(options.turns)
+    turns = TurnCount(options.turns, after)
     reasons: list[Coroutine[Any, Any, Any]] = [
         front.show(swarm, after, turns.seen),
         _wait(ending),
@@ -122,6 +128,8 @@ async def _show(
         reasons.append(asyncio.sleep(options.seconds))
     if options.is_interactive:
         reasons.append(read_commands(swarm, front.say, is_owner=is_owner))
+    if is_owner and options.turns is not None and options.seconds is None and not options.is_interactive:
+        reasons.append(wait_for_rest(swarm, turns))
     tasks = [asyncio.create_task(reason) for reason in reasons]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -129,29 +137,13 @@ async def _show(
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks, timeout=1.0)
-    for task in done:
-        if isinstance(parting := task.result(), ExitChoice):
-            return parting
-    return ExitChoice.QUIT
+    results = [task.result() for task in done]
+    partings = [result for result in results if isinstance(result, ExitChoice | RestReport)]
+    return partings[0] if partings and not turns.are_enough.is_set() else ExitChoice.QUIT
 
 
 async def _wait(reason: asyncio.Event) -> None:
     await reason.wait()
-
-
-class _Turns:
-    """Counts ended turns and sets `are_enough` when the wanted number is reached."""
-
-    def __init__(self, wanted: int | None) -> None:
-        self.are_enough = asyncio.Event()
-        self._left = wanted
-
-    def seen(self, event: Event) -> None:
-        if self._left is None or event.kind != "turn.ended":
-            return
-        self._left -= 1
-        if self._left <= 0:
-            self.are_enough.set()
 
 
 def _front(options: RunOptions, where: Places) -> Front:

@@ -227,6 +227,7 @@ class MysisView:
         window_assumed: Tokens that are assumed as the model's context window; 0 where the window is known.
         goal: The task it was given, or the goal of its template; empty where it only answers.
         is_reviewed: A person has dismissed its present error or its end.
+        is_at_rest: It goes on only after a message or a command: no turn, nudge, wait or retry is due.
     """
 
     derived: ClassVar[tuple[str, ...]] = ("status",)
@@ -281,6 +282,7 @@ class MysisView:
     goal: str = ""
     goal_reached_at: int | None = None
     is_reviewed: bool = False
+    is_at_rest: bool = False
 
     @property
     def status(self) -> StatusWord:

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zoea.model.errors import NoRunningSwarm, UsageError, WorkspaceHeld
+from zoea.model.errors import NoRunningSwarm, StoreMissing, UsageError, WorkspaceHeld
 from zoea.process.command_line import WORKSPACE_HELP, flag, option, whole_number
 from zoea.process.lock import OwnerLock, read_holder
 from zoea.settings.paths import Places
@@ -54,6 +54,13 @@ def parse_world(name: str) -> str:
     return name
 
 
+def parse_task(text: str) -> str:
+    """Return a task. Raises UsageError where it is blank."""
+    if not text.strip():
+        raise UsageError("the task is empty", hint="Say what is to be done, or leave out --task.")
+    return text
+
+
 @dataclass(frozen=True, slots=True)
 class StartOptions:
     """The options of every command that may start a swarm."""
@@ -68,6 +75,13 @@ class StartOptions:
     template: str = option("--template", metavar="NAME", text="Template of new myses.")
     provider: str = option("--provider", metavar="NAME", text="Provider of new myses.")
     model: str = option("--model", metavar="NAME", text="Model of new myses.")
+    task: str | None = option(
+        "--task",
+        metavar="TEXT",
+        default=None,
+        parse=parse_task,
+        text="Task of new myses: they are nudged until they report that it is done. Without --myses one is created.",
+    )
     world: str = option("--world", metavar=WORLD, parse=parse_world, text="Run the sandbox world beside the swarm.")
     start_swarm: bool = flag("--start-swarm", "Start the myses that ran when Zoea ended, and those that never ran.")
     go_on: bool = False
@@ -90,7 +104,7 @@ class RunOptions(StartOptions):
         metavar="N",
         default=None,
         parse=whole_number("--turns", 1),
-        text="End once the swarm has ended N turns.",
+        text="End once the swarm has ended N turns, or once it rests.",
     )
     calm: bool = flag("--no-animation", "Show no animation in the cockpit during this run.")
 
@@ -124,11 +138,11 @@ async def attach(where: Places) -> RemoteSwarm:
         await asyncio.sleep(0.1)
 
 
-def refuse_too_many(options: StartOptions, where: Places) -> None:
-    """Refuse more myses than the settings allow, before anything is opened or shown.
+def refuse_new_myses(options: StartOptions, where: Places) -> None:
+    """Refuse new myses that the settings do not allow, and a task for none, before anything is opened or shown.
 
     Raises:
-        UsageError: `--myses` is above `swarm.max_myses`.
+        UsageError: `--myses` is above `swarm.max_myses`, or `--task` would create none.
         SettingsInvalid: The settings have problems.
     """
     if options.myses is None:
@@ -141,20 +155,37 @@ def refuse_too_many(options: StartOptions, where: Places) -> None:
             f"--myses {options.myses} is over the limit of {most} (swarm.max_myses)",
             hint=f"Give at most {most}, or set swarm.max_myses = {options.myses} in {where.config_file}.",
         )
+    if options.task is None:
+        return
+    from zoea.queries.stored_swarm import read_mysis_records
+
+    try:
+        there = sum(record.is_living for record in read_mysis_records(where.database))
+    except StoreMissing:
+        there = 0
+    if there >= options.myses:
+        raise UsageError(
+            f"no new mysis takes the task: --myses {options.myses}, and there are {there}",
+            hint="Give it to one of them with `zoea send NAME --task TEXT`, or leave out --myses to create another.",
+        )
 
 
 async def prepare_swarm(swarm: SwarmApi, options: StartOptions) -> None:
-    """Create the myses that are missing to `--myses N`, and start the idle ones if requested."""
+    """Create the myses that are missing to `--myses N`, or one with a task, and start the idle ones if requested."""
+    wanted = 0
     if options.myses is not None:
-        there = len((await swarm.view()).myses)
-        for _ in range(options.myses - there):
-            await swarm.create(
-                "",
-                template=options.template or ("miner" if options.world else ""),
-                provider=options.provider,
-                model=options.model,
-                start=False,
-            )
+        wanted = options.myses - len((await swarm.view()).myses)
+    elif options.task is not None:
+        wanted = 1
+    for _ in range(wanted):
+        await swarm.create(
+            "",
+            template=options.template or ("miner" if options.world else ""),
+            provider=options.provider,
+            model=options.model,
+            start=options.task is not None,
+            task=options.task or "",
+        )
     if options.start_swarm:
         await swarm.start_all(again=True, new=True)
     elif options.go_on:

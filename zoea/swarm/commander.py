@@ -40,7 +40,7 @@ from zoea.swarm.builtin_backend import SwarmBackend
 from zoea.swarm.clock_watch import watch_clock
 from zoea.swarm.event_hub import EventHub
 from zoea.swarm.live_view import LiveView
-from zoea.swarm.persistence import load_mysis, message_ops, mysis_ops, row_values, spend_ops, swarm_reads, time_ops
+from zoea.swarm.persistence import load_mysis, message_ops, mysis_ops, spend_ops, swarm_reads, time_ops
 from zoea.swarm.persistence.stored_context import NEWEST_PLANS, read_contexts
 from zoea.swarm.references import resolve_reference
 from zoea.swarm.resolved_template import Providers, ResolvedTemplate, resolve_stored_template, resolve_template

@@ -57,6 +57,7 @@ class LiveMysis:
     attempts: int = 0
     attempt_at: int | None = None
     attempt_why: str = ""
+    is_at_rest: bool = False
     version: int = 0
 
     def say(self, text: str, at: int) -> None:
@@ -154,6 +155,7 @@ class LiveMysis:
             goal=mysis.goal,
             goal_reached_at=mysis.goal_reached_at,
             is_reviewed=mysis.is_reviewed,
+            is_at_rest=self.is_at_rest,
         )
 
 

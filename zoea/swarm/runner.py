@@ -98,6 +98,7 @@ class MysisRunner:
         self._planned_end: lf.EndOfTurn | None = None
         self._stored_end: _StoredEnd | None = None
         self._written_life: lf.StoredLife | None = None  # by the end of a turn, where nothing was stored since
+        self._live.is_at_rest = self._is_at_rest
         self._task = asyncio.create_task(self._main(), name=f"mysis {mysis.name}")
 
     # Called by the commander.
@@ -113,6 +114,7 @@ class MysisRunner:
         return done
 
     def _queue(self, given: lf.LifeInput | _LifeLoan, done: asyncio.Future[None] | None = None) -> None:
+        self._live.is_at_rest = False
         self._inputs.put_nowait(_QueuedInput(given, done, self._moved))
 
     def clock_was_set(self, delta: int) -> None:
@@ -158,6 +160,13 @@ class MysisRunner:
         """True without an open turn and without pending messages that would open one."""
         waiting = any(lf.can_wake(self.life, pending) for pending in self.life.pending)
         return not (self._busy or self.has_turn or waiting) and self._inputs.empty()
+
+    @property
+    def _is_at_rest(self) -> bool:
+        """True where only a message or a command makes it go on."""
+        life = self.life
+        is_due = life.open_turn or self._timer is not None or any(lf.can_wake(life, one) for one in life.pending)
+        return not is_due and life.held_since is None and self._inputs.empty()
 
     async def close(self) -> None:
         """End within a few seconds; an open turn stays open in the store, to be resumed."""
@@ -208,6 +217,7 @@ class MysisRunner:
                 await self._give_up(error)
             if told.done is not None and not told.done.done():
                 told.done.set_result(None)
+            self._live.is_at_rest = self._is_at_rest
             self._services.view.touch(self.mysis.id)
 
     async def _process(self, told: _QueuedInput) -> None:

@@ -9,7 +9,7 @@ from zoea.model.errors import UsageError, WorkspaceHeld
 from zoea.process.command_line import LightCommand
 from zoea.process.event_loop import run_on_boot_time
 from zoea.process.lock import read_holder
-from zoea.runtime.run_options import RunOptions, refuse_too_many
+from zoea.runtime.run_options import RunOptions, refuse_new_myses
 from zoea.settings.paths import Places, places
 
 open_screen: Callable[[RunOptions, Places], int] | None = None
@@ -41,7 +41,7 @@ def run_or_attach(options: RunOptions, where: Places) -> int:
         WorkspaceHeld: `--headless` is given and another process owns the workspace.
         UsageError: More myses are wanted than the settings allow.
     """
-    refuse_too_many(options, where)
+    refuse_new_myses(options, where)
     if options.wants_screen and open_screen is not None:
         return open_screen(options, where)
     from zoea.cli.run_session import run_attached, run_owned_swarm

@@ -17,7 +17,7 @@ from zoea.process.event_loop import run_on_boot_time
 from zoea.process.hangup import detach_terminal
 from zoea.process.lock import read_holder
 from zoea.runtime.owner import close_within
-from zoea.runtime.run_options import StartOptions, attach, prepare_own_swarm, prepare_swarm, refuse_too_many
+from zoea.runtime.run_options import StartOptions, attach, prepare_own_swarm, prepare_swarm, refuse_new_myses
 from zoea.settings.paths import Places, places
 from zoea.web.browser_server import BrowserServer
 
@@ -58,7 +58,7 @@ def serve(options: ServeOptions) -> int:
     if not options.host.strip():
         raise UsageError("--host names no address", hint="Leave it out for this machine alone; 0.0.0.0 is any.")
     where = places(options.workspace)
-    refuse_too_many(options, where)
+    refuse_new_myses(options, where)
     run_on_boot_time(serve_browsers(options, where, cockpit=cockpit))
     return 0
 
