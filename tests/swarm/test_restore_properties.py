@@ -231,6 +231,26 @@ def test_unsent_calls_and_calls_in_flight_get_different_results() -> None:
     ]
 
 
+def test_the_time_that_zoea_did_not_run_is_no_part_of_the_length_of_a_tick() -> None:
+    def look(run: Run, tick: int) -> None:
+        run.give(answered(run.rows.now, "", prepared("look", f'{{"n": {tick}}}')))
+        run.give(t.CallFinished(run.rows.now, run.running[-1], ToolResult(f'{{"current_tick": {tick}}}')))
+
+    rows = Rows()
+    row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s"))
+    run = Run.opened(rows, row, RULES, lambda r: t.BudgetVerdict(r.rows.now))
+    run.begin()
+    look(run, 100)
+    rows.now += 600 * SECOND
+    again = Run.restored(rows, row, RULES, lambda r: t.BudgetVerdict(r.rows.now))
+    look(again, 101)
+    again.rows.now += 28 * SECOND
+    look(again, 105)
+    again.give(answered(again.rows.now, "done"))
+    assert again.end is not None
+    assert again.end.tick_length == 7 * SECOND
+
+
 def test_what_a_hold_kept_back_was_never_sent() -> None:
     rows = Rows()
     row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s"))

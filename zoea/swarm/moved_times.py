@@ -13,6 +13,7 @@ _FIELDS = (
     "progress_at",
     "quiet_since",
     "rest_until",
+    "resumed_at",
     "retry_at",
     "until",
     "wait_until",

@@ -68,6 +68,7 @@ def restore(
         empty_retried=any(request.was_empty for request in requests),
         attempt=_attempt(requests, rules),
         tick_length=tick_length,
+        resumed_at=at,
     )
     return turn, (StoreOp(ResumeTurn(turn_id, results)),)
 

@@ -501,7 +501,9 @@ def _leave(
 def _end(turn: TurnState, at: int, *, concludes: Answer | None = None) -> TurnEnd:
     """Return what the life machine hears; the op that ends the turn stores its consequences."""
     outcome = turn.outcome or Outcome.ANSWERED
-    tick = waits.learn_tick(turn.memories, turn.rules_wait, turn.tick_length)
+    # A world may have stood still while Zoea did not run: ticks from before say nothing of its pace.
+    recent = tuple(memory for memory in turn.memories if memory.created_at >= (turn.resumed_at or 0))
+    tick = waits.learn_tick(recent, turn.rules_wait, turn.tick_length)
     wait = None
     if outcome is Outcome.ANSWERED:
         wait = waits.asked(

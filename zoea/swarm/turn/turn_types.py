@@ -71,6 +71,7 @@ class TurnState:
         responded: The model gave text or calls.
         held: A hold was on when the machine last heard of it.
         known_ticks: The newest tick that each upstream told before the turn.
+        resumed_at: When the turn went on after a restart, µs.
     """
 
     turn_id: int
@@ -104,6 +105,7 @@ class TurnState:
     final: bool = False
     tick_length: int = 0
     known_ticks: Mapping[str, Tick] = field(default_factory=dict)
+    resumed_at: int | None = None
     end: TurnEnd | None = None
 
 

@@ -138,7 +138,7 @@ def _tick_at(result: _Result, seen: Mapping[str, Tick], known: Mapping[str, Tick
 
 
 def learn_tick(memories: tuple[Memory, ...], rules: WaitRules, known: int) -> int:
-    """Return the length of a tick, µs, from the first and last tick of this turn.
+    """Return the length of a tick, µs, from the first and last tick of these memories.
 
     Ticks are whole: n of them take between n - 1 and n + 1 lengths. `known` is returned where it
     agrees with that.
