@@ -127,7 +127,7 @@ def _record() -> list[dict[str, Any]]:
         values |= {"calibration": chance.choice((1.0, 1.3)), "tools_tokens": chance.choice((0, 400))}
         for recorder in _play(Recorder(), chance):
             frozen = replace(recorder.frozen(**values), max_tokens=chance.choice(BUDGETS))
-            answers = recorder.answers(frozen)
+            answers: dict[Any, Any] = dict(recorder.answers(frozen))
             stored = json.loads(frozen.to_json())
             plain = [
                 [

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -13,17 +13,20 @@ from typing import Any
 from hypothesis import strategies as st
 
 from zoea.context import (
+    EarlierTurns,
     FrozenTurn,
     LastAnswer,
     LatestSlice,
     Need,
     NeedAnswer,
     Note,
+    OutsideNeed,
     Plan,
     StandingOrder,
+    StoredAnswer,
     TurnRecord,
     TurnSoFar,
-    needs,
+    missing_needs,
     plan_turn,
 )
 from zoea.model.enums import OpenedBy, Role, Source
@@ -49,6 +52,7 @@ class Recorder:
     turn: int = 0
     before: int = 0
     opened_by: OpenedBy = OpenedBy.PROMPT
+    outside: Callable[[OutsideNeed], StoredAnswer] = lambda _: StoredAnswer.of([])
     _seq: int = 1
     _calls: int = 0
 
@@ -138,8 +142,11 @@ class Recorder:
         return replace(frozen, **changes)
 
     def answers(self, frozen: FrozenTurn) -> dict[Need, NeedAnswer]:
-        """Return the answers to all needs, as the store gives them."""
-        return {need: self._fetch(need) for need in needs(frozen)}
+        """Return the answers to all needs, as the store gives them in rounds."""
+        answers: dict[Need, NeedAnswer] = {TurnSoFar(frozen.turn_id): self.record()}
+        while wanted := missing_needs(frozen, answers):
+            answers |= {need: self._fetch(need) for need in wanted}
+        return answers
 
     def plan(self, **changes: Any) -> Plan:
         """Return the plan of the open turn's next request."""
@@ -161,6 +168,10 @@ class Recorder:
             case StandingOrder(before):
                 prompts = [one for one in self.memories if one.id <= before and one.role is Role.USER]
                 return tuple(prompts[-1:])
+            case EarlierTurns(turn_ids):
+                return tuple(one for one in self.memories if one.turn_id in turn_ids)
+            case OutsideNeed():
+                return self.outside(need)
 
     def _store(self, seq: int, role: Role, source: Source, content: str, **rest: Any) -> Memory:
         memory = Memory(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.planning import cpu_us, turn
-from zoea.context import plan_turn
+from zoea.context import TurnRecord, plan_turn
 
 
 def test_planning_time_is_linear_in_the_turn() -> None:
@@ -15,7 +15,7 @@ def test_planning_time_is_linear_in_the_turn() -> None:
 def test_texts_that_fit_are_not_copied() -> None:
     frozen, answers = turn(11, 90_000)
     stored = {
-        id(one.content) for record in answers.values() if not isinstance(record, tuple) for one in record.memories
+        id(one.content) for record in answers.values() if isinstance(record, TurnRecord) for one in record.memories
     }
     shown = [message for message in plan_turn(frozen, answers).messages if len(message.content) > 1000]
     assert sum(id(message.content) in stored for message in shown) == 5

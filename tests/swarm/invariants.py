@@ -8,7 +8,17 @@ import random
 from collections.abc import Sequence
 
 from tests.swarm.turn_simulator import Planned, Rows
-from zoea.context import Plan, TurnRecord, TurnSoFar, encode, plan_turn, rebuild, request_limit, request_tokens
+from zoea.context import (
+    Plan,
+    StoredAnswer,
+    TurnRecord,
+    TurnSoFar,
+    encode,
+    plan_turn,
+    rebuild,
+    request_limit,
+    request_tokens,
+)
 from zoea.model.enums import Role
 from zoea.model.request import RequestMessage
 from zoea.model.values import Memory
@@ -34,8 +44,9 @@ def one_memories(one: Planned) -> dict[int, Memory]:
     """The memories as they stood when the request was planned."""
     found: dict[int, Memory] = {}
     for answer in one.answers.values():
-        for memory in answer.memories if isinstance(answer, TurnRecord) else answer:
-            found[memory.id] = memory
+        if not isinstance(answer, StoredAnswer):
+            for memory in answer.memories if isinstance(answer, TurnRecord) else answer:
+                found[memory.id] = memory
     return found
 
 

@@ -15,16 +15,20 @@ from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from zoea.context import (
+    MAX_ROUNDS,
+    EarlierTurns,
     FrozenTurn,
     LastAnswer,
     LatestSlice,
     Need,
     Note,
+    OutsideNeed,
     Plan,
     StandingOrder,
+    StoredAnswer,
     TurnRecord,
     TurnSoFar,
-    needs,
+    missing_needs,
     plan_turn,
 )
 from zoea.context import NeedAnswer as NeedAnswer
@@ -66,6 +70,15 @@ class TurnRow:
     notes: list[Note] = field(default_factory=list)
     outcome: Outcome | None = None
     broke_off: Outcome | None = None
+    stored: dict[str, StoredAnswer] = field(default_factory=dict)
+    asked: int = 0
+
+    def stored_answer(self, need: OutsideNeed) -> StoredAnswer:
+        """The answer to a need; each asking outside would give another one, so it is asked once."""
+        if need.key not in self.stored:
+            self.asked += 1
+            self.stored[need.key] = StoredAnswer.of([f"answer {self.asked} to {need.key}"])
+        return self.stored[need.key]
 
 
 @dataclass
@@ -98,7 +111,10 @@ class Rows:
             dict(self.calls),
             dict(self.call_of),
             {number: copy.copy(one) for number, one in self.inbox.items()},
-            {number: replace(one, notes=list(one.notes)) for number, one in self.turns.items()},
+            {
+                number: replace(one, notes=list(one.notes), stored=dict(one.stored))
+                for number, one in self.turns.items()
+            },
             [copy.copy(one) for one in self.requests],
             self.now,
         )
@@ -284,10 +300,18 @@ class Rows:
         return t.OpStored(self.now, (*memories, *partial), calls)
 
     def answers(self, frozen: FrozenTurn) -> dict[Need, NeedAnswer]:
-        """What the store answers to the needs of a turn."""
-        return {need: self._answer_of(need) for need in needs(frozen)}
+        """What the store answers to the needs of a turn, in rounds; what is outside answers once a turn."""
+        answers: dict[Need, NeedAnswer] = {TurnSoFar(frozen.turn_id): self._answer_of(TurnSoFar(frozen.turn_id))}
+        for _ in range(MAX_ROUNDS):
+            for need in missing_needs(frozen, answers):
+                if isinstance(need, OutsideNeed):
+                    answers[need] = self.turns[frozen.turn_id].stored_answer(need)
+                else:
+                    answers[need] = self._answer_of(need)
+        assert missing_needs(frozen, answers) == ()
+        return answers
 
-    def _answer_of(self, need: Need) -> NeedAnswer:
+    def _answer_of(self, need: Need) -> tuple[Memory, ...] | TurnRecord:
         match need:
             case TurnSoFar(turn_id):
                 return TurnRecord(self.of_turn(turn_id), tuple(self.turns[turn_id].notes))
@@ -302,6 +326,10 @@ class Rows:
                 return tuple(one for one in answers if not one.calls and not one.partial)
             case StandingOrder(before):
                 return tuple([one for one in self.memories.values() if one.id <= before and one.role is Role.USER][-1:])
+            case EarlierTurns(turn_ids):
+                return tuple(memory for turn_id in turn_ids for memory in self.of_turn(turn_id))
+            case OutsideNeed():
+                raise AssertionError("it is answered once a turn")
             case _:
                 assert_never(need)
 

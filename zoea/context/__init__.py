@@ -1,6 +1,6 @@
 """Plan the request that a model sees: pure functions from values to a plan.
 
-`needs(frozen)` lists what to read, `plan_turn(frozen, answers)` makes the request, and
+`needs(frozen, answers)` lists what to read, `plan_turn(frozen, answers)` makes the request, and
 `plan` selects any packs under a budget. No I/O, no clock.
 """
 
@@ -9,7 +9,20 @@ from __future__ import annotations
 from zoea.context.explain import describe_reason, describe_step, explain, explain_data
 from zoea.context.frozen_turn import PLAN_VERSION, FrozenTurn, Limit, request_limit
 from zoea.context.measure import MESSAGE_FRAME, Counter, message_tokens, request_tokens
-from zoea.context.needs import LastAnswer, LatestSlice, Need, NeedAnswer, Note, StandingOrder, TurnRecord, TurnSoFar
+from zoea.context.needs import (
+    MAX_ROUNDS,
+    EarlierTurns,
+    LastAnswer,
+    LatestSlice,
+    Need,
+    NeedAnswer,
+    Note,
+    OutsideNeed,
+    StandingOrder,
+    StoredAnswer,
+    TurnRecord,
+    TurnSoFar,
+)
 from zoea.context.plan_record import encode, memories_of, rebuild
 from zoea.context.plan_values import (
     Budget,
@@ -26,16 +39,19 @@ from zoea.context.plan_values import (
 )
 from zoea.context.planner import HEADROOM, TurnReplay, plan_next, plan_turn
 from zoea.context.selection import plan
-from zoea.context.strategies import STRATEGIES, Strategy, needs, packs
+from zoea.context.strategies import STRATEGIES, Answers, Strategy, missing_needs, needs, packs
 
 __all__ = [
     "HEADROOM",
+    "MAX_ROUNDS",
     "MESSAGE_FRAME",
     "PLAN_VERSION",
     "STRATEGIES",
+    "Answers",
     "Budget",
     "Counter",
     "Decision",
+    "EarlierTurns",
     "FrozenTurn",
     "LastAnswer",
     "LatestSlice",
@@ -43,6 +59,7 @@ __all__ = [
     "Need",
     "NeedAnswer",
     "Note",
+    "OutsideNeed",
     "Pack",
     "PackStatus",
     "Plan",
@@ -51,6 +68,7 @@ __all__ = [
     "Reason",
     "StandingOrder",
     "StepKind",
+    "StoredAnswer",
     "Strategy",
     "Truncation",
     "TurnRecord",
@@ -64,6 +82,7 @@ __all__ = [
     "explain_data",
     "memories_of",
     "message_tokens",
+    "missing_needs",
     "needs",
     "packs",
     "plan",

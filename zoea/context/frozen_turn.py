@@ -13,8 +13,10 @@ from functools import cache
 from zoea.model.enums import OpenedBy
 from zoea.model.errors import PlanError
 
-PLAN_VERSION = 1
-"""The version of the planning rules; a turn ends under the version it was opened with."""
+PLAN_VERSION = 2
+"""The version of the planning rules for new turns; a turn ends under the version it was opened with."""
+PLAN_VERSIONS = (1, 2)
+"""The versions that this Zoea can plan. 1 never changes: `tests/context/recorded_plans.py` holds plans of it."""
 WINDOW_SETTING = "provider.NAME.context_window"
 """Replaces the window that the provider reports, and `context.context_window`."""
 
@@ -39,7 +41,7 @@ class FrozenTurn:
     turn_id: int
     turn_number: int
     strategy: str = "turns"
-    plan_version: int = PLAN_VERSION
+    plan_version: int = PLAN_VERSION  # a stored turn always names its own
     system: str = ""
     template_hash: str = ""
     opened_by: OpenedBy = OpenedBy.PROMPT

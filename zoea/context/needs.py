@@ -1,11 +1,25 @@
 """The reads a strategy asks for, as values, and their answers.
 
-A driver fetches the answers of all needs in one read, without knowing the strategy.
+A strategy is asked in rounds: `needs(frozen, answers)` names what it wants, gets the answers, and is asked
+again until it wants nothing new, at most `MAX_ROUNDS` times. Whoever answers does not know the strategy.
+
+There are two kinds of needs:
+
+- Those of this module's union (`LatestSlice` and so on) are rows by id. The op that opens the turn answers
+  them, and they are read again after a restart.
+- An `OutsideNeed` takes a search, a ledger or a model. A reader of `swarm/turn/need_rounds.py` answers it after
+  the turn is open and before its first plan. Its answer is JSON (`StoredAnswer`), kept with the turn in the table
+  `turn_answer`, so that every request of the turn, also after a restart, has the same one.
+
+A new kind is a frozen subclass of `OutsideNeed`, a reader registered for it, and a strategy that asks for it.
+Its fields say all that the answer depends on, bounded by ids frozen with the turn.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, fields
+from typing import Any
 
 from zoea.model.values import Memory
 
@@ -48,7 +62,32 @@ class TurnSoFar:
     turn_id: int
 
 
-Need = LatestSlice | LastAnswer | StandingOrder | TurnSoFar
+@dataclass(frozen=True, slots=True)
+class EarlierTurns:
+    """Earlier turns as a whole, by the ids of their rows.
+
+    Answer: their memories, in conversation order.
+    """
+
+    turn_ids: tuple[int, ...]
+
+
+class OutsideNeed:
+    """A need that rows by id cannot answer. Subclasses are frozen dataclasses of plain values.
+
+    Answer: a `StoredAnswer`, stored with the turn under `key` before the first plan.
+    """
+
+    __slots__ = ()
+
+    @property
+    def key(self) -> str:
+        """The name and the fields as JSON: two needs of one turn with the same key have one answer."""
+        values = [getattr(self, one.name) for one in fields(self)]  # type: ignore[arg-type]  # a dataclass, as said
+        return json.dumps([type(self).__name__, *values], ensure_ascii=False)
+
+
+Need = LatestSlice | LastAnswer | StandingOrder | TurnSoFar | EarlierTurns | OutsideNeed
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,4 +107,24 @@ class TurnRecord:
     notes: tuple[Note, ...] = ()
 
 
-NeedAnswer = tuple[Memory, ...] | TurnRecord
+@dataclass(frozen=True, slots=True)
+class StoredAnswer:
+    """The answer to an `OutsideNeed`, as JSON text."""
+
+    text: str
+
+    @classmethod
+    def of(cls, value: Any) -> StoredAnswer:
+        """Encode plain values: None, numbers, texts, lists and dictionaries."""
+        return cls(json.dumps(value, ensure_ascii=False, sort_keys=True))
+
+    @property
+    def value(self) -> Any:
+        """The decoded values."""
+        return json.loads(self.text)
+
+
+NeedAnswer = tuple[Memory, ...] | TurnRecord | StoredAnswer
+
+MAX_ROUNDS = 4
+"""How often a strategy may want something new in one turn."""

@@ -24,7 +24,8 @@ def turn_units(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[
         PlanError: The turn has neither a prompt nor a nudge.
     """
     answer = answers[TurnSoFar(frozen.turn_id)]
-    record = answer if isinstance(answer, TurnRecord) else TurnRecord(answer)
+    assert isinstance(answer, TurnRecord)
+    record = answer
     units, left_out = read_units(record.memories)
     units, trailing = drop_last_answer(insert_notes(units, record.notes))
     if frozen.is_nudged:

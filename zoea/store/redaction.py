@@ -39,6 +39,7 @@ _IDENTITIES = {
     ("request", "finish_reason"),
     ("session", "outcome"),
     ("turn_note", "kind"),
+    ("turn_answer", "need"),
     ("approval", "schema_hash"),
     ("grant_", "schema_hash"),
     ("memory_blob", "media_type"),

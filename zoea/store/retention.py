@@ -36,6 +36,7 @@ _STEPS = (
     f"DELETE FROM memory_blob WHERE memory_id IN ({_MEMORIES})",
     "DELETE FROM delivery WHERE turn_id = :turn",
     "DELETE FROM turn_note WHERE turn_id = :turn",
+    "DELETE FROM turn_answer WHERE turn_id = :turn",
     "DELETE FROM memory WHERE turn_id = :turn",
     "DELETE FROM request WHERE turn_id = :turn",
     "DELETE FROM turn WHERE id = :turn",

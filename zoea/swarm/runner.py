@@ -483,7 +483,8 @@ class MysisRunner:
         about = DrivenTurn(opened.turn_id, opened.number, opened.hop, opened.frozen, 0, by_person, opened.before)
         offered = offer_tools(catalogue, opened.frozen)
         turn = self._new_turn(profile, offered, opened, effect)
-        return await self._drive(profile, session, offered, about, turn, ())
+        effects = () if turn_records.is_answered(opened.frozen, opened.before) else (t.Fetch(),)
+        return await self._drive(profile, session, offered, about, turn, effects)
 
     def _task_to_finish(self) -> str:
         """Return the task that a person gave and that is not done yet."""

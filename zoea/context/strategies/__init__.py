@@ -4,46 +4,59 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 
-from zoea.context.frozen_turn import PLAN_VERSION, FrozenTurn
-from zoea.context.needs import Need, NeedAnswer
+from zoea.context.frozen_turn import PLAN_VERSIONS, FrozenTurn
+from zoea.context.needs import Need, NeedAnswer, TurnSoFar
 from zoea.context.plan_values import Pack
 from zoea.context.strategies import turns
 from zoea.model.errors import PlanError
 
+Answers = Mapping[Need, NeedAnswer]
+NO_ANSWERS: Answers = MappingProxyType({})
+
 
 @dataclass(frozen=True, slots=True)
 class Strategy:
-    """A name, the reads a strategy needs, and the packs before the turn, which do not depend on `TurnSoFar`."""
+    """A name, the reads a strategy needs, and the packs before the turn, which do not depend on `TurnSoFar`.
+
+    `needs` is called with the answers so far, in rounds (see `context/needs.py`): it returns all that it wants by
+    then, also what is answered already. `packs` is called once nothing is missing.
+    """
 
     name: str
-    needs: Callable[[FrozenTurn], tuple[Need, ...]]
-    packs: Callable[[FrozenTurn, Mapping[Need, NeedAnswer]], tuple[Pack, ...]]
+    needs: Callable[[FrozenTurn, Answers], tuple[Need, ...]]
+    packs: Callable[[FrozenTurn, Answers], tuple[Pack, ...]]
 
 
 STRATEGIES: dict[str, Strategy] = {"turns": Strategy("turns", turns.needs, turns.packs)}
 
 
-def needs(frozen: FrozenTurn) -> tuple[Need, ...]:
-    """Return what the turn's strategy reads from the store.
+def needs(frozen: FrozenTurn, answers: Answers = NO_ANSWERS) -> tuple[Need, ...]:
+    """Return what the turn's strategy wants to know, given the answers so far.
 
     Raises:
         PlanError: The strategy or the version of the planning rules is unknown.
     """
-    return find_strategy(frozen).needs(frozen)
+    return find_strategy(frozen).needs(frozen, answers)
 
 
-def packs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Pack, ...]:
+def missing_needs(frozen: FrozenTurn, answers: Answers = NO_ANSWERS) -> tuple[Need, ...]:
+    """Return what the strategy wants and has no answer to, but the turn itself. Raises as `needs` does."""
+    return tuple(need for need in needs(frozen, answers) if need not in answers and not isinstance(need, TurnSoFar))
+
+
+def packs(frozen: FrozenTurn, answers: Answers) -> tuple[Pack, ...]:
     """Return the packs before the turn, in order. Raises as `needs` does."""
     return find_strategy(frozen).packs(frozen, answers)
 
 
 def find_strategy(frozen: FrozenTurn) -> Strategy:
     """Return the strategy that a turn was opened with."""
-    if frozen.plan_version != PLAN_VERSION:
+    if frozen.plan_version not in PLAN_VERSIONS:
+        known = " and ".join(map(str, PLAN_VERSIONS))
         raise PlanError(
-            f"Turn {frozen.turn_number} was opened under planning rules {frozen.plan_version}; "
-            f"this Zoea has {PLAN_VERSION}.",
+            f"Turn {frozen.turn_number} was opened under planning rules {frozen.plan_version}; this Zoea has {known}.",
             hint="Open the workspace with the Zoea that wrote it, or stop the mysis to end the turn.",
         )
     found = STRATEGIES.get(frozen.strategy)

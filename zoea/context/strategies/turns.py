@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from zoea.context.forms import BARE, ORDER, Form, FormKind, data_block, note_message, render_memory
 from zoea.context.frozen_turn import FrozenTurn
-from zoea.context.needs import LastAnswer, LatestSlice, Need, NeedAnswer, StandingOrder, TurnRecord, TurnSoFar
+from zoea.context.needs import LastAnswer, LatestSlice, Need, NeedAnswer, StandingOrder, TurnSoFar
 from zoea.context.plan_values import Pack, Priority
 from zoea.context.turn_packs import first_form
 from zoea.context.units import latest_slice
@@ -22,7 +22,7 @@ HISTORY_COMPACT = 1000
 SITUATION_COMPACT = 200
 
 
-def needs(frozen: FrozenTurn) -> tuple[Need, ...]:
+def needs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Need, ...]:
     """Return the reads: the turn, the latest slice, the last answer, and the standing order if nudged."""
     wanted: list[Need] = [TurnSoFar(frozen.turn_id)]
     if frozen.before:
@@ -128,4 +128,4 @@ def _shown(memories: tuple[Memory, ...], forms: Mapping[int, Form]) -> tuple[Req
 
 def _memories(answers: Mapping[Need, NeedAnswer], need: Need) -> tuple[Memory, ...]:
     answer = answers[need]
-    return answer.memories if isinstance(answer, TurnRecord) else answer
+    return answer if isinstance(answer, tuple) else ()

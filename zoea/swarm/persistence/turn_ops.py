@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from zoea.context import FrozenTurn, Note, needs
+from zoea.context import FrozenTurn, Note, missing_needs
 from zoea.model.enums import CallState, ErrorClass, Finish, OpenedBy, Outcome
 from zoea.model.fast_replace import replace
 from zoea.model.request import ToolResult
@@ -100,7 +100,7 @@ def open_turn(
     before, number, turn_id = conn.execute(_BEFORE_TURN, (mysis_id,)).fetchone()
     opened_by = OpenedBy.PROMPT if waiting else OpenedBy.NUDGE
     frozen = freeze(turn_id, number, before)
-    known = turn_records.read_before_opened(conn, mysis_id, needs(frozen))
+    known = turn_records.read_before_opened(conn, mysis_id, missing_needs(frozen))
     required = estimate.tokens(waiting[0].content) if waiting else turn_records.order_tokens(known)
     frozen = tool_budget.leave_out_tools(
         frozen, tools, required, lambda: dict(map(tuple, conn.execute(turn_records.TOOL_USES, (mysis_id,))))
@@ -119,6 +119,14 @@ def open_turn(
     conn.emit("turn.opened", mysis_id, turn=turn_id, number=number, opened_by=str(opened_by), prompts=len(memories))
     left = tuple(delivery.id for delivery in waiting[len(deliveries) :])
     return OpenedTurn(turn_id, number, hop, now, frozen, memories, notes, left, known)
+
+
+def store_answers(conn: WriterConnection, turn_id: int, answers: Mapping[str, str]) -> None:
+    """Store what readers answered for a turn, by the key of the need; the first answer to a need stays."""
+    conn.executemany(
+        "INSERT OR IGNORE INTO turn_answer(turn_id, need, answer, created_at) VALUES (?,?,?,?)",
+        [(turn_id, need, answer, conn.now()) for need, answer in answers.items()],
+    )
 
 
 def carry_out(conn: WriterConnection, info: memory_ops.TurnInfo, op: TurnOp) -> OpStored:

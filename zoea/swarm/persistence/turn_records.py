@@ -7,7 +7,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import assert_never
 
-from zoea.context import LastAnswer, LatestSlice, Need, NeedAnswer, Note, StandingOrder, TurnSoFar
+from zoea.context import (
+    EarlierTurns,
+    FrozenTurn,
+    LastAnswer,
+    LatestSlice,
+    Need,
+    NeedAnswer,
+    Note,
+    OutsideNeed,
+    StandingOrder,
+    TurnSoFar,
+    missing_needs,
+)
 from zoea.model.enums import ErrorClass, Finish, OpenedBy, RequestState
 from zoea.model.request import Catalogue
 from zoea.model.values import Delivery, Memory
@@ -66,7 +78,7 @@ _ANSWERED = (RequestState.SETTLED, RequestState.ESTIMATED)
 
 @dataclass(frozen=True, slots=True)
 class BeforeTurn:
-    """Answers to the needs from before a turn, and the previous turn for the loop guard."""
+    """Answers to the needs from before a turn that are rows, and the previous turn for the loop guard."""
 
     answers: dict[Need, NeedAnswer]
     calls: tuple[PastCall, ...]
@@ -84,20 +96,50 @@ def order_tokens(before: BeforeTurn) -> int:
 
 
 async def read_before_turn(store: Store, mysis_id: int, wanted: tuple[Need, ...]) -> BeforeTurn:
-    """Answer every need from before the turn, in one read."""
+    """Answer the needs that are rows by id, at the first asking; `read_earlier` answers those of later rounds."""
     asked = _query_values(mysis_id, wanted)
-    return _before(wanted, await store.read(_BEFORE, asked) if asked else ())
+    before = _before(wanted, await store.read(_BEFORE, asked) if asked else ())
+    for need in wanted:
+        if isinstance(need, EarlierTurns):
+            before.answers[need] = await read_earlier(store, need)
+    return before
 
 
 def read_before_opened(conn: WriterConnection, mysis_id: int, wanted: tuple[Need, ...]) -> BeforeTurn:
     """Answer the same needs within the op that opens the turn."""
     asked = _query_values(mysis_id, wanted)
-    return _before(wanted, conn.execute(_BEFORE, asked) if asked else ())
+    before = _before(wanted, conn.execute(_BEFORE, asked) if asked else ())
+    for need in wanted:
+        if isinstance(need, EarlierTurns):
+            before.answers[need] = tuple(map(row_values.memory, conn.execute(*_earlier_query(need))))
+    return before
+
+
+async def read_earlier(store: Store, need: EarlierTurns) -> tuple[Memory, ...]:
+    """Read the memories of earlier turns, in conversation order."""
+    return tuple(map(row_values.memory, await store.read(*_earlier_query(need))))
+
+
+def _earlier_query(need: EarlierTurns) -> tuple[str, tuple[int, ...]]:
+    marks = row_values.marks(need.turn_ids)
+    return f"{row_values.MEMORY} WHERE m.turn_id IN ({marks}) ORDER BY t.number, m.seq", need.turn_ids
+
+
+async def read_answers(store: Store, turn_id: int) -> dict[str, str]:
+    """Read the stored answers of a turn, by the key of their need."""
+    found = await store.read("SELECT need, answer FROM turn_answer WHERE turn_id = ?", (turn_id,))
+    return {row["need"]: row["answer"] for row in found}
+
+
+def is_answered(frozen: FrozenTurn, before: BeforeTurn) -> bool:
+    """Return whether the first plan of a turn can be made from what the op that opened it read."""
+    return not missing_needs(frozen, before.answers)
 
 
 def _query_values(mysis_id: int, wanted: tuple[Need, ...]) -> dict[str, int]:
     """Return the parameters of the query; none for a first turn."""
-    before = max((need.before for need in wanted if not isinstance(need, TurnSoFar)), default=0)
+    rows = [need for need in wanted if isinstance(need, LatestSlice | LastAnswer | StandingOrder)]
+    before = max((need.before for need in rows), default=0)
     if not before:
         return {}
     return {
@@ -122,7 +164,7 @@ def _before(wanted: tuple[Need, ...], found: Iterable[sqlite3.Row]) -> BeforeTur
                 answers[need] = tuple(by_need.get("order", ()))
             case LastAnswer():
                 answers[need] = tuple(m for m in previous[-1:] if not m.calls and not m.partial)
-            case TurnSoFar():
+            case TurnSoFar() | EarlierTurns() | OutsideNeed():
                 continue
             case _:
                 assert_never(need)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, assert_never
 
-from zoea.context import FrozenTurn, needs
+from zoea.context import FrozenTurn
 from zoea.context import Plan as RequestPlan
 from zoea.model.enums import MASK, Activity, ApprovalAnswer, CallState, Outcome
 from zoea.model.errors import PlanError, ProviderError
@@ -34,6 +34,7 @@ from zoea.swarm.turn.call_bounds import bound_calls
 from zoea.swarm.turn.call_slice import find_call, slice_calls
 from zoea.swarm.turn.machine import step
 from zoea.swarm.turn.model_call import HeldBeforeSending, ModelCall
+from zoea.swarm.turn.need_rounds import answer_needs
 from zoea.swarm.turn.request_preparation import limits_of, prepare_requests
 from zoea.swarm.turn.tool_calls import ToolCalls
 from zoea.swarm.turn.turn_failures import cause_of, end_from, failure_from
@@ -178,7 +179,7 @@ class TurnDriver:
         """Carry out the first effects of a restored turn, or begin a new one."""
         before = self._opened.before
         async with self._services.gate.place(first_rank(self._opened.by_person, is_new=before is not None)):
-            if before is not None:
+            if before is not None and not effects:
                 effects = self._step(t.TurnOpened(self._now(), before.calls, before.texts))
             await self._carry_out_all(deque(effects))
 
@@ -307,8 +308,7 @@ class TurnDriver:
     # Planning and budgets.
 
     async def _fetch(self) -> t.TurnInput:
-        wanted = needs(self._opened.frozen)
-        found = await turn_records.read_before_turn(self._services.store, self._profile.mysis_id, wanted)
+        found = await answer_needs(self._services, self._opened.frozen, self._turn.memories, self._opened.before)
         self._requests = replace(self._requests, answers=found.answers)
         return t.TurnOpened(self._now(), found.calls, found.texts)
 

@@ -1,0 +1,102 @@
+"""Answers the needs of a turn in rounds, before its first plan.
+
+Rows are read from the store. An `OutsideNeed` is answered by the reader registered for its class in `READERS`,
+once in the life of a turn: the answer is stored in `turn_answer` and read from there after a restart.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from zoea.context import MAX_ROUNDS, EarlierTurns, FrozenTurn, NeedAnswer, OutsideNeed, StoredAnswer, missing_needs
+from zoea.model.enums import Role
+from zoea.model.errors import PlanError
+from zoea.model.values import Memory
+from zoea.store import WriterConnection
+from zoea.swarm.persistence import turn_ops, turn_records
+from zoea.swarm.services import Services
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTurnFacts:
+    """What a reader may know of the turn.
+
+    Attributes:
+        prompts: The memories that the turn was opened with.
+    """
+
+    services: Services
+    frozen: FrozenTurn
+    prompts: tuple[Memory, ...]
+
+
+NeedReader = Callable[[OpenedTurnFacts, Any], Awaitable[StoredAnswer]]
+"""Answers one class of needs. It has a deadline of its own, and an answer for every failure that may happen."""
+
+READERS: dict[type[OutsideNeed], NeedReader] = {}
+
+
+async def answer_needs(
+    services: Services, frozen: FrozenTurn, memories: Sequence[Memory], known: turn_records.BeforeTurn | None
+) -> turn_records.BeforeTurn:
+    """Return the answers to all that the turn's strategy wants, of which `known` are already there.
+
+    Each round's new answers of readers are stored in one op before the next round.
+
+    Args:
+        memories: Those of the turn, in conversation order.
+
+    Raises:
+        PlanError: The strategy wants something new after `MAX_ROUNDS` rounds, or no reader knows a need.
+    """
+    prompts = tuple(itertools.takewhile(lambda memory: memory.role is Role.USER, memories))
+    facts = OpenedTurnFacts(services, frozen, prompts)
+    if known is None:
+        known = await turn_records.read_before_turn(services.store, frozen.mysis_id, missing_needs(frozen))
+    answers: dict[Any, NeedAnswer] = dict(known.answers)
+    stored: Mapping[str, str] | None = None
+    for _ in range(MAX_ROUNDS):
+        wanted = missing_needs(frozen, answers)
+        if not wanted:
+            return turn_records.BeforeTurn(answers, known.calls, known.texts)
+        if stored is None:
+            stored = await turn_records.read_answers(services.store, frozen.turn_id)
+        new: dict[str, str] = {}
+        for need in wanted:
+            match need:
+                case OutsideNeed() if need.key in stored:
+                    answers[need] = StoredAnswer(stored[need.key])
+                case OutsideNeed():
+                    answer = await _reader_of(need)(facts, need)
+                    answers[need], new[need.key] = answer, answer.text
+                case EarlierTurns():
+                    answers[need] = await turn_records.read_earlier(services.store, need)
+                case _:
+                    found = await turn_records.read_before_turn(services.store, frozen.mysis_id, (need,))
+                    answers |= found.answers
+        if new:
+            await services.write(partial(_store, turn_id=frozen.turn_id, answers=new))
+    if wanted := missing_needs(frozen, answers):
+        raise PlanError(
+            f"The strategy {frozen.strategy} still wants {type(wanted[0]).__name__} after {MAX_ROUNDS} rounds.",
+            hint="This is a defect of Zoea; report it with `zoea doctor --report`.",
+        )
+    return turn_records.BeforeTurn(answers, known.calls, known.texts)
+
+
+def _reader_of(need: OutsideNeed) -> NeedReader:
+    reader = READERS.get(type(need))
+    if reader is None:
+        raise PlanError(
+            f"Nothing answers the need {type(need).__name__}.",
+            hint="This is a defect of Zoea; report it with `zoea doctor --report`.",
+        )
+    return reader
+
+
+def _store(conn: WriterConnection, turn_id: int, answers: Mapping[str, str]) -> None:
+    turn_ops.store_answers(conn, turn_id, answers)
