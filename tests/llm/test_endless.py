@@ -50,6 +50,17 @@ async def test_an_answer_without_end_is_broken_off(monkeypatch: pytest.MonkeyPat
         await source.close()
 
 
+async def test_an_event_without_end_is_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_provider, "MAX_EVENT_BYTES", 2**20)
+    async with Bodies(b"x" * 65_536) as server:
+        source = provider("openai", server.base_url)
+        with pytest.raises(ProviderError) as caught:
+            await answer(source)
+        assert caught.value.kind is ErrorClass.BAD_REQUEST
+        assert caught.value.what == "reefnet sent over 1 MiB in one event of its answer"
+        await source.close()
+
+
 async def test_keep_alive_without_content_ends_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     async with Bodies(b": still here\n\n") as server:
         source = provider("openai", server.base_url)

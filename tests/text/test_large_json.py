@@ -8,8 +8,19 @@ import threading
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from zoea.text.large_json import LARGE_CHARS, LARGE_COUNT, dump_large, is_large, parse_large
+from zoea.text import large_json
+from zoea.text.large_json import (
+    LARGE_CHARS,
+    LARGE_COUNT,
+    MAX_VALUES,
+    dump_large,
+    has_too_many_values,
+    is_large,
+    parse_large,
+)
 
 
 @pytest.mark.parametrize(
@@ -56,3 +67,37 @@ def test_other_threads_run_while_a_large_document_is_read() -> None:
         sys.setswitchinterval(interval)
     thread.join()
     assert steps > 1
+
+
+@given(
+    st.recursive(
+        st.text() | st.integers() | st.none(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)
+    )
+)
+def test_values_are_counted_outside_texts_alone(value: Any) -> None:
+    data = json.dumps(value).encode()
+    commas = data.count(b",") - json.dumps(_texts(value)).count(",")
+    assert has_too_many_values(data) is False
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(large_json, "MAX_VALUES", max(1, commas))
+        assert has_too_many_values(data) is (commas >= 1)
+        patch.setattr(large_json, "MAX_VALUES", commas + 1)
+        assert has_too_many_values(data) is False
+
+
+def _texts(value: Any) -> str:
+    """Every comma of the texts of a value."""
+    match value:
+        case str():
+            return "," * value.count(",")
+        case list():
+            return "".join(map(_texts, value))
+        case dict():
+            return "".join(_texts(part) for pair in value.items() for part in pair)
+    return ""
+
+
+def test_a_document_of_too_many_values_is_known_without_parsing() -> None:
+    assert has_too_many_values(b"[" + b"1," * MAX_VALUES + b"1]")
+    assert not has_too_many_values(json.dumps('\\\\","' * MAX_VALUES).encode())
+    assert has_too_many_values(b'["\\\\' + b'",' + b"1," * MAX_VALUES + b"1]")

@@ -13,8 +13,8 @@ from tests.tools.conftest import Opener
 from tests.waiting import until
 from zoea.tools import UpstreamConfig
 from zoea.tools.results import parse_fields
-from zoea.tools.upstream import child_transport, observed_streams
-from zoea.tools.upstream.observed_streams import CALM_S, MAX_DROPPED, MessageRate
+from zoea.tools.upstream import child_transport, session_traffic
+from zoea.tools.upstream.session_traffic import CALM_S, MAX_DROPPED, MessageRate
 from zoea.tools.upstream.unreadable_answer import describe_message, find_key
 
 ENDLESS = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
@@ -130,7 +130,7 @@ async def test_the_reason_of_a_flood_is_shown(open_box: Opener, faulty: Faulty) 
 
 def test_the_rate_lets_its_limit_pass_and_forgets_after_a_calm_second(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
-    monkeypatch.setattr(observed_streams, "read_uptime_s", lambda: now)
+    monkeypatch.setattr(session_traffic, "read_uptime_s", lambda: now)
     rate = MessageRate(64)
     assert sum(rate.take() for _ in range(1_000)) == 64
     assert rate.dropped == 936

@@ -18,11 +18,21 @@ from zoea.model.request import ToolResult
 from zoea.tools import UpstreamConfig
 from zoea.tools.upstream.checked_answer import CheckedEvents
 from zoea.tools.upstream.http_pool import HttpPool
+from zoea.tools.upstream.large_answer import LargeAnswers
+from zoea.tools.upstream.session_traffic import SessionEnd, SessionTraffic
 
 DEADLINE_S = 60.0
 TEXT = b'{"content":[{"type":"text","text":"written"}]}'
 LOST = "the result of write is lost: "
 CHECK = ". The call was probably carried out; check before repeating it."
+
+
+def traffic() -> SessionTraffic:
+    return SessionTraffic(SessionEnd(lambda: None), 64)
+
+
+def checked(stream: httpx2.AsyncByteStream) -> CheckedEvents:
+    return CheckedEvents(stream, "1", traffic(), LargeAnswers())
 
 
 async def _call(
@@ -116,12 +126,12 @@ async def test_events_are_checked_however_they_are_cut() -> None:
                 yield piece
 
     data = b'id: 1\r\ndata: {"jsonrpc":"2.0","id":1,"result":{}}\r\n\r\ndata: {"id":2,"result":{}}\n\n: end\n'
-    whole = b"".join([piece async for piece in CheckedEvents(Pieces(data, len(data)), "1")])
+    whole = b"".join([piece async for piece in checked(Pieces(data, len(data)))])
     assert whole.startswith(data[:50])
     assert whole.endswith(b": end\n")
     assert b'"code": -32094' in whole
     for size in range(1, 9):
-        read = b"".join([piece async for piece in CheckedEvents(Pieces(data, size), "1")])
+        read = b"".join([piece async for piece in checked(Pieces(data, size))])
         assert read.replace(b"\r\n", b"\n").replace(b"\r", b"\n") == whole.replace(b"\r\n", b"\n")
 
 
@@ -129,7 +139,7 @@ async def test_events_are_checked_however_they_are_cut() -> None:
 async def test_a_head_without_end_is_given_up_soon(kind: str) -> None:
     pool = HttpPool()
     try:
-        async with EndlessHeads(kind) as server, pool.client({}) as client:
+        async with EndlessHeads(kind) as server, pool.client({}, traffic(), LargeAnswers()) as client:
             try:
                 answer = await client.post(f"{server.url}/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "x"})
             except httpx2.RemoteProtocolError:

@@ -13,6 +13,10 @@ from typing import Any
 LARGE_CHARS = 256_000
 LARGE_COUNT = 1_000
 """Texts and numbers of values above these belong in a thread."""
+MAX_VALUES = 250_000
+"""Values of a document that others wrote: of more, a list alone holds up all threads for over 50 ms."""
+_SLICE = 262_144
+_BACKSLASH = 0x5C
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
 
@@ -20,6 +24,40 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)
 def parse_large(text: str | bytes, constant: Callable[[str], Any] | None = None) -> Any:
     """Parse a document in a thread. Raises ValueError and RecursionError as `json.loads`."""
     return json.loads(text, parse_constant=constant, object_pairs_hook=_to_dict)
+
+
+def has_too_many_values(data: bytes) -> bool:
+    """Return whether a JSON document holds over `MAX_VALUES` values, without parsing it."""
+    if _count_commas(data, 0, len(data)) < MAX_VALUES:
+        return False
+    count = at = 0
+    while count < MAX_VALUES and at < len(data):
+        quote = data.find(b'"', at)
+        end = len(data) if quote < 0 else quote
+        count += _count_commas(data, at, end)
+        at = end if quote < 0 else _find_end_of_text(data, quote + 1)
+    return count >= MAX_VALUES
+
+
+def _count_commas(data: bytes, start: int, end: int) -> int:
+    """Count as far as `MAX_VALUES`, in slices, so that other threads run in between."""
+    count = 0
+    while start < end and count < MAX_VALUES:
+        count += data.count(b",", start, min(end, start + _SLICE))
+        start += _SLICE
+    return count
+
+
+def _find_end_of_text(data: bytes, at: int) -> int:
+    """Return the place after the quote that ends the text which begins here."""
+    while (end := data.find(b'"', at)) >= 0:
+        before = end
+        while before > at and data[before - 1] == _BACKSLASH:
+            before -= 1
+        if (end - before) % 2 == 0:
+            return end + 1
+        at = end + 1
+    return len(data)
 
 
 def dump_large(value: Any) -> str:
@@ -41,6 +79,17 @@ def is_large(value: Any) -> bool:
         if count > LARGE_COUNT or chars > LARGE_CHARS:
             return True
     return False
+
+
+def count_values(value: Any, limit: int) -> int:
+    """Count the values inside a value, as far as just above a limit."""
+    waiting, count = [value], 0
+    while waiting and count <= limit:
+        one = waiting.pop()
+        if isinstance(one, dict | list):
+            count += len(one)
+            waiting.extend(_inside(one) if count <= limit else ())
+    return count
 
 
 def _inside(value: dict[Any, Any] | list[Any]) -> Iterable[Any]:

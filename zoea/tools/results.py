@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from zoea.model.request import Blob, ToolResult
-from zoea.text.large_json import dump_large, is_large
+from zoea.text.large_json import LARGE_COUNT, count_values, dump_large, is_large
 
 log = logging.getLogger(__name__)
 
@@ -23,6 +23,8 @@ MAX_PARTS = 1_000
 """Parts of a result that are read."""
 MAX_LISTED = 2_000
 """Tools of a page of a list that are read; far fewer are offered (`max_tools`)."""
+MAX_LISTED_VALUES = 20_000
+"""Values of all tools of a page; far fewer are offered (`max_schema_chars`)."""
 NOTHING = "(no output)"
 EMPTY = "(the result is empty)"
 _EMPTY = frozenset({"[]", "{}", "null", '""'})
@@ -39,6 +41,21 @@ def bound_parts(wire: dict[str, Any]) -> None:
     if isinstance(tools, list) and len(tools) > MAX_LISTED:
         log.warning("an upstream listed %d tools; those after the first %d are not read", len(tools), MAX_LISTED)
         wire["tools"] = tools[:MAX_LISTED]
+    if isinstance(tools, list):
+        wire["tools"] = _bound_tools(wire["tools"])
+
+
+def _bound_tools(tools: list[Any]) -> list[Any]:
+    """Leave out tools with schemas of over `LARGE_COUNT` values, and those after `MAX_LISTED_VALUES` of all."""
+    kept, values = [], 0
+    for tool in tools:
+        count = count_values(tool, LARGE_COUNT)
+        if count <= LARGE_COUNT and values + count <= MAX_LISTED_VALUES:
+            kept.append(tool)
+            values += count
+    if len(kept) < len(tools):
+        log.warning("an upstream listed %d tools with too large schemas; they are not read", len(tools) - len(kept))
+    return kept
 
 
 async def read_result(wire: Mapping[str, Any]) -> ToolResult:
@@ -64,7 +81,8 @@ def parse_result(wire: Mapping[str, Any]) -> ToolResult:
             blobs.append(blob)
     structured = wire.get("structuredContent")
     if not lines and structured is not None:
-        lines.append(dump_large(structured) if is_large(structured) else json.dumps(structured, ensure_ascii=False))
+        dump = dump_large if is_large(structured) else _dump
+        lines.append(_text(dump(structured)))
     is_error = bool(wire.get("isError"))
     text = "\n".join(lines)
     if not text.strip():
@@ -90,6 +108,10 @@ def parse_fields(wire: Mapping[str, Any]) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return read if isinstance(read, dict) else {}
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _block(block: Mapping[str, Any]) -> tuple[str, Blob | None]:
@@ -135,7 +157,7 @@ def _resource(resource: Any) -> tuple[str, Blob | None]:
         return "[resource, unreadable]", None
     uri = _text(resource.get("uri"))
     if isinstance(resource.get("text"), str):
-        return f"[resource {uri}]\n{resource['text']}", None
+        return f"[resource {uri}]\n{_text(resource['text'])}", None
     media_type = _text(resource.get("mimeType")) or "application/octet-stream"
     data = _decode(resource.get("blob"))
     if data is None:
@@ -154,7 +176,10 @@ def _decode(data: Any) -> bytes | None:
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    """Return a text, with escapes that are no characters replaced; "" for any other value."""
+    if not isinstance(value, str):
+        return ""
+    return value if value.isascii() else value.encode("utf-8", "replace").decode()
 
 
 def _short(media_type: str) -> str:

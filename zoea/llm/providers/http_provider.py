@@ -24,6 +24,8 @@ from zoea.text.large_json import LARGE_CHARS
 MAX_FORMS = 6
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """Includes all framing; several times the longest answer of any model."""
+MAX_EVENT_BYTES = 16 * 1024 * 1024
+"""The longest event, as a whole answer that is not streamed."""
 MAX_SILENCE_S = 600.0
 """How long keep-alive without content may last: such a server has lost the request."""
 _BYTES = BytesReceived()
@@ -112,7 +114,7 @@ class HttpProvider:
                 else:
                     decoder.feed_whole(body)
             else:
-                limits, events = _AnswerLimits(self.name, self.max_silence_s), _EventFeeder(decoder)
+                limits, events = _AnswerLimits(self.name, self.max_silence_s), _EventFeeder(self.name, decoder)
                 while (data := await self._next(reply, decoder)) is not None:
                     delta = await events.feed(data)
                     limits.count(len(data), has_progress=delta is not None)
@@ -183,17 +185,25 @@ class HttpProvider:
 class _EventFeeder:
     """Feeds a decoder, in a thread where an event of over `LARGE_CHARS` bytes may end."""
 
-    __slots__ = ("_decoder", "_pending")
+    __slots__ = ("_decoder", "_name", "_pending")
 
-    def __init__(self, decoder: StreamDecoder) -> None:
+    def __init__(self, name: str, decoder: StreamDecoder) -> None:
+        self._name = name
         self._decoder = decoder
         self._pending = 0
 
     async def feed(self, data: bytes) -> Delta | None:
-        """Decode data that came from the network."""
+        """Decode data that came from the network. Raises ProviderError above `MAX_EVENT_BYTES` without a new line."""
         newline = data.rfind(b"\n")
         size = self._pending + len(data)
         self._pending = size if newline < 0 else len(data) - newline - 1
+        if self._pending > MAX_EVENT_BYTES:
+            raise provider_error(
+                ErrorClass.BAD_REQUEST,
+                f"{self._name} sent over {MAX_EVENT_BYTES // 2**20} MiB in one event of its answer",
+                title="The provider's answer has no end",
+                hint="Check the provider and its model; a lower output limit may help.",
+            )
         if size > LARGE_CHARS and newline >= 0:
             return await asyncio.to_thread(self._decoder.feed, data)
         return self._decoder.feed(data)

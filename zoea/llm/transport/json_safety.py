@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from zoea.text.large_json import LARGE_CHARS, parse_large
+from zoea.text.large_json import LARGE_CHARS, MAX_VALUES, has_too_many_values, parse_large
 
 TOO_DEEP = "it is nested too deeply"
 
@@ -22,12 +22,14 @@ MAX_DEPTH = 100
 
 
 def parse(text: str | bytes, *, constant: Callable[[str], Any] | None = None) -> Any:
-    """Read a JSON document. Raises ValueError, also if it is nested too deeply.
+    """Read a JSON document. Raises ValueError, also if it is nested too deeply or holds over `MAX_VALUES` values.
 
     `constant` is called for NaN and the infinities, as `parse_constant` of `json.loads`.
     """
     try:
         is_large = len(text) > LARGE_CHARS
+        if is_large and has_too_many_values(text if isinstance(text, bytes) else text.encode("utf-8", "replace")):
+            raise ValueError(f"it holds over {MAX_VALUES:,} values")
         value = parse_large(text, constant) if is_large else json.loads(text, parse_constant=constant)
     except RecursionError:
         raise ValueError(TOO_DEEP) from None

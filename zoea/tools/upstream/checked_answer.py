@@ -6,6 +6,7 @@ an id gets the id of the request.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
@@ -13,53 +14,122 @@ from typing import Any
 
 import httpx2
 
+from zoea.tools.upstream.large_answer import LargeAnswers, parse_large_message
+from zoea.tools.upstream.session_traffic import SessionTraffic
 from zoea.tools.upstream.unreadable_answer import (
     MISMATCHED,
     UNREADABLE,
     RequestKey,
+    UnreadableMessage,
     describe_message,
-    find_key,
     repair_message,
     to_key,
 )
 
 LARGE_BYTES = 256 * 1024
-"""Of larger messages only the begin and the end are looked at, because parsing them holds up the loop."""
+"""Larger messages are parsed in a thread."""
+MAX_EVENT_BYTES = 32 * 1024 * 1024
+_EVENTS_AT_ONCE = 50
+"""Events that are checked before the rest of the event loop has its turn."""
 _END_OF_EVENT = re.compile(rb"(?:\r\n|\n|\r)(?:\r\n|\n|\r)")
-_LINE = re.compile(rb"\r\n|\n|\r")
 _LONGEST_END = 4
 
 
 class CheckedEvents(httpx2.AsyncByteStream):
-    """A stream of server-sent events that answers one request, in whole events."""
+    """A stream of server-sent events in whole events, checked to answer one request.
 
-    def __init__(self, inner: httpx2.AsyncByteStream, key: RequestKey) -> None:
+    Args:
+        key: The request; None for a stream that answers none or any.
+    """
+
+    def __init__(
+        self, inner: httpx2.AsyncByteStream, key: RequestKey | None, traffic: SessionTraffic, large: LargeAnswers
+    ) -> None:
         self._inner = inner
         self._key = key
+        self._traffic = traffic
+        self._large = large
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         pieces: list[bytes] = []
-        tail = b""
+        size, tail = 0, b""
         async for piece in self._inner:
             pieces.append(piece)
+            size += len(piece)
             if _END_OF_EVENT.search(tail + piece) is None:
                 tail = (tail + piece)[-_LONGEST_END:]
+                if size > MAX_EVENT_BYTES:
+                    raise httpx2.ReadError(f"an event of over {MAX_EVENT_BYTES // 2**20} MiB")
                 continue
-            *events, rest = _split(b"".join(pieces))
-            pieces, tail = [rest], rest[-_LONGEST_END:]
-            yield b"".join(_checked_event(event, self._key) for event in events)
+            *events, rest = _split(b"".join(pieces), size - len(piece) - _LONGEST_END)
+            pieces, size, tail = [rest], len(rest), rest[-_LONGEST_END:]
+            for start in range(0, len(events), _EVENTS_AT_ONCE):
+                yield b"".join([await self._checked(event) for event in events[start : start + _EVENTS_AT_ONCE]])
+                await asyncio.sleep(0)
         if last := b"".join(pieces):
-            yield _checked_event(last, self._key)
+            yield await self._checked(last)
+
+    async def _checked(self, event: bytes) -> bytes:
+        """Check the event's message; events without one count for the rate of the session."""
+        is_large = len(event) > LARGE_BYTES
+        lines, data = await asyncio.to_thread(_read_event, event) if is_large else _read_event(event)
+        if not data.strip():
+            if self._traffic.rate.take():
+                return event
+            if self._traffic.has_flooded():
+                raise httpx2.ReadError(self._traffic.end.reason)
+            return b""
+        if len(data) <= LARGE_BYTES and self._key is None:
+            return event
+        checked = await check_any_answer(data, self._key, self._large)
+        if checked is data:
+            return event
+        kept = [line for line in lines if line and not line.startswith(b"data")]
+        return b"\n".join([*kept, b"data: " + checked.replace(b"\n", b" "), b"", b""]) if checked else b""
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
+async def check_any_answer(data: bytes, key: RequestKey | None, large: LargeAnswers) -> bytes:
+    """Return the message, repaired if need be, or what replaces it; a large one is parsed in a thread.
+
+    Returns nothing for a large message that is no answer.
+    """
+    if len(data) <= LARGE_BYTES:
+        return check_answer(data, key) if key is not None else data
+    message = await asyncio.to_thread(_read_large, data, key)
+    if isinstance(message, bytes):
+        return message
+    return json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": large.keep(message["result"])}).encode()
+
+
+def _read_event(event: bytes) -> tuple[list[bytes], bytes]:
+    """Return the lines of an event, and its message."""
+    lines = event.replace(b"\r\n", b"\n").replace(b"\r", b"\n").split(b"\n")
+    return lines, b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
+
+
+def _read_large(data: bytes, key: RequestKey | None) -> dict[str, Any] | bytes:
+    """Return an answer with a result as it was parsed; for any other message what replaces it."""
+    try:
+        message = parse_large_message(data)
+    except UnreadableMessage as error:
+        key = key or error.key
+        return _error(key, UNREADABLE, f"its answer cannot be read: {error.reason}") if key else b""
+    except (ValueError, RecursionError):
+        message = None
+    if isinstance(message, dict):
+        if "method" in message:
+            return b""
+        given = to_key(message.get("id"))
+        if given is not None and given == (key or given) and isinstance(message.get("result"), dict):
+            return message
+    return check_answer(data, key) if key is not None else b""
+
+
 def check_answer(data: bytes, key: RequestKey) -> bytes:
     """Return the message, repaired if need be, or the error that replaces it."""
-    found = find_key(data)
-    if found == key and len(data) > LARGE_BYTES:
-        return data
     try:
         message = json.loads(data)
     except (ValueError, RecursionError):
@@ -92,28 +162,13 @@ def _is_error(error: Any) -> bool:
     return isinstance(error, dict) and isinstance(error.get("code"), int) and isinstance(error.get("message"), str)
 
 
-def _split(data: bytes) -> list[bytes]:
-    """Split into events with their ends, and the rest."""
+def _split(data: bytes, searched: int) -> list[bytes]:
+    """Split into events with their ends, and the rest. No event ends before `searched`."""
     found, start = [], 0
-    for end in _END_OF_EVENT.finditer(data):
+    for end in _END_OF_EVENT.finditer(data, max(0, searched)):
         found.append(data[start : end.end()])
         start = end.end()
     return [*found, data[start:]]
-
-
-def _checked_event(event: bytes, key: RequestKey) -> bytes:
-    """Check the event's message; other events and comments pass."""
-    if b"data" not in event:
-        return event
-    lines = _LINE.split(event)
-    data = b"\n".join(line[5:].removeprefix(b" ") for line in lines if line.startswith(b"data:"))
-    if not data.strip():
-        return event
-    checked = check_answer(data, key)
-    if checked is data:
-        return event
-    kept = [line for line in lines if line and not line.startswith(b"data")]
-    return b"\n".join([*kept, b"data: " + checked.replace(b"\n", b" "), b"", b""])
 
 
 def _error(key: RequestKey, code: int, text: str) -> bytes:

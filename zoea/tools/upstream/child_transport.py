@@ -21,9 +21,10 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
 from zoea.process.group_guard import guard
-from zoea.text.large_json import LARGE_CHARS, parse_large
+from zoea.text.large_json import LARGE_CHARS
+from zoea.tools.upstream.large_answer import parse_large_message
 from zoea.tools.upstream.stderr_log import StderrLog
-from zoea.tools.upstream.unreadable_answer import describe_message, repair_message
+from zoea.tools.upstream.unreadable_answer import UnreadableMessage, describe_message, repair_message
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 
 MAX_LINE_BYTES = 32 * 1024 * 1024
@@ -36,6 +37,8 @@ TERM_GRACE_S = 0.7
 REAP_S = 1.0
 """Time to notice that a killed process has ended."""
 POLL_S = 0.01
+_LINES_AT_ONCE = 50
+"""Lines that are parsed before the rest of the event loop has its turn."""
 
 
 @asynccontextmanager
@@ -77,6 +80,7 @@ class LineReadStream:
         self._pieces: list[bytes] = []
         self._size = 0
         self._is_closed = False
+        self._parsed = 0
 
     def __aiter__(self) -> LineReadStream:
         return self
@@ -87,6 +91,9 @@ class LineReadStream:
                 line = self._lines.popleft()
                 if len(line) > LARGE_CHARS:
                     return await asyncio.to_thread(_parse_large, line)
+                self._parsed += 1
+                if self._parsed % _LINES_AT_ONCE == 0:
+                    await asyncio.sleep(0)
                 if line.strip():
                     return _parse(line)
             if self._is_closed or not await self._read():
@@ -178,7 +185,9 @@ def _parse(line: bytes) -> SessionMessage | Exception:
 def _parse_large(line: bytes) -> SessionMessage | Exception:
     """As `_parse`, in a thread, with other threads running in between."""
     try:
-        return SessionMessage(types.jsonrpc_message_adapter.validate_python(parse_large(line), by_name=False))
+        return SessionMessage(types.jsonrpc_message_adapter.validate_python(parse_large_message(line), by_name=False))
+    except UnreadableMessage as error:
+        return error
     except (ValueError, RecursionError):
         return _parse(line)
 

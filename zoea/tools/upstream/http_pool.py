@@ -16,7 +16,9 @@ from http import HTTPStatus
 import httpx2
 
 from zoea.tools.upstream.bounded_network import BoundedNetwork
-from zoea.tools.upstream.checked_answer import CheckedEvents, check_answer
+from zoea.tools.upstream.checked_answer import CheckedEvents, check_any_answer
+from zoea.tools.upstream.large_answer import LargeAnswers
+from zoea.tools.upstream.session_traffic import SessionTraffic
 from zoea.tools.upstream.unreadable_answer import RequestKey, find_key, to_key
 
 NOT_SENT = -32096
@@ -29,10 +31,10 @@ REFUSED = -32098
 TIMEOUT = httpx2.Timeout(10.0, read=None, pool=None)
 """Reads have no limit: calls have deadlines of their callers, and a stream of notices may be silent for days."""
 MAX_LINE_BYTES = 32 * 1024 * 1024
-MAX_OBJECTS = 25_000
-"""JSON objects of a message: the SDK parses it in the event loop, which takes 50 ms for that many."""
-_OBJECT = b'{"'
 """The longest message of a server, as over stdio."""
+MAX_ERROR_BYTES = 64 * 1024
+"""The longest body of a refusal: the SDK parses it in the event loop."""
+_EVENTS = "text/event-stream"
 DELETE_S = 2.0
 """Limit for the request that ends a session."""
 _LIMITS = httpx2.Limits(max_connections=256, max_keepalive_connections=64, keepalive_expiry=30.0)
@@ -48,14 +50,16 @@ class HttpPool:
         self._transport: httpx2.AsyncHTTPTransport | None = None
 
     @asynccontextmanager
-    async def client(self, headers: Mapping[str, str]) -> AsyncIterator[httpx2.AsyncClient]:
-        """Open a client with one upstream's headers on the shared connections."""
+    async def client(
+        self, headers: Mapping[str, str], traffic: SessionTraffic, large: LargeAnswers
+    ) -> AsyncIterator[httpx2.AsyncClient]:
+        """Open a client for one session, with its upstream's headers, on the shared connections."""
         if self._transport is None:
             self._transport = httpx2.AsyncHTTPTransport(limits=_LIMITS, socket_options=_KEEP_ALIVE)
             connections = self._transport._pool
             connections._network_backend = BoundedNetwork(connections._network_backend)
         async with httpx2.AsyncClient(
-            transport=_ErrorTransport(self._transport), headers=dict(headers), timeout=TIMEOUT
+            transport=_ErrorTransport(self._transport, traffic, large), headers=dict(headers), timeout=TIMEOUT
         ) as client:
             yield client
 
@@ -69,19 +73,22 @@ class HttpPool:
 class _ErrorTransport(httpx2.AsyncBaseTransport):
     """Turns a failed POST into a JSON-RPC error response."""
 
-    def __init__(self, inner: httpx2.AsyncHTTPTransport) -> None:
+    def __init__(self, inner: httpx2.AsyncHTTPTransport, traffic: SessionTraffic, large: LargeAnswers) -> None:
         self._inner = inner
+        self._traffic = traffic
+        self._large = large
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         if request.method == "DELETE":
             request.extensions["timeout"] = httpx2.Timeout(DELETE_S).as_dict()
         if request.method != "POST":
-            return await self._send(request)
+            response = await self._send(request)
+            return await self._checked(response, _kind(response), None)
         try:
             response = await self._send(request)
-            kind = response.headers.get("content-type", "").lower()
+            kind = _kind(response)
             if response.status_code < 400 and (key := _key_of(await request.aread())) is not None:
-                return await _checked(response, kind, key)
+                return await self._checked(response, kind, key)
         except _NEVER_SENT as error:
             return _error(NOT_SENT, f"cannot connect ({type(error).__name__})")
         except httpx2.TransportError as error:
@@ -101,7 +108,24 @@ class _ErrorTransport(httpx2.AsyncBaseTransport):
             await response.aclose()
             raise httpx2.ReadError(f"the answer is compressed as {encoding[:40]!r}, which was not requested")
         assert isinstance(response.stream, httpx2.AsyncByteStream)
-        response.stream = _BoundedStream(response.stream)
+        limit = MAX_LINE_BYTES if response.status_code < HTTPStatus.BAD_REQUEST else MAX_ERROR_BYTES
+        response.stream = _BoundedStream(response.stream, limit, in_lines=_kind(response).startswith(_EVENTS))
+        return response
+
+    async def _checked(self, response: httpx2.Response, kind: str, key: RequestKey | None) -> httpx2.Response:
+        """Return the answer to a request, checked to be its own."""
+        assert isinstance(response.stream, httpx2.AsyncByteStream)
+        if kind.startswith(_EVENTS):
+            response.stream = CheckedEvents(response.stream, key, self._traffic, self._large)
+        elif key is not None and kind.startswith("application/json") and response.status_code != HTTPStatus.ACCEPTED:
+            try:
+                body = b"".join([piece async for piece in response.stream])
+            finally:
+                await response.aclose()
+            headers = {name: value for name, value in response.headers.items() if name.lower() not in _OF_THE_BODY}
+            headers["content-type"] = "application/json"
+            content = await check_any_answer(body, key, self._large)
+            return httpx2.Response(response.status_code, headers=headers, content=content)
         return response
 
     async def aclose(self) -> None:
@@ -109,41 +133,30 @@ class _ErrorTransport(httpx2.AsyncBaseTransport):
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    """A body with bounded lines: a JSON answer is one line, an event a few."""
+    """A body of bounded length; with `in_lines` each of its lines is bounded, because a stream has no end."""
 
-    def __init__(self, inner: httpx2.AsyncByteStream) -> None:
+    def __init__(self, inner: httpx2.AsyncByteStream, limit: int, *, in_lines: bool) -> None:
         self._inner = inner
+        self._limit = limit
+        self._in_lines = in_lines
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = objects = 0
+        size = 0
         async for piece in self._inner:
-            newline = piece.rfind(b"\n")
+            newline = piece.rfind(b"\n") if self._in_lines else -1
             size = size + len(piece) if newline < 0 else len(piece) - newline - 1
-            objects = piece.count(_OBJECT, max(newline, 0)) + (objects if newline < 0 else 0)
-            if size > MAX_LINE_BYTES:
-                raise httpx2.ReadError(f"a message of over {MAX_LINE_BYTES // 2**20} MiB")
-            if objects > MAX_OBJECTS:
-                raise httpx2.ReadError(f"a message of over {MAX_OBJECTS:,} objects")
+            if size > self._limit:
+                raise httpx2.ReadError(f"a message of over {self._limit // 1024:,} kB")
             yield piece
 
     async def aclose(self) -> None:
         await self._inner.aclose()
 
 
-async def _checked(response: httpx2.Response, kind: str, key: RequestKey) -> httpx2.Response:
-    """Return the answer to a request, checked to be its own."""
-    assert isinstance(response.stream, httpx2.AsyncByteStream)
-    if kind.startswith("text/event-stream"):
-        response.stream = CheckedEvents(response.stream, key)
-    elif kind.startswith("application/json") and response.status_code != HTTPStatus.ACCEPTED:
-        try:
-            body = b"".join([piece async for piece in response.stream])
-        finally:
-            await response.aclose()
-        headers = {name: value for name, value in response.headers.items() if name.lower() not in _OF_THE_BODY}
-        headers["content-type"] = "application/json"
-        return httpx2.Response(response.status_code, headers=headers, content=check_answer(body, key))
-    return response
+def _kind(response: httpx2.Response) -> str:
+    """Return the type of a body, in lower case."""
+    kind: str = response.headers.get("content-type", "").lower()
+    return kind
 
 
 def _key_of(request: bytes) -> RequestKey | None:

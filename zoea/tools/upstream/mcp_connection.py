@@ -27,7 +27,9 @@ from zoea.text.large_json import LARGE_COUNT
 from zoea.tools.catalogue import RemoteTool
 from zoea.tools.upstream.child_transport import open_process
 from zoea.tools.upstream.http_pool import BROKEN, NOT_SENT, REFUSED, HttpPool
-from zoea.tools.upstream.observed_streams import ObservedTransport, SessionEnd, send_state
+from zoea.tools.upstream.large_answer import LargeAnswers, reveal_result
+from zoea.tools.upstream.observed_streams import ObservedTransport, send_state
+from zoea.tools.upstream.session_traffic import SessionEnd, SessionTraffic
 from zoea.tools.upstream.stderr_log import StderrLog
 from zoea.tools.upstream.unreadable_answer import MISMATCHED, UNREADABLE
 from zoea.tools.upstream.upstream_config import UpstreamConfig
@@ -119,7 +121,7 @@ class McpConnection:
         token = send_state.set(state)
         self.in_flight += 1
         try:
-            raw = await self._client.session.send_request(request, _RAW)
+            raw = reveal_result(await self._client.session.send_request(request, _RAW))
         except Exception as error:  # noqa: BLE001 - any error of the SDK is the failure of this call alone
             raise self._failure(error, begun=state.begun) from None
         finally:
@@ -127,7 +129,7 @@ class McpConnection:
             self.in_flight -= 1
             if self.is_over:
                 self._end.end()
-        return cast(dict[str, Any], raw)
+        return raw
 
     async def listen(self, changed: Callable[[], None]) -> None:
         """Report changed tools until the session ends, if the protocol needs a subscription for that."""
@@ -156,7 +158,7 @@ class McpConnection:
             changed()
 
     def _failure(self, error: Exception, *, begun: bool) -> CallFailure:
-        if isinstance(error, ValidationError):
+        if isinstance(error, ValueError):
             return CallFailure(CallOutcome.UNREADABLE, "its answer is not a tool result")
         if not isinstance(error, MCPError):
             # The SDK's "not entered" and "not running": the session ended during the call.
@@ -200,7 +202,8 @@ async def connect(
         MCPError, RuntimeError, ExceptionGroup: The server cannot be reached or does not speak MCP.
     """
     quiet_sdk()
-    end = SessionEnd(on_end)
+    end, large = SessionEnd(on_end), LargeAnswers()
+    traffic = SessionTraffic(end, config.max_messages)
 
     async def on_message(message: IncomingMessage) -> None:
         if isinstance(message, types.ToolListChangedNotification):
@@ -211,9 +214,9 @@ async def connect(
             target: Any = config.server
         else:
             target = ObservedTransport(
-                await _transport(config, stack, log, pool),
-                end,
-                max_messages=config.max_messages,
+                await _transport(config, stack, log, pool, traffic, large),
+                traffic,
+                large,
                 on_tools_changed=on_tools_changed,
             )
         client = Client(
@@ -234,9 +237,16 @@ def quiet_sdk() -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
-async def _transport(config: UpstreamConfig, stack: AsyncExitStack, log: StderrLog, pool: HttpPool) -> Any:
+async def _transport(
+    config: UpstreamConfig,
+    stack: AsyncExitStack,
+    log: StderrLog,
+    pool: HttpPool,
+    traffic: SessionTraffic,
+    large: LargeAnswers,
+) -> Any:
     if config.url:
-        client = await stack.enter_async_context(pool.client(config.headers))
+        client = await stack.enter_async_context(pool.client(config.headers, traffic, large))
         return streamable_http_client(config.url, http_client=client)
     return open_process(config, log)
 

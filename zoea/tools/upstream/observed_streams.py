@@ -16,85 +16,40 @@ import mcp_types as types
 from mcp.shared.message import SessionMessage
 
 from zoea.model.request import SendState
-from zoea.process.clock import read_uptime_s
-from zoea.tools.results import bound_parts
+from zoea.text.large_json import LARGE_COUNT, count_values
+from zoea.tools.results import MAX_LISTED_VALUES, bound_parts
+from zoea.tools.upstream.large_answer import LargeAnswers, hide_result
+from zoea.tools.upstream.session_traffic import SessionTraffic
 from zoea.tools.upstream.unreadable_answer import UNREADABLE, UnreadableMessage, to_key
 
 CANCEL_WRITE_S = 0.5
 """Limit for sending a cancellation to a server that does not read."""
-MAX_DROPPED = 5_000
-"""Messages over the limit, without a second of calm between them, that end the session."""
-CALM_S = 1.0
 _TOOLS_CHANGED = "notifications/tools/list_changed"
 
 
 send_state: ContextVar[SendState | None] = ContextVar("zoea_call_send_state", default=None)
 
 
-class SessionEnd:
-    """Records the end of a session and calls a function then. `reason` is empty if it ended by itself."""
-
-    __slots__ = ("_on_end", "is_over", "reason")
-
-    def __init__(self, on_end: Callable[[], None]) -> None:
-        self.is_over = False
-        self.reason = ""
-        self._on_end = on_end
-
-    def end(self, reason: str = "") -> None:
-        self.is_over = True
-        self.reason = self.reason or reason
-        self._on_end()
-
-
-class MessageRate:
-    """Counts messages that answer no request: `limit` a second pass, those above are dropped."""
-
-    __slots__ = ("_allowed", "_at", "_dropped_at", "dropped", "limit")
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        self.dropped = 0
-        self._allowed = float(limit)
-        self._at = self._dropped_at = read_uptime_s()
-
-    def take(self) -> bool:
-        """Count a message; return whether it passes."""
-        now = read_uptime_s()
-        self._allowed = min(float(self.limit), self._allowed + (now - self._at) * self.limit)
-        self._at = now
-        if self._allowed >= 1:
-            self._allowed -= 1
-            return True
-        if now - self._dropped_at > CALM_S:
-            self.dropped = 0
-        self._dropped_at = now
-        self.dropped += 1
-        return False
-
-    @property
-    def is_flood(self) -> bool:
-        return self.dropped > MAX_DROPPED
-
-
 class ObservedTransport:
     """A transport with observed streams.
 
     Args:
-        max_messages: Messages a second that answer no request.
+        large: Results that the transport parsed itself.
         on_tools_changed: Called at once for a notice that is dropped.
     """
 
-    def __init__(self, inner: Any, end: SessionEnd, *, max_messages: int, on_tools_changed: Callable[[], None]) -> None:
+    def __init__(
+        self, inner: Any, traffic: SessionTraffic, large: LargeAnswers, *, on_tools_changed: Callable[[], None]
+    ) -> None:
         self._inner = inner
-        self._end = end
-        self._rate = MessageRate(max_messages)
+        self._traffic = traffic
+        self._large = large
         self._on_tools_changed = on_tools_changed
 
     async def __aenter__(self) -> tuple[ObservedReadStream, ObservedWriteStream]:
         reads, writes = await self._inner.__aenter__()
-        waiting: dict[str, types.RequestId] = {}
-        reading = ObservedReadStream(reads, waiting, self._end, self._rate, self._on_tools_changed)
+        waiting: dict[str, types.JSONRPCRequest] = {}
+        reading = ObservedReadStream(reads, waiting, self._traffic, self._large, self._on_tools_changed)
         return reading, ObservedWriteStream(writes, waiting)
 
     async def __aexit__(
@@ -109,15 +64,15 @@ class ObservedReadStream:
     def __init__(
         self,
         inner: Any,
-        waiting: dict[str, types.RequestId],
-        end: SessionEnd,
-        rate: MessageRate,
+        waiting: dict[str, types.JSONRPCRequest],
+        traffic: SessionTraffic,
+        large: LargeAnswers,
         on_tools_changed: Callable[[], None],
     ) -> None:
         self._inner = inner
         self._waiting = waiting
-        self._end = end
-        self._rate = rate
+        self._traffic = traffic
+        self._large = large
         self._on_tools_changed = on_tools_changed
 
     @property
@@ -132,20 +87,16 @@ class ObservedReadStream:
             try:
                 item = cast("SessionMessage | Exception", await self._inner.__anext__())
             except (StopAsyncIteration, anyio.ClosedResourceError):
-                self._end.end()
+                self._traffic.end.end()
                 raise
             answer = self._as_answer(item)
             if answer is not None:
                 return answer
-            if self._rate.take():
+            if self._traffic.rate.take():
                 return item
             if _is_tools_changed(item):
                 self._on_tools_changed()
-            if self._rate.is_flood:
-                self._end.end(
-                    f"it sent over {self._rate.limit} messages a second (max_messages), {MAX_DROPPED:,} of them in a "
-                    "row, so its session was closed"
-                )
+            if self._traffic.has_flooded():
                 raise StopAsyncIteration
 
     def _as_answer(self, item: SessionMessage | Exception) -> SessionMessage | None:
@@ -153,19 +104,32 @@ class ObservedReadStream:
         if isinstance(item, UnreadableMessage):
             key = item.key if item.key is not None or not item.is_answer else self._only_key()
             request = self._waiting.pop(key, None) if key is not None else None
-            return _error(request, f"its answer cannot be read: {item.reason}") if request is not None else None
+            return _error(request.id, f"its answer cannot be read: {item.reason}") if request is not None else None
         if isinstance(item, Exception):
             return None
         message = item.message
         if isinstance(message, types.JSONRPCError) and message.id is None:
             # A server that could not read the request gives no id.
             request = self._waiting.pop(self._only_key() or "", None)
-            return SessionMessage(message.model_copy(update={"id": request})) if request is not None else None
-        if isinstance(message, types.JSONRPCResponse):
-            bound_parts(message.result)  # the SDK checks each part
+            return SessionMessage(message.model_copy(update={"id": request.id})) if request is not None else None
         if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
-            return item if self._waiting.pop(to_key(message.id) or "", None) is not None else None
+            request = self._waiting.pop(to_key(message.id) or "", None)
+            if request is not None and isinstance(message, types.JSONRPCResponse):
+                return self._bounded(request, message, item)
+            return item if request is not None else None
         return None
+
+    def _bounded(
+        self, request: types.JSONRPCRequest, message: types.JSONRPCResponse, item: SessionMessage
+    ) -> SessionMessage:
+        """Bound what the SDK checks value by value."""
+        message.result = self._large.take(message.result)
+        bound_parts(message.result)
+        if request.method == "tools/call":
+            message.result = hide_result(message.result)
+        elif count_values(message.result, MAX_LISTED_VALUES + LARGE_COUNT) > MAX_LISTED_VALUES + LARGE_COUNT:
+            return _error(request.id, f"its answer cannot be read: it holds over {MAX_LISTED_VALUES:,} values")
+        return item
 
     def _only_key(self) -> str | None:
         return next(iter(self._waiting)) if len(self._waiting) == 1 else None
@@ -185,7 +149,7 @@ class ObservedReadStream:
 class ObservedWriteStream:
     """The write stream of a transport; records that a call's message was sent."""
 
-    def __init__(self, inner: Any, waiting: dict[str, types.RequestId]) -> None:
+    def __init__(self, inner: Any, waiting: dict[str, types.JSONRPCRequest]) -> None:
         self._inner = inner
         self._waiting = waiting
 
@@ -198,7 +162,7 @@ class ObservedWriteStream:
                 await self._inner.send(item)
             return
         if isinstance(message, types.JSONRPCRequest):
-            self._waiting[str(message.id)] = message.id
+            self._waiting[str(message.id)] = message
         state = send_state.get()
         if state is not None:
             # A cancelled or interrupted write may have been delivered: only a closed stream proves it was not.

@@ -1,0 +1,69 @@
+"""Large answers pass the SDK under a mark, because it parses and checks every value in the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from zoea.text.large_json import MAX_VALUES, has_too_many_values, is_large, parse_large
+from zoea.tools.upstream.unreadable_answer import UnreadableMessage, find_key
+
+_MARK = "zoea/large"
+_KEPT_S = 60.0
+"""A result that the SDK did not hand on within this time was dropped with its caller."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _HiddenResult:
+    wire: dict[str, Any]
+
+
+class LargeAnswers:
+    """Results of one session that were parsed before the SDK reads their messages."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, dict[str, Any]] = {}
+        self._next = 0
+
+    def keep(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Keep a result for `take`; return the small one that stands for it on the wire."""
+        self._next += 1
+        self._kept[self._next] = result
+        asyncio.get_running_loop().call_later(_KEPT_S, self._kept.pop, self._next, None)
+        return {_MARK: self._next}
+
+    def take(self, result: dict[str, Any]) -> dict[str, Any]:
+        """Return the result that a small one stands for; any other as it is."""
+        number = result.get(_MARK)
+        return self._kept.pop(number, result) if isinstance(number, int) else result
+
+
+def parse_large_message(data: bytes) -> Any:
+    """Parse a message, in a thread. Raises UnreadableMessage above `MAX_VALUES`, ValueError, RecursionError."""
+    if has_too_many_values(data):
+        reason = f"it holds over {MAX_VALUES:,} values"
+        raise UnreadableMessage(reason, key=find_key(data), is_answer=True)
+    return parse_large(data)
+
+
+def hide_result(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the result of a call as the SDK shall see it: without its content where it is large."""
+    if not is_large(result):
+        return result
+    kind = result.get("resultType")
+    return {
+        "content": [],
+        **({"resultType": kind} if isinstance(kind, str) else {}),
+        _MARK: _HiddenResult(result),
+    }
+
+
+def reveal_result(result: dict[str, Any]) -> dict[str, Any]:
+    """Return the result that was hidden; any other as it is. Raises ValueError if its content is no list."""
+    hidden = result.get(_MARK)
+    if not isinstance(hidden, _HiddenResult):
+        return result
+    if not isinstance(hidden.wire.get("content", []), list):
+        raise ValueError("its content is not a list")
+    return hidden.wire

@@ -1,0 +1,74 @@
+"""The end of a session and the rate of what its server sends without being asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from zoea.process.clock import read_uptime_s
+
+MAX_DROPPED = 5_000
+"""Messages over the limit, without a second of calm between them, that end the session."""
+CALM_S = 1.0
+
+
+class SessionEnd:
+    """Records the end of a session and calls a function then. `reason` is empty if it ended by itself."""
+
+    __slots__ = ("_on_end", "is_over", "reason")
+
+    def __init__(self, on_end: Callable[[], None]) -> None:
+        self.is_over = False
+        self.reason = ""
+        self._on_end = on_end
+
+    def end(self, reason: str = "") -> None:
+        self.is_over = True
+        self.reason = self.reason or reason
+        self._on_end()
+
+
+class MessageRate:
+    """Counts messages that answer no request: `limit` a second pass, those above are dropped."""
+
+    __slots__ = ("_allowed", "_at", "_dropped_at", "dropped", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.dropped = 0
+        self._allowed = float(limit)
+        self._at = self._dropped_at = read_uptime_s()
+
+    def take(self) -> bool:
+        """Count a message; return whether it passes."""
+        now = read_uptime_s()
+        self._allowed = min(float(self.limit), self._allowed + (now - self._at) * self.limit)
+        self._at = now
+        if self._allowed >= 1:
+            self._allowed -= 1
+            return True
+        if now - self._dropped_at > CALM_S:
+            self.dropped = 0
+        self._dropped_at = now
+        self.dropped += 1
+        return False
+
+    @property
+    def is_flood(self) -> bool:
+        return self.dropped > MAX_DROPPED
+
+
+class SessionTraffic:
+    """What the transport and the streams of one session count together."""
+
+    def __init__(self, end: SessionEnd, max_messages: int) -> None:
+        self.end = end
+        self.rate = MessageRate(max_messages)
+
+    def has_flooded(self) -> bool:
+        """Return whether the server sends far too much; the session has ended with the reason then."""
+        if self.rate.is_flood:
+            self.end.end(
+                f"it sent over {self.rate.limit} messages a second (max_messages), {MAX_DROPPED:,} of them in a "
+                "row, so its session was closed"
+            )
+        return self.rate.is_flood
