@@ -186,12 +186,16 @@ class ChaosRun:
                 stderr=log,
             )
 
+    def check_owner(self) -> None:
+        assert self.owner is not None
+        code = self.owner.poll()
+        assert code is None, f"the owner ended by itself with {code}: {self.tail()}"
+
     async def reach(self) -> None:
         """Connect to the owner that was started."""
         async with asyncio.timeout(PEACE_S):
             while True:
-                assert self.owner is not None
-                assert self.owner.poll() is None, f"the owner ended by itself: {self.tail()}"
+                self.check_owner()
                 with suppress(ZoeaError, OSError):
                     if self.swarm is not None:
                         await self.swarm.close()
@@ -320,8 +324,9 @@ class ChaosRun:
         except (ZoeaError, OSError):
             """Refused, or the owner was killed: nothing was acknowledged."""
 
-    async def people(self) -> None:
-        while True:
+    async def people(self, ended: asyncio.Event) -> None:
+        """Command the swarm until the end; a command under way is finished, because the owner finishes it too."""
+        while not ended.is_set():
             await self.act()
             await asyncio.sleep(self.chance.uniform(0.02, 0.3))
 
@@ -343,17 +348,23 @@ class ChaosRun:
             self.kill_owner: 2,
         }
         until = time.monotonic() + seconds
-        acting = [asyncio.create_task(self.people()) for _ in range(2)]
+        ended = asyncio.Event()
+        acting = [asyncio.create_task(self.people(ended)) for _ in range(2)]
         try:
             while time.monotonic() < until:
                 await asyncio.sleep(self.chance.uniform(0.2, 1.5))
                 fault = self.chance.choices(list(faults), list(faults.values()))[0]
                 self.drawn[fault.__name__] += 1
-                await fault()
+                try:
+                    await fault()
+                except ProcessLookupError:
+                    self.check_owner()
+                    raise
         finally:
+            ended.set()
+            await asyncio.wait(acting, timeout=PEACE_S)
             for task in acting:
                 task.cancel()
-            await asyncio.gather(*acting, return_exceptions=True)
 
     async def peace(self, number: int) -> ChaosRound:
         """End all faults, wait until nothing is left to do, and check every invariant."""
@@ -403,7 +414,7 @@ class ChaosRun:
     async def settled(self) -> None:
         """Wait until every mysis rests, or says why it does not go on, and nothing happens for a while."""
         assert self.swarm is not None
-        busy, newest = ["it was not looked at"], -1
+        busy, newest, view = ["it was not looked at"], -1, await self.swarm.view()
         try:
             async with asyncio.timeout(PEACE_S):
                 while True:
@@ -420,7 +431,9 @@ class ChaosRun:
             assert self.owner is not None
             self.owner.send_signal(signal.SIGUSR1)
             await asyncio.sleep(1)
-            raise AssertionError(f"after {PEACE_S:g} s of peace: {'; '.join(busy[:10])}\n{self.tail(20_000)}") from None
+            held = f"held: {view.hold_reason}; " if view.held else ""
+            what = f"after {PEACE_S:g} s of peace: {held}{'; '.join(busy[:10])}"
+            raise AssertionError(f"{what}\n{self.tail(20_000)}") from None
 
     def check_database(self) -> None:
         path = self.where.database
