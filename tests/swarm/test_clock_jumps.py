@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import Swarm, call, script, swarm
-from zoea.model.enums import ErrorClass, MysisState
-from zoea.model.errors import ProviderError, RateExceeded
+from zoea.model.enums import ErrorClass, MysisState, Role
+from zoea.model.errors import ProviderError, RateExceeded, StoreError, StoreFull
 from zoea.model.request import Answer, AnswerCall
 from zoea.settings import Settings
+from zoea.store import WriterConnection
 from zoea.swarm import life as lf
+from zoea.swarm.persistence import time_ops
+from zoea.swarm.persistence.time_ops import move_times_ahead
 from zoea.swarm.rules import HOUR, MINUTE, SECOND, LifeRules
+from zoea.swarm.services import Services
 from zoea.swarm.turn.turn_gate import Rank
+from zoea.swarm.turn.turn_types import OpStored
 from zoea.tools.toolbox import ToolboxSession
 
+HOUR_S = 3600
 DAY_S = 86_400
 START = 1_700_000_000_000_000
 JUMPS = pytest.mark.parametrize("jump", [1, -1, 3600, -3600, DAY_S, -DAY_S, 400 * DAY_S])
@@ -158,6 +166,59 @@ async def test_a_wait_ends_after_its_seconds_and_its_stored_end_moves(tmp_path: 
         assert s.provider.calls == 1
         s.clock.by(1)
         await s.until(lambda: s.provider.calls == 2)
+
+
+@JUMPS
+async def test_a_wait_whose_call_was_stored_just_before_the_clock_is_set_ends_after_its_seconds(
+    tmp_path: Path, jump: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    is_stored, goes_on, write = asyncio.Event(), asyncio.Event(), Services.write
+
+    async def write_late(services: Services, op: Callable[[WriterConnection], Any], *, urgent: bool = False) -> Any:
+        done = await write(services, op, urgent=urgent)
+        stored = done[0] if isinstance(done, tuple) else None
+        if isinstance(stored, OpStored) and any(memory.role is Role.TOOL for memory in stored.memories):
+            is_stored.set()
+            await goes_on.wait()
+        return done
+
+    async with swarm(tmp_path, script(WAIT, Answer(text="there"))) as s:
+        monkeypatch.setattr(Services, "write", write_late)
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await is_stored.wait()
+        await set_clock(s, jump)
+        goes_on.set()
+        await s.settled()
+        assert (await s.commander.mysis("alpha")).waiting_until == START + (60 + jump) * SECOND
+        await passes(s, 58)
+        assert s.provider.calls == 1
+        s.clock.by(1)
+        await s.until(lambda: s.provider.calls == 2)
+
+
+@pytest.mark.parametrize(
+    "failures", [[StoreError("disk I/O error")], [StoreFull("full"), StoreError("disk I/O error")]]
+)
+async def test_the_clock_is_watched_after_its_times_could_not_be_stored(
+    tmp_path: Path, failures: list[StoreError], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def move(conn: WriterConnection, delta: int) -> None:
+        if failures:
+            raise failures.pop(0)
+        move_times_ahead(conn, delta)
+
+    async with swarm(tmp_path, script()) as s:
+        await s.commander.create("alpha", start=False)
+        monkeypatch.setattr(time_ops, "move_times_ahead", move)
+        await set_clock(s, DAY_S)
+        while failures:
+            s.clock.by(10)
+            await s.run_due()
+        await s.run_due()
+        assert "stored times keep the old clock: disk I/O error" in caplog.text
+        await set_clock(s, HOUR_S)
+        assert await s.value("SELECT data ->> 'seconds' FROM event WHERE kind = 'clock.set'") == HOUR_S
 
 
 @JUMPS

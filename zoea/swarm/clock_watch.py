@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from zoea.model.errors import StoreError, StoreFull
+from zoea.model.errors import StoreClosed, StoreError, StoreFull
 from zoea.store import WriterConnection
 from zoea.swarm.persistence import time_ops
 from zoea.swarm.rules import SECOND
@@ -39,8 +39,15 @@ async def _move_times(services: Services, runners: Mapping[int, MysisRunner], de
         runner.clock_was_set(delta)
     services.view.touch()
     try:
-        await written
-    except StoreFull:
-        await services.write(op)
+        try:
+            await written
+        except StoreFull:
+            await services.write(op)
+    except StoreClosed:
+        raise
     except StoreError as error:
-        _log.warning("stored times keep the old clock: %s", error.what)
+        _log.warning(
+            "stored times keep the old clock: %s. After a restart waits, retries and questions may come %+.1f s late",
+            error.what,
+            -delta / SECOND,
+        )

@@ -465,14 +465,22 @@ class TurnDriver:
             duration_us=self._services.clock.uptime() - self._reserved_at,
         )
 
-        def write(conn: WriterConnection) -> tuple[t.OpStored, Any, Mysis | None]:
+        clock = self._services.clock
+
+        def write(conn: WriterConnection) -> tuple[t.OpStored, Any, Mysis | None, int]:
+            ahead = clock.now() - clock.uptime()
             stored = turn_ops.carry_out(conn, info, op)
             if is_warning_of:
                 conn.emit("budget.warning", self._profile.mysis_id, scope="turn", used=used, limit=limit)
             tally = mysis_ops.tally(conn, self._profile.mysis_id)
-            return stored, tally, follows(conn) if follows is not None else None
+            return stored, tally, follows(conn) if follows is not None else None, ahead
 
-        stored, tally, mysis = await self._services.write(write)
+        moved = self._moved
+        stored, tally, mysis, ahead = await self._services.write(write)
+        if self._moved != moved:  # the op may have run before the clock was set, or after
+            late = clock.now() - clock.uptime() - ahead
+            memories = tuple(move_times(memory, late) for memory in stored.memories)
+            stored = replace(move_times(stored, late), memories=memories)
         self._is_end_stored = end is not None
         if isinstance(op, t.StoreAnswer | t.SettleRequest | t.FailRequest | t.LeaveTurn):
             self._services.budget_queue.wake_some()
@@ -482,7 +490,7 @@ class TurnDriver:
         live = self._live
         live.turn_tokens = used
         live.count(tally)
-        self._progress_at = live.progress_at = self._now()  # the clock may have been set since `stored.at`
+        self._progress_at = live.progress_at = self._now()
         match op:
             case t.StoreAnswer():
                 live.clear_stream()
