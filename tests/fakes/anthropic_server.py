@@ -89,6 +89,7 @@ class AnthropicServer(WireServer):
         super().__init__()
         self.script: deque[Step] = deque(steps)
         self.key = ""
+        self.props: dict[str, Any] | None = None
         self.models: list[dict[str, Any]] = [
             {
                 "type": "model",
@@ -111,6 +112,8 @@ class AnthropicServer(WireServer):
         if "anthropic-version" not in request.headers:
             return fail(out, Fail(400, "invalid_request_error", "anthropic-version: header is required"))
         path = request.path.partition("?")[0]
+        if path == "/props" and self.props is not None:
+            return out.json(200, self.props)
         if path == "/v1/models":
             return out.json(200, {"data": self.models, "has_more": False, "first_id": None, "last_id": None})
         if path != "/v1/messages":

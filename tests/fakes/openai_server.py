@@ -67,6 +67,7 @@ class Say:
     cut_after: int | None = None
     error_after: int | None = None
     details: tuple[dict[str, Any], ...] = ()
+    reading_rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +237,10 @@ def frames(step: Say, body: dict[str, Any]) -> Iterator[bytes]:
     yield event(
         {**envelope, "choices": [{"index": 0, "delta": {}, "logprobs": None, "finish_reason": finish_of(step)}]}
     )
-    if step.usage and (body.get("stream_options") or {}).get("include_usage"):
+    if step.reading_rate is not None:
+        timings = {"cache_n": 0, "prompt_n": 305, "prompt_ms": 36104.276, "prompt_per_second": step.reading_rate}
+        yield event({**envelope, "choices": [], "usage": usage_of(step, body), "timings": timings})
+    elif step.usage and (body.get("stream_options") or {}).get("include_usage"):
         yield event({**envelope, "choices": [], "usage": usage_of(step, body)})
     if step.done:
         yield f"data: [DONE]{line}{line}".encode()

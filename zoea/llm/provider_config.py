@@ -11,6 +11,8 @@ from typing import Any
 
 from zoea.model.enums import ToolMode
 
+AUTOMATIC_CONCURRENCY = 8
+
 
 @dataclass(frozen=True, slots=True)
 class Timeouts:
@@ -32,7 +34,8 @@ class ProviderConfig:
         api_key: The secret itself; never shown, never logged.
         model: Used where a request names none.
         headers: Sent with every request, after Zoea's own.
-        concurrency: Requests under way at once; also the most that start within 100 ms.
+        concurrency: Requests under way at once; also the most that start within 100 ms. None is automatic: the slots
+            of a llama.cpp server, one where it reads slowly, and `AUTOMATIC_CONCURRENCY` elsewhere.
         rate: Requests a second, or None.
         context_window: Replaces what the provider says; Ollama is asked for it, at most for the model's own.
         thinking: None leaves it to the model; a bool, a word (`low`, `adaptive`, …) or a number of tokens.
@@ -50,7 +53,7 @@ class ProviderConfig:
     api_key: str = field(default="", repr=False)
     model: str = ""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    concurrency: int = 32
+    concurrency: int | None = 32
     rate: float | None = None
     context_window: int | None = None
     temperature: float | None = None

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from zoea.llm.local.model_files import LocalModels
-from zoea.llm.provider_config import ProviderConfig, Timeouts
+from zoea.llm.provider_config import AUTOMATIC_CONCURRENCY, ProviderConfig, Timeouts
 from zoea.llm.transport.admission_gate import AdmissionGate
 from zoea.model.errors import SettingsError
 from zoea.model.ports import Clock, Provider
@@ -79,7 +79,7 @@ def _make_client(name: str, config: ProviderConfig, base_url: str, headers: Mapp
 
 
 def gate_of(config: ProviderConfig, clock: Clock) -> AdmissionGate:
-    return AdmissionGate(clock, concurrency=config.concurrency, rate=config.rate)
+    return AdmissionGate(clock, concurrency=config.concurrency or AUTOMATIC_CONCURRENCY, rate=config.rate)
 
 
 def config_of(given: ProviderSettings, credentials: Credentials, llm: LlmSettings) -> ProviderConfig:
@@ -102,7 +102,7 @@ def config_of(given: ProviderSettings, credentials: Credentials, llm: LlmSetting
         api_key=key,
         model=given.model,
         headers={name: value.get_secret_value() for name, value in headers.items()},
-        concurrency=given.concurrency,
+        concurrency=None if given.is_concurrency_automatic else int(given.concurrency),
         rate=given.rate,
         context_window=given.context_window,
         temperature=given.temperature,

@@ -79,6 +79,8 @@ class ModelRequest:
     """One call to a model. `max_output_tokens` is always sent.
 
     Where it answers a person (`by_person`) it goes before others that wait for the provider.
+    `as_schema` asks for calls by a JSON schema for the answer, where the provider has that mode and its settings
+    leave the choice. `estimated_tokens` of the prompt; a slow server of this machine has longer to read more.
     """
 
     model: str
@@ -90,6 +92,8 @@ class ModelRequest:
     mysis: str = ""
     options: dict[str, Any] = field(default_factory=dict)
     by_person: bool = False
+    as_schema: bool = False
+    estimated_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +129,25 @@ class RequestHeld:
 
 @dataclass(frozen=True, slots=True)
 class RequestSent:
-    """A delayed request is sent now; from here on a hold does not stop it."""
+    """A request is sent now; from here on a hold does not stop it.
+
+    `first_s` are the seconds that it has until its first token, and between two reports of its reading; None leaves
+    that to the provider.
+    """
+
+    first_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ReadProgress:
+    """The server reads the prompt: tokens read so far, of all."""
+
+    done: int
+    total: int
+
+    @property
+    def percent(self) -> int:
+        return min(100, max(0, self.done * 100 // max(1, self.total)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +156,8 @@ class Answer:
 
     Attributes:
         are_calls_text: Whether the calls were written as text and read from it.
+        needs_schema: Whether the next turns should ask for calls by a schema, because these were written as text.
+        reading_rate: Tokens of the prompt that the server read in a second; None where it did not say.
     """
 
     text: str = ""
@@ -144,6 +168,8 @@ class Answer:
     finish: Finish = Finish.STOP
     model: str = ""
     are_calls_text: bool = False
+    needs_schema: bool = False
+    reading_rate: float | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -155,17 +181,21 @@ class BytesReceived:
     """Something came that is no part of the answer, such as a keep-alive: the provider still works."""
 
 
-StreamItem = Delta | BytesReceived | RequestHeld | RequestSent | Answer
+StreamItem = Delta | BytesReceived | ReadProgress | RequestHeld | RequestSent | Answer
 
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """A model as its provider describes it; None means unknown."""
+    """A model as its provider describes it; None means unknown.
+
+    `slots` is how many requests the server answers at once.
+    """
 
     name: str
     context_window: int | None = None
     max_output: int | None = None
     tools: bool | None = None
+    slots: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

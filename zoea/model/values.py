@@ -224,6 +224,8 @@ class MysisView:
         attempt, attempts: The next attempt of the same request, and how many there are.
         attempt_at: When the next attempt starts; None if none is due.
         attempt_why: The cause in a word or two: `429`, `timeout`.
+        reading: Percent of the prompt that the server has read; None where it writes or did not say.
+        answered_by: The model that answers where the mysis names none; empty before its first turn.
         window_assumed: Tokens that are assumed as the model's context window; 0 where the window is known.
         goal: The task it was given, or the goal of its template; empty where it only answers.
         is_reviewed: A person has dismissed its present error or its end.
@@ -278,6 +280,8 @@ class MysisView:
     attempts: int = 0
     attempt_at: int | None = None
     attempt_why: str = ""
+    reading: int | None = None
+    answered_by: str = ""
     window_assumed: int = 0
     goal: str = ""
     goal_reached_at: int | None = None

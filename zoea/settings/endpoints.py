@@ -70,7 +70,12 @@ class ProviderSettings(Section):
         "", "Key", 'A reference to the key: "env:VARIABLE", "keyring:NAME" or "file:NAME"; never the key itself.'
     )
     model: str = setting("", "Model", "The model of myses with a template that names none.")
-    concurrency: Whole = setting(8, "Requests at once", "Parallel requests.", ge=1, le=1000)
+    concurrency: Annotated[Whole, Field(ge=1, le=1000)] | Literal["auto"] = setting(
+        8,
+        "Requests at once",
+        'Parallel requests. "auto", and where it is not set: the slots of a llama.cpp server, 1 where it reads under '
+        "200 tokens a second or is embedded without a GPU, 8 elsewhere.",
+    )
     rate: Annotated[Number, Field(gt=0)] | None = setting(
         None, "Requests a second", "The highest rate; unset is no bound."
     )
@@ -100,6 +105,11 @@ class ProviderSettings(Section):
         {}, "Options", "Merged into the body of every request; examples is Zoea's own and is not sent."
     )
     tick: Seconds | None = setting(None, "Pace", "Seconds the autopilot takes for an answer; unset is its default.")
+
+    @property
+    def is_concurrency_automatic(self) -> bool:
+        """True where the provider finds out how many requests it takes at once."""
+        return self.concurrency == "auto" or "concurrency" not in self.model_fields_set
 
 
 class LoginSettings(Section):

@@ -58,6 +58,8 @@ class LiveMysis:
     attempt_at: int | None = None
     attempt_why: str = ""
     is_at_rest: bool = False
+    reading: int | None = None
+    answered_by: str = ""
     version: int = 0
 
     def say(self, text: str, at: int) -> None:
@@ -152,6 +154,8 @@ class LiveMysis:
             attempts=self.attempts,
             attempt_at=self.attempt_at,
             attempt_why=self.attempt_why,
+            reading=self.reading,
+            answered_by=self.answered_by,
             goal=mysis.goal,
             goal_reached_at=mysis.goal_reached_at,
             is_reviewed=mysis.is_reviewed,

@@ -164,7 +164,9 @@ class EmbeddedProvider:
             await server.close()
             raise
         window = (props.get("default_generation_settings") or {}).get("n_ctx")
-        info = ModelInfo(model.name, context_window=window if isinstance(window, int) else None, tools=True)
+        info = ModelInfo(
+            model.name, context_window=window if isinstance(window, int) else None, tools=True, slots=options.parallel
+        )
         return LoadedModel(server, inner, info)
 
     async def _props(self, server: LlamaServer) -> dict[str, Any]:
@@ -180,8 +182,9 @@ class EmbeddedProvider:
         """Configure the provider for the server. Requests it cannot answer at once wait at the gate."""
         caps = props.get("chat_template_caps") or {}
         mode = self._config.tool_mode
-        if mode is ToolMode.AUTO:
-            mode = ToolMode.NATIVE if caps.get("supports_tools") else ToolMode.JSON_SCHEMA
+        if mode is ToolMode.AUTO and not caps.get("supports_tools"):
+            mode = ToolMode.JSON_SCHEMA
+        wanted = self._config.concurrency or (options.parallel if server.has_gpu else 1)
         own = self._config.timeouts
         return replace(
             self._config,
@@ -190,7 +193,7 @@ class EmbeddedProvider:
             api_key=server.key,
             model=server.alias,
             headers={"connection": "close"},  # llama.cpp ends each streamed connection, and says that it keeps it
-            concurrency=max(options.parallel, 1),
+            concurrency=max(1, min(wanted, options.parallel)),
             context_window=None,
             tool_mode=mode,
             examples=self._config.examples is not False,

@@ -24,9 +24,20 @@ def main() -> None:
     except RuntimeError as error:
         _say(answers, {"error": str(error)})
         raise SystemExit(1) from error
-    _say(answers, {"address": server.listening_address})
+    _say(answers, {"address": server.listening_address, **({"gpu": True} if has_gpu() else {})})
     sys.stdin.read()
     os._exit(0)  # an unfinished answer has no reader any more, and waiting for it would take its whole length
+
+
+READ_TOKENS = 256
+"""Tokens of a prompt that are read between two reports of progress: a few seconds where reading is slow."""
+
+
+def has_gpu() -> bool:
+    """Return whether llama.cpp computes on more than the processor."""
+    import xllamacpp
+
+    return any("GPU" in str(device["type"]) for device in xllamacpp.get_device_info())
 
 
 def serve(wanted: dict[str, Any]) -> Any:
@@ -46,6 +57,7 @@ def serve(wanted: dict[str, Any]) -> Any:
     params.cpuparams_batch.n_threads = wanted["threads"]
     params.n_threads_http = wanted["parallel"] + 2
     params.use_jinja = True
+    params.n_batch = READ_TOKENS
     params.warmup = False
     params.ui = False
     params.endpoint_slots = False

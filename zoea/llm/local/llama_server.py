@@ -59,6 +59,8 @@ class LlamaServer:
     def __init__(self, model: Path, alias: str, options: LlamaServerOptions = LlamaServerOptions()) -> None:
         self.alias = alias
         self.address = ""
+        self.has_gpu = False
+        """Whether it computes on more than the processor; known once it has started."""
         self.key = secrets.token_urlsafe(24)
         self._model = model
         self._options = options
@@ -117,6 +119,7 @@ class LlamaServer:
             await self.close()
             raise self._refused()
         self.address = answer["address"]
+        self.has_gpu = bool(answer.get("gpu"))
 
     async def close(self) -> None:
         """End the process within a second; kill it if it does not end."""

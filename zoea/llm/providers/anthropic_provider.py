@@ -11,6 +11,7 @@ from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.anthropic_request import AnthropicQuirk, Quirks, body_of
 from zoea.llm.providers.anthropic_stream import MessageStreamDecoder
 from zoea.llm.providers.http_provider import HttpProvider, StreamDecoder
+from zoea.llm.providers.llamacpp_props import is_llamacpp, read_props, with_props
 from zoea.llm.providers.openai_stream import whole_number
 from zoea.llm.transport.admission_gate import AdmissionGate
 from zoea.llm.transport.cached_json import UNLISTED_FOR_US, CachedFetch, fetch, is_absent
@@ -27,6 +28,7 @@ _UNSUPPORTED = re.compile(r"not supported|does not support|unsupported|not permi
 class AnthropicProvider(HttpProvider):
     kind = "anthropic"
     path = "/v1/messages"
+    has_schema_mode = False
 
     def __init__(self, name: str, config: ProviderConfig, gate: AdmissionGate, http: HttpClient, clock: Clock) -> None:
         super().__init__(name, config, gate, http, clock)
@@ -65,24 +67,34 @@ class AnthropicProvider(HttpProvider):
         asked = CachedFetch(self._clock, self._list, absent_us=UNLISTED_FOR_US)
         listed = await asked.get()
         self._listed = asked
-        return tuple(listed.values())
+        return tuple({info.name: info for info in listed.values()}.values())
 
     async def _list(self) -> dict[str, ModelInfo]:
+        """Fetch the models; from a llama.cpp server, which speaks this API too, also what it runs with."""
         told = await fetch(
             self._http, "GET", "/v1/models?limit=1000", provider=self.name, clock=self._clock, secrets=self._secrets
         )
         entries = told.get("data") if isinstance(told, dict) else None
         found = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-        infos = (_read(entry) for entry in found if entry.get("id"))
-        return {info.name: info for info in infos}
+        infos = {info.name: info for info in (_read(entry) for entry in found if entry.get("id"))}
+        if len(infos) != 1 or not is_llamacpp(found):
+            return infos
+        (listed,) = infos.values()
+        props = await read_props(self._http, provider=self.name, clock=self._clock, secrets=self._secrets)
+        only = with_props(listed, props)
+        if self._config.concurrency is None and only.slots:
+            self._gate.set_concurrency(only.slots)
+        return {only.name: only, "": only}
 
     async def info(self, model: str) -> ModelInfo:
         """Return what the settings, the vendor or the table of well-known models say, in that order.
 
         A compatible server without a list gives no details. Raises ProviderError if it refuses the key or is not there.
         """
+        model = model or self._config.model
         try:
-            listed = (await self._listed.get()).get(model, ModelInfo(model))
+            infos = await self._listed.get()
+            listed = infos.get(model) or infos.get("", ModelInfo(model))
         except ProviderError as error:
             if not is_absent(error):
                 raise
@@ -90,7 +102,7 @@ class AnthropicProvider(HttpProvider):
         table = known(model)
         window = self._config.context_window or listed.context_window or (table.context_window if table else None)
         output = listed.max_output or (table.max_output if table else None)
-        return ModelInfo(model, window, output, listed.tools)
+        return ModelInfo(model or listed.name, window, output, listed.tools, listed.slots)
 
 
 def _read(entry: dict[str, Any]) -> ModelInfo:

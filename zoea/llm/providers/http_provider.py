@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Protocol
 
 from zoea.llm.messages.text_calls import read_text_calls
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.transport.admission_gate import AdmissionGate, AdmissionTicket
-from zoea.llm.transport.http_client import HttpClient, HttpReply
+from zoea.llm.transport.http_client import HttpClient, HttpReply, is_loopback
 from zoea.llm.transport.provider_errors import error_from_status, provider_error, read_error_body
 from zoea.model.enums import ErrorClass, ToolMode
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
-from zoea.model.request import Answer, BytesReceived, Delta, ModelRequest, RequestSent, StreamItem
+from zoea.model.request import Answer, BytesReceived, Delta, ModelRequest, ReadProgress, RequestSent, StreamItem
 from zoea.text.large_json import LARGE_CHARS
 
 MAX_FORMS = 6
@@ -28,6 +29,10 @@ MAX_EVENT_BYTES = 16 * 1024 * 1024
 """The longest event, as a whole answer that is not streamed."""
 MAX_SILENCE_S = 600.0
 """How long keep-alive without content may last: such a server has lost the request."""
+SLOWEST_READING = 20
+"""Tokens of a prompt that a server of this machine is expected to read in a second, at least."""
+SLOW_READING = 200
+"""Tokens a second below which requests to a server of this machine go one after another: each waits less so."""
 _BYTES = BytesReceived()
 _TOO_MUCH = (429, 503, 529)
 
@@ -41,7 +46,7 @@ class StreamDecoder(Protocol):
     @property
     def is_complete(self) -> bool: ...
 
-    def feed(self, data: bytes) -> Delta | None: ...
+    def feed(self, data: bytes) -> Delta | ReadProgress | None: ...
 
     def end(self) -> Delta | None: ...
 
@@ -60,6 +65,8 @@ class HttpProvider:
     kind = ""
     path = ""
     stream_type = "text/event-stream"
+    has_schema_mode = True
+    """Whether tools can be sent as a schema for the answer."""
 
     def __init__(self, name: str, config: ProviderConfig, gate: AdmissionGate, http: HttpClient, clock: Clock) -> None:
         self.name = name
@@ -71,6 +78,7 @@ class HttpProvider:
         self._clock = clock
         self.max_silence_s = max(MAX_SILENCE_S, config.timeouts.first)
         self._secrets = (config.api_key,) if config.api_key else ()
+        self._is_near = is_loopback(http.base_url)
 
     def _model(self, request: ModelRequest) -> str:
         return request.model or self._config.model
@@ -102,10 +110,11 @@ class HttpProvider:
                 has_waited = True
                 yield ticket.hold()
                 await ticket.wait_for_change()
-            if has_waited:
-                yield RequestSent()
+            first_s = self._first_token_s(request)
+            if has_waited or first_s is not None:
+                yield RequestSent(first_s)
             await self._prepare(request)
-            reply = await self._open(request, ticket)
+            reply = await self._open(request, ticket, first_s)
             decoder = self._decoder(request)
             if reply.content_type in ("application/json", "text/html") and reply.content_type != self.stream_type:
                 body = await reply.read_all(16 * 1024 * 1024)
@@ -118,6 +127,8 @@ class HttpProvider:
                 while (data := await self._next(reply, decoder)) is not None:
                     delta = await events.feed(data)
                     limits.count(len(data), has_progress=delta is not None)
+                    if isinstance(delta, Delta):
+                        reply.expect_steady(self._config.timeouts.between)
                     yield delta or _BYTES
                     if decoder.is_done:
                         await reply.drain()
@@ -136,11 +147,25 @@ class HttpProvider:
                 await reply.close()
             ticket.leave()
 
+    def _first_token_s(self, request: ModelRequest) -> float | None:
+        """Return the seconds until the first token where the prompt is long for a server of this machine."""
+        if not self._is_near or request.estimated_tokens < SLOWEST_READING:
+            return None
+        return self._config.timeouts.first + request.estimated_tokens / SLOWEST_READING
+
     def _complete(self, request: ModelRequest, answer: Answer) -> Answer:
         """Return the answer; with `tool_mode` auto, calls that it holds as text become calls."""
+        if self._config.concurrency is None and self._is_near and answer.reading_rate is not None:
+            self._heed_reading_rate(answer.reading_rate)
         if self._config.tool_mode is not ToolMode.AUTO:
             return answer
-        return read_text_calls(answer, {tool.name for tool in request.tools})
+        read = read_text_calls(answer, {tool.name for tool in request.tools})
+        return replace(read, needs_schema=True) if read.are_calls_text and self.has_schema_mode else read
+
+    def _heed_reading_rate(self, rate: float) -> None:
+        """Send one request at a time to a server that reads slowly, because each waits less so."""
+        if rate < SLOW_READING:
+            self._gate.set_concurrency(1)
 
     async def _next(self, reply: HttpReply, decoder: StreamDecoder) -> bytes | None:
         try:
@@ -150,10 +175,10 @@ class HttpProvider:
                 return None
             raise
 
-    async def _open(self, request: ModelRequest, ticket: AdmissionTicket) -> HttpReply:
+    async def _open(self, request: ModelRequest, ticket: AdmissionTicket, first_s: float | None) -> HttpReply:
         without_thinking = False
         for _ in range(MAX_FORMS):
-            reply = await self._http.open("POST", self.path, self._form(request, without_thinking))
+            reply = await self._http.open("POST", self.path, self._form(request, without_thinking), first_s)
             if reply.status < 300:
                 ticket.note_answer()
                 return reply
@@ -192,7 +217,7 @@ class _EventFeeder:
         self._decoder = decoder
         self._pending = 0
 
-    async def feed(self, data: bytes) -> Delta | None:
+    async def feed(self, data: bytes) -> Delta | ReadProgress | None:
         """Decode data that came from the network. Raises ProviderError above `MAX_EVENT_BYTES` without a new line."""
         newline = data.rfind(b"\n")
         size = self._pending + len(data)

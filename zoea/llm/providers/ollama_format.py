@@ -30,7 +30,7 @@ def uses_schema(request: ModelRequest, config: ProviderConfig, without_tools: bo
     """Return True if the tools are sent as a schema for the answer."""
     if not request.tools or config.tool_mode is ToolMode.NATIVE:
         return False
-    return config.tool_mode is ToolMode.JSON_SCHEMA or without_tools
+    return config.tool_mode is ToolMode.JSON_SCHEMA or request.as_schema or without_tools
 
 
 def body_of(

@@ -69,6 +69,7 @@ class OllamaProvider(HttpProvider):
 
         Ollama reserves memory for all of it, so that a model's whole window is used only if the settings ask for it.
         """
+        model = model or self._config.model
         if model not in self._shown:
             self._shown[model] = CachedFetch(self._clock, partial(self._fetch, "POST", "/api/show", {"model": model}))
         shown = await self._shown[model].get()

@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 from zoea.llm.messages.message_rules import encode
 from zoea.llm.model_table import known
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.http_provider import HttpProvider, StreamDecoder
+from zoea.llm.providers.llamacpp_props import is_llamacpp, read_props, with_props
 from zoea.llm.providers.openai_request import OpenAIQuirk, Quirks, body_of, quirk_in, uses_schema
 from zoea.llm.providers.openai_stream import ChatStreamDecoder, whole_number
 from zoea.llm.transport.admission_gate import AdmissionGate
@@ -39,8 +39,9 @@ class OpenAIProvider(HttpProvider):
         self._listed = CachedFetch(clock, self._list, absent_us=UNLISTED_FOR_US)
 
     async def _prepare(self, request: ModelRequest) -> None:
-        """Before tools are sent natively, find out whether this llama.cpp would drop them silently."""
-        if not request.tools or self._config.tool_mode is not ToolMode.AUTO:
+        """Find out what server this is: a llama.cpp may drop tools silently, and reports its reading if asked."""
+        drops_tools = bool(request.tools) and self._config.tool_mode is ToolMode.AUTO
+        if not drops_tools and self._first_token_s(request) is None:
             return
         try:
             await self._listed.get()
@@ -57,7 +58,14 @@ class OpenAIProvider(HttpProvider):
 
     def _body(self, request: ModelRequest, without_thinking: bool) -> dict[str, Any]:
         quirks = self._quirks_of(self._model(request))
-        return body_of(request, self._config, provider=self.name, quirks=quirks, without_thinking=without_thinking)
+        return body_of(
+            request,
+            self._config,
+            provider=self.name,
+            quirks=quirks,
+            without_thinking=without_thinking,
+            reports_reading=self._listed.value is not None and self._listed.value.only is not None,
+        )
 
     def _decoder(self, request: ModelRequest) -> StreamDecoder:
         model = self._model(request)
@@ -81,13 +89,18 @@ class OpenAIProvider(HttpProvider):
         return tuple(listed.by_name.values())
 
     async def _list(self) -> ModelListing:
-        return await list_models(self._http, provider=self.name, clock=self._clock, secrets=self._secrets)
+        listing = await list_models(self._http, provider=self.name, clock=self._clock, secrets=self._secrets)
+        if self._config.concurrency is None and listing.only is not None and listing.only.slots:
+            self._gate.set_concurrency(listing.only.slots)
+        return listing
 
     async def info(self, model: str) -> ModelInfo:
         """Return what the settings, the server or the table of well-known models say, in that order.
 
-        A server without a list gives no details. Raises ProviderError if it refuses the key or cannot be reached.
+        A server without a list gives no details; the only model of one answers where none is named. Raises
+        ProviderError if it refuses the key or cannot be reached.
         """
+        model = model or self._config.model
         try:
             listed = (await self._listed.get()).of(model)
         except ProviderError as error:
@@ -98,7 +111,7 @@ class OpenAIProvider(HttpProvider):
         window = self._config.context_window or listed.context_window or (table.context_window if table else None)
         output = listed.max_output or (table.max_output if table else None)
         tools = False if OpenAIQuirk.NO_TOOLS in self._quirks_of(model) else listed.tools
-        return ModelInfo(model, window, output, tools)
+        return ModelInfo(model or listed.name, window, output, tools, listed.slots)
 
 
 def headers(config: ProviderConfig) -> dict[str, str]:
@@ -112,7 +125,6 @@ def headers(config: ProviderConfig) -> dict[str, str]:
 # https://github.com/ggml-org/llama.cpp/tree/master/tools/server
 
 _WINDOWS = ("max_model_len", "loaded_context_length", "context_length", "max_context_length", "context_window")
-_LLAMACPP = "llamacpp"
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +135,9 @@ class ModelListing:
     only: ModelInfo | None = None
 
     def of(self, model: str) -> ModelInfo:
-        """Return the details of a model; an unlisted model has none."""
+        """Return the details of a model; an unlisted model has none. Without a name it is the only one there is."""
+        if not model and len(self.by_name) == 1:
+            return next(iter(self.by_name.values()))
         return self.by_name.get(model) or self.only or ModelInfo(model)
 
     @property
@@ -140,16 +154,10 @@ async def list_models(http: HttpClient, *, provider: str, clock: Clock, secrets:
         return ModelListing()
     found = [entry for entry in entries if isinstance(entry, dict) and entry.get("id")]
     infos = {info.name: info for info in map(_read, found)}
-    if len(found) != 1 or found[0].get("owned_by") != _LLAMACPP:
+    if not is_llamacpp(found):
         return ModelListing(infos)
-    parts = urlsplit(http.base_url)
-    url = f"{parts.scheme}://{parts.netloc}{parts.path.removesuffix('/v1')}/props"
-    try:
-        props = await fetch(http, "GET", url, provider=provider, clock=clock, secrets=secrets)
-    except ProviderError:
-        props = None  # a proxy may hide it; window and tools are then unknown, not wrong
     (listed,) = infos.values()
-    only = _with_props(listed, props if isinstance(props, dict) else {})
+    only = with_props(listed, await read_props(http, provider=provider, clock=clock, secrets=secrets))
     return ModelListing({only.name: only}, only)
 
 
@@ -160,17 +168,3 @@ def _read(entry: dict[str, Any]) -> ModelInfo:
     abilities = entry.get("supported_parameters") or entry.get("capabilities")
     tools = any(word in abilities for word in ("tools", "tool_use")) if isinstance(abilities, list) else None
     return ModelInfo(str(entry["id"]), window, output, tools)
-
-
-def _with_props(listed: ModelInfo, props: dict[str, Any]) -> ModelInfo:
-    """Add the window that the server runs with, often smaller than the model's, and the template's tools."""
-    running = props.get("default_generation_settings")
-    window = whole_number(running.get("n_ctx")) if isinstance(running, dict) else None
-    caps = props.get("chat_template_caps")
-    tools = caps.get("supports_tools") if isinstance(caps, dict) else None
-    return ModelInfo(
-        listed.name,
-        window or listed.context_window,
-        listed.max_output,
-        tools if isinstance(tools, bool) else listed.tools,
-    )

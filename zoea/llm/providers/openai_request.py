@@ -55,7 +55,7 @@ def uses_schema(config: ProviderConfig, quirks: Quirks, request: ModelRequest) -
     """Return True if the tools are sent as a schema for the answer."""
     if not request.tools or config.tool_mode is ToolMode.NATIVE:
         return False
-    return config.tool_mode is ToolMode.JSON_SCHEMA or OpenAIQuirk.NO_TOOLS in quirks
+    return config.tool_mode is ToolMode.JSON_SCHEMA or request.as_schema or OpenAIQuirk.NO_TOOLS in quirks
 
 
 def quirk_in(status: int, text: str, body: dict[str, Any], quirks: Quirks, mode: ToolMode) -> OpenAIQuirk | None:
@@ -97,8 +97,14 @@ def body_of(
     provider: str,
     quirks: Quirks = frozenset(),
     without_thinking: bool = False,
+    reports_reading: bool = False,
 ) -> dict[str, Any]:
-    """Build the request's body. `without_thinking` leaves out all reasoning and native blocks."""
+    """Build the request's body.
+
+    Args:
+        without_thinking: Leaves out all reasoning and native blocks.
+        reports_reading: Asks for reports of how much of the prompt is read; only llama.cpp knows this key.
+    """
     schema = uses_schema(config, quirks, request)
     system, messages = settle(request.messages)
     model = request.model or config.model
@@ -113,6 +119,8 @@ def body_of(
     wire: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
     wire.extend(_message(message, provider, model, without_thinking) for message in messages)
     body: dict[str, Any] = {"model": model, "messages": wire, "stream": True}
+    if reports_reading:
+        body["return_progress"] = True
     if OpenAIQuirk.NO_STREAM_OPTIONS not in quirks:
         body["stream_options"] = {"include_usage": True}
     limit = "max_completion_tokens" if OpenAIQuirk.COMPLETION_TOKENS in quirks else "max_tokens"

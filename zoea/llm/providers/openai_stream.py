@@ -17,12 +17,14 @@ from zoea.llm.transport.event_stream import EventReader
 from zoea.llm.transport.json_safety import as_mapping, as_mappings, as_text_value, as_tool_name, parse
 from zoea.llm.transport.provider_errors import error_from_stream, provider_error, read_error_body
 from zoea.model.enums import ErrorClass, Finish
-from zoea.model.request import Answer, AnswerCall, Delta
+from zoea.model.request import Answer, AnswerCall, Delta, ReadProgress
 from zoea.model.values import Native, Usage
 
 MOST_TOKENS = 10**12
 MOST_MONEY = 10**6
 """Plausible limits of one request; larger values would not fit into a database's sums."""
+TIMED_TOKENS = 64
+"""The least tokens read from which a server's reading speed is taken; fewer say little."""
 
 _FINISH: dict[str, Finish] = {
     "stop": Finish.STOP,
@@ -61,6 +63,8 @@ class ChatStreamDecoder:
         self._by_index: dict[int, _Call] = {}
         self._details: list[dict[str, Any]] = []
         self._usage: dict[str, Any] | None = None
+        self._timings: dict[str, Any] = {}
+        self._progress: ReadProgress | None = None
         self._finish = ""
         self._named = ""
         self._new: tuple[list[str], list[str], list[str]] = ([], [], [])
@@ -71,8 +75,10 @@ class ChatStreamDecoder:
         """True once the model said that it has ended, even if the connection breaks afterwards."""
         return self.is_done or bool(self._finish)
 
-    def feed(self, data: bytes) -> Delta | None:
-        return self._take(self._reader.feed(data))
+    def feed(self, data: bytes) -> Delta | ReadProgress | None:
+        """Decode bytes; return what the model said, else how much of the prompt the server has read."""
+        self._progress = None
+        return self._take(self._reader.feed(data)) or self._progress
 
     def end(self) -> Delta | None:
         """Return the text that was held back when the connection ended."""
@@ -115,6 +121,7 @@ class ChatStreamDecoder:
             usage=usage_of(self._usage),
             finish=finish,
             model=self._named or self._model,
+            reading_rate=reading_rate_of(self._timings),
         )
 
     @property
@@ -163,6 +170,10 @@ class ChatStreamDecoder:
         model = payload.get("model")
         if isinstance(model, str):
             self._named = model
+        if "prompt_progress" in payload:
+            self._progress = progress_of(as_mapping(payload["prompt_progress"]))
+        if "timings" in payload:
+            self._timings = as_mapping(payload["timings"])
         for choice in as_mappings(payload.get("choices")):
             if choice.get("index"):
                 continue
@@ -266,6 +277,20 @@ def usage_of(usage: dict[str, Any] | None) -> Usage:
         reasoning_tokens=whole_number(completion.get("reasoning_tokens")),
         cost_micros=micros(cost),
     )
+
+
+def progress_of(told: dict[str, Any]) -> ReadProgress | None:
+    """Return llama.cpp's report of its reading; None if it is not plausible."""
+    done, total = whole_number(told.get("processed")), whole_number(told.get("total"))
+    return None if done is None or not total else ReadProgress(done, total)
+
+
+def reading_rate_of(timings: dict[str, Any]) -> float | None:
+    """Return the tokens of the prompt that llama.cpp read in a second; None where it read few or did not say."""
+    read, rate = whole_number(timings.get("prompt_n")), timings.get("prompt_per_second")
+    if not isinstance(rate, (int, float)) or isinstance(rate, bool) or not 0 < rate < MOST_TOKENS:
+        return None
+    return float(rate) if read is not None and read >= TIMED_TOKENS else None
 
 
 def whole_number(value: Any) -> int | None:

@@ -45,6 +45,16 @@ class AdmissionGate:
         self._tells = 0
         self._is_telling = False
 
+    def set_concurrency(self, places: int) -> None:
+        """Change how many requests may be under way; those that are over it go on to their end."""
+        places = max(1, places)
+        if places == self.concurrency:
+            return
+        was_whole = self._open >= self.concurrency
+        self.concurrency = places
+        self._open = places if was_whole else min(self._open, places)
+        self._admit()
+
     @property
     def under_way(self) -> int:
         return self._taken

@@ -55,7 +55,11 @@ def trusted_certificates() -> SSLContext:
 
 
 def is_loopback(url: str) -> bool:
-    host = urlsplit(url).hostname or ""
+    """Return whether an address is on this machine; one that cannot be read is not."""
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
     return host in ("localhost", "::1") or host.startswith("127.") or host.endswith(".localhost")
 
 
@@ -89,10 +93,13 @@ class HttpClient:
         self._pool: _ConnectionPool | None = None
         self._urls: dict[str, httpx.URL] = {}
 
-    async def open(self, method: str, path: str, content: bytes | None = None) -> HttpReply:
+    async def open(
+        self, method: str, path: str, content: bytes | None = None, first_s: float | None = None
+    ) -> HttpReply:
         """Send a request and wait for the head of its answer.
 
-        `path` is appended to the base address, or a whole address. The caller closes the reply.
+        `path` is appended to the base address, or a whole address. `first_s` replaces the deadline for the first
+        byte, and holds between bytes until `HttpReply.expect_steady`. The caller closes the reply.
         Raises ProviderError: transient where no answer came, bad_request for a wrong address or header.
         """
         url = self._url(path)
@@ -101,7 +108,7 @@ class HttpClient:
         )
         pool.enter()
         try:
-            return await self._open(pool, method, url, content)
+            return await self._open(pool, method, url, content, first_s)
         except BaseException:
             await pool.leave()
             raise
@@ -122,19 +129,23 @@ class HttpClient:
         if pool is not None:
             await pool.close()
 
-    async def _open(self, pool: _ConnectionPool, method: str, url: httpx.URL, content: bytes | None) -> HttpReply:
-        deadline = _time() + self.timeouts.first
+    async def _open(
+        self, pool: _ConnectionPool, method: str, url: httpx.URL, content: bytes | None, first_s: float | None
+    ) -> HttpReply:
+        within = self.timeouts.first if first_s is None else first_s
+        deadline = _time() + within
         try:
             async with asyncio.timeout_at(deadline):
                 response = await self._send(pool.transport, method, url, content)
         except TimeoutError:
-            raise silence_error(self.name, self.timeouts.first, has_begun=False) from None
+            raise silence_error(self.name, within, has_begun=False) from None
         except FAILURES as error:
             raise connection_error(error, self.name) from error
         if response.status_code == httpx.codes.SWITCHING_PROTOCOLS:
             await response.aclose()
             raise protocol_error(self.name)
-        return HttpReply(response, pool, self.name, deadline, self.timeouts.between)
+        between = self.timeouts.between
+        return HttpReply(response, pool, self.name, deadline, between if first_s is None else max(first_s, between))
 
     async def _send(
         self, transport: AiohttpTransport, method: str, url: httpx.URL, content: bytes | None
@@ -290,6 +301,10 @@ class HttpReply:
     @property
     def content_type(self) -> str:
         return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    def expect_steady(self, between: float) -> None:
+        """Set the longest silence between bytes, from the next read on."""
+        self._between = between
 
     async def read(self) -> bytes | None:
         """Return the next bytes, or None at the end. Raises ProviderError (transient) when they do not come in time."""

@@ -14,6 +14,7 @@ from zoea.model.request import (
     BytesReceived,
     Delta,
     ModelRequest,
+    ReadProgress,
     RequestHeld,
     RequestMessage,
     RequestSent,
@@ -42,6 +43,8 @@ class ModelCall:
         progress: Callable[[], None],
         *,
         by_person: bool = False,
+        as_schema: bool = False,
+        estimated_tokens: int = 0,
     ) -> None:
         self._services = services
         self._profile = profile
@@ -53,6 +56,7 @@ class ModelCall:
         self._deadline = asyncio.timeout(profile.settings.llm.timeout)
         self._began = self._is_kept_back = False
         self._sent_at = 0
+        self._first_s = profile.settings.llm.timeout
         self._moved_at = 0.0
         self.is_unsent = False
         """Its provider keeps it back: it has not left."""
@@ -68,6 +72,8 @@ class ModelCall:
             context_window=profile.window if profile.window_known else None,
             mysis=profile.name,
             by_person=by_person,
+            as_schema=as_schema,
+            estimated_tokens=estimated_tokens,
         )
 
     def partial(self) -> Answer | None:
@@ -102,7 +108,7 @@ class ModelCall:
         except TimeoutError as error:
             if self._is_kept_back:
                 raise HeldBeforeSending from None
-            name, seconds = ("between_tokens", llm.between_tokens) if self._began else ("timeout", llm.timeout)
+            name, seconds = ("between_tokens", llm.between_tokens) if self._began else ("timeout", self._first_s)
             what = "fell silent in the middle of its answer" if self._began else "gave no first token"
             raise ProviderError(
                 f"{self._profile.provider.label} {what} within {seconds:g} s",
@@ -112,20 +118,29 @@ class ModelCall:
         finally:
             self.is_held = False
             self._row.show_queue(0)
+            self._row.reading = None
         raise ProviderError(f"{self._profile.provider.label} ended without an answer", kind=ErrorClass.TRANSIENT)
 
-    def _hear(self, item: Delta | BytesReceived | RequestHeld | RequestSent) -> None:
+    def _hear(self, item: Delta | BytesReceived | ReadProgress | RequestHeld | RequestSent) -> None:
         """Keep the streamed item and extend the deadline."""
         match item:
             case Delta():
                 if not self._began:
                     self._began = True
+                    self._row.reading = None
                     self.first_token_us = self._services.clock.uptime() - self._sent_at
                 self.is_held = False
                 self._extend_deadline()
                 self._keep(item)
                 self._row.stream(item.text)
                 self._row.add_reasoning(item.reasoning)
+                self._progress()
+            case ReadProgress():
+                self.is_held = False
+                if not self._began:
+                    self._row.reading = item.percent
+                    self._has_left()
+                    self._deadline.reschedule(self._loop.time() + self._first_s)
                 self._progress()
             case BytesReceived():
                 # Before the first token its own deadline stays.
@@ -144,7 +159,11 @@ class ModelCall:
                 # The provider may have to load its model first: until the first token its own deadline applies.
                 self._has_left()
                 self._sent_at = self._services.clock.uptime()
-                self._deadline.reschedule(None)
+                if item.first_s is None:
+                    self._deadline.reschedule(None)
+                else:
+                    self._first_s = item.first_s
+                    self._deadline.reschedule(self._loop.time() + item.first_s)
             case _:
                 assert_never(item)
 

@@ -1,0 +1,129 @@
+"""What a small local model needs: calls in text, its schema mode, its reading, its name, its retries."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.llamacpp_server import LISTED, PROPS, progress_chunk
+from tests.fakes.openai_server import Fail, OpenAIServer, Say, frames
+from tests.swarm.harness import OneProvider, Swarm, swarm
+from tests.waiting import until
+from zoea.llm.provider_config import ProviderConfig
+from zoea.llm.registry import make_openai
+from zoea.model.enums import ToolMode
+from zoea.model.ports import Provider
+from zoea.process.clock import SystemClock
+from zoea.queries.conversation import read_newest
+from zoea.queries.status_phrases import describe_status
+from zoea.settings import Settings
+
+CALL = '{"name": "look", "arguments": {"text": "north"}}'
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[OpenAIServer]:
+    made = OpenAIServer(otherwise=lambda _: Say("Done."))
+    made.models, made.props = [LISTED], {**PROPS, "default_generation_settings": {"n_ctx": 32768}}
+    async with made:
+        yield made
+
+
+def provider(server: OpenAIServer, mode: ToolMode = ToolMode.AUTO) -> Provider:
+    return make_openai("near", ProviderConfig(type="openai", base_url=server.base_url, tool_mode=mode), SystemClock())
+
+
+async def values(s: Swarm, sql: str) -> list[tuple[object, ...]]:
+    return [tuple(row.values()) if isinstance(row, dict) else tuple(row) for row in await s.rows(sql)]
+
+
+def is_schema(body: dict[str, Any]) -> bool:
+    return "response_format" in body and "tools" not in body
+
+
+async def test_calls_in_text_bring_the_schema_mode_from_the_next_turn_on(tmp_path: Path, server: OpenAIServer) -> None:
+    server.script.extend([Say(CALL), Say("North is ore."), Say('{"answer": "Yes."}')])
+    made = provider(server)
+    async with swarm(tmp_path, providers=OneProvider(made)) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "look north")
+        await s.settled()
+        await s.commander.send("alpha", "and now?")
+        await s.settled()
+        assert await values(s, "SELECT name, state FROM tool_call") == [("look", "done")]
+        assert await values(s, "SELECT provider, model, name, value FROM model_fact") == [
+            ("near", "qwen-0.5b.gguf", "tool_mode", "json_schema")
+        ]
+        assert await values(s, "SELECT frozen ->> 'tool_mode' FROM turn ORDER BY id") == [("",), ("json_schema",)]
+        assert await values(s, "SELECT kind, content FROM turn_note") == [
+            ("call in text", "written as text; read as a call")
+        ]
+        page = read_newest(tmp_path / "zoea.db", (await s.api.mysis("alpha")).id)
+    await made.close()
+    assert [is_schema(chat.json) for chat in server.chats] == [False, False, True]
+    assert page.turns[-1].entries[-1].memory.content == "Yes."
+    assert not any("read as a call" in str(chat.json) for chat in server.chats)
+
+
+async def test_tool_mode_native_leaves_text_as_it_is(tmp_path: Path, server: OpenAIServer) -> None:
+    server.script.append(Say(CALL))
+    made = provider(server, ToolMode.NATIVE)
+    async with swarm(tmp_path, providers=OneProvider(made)) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "look north")
+        await s.settled()
+        assert await values(s, "SELECT 1 FROM tool_call UNION ALL SELECT 1 FROM model_fact") == []
+    await made.close()
+
+
+async def test_the_model_that_answers_is_stored_by_name(tmp_path: Path, server: OpenAIServer) -> None:
+    made = provider(server)
+    async with swarm(tmp_path, providers=OneProvider(made)) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "hello")
+        await s.settled()
+        assert await values(s, "SELECT DISTINCT model FROM request UNION SELECT model FROM calibration") == [
+            ("qwen-0.5b.gguf",)
+        ]
+        assert (await s.api.mysis("alpha")).answered_by == "qwen-0.5b.gguf"
+    async with swarm(tmp_path, providers=OneProvider(made)) as s:
+        assert (await s.api.mysis("alpha")).answered_by == "qwen-0.5b.gguf"
+    await made.close()
+
+
+async def test_the_row_says_how_much_of_the_prompt_is_read(tmp_path: Path, server: OpenAIServer) -> None:
+    rest = tuple(frames(Say("Done."), {"model": "", "messages": [], "stream_options": {}}))
+    server.script.append(Say(raw=(progress_chunk(141, 305), *rest), stall_after=1))
+    made = provider(server)
+    async with swarm(tmp_path, providers=OneProvider(made)) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "hello")
+        row = s.commander.live_view.rows()[0]
+        await until(lambda: row.reading is not None)
+        assert describe_status(row.freeze(), 0) == "working (reading 46 %)"
+    await made.close()
+
+
+async def test_a_retry_stands_in_the_conversation_the_events_and_the_log(
+    tmp_path: Path, server: OpenAIServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.script.append(Fail.error(500, "overloaded"))
+    settings = Settings.model_validate({"llm": {"backoff_first": 0.01, "backoff_max": 0.01}})
+    made = provider(server)
+    async with swarm(tmp_path, providers=OneProvider(made), settings=settings) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "hello")
+        await s.settled_in_time("alpha")
+        kind = await s.value("SELECT kind FROM turn_note")
+        content = await s.value("SELECT content FROM turn_note")
+        told = await s.value("SELECT data FROM event WHERE kind = 'request.retried'")
+    await made.close()
+    assert kind == "attempt 2"
+    assert content.startswith("near answered 500: overloaded")
+    assert "Attempt 2 of" in content
+    assert '"attempt":2' in told.replace(" ", "")
+    assert any("the request of mysis #1 failed (attempt 1)" in line for line in caplog.messages)
+    assert not any("Attempt 2 of" in str(chat.json) for chat in server.chats)

@@ -1,0 +1,38 @@
+"""What Zoea has learnt of a model from its answers: how it calls tools, how fast it reads."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from zoea.model.enums import ToolMode
+from zoea.model.request import Answer
+from zoea.store import WriterConnection
+
+TOOL_MODE = "tool_mode"
+READING_RATE = "reading_rate"
+_LEARN = (
+    "INSERT INTO model_fact(provider, model, name, value, learned_at) VALUES (?,?,?,?,?)"
+    " ON CONFLICT(provider, model, name) DO UPDATE SET value = excluded.value, learned_at = excluded.learned_at"
+    " WHERE value <> excluded.value"
+)
+
+
+def learn_from_answer(conn: WriterConnection, provider: str, model: str, answer: Answer) -> None:
+    """Store what an answer shows of its model; a value that is known keeps its date."""
+    if answer.needs_schema:
+        conn.execute(_LEARN, (provider, model, TOOL_MODE, ToolMode.JSON_SCHEMA, conn.now()))
+    if answer.reading_rate is not None:
+        conn.execute(_LEARN, (provider, model, READING_RATE, _rounded(answer.reading_rate), conn.now()))
+
+
+def _rounded(rate: float) -> str:
+    """Return a rate to two digits, so that the fact is not written anew after each answer."""
+    return f"{float(f'{rate:.2g}'):g}"
+
+
+def tool_mode(conn: sqlite3.Connection, provider: str, model: str) -> ToolMode | None:
+    """Return the tool mode that this model needs; None where none was learnt."""
+    row = conn.execute(
+        "SELECT value FROM model_fact WHERE provider = ? AND model = ? AND name = ?", (provider, model, TOOL_MODE)
+    ).fetchone()
+    return None if row is None else ToolMode(row[0])
