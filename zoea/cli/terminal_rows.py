@@ -57,7 +57,8 @@ def provider_label(view: MysisView) -> str:
     """Return `provider/model`; the autopilot is shown as having no model."""
     if view.provider == "autopilot":
         return "autopilot (no model)"
-    return strip(f"{view.provider}/{view.model}" if view.model else view.provider)
+    model = view.model or view.answered_by
+    return strip(f"{view.provider}/{model}" if model else view.provider)
 
 
 def details(view: MysisView) -> str:

@@ -34,6 +34,7 @@ class FrozenTurn:
         max_output_tokens: Always sent; counts against the window only.
         tools_tokens: The base estimate of the tool schemas' JSON.
         snapshot_tools, keep_tools: Globs.
+        tool_mode: `json_schema` where the answers are held to a schema of calls; empty for the provider's own way.
         left_out_tools: Names of tools that the requests do not offer, because they would not fit with them.
     """
 
@@ -61,6 +62,7 @@ class FrozenTurn:
     keep_tools: tuple[str, ...] = ("login", "register", "*_login")
     max_result_chars: int = 100_000
     left_out_tools: tuple[str, ...] = ()
+    tool_mode: str = ""
 
     @property
     def is_nudged(self) -> bool:

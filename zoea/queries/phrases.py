@@ -23,6 +23,7 @@ _WORDS = {
     "turn.broke_off": "turn broke off: {why}",
     "call.late_result": "a call of the stopped turn has ended",
     "turn.note": "Zoea notes: {note}",
+    "request.retried": "request failed ({why}); attempt {attempt} of {attempts} follows in {seconds} s",
     "delivery.withdrawn": "a queued message is withdrawn",
     "mysis.deleted": "is deleted",
     "mysis.undeleted": "is back",

@@ -34,7 +34,7 @@ def describe_status(view: MysisView, now: int) -> str:
     return f"{view.status} ({detail})" if view.status in _BRACKETED else f"{view.status}: {detail}"
 
 
-_BRACKETED = (StatusWord.QUEUED, StatusWord.RETRYING, StatusWord.WAITING)
+_BRACKETED = (StatusWord.WORKING, StatusWord.QUEUED, StatusWord.RETRYING, StatusWord.WAITING)
 
 
 def describe_detail(view: MysisView, now: int | None = None) -> str:
@@ -51,6 +51,8 @@ def describe_detail(view: MysisView, now: int | None = None) -> str:
             return ": ".join(part for part in (head, describe_retry_cause(view)) if part)
         case StatusWord.WAITING:
             return ": ".join(part for part in (left, describe_wait_reason(view)) if part)
+        case StatusWord.WORKING if view.reading is not None:
+            return f"reading {view.reading} %"
         case StatusWord.HELD | StatusWord.PAUSED:
             return "finishes its call first" if finishes_call(view) else ""
         case StatusWord.ERRORED:

@@ -22,8 +22,9 @@ from zoea.store.retention import ONLY_A_SENDER
 from zoea.swarm.persistence import approval_ops, row_values
 from zoea.text.control_characters import clean
 
-_COUNTS = """
-SELECT y.id, coalesce(t.turns, 0) AS turns, coalesce(t.tool_calls, 0) AS tool_calls, coalesce(t.errors, 0) AS errors,
+_COUNTS = f"""
+SELECT y.id, {row_values.ANSWERED_BY} AS answered_by,
+  coalesce(t.turns, 0) AS turns, coalesce(t.tool_calls, 0) AS tool_calls, coalesce(t.errors, 0) AS errors,
   coalesce(t.requests, 0) AS requests, coalesce(t.tokens, 0) AS tokens, t.cost_micros,
   (SELECT count(*) FROM delivery d WHERE d.mysis_id = y.id AND d.state = 'pending') AS pending,
   (SELECT count(*) FROM approval a WHERE a.mysis_id = y.id AND a.answer IS NULL) AS approvals
@@ -291,6 +292,7 @@ def _view(reader: sqlite3.Connection, mysis: Mysis, counts: sqlite3.Row, *, swar
         requests=counts["requests"],
         tokens=counts["tokens"],
         cost_micros=counts["cost_micros"],
+        answered_by=counts["answered_by"],
         pending=counts["pending"],
         approvals=counts["approvals"],
         text=last["content"] if last else "",

@@ -43,7 +43,8 @@ class Providers(Protocol):
 class MysisProfile:
     """The values of a mysis that stay the same during a turn.
 
-    `window` is the model's context window, or the setting where it is unknown.
+    `window` is the model's context window, or the setting where it is unknown. `model` is that of the mysis, else
+    the one that its provider says answers; empty where it does not say.
     """
 
     mysis_id: int
@@ -108,7 +109,7 @@ async def build_profile(mysis: Mysis, known: ResolvedTemplate, providers: Provid
         template=known.template,
         settings=own,
         provider=provider,
-        model=mysis.model,
+        model=mysis.model or info.name,
         window=window,
         window_known=info.context_window is not None,
         max_output_tokens=output,

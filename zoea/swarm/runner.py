@@ -21,7 +21,7 @@ from zoea.store import WriterConnection
 from zoea.swarm import life as lf
 from zoea.swarm.live_view import LiveMysis
 from zoea.swarm.moved_times import move_times
-from zoea.swarm.persistence import mysis_ops, spend_ops, turn_ops, turn_records
+from zoea.swarm.persistence import model_facts, mysis_ops, spend_ops, turn_ops, turn_records
 from zoea.swarm.persistence.restore import restore
 from zoea.swarm.resolved_template import (
     MISSING_WINDOW,
@@ -430,6 +430,7 @@ class MysisRunner:
         if self._known.damage is not None:
             raise self._known.damage
         profile = await build_profile(self.mysis, self._known, services.providers)
+        self._live.answered_by = "" if self.mysis.model else profile.model
         self._live.window_assumed = 0 if profile.window_known else profile.window
         if not profile.window_known and not self._window_reported:
             self._window_reported = True
@@ -465,8 +466,9 @@ class MysisRunner:
                 delivery_ids=opening,
                 nudge_level=effect.nudge_level,
                 stored_life=stored_life,
-                freeze=lambda turn_id, number, before: freeze(
-                    turn_id, number, before, spend_ops.calibration(conn, profile.provider.name, profile.model)
+                freeze=lambda turn_id, number, before: replace(
+                    freeze(turn_id, number, before, spend_ops.calibration(conn, profile.provider.name, profile.model)),
+                    tool_mode=model_facts.tool_mode(conn, profile.provider.name, profile.model) or "",
                 ),
                 tools=tool_sizes(catalogue),
             )

@@ -16,7 +16,10 @@ from zoea.swarm.runner import pending_of
 
 @dataclass(frozen=True, slots=True)
 class StoredMysis:
-    """A mysis with its counters, inbox, open turn, nudges of the last hour and newest text with its time."""
+    """A mysis with its counters, inbox, open turn, nudges of the last hour and newest text with its time.
+
+    `answered_by` is the model of its newest request, where it names none itself.
+    """
 
     mysis: Mysis
     tally: sqlite3.Row
@@ -24,8 +27,10 @@ class StoredMysis:
     is_broken_off: bool = False
     nudged_at: tuple[int, ...] = ()
     said: tuple[str, int] | None = None
+    answered_by: str = ""
 
 
+_ANSWERED_BY = f"SELECT y.id, {row_values.ANSWERED_BY} AS model FROM mysis y"
 _LAST_SAID = row_values.LAST_SAID.format(row_values.SAID_OR_TOLD)
 
 
@@ -42,6 +47,7 @@ async def load_all(store: Store, now: int) -> list[StoredMysis]:
         row["mysis_id"]: (row["content"], row["created_at"])
         for row in await store.read(f"{_LAST_SAID} WHERE y.deleted_at IS NULL")
     }
+    answered_by = {row["id"]: row["model"] for row in await store.read(f"{_ANSWERED_BY} WHERE y.deleted_at IS NULL")}
     return [
         StoredMysis(
             mysis=row_values.mysis(row),
@@ -50,6 +56,7 @@ async def load_all(store: Store, now: int) -> list[StoredMysis]:
             is_broken_off=row["id"] in open_turns,
             nudged_at=nudged.get(row["id"], ()),
             said=said.get(row["id"]),
+            answered_by=answered_by[row["id"]],
         )
         for row in found
     ]
@@ -64,7 +71,9 @@ async def load_one(store: Store, mysis: Mysis, now: int) -> StoredMysis:
     said = [
         (row["content"], row["created_at"]) for row in await store.read(f"{_LAST_SAID} WHERE y.id = ?", (mysis.id,))
     ]
-    return StoredMysis(mysis, tally[0], tuple(inbox), bool(turns), nudged.get(mysis.id, ()), said[0] if said else None)
+    answered_by = (await store.read(f"{_ANSWERED_BY} WHERE y.id = ?", (mysis.id,)))[0]["model"]
+    newest = said[0] if said else None
+    return StoredMysis(mysis, tally[0], tuple(inbox), bool(turns), nudged.get(mysis.id, ()), newest, answered_by)
 
 
 def build_life(found: StoredMysis, known: ResolvedTemplate, *, now: int, held: bool) -> lf.Life:
@@ -100,5 +109,6 @@ def build_live_row(found: StoredMysis) -> LiveMysis:
     if found.said is not None:
         live.say(*found.said)
         live.progress_at = found.said[1]
+    live.answered_by = found.answered_by
     live.set_failure(mysis.failure, mysis.state_at)
     return live

@@ -214,6 +214,13 @@ def delivery(row: sqlite3.Row) -> Delivery:
     )
 
 
+ANSWERED_BY = """
+CASE WHEN y.model = '' THEN coalesce(
+  (SELECT q.model FROM request q WHERE q.mysis_id = y.id ORDER BY q.id DESC LIMIT 1), '') ELSE '' END
+"""
+"""The model of the newest request of a mysis that names none itself; empty for all others."""
+
+
 def marks(values: Iterable[object]) -> str:
     """Return `?,?,?` for an IN list."""
     return ",".join("?" for _ in values)

@@ -224,15 +224,18 @@ def _warn(conn: WriterConnection, owner: RequestOwner, one: _BudgetState) -> Non
         conn.emit("budget.warning", owner.mysis_id, scope=one.scope, used=one.used, limit=limit)
 
 
-def settle(conn: WriterConnection, owner: RequestOwner, request_id: int, usage: Usage, *, finish: Finish) -> None:
+def settle(
+    conn: WriterConnection, owner: RequestOwner, request_id: int, usage: Usage, *, finish: Finish, model: str = ""
+) -> None:
     """Replace a reservation by the tokens used, or by the estimate if none were reported.
 
-    Idempotent: a settled request stays as it is.
+    Idempotent: a settled request stays as it is. `model` answered; it is stored where the request names none.
     """
     now = conn.now()
     row = conn.execute(
         "UPDATE request SET state = ?, input_tokens = ?, cached_tokens = ?, output_tokens = ?, reasoning_tokens = ?,"
-        " cost_micros = ?, finish_reason = ?, first_token_us = ?, duration_us = ?, ended_at = ?"
+        " cost_micros = ?, finish_reason = ?, first_token_us = ?, duration_us = ?, ended_at = ?,"
+        " model = CASE WHEN model = '' THEN ? ELSE model END"
         " WHERE id = ? AND state = 'reserved' RETURNING reserved_tokens, estimated_tokens, created_at",
         (
             RequestState.ESTIMATED if usage.total is None else RequestState.SETTLED,
@@ -245,6 +248,7 @@ def settle(conn: WriterConnection, owner: RequestOwner, request_id: int, usage: 
             owner.first_token_us,
             owner.duration_us,
             now,
+            model,
             request_id,
         ),
     ).fetchone()
@@ -254,7 +258,7 @@ def settle(conn: WriterConnection, owner: RequestOwner, request_id: int, usage: 
     _release(conn, owner, row["reserved_tokens"], row["created_at"], used, usage.cost_micros)
     # Scripted models report no real token counts.
     if owner.metered and usage.input_tokens and row["estimated_tokens"]:
-        _calibrate(conn, owner, usage.input_tokens / row["estimated_tokens"])
+        _calibrate(conn, owner, owner.model or model, usage.input_tokens / row["estimated_tokens"])
 
 
 def fail(conn: WriterConnection, owner: RequestOwner, request_id: int, usage: Usage, error_class: ErrorClass) -> None:
@@ -298,14 +302,14 @@ def _release(
     )
 
 
-def _calibrate(conn: WriterConnection, owner: RequestOwner, ratio: float) -> None:
+def _calibrate(conn: WriterConnection, owner: RequestOwner, model: str, ratio: float) -> None:
     """Update the moving mean of reported over estimated tokens of a model."""
     ratio = min(3.0, max(0.3, ratio))
     conn.execute(
         "INSERT INTO calibration(provider, model, ratio, samples, updated_at) VALUES (?,?,?,1,?)"
         " ON CONFLICT(provider, model) DO UPDATE SET ratio = ratio + ? * (excluded.ratio - ratio),"
         " samples = samples + 1, updated_at = excluded.updated_at",
-        (owner.provider, owner.model, ratio, conn.now(), _CALIBRATION_WEIGHT),
+        (owner.provider, model, ratio, conn.now(), _CALIBRATION_WEIGHT),
     )
 
 

@@ -20,12 +20,13 @@ from zoea.swarm.persistence import (
     approval_ops,
     late_result_ops,
     memory_ops,
+    model_facts,
     mysis_ops,
     row_values,
     spend_ops,
     turn_records,
 )
-from zoea.swarm.turn import prompt_budget, tool_budget
+from zoea.swarm.turn import prompt_budget, shown_notes, tool_budget
 from zoea.swarm.turn.turn_types import (
     BreakOffTurn,
     CloseTurn,
@@ -33,6 +34,7 @@ from zoea.swarm.turn.turn_types import (
     MarkSent,
     OpStored,
     ResumeTurn,
+    RetryNote,
     SettleRequest,
     StoreAnswer,
     StoreNote,
@@ -50,6 +52,7 @@ SELECT coalesce((SELECT max(id) FROM memory WHERE mysis_id = ?1), 0),
   coalesce((SELECT max(number) FROM turn WHERE mysis_id = ?1), 0) + 1,
   coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'turn'), 0) + 1
 """
+_NOTE = "INSERT OR IGNORE INTO turn_note(turn_id, after_seq, kind, content) VALUES (?,?,?,?)"
 SAME_RESULT = "the same result as the identical call before it: read-only calls of one answer run once"
 _UNKNOWN_TOOL = "there is no tool {name!r} in your toolbox; use one of the tools you were given"
 
@@ -156,10 +159,7 @@ def carry_out(conn: WriterConnection, info: memory_ops.TurnInfo, op: TurnOp) -> 
                 conn.execute("UPDATE turn SET hop = max(hop, ?) WHERE id = ?", (hop, op.turn_id))
             return OpStored(conn.now(), memories=memories, taken=tuple(delivery.id for delivery in deliveries))
         case StoreNote():
-            conn.execute(
-                "INSERT OR IGNORE INTO turn_note(turn_id, after_seq, kind, content) VALUES (?,?,?,?)",
-                (op.turn_id, op.after_seq, op.kind, op.content),
-            )
+            conn.execute(_NOTE, (op.turn_id, op.after_seq, op.kind, op.content))
             conn.emit("turn.note", info.mysis_id, turn=op.turn_id, note=op.kind)
             return OpStored(conn.now(), notes=(Note(op.after_seq, op.kind, op.content),))
         case SettleRequest():
@@ -167,11 +167,29 @@ def carry_out(conn: WriterConnection, info: memory_ops.TurnInfo, op: TurnOp) -> 
             return OpStored(conn.now())
         case FailRequest():
             spend_ops.fail(conn, info, op.request_id, op.usage, op.error_class)
+            if op.retry is not None:
+                _note_retry(conn, info, op.request_id, op.retry)
             return OpStored(conn.now())
         case CloseTurn() | BreakOffTurn():
             return _leave(conn, info, op)
         case ResumeTurn():
             return _resume(conn, info, op)
+
+
+def _note_retry(conn: WriterConnection, info: memory_ops.TurnInfo, request_id: int, retry: RetryNote) -> None:
+    """Note a retry for people: in the conversation, and as an event."""
+    text = shown_notes.retry_text(retry.what, retry.attempt, retry.attempts, retry.rest)
+    conn.execute(_NOTE, (retry.turn_id, retry.after_seq, shown_notes.retry_kind(retry.attempt), text))
+    conn.emit(
+        "request.retried",
+        info.mysis_id,
+        turn=retry.turn_id,
+        request=request_id,
+        attempt=retry.attempt,
+        attempts=retry.attempts,
+        seconds=round(retry.rest / 1_000_000, 1),
+        why=retry.cause,
+    )
 
 
 def _store_answer(conn: WriterConnection, info: memory_ops.TurnInfo, op: StoreAnswer) -> OpStored:
@@ -190,7 +208,11 @@ def _store_answer(conn: WriterConnection, info: memory_ops.TurnInfo, op: StoreAn
             answered, call = memory_ops.store_result(conn, info, result)
             stored.append(answered)
         calls.append(call)
-    spend_ops.settle(conn, info, op.request_id, op.answer.usage, finish=op.answer.finish)
+    spend_ops.settle(conn, info, op.request_id, op.answer.usage, finish=op.answer.finish, model=op.answer.model)
+    model_facts.learn_from_answer(conn, info.provider, info.model or op.answer.model, op.answer)
+    if op.answer.are_calls_text:
+        conn.execute(_NOTE, (op.turn_id, op.seq, shown_notes.TEXT_CALL, shown_notes.TEXT_CALL_NOTE))
+        conn.emit("turn.note", info.mysis_id, turn=op.turn_id, note=shown_notes.TEXT_CALL_NOTE)
     if op.calls:
         conn.execute("UPDATE tally SET tool_calls = tool_calls + ? WHERE mysis_id = ?", (len(op.calls), info.mysis_id))
     if op.outcome is not None:

@@ -27,6 +27,7 @@ from zoea.store import Store, WriterConnection
 from zoea.swarm.persistence import row_values
 from zoea.swarm.rules import HOUR
 from zoea.swarm.turn import loop_guard
+from zoea.swarm.turn.shown_notes import is_only_shown
 from zoea.swarm.turn.turn_types import PastCall, PastRequest
 from zoea.text import estimate
 
@@ -210,7 +211,9 @@ async def open_turn(store: Store, mysis_id: int) -> OpenTurnRow | None:
         nudged=row["opened_by"] == OpenedBy.NUDGE,
         frozen=row["frozen"],
         memories=tuple(row_values.memory(each) for each in memories),
-        notes=tuple(Note(each["after_seq"], each["kind"], each["content"]) for each in notes),
+        notes=tuple(
+            Note(each["after_seq"], each["kind"], each["content"]) for each in notes if not is_only_shown(each["kind"])
+        ),
         used_tokens=spent[0]["used"],
         failures=frozenset(ErrorClass(kind) for kind in (spent[0]["failures"] or "").split(",") if kind),
         requests=tuple(

@@ -14,7 +14,7 @@ from typing import Any, Protocol, assert_never
 
 from zoea.context import FrozenTurn
 from zoea.context import Plan as RequestPlan
-from zoea.model.enums import MASK, Activity, ApprovalAnswer, CallState, Outcome
+from zoea.model.enums import MASK, Activity, ApprovalAnswer, CallState, Outcome, ToolMode
 from zoea.model.errors import PlanError, ProviderError
 from zoea.model.ports import Timer, ToolSession
 from zoea.model.request import AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
@@ -369,6 +369,8 @@ class TurnDriver:
             self._catalogue.tools,
             self._progress,
             by_person=self._opened.by_person,
+            as_schema=self._opened.frozen.tool_mode == ToolMode.JSON_SCHEMA,
+            estimated_tokens=self._plan.budget.final_tokens,
         )
         self._live.show_attempt()
         self._progress_at = self._now()
@@ -383,6 +385,12 @@ class TurnDriver:
             return
         except ProviderError as error:
             self._failed_by = cause_of(error)
+            _log.warning(
+                "the request of mysis #%d failed (attempt %d): %s",
+                self._profile.mysis_id,
+                self._turn.attempt,
+                error.what,
+            )
             self.post(
                 t.CallFailed(
                     self._now(),
@@ -391,6 +399,7 @@ class TurnDriver:
                     error.retry_after,
                     self._services.ids.jitter(),
                     partial=call.partial(),
+                    cause=self._failed_by,
                 )
             )
             return

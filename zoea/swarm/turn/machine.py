@@ -42,6 +42,7 @@ from zoea.swarm.turn.turn_types import (
     Planned,
     PlanRequest,
     Reserve,
+    RetryNote,
     Run,
     SettleRequest,
     Sleep,
@@ -128,6 +129,11 @@ def _end_of_slice(turn: TurnState) -> int:
 def next_seq(memories: tuple[Memory, ...]) -> int:
     """Return the next free place, after all reserved results."""
     return max((memory.seq + len(memory.calls) for memory in memories), default=0) + 1
+
+
+def _last_seq(memories: tuple[Memory, ...]) -> int:
+    """Return the place of the newest memory, 0 where there is none."""
+    return max((memory.seq for memory in memories), default=0)
 
 
 def iterations(memories: tuple[Memory, ...]) -> int:
@@ -261,6 +267,16 @@ def _call_failed(turn: TurnState, given: CallFailed) -> Step:
             ceiling = min(rules.backoff_max, rules.backoff_first * 2 ** (turn.attempt - 1))
             rest = int(ceiling * given.jitter)
         until = given.at + rest
+        note = RetryNote(
+            turn.turn_id,
+            _last_seq(turn.memories),
+            turn.attempt + 1,
+            rules.retries + 1,
+            rest,
+            given.cause,
+            given.failure.what or given.failure.title,
+        )
+        op = replace(op, retry=note)
         turn = replace(turn, phase=TurnPhase.RESTING, attempt=turn.attempt + 1, rest_until=until, next=NextStep.REST)
         return turn, (StoreOp(op),)
     if given.error_class is ErrorClass.CONTEXT_LENGTH and turn.shrink == 1.0:

@@ -189,7 +189,10 @@ class Answered:
 
 @dataclass(frozen=True, slots=True)
 class CallFailed:
-    """The request failed. `retry_after` is in seconds, `jitter` in [0, 1), `partial` the streamed part."""
+    """The request failed. `retry_after` is in seconds, `jitter` in [0, 1), `partial` the streamed part.
+
+    `cause` is a word or two: `429`, `timeout`.
+    """
 
     at: int
     failure: Failure
@@ -198,6 +201,7 @@ class CallFailed:
     jitter: float = 0.0
     usage: Usage = field(default_factory=Usage)
     partial: Answer | None = None
+    cause: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,12 +381,26 @@ class SettleRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class RetryNote:
+    """A retry, as people see it: the next attempt of so many, after a rest in µs, and why."""
+
+    turn_id: int
+    after_seq: int
+    attempt: int
+    attempts: int
+    rest: int
+    cause: str
+    what: str
+
+
+@dataclass(frozen=True, slots=True)
 class FailRequest:
-    """Release the reservation of a request without an answer, except for its usage."""
+    """Release the reservation of a request without an answer, except for its usage; note a retry."""
 
     request_id: int
     error_class: ErrorClass
     usage: Usage
+    retry: RetryNote | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,8 @@ def status_text(view: MysisView) -> str:
     """Return the cause of a wait, retry, stop or error; else the newest text of the mysis."""
     detail = begin_sentence(describe_detail(view), view.provider)
     match view.status:
+        case StatusWord.WORKING if detail and not view.streaming:
+            return detail
         case StatusWord.RETRYING:
             return f"Retry {describe_detail(view)}"
         case StatusWord.HELD | StatusWord.PAUSED if view.state is MysisState.ERRORED:

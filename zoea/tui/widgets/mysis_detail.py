@@ -168,7 +168,7 @@ class MysisDetail(Horizontal):
                 (one_line(view.name), "bold"),
                 (f"  {format_state(view, self._now())}", "$text-quiet"),
             ),
-            Content(f"{describe_role(view)} · {describe_model(view.model, view.provider)}"),
+            Content(f"{describe_role(view)} · {describe_model(view.model or view.answered_by, view.provider)}"),
         )
         begin, end = build_brief_line(view, self._now())
         self._line.put(cut_pieces(begin, self._line.size.width - count_cells(end)), end)
@@ -234,7 +234,7 @@ def build_brief_line(view: MysisView, now: int) -> tuple[list[Piece], list[Piece
         since = _format_text_age(view, now)
         left += [(f"{'  ' if left else ''}text {since} old", "quiet")] if since and view.text else []
         left.append((f"{'  ' if left else ''}{describe_role(view)}", ""))
-        left.append((f" · {describe_model(view.model, view.provider)}", "quiet"))
+        left.append((f" · {describe_model(view.model or view.answered_by, view.provider)}", "quiet"))
     if view.pending:
         left.append((f"  {view.pending} waiting in its inbox", "waiting"))
     if assumed := describe_assumed_window(view):
