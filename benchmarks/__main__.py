@@ -11,7 +11,17 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-BENCHMARKS = ("planning", "store_writes", "search", "swarm_scale", "admission", "first_paint", "tui_load", "transcript")
+BENCHMARKS = (
+    "planning",
+    "compression",
+    "store_writes",
+    "search",
+    "swarm_scale",
+    "admission",
+    "first_paint",
+    "tui_load",
+    "transcript",
+)
 WITH_QUICK = ("swarm_scale", "first_paint", "tui_load")
 
 

@@ -25,6 +25,7 @@ WALL_CLOCK_READERS = {
 
 WALL_CLOCK_ARITHMETIC = {
     "process/clock.py *": "notices that the wall clock was set",
+    "context/window/conversation_shape.py _is_too_early": "the age of a stored summary; times ahead are ignored",
     "llm/transport/admission_gate.py _wall_time": "shows a time of the gate to people",
     "llm/transport/provider_errors.py _until": "a Retry-After that is a date",
     "runtime/mysis_options.py read_options": "broadcasts of the last hours, by what is stored",
@@ -40,6 +41,7 @@ WALL_CLOCK_ARITHMETIC = {
     "swarm/persistence/message_ops.py _check_rate": "messages of the last hour; times ahead are ignored",
     "swarm/persistence/time_ops.py move_after_return": "notices that the wall clock was set back before a start",
     "swarm/persistence/turn_records.py nudges": "nudges of the last hour; times ahead are ignored",
+    "swarm/resolved_template.py window_rules": "messages of the last `session.ttl`, by what is stored",
     "swarm/runner.py _carry_out": "times of the life machine, which moves them by Jumped",
     "swarm/situation.py _snapshots": "the age of a stored text, which the model reads",
     "swarm/turn/budget_stage.py verdict": "the end of backpressure, a time of the turn machine",

@@ -230,3 +230,11 @@ def test_a_credential_is_deleted_once() -> None:
 def test_the_command_reports_a_missing_keyring() -> None:
     with pytest.raises(SettingsError):
         run("credentials", "set", "claude", "--keyring", stdin="")
+
+
+def test_import_takes_the_settings_of_a_shannon(tmp_path: Path) -> None:
+    file = tmp_path / "shannon.yaml"
+    file.write_text("session:\n  context_window_default: 60   # newest\n  token_budget_per_agent: 30000\n  ttl: 720h\n")
+    assert "budget.token_budget_per_agent = 30000" in run("config", "import", str(file)).output
+    assert run("config", "show", "session.context_window_default").output.strip().endswith("= 60")
+    assert "= 30000" in run("config", "show", "budget.token_budget_per_agent").output

@@ -14,10 +14,12 @@ from zoea.context.needs import (
     EarlierTurns,
     LastAnswer,
     LatestSlice,
+    MemoriesById,
     Need,
     NeedAnswer,
     Note,
     OutsideNeed,
+    ShownConversation,
     StandingOrder,
     StoredAnswer,
     TurnRecord,
@@ -40,6 +42,7 @@ from zoea.context.plan_values import (
 from zoea.context.planner import HEADROOM, TurnReplay, plan_next, plan_turn
 from zoea.context.selection import plan
 from zoea.context.strategies import STRATEGIES, Answers, Strategy, missing_needs, needs, packs
+from zoea.context.window.window_rules import WindowRules
 
 __all__ = [
     "HEADROOM",
@@ -56,6 +59,7 @@ __all__ = [
     "LastAnswer",
     "LatestSlice",
     "Limit",
+    "MemoriesById",
     "Need",
     "NeedAnswer",
     "Note",
@@ -66,6 +70,7 @@ __all__ = [
     "PlanStep",
     "Priority",
     "Reason",
+    "ShownConversation",
     "StandingOrder",
     "StepKind",
     "StoredAnswer",
@@ -75,6 +80,7 @@ __all__ = [
     "TurnReplay",
     "TurnSoFar",
     "Variant",
+    "WindowRules",
     "describe_reason",
     "describe_step",
     "encode",

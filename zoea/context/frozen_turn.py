@@ -7,9 +7,10 @@ an update, are planned with the same values.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 
+from zoea.context.window.window_rules import WindowRules
 from zoea.model.enums import OpenedBy
 from zoea.model.errors import PlanError
 
@@ -35,6 +36,7 @@ class FrozenTurn:
         tools_tokens: The base estimate of the tool schemas' JSON.
         snapshot_tools, keep_tools: Globs.
         tool_mode: `json_schema` where the answers are held to a schema of calls; empty for the provider's own way.
+        window: The limits of the strategy `window`; None in every other strategy.
         left_out_tools: Names of tools that the requests do not offer, because they would not fit with them.
     """
 
@@ -63,6 +65,7 @@ class FrozenTurn:
     max_result_chars: int = 100_000
     left_out_tools: tuple[str, ...] = ()
     tool_mode: str = ""
+    window: WindowRules | None = None
 
     @property
     def is_nudged(self) -> bool:
@@ -74,7 +77,11 @@ class FrozenTurn:
 
     def to_json(self) -> str:
         """Return JSON without the prompt's text, which `from_json` takes as an argument."""
-        return _ENCODER.encode({name: getattr(self, name) for name in _stored_fields()})
+        values = {name: getattr(self, name) for name in _stored_fields()}
+        window = values.pop("window")
+        if window is not None:
+            values["window"] = asdict(window)
+        return _ENCODER.encode(values)
 
     @classmethod
     def from_json(cls, text: str, *, system: str) -> FrozenTurn:
@@ -94,6 +101,8 @@ class FrozenTurn:
             for names in ("snapshot_tools", "keep_tools", "left_out_tools"):
                 if names in values:
                     values[names] = tuple(values[names])
+            if values.get("window") is not None:
+                values["window"] = WindowRules(**values["window"])
             values["system"] = system
             return cls(**values)
         except (ValueError, TypeError) as error:

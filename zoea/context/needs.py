@@ -72,6 +72,13 @@ class EarlierTurns:
     turn_ids: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class MemoriesById:
+    """Memories by their ids. Answer: those that are still there, in the order of the ids."""
+
+    memory_ids: tuple[int, ...]
+
+
 class OutsideNeed:
     """A need that rows by id cannot answer. Subclasses are frozen dataclasses of plain values.
 
@@ -87,7 +94,18 @@ class OutsideNeed:
         return json.dumps([type(self).__name__, *values], ensure_ascii=False)
 
 
-Need = LatestSlice | LastAnswer | StandingOrder | TurnSoFar | EarlierTurns | OutsideNeed
+Need = LatestSlice | LastAnswer | StandingOrder | TurnSoFar | EarlierTurns | MemoriesById | OutsideNeed
+
+
+@dataclass(frozen=True, slots=True)
+class ShownConversation(OutsideNeed):
+    """What the strategy `window` shows of the conversation, of memories with id <= `before`.
+
+    Answer: ids of memories (`primers`, `recents`, `elided`), the text of the `summary`, and `steps`: what was given
+    up to fit, in words.
+    """
+
+    before: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,8 @@ _WORDS = {
     "mysis.imported": "is imported",
     "hold.set": "on hold: {reason}",
     "hold.lifted": "hold lifted",
+    "context.summary": "Previous context summary added ({messages} msgs, ~{tokens} tokens)",
+    "context.summary_skipped": "the conversation is long, but its summary is still recent",
     "budget.warning": "has used {used} of the {limit} tokens of the budget of {scope}",
     "budget.refused": "budget of {scope} is spent: {used} of {limit} tokens",
     "approval.asked": "asks you something ({approval})",

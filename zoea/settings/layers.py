@@ -41,6 +41,10 @@ PREFIX = "ZOEA_"
 BARE: Mapping[str, KeyPath] = {
     "TOKEN_BUDGET_PER_AGENT": ("budget", "token_budget_per_agent"),
     "TOKEN_BUDGET_PER_TASK": ("budget", "token_budget_per_task"),
+    "HISTORY_WINDOW_MESSAGES": ("session", "context_window_default"),
+    "HISTORY_WINDOW_DEBUG_MESSAGES": ("session", "context_window_debugging"),
+    "COMPRESSION_TRIGGER_RATIO": ("session", "compression_trigger_ratio"),
+    "COMPRESSION_TARGET_RATIO": ("session", "compression_target_ratio"),
 }
 """Environment names used by Shannon, accepted with and without the prefix."""
 
@@ -160,11 +164,25 @@ def _read(places: Places, start: Path, overrides: Mapping[str, Any], env: Mappin
         _add_project(reading, project, trust)
     reading.untrusted += templates.untrusted()
     known = {section: _entry_names(reading.sources, section) for section in TABLES}
-    for source in read_environment(env, known):
+    usable = {name: value for name, value in env.items() if not _is_unusable(name, value)}
+    reading.notes += [
+        f"{name} is {env[name]!r}, which is no number: it is not used" for name in sorted({*env} - {*usable})
+    ]
+    for source in read_environment(usable, known):
         reading.add(source)
     if overrides:
         reading.add(_override_values(overrides))
     return reading
+
+
+def _is_unusable(name: str, value: str) -> bool:
+    """Return whether one of Shannon's variables holds no number; the next level counts then."""
+    if BARE.get(name.removeprefix(PREFIX), ("",))[0] != "session" or not value.strip():
+        return False
+    try:
+        return not float(value) >= 0
+    except ValueError:
+        return True
 
 
 def project_file(start: Path) -> Path | None:

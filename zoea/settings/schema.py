@@ -7,6 +7,7 @@ fields. Each field's `source` names the system its default comes from.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
@@ -20,6 +21,14 @@ _UNCONFIGURED_KEYS = {
     ProviderType.OPENAI: "env:OPENAI_API_KEY",
     ProviderType.ANTHROPIC: "env:ANTHROPIC_API_KEY",
 }
+
+
+def _clamp(lowest: float, highest: float) -> Callable[[float], float]:
+    return lambda value: min(max(value, lowest), highest)
+
+
+WindowSize = Annotated[Whole, AfterValidator(lambda value: min(max(value, 5), 200))]
+"""Messages in a window; a value out of bounds counts as the nearest bound."""
 
 
 class SwarmSettings(Section):
@@ -219,8 +228,11 @@ class RecoverySettings(Section):
 class ContextSettings(Section):
     """Composition of a request."""
 
-    strategy: Literal["turns"] = setting(
-        "turns", "Strategy", "The strategy that selects the parts of a request.", source=NOVA
+    strategy: Literal["turns", "window"] = setting(
+        "turns",
+        "Strategy",
+        "turns shows the current turn and little of the past; window the conversation, with a summary of its middle.",
+        source=NOVA,
     )
     scan_window: Whole = setting(
         20,
@@ -242,6 +254,43 @@ class ContextSettings(Section):
     )
     context_window: Whole = setting(
         8192, "Context window", "Tokens assumed for a model with an unknown window.", ge=1024
+    )
+
+
+class SessionSettings(Section):
+    """The conversation as the strategy `window` shows it, with Shannon's keys."""
+
+    context_window_default: WindowSize = setting(
+        50, "Window", "Messages of the newest that may go verbatim, 5 to 200.", source=SHANNON
+    )
+    context_window_debugging: WindowSize = setting(
+        75, "Window for debugging", "The same under the preset debugging, 5 to 200.", source=SHANNON
+    )
+    primers_count: Whole = setting(
+        3, "First messages kept", "Messages at the start of the conversation that stay.", source=SHANNON, ge=0, le=1000
+    )
+    recents_count: Whole = setting(
+        20,
+        "Newest messages kept",
+        "Messages before the turn that stay once the rest is summarised.",
+        source=SHANNON,
+        ge=0,
+        le=1000,
+    )
+    compression_trigger_ratio: Annotated[Number, AfterValidator(_clamp(0.1, 0.95))] = setting(
+        0.75, "Summarise from", "Share of the budget from which on the middle is summarised.", source=SHANNON
+    )
+    compression_target_ratio: Annotated[Number, AfterValidator(_clamp(0.1, 0.9))] = setting(
+        0.375, "Longest summary", "Share of the budget that a summary may take.", source=SHANNON
+    )
+    max_history: Whole = setting(
+        0,
+        "Messages looked at",
+        "Messages of the newest that the window looks at; 0 is no bound. Nothing is deleted.",
+        ge=0,
+    )
+    ttl: Seconds = setting(
+        0, "Oldest message", "Seconds after which the window leaves a message out; 0 is never. Nothing is deleted."
     )
 
 
@@ -410,6 +459,7 @@ class Settings(Section):
     loop: LoopSettings = Field(LoopSettings(), title="Loop guard")
     recovery: RecoverySettings = Field(RecoverySettings(), title="Recovery")
     context: ContextSettings = Field(ContextSettings(), title="Context")
+    session: SessionSettings = Field(SessionSettings(), title="Conversation window")
     budget: BudgetSettings = Field(BudgetSettings(), title="Budgets")
     upstream_defaults: UpstreamDefaults = Field(UpstreamDefaults(), title="Upstream defaults")
     provider: dict[Name, ProviderSettings] = Field({}, title="Providers", description="Sources of models, by name.")

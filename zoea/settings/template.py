@@ -22,6 +22,7 @@ from zoea.settings.schema import (
     LlmSettings,
     LoopSettings,
     NudgeSettings,
+    SessionSettings,
     Settings,
     ToolSettings,
     TurnSettings,
@@ -31,7 +32,7 @@ from zoea.settings.schema import (
 
 PARENT = "{{parent}}"
 """Placeholder in a prompt for the prompt of the extended template."""
-OVERRIDES = ("nudge", "wait", "loop", "turn", "context", "budget", "llm", "tool")
+OVERRIDES = ("nudge", "wait", "loop", "turn", "context", "session", "budget", "llm", "tool")
 """The sections of the settings that a template may set for its own myses."""
 CAPS = ("token_budget_per_agent", "token_budget_per_task", "swarm_per_day", "mysis", "max_output_tokens", "background")
 """Budgets that are bounds; `enforcement` is layered like any other key."""
@@ -68,7 +69,7 @@ class Template(Section):
     )
     provider: str = setting("", "Provider", "Empty is the default provider.")
     model: str = setting("", "Model", "Empty is the provider's model.")
-    strategy: Literal["", "turns"] = setting("", "Strategy", "Empty is context.strategy.")
+    strategy: Literal["", "turns", "window"] = setting("", "Strategy", "Empty is context.strategy.")
     run: Literal["forever", "once"] = setting(
         "forever", "Run", "Once: idle without nudges after a turn with nothing pending."
     )
@@ -86,6 +87,7 @@ class Template(Section):
     loop: LoopSettings = Field(LoopSettings(), title="Loop guard")
     turn: TurnSettings = Field(TurnSettings(), title="Turns")
     context: ContextSettings = Field(ContextSettings(), title="Context")
+    session: SessionSettings = Field(SessionSettings(), title="Conversation window")
     budget: BudgetSettings = Field(BudgetSettings(), title="Budgets")
     llm: LlmSettings = Field(LlmSettings(), title="Model calls")
     tool: ToolSettings = Field(ToolSettings(), title="Tool calls")

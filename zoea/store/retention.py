@@ -37,6 +37,8 @@ _STEPS = (
     "DELETE FROM delivery WHERE turn_id = :turn",
     "DELETE FROM turn_note WHERE turn_id = :turn",
     "DELETE FROM turn_answer WHERE turn_id = :turn",
+    # What a summary tells of this turn goes with it; the next turn sums up what is left.
+    "DELETE FROM summary WHERE first_turn <= :turn AND mysis_id = (SELECT mysis_id FROM turn WHERE id = :turn)",
     "DELETE FROM memory WHERE turn_id = :turn",
     "DELETE FROM request WHERE turn_id = :turn",
     "DELETE FROM turn WHERE id = :turn",
@@ -45,6 +47,7 @@ _MYSIS_STEPS = (
     "DELETE FROM approval WHERE mysis_id = :mysis",
     "DELETE FROM delivery WHERE mysis_id = :mysis",
     "DELETE FROM request WHERE mysis_id = :mysis",
+    "DELETE FROM summary WHERE mysis_id = :mysis",
     "DELETE FROM mysis_tag WHERE mysis_id = :mysis",
     "UPDATE mysis SET state_reason = :reason, overrides = '{}', error = NULL, wait = NULL, held_reason = '', goal = ''"
     " WHERE id = :mysis",

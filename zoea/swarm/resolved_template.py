@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from zoea.context import FrozenTurn
+from zoea.context import FrozenTurn, WindowRules
+from zoea.context.window.window_rules import choose_size
 from zoea.model.enums import DONE_TOOL, OpenedBy
 from zoea.model.errors import TemplateError
 from zoea.model.ports import Provider
@@ -121,7 +122,14 @@ def _window(info: ModelInfo, settings: Settings) -> int:
 
 
 def freezer(
-    profile: MysisProfile, catalogue: Catalogue, *, nudge_level: int, nudged: bool, situation: str, task: str = ""
+    profile: MysisProfile,
+    catalogue: Catalogue,
+    *,
+    nudge_level: int,
+    nudged: bool,
+    situation: str,
+    task: str = "",
+    now: int = 0,
 ) -> Callable[[int, int, int, float], FrozenTurn]:
     """Return a function that freezes a turn from id, number, memory before it and calibration."""
     settings = profile.settings
@@ -145,9 +153,24 @@ def freezer(
         snapshot_tools=settings.context.snapshot_tools,
         keep_tools=settings.context.keep_tools,
         max_result_chars=settings.tool.max_result_chars,
+        window=window_rules(settings, now) if settings.context.strategy == "window" else None,
     )
     return lambda turn_id, number, before, calibration: replace(
         frozen, turn_id=turn_id, turn_number=number, before=before, calibration=calibration
+    )
+
+
+def window_rules(settings: Settings, now: int) -> WindowRules:
+    """Return the limits of the strategy `window` for a turn that opens at `now`, µs."""
+    session = settings.session
+    return WindowRules(
+        size=choose_size((session.context_window_default,)),
+        primers=session.primers_count,
+        recents=session.recents_count,
+        trigger=session.compression_trigger_ratio,
+        target=session.compression_target_ratio,
+        max_history=session.max_history,
+        since=now - _us(session.ttl) if session.ttl else 0,
     )
 
 

@@ -455,6 +455,7 @@ class MysisRunner:
             nudged=not effect.prompts,
             situation=situation,
             task=self._task_to_finish(),
+            now=self._now(),
         )
         stored_life = replace(lf.stored_life(self.life), encouragement=effect.nudge_level)
 

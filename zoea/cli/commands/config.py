@@ -11,13 +11,16 @@ import typer
 from zoea.cli.options import AsJson, Workspace
 from zoea.cli.swarm_access import command
 from zoea.model.errors import UsageError
+from zoea.settings.config_writer import set_keys
 from zoea.settings.key_paths import Layer, SettingsInvalid
 from zoea.settings.layers import LoadedSettings, check_settings, load, project_file
 from zoea.settings.paths import places
 from zoea.settings.private_file import write_private
 from zoea.settings.reference import render_sample
+from zoea.settings.renamed_keys import budget_key
 from zoea.settings.schema import Settings
 from zoea.settings.settings_display import SettingRow, escape_unprintable, list_settings
+from zoea.settings.shannon_file import read_shannon_file
 from zoea.settings.template import Template
 
 app = typer.Typer(help="Write, read and check the settings.", no_args_is_help=True)
@@ -35,6 +38,22 @@ def init(
         raise UsageError(f"{where.config_file} exists already", hint="Edit it, or replace it with --force.")
     write_private(where.config_file, render_sample())
     typer.echo(f"Wrote {where.config_file}")
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The shannon.yaml of a Shannon.")],
+) -> None:
+    """Take the settings of a Shannon into your config.toml: its table `session`.
+
+    Example: zoea config import shannon.yaml
+    """
+    where = places(configured=False)
+    values = {budget_key(key): value for key, value in read_shannon_file(file.expanduser()).items()}
+    set_keys(where.config_file, values)
+    for key, value in values.items():
+        typer.echo(f"{key} = {value}")
+    typer.echo(f'Wrote {where.config_file}. They count for templates with strategy = "window".')
 
 
 @app.command()

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from zoea.context.frozen_turn import PLAN_VERSIONS, FrozenTurn
 from zoea.context.needs import Need, NeedAnswer, TurnSoFar
 from zoea.context.plan_values import Pack
-from zoea.context.strategies import turns
+from zoea.context.strategies import sliding_window, turns
 from zoea.model.errors import PlanError
 
 Answers = Mapping[Need, NeedAnswer]
@@ -29,7 +29,10 @@ class Strategy:
     packs: Callable[[FrozenTurn, Answers], tuple[Pack, ...]]
 
 
-STRATEGIES: dict[str, Strategy] = {"turns": Strategy("turns", turns.needs, turns.packs)}
+STRATEGIES: dict[str, Strategy] = {
+    "turns": Strategy("turns", turns.needs, turns.packs),
+    "window": Strategy("window", sliding_window.needs, sliding_window.packs),
+}
 
 
 def needs(frozen: FrozenTurn, answers: Answers = NO_ANSWERS) -> tuple[Need, ...]:

@@ -37,11 +37,17 @@ def needs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Need,
 def packs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Pack, ...]:
     """Return the packs before the turn, in order."""
     system = Pack("system", "system", Priority.REQUIRED, frozen.system)
-    made = [system, _order(frozen, answers), _history(frozen, answers), _said(frozen, answers), _situation(frozen)]
+    made = [
+        system,
+        order_pack(frozen, answers),
+        _history(frozen, answers),
+        _said(frozen, answers),
+        situation_pack(frozen),
+    ]
     return tuple(pack for pack in made if pack is not None)
 
 
-def _order(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack | None:
+def order_pack(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack | None:
     """Return the standing order for a nudged turn, which has no prompt of its own."""
     if not frozen.is_nudged:
         return None
@@ -103,7 +109,8 @@ def _is_final(memory: Memory, frozen: FrozenTurn) -> bool:
     return is_answer and bool(memory.content) and memory.turn_number == frozen.turn_number - 1
 
 
-def _situation(frozen: FrozenTurn) -> Pack:
+def situation_pack(frozen: FrozenTurn) -> Pack:
+    """Return what Zoea tells of the present, as data."""
     if not frozen.situation:
         return Pack("situation", "situation", Priority.MEDIUM, ())
     line = " ".join(frozen.situation[: 4 * SITUATION_COMPACT].split())[:SITUATION_COMPACT]

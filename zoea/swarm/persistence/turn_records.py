@@ -12,10 +12,12 @@ from zoea.context import (
     FrozenTurn,
     LastAnswer,
     LatestSlice,
+    MemoriesById,
     Need,
     NeedAnswer,
     Note,
     OutsideNeed,
+    ShownConversation,
     StandingOrder,
     TurnSoFar,
     missing_needs,
@@ -121,6 +123,14 @@ async def read_earlier(store: Store, need: EarlierTurns) -> tuple[Memory, ...]:
     return tuple(map(row_values.memory, await store.read(*_earlier_query(need))))
 
 
+async def read_by_id(store: Store, need: MemoriesById) -> tuple[Memory, ...]:
+    """Read memories by their ids, in the order of the ids."""
+    marks = row_values.marks(need.memory_ids)
+    rows = await store.read(f"{row_values.MEMORY} WHERE m.id IN ({marks})", need.memory_ids)
+    found = {row["id"]: row_values.memory(row) for row in rows}
+    return tuple([found[memory_id] for memory_id in need.memory_ids if memory_id in found])
+
+
 def _earlier_query(need: EarlierTurns) -> tuple[str, tuple[int, ...]]:
     marks = row_values.marks(need.turn_ids)
     return f"{row_values.MEMORY} WHERE m.turn_id IN ({marks}) ORDER BY t.number, m.seq", need.turn_ids
@@ -139,7 +149,7 @@ def is_answered(frozen: FrozenTurn, before: BeforeTurn) -> bool:
 
 def _query_values(mysis_id: int, wanted: tuple[Need, ...]) -> dict[str, int]:
     """Return the parameters of the query; none for a first turn."""
-    rows = [need for need in wanted if isinstance(need, LatestSlice | LastAnswer | StandingOrder)]
+    rows = [need for need in wanted if isinstance(need, LatestSlice | LastAnswer | StandingOrder | ShownConversation)]
     before = max((need.before for need in rows), default=0)
     if not before:
         return {}
@@ -165,7 +175,7 @@ def _before(wanted: tuple[Need, ...], found: Iterable[sqlite3.Row]) -> BeforeTur
                 answers[need] = tuple(by_need.get("order", ()))
             case LastAnswer():
                 answers[need] = tuple(m for m in previous[-1:] if not m.calls and not m.partial)
-            case TurnSoFar() | EarlierTurns() | OutsideNeed():
+            case TurnSoFar() | EarlierTurns() | MemoriesById() | OutsideNeed():
                 continue
             case _:
                 assert_never(need)

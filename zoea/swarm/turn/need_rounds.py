@@ -8,36 +8,33 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from zoea.context import MAX_ROUNDS, EarlierTurns, FrozenTurn, NeedAnswer, OutsideNeed, StoredAnswer, missing_needs
+from zoea.context import (
+    MAX_ROUNDS,
+    EarlierTurns,
+    FrozenTurn,
+    MemoriesById,
+    NeedAnswer,
+    OutsideNeed,
+    ShownConversation,
+    StoredAnswer,
+    missing_needs,
+)
 from zoea.model.enums import Role
 from zoea.model.errors import PlanError
 from zoea.model.values import Memory
 from zoea.store import WriterConnection
 from zoea.swarm.persistence import turn_ops, turn_records
 from zoea.swarm.services import Services
-
-
-@dataclass(frozen=True, slots=True)
-class OpenedTurnFacts:
-    """What a reader may know of the turn.
-
-    Attributes:
-        prompts: The memories that the turn was opened with.
-    """
-
-    services: Services
-    frozen: FrozenTurn
-    prompts: tuple[Memory, ...]
-
+from zoea.swarm.turn.opened_turn_facts import OpenedTurnFacts
+from zoea.swarm.turn.window_stage import read_conversation_view
 
 NeedReader = Callable[[OpenedTurnFacts, Any], Awaitable[StoredAnswer]]
 """Answers one class of needs. It has a deadline of its own, and an answer for every failure that may happen."""
 
-READERS: dict[type[OutsideNeed], NeedReader] = {}
+READERS: dict[type[OutsideNeed], NeedReader] = {ShownConversation: read_conversation_view}
 
 
 async def answer_needs(
@@ -75,6 +72,8 @@ async def answer_needs(
                     answers[need], new[need.key] = answer, answer.text
                 case EarlierTurns():
                     answers[need] = await turn_records.read_earlier(services.store, need)
+                case MemoriesById():
+                    answers[need] = await turn_records.read_by_id(services.store, need)
                 case _:
                     found = await turn_records.read_before_turn(services.store, frozen.mysis_id, (need,))
                     answers |= found.answers

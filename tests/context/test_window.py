@@ -1,0 +1,327 @@
+"""The strategy `window`: its sizes, its estimate, the shape of a conversation, and summaries without a model."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.context.sample_histories import Asked, Recorder
+from zoea.context import (
+    FrozenTurn,
+    MemoriesById,
+    Need,
+    NeedAnswer,
+    ShownConversation,
+    StoredAnswer,
+    TurnSoFar,
+    plan_turn,
+)
+from zoea.context.units import read_units
+from zoea.context.window.conversation_shape import Conversation, CoveredMessages, shape_conversation, split_front
+from zoea.context.window.conversation_summary import (
+    find_missing,
+    halve,
+    read_kept_lines,
+    summarise,
+)
+from zoea.context.window.prompt_context import PromptContext, merge_contexts, parse_prompt_context, read_stored
+from zoea.context.window.salient_lines import LineKind, SalientLine, classify_line, find_salient_lines, parse_line
+from zoea.context.window.window_estimate import estimate_messages, estimate_text, is_code_heavy
+from zoea.context.window.window_rules import WindowRules, choose_size
+from zoea.model.errors import UsageError
+from zoea.model.values import Memory
+from zoea.text.estimate import tokens
+
+
+def chat(messages: int, chars: int = 1000) -> Recorder:
+    """A conversation of prompts and answers in turn."""
+    recorder = Recorder()
+    for number in range(0, messages, 2):
+        recorder.open(f"prompt {number} ".ljust(chars, "p"))
+        if number + 1 < messages:
+            recorder.answer(f"answer {number + 1} ".ljust(chars, "a"))
+    return recorder
+
+
+def conversation(recorder: Recorder, rules: WindowRules) -> Conversation:
+    units, _ = read_units(recorder.memories)
+    opening = [memory for unit in split_front(units, rules.primers)[0] for memory in unit.memories]
+    return Conversation(tuple(opening), tuple(recorder.memories[len(opening) :]))
+
+
+@pytest.mark.parametrize(
+    ("levels", "size"),
+    [
+        ((), 50),
+        ((None, "75"), 75),
+        (("many", 30), 30),
+        ((3,), 5),
+        (("1000",), 200),
+        ((True, -4, 12.5, "9"), 9),
+        ((7.0,), 7),
+    ],
+)
+def test_the_first_usable_level_is_the_window_size(levels: tuple[object, ...], size: int) -> None:
+    assert choose_size(levels) == size
+
+
+def test_a_context_takes_numeric_texts_and_the_json_of_the_seed() -> None:
+    read = parse_prompt_context(
+        {"context": {"history_window_size": "100", "use_case_preset": "debugging", "token_budget_per_agent": 30000}}
+    )
+    assert read == PromptContext(100, "debugging", token_budget_per_agent=30000)
+    assert read_stored(read.to_json()) == read
+    assert read_stored("") == PromptContext()
+
+
+def test_an_unknown_key_of_a_context_names_the_nearest() -> None:
+    with pytest.raises(UsageError) as raised:
+        parse_prompt_context({"history_window": 5})
+    assert "Did you mean history_window_size?" in raised.value.hint
+
+
+@pytest.mark.parametrize("value", ["much", -1, None, 1.5])
+def test_a_context_refuses_a_value_that_is_no_number(value: object) -> None:
+    with pytest.raises(UsageError, match="primers_count"):
+        parse_prompt_context({"primers_count": value})
+
+
+def test_of_several_contexts_the_last_wins_and_of_budgets_the_lowest() -> None:
+    first = PromptContext(history_window_size=10, primers_count=1, token_budget_per_agent=9000)
+    last = PromptContext(history_window_size=20, token_budget_per_agent=12000)
+    assert merge_contexts((first, last)) == PromptContext(20, primers_count=1, token_budget_per_agent=9000)
+
+
+def test_code_counts_three_characters_a_token_and_ideographs_one_each() -> None:
+    assert estimate_text("a" * 400) == 100
+    assert is_code_heavy("```py\nx\n```")
+    assert estimate_text("if (x) { y[0] = z; }" * 6) == 40
+    assert estimate_text("漢字" * 10) == 20
+    assert estimate_text("") == 0
+
+
+def test_a_thousand_messages_of_a_thousand_characters_cost_what_the_formula_says() -> None:
+    assert estimate_messages(chat(1000).memories) == 280_500
+
+
+@pytest.mark.parametrize(
+    ("messages", "verbatim", "middle", "budget"),
+    [(22, 22, 0, 8_000), (23, 23, 0, 8_000), (24, 23, 1, 8_000), (100, 23, 77, 25_000)],
+)
+def test_primers_and_recents_stay_and_the_rest_is_the_middle(
+    messages: int, verbatim: int, middle: int, budget: int
+) -> None:
+    recorder, rules = chat(messages), WindowRules()
+    shape = shape_conversation(rules, conversation(recorder, rules), budget=budget, overhead=0)
+    assert len(shape.primers) + len(shape.recents) == verbatim
+    assert len(shape.middle) == middle
+    assert shape.is_due is bool(middle)
+
+
+def test_a_conversation_within_window_and_trigger_stays_whole() -> None:
+    recorder, rules = chat(50), WindowRules()
+    shape = shape_conversation(rules, conversation(recorder, rules), budget=25_000, overhead=0)
+    assert (len(shape.primers) + len(shape.recents), shape.middle, shape.summary_tokens) == (50, (), 0)
+
+
+def test_below_the_trigger_the_window_stays_and_only_older_messages_are_the_middle() -> None:
+    recorder, rules = chat(60, 40), WindowRules(size=50)
+    shape = shape_conversation(rules, conversation(recorder, rules), budget=25_000, overhead=0)
+    assert (len(shape.primers), len(shape.middle), len(shape.recents)) == (3, 7, 50)
+
+
+def test_a_cut_never_splits_a_slice() -> None:
+    recorder = Recorder()
+    for number in range(30):
+        recorder.open(f"prompt {number}")
+        answer = recorder.answer("", Asked("look"), Asked("act"))
+        recorder.result(answer, 0, "r" * 900)
+        recorder.result(answer, 1, "r" * 900)
+        recorder.answer("done")
+    rules = WindowRules(primers=3, recents=20)
+    shape = shape_conversation(rules, conversation(recorder, rules), budget=12_000, overhead=0)
+    assert len(shape.primers) == 4
+    for part in (shape.primers, shape.middle, shape.recents):
+        units, omitted = read_units(part)
+        assert not omitted
+        assert sum(len(unit.memories) for unit in units) == len(part)
+
+
+def test_what_is_given_up_to_fit_is_reported_in_order() -> None:
+    recorder = Recorder()
+    recorder.open("begin")
+    for _ in range(15):
+        recorder.slice("look", "r" * 6000)
+    rules = WindowRules()
+    shape = shape_conversation(rules, conversation(recorder, rules), budget=3_000, overhead=500)
+    assert [step.split()[1] for step in shape.steps[:2]] == ["long", "recent"]
+    assert len(shape.recents) >= 4
+    assert shape.tokens <= 3_000
+
+
+def test_the_rate_keeps_messages_verbatim_until_enough_are_new() -> None:
+    recorder, rules = chat(60), WindowRules(size=30)
+    covered = CoveredMessages(1, (10, 1), (70, 1), 30, 9_000, 20, "", at=0)
+    talk = Conversation((), tuple(recorder.memories[-35:]), covered)
+    hour = 3_600_000_000
+    assert not shape_conversation(rules, talk, budget=60_000, overhead=0, now=hour).is_due
+    talk = Conversation((), tuple(recorder.memories[-45:]), covered)
+    assert not shape_conversation(rules, talk, budget=60_000, overhead=0, now=hour // 4).is_due
+    assert shape_conversation(rules, talk, budget=60_000, overhead=0, now=hour).is_due
+    assert shape_conversation(rules, talk, budget=10_000, overhead=0, now=1).is_due  # it would not fit
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("We decided to use PostgreSQL.", LineKind.DECISION),
+        ("Never push to main.", LineKind.CONSTRAINT),
+        ("ConnectionResetError: peer went away", LineKind.ERROR),
+        ("Die Verbindung ist fehlgeschlagen", LineKind.ERROR),
+        ("必须在周五前完成", LineKind.CONSTRAINT),
+        ("The run is dep-7f3a91", LineKind.IDENTIFIER),
+        ("Look at /etc/hosts", LineKind.IDENTIFIER),
+        ("That was a pleasant walk", LineKind.OTHER),
+    ],
+)
+def test_a_line_has_its_most_important_kind(text: str, kind: LineKind) -> None:
+    assert classify_line(text) is kind
+
+
+def test_a_line_can_be_read_back() -> None:
+    line = SalientLine(12, LineKind.ERROR, "look: it failed")
+    read = parse_line(str(line))
+    assert read is not None
+    assert (read.turn, read.kind, read.text) == (12, LineKind.ERROR, "look: it failed")
+    assert parse_line("- turn x") is None
+
+
+def test_errors_of_results_are_kept_with_the_name_of_the_tool() -> None:
+    recorder = Recorder()
+    recorder.open("go")
+    recorder.slice("build", "line 1\nValueError: bad ore\nline 3", is_error=True)
+    texts = [line.text for line in find_salient_lines(recorder.memories) if line.kind is LineKind.ERROR]
+    assert "build: ValueError: bad ore" in texts
+
+
+def test_an_extended_summary_keeps_the_lines_of_the_former_one() -> None:
+    first, second = Recorder(), Recorder()
+    first.open("We decided to use port 8443 for the gateway.")
+    second.open("Never restart node n-17 by day.")
+    one = summarise(first.memories, 400)
+    both = summarise(second.memories, 400, earlier=one)
+    assert [line.text for line in read_kept_lines(both)] == [
+        "We decided to use port 8443 for the gateway.",
+        "Never restart node n-17 by day.",
+    ]
+
+
+def test_what_a_model_lost_is_appended_to_its_prose() -> None:
+    recorder = Recorder()
+    recorder.open("We decided to use port 8443. Never restart node n-17 by day. It rains.")
+    text = summarise(recorder.memories, 400, prose="They decided to use port 8443 after a talk about rain.")
+    assert text.startswith("They decided")
+    assert [line.text for line in read_kept_lines(text)] == ["Never restart node n-17 by day."]
+    assert find_missing(read_kept_lines(text), "Node n-17: never restart by day") == []
+
+
+def test_redaction_wins_over_the_lines_that_are_kept() -> None:
+    recorder = Recorder()
+    recorder.open("Never share sk-abc123DEF456ghi789JKL with joe@example.org, decided on 2026-11-22.")
+    text = summarise(recorder.memories, 400, prose="The key is sk-abc123DEF456ghi789JKL.")
+    assert "sk-abc" not in text
+    assert "joe@" not in text
+    assert "2026-11-22" in text
+
+
+@given(st.lists(st.text(max_size=300), max_size=12), st.integers(64, 600), st.text(max_size=400))
+@settings(deadline=None, max_examples=60)
+def test_a_summary_is_never_longer_than_it_may_be(texts: list[str], limit: int, prose: str) -> None:
+    recorder = Recorder()
+    recorder.open("begin")
+    for text in texts:
+        recorder.answer(text)
+    text = summarise(recorder.memories, limit, prose=prose)
+    assert tokens(text) <= limit
+    assert tokens(halve(text, limit // 2)) <= limit // 2
+    assert summarise(recorder.memories, limit, prose=prose) == text
+
+
+@st.composite
+def talks(draw: st.DrawFn) -> Recorder:
+    """A conversation with slices of any size."""
+    recorder = Recorder()
+    for number in range(draw(st.integers(1, 40))):
+        recorder.open(f"prompt {number} " * draw(st.sampled_from((1, 30, 200))))
+        for _ in range(draw(st.integers(0, 2))):
+            recorder.slice("look", "result " * draw(st.sampled_from((1, 100, 2000))), is_error=draw(st.booleans()))
+        if draw(st.booleans()):
+            recorder.answer("answer " * draw(st.sampled_from((1, 50))))
+    recorder.open("and now?")
+    return recorder
+
+
+@given(
+    talks(),
+    st.integers(2_000, 40_000),
+    st.builds(
+        WindowRules,
+        st.integers(5, 60),
+        st.integers(0, 12),
+        st.integers(0, 30),
+        st.floats(0.1, 0.95),
+        st.floats(0.1, 0.9),
+    ),
+)
+@settings(deadline=None, max_examples=80)
+def test_a_plan_keeps_its_budget_its_order_and_its_bytes_and_loses_no_message(
+    recorder: Recorder, budget: int, rules: WindowRules
+) -> None:
+    own = recorder.own()
+    past = Recorder(memories=[memory for memory in recorder.memories if memory not in own])
+    talk = conversation(past, rules)
+    shape = shape_conversation(rules, talk, budget=budget, overhead=50)
+    whole = [*shape.primers, *shape.middle, *shape.recents]
+    assert sorted(memory.id for memory in whole) == [memory.id for memory in past.memories]
+
+    before = past.memories[-1].id if past.memories else 0
+    frozen = FrozenTurn(1, 2, 99, strategy="window", system="s", before=before, max_tokens=budget)
+    answers = _answers(frozen, recorder, shape.primers, shape.recents, shape.elided, summarise(shape.middle, 200))
+    plan = plan_turn(frozen, answers)
+    assert plan.budget.over_budget_tokens == 0
+    assert [one.id for one in plan.decisions] == [
+        "system",
+        "primers",
+        "summary",
+        "recents",
+        "situation",
+        "turn",
+        "tools",
+    ]
+    shown = [message.memory_id for message in plan.messages if message.memory_id is not None]
+    assert shown == sorted(shown)
+    assert plan_turn(frozen, answers).messages == plan.messages
+
+
+def _answers(
+    frozen: FrozenTurn,
+    recorder: Recorder,
+    primers: tuple[Memory, ...],
+    recents: tuple[Memory, ...],
+    elided: frozenset[int],
+    summary: str,
+) -> dict[Need, NeedAnswer]:
+    made: dict[Need, NeedAnswer] = {TurnSoFar(frozen.turn_id): recorder.record()}
+    if frozen.before:
+        ids = tuple(memory.id for memory in (*primers, *recents))
+        view = {
+            "primers": [memory.id for memory in primers],
+            "recents": [memory.id for memory in recents],
+            "elided": sorted(elided),
+            "summary": summary,
+            "steps": [],
+        }
+        made[ShownConversation(frozen.before)] = StoredAnswer.of(view)
+        made[MemoriesById(ids)] = (*primers, *recents)
+    return made

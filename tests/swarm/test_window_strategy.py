@@ -1,0 +1,100 @@
+"""A mysis with the strategy `window` shows its conversation: first and newest messages, a summary of those between."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.swarm.harness import Swarm, script, swarm
+from zoea.context.window.conversation_summary import TITLE
+from zoea.llm.providers.scripted import ScriptedProvider
+from zoea.model.request import Answer, RequestMessage
+from zoea.settings import Settings
+
+
+def settings(**session: Any) -> Settings:
+    return Settings.model_validate(
+        {
+            "context": {"strategy": "window"},
+            "nudge": {"enabled": False},
+            "session": {"context_window_default": 5, "primers_count": 2, "recents_count": 4, **session},
+        }
+    )
+
+
+async def talk(s: Swarm, first: int, last: int, text: str = "number") -> None:
+    """Send prompts one after another and wait for each answer."""
+    for number in range(first, last + 1):
+        await s.commander.send("alpha", f"{text} {number}: keep record rec-{number:04d}x safe.")
+        await s.settled()
+
+
+def contents(messages: tuple[RequestMessage, ...]) -> list[str]:
+    return [message.content for message in messages]
+
+
+async def test_a_short_conversation_is_shown_whole(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(*[Answer(text=f"answer {n}") for n in range(1, 4)]), settings=settings()) as s:
+        await s.commander.create("alpha", start=False)
+        await talk(s, 1, 3)
+
+        shown = contents(s.provider.requests[-1].messages)[1:]
+        assert [text[:8] for text in shown] == ["number 1", "answer 1", "number 2", "answer 2", "number 3"]
+
+
+async def test_a_long_conversation_shows_its_first_and_newest_messages_and_a_summary_of_the_others(
+    tmp_path: Path,
+) -> None:
+    answers = [Answer(text=f"answer {n}") for n in range(1, 8)]
+    async with swarm(tmp_path, script(*answers), settings=settings()) as s:
+        await s.commander.create("alpha", start=False)
+        await talk(s, 1, 7)
+
+        shown = contents(s.provider.requests[-1].messages)[1:]
+        assert [text[:8] for text in shown[:2]] == ["number 1", "answer 1"]
+        assert TITLE in shown[2]
+        assert shown[-1].startswith("number 7")
+        for number in range(1, 7):  # each record is shown, or told by the summary
+            assert any(f"rec-{number:04d}x" in text for text in shown)
+        assert sum(TITLE in text for text in shown) == 1
+        events = await s.rows("SELECT data FROM event WHERE kind = 'context.summary'")
+        assert events
+        assert all("rec-" not in event["data"] for event in events)
+
+
+async def test_a_turn_that_goes_on_after_a_restart_shows_the_same_conversation(tmp_path: Path) -> None:
+    answers = [Answer(text=f"answer {n}") for n in range(1, 8)]
+    async with swarm(tmp_path, script(*answers), settings=settings()) as s:
+        await s.commander.create("alpha", start=False)
+        await talk(s, 1, 7)
+        last = s.provider.block(after=0, when=lambda _: s.provider.calls == 8)
+        await s.commander.send("alpha", "number 8: go on")
+        await last.reached.wait()
+        before = s.provider.requests[-1].messages
+        summaries = await s.rows("SELECT count(*) AS n FROM summary")
+
+    again = ScriptedProvider(script(Answer(text="done")), metered=True)
+    async with swarm(tmp_path, provider=again, settings=settings(primers_count=0)) as s:
+        await s.commander.start("alpha")
+        await s.until(lambda: again.calls > 0)
+        assert await s.rows("SELECT count(*) AS n FROM summary") == summaries
+
+    assert any(TITLE in text for text in contents(before))
+    assert again.requests[0].messages == before
+
+
+async def test_a_summary_holds_no_secret_of_the_conversation(tmp_path: Path) -> None:
+    answers = [Answer(text=f"answer {n}") for n in range(1, 8)]
+    async with swarm(tmp_path, script(*answers), settings=settings()) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "hello")
+        await s.settled()
+        await s.commander.send("alpha", "Never mail jane.doe@example.com; the password = hunter22 is in vault v-77a.")
+        await s.settled()
+        await talk(s, 3, 7)
+
+        told = (await s.rows("SELECT content FROM summary ORDER BY id DESC LIMIT 1"))[0]["content"]
+        assert "[REDACTED_EMAIL]" in told
+        assert "[REDACTED_PASSWORD]" in told
+        assert "v-77a" in told
+        assert "hunter22" not in told

@@ -1,0 +1,167 @@
+"""The strategy `window`: the conversation of a mysis as a sliding window with a summary.
+
+Order of packs: system prompt, primers, summary, recents, standing order, situation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from zoea.context.forms import BARE, Form, FormKind, data_block, note_message, render_memory
+from zoea.context.frozen_turn import FrozenTurn
+from zoea.context.needs import (
+    MemoriesById,
+    Need,
+    NeedAnswer,
+    ShownConversation,
+    StandingOrder,
+    StoredAnswer,
+    TurnSoFar,
+)
+from zoea.context.plan_values import Pack, Priority
+from zoea.context.strategies import turns
+from zoea.context.turn_packs import first_form
+from zoea.context.units import Unit, read_units
+from zoea.context.window.conversation_shape import FEWEST_RECENTS, LONG_RESULT
+from zoea.context.window.conversation_summary import TITLE, halve
+from zoea.model.enums import Role
+from zoea.model.request import RequestMessage
+from zoea.model.values import Memory
+from zoea.text.estimate import tokens
+
+
+@dataclass(frozen=True, slots=True)
+class _View:
+    """The messages before the turn that stay verbatim, and the summary of those between them."""
+
+    primers: tuple[Memory, ...] = ()
+    recents: tuple[Memory, ...] = ()
+    elided: frozenset[int] = frozenset()
+    summary: str = ""
+
+
+def needs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Need, ...]:
+    """Return the reads: the turn, the view of the conversation before it, its memories, the order if nudged."""
+    wanted: list[Need] = [TurnSoFar(frozen.turn_id)]
+    if frozen.before:
+        view = ShownConversation(frozen.before)
+        wanted.append(view)
+        if view in answers:
+            wanted.append(_shown_memories(answers, view))
+        if frozen.is_nudged:
+            wanted.append(StandingOrder(frozen.before))
+    return tuple(wanted)
+
+
+def packs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Pack, ...]:
+    """Return the packs before the turn, in order."""
+    answer = _read_view(frozen, answers)
+    shown = {memory.id for memory in (*answer.primers, *answer.recents)}
+    made = [
+        Pack("system", "system", Priority.REQUIRED, frozen.system),
+        _messages("primers", answer.primers, answer.elided, frozen, 1, from_end=False),
+        _summary(answer),
+        _messages("recents", answer.recents, answer.elided, frozen, FEWEST_RECENTS, from_end=True),
+        _order(frozen, answers, shown),
+        turns.situation_pack(frozen),
+    ]
+    return tuple(pack for pack in made if pack is not None)
+
+
+def _stored(answers: Mapping[Need, NeedAnswer], need: ShownConversation) -> dict[str, Any]:
+    answer = answers[need]
+    assert isinstance(answer, StoredAnswer)
+    value: dict[str, Any] = answer.value
+    return value
+
+
+def _shown_memories(answers: Mapping[Need, NeedAnswer], need: ShownConversation) -> MemoriesById:
+    stored = _stored(answers, need)
+    return MemoriesById((*stored["primers"], *stored["recents"]))
+
+
+def _read_view(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> _View:
+    if not frozen.before:
+        return _View()
+    need = ShownConversation(frozen.before)
+    stored = _stored(answers, need)
+    found = answers[_shown_memories(answers, need)]
+    assert isinstance(found, tuple)
+    memories = {memory.id: memory for memory in found}
+    return _View(
+        tuple([memories[one] for one in stored["primers"] if one in memories]),
+        tuple([memories[one] for one in stored["recents"] if one in memories]),
+        frozenset(stored["elided"]),
+        stored["summary"],
+    )
+
+
+def _messages(
+    name: str, memories: tuple[Memory, ...], elided: frozenset[int], frozen: FrozenTurn, fewest: int, *, from_end: bool
+) -> Pack:
+    """Return a pack of messages; its short form has the outermost units only, with shorter results."""
+    full = {memory.id: _form(memory, memory.id in elided, frozen) for memory in memories}
+    shown = _shown(memories, full)
+    units, _ = read_units(memories)
+    kept = _outermost(units[::-1] if from_end else units, fewest)
+    few = [memory for unit in (kept[::-1] if from_end else kept) for memory in unit.memories]
+    compact = {memory.id: _form(memory, True, frozen) for memory in few}
+    short = _shown(few, compact)
+    return Pack(
+        name,
+        name,
+        Priority.HIGH,
+        shown,
+        short if short and short != shown else None,
+        full_forms=full,
+        compact_forms=compact,
+    )
+
+
+def _outermost(units: Iterable[Unit], messages: int) -> list[Unit]:
+    """Return the first units with at least so many messages."""
+    kept: list[Unit] = []
+    taken = 0
+    for unit in units:
+        if taken >= messages:
+            break
+        kept.append(unit)
+        taken += len(unit.memories)
+    return kept
+
+
+def _form(memory: Memory, is_elided: bool, frozen: FrozenTurn) -> Form:
+    if memory.role is Role.ASSISTANT:
+        return BARE
+    limit = frozen.max_result_chars
+    if is_elided and memory.role is Role.TOOL and len(memory.content) > min(LONG_RESULT, limit):
+        return Form(FormKind.CUT, min(LONG_RESULT, limit))
+    return first_form(memory, limit)
+
+
+def _shown(memories: Iterable[Memory], forms: Mapping[int, Form]) -> tuple[RequestMessage, ...]:
+    return tuple([render_memory(memory, forms[memory.id]) for memory in memories])
+
+
+def _summary(view: _View) -> Pack:
+    if not view.summary:
+        return Pack("summary", "summary", Priority.HIGH, ())
+    full = summary_message(view.summary)
+    shorter = summary_message(halve(view.summary, tokens(view.summary) // 2))
+    compact = (shorter,) if len(shorter.content) < len(full.content) else None
+    return Pack("summary", "summary", Priority.HIGH, (full,), compact)
+
+
+def summary_message(text: str) -> RequestMessage:
+    """Return the message that stands for the middle of the conversation, marked as data."""
+    return note_message(data_block("summary of the messages between", f"{TITLE}{text}"))
+
+
+def _order(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer], shown: set[int]) -> Pack | None:
+    """Return the standing order for a nudged turn, where no other pack shows it."""
+    pack = turns.order_pack(frozen, answers)
+    if pack is None or not any(memory_id in shown for memory_id in pack.full_forms):
+        return pack
+    return Pack("order", "order", Priority.REQUIRED, (), preserve=True)

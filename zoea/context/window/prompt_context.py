@@ -1,0 +1,112 @@
+"""The `context` of a prompt: what it overrides for the turn that it opens.
+
+Values are numbers or numeric texts, as the JSON and the command lines of Shannon write them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from typing import Any
+
+from zoea.context.window.window_rules import DEBUGGING, ratio, whole_number
+from zoea.model.errors import UsageError
+
+TRIGGER_BOUNDS = (0.1, 0.95)
+TARGET_BOUNDS = (0.1, 0.9)
+_RATIOS = {"compression_trigger_ratio": TRIGGER_BOUNDS, "compression_target_ratio": TARGET_BOUNDS}
+_BUDGETS = ("token_budget_per_agent", "token_budget_per_task")
+_PRESET = "use_case_preset"
+_MOST_KEPT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class PromptContext:
+    """The values that a prompt overrides; None leaves a value as the settings have it."""
+
+    history_window_size: int | None = None
+    use_case_preset: str | None = None
+    primers_count: int | None = None
+    recents_count: int | None = None
+    token_budget_per_agent: int | None = None
+    token_budget_per_task: int | None = None
+    compression_trigger_ratio: float | None = None
+    compression_target_ratio: float | None = None
+
+    def to_json(self) -> str:
+        """Return the keys that are set as JSON, "" where there is none."""
+        values = {name: value for name in KEYS if (value := getattr(self, name)) is not None}
+        return json.dumps(values, sort_keys=True) if values else ""
+
+
+KEYS = tuple(one.name for one in fields(PromptContext))
+
+
+def parse_prompt_context(values: Mapping[str, Any]) -> PromptContext:
+    """Read the overrides of a prompt. A table `context` in them is read as the overrides themselves.
+
+    Raises:
+        UsageError: A key is unknown, or a value is no number.
+    """
+    if set(values) == {"context"} and isinstance(values["context"], Mapping):
+        values = values["context"]
+    read: dict[str, Any] = {}
+    for key, value in values.items():
+        if key not in KEYS:
+            near = get_close_matches(key, KEYS, n=1)
+            hint = f"Did you mean {near[0]}? " if near else ""
+            raise UsageError(f"The context has no key {key!r}.", hint=f"{hint}Keys are: {', '.join(KEYS)}.")
+        read[key] = _read(key, value)
+    return PromptContext(**read)
+
+
+def read_stored(text: str) -> PromptContext:
+    """Restore what `to_json` wrote."""
+    return PromptContext(**json.loads(text)) if text else PromptContext()
+
+
+def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
+    """Read `key=value` texts, as command lines give them.
+
+    Raises:
+        UsageError: A text has no `=`.
+    """
+    found = {}
+    for pair in pairs:
+        key, is_given, value = pair.partition("=")
+        if not is_given:
+            raise UsageError(f"{pair!r} is not key=value.", hint="For example: --context history_window_size=100")
+        found[key.strip()] = value.strip()
+    return found
+
+
+def merge_contexts(contexts: Iterable[PromptContext]) -> PromptContext:
+    """Join the overrides of several prompts: the last one's keys win, of each budget the lowest."""
+    values: dict[str, Any] = {}
+    for context in contexts:
+        for key in KEYS:
+            value = getattr(context, key)
+            if value is None:
+                continue
+            values[key] = min(value, values.get(key, value)) if key in _BUDGETS else value
+    return PromptContext(**values)
+
+
+def _read(key: str, value: object) -> int | float | str:
+    if key == _PRESET:
+        if value in (DEBUGGING, "default"):
+            return str(value)
+        raise UsageError(f"The context has the preset {value!r}.", hint=f"Use {DEBUGGING} or default.")
+    if key in _RATIOS:
+        share = ratio(value, *_RATIOS[key])
+        if share is None:
+            raise UsageError(f"{key} is {value!r}, which is no number.", hint="Give a share of the budget, like 0.75.")
+        return share
+    number = whole_number(value)
+    if number is None:
+        raise UsageError(f"{key} is {value!r}, which is no whole number.", hint=f"For example: {key}=50")
+    if key in _BUDGETS and not number:
+        raise UsageError(f"{key} is 0, which no request can keep.", hint=f"For example: {key}=30000")
+    return number if key in _BUDGETS else min(number, _MOST_KEPT)

@@ -1,0 +1,73 @@
+"""The limits by which the strategy `window` shapes a conversation, as a turn freezes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+SMALLEST_WINDOW, LARGEST_WINDOW = 5, 200
+DEFAULT_WINDOW, DEBUGGING_WINDOW = 50, 75
+DEBUGGING = "debugging"
+"""The preset with a larger window."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowRules:
+    """How a conversation is shaped.
+
+    Attributes:
+        size: The most messages of the newest that may go verbatim.
+        primers: The first messages of the conversation that stay verbatim.
+        recents: The newest messages that stay verbatim once the rest is summarised.
+        trigger: The share of the budget from which on the middle is summarised.
+        target: The share of the budget that a summary may take.
+        max_history: The newest messages that are looked at; 0 is no bound.
+        since: The time in µs before which messages are not looked at; 0 is no bound.
+    """
+
+    size: int = DEFAULT_WINDOW
+    primers: int = 3
+    recents: int = 20
+    trigger: float = 0.75
+    target: float = 0.375
+    max_history: int = 0
+    since: int = 0
+
+
+def choose_size(levels: Iterable[object]) -> int:
+    """Return the first usable window size of the levels, clamped to 5..200, else 50.
+
+    A level is a number or a text that holds one; None, bools and other values are not usable.
+    """
+    for level in levels:
+        number = whole_number(level)
+        if number is not None:
+            return min(max(number, SMALLEST_WINDOW), LARGEST_WINDOW)
+    return DEFAULT_WINDOW
+
+
+def whole_number(value: object) -> int | None:
+    """Return a whole number of 0 or more from a number or a numeric text; None where it is neither."""
+    match value:
+        case bool() | None:
+            return None
+        case int():
+            return value if value >= 0 else None
+        case float():
+            return int(value) if value.is_integer() and value >= 0 else None
+        case str():
+            text = value.strip()
+            return int(text) if text.isascii() and text.isdecimal() and len(text) <= 18 else None
+        case _:
+            return None
+
+
+def ratio(value: object, lowest: float, highest: float) -> float | None:
+    """Return a share from a number or a numeric text, clamped; None where it is neither."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return min(max(number, lowest), highest) if number == number else None

@@ -1,0 +1,48 @@
+"""Read the settings file of Shannon, a YAML file with one table `session` of numbers and durations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from zoea.model.errors import SettingsError
+
+_LINE = re.compile(r"(?P<indent>[ ]*)(?P<key>[A-Za-z_]\w*)[ ]*:[ ]*(?P<value>[^#]*?)[ ]*(?:#.*)?")
+_TABLE = "session"
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+def read_shannon_file(file: Path) -> Mapping[str, Any]:
+    """Return the keys of its table `session`, as `{"session.ttl": "720h"}`. Other tables are left out.
+
+    Raises:
+        SettingsError: The file cannot be read, or has no such table, or a line is no `key: value`.
+    """
+    try:
+        text = file.read_text("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file} cannot be read: {error}", hint="Name the shannon.yaml of a Shannon.") from None
+    table, found = "", dict[str, Any]()
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.strip() or line.lstrip().startswith("#") or line.strip() in ("---", "..."):
+            continue
+        match = _LINE.fullmatch(line.rstrip())
+        if match is None:
+            if table != _TABLE:
+                continue
+            raise SettingsError(f"{file}, line {number}: {line.strip()[:60]!r} is no `key: value`")
+        if not match["indent"]:
+            table = match["key"]
+        elif table == _TABLE:
+            found[f"{_TABLE}.{match['key']}"] = _value(match["value"].strip("\"'"))
+    if not found:
+        raise SettingsError(f"{file} has no table `session`", hint="Name the shannon.yaml of a Shannon.")
+    return found
+
+
+def _value(text: str) -> int | float | str:
+    if not _NUMBER.fullmatch(text):
+        return text
+    return float(text) if "." in text else int(text)

@@ -1,0 +1,22 @@
+"""What a reader of needs may know of a turn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zoea.context import FrozenTurn
+from zoea.model.values import Memory
+from zoea.swarm.services import Services
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedTurnFacts:
+    """A turn that is open and not planned yet.
+
+    Attributes:
+        prompts: The memories that the turn was opened with.
+    """
+
+    services: Services
+    frozen: FrozenTurn
+    prompts: tuple[Memory, ...]

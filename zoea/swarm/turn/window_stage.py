@@ -1,0 +1,99 @@
+"""Answer what the strategy `window` needs of a conversation, once a turn, before its first plan.
+
+Reading, shaping and choosing lines take a while for a long conversation, so they run beside the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from functools import partial
+
+from zoea.context import FrozenTurn, ShownConversation, StoredAnswer, message_tokens, request_limit
+from zoea.context.forms import FULL, render_memory
+from zoea.context.window.conversation_shape import Conversation, ConversationShape, CoveredMessages, shape_conversation
+from zoea.context.window.conversation_summary import summarise
+from zoea.context.window.window_estimate import estimate_memory
+from zoea.context.window.window_rules import WindowRules
+from zoea.model.values import Memory
+from zoea.store import WriterConnection
+from zoea.swarm.persistence import window_ops
+from zoea.swarm.turn.opened_turn_facts import OpenedTurnFacts
+from zoea.text import estimate
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    shape: ConversationShape
+    covered: CoveredMessages
+    new: window_ops.NewSummary | None
+
+
+async def read_conversation_view(facts: OpenedTurnFacts, need: ShownConversation) -> StoredAnswer:
+    """Answer the view of a turn; a summary that it needs is written and stored first."""
+    frozen, services = facts.frozen, facts.services
+    rules = frozen.window or WindowRules()
+    rows = await window_ops.read_conversation(services.store, frozen.mysis_id, need.before, rules)
+    now = services.clock.now()
+    prepared = await asyncio.to_thread(_prepare, frozen, rules, rows, facts.prompts, now)
+    if prepared.new is not None or prepared.shape.is_skipped:
+        await services.write(partial(_store, frozen=frozen, prepared=prepared))
+    shape = prepared.shape
+    primers = sorted((*shape.primers, *shape.marked), key=lambda memory: (memory.turn_id, memory.seq))
+    return StoredAnswer.of(
+        {
+            "primers": [memory.id for memory in primers],
+            "recents": [memory.id for memory in shape.recents],
+            "elided": sorted(shape.elided),
+            "summary": prepared.new.content if prepared.new is not None else prepared.covered.text,
+            "steps": list(shape.steps),
+        }
+    )
+
+
+def _prepare(
+    frozen: FrozenTurn, rules: WindowRules, rows: window_ops.ConversationRows, prompts: tuple[Memory, ...], now: int
+) -> _Prepared:
+    conversation = rows.conversation()
+    # The estimate of this strategy has a margin of its own; a model that counts more than it gets less.
+    budget = int(request_limit(frozen).tokens / max(1.0, frozen.calibration))
+    overhead = estimate.tokens(frozen.system) + frozen.tools_tokens + estimate.tokens(frozen.situation)
+    overhead += sum(message_tokens(render_memory(memory, FULL)) for memory in prompts)
+    shape = shape_conversation(rules, conversation, budget=max(1, budget), overhead=overhead, now=now)
+    new = _write_summary(conversation, shape) if shape.is_due else None
+    return _Prepared(shape, conversation.covered, new)
+
+
+def _write_summary(conversation: Conversation, shape: ConversationShape) -> window_ops.NewSummary:
+    """Return the summary that extends the former one by the middle."""
+    earlier, middle = conversation.covered, shape.middle
+    content = summarise(middle, shape.summary_tokens, earlier=earlier.text, unread=conversation.unread)
+    places = [(memory.turn_id, memory.seq) for memory in middle]
+    covered = CoveredMessages(
+        first=min([*places, *([earlier.first] if earlier.messages else [])]),
+        last=max([*places, earlier.last]),
+        messages=earlier.messages + len(middle),
+        tokens=earlier.tokens + int(sum(map(estimate_memory, middle))),
+        kept=len(shape.recents),
+    )
+    return window_ops.NewSummary(content, covered)
+
+
+def _store(conn: WriterConnection, frozen: FrozenTurn, prepared: _Prepared) -> None:
+    """Store a new summary, and tell in numbers what was done."""
+    shape, new = prepared.shape, prepared.new
+    if new is not None:
+        window_ops.store_summary(conn, frozen.mysis_id, new)
+        before = int(sum(map(estimate_memory, shape.middle)))
+        conn.emit(
+            "context.summary",
+            frozen.mysis_id,
+            turn=frozen.turn_id,
+            messages=len(shape.middle),
+            covered=new.covered.messages,
+            tokens_before=before,
+            tokens=estimate.tokens(new.content),
+            status="triggered",
+        )
+    elif shape.is_skipped:
+        conn.emit("context.summary_skipped", frozen.mysis_id, turn=frozen.turn_id)
