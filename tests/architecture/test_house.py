@@ -23,7 +23,7 @@ SLEEP = re.compile(r"^\s*(?:await asyncio|time)\.sleep\((?!0\)|600\))", re.MULTI
 SQL = re.compile(
     r"\b(SELECT\b.*\bFROM|INSERT (OR \w+ )?INTO|UPDATE \w+ SET|DELETE FROM|PRAGMA|BEGIN IMMEDIATE|VACUUM)\b", re.DOTALL
 )
-SQL_PLACES = ("store/", "queries/", "swarm/persistence/", "transfer/", "world/world_log.py")
+SQL_PLACES = ("store/", "chain/", "queries/", "swarm/persistence/", "transfer/", "world/world_log.py")
 
 HEAVY = {"pydantic", "mcp", "httpx", "httpx2", "aiohttp", "aiosqlite", "textual", "rich", "starlette", "anyio"}
 CORE = (
@@ -215,7 +215,7 @@ class TestContracts:
             "(fleet)",
             "(team)",
             "swarm",
-            "context | (chain) | llm | tools | world",
+            "context | chain | llm | tools | world",
             "store",
             "process",
             "settings",

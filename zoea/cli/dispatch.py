@@ -47,6 +47,7 @@ COMMANDS: dict[str, Command] = {
     "export": Command("zoea.cli.commands.export:export", "Write the conversation of a mysis, or of all, to a file"),
     "import": Command("zoea.cli.commands.imports:import_", "Import an export, or a Zoea Nova database"),
     "explain": Command("zoea.cli.commands.export:explain", "Show the contents of a request, and the reasons"),
+    "ctx": Command("zoea.cli.commands.context:app", "Read, import and compare contexts, which are commits"),
     "stats": Command("zoea.cli.commands.stats:command", "Show tokens, spending and turns over time"),
     "hold": Command("zoea.cli.commands.control:hold", "Pause the swarm or one mysis, or lift the hold"),
     "approvals": Command(

@@ -6,6 +6,7 @@ other libraries are converted at the edge where they enter. Exit codes are an AP
 
     ZoeaError                     exit 1
     ├── UsageError                exit 2   the request cannot be understood
+    │   └── RevisionError                  names no context commit, or several
     ├── SettingsError             exit 3   names file, key, line, the nearest valid key
     │   ├── TemplateError
     │   └── TrustError                     a project file needs trust
@@ -14,7 +15,9 @@ other libraries are converted at the edge where they enter. Exit codes are an AP
     │   ├── StoreForeign                   not a Zoea database, or a newer one
     │   ├── StoreMissing                   no database yet; raised for readers only
     │   ├── StoreConflict                  a constraint of the schema refused a row
-    │   └── StoreClosed
+    │   ├── StoreClosed
+    │   ├── ContextFormatError             the bytes of a context are not in its format
+    │   └── MissingBlob                    bytes that a context commit refers to are not there
     ├── OwnerError                exit 5
     │   ├── NoRunningSwarm
     │   └── WorkspaceHeld
@@ -68,6 +71,10 @@ class UsageError(ZoeaError):
     exit_code = 2
 
 
+class RevisionError(UsageError):
+    title = "No such context"
+
+
 class SettingsError(ZoeaError):
     title = "Settings are wrong"
     exit_code = 3
@@ -104,6 +111,14 @@ class StoreConflict(StoreError):
 
 class StoreClosed(StoreError):
     title = "The database is closed"
+
+
+class ContextFormatError(StoreError):
+    title = "The context cannot be read"
+
+
+class MissingBlob(StoreError):
+    title = "A part of the context is missing"
 
 
 class OwnerError(ZoeaError):

@@ -11,6 +11,7 @@ import os
 import sqlite3
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import zstandard
@@ -20,7 +21,21 @@ from zoea.model.errors import StoreError, StoreFull
 from zoea.settings.private_file import open_private
 
 ROW_BYTES = 1024 * 1024
-SELECT = "SELECT hash, place, data FROM blob WHERE id = ?"
+SELECT = "SELECT hash, place, data, size FROM blob WHERE id = ?"
+
+
+@dataclass(frozen=True, slots=True)
+class PackedBlob:
+    """Bytes ready to be stored: their BLAKE3 hash, length, and compressed form."""
+
+    digest: bytes
+    size: int
+    packed: bytes
+
+
+def pack_blob(data: bytes) -> PackedBlob:
+    """Hash and compress bytes; costly for large ones, so before an op where possible."""
+    return PackedBlob(blake3(data).digest(), len(data), zstandard.ZstdCompressor().compress(data))
 
 
 def put_blob(connection: sqlite3.Connection, data: bytes) -> int:
@@ -32,21 +47,30 @@ def put_blob(connection: sqlite3.Connection, data: bytes) -> int:
         StoreFull: The file cannot be written.
     """
     digest = blake3(data).digest()
-    found = connection.execute("SELECT id FROM blob WHERE hash = ?", (digest,)).fetchone()
-    if found is not None:
-        known: int = found[0]
+    known = _find_blob(connection, digest)
+    return put_packed(connection, pack_blob(data)) if known is None else known
+
+
+def put_packed(connection: sqlite3.Connection, blob: PackedBlob) -> int:
+    """Do the same as `put_blob` with bytes that are packed already."""
+    known = _find_blob(connection, blob.digest)
+    if known is not None:
         return known
-    packed = zstandard.ZstdCompressor().compress(data)
-    if len(data) > ROW_BYTES:
-        _write_file(blob_path(_directory(connection), digest), packed)
+    place: str = "row"
+    row: bytes | None = blob.packed
+    if blob.size > ROW_BYTES:
+        _write_file(blob_path(_directory(connection), blob.digest), blob.packed)
         place, row = "file", None
-    else:
-        place, row = "row", packed
     cursor = connection.execute(
-        "INSERT INTO blob(hash, size, place, data) VALUES (?, ?, ?, ?)", (digest, len(data), place, row)
+        "INSERT INTO blob(hash, size, place, data) VALUES (?, ?, ?, ?)", (blob.digest, blob.size, place, row)
     )
     assert cursor.lastrowid is not None, "an INSERT into a rowid table has a row id"
     return cursor.lastrowid
+
+
+def _find_blob(connection: sqlite3.Connection, digest: bytes) -> int | None:
+    found = connection.execute("SELECT id FROM blob WHERE hash = ?", (digest,)).fetchone()
+    return None if found is None else found[0]
 
 
 def get_blob(connection: sqlite3.Connection, blob_id: int) -> bytes:
@@ -54,7 +78,7 @@ def get_blob(connection: sqlite3.Connection, blob_id: int) -> bytes:
     return unpack_blob(_directory(connection), blob_id, connection.execute(SELECT, (blob_id,)).fetchall())
 
 
-def unpack_blob(directory: Path, blob_id: int, rows: Sequence[sqlite3.Row | tuple[bytes, str, bytes | None]]) -> bytes:
+def unpack_blob(directory: Path, blob_id: int, rows: Sequence[sqlite3.Row]) -> bytes:
     """Return the bytes of the blob from the rows of `SELECT`.
 
     Raises:
@@ -62,13 +86,16 @@ def unpack_blob(directory: Path, blob_id: int, rows: Sequence[sqlite3.Row | tupl
     """
     if not rows:
         raise StoreError(f"there is no blob {blob_id}")
-    digest, place, packed = rows[0]
+    digest, place, packed, size = rows[0]
     if place == "redacted":
         raise StoreError(f"blob {blob_id} was redacted")
     try:
-        data = zstandard.ZstdDecompressor().decompress(
-            blob_path(directory, digest).read_bytes() if packed is None else packed
-        )
+        packed = blob_path(directory, digest).read_bytes() if packed is None else packed
+        # A damaged head can announce terabytes, which would be allocated before a byte is decompressed.
+        announced = zstandard.get_frame_parameters(packed).content_size
+        if announced != size:
+            raise StoreError(f"blob {blob_id} is damaged: it announces {announced:,} bytes instead of {size:,}")
+        data = zstandard.ZstdDecompressor().decompress(packed)
     except OSError as error:
         raise StoreError(f"the file of blob {blob_id} cannot be read: {error.strerror}") from error
     except zstandard.ZstdError as error:

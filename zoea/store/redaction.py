@@ -43,6 +43,15 @@ _IDENTITIES = {
     ("approval", "schema_hash"),
     ("grant_", "schema_hash"),
     ("memory_blob", "media_type"),
+    ("ctx_commit", "format"),
+    ("ctx_commit", "principal"),
+    ("ctx_commit", "machine"),
+    ("ctx_commit", "ticket_id"),
+    ("ctx_commit", "thread_id"),
+    ("ctx_note", "model"),
+    ("ctx_ref", "name"),
+    ("ctx_reflog", "name"),
+    ("ctx_reflog", "reason"),
 }
 """Columns by which rows are found, and columns with Zoea's own words and numbers, which stay as they are."""
 _JSON = re.compile(r"\b(\w+) TEXT[^\n]*?json_valid\(\1\)")

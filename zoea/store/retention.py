@@ -155,12 +155,17 @@ def remove_unused(connection: sqlite3.Connection, keep: RetentionRule, *, now: i
         removed = _remove_messages(connection, "created_at < ?", [now - int(keep.days * _DAY)])
         if removed.characters:
             record_removal(connection, "keep", _describe_rule(keep), None, removed, now=now, who=who)
+    remove_unused_blobs(connection)
+    return removed
+
+
+def remove_unused_blobs(connection: sqlite3.Connection) -> None:
+    """Remove the blobs that no row refers to. For use in an op."""
     unused = [
         f"NOT EXISTS (SELECT 1 FROM {table} u WHERE u.{column} = blob.id)"
         for table, column in map(tuple, connection.execute(_BLOB_USERS).fetchall())
     ]
     connection.execute(f"DELETE FROM blob WHERE {' AND '.join(unused)}")
-    return removed
 
 
 def mark_merged(connection: sqlite3.Connection) -> None:

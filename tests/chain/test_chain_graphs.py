@@ -1,0 +1,197 @@
+"""Random commit graphs on a real database: what is materialized is what was said."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from itertools import count
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from zoea.chain.chain_reader import ChainReader
+from zoea.chain.commit import Checkpoint, CommitType, ContextCommit, Provenance
+from zoea.chain.commit_ops import NewCommit, insert_commit, move_ref, prepare_blobs
+from zoea.chain.commit_rows import (
+    find_by_prefix,
+    read_children,
+    read_commit,
+    read_newest,
+    read_ref,
+    ref_at,
+    resolve_time,
+    shortest_id,
+    walk_chain,
+)
+from zoea.chain.entries import ContextEntry, encode_delta
+from zoea.chain.formats import ZOEA
+from zoea.chain.materialize import Tier
+from zoea.model.enums import Role
+from zoea.model.errors import StoreConflict
+from zoea.store import Store
+from zoea.store.database_file import connect_reader
+
+
+def new_commit(
+    entries: list[ContextEntry], parent: int | None, *, kind: CommitType = CommitType.DELTA, principal: str = "alpha"
+) -> NewCommit:
+    encoded = encode_delta(entries)
+    blob, lifted = prepare_blobs(encoded.data, encoded.lifted)
+    return NewCommit(
+        parent,
+        kind,
+        ZOEA,
+        blob,
+        lifted,
+        Checkpoint.EXPLICIT,
+        Provenance(principal),
+        len(entries),
+        sum(one.token_count for one in entries),
+    )
+
+
+class ChainMachine(RuleBasedStateMachine):
+    """Makes commits of all types anywhere in a forest, beside a model that keeps every text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = TemporaryDirectory()
+        self.time = 1_000_000
+        self.loop = asyncio.new_event_loop()
+        self.store = self.loop.run_until_complete(
+            Store.open(Path(self.folder.name) / "zoea.db", clock_now=lambda: self.time)
+        )
+        self.numbers = count(1)
+        self.commits: dict[int, ContextCommit] = {}
+        self.texts: dict[int, list[str]] = {}
+        self.refs: dict[str, list[tuple[int, int]]] = {}
+        self.reader: sqlite3.Connection
+
+    @initialize()
+    def open_reader(self) -> None:
+        self.reader = connect_reader(self.store.path)
+
+    def teardown(self) -> None:
+        self.reader.close()
+        self.loop.run_until_complete(self.store.close())
+        self.loop.close()
+        self.folder.cleanup()
+
+    def commit(self, texts: list[str], parent: int | None, kind: CommitType, principal: str) -> None:
+        entries = [ContextEntry(Role.USER, one, "direct") for one in texts]
+        new = new_commit(entries, parent, kind=kind, principal=principal)
+        stored = self.loop.run_until_complete(self.store.write(lambda conn: insert_commit(conn, new)))
+        self.commits[stored.seq] = stored
+        self.texts[stored.seq] = texts
+
+    def chain(self, seq: int) -> Iterator[int]:
+        at: int | None = seq
+        while at is not None:
+            yield at
+            at = self.commits[at].parent
+
+    @rule(data=st.data(), messages=st.integers(1, 3), long=st.booleans(), principal=st.sampled_from(["alpha", "beta"]))
+    def add_delta(self, data: st.DataObject, messages: int, long: bool, principal: str) -> None:
+        parent = data.draw(st.sampled_from([None, *self.commits]))
+        texts = [f"{next(self.numbers)} " + "word " * (60 if long else 0) for _ in range(messages)]
+        self.commit(texts, parent, CommitType.DELTA, principal)
+
+    @precondition(lambda self: self.commits)
+    @rule(data=st.data(), kind=st.sampled_from([CommitType.COMPACTION, CommitType.SNAPSHOT]))
+    def add_summary(self, data: st.DataObject, kind: CommitType) -> None:
+        self.commit([f"summary {next(self.numbers)}"], data.draw(st.sampled_from([*self.commits])), kind, "alpha")
+
+    @precondition(lambda self: self.commits)
+    @rule(data=st.data(), name=st.sampled_from(["@alpha", "@beta", "import/talk"]), passed=st.integers(0, 5))
+    def set_ref(self, data: st.DataObject, name: str, passed: int) -> None:
+        self.time += passed
+        seq = data.draw(st.sampled_from([*self.commits]))
+        self.loop.run_until_complete(self.store.write(lambda conn: move_ref(conn, name, seq, "test")))
+        self.refs.setdefault(name, []).append((self.time, seq))
+
+    @rule(delta=st.integers(-10, 10))
+    def set_clock(self, delta: int) -> None:
+        self.time += delta
+
+    def heard(self, *seqs: int) -> list[str]:
+        return [text for seq in seqs for text in self.texts[seq]]
+
+    @precondition(lambda self: self.commits)
+    @rule(data=st.data())
+    def materialize_anything(self, data: st.DataObject) -> None:
+        commit = self.commits[data.draw(st.sampled_from([*self.commits]))]
+        reader = ChainReader(self.reader)
+        path = list(self.chain(commit.seq))[::-1]
+        deltas = [seq for seq in path[1:] if self.commits[seq].kind is CommitType.DELTA]
+
+        whole = reader.materialize(commit, to_root=True)
+        assert [one.content for one in whole.entries] == self.heard(path[0], *deltas)
+        assert (whole.tier, whole.repaired) == (Tier.NATIVE, 0)
+
+        begin = max((n for n, seq in enumerate(path) if self.commits[seq].kind is not CommitType.DELTA), default=0)
+        recent = [seq for seq in path[begin + 1 :] if self.commits[seq].kind is CommitType.DELTA]
+        assert [one.content for one in reader.materialize(commit).entries] == self.heard(path[begin], *recent)
+
+        stop = data.draw(st.sampled_from(path))
+        after = [seq for seq in deltas if seq > stop]
+        from_stop = reader.materialize(commit, stop=self.commits[stop])
+        assert [one.content for one in from_stop.entries] == self.heard(stop, *after)
+
+    @invariant()
+    def every_commit_is_found_in_every_way(self) -> None:
+        for seq, commit in self.commits.items():
+            assert read_commit(self.reader, seq) == commit
+        assert [one.seq for one in read_newest(self.reader, 100)] == sorted(self.commits, reverse=True)[:100]
+        assert len({one.digest for one in self.commits.values()}) == len(self.commits)
+        if self.commits:
+            seq = min(self.commits, key=lambda one: self.commits[one].digest)
+            short = shortest_id(self.reader, self.commits[seq])
+            assert find_by_prefix(self.reader, short.removeprefix("ctx-")) == [self.commits[seq]]
+            assert [one.seq for one in walk_chain(self.reader, seq)] == list(self.chain(seq))[::-1]
+            children = [one for one in self.commits.values() if one.parent == seq]
+            assert read_children(self.reader, seq) == children
+
+    @invariant()
+    def times_of_a_principal_never_go_back(self) -> None:
+        for principal in ("alpha", "beta"):
+            own = [one for one in self.commits.values() if one.provenance.principal == principal]
+            assert [one.created_at for one in own] == sorted(one.created_at for one in own)
+            for commit in own:
+                last = max(one.seq for one in own if one.created_at == commit.created_at)
+                found = resolve_time(self.reader, principal, commit.created_at)
+                assert found is not None
+                assert found.seq == last
+            if own:
+                assert resolve_time(self.reader, principal, own[0].created_at - 1) is None
+
+    @invariant()
+    def refs_are_where_they_were_set_last(self) -> None:
+        for name, moves in self.refs.items():
+            assert read_ref(self.reader, name) == moves[-1][1]
+            at = moves[-1][0]
+            assert ref_at(self.reader, name, at) == moves[-1][1]
+
+
+TestChainMachine = ChainMachine.TestCase
+
+
+async def test_a_parent_that_is_not_there_is_refused_and_nothing_is_stored(store: Store) -> None:
+    new = new_commit([ContextEntry(Role.USER, "hi")], 7)
+    with pytest.raises(StoreConflict, match="7"):
+        await store.write(lambda conn: insert_commit(conn, new))
+    with closing(connect_reader(store.path)) as reader:
+        assert read_newest(reader, 1) == []
+
+
+async def test_a_commit_cannot_be_changed(store: Store) -> None:
+    new = new_commit([ContextEntry(Role.USER, "hi")], None)
+    stored = await store.write(lambda conn: insert_commit(conn, new))
+    with pytest.raises(StoreConflict, match="cannot be changed"):
+        await store.write(lambda conn: conn.execute("UPDATE ctx_commit SET principal = 'other'"))
+    with closing(connect_reader(store.path)) as reader:
+        assert read_commit(reader, stored.seq) == stored

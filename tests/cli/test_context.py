@@ -1,0 +1,138 @@
+"""`zoea ctx`: contexts of other programs are imported, read, compared, checked and collected."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.chain.test_formats import TALK
+from tests.cli.conftest import Zoea
+from tests.fakes.owner import OwnerThread
+from zoea.chain.formats import known_formats
+from zoea.settings.paths import places
+
+CLAUDE, OPENAI = known_formats()["claude-code-v1"], known_formats()["openai-chat-v1"]
+
+
+@pytest.fixture
+def transcript(tmp_path: Path) -> Path:
+    file = tmp_path / "shop.jsonl"
+    file.write_bytes(CLAUDE.write(TALK))
+    return file
+
+
+def test_a_transcript_is_imported_and_written_back_as_it_was(zoea: Zoea, transcript: Path) -> None:
+    noted = b'{"type": "file-history-snapshot",   "of": "no message"}\n' + transcript.read_bytes()
+    transcript.write_bytes(noted)
+    assert zoea("ctx", "import", str(transcript)).code == 0
+    assert zoea("ctx", "cat", "import/shop", "--as", "claude").out.encode() == noted
+
+
+def test_an_import_is_found_by_its_name_its_id_and_in_the_log(zoea: Zoea, transcript: Path) -> None:
+    made = zoea("ctx", "import", str(transcript), "--json").json
+    assert (made["refs"], made["messages"], made["format"]) == (["import/shop"], 5, "claude-code-v1")
+    for revision in (made["id"], made["short_id"], made["short_id"].removeprefix("ctx-"), "import/shop"):
+        assert zoea("ctx", "show", revision, "--json").json == made
+    assert zoea("ctx", "log", "--json").json == [made]
+    line = zoea("ctx", "log").out
+    assert all(part in line for part in (made["short_id"], "(import/shop)", "Where is the bug? … In a.py."))
+    assert zoea("ctx", "refs", "--json").json == {"import/shop": made["id"]}
+    assert zoea("ctx", "resolve", "claude-code", "--at", "2099-01-01", "--json").json == made
+
+
+def test_a_conversation_is_translated_for_another_program(zoea: Zoea, transcript: Path) -> None:
+    zoea("ctx", "import", str(transcript))
+    messages = json.loads(zoea("ctx", "cat", "import/shop", "--as", "openai").out)
+    assert [one["role"] for one in messages] == ["user", "assistant", "tool", "tool", "assistant"]
+    assert [one["tool_call_id"] for one in messages[2:4]] == [one["id"] for one in messages[1]["tool_calls"]]
+    text = zoea("ctx", "cat", "import/shop").out
+    assert text.index("Where is the bug?") < text.index('read({"path": "a.py"})') < text.index("In a.py.")
+
+
+def test_two_contexts_are_compared_and_searched(zoea: Zoea, transcript: Path, tmp_path: Path) -> None:
+    zoea("ctx", "import", str(transcript))
+    other = tmp_path / "other.json"
+    other.write_bytes(OPENAI.write(TALK[:1]))
+    zoea("ctx", "import", str(other), "--name", "talk")
+    compared = zoea("ctx", "diff", "import/shop", "import/talk", "--json").json
+    assert (compared["common"], len(compared["one"]), len(compared["other"])) == (None, 5, 1)
+    assert "common  none" in zoea("ctx", "diff", "import/shop", "import/talk").out
+    assert len(zoea("ctx", "grep", "Where is").out.splitlines()) == 2
+    assert "def a(): ..." in zoea("ctx", "grep", "def a", "import/shop").out
+    assert zoea("ctx", "grep", "nowhere").code == 1
+
+
+def test_an_import_again_moves_the_name_and_the_old_one_is_collected_after_its_time(
+    zoea: Zoea, transcript: Path
+) -> None:
+    first = zoea("ctx", "import", str(transcript), "--json").json
+    transcript.write_bytes(CLAUDE.write(TALK[:3]))
+    second = zoea("ctx", "import", str(transcript), "--json").json
+    assert first["id"] != second["id"]
+    assert zoea("ctx", "gc", "--dry-run", "--json").json["commits"] == 0
+    done = zoea("ctx", "gc", "--days", "0", "--json").json
+    assert (done["commits"], done["blobs"]) == (1, 1)
+    assert zoea("ctx", "show", first["id"]).code == 2
+    assert zoea("ctx", "show", "import/shop", "--json").json["id"] == second["id"]
+
+
+def test_a_damaged_commit_is_found_and_named(zoea: Zoea, transcript: Path) -> None:
+    made = zoea("ctx", "import", str(transcript), "--json").json
+    assert "1 commits, all good" in zoea("ctx", "fsck").out
+    with closing(sqlite3.connect(places("").database)) as database, database:
+        database.execute("UPDATE blob SET data = zeroblob(10)")
+    found = zoea("ctx", "fsck")
+    assert found.code == 4
+    assert made["id"][:20] in found.out
+    assert made["blob"][:16] in found.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("show", "import/shp"), "Did you mean import/shop?"),
+        (("show", "ctx-00000000"), "there is no commit ctx-00000000"),
+        (("show", "import/shop~2"), "there are only 0 commits before"),
+        (("show", "import/shop^^"), "there is no compaction before"),
+        (("show", "import/shop@{1999-01-01}"), "named no commit at 1999-01-01"),
+        (("show", "import/shop@{soon}"), "'soon' is no time"),
+        (("show", "import/shop!"), "there is no context"),
+        (("show", "~3"), "is no revision"),
+        (("cat", "import/shop", "--as", "pdf"), "there is no format 'pdf'"),
+        (("resolve", "alpha", "--at", "10:30"), "alpha has no commit at 10:30"),
+        (("import", "/nowhere/at/all"), "cannot read /nowhere/at/all"),
+    ],
+)
+def test_what_cannot_be_found_is_said_with_what_to_do(
+    zoea: Zoea, transcript: Path, arguments: tuple[str, ...], says: str
+) -> None:
+    zoea("ctx", "import", str(transcript))
+    refused = zoea("ctx", *arguments)
+    assert refused.code in (2, 4)
+    assert says in refused.err
+
+
+def test_a_file_of_another_kind_is_refused_and_nothing_is_stored(zoea: Zoea, tmp_path: Path) -> None:
+    file = tmp_path / "notes.txt"
+    file.write_text("only notes")
+    refused = zoea("ctx", "import", str(file))
+    assert (refused.code, "no known format" in refused.err) == (4, True)
+    assert zoea("ctx", "log").code == 4, "no database was made"
+
+
+def test_an_import_beside_a_running_swarm_is_refused(zoea: Zoea, other_owner: OwnerThread, transcript: Path) -> None:
+    refused = zoea("ctx", "import", str(transcript))
+    assert refused.code == 5
+    assert "zoea stop --swarm" in refused.err
+
+
+def test_a_text_is_redacted_in_commits_and_their_summaries(zoea: Zoea, transcript: Path) -> None:
+    zoea("ctx", "import", str(transcript))
+    assert zoea("redact", "Where is the bug?", "--yes").code == 0
+    assert "Where is the bug" not in zoea("ctx", "show", "import/shop").out
+    assert zoea("ctx", "cat", "import/shop").code == 4
+    assert zoea("ctx", "log").code == 0

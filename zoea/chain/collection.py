@@ -1,0 +1,54 @@
+"""Remove the commits that no ref reaches, and the blobs that only they needed."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+from zoea.store import WriterConnection
+from zoea.store.retention import remove_unused_blobs
+
+DAY = 24 * 3600 * 1_000_000
+REFLOG_DAYS = 30
+"""Days in which a commit that a ref left can still be found by its reflog."""
+
+_REACHED = """
+WITH RECURSIVE reached(seq) AS (
+  SELECT commit_seq FROM ctx_ref
+  UNION SELECT new FROM ctx_reflog WHERE created_at >= :since AND new IN (SELECT seq FROM ctx_commit)
+  UNION SELECT old FROM ctx_reflog WHERE created_at >= :since AND old IN (SELECT seq FROM ctx_commit)
+  UNION SELECT c.parent FROM reached JOIN ctx_commit c ON c.seq = reached.seq WHERE c.parent IS NOT NULL
+)
+"""
+_UNREACHED = f"{_REACHED} SELECT seq FROM ctx_commit WHERE seq NOT IN (SELECT seq FROM reached)"
+
+
+@dataclass(frozen=True, slots=True)
+class CollectedChains:
+    """How many commits and blobs were removed, and the bytes of those blobs, uncompressed."""
+
+    commits: int = 0
+    blobs: int = 0
+    bytes: int = 0
+
+
+def find_unreached(conn: sqlite3.Connection, since: int) -> list[int]:
+    """Return the commits that no ref reaches, and none that a ref named since then, µs UTC."""
+    return [row[0] for row in conn.execute(f"{_UNREACHED} ORDER BY seq", {"since": since}).fetchall()]
+
+
+def collect(conn: WriterConnection, since: int) -> CollectedChains:
+    """Remove what `find_unreached` finds. For use in an op."""
+    count, size = _blob_totals(conn)
+    unreached = [(seq,) for seq in reversed(find_unreached(conn, since))]  # children first
+    for table, column in (("ctx_note", "commit_seq"), ("ctx_blob", "commit_seq"), ("ctx_commit", "seq")):
+        conn.executemany(f"DELETE FROM {table} WHERE {column} = ?", unreached)
+    conn.execute("DELETE FROM ctx_reflog WHERE created_at < ?", (since,))
+    remove_unused_blobs(conn)
+    count_after, size_after = _blob_totals(conn)
+    return CollectedChains(len(unreached), count - count_after, size - size_after)
+
+
+def _blob_totals(conn: sqlite3.Connection) -> tuple[int, int]:
+    row = conn.execute("SELECT count(*), coalesce(sum(size), 0) FROM blob").fetchone()
+    return row[0], row[1]

@@ -1,0 +1,113 @@
+"""Context commits: what an agent knew at a moment, as a chain of deltas.
+
+The id of a commit is `ctx-` and the BLAKE3 hash of what it is made of; people use the shortest
+unique prefix of at least 8 digits.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from blake3 import blake3
+
+ID_PREFIX = "ctx-"
+SHORTEST_PREFIX = 8
+
+
+class CommitType(StrEnum):
+    """What the blob of a commit holds.
+
+    DELTA: the messages since the parent. COMPACTION: a summary that replaces all before it.
+    SNAPSHOT: a whole context, from a cache or another program.
+    """
+
+    DELTA = "delta"
+    COMPACTION = "compaction"
+    SNAPSHOT = "snapshot"
+
+
+class Checkpoint(StrEnum):
+    """What made a commit."""
+
+    TURN_BOUNDARY = "turn_boundary"
+    TOOL_CALL = "tool_call"
+    COMPACTION = "compaction"
+    SESSION_END = "session_end"
+    EXPLICIT = "explicit"
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Who made a commit, where and for what.
+
+    Attributes:
+        template_hash: Of the resolved template; None for a context from another program.
+        principal: Name of the mysis, or of the program the context came from.
+    """
+
+    principal: str
+    machine: str = ""
+    template_hash: bytes | None = None
+    mysis_id: int | None = None
+    session_id: int | None = None
+    ticket_id: str | None = None
+    thread_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitNote:
+    """The text about a commit that may change: its newest summary and tags."""
+
+    summary: str = ""
+    tags: tuple[str, ...] = ()
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextCommit:
+    """A stored commit.
+
+    Attributes:
+        seq: Its place in the order of all commits.
+        digest: BLAKE3 of its id.
+        blob: BLAKE3 of its bytes.
+        message_count: Messages of this commit alone, not of the chain.
+        created_at: µs UTC; never before the principal's commit before it.
+    """
+
+    seq: int
+    digest: bytes
+    parent: int | None
+    kind: CommitType
+    blob: bytes
+    format: str
+    checkpoint: Checkpoint
+    provenance: Provenance
+    message_count: int
+    token_count: int
+    created_at: int
+    note: CommitNote
+
+    @property
+    def id(self) -> str:
+        """The full id, `ctx-` and 64 digits."""
+        return ID_PREFIX + self.digest.hex()
+
+
+def commit_digest(*, parent: bytes | None, blob: bytes, provenance: Provenance, seq: int, created_at: int) -> bytes:
+    """Return the hash that identifies a commit."""
+    hasher = blake3()
+    fields: Iterable[bytes] = (
+        parent or b"",
+        blob,
+        provenance.template_hash or b"",
+        provenance.principal.encode(),
+        struct.pack(">qqq", provenance.session_id or 0, seq, created_at),
+    )
+    for field in fields:
+        hasher.update(struct.pack(">I", len(field)))  # so that no two lists of fields give the same bytes
+        hasher.update(field)
+    return hasher.digest()

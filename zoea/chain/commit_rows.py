@@ -1,0 +1,169 @@
+"""Read commits, refs and chains from any connection to the database."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+from typing import Any
+
+from zoea.chain.commit import ID_PREFIX, Checkpoint, CommitNote, CommitType, ContextCommit, Provenance
+
+_NOTE = """
+  (SELECT json_array(n.summary, json(n.tags), n.model) FROM ctx_note n
+   WHERE n.commit_seq = c.seq ORDER BY n.id DESC LIMIT 1)
+"""
+_COLUMNS = f"""
+  c.seq, c.hash, c.parent, c.type, b.hash, c.format, c.checkpoint, c.principal, c.machine, c.template_hash, c.mysis_id,
+  c.session_id, c.ticket_id, c.thread_id, c.message_count, c.token_count, c.created_at, {_NOTE}
+"""
+_FROM = f"SELECT {_COLUMNS} FROM ctx_commit c JOIN blob b ON b.id = c.blob_id"
+_WALK = f"""
+WITH RECURSIVE walk(seq) AS (
+  SELECT ?1 UNION ALL
+  SELECT c.parent FROM walk JOIN ctx_commit c ON c.seq = walk.seq
+  WHERE c.parent IS NOT NULL AND c.seq <> ?2 AND NOT (?3 AND c.type <> 'delta')
+  LIMIT ?4
+)
+SELECT {_COLUMNS} FROM walk JOIN ctx_commit c ON c.seq = walk.seq JOIN blob b ON b.id = c.blob_id ORDER BY c.seq
+"""
+_LONGEST_WALK = 1_000_000_000
+
+
+def read_commit(conn: sqlite3.Connection, seq: int) -> ContextCommit | None:
+    """Return a commit, or None."""
+    row = conn.execute(f"{_FROM} WHERE c.seq = ?", (seq,)).fetchone()
+    return None if row is None else _commit(row)
+
+
+def find_by_prefix(conn: sqlite3.Connection, digits: str, most: int = 2) -> list[ContextCommit]:
+    """Return commits with ids that begin with these hexadecimal digits, oldest first, up to `most`.
+
+    Raises ValueError if they are no such digits.
+    """
+    low, high = bytes.fromhex(digits.ljust(64, "0")), bytes.fromhex(digits.ljust(64, "f"))
+    rows = conn.execute(f"{_FROM} WHERE c.hash BETWEEN ? AND ? ORDER BY c.seq LIMIT ?", (low, high, most))
+    return [_commit(row) for row in rows.fetchall()]
+
+
+def shortest_id(conn: sqlite3.Connection, commit: ContextCommit, shortest: int = 8) -> str:
+    """Return the shortest prefix of a commit's id that no other commit has."""
+    digits = commit.digest.hex()
+    neighbours = conn.execute(
+        "SELECT (SELECT hex(hash) FROM ctx_commit WHERE hash < ?1 ORDER BY hash DESC LIMIT 1),"
+        " (SELECT hex(hash) FROM ctx_commit WHERE hash > ?1 ORDER BY hash LIMIT 1)",
+        (commit.digest,),
+    ).fetchone()
+    shared = max(_common(digits, (one or "").lower()) for one in neighbours)
+    return ID_PREFIX + digits[: max(shortest, shared + 1)]
+
+
+def walk_chain(
+    conn: sqlite3.Connection, seq: int, *, stop: int = 0, to_compaction: bool = False, limit: int = _LONGEST_WALK
+) -> list[ContextCommit]:
+    """Return a commit and its ancestors, oldest first.
+
+    Args:
+        stop: The ancestor at which the walk ends, which is included; 0 for the root.
+        to_compaction: End at the nearest compaction or snapshot, which is included.
+        limit: The most commits, counted from `seq` backwards.
+    """
+    rows = conn.execute(_WALK, (seq, stop, int(to_compaction), limit)).fetchall()
+    return [_commit(row) for row in rows]
+
+
+def count_commits(conn: sqlite3.Connection) -> int:
+    """Return how many commits are stored."""
+    count: int = conn.execute("SELECT count(*) FROM ctx_commit").fetchone()[0]
+    return count
+
+
+def find_common(conn: sqlite3.Connection, one: int, other: int) -> ContextCommit | None:
+    """Return the newest commit that both chains have; None if they have none."""
+    sql = """
+WITH RECURSIVE first(seq) AS (
+  SELECT ?1 UNION ALL SELECT c.parent FROM first JOIN ctx_commit c ON c.seq = first.seq WHERE c.parent IS NOT NULL
+), second(seq) AS (
+  SELECT ?2 UNION ALL SELECT c.parent FROM second JOIN ctx_commit c ON c.seq = second.seq WHERE c.parent IS NOT NULL
+)
+SELECT max(seq) FROM first WHERE seq IN (SELECT seq FROM second)
+"""
+    seq = conn.execute(sql, (one, other)).fetchone()[0]
+    return None if seq is None else read_commit(conn, seq)
+
+
+def read_children(conn: sqlite3.Connection, seq: int) -> list[ContextCommit]:
+    """Return the commits with this parent, oldest first."""
+    return [_commit(row) for row in conn.execute(f"{_FROM} WHERE c.parent = ? ORDER BY c.seq", (seq,)).fetchall()]
+
+
+def read_newest(conn: sqlite3.Connection, limit: int, before: int = 0) -> list[ContextCommit]:
+    """Return the newest commits of all chains, newest first; with `before` only those older than it."""
+    sql = f"{_FROM} WHERE ?1 = 0 OR c.seq < ?1 ORDER BY c.seq DESC LIMIT ?2"
+    return [_commit(row) for row in conn.execute(sql, (before, limit)).fetchall()]
+
+
+def resolve_time(conn: sqlite3.Connection, principal: str, at: int) -> ContextCommit | None:
+    """Return the newest commit of a principal at or before a time, µs UTC."""
+    sql = f"{_FROM} WHERE c.principal = ? AND c.created_at <= ? ORDER BY c.created_at DESC, c.seq DESC LIMIT 1"
+    row = conn.execute(sql, (principal, at)).fetchone()
+    return None if row is None else _commit(row)
+
+
+def newest_time(conn: sqlite3.Connection, principal: str) -> int:
+    """Return when the principal's newest commit was made, µs UTC; 0 if it has none."""
+    row = conn.execute("SELECT max(created_at) FROM ctx_commit WHERE principal = ?", (principal,)).fetchone()
+    return row[0] or 0
+
+
+def read_ref(conn: sqlite3.Connection, name: str) -> int | None:
+    """Return the commit of a ref, or None."""
+    row = conn.execute("SELECT commit_seq FROM ctx_ref WHERE name = ?", (name,)).fetchone()
+    return None if row is None else row[0]
+
+
+def read_refs(conn: sqlite3.Connection, seqs: Iterable[int] | None = None) -> dict[str, int]:
+    """Return all refs and their commits, by name; only those of some commits if given."""
+    if seqs is None:
+        return dict(conn.execute("SELECT name, commit_seq FROM ctx_ref ORDER BY name").fetchall())
+    chosen = json.dumps(list(seqs))
+    sql = "SELECT name, commit_seq FROM ctx_ref WHERE commit_seq IN (SELECT value FROM json_each(?)) ORDER BY name"
+    return dict(conn.execute(sql, (chosen,)).fetchall())
+
+
+def ref_at(conn: sqlite3.Connection, name: str, at: int) -> int | None:
+    """Return the commit that a ref had at a time, µs UTC; None if it had none then."""
+    row = conn.execute(
+        "SELECT new FROM ctx_reflog WHERE name = ? AND created_at <= ? ORDER BY id DESC LIMIT 1", (name, at)
+    ).fetchone()
+    return None if row is None else row[0]
+
+
+def read_lifted(conn: sqlite3.Connection, seq: int) -> dict[bytes, int]:
+    """Return the hashes and ids of the blobs that a commit's bytes refer to."""
+    sql = "SELECT b.hash, b.id FROM ctx_blob l JOIN blob b ON b.id = l.blob_id WHERE l.commit_seq = ?"
+    return dict(conn.execute(sql, (seq,)).fetchall())
+
+
+def _common(one: str, other: str) -> int:
+    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+def _commit(row: Any) -> ContextCommit:
+    seq, digest, parent, kind, blob, format_name, checkpoint, *rest = row
+    principal, machine, template, mysis_id, session_id, ticket, thread, messages, tokens, created_at, note = rest
+    summary, tags, model = json.loads(note) if note else ("", [], "")
+    return ContextCommit(
+        seq,
+        digest,
+        parent,
+        CommitType(kind),
+        blob,
+        format_name,
+        Checkpoint(checkpoint),
+        Provenance(principal, machine, template, mysis_id, session_id, ticket, thread),
+        messages,
+        tokens,
+        created_at,
+        CommitNote(summary, tuple(tags), model),
+    )

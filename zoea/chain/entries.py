@@ -1,0 +1,259 @@
+"""Entries of a context, and format `zoea-v1`: canonical CBOR with long texts as blobs of their own.
+
+An entry names calls by position, never by row id, so a delta means the same in every database.
+Texts of `LIFTED_BYTES` and more are lifted: the delta holds their BLAKE3 hash, and what ten agents
+read is stored once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import cbor2
+from blake3 import blake3
+
+from zoea.model.enums import Role
+from zoea.model.errors import ContextFormatError
+from zoea.text.estimate import tokens
+
+LIFTED_BYTES = 256
+"""Length in UTF-8 from which a text is a blob of its own."""
+
+VERSION = 1
+_LIFTED_TAG = 23151
+"""The CBOR tag of a lifted text; its value is a BLAKE3 hash."""
+
+FetchBlob = Callable[[bytes], bytes]
+"""Return the bytes with a BLAKE3 hash. Raises MissingBlob."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextCall:
+    """A tool call of an answer; `arguments` is JSON as the model wrote it."""
+
+    name: str
+    arguments: str = "{}"
+
+
+@dataclass(frozen=True, slots=True)
+class ContextMedia:
+    """An image or file of an entry, by the hash of its blob."""
+
+    digest: bytes
+    media_type: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextEntry:
+    """One message of a context.
+
+    Attributes:
+        source: Where it came from: `direct`, `broadcast`, `topic`, `llm`, `tool` or `system`.
+        sender: Name of the mysis that sent it; empty for the commander and for a model.
+        at: When it was stored, µs UTC; 0 if unknown.
+        position: Of a result: the place of its call in the newest answer with calls before it.
+        is_partial: The answer was cut off.
+        is_synthetic: Zoea wrote it for one request, such as a nudge or a loop warning.
+    """
+
+    role: Role
+    content: str = ""
+    source: str = ""
+    sender: str = ""
+    at: int = 0
+    reasoning: str = ""
+    calls: tuple[ContextCall, ...] = ()
+    position: int | None = None
+    is_error: bool = False
+    is_partial: bool = False
+    is_synthetic: bool = False
+    media: tuple[ContextMedia, ...] = ()
+
+    @property
+    def token_count(self) -> int:
+        """The estimated tokens of its texts."""
+        return tokens(self.content) + tokens(self.reasoning) + sum(tokens(c.name + c.arguments) for c in self.calls)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedDelta:
+    """A delta as bytes, and the lifted texts it needs by hash."""
+
+    data: bytes
+    lifted: Mapping[bytes, bytes]
+
+
+def encode_delta(entries: Iterable[ContextEntry]) -> EncodedDelta:
+    """Encode entries in their one form: equal entries give equal bytes."""
+    lifted: dict[bytes, bytes] = {}
+
+    def text(value: str) -> object:
+        data = value.encode("utf-8", "surrogatepass")
+        if len(data) < LIFTED_BYTES:
+            return value
+        digest = blake3(data).digest()
+        lifted[digest] = data
+        return cbor2.CBORTag(_LIFTED_TAG, digest)
+
+    body = {"v": VERSION, "entries": [_entry_map(entry, text) for entry in entries]}
+    return EncodedDelta(cbor2.dumps(body, canonical=True), lifted)
+
+
+def decode_delta(data: bytes, fetch: FetchBlob) -> tuple[ContextEntry, ...]:
+    """Decode a delta whole.
+
+    Raises:
+        ContextFormatError: It is no delta of this format and version, or has unknown fields.
+        MissingBlob: A lifted text is not there.
+    """
+    body = _load(data)
+    if body.get("v") != VERSION or body.keys() != {"v", "entries"} or not isinstance(body["entries"], list):
+        raise ContextFormatError(
+            f"a context of format zoea-v1, version {body.get('v')!r}, cannot be read by this Zoea",
+            hint="Upgrade Zoea to read it; its bytes stay as they are.",
+        )
+    return tuple(_entry(one, fetch) for one in body["entries"])
+
+
+def lifted_hashes(data: bytes) -> frozenset[bytes]:
+    """Return the hashes of the blobs that a delta refers to. Raises ContextFormatError."""
+    found: set[bytes] = set()
+    waiting: list[object] = [_load(data)]
+    while waiting:
+        match waiting.pop():
+            case cbor2.CBORTag(tag=tag, value=bytes() as digest) if tag == _LIFTED_TAG:
+                found.add(digest)
+            case dict() as fields:
+                if isinstance(media := fields.get("m"), list):
+                    found.update(one[0] for one in media if isinstance(one, list) and one and isinstance(one[0], bytes))
+                waiting.extend(fields.values())
+            case list() as items:
+                waiting.extend(items)
+            case _:
+                pass
+    return frozenset(found)
+
+
+def join_deltas(deltas: Iterable[bytes]) -> bytes:
+    """Join deltas into one with all their entries; lifted texts stay lifted. Raises ContextFormatError."""
+    entries: list[object] = []
+    for data in deltas:
+        body = _load(data)
+        if body.get("v") != VERSION or not isinstance(body.get("entries"), list):
+            raise ContextFormatError(f"a delta of version {body.get('v')!r} cannot be joined")
+        entries.extend(body["entries"])
+    return cbor2.dumps({"v": VERSION, "entries": entries}, canonical=True)
+
+
+def answer_open_calls(entries: Iterable[ContextEntry]) -> tuple[tuple[ContextEntry, ...], int]:
+    """Return the entries with a result for each call that has none, and the number of added results.
+
+    A provider refuses a call without its result. An added result stands behind those of its answer.
+    """
+    repaired: list[ContextEntry] = []
+    open_calls: set[int] = set()
+    added = 0
+
+    def close_calls() -> None:
+        nonlocal added
+        for position in sorted(open_calls):
+            repaired.append(
+                ContextEntry(Role.TOOL, NOT_EXECUTED, "tool", position=position, is_error=True, is_synthetic=True)
+            )
+        added += len(open_calls)
+        open_calls.clear()
+
+    for entry in entries:
+        if entry.role is Role.TOOL:
+            if entry.position not in open_calls:
+                continue  # a result without its call, or a second one
+            open_calls.discard(entry.position)
+        else:
+            close_calls()
+            open_calls.update(range(len(entry.calls)))
+        repaired.append(entry)
+    close_calls()
+    return tuple(repaired), added
+
+
+NOT_EXECUTED = "not executed: resumed here"
+"""The result of a call that had none when its context was resumed."""
+
+_FLAGS = {"e": "is_error", "p": "is_partial", "y": "is_synthetic"}
+_TEXTS = {"c": "content", "k": "reasoning"}
+_NAMES = {"s": "source", "f": "sender"}
+
+
+def _entry_map(entry: ContextEntry, text: Callable[[str], object]) -> dict[str, object]:
+    """Return an entry as a map without the fields that have their default."""
+    fields: dict[str, object] = {"r": entry.role.value}
+    for key, name in _TEXTS.items():
+        if value := getattr(entry, name):
+            fields[key] = text(value)
+    for key, name in _NAMES.items():
+        if value := getattr(entry, name):
+            fields[key] = value
+    for key, name in _FLAGS.items():
+        if getattr(entry, name):
+            fields[key] = True
+    if entry.at:
+        fields["t"] = entry.at
+    if entry.position is not None:
+        fields["a"] = entry.position
+    if entry.calls:
+        fields["x"] = [[call.name, text(call.arguments)] for call in entry.calls]
+    if entry.media:
+        fields["m"] = [[one.digest, one.media_type, one.note] for one in entry.media]
+    return fields
+
+
+def _entry(fields: Any, fetch: FetchBlob) -> ContextEntry:
+    if not isinstance(fields, dict) or not fields.keys() <= _KNOWN:
+        raise ContextFormatError(
+            "an entry has fields that this Zoea does not know", hint="Upgrade Zoea to read it; its bytes stay."
+        )
+
+    def text(value: object) -> str:
+        if isinstance(value, cbor2.CBORTag) and value.tag == _LIFTED_TAG and isinstance(value.value, bytes):
+            return fetch(value.value).decode("utf-8", "surrogatepass")
+        return str(_checked(value, str))
+
+    given: dict[str, Any] = {name: text(fields[key]) for key, name in _TEXTS.items() if key in fields}
+    given |= {name: _checked(fields[key], str) for key, name in _NAMES.items() if key in fields}
+    given |= {name: _checked(fields[key], bool) for key, name in _FLAGS.items() if key in fields}
+    try:
+        return ContextEntry(
+            Role(fields["r"]),
+            **given,
+            at=_checked(fields.get("t", 0), int),
+            position=None if "a" not in fields else _checked(fields["a"], int),
+            calls=tuple(ContextCall(_checked(name, str), text(arguments)) for name, arguments in fields.get("x", ())),
+            media=tuple(
+                ContextMedia(_checked(digest, bytes), _checked(kind, str), _checked(note, str))
+                for digest, kind, note in fields.get("m", ())
+            ),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise ContextFormatError(f"an entry of the context is malformed: {error!r}") from error
+
+
+_KNOWN = frozenset({"r", "t", "a", "x", "m", *_FLAGS, *_TEXTS, *_NAMES})
+
+
+def _checked(value: object, kind: type) -> Any:
+    if type(value) is not kind:
+        raise ContextFormatError(f"an entry of the context holds {type(value).__name__} instead of {kind.__name__}")
+    return value
+
+
+def _load(data: bytes) -> dict[str, Any]:
+    try:
+        body = cbor2.loads(data)
+    except (cbor2.CBORDecodeError, ValueError, RecursionError) as error:
+        raise ContextFormatError(f"the bytes are no context of format zoea-v1: {error}") from error
+    if not isinstance(body, dict):
+        raise ContextFormatError("the bytes are no context of format zoea-v1: no map")
+    return body

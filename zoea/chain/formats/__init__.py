@@ -1,0 +1,95 @@
+"""Formats of contexts: Zoea's own, and those of other programs.
+
+A format knows how its deltas join and how they become entries and come from them. Other packages
+add formats by the entry point group `zoea.formats`, each an object with the shape of `ContextFormat`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Protocol
+
+from zoea.chain.entries import ContextEntry, FetchBlob, decode_delta, encode_delta, join_deltas
+from zoea.chain.formats import claude_code, openai_chat
+
+ZOEA = "zoea-v1"
+
+
+class ContextFormat(Protocol):
+    """A format of the bytes of commits."""
+
+    @property
+    def name(self) -> str:
+        """Its name and version, such as `claude-code-v1`."""
+        ...
+
+    def read(self, data: bytes, fetch: FetchBlob) -> tuple[ContextEntry, ...]:
+        """Return the entries of a delta. Raises ContextFormatError where it does not parse whole."""
+        ...
+
+    def join(self, deltas: Sequence[bytes]) -> bytes:
+        """Join deltas of this format into one, without a change of their entries."""
+        ...
+
+    def write(self, entries: Sequence[ContextEntry]) -> bytes:
+        """Return entries in this format."""
+        ...
+
+
+class _ZoeaFormat:
+    name = ZOEA
+
+    def read(self, data: bytes, fetch: FetchBlob) -> tuple[ContextEntry, ...]:
+        return decode_delta(data, fetch)
+
+    def join(self, deltas: Sequence[bytes]) -> bytes:
+        return join_deltas(deltas)
+
+    def write(self, entries: Sequence[ContextEntry]) -> bytes:
+        return encode_delta(entries).data
+
+
+class _ForeignFormat:
+    """A format without lifted texts, made of three functions."""
+
+    def __init__(
+        self,
+        name: str,
+        read: Callable[[bytes], tuple[ContextEntry, ...]],
+        join: Callable[[Sequence[bytes]], bytes],
+        write: Callable[[Sequence[ContextEntry]], bytes],
+    ) -> None:
+        self.name = name
+        self._read = read
+        self._join = join
+        self._write = write
+
+    def read(self, data: bytes, fetch: FetchBlob) -> tuple[ContextEntry, ...]:
+        return self._read(data)
+
+    def join(self, deltas: Sequence[bytes]) -> bytes:
+        return self._join(deltas)
+
+    def write(self, entries: Sequence[ContextEntry]) -> bytes:
+        return self._write(entries)
+
+
+_SHIPPED: tuple[ContextFormat, ...] = (
+    _ZoeaFormat(),
+    _ForeignFormat(
+        "claude-code-v1", claude_code.read_transcript, claude_code.join_transcripts, claude_code.write_transcript
+    ),
+    _ForeignFormat("openai-chat-v1", openai_chat.read_messages, openai_chat.join_messages, openai_chat.write_messages),
+)
+
+
+@cache
+def known_formats() -> dict[str, ContextFormat]:
+    """Return all formats by name; a shipped one is not replaced by that of another package."""
+    found: dict[str, ContextFormat] = {}
+    for point in entry_points(group="zoea.formats"):
+        made: ContextFormat = point.load()
+        found[made.name] = made
+    return found | {one.name: one for one in _SHIPPED}

@@ -1,0 +1,91 @@
+"""Revisions: the ways to name a commit.
+
+`ctx-1a2b3c4d` or any other unique prefix, a ref such as `@alpha` or `import/talk`, and after either:
+`~3` three commits before, `^^` the compaction before, `@{10:30}` where the ref was at that time.
+"""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from collections.abc import Callable
+from difflib import get_close_matches
+
+from zoea.chain.commit import ID_PREFIX, CommitType, ContextCommit
+from zoea.chain.commit_rows import find_by_prefix, read_commit, read_ref, read_refs, ref_at, shortest_id, walk_chain
+from zoea.model.errors import RevisionError
+
+ReadTime = Callable[[str], int]
+"""Return the µs UTC of a time as a person writes it. Raises UsageError."""
+
+_STEP = re.compile(r"~(?P<back>\d{0,9})|\^\^")
+_AT = re.compile(r"@\{(?P<time>[^{}]+)\}")
+
+
+def resolve_revision(conn: sqlite3.Connection, revision: str, read_time: ReadTime) -> ContextCommit:
+    """Return the commit that a revision names.
+
+    Raises:
+        RevisionError: It names none, or several.
+        UsageError: Its time cannot be read.
+    """
+    start = re.match(r"@?[^~^{}@]+", revision)
+    if start is None:
+        raise RevisionError(f"{revision!r} is no revision", hint=_HINT)
+    name, rest = start[0], revision[start.end() :]
+    if timed := _AT.match(rest):
+        seq = ref_at(conn, name, read_time(timed["time"]))
+        if seq is None:
+            raise RevisionError(f"{name} named no commit at {timed['time']}", hint=_HINT)
+        commit, rest = _commit(conn, seq, revision), rest[timed.end() :]
+    else:
+        commit = _named(conn, name)
+    while rest:
+        step = _STEP.match(rest)
+        if step is None:
+            raise RevisionError(f"{rest!r} in {revision!r} is not understood", hint=_HINT)
+        commit = _compaction(conn, commit) if step["back"] is None else _back(conn, commit, int(step["back"] or 1))
+        rest = rest[step.end() :]
+    return commit
+
+
+_HINT = "Revisions: ctx-1a2b3c4d, @NAME, @NAME~3, @NAME^^, @NAME@{10:30}; `zoea ctx log` lists commits."
+
+
+def _named(conn: sqlite3.Connection, name: str) -> ContextCommit:
+    seq = read_ref(conn, name)
+    if seq is not None:
+        return _commit(conn, seq, name)
+    digits = name.removeprefix(ID_PREFIX).lower()
+    if not re.fullmatch(r"[0-9a-f]{4,64}", digits):
+        near = next(iter(get_close_matches(name, read_refs(conn), n=1)), "")
+        hint = f"Did you mean {near}? " if near else ""
+        raise RevisionError(f"there is no context {name!r}", hint=hint + _HINT)
+    found = find_by_prefix(conn, digits, 4)
+    if not found:
+        raise RevisionError(f"there is no commit {name}", hint=_HINT)
+    if len(found) > 1:
+        ids = ", ".join(shortest_id(conn, one) for one in found[:3])
+        raise RevisionError(f"{name} is the beginning of several commits: {ids}", hint="Give more digits.")
+    return found[0]
+
+
+def _commit(conn: sqlite3.Connection, seq: int, name: str) -> ContextCommit:
+    commit = read_commit(conn, seq)
+    if commit is None:
+        raise RevisionError(f"the commit of {name} was collected", hint=_HINT)
+    return commit
+
+
+def _back(conn: sqlite3.Connection, commit: ContextCommit, count: int) -> ContextCommit:
+    chain = walk_chain(conn, commit.seq, limit=count + 1)
+    if len(chain) <= count:
+        raise RevisionError(f"there are only {len(chain) - 1} commits before {shortest_id(conn, commit)}, not {count}")
+    return chain[0]
+
+
+def _compaction(conn: sqlite3.Connection, commit: ContextCommit) -> ContextCommit:
+    oldest = walk_chain(conn, commit.parent, to_compaction=True)[:1] if commit.parent is not None else []
+    if not oldest or oldest[0].kind is CommitType.DELTA:
+        raise RevisionError(f"there is no compaction before {shortest_id(conn, commit)}")
+    return oldest[0]

@@ -1,0 +1,408 @@
+"""`zoea ctx`: contexts as commits: import, read, compare, check and collect them."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from zoea.chain import collection
+from zoea.chain.chain_reader import ChainReader
+from zoea.chain.commit import ContextCommit
+from zoea.chain.commit_rows import (
+    count_commits,
+    find_common,
+    read_newest,
+    read_refs,
+    resolve_time,
+    shortest_id,
+    walk_chain,
+)
+from zoea.chain.entries import ContextEntry
+from zoea.chain.formats import ZOEA, known_formats
+from zoea.chain.imports import prepare_import, store_import
+from zoea.chain.materialize import Tier, find_format
+from zoea.chain.revisions import resolve_revision
+from zoea.chain.verification import verify_chains
+from zoea.cli.local_time import moment
+from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.model.enums import Role
+from zoea.model.errors import RevisionError, StoreError, StoreMissing, UsageError
+from zoea.process.clock import SystemClock
+from zoea.queries.search_reader import parse_moment
+from zoea.settings.paths import places
+from zoea.store.database_file import connect_reader
+from zoea.store.sqlite_errors import translate_errors
+from zoea.text.control_characters import strip
+from zoea.text.shorten import head
+from zoea.transfer.run_import import held_workspace
+
+app = typer.Typer(
+    name="ctx",
+    help="Contexts as commits: import, read, compare, check and collect them.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
+
+Revision = Annotated[
+    str, typer.Argument(metavar="REV", help="ctx-1a2b3c4d, a ref such as import/talk; after it ~3, ^^ or @{10:30}.")
+]
+_TEXT = 100
+_NATIVE = {"openai": "openai-chat-v1", "claude": "claude-code-v1"}
+_TIERS = {Tier.NARRATIVE: "narrative: texts only", Tier.RAW: "raw: some bytes are not understood"}
+
+
+@app.command("import")
+def import_(
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", help="A Claude Code transcript or a list of OpenAI messages.")
+    ],
+    name: Annotated[str, typer.Option(help="Name of the ref, after import/; else the name of the file.")] = "",
+    format_name: Annotated[str, typer.Option("--format", help="Format of the file; else it is recognised.")] = "",
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Import a conversation of another program as a commit. No swarm may run; the file's bytes are kept.
+
+    Example: zoea ctx import ~/.claude/projects/shop/0f3a.jsonl --name shop
+    """
+    try:
+        data = file.expanduser().read_bytes()
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}") from None
+    imported = prepare_import(data, name or file.stem, format_name)
+
+    async def store() -> ContextCommit:
+        async with held_workspace(places(workspace)) as held:
+            return await held.store.write(lambda conn: store_import(conn, imported))
+
+    commit = asyncio.run(store())
+    with _reading(workspace) as conn:
+        if as_json:
+            write_json(_as_dict(conn, commit, [imported.ref]))
+        else:
+            what = f"{commit.message_count:,} messages, about {commit.token_count:,} tokens, {commit.format}"
+            typer.echo(strip(f"{shortest_id(conn, commit)}  {imported.ref}  {what}"))
+
+
+@app.command("log")
+def log(
+    revision: Annotated[str, typer.Argument(metavar="[REV]", help="Show this commit and those before it.")] = "",
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="The most commits to show.")] = 50,
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """List commits, newest first: the newest of all, or the chain of one."""
+    with _reading(workspace) as conn:
+        if revision:
+            commits = walk_chain(conn, _find(conn, revision).seq, limit=limit)[::-1]
+        else:
+            commits = read_newest(conn, limit)
+        names = _names(conn, commits)
+        if as_json:
+            write_json([_as_dict(conn, one, names[one.seq]) for one in commits])
+            return
+        for one in commits:
+            refs = f"({', '.join(names[one.seq])})  " if names[one.seq] else ""
+            about = head(" ".join(one.note.summary.split()), _TEXT)
+            typer.echo(
+                strip(
+                    f"{shortest_id(conn, one)}  {moment(one.created_at)}  {one.kind:<10}  {one.message_count:>5} msgs"
+                    f"  {one.token_count:>8,} tok  {one.provenance.principal}  {refs}{about}"
+                )
+            )
+        if not commits:
+            typer.echo("There are no commits yet; `zoea ctx import FILE` makes one.")
+
+
+@app.command("show")
+def show(revision: Revision, as_json: AsJson = False, workspace: Workspace = "") -> None:
+    """Show where a commit comes from, its summary and size."""
+    with _reading(workspace) as conn:
+        commit = _find(conn, revision)
+        shown = _as_dict(conn, commit, _names(conn, [commit])[commit.seq])
+        if as_json:
+            write_json(shown)
+            return
+        for name, value in shown.items():
+            if value not in (None, "", []):
+                text = ", ".join(value) if isinstance(value, list) else value
+                typer.echo(strip(f"{name:<14}{moment(value) if name == 'created_at' else text}"))
+
+
+@app.command("cat")
+def cat(
+    revision: Revision,
+    form: Annotated[
+        str, typer.Option("--as", metavar="FORM", help="md (the default), jsonl, openai, claude, or a format's name.")
+    ] = "md",
+    root: Annotated[
+        bool, typer.Option("--root", help="Begin with the first commit, not with the nearest summary.")
+    ] = False,
+    stop: Annotated[str, typer.Option(metavar="REV", help="Begin with this commit before it.")] = "",
+    workspace: Workspace = "",
+) -> None:
+    """Write the conversation up to a commit, for reading or for another program.
+
+    Example: zoea ctx cat import/shop --as openai > messages.json
+    """
+    name = _NATIVE.get(form, form)
+    if form not in ("md", "jsonl"):
+        find_format(name)
+    with _reading(workspace) as conn:
+        commit, reader = _find(conn, revision), ChainReader(conn)
+        begin = _find(conn, stop) if stop else None
+        whole = reader.select_range(commit, stop=begin, to_root=root)
+        if name in known_formats() and name != ZOEA and {one.format for one in whole} == {name}:
+            sys.stdout.buffer.write(reader.join_native(commit, stop=begin, to_root=root) or b"")
+            sys.stdout.flush()
+            return
+        context = reader.materialize(commit, stop=begin, to_root=root)
+    if context.tier in _TIERS:
+        sys.stderr.write(f"Translated as {_TIERS[context.tier]}.\n")
+    if context.repaired:
+        sys.stderr.write(f"{context.repaired} calls had no result; each got one that says so.\n")
+    if form == "md":
+        typer.echo(strip("\n\n".join(_markdown(entry) for entry in context.entries)))
+    elif form == "jsonl":
+        for entry in context.entries:
+            write_json(_entry_dict(entry))
+    else:
+        sys.stdout.buffer.write(find_format(name).write(context.entries))
+        sys.stdout.flush()
+
+
+@app.command("refs")
+def refs(as_json: AsJson = False, workspace: Workspace = "") -> None:
+    """List the names of commits."""
+    with _reading(workspace) as conn:
+        found = {name: _by_seq(conn, seq) for name, seq in read_refs(conn).items()}
+        if as_json:
+            write_json({name: commit.id for name, commit in found.items()})
+            return
+        for name, commit in found.items():
+            typer.echo(strip(f"{shortest_id(conn, commit)}  {name}"))
+
+
+@app.command("resolve")
+def resolve(
+    principal: Annotated[str, typer.Argument(metavar="NAME", help="A mysis or program, as `zoea ctx log` shows it.")],
+    at: Annotated[str, typer.Option(metavar="TIME", help="10:30, 2h (ago), 2026-01-31 or ISO 8601.")],
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Show the newest commit of a mysis at a time."""
+    with _reading(workspace) as conn:
+        commit = resolve_time(conn, principal.removeprefix("@"), _read_time(at))
+        if commit is None:
+            raise RevisionError(f"{principal} has no commit at {at} or before", hint="`zoea ctx log` lists commits.")
+        if as_json:
+            write_json(_as_dict(conn, commit, _names(conn, [commit])[commit.seq]))
+        else:
+            typer.echo(shortest_id(conn, commit))
+
+
+@app.command("diff")
+def diff(one: Revision, other: Revision, as_json: AsJson = False, workspace: Workspace = "") -> None:
+    """Show the newest commit that two have in common, then what each learned since."""
+    with _reading(workspace) as conn:
+        first, second = _find(conn, one), _find(conn, other)
+        common = find_common(conn, first.seq, second.seq)
+        reader = ChainReader(conn)
+        learned = [_since(reader, commit, common) for commit in (first, second)]
+        if as_json:
+            write_json(
+                {
+                    "common": None if common is None else common.id,
+                    "one": [_entry_dict(entry) for entry in learned[0]],
+                    "other": [_entry_dict(entry) for entry in learned[1]],
+                }
+            )
+            return
+        typer.echo(f"common  {'none' if common is None else shortest_id(conn, common)}")
+        for commit, entries in zip((first, second), learned, strict=True):
+            typer.echo(f"\n{shortest_id(conn, commit)}  {len(entries)} messages since\n")
+            typer.echo(strip("\n\n".join(_markdown(entry) for entry in entries)))
+
+
+@app.command("grep")
+def grep(
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text, exactly.")],
+    revision: Annotated[str, typer.Argument(metavar="[REV]", help="Search this chain; else all refs.")] = "",
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Find the messages of conversations that contain a text."""
+    with _reading(workspace) as conn:
+        chosen = [_find(conn, revision)] if revision else [_by_seq(conn, seq) for seq in read_refs(conn).values()]
+        reader, seen, found = ChainReader(conn), set[int](), 0
+        for tip in chosen:
+            for commit in walk_chain(conn, tip.seq):
+                if commit.seq in seen:
+                    continue
+                seen.add(commit.seq)
+                for entry in reader.read_messages(commit, stop=commit):
+                    if text not in entry.content and text not in entry.reasoning:
+                        continue
+                    found += 1
+                    if as_json:
+                        write_json({"commit": commit.id, **_entry_dict(entry)})
+                    else:
+                        where = max(0, entry.content.find(text) - _TEXT // 2)
+                        line = " ".join(entry.content[where : where + 2 * _TEXT].split())
+                        typer.echo(strip(f"{shortest_id(conn, commit)}  {entry.role}  {line}"))
+    if not found:
+        raise typer.Exit(1)
+
+
+@app.command("fsck")
+def fsck(as_json: AsJson = False, workspace: Workspace = "") -> None:
+    """Check every commit: its id, bytes, long texts and format. Exit code 4 if something is wrong."""
+    with _reading(workspace) as conn:
+        defects = list(verify_chains(conn))
+        count = count_commits(conn)
+    if as_json:
+        write_json(
+            {"commits": count, "defects": [{"commit": d.commit, "blob": d.blob, "what": d.what} for d in defects]}
+        )
+    for one in () if as_json else defects:
+        typer.echo(strip(f"{one.commit[:20]}  {f'blob {one.blob[:16]}  ' if one.blob else ''}{one.what}"))
+    if defects:
+        raise StoreError(f"{len(defects)} defects in {count:,} commits", hint="Restore the database from a backup.")
+    if not as_json:
+        typer.echo(f"{count:,} commits, all good")
+
+
+@app.command("gc")
+def gc(
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    days: Annotated[
+        int, typer.Option(min=0, max=36_500, help="Keep commits that a ref named within so many days.")
+    ] = collection.REFLOG_DAYS,
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Remove the commits that no ref reaches. No swarm may run."""
+    since = SystemClock().now() - days * collection.DAY
+
+    async def run() -> collection.CollectedChains:
+        async with held_workspace(places(workspace)) as held:
+            return await held.store.write(lambda conn: collection.collect(conn, since))
+
+    if dry_run:
+        with _reading(workspace) as conn:
+            done = collection.CollectedChains(len(collection.find_unreached(conn, since)))
+    else:
+        done = asyncio.run(run())
+    if as_json:
+        write_json({"commits": done.commits, "blobs": done.blobs, "bytes": done.bytes, "dry_run": dry_run})
+    elif dry_run:
+        typer.echo(f"{done.commits:,} commits would be removed")
+    else:
+        typer.echo(f"{done.commits:,} commits and {done.blobs:,} blobs ({done.bytes:,} bytes) were removed")
+
+
+@contextmanager
+def _reading(workspace: str) -> Iterator[sqlite3.Connection]:
+    """Open the database read-only. Raises StoreMissing, StoreError."""
+    database = places(workspace).database
+    if not database.exists():
+        raise StoreMissing(f"there is no database {database}", hint="`zoea run` or `zoea ctx import` makes it.")
+    with translate_errors():
+        connection = connect_reader(database)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+
+def _find(conn: sqlite3.Connection, revision: str) -> ContextCommit:
+    return resolve_revision(conn, revision, _read_time)
+
+
+def _read_time(text: str) -> int:
+    from datetime import datetime
+
+    found = parse_moment(text, SystemClock().now())
+    if found is not None:
+        return found
+    try:
+        return round(datetime.fromisoformat(text).timestamp() * 1_000_000)
+    except ValueError:
+        raise UsageError(f"{text!r} is no time", hint="Give 10:30, 2h (ago), 2026-01-31 or ISO 8601.") from None
+
+
+def _by_seq(conn: sqlite3.Connection, seq: int) -> ContextCommit:
+    return walk_chain(conn, seq, limit=1)[0]
+
+
+def _names(conn: sqlite3.Connection, commits: list[ContextCommit]) -> dict[int, list[str]]:
+    names: dict[int, list[str]] = {one.seq: [] for one in commits}
+    for name, seq in read_refs(conn, names).items():
+        names[seq].append(name)
+    return names
+
+
+def _since(reader: ChainReader, commit: ContextCommit, common: ContextCommit | None) -> tuple[ContextEntry, ...]:
+    """Return what was said after the common commit."""
+    if common is None:
+        return reader.read_messages(commit, to_root=True)
+    known = len(reader.read_messages(common, stop=common))
+    return reader.read_messages(commit, stop=common)[known:]
+
+
+def _as_dict(conn: sqlite3.Connection, commit: ContextCommit, names: list[str]) -> dict[str, Any]:
+    about = commit.provenance
+    parent = None if commit.parent is None else _by_seq(conn, commit.parent).id
+    return {
+        "id": commit.id,
+        "short_id": shortest_id(conn, commit),
+        "refs": names,
+        "parent": parent,
+        "type": commit.kind.value,
+        "checkpoint": commit.checkpoint.value,
+        "format": commit.format,
+        "principal": about.principal,
+        "machine": about.machine,
+        "template": about.template_hash.hex() if about.template_hash else None,
+        "session": about.session_id,
+        "ticket": about.ticket_id,
+        "thread": about.thread_id,
+        "messages": commit.message_count,
+        "tokens": commit.token_count,
+        "created_at": commit.created_at,
+        "summary": commit.note.summary,
+        "tags": list(commit.note.tags),
+        "blob": commit.blob.hex(),
+    }
+
+
+def _entry_dict(entry: ContextEntry) -> dict[str, Any]:
+    values: dict[str, Any] = {"role": entry.role.value, "content": entry.content, "source": entry.source}
+    if entry.sender:
+        values["sender"] = entry.sender
+    if entry.at:
+        values["at"] = entry.at
+    if entry.reasoning:
+        values["reasoning"] = entry.reasoning
+    if entry.calls:
+        values["calls"] = [{"name": call.name, "arguments": call.arguments} for call in entry.calls]
+    if entry.position is not None:
+        values["call"] = entry.position
+    flags = {"is_error": entry.is_error, "is_partial": entry.is_partial, "is_synthetic": entry.is_synthetic}
+    return values | {name: True for name, value in flags.items() if value}
+
+
+def _markdown(entry: ContextEntry) -> str:
+    title = {Role.USER: entry.sender or entry.source or "user", Role.ASSISTANT: "answer", Role.TOOL: "result"}
+    lines = [f"## {title.get(entry.role, entry.role.value)}"]
+    lines += [entry.content] if entry.content else []
+    lines += [f"    {call.name}({call.arguments})" for call in entry.calls]
+    return "\n\n".join(lines)
