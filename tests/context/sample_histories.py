@@ -17,6 +17,7 @@ from zoea.context import (
     FrozenTurn,
     LastAnswer,
     LatestSlice,
+    MemoriesById,
     Need,
     NeedAnswer,
     Note,
@@ -170,6 +171,8 @@ class Recorder:
                 return tuple(prompts[-1:])
             case EarlierTurns(turn_ids):
                 return tuple(one for one in self.memories if one.turn_id in turn_ids)
+            case MemoriesById(memory_ids):
+                return tuple(self.memories[one - 1] for one in memory_ids)
             case OutsideNeed():
                 return self.outside(need)
 

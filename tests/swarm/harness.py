@@ -202,6 +202,13 @@ def nudged_without_goal(settings: Settings) -> Settings:
     return settings.model_copy(update={"nudge": nudge})
 
 
+def keeps_the_seeds_form(settings: Settings) -> Settings:
+    """Let requests show what those of Zoea Nova showed, unless the settings say otherwise."""
+    form = {"keep_turns": 0, "recall_items": 0}
+    changed = {name: value for name, value in form.items() if name not in settings.context.model_fields_set}
+    return settings.model_copy(update={"context": settings.context.model_copy(update=changed)})
+
+
 @asynccontextmanager
 async def swarm(
     folder: Path,
@@ -238,7 +245,7 @@ async def swarm(
         store=store,
         clock=clock,
         ids=HandIds(jitter),
-        settings=nudged_without_goal(settings or Settings()),
+        settings=keeps_the_seeds_form(nudged_without_goal(settings or Settings())),
         templates=templates or Templates(),
         providers=providers or OneProvider(model),
         tools=toolbox,

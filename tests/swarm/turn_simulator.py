@@ -20,6 +20,7 @@ from zoea.context import (
     FrozenTurn,
     LastAnswer,
     LatestSlice,
+    MemoriesById,
     Need,
     Note,
     OutsideNeed,
@@ -328,6 +329,8 @@ class Rows:
                 return tuple([one for one in self.memories.values() if one.id <= before and one.role is Role.USER][-1:])
             case EarlierTurns(turn_ids):
                 return tuple(memory for turn_id in turn_ids for memory in self.of_turn(turn_id))
+            case MemoriesById(memory_ids):
+                return tuple(self.memory(one) for one in memory_ids)
             case OutsideNeed():
                 raise AssertionError("it is answered once a turn")
             case _:

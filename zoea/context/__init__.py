@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from zoea.context.explain import describe_reason, describe_step, explain, explain_data
-from zoea.context.frozen_turn import PLAN_VERSION, FrozenTurn, Limit, request_limit
+from zoea.context.frozen_turn import PLAN_VERSION, EarlierTurn, FrozenTurn, Limit, request_limit
 from zoea.context.measure import MESSAGE_FRAME, Counter, message_tokens, request_tokens
 from zoea.context.needs import (
     MAX_ROUNDS,
@@ -20,11 +20,13 @@ from zoea.context.needs import (
     Note,
     OutsideNeed,
     ShownConversation,
+    Recall,
     StandingOrder,
     StoredAnswer,
     TurnRecord,
     TurnSoFar,
 )
+from zoea.context.past_packs import RECALLED_CHARS, choose_earlier
 from zoea.context.plan_record import encode, memories_of, rebuild
 from zoea.context.plan_values import (
     Budget,
@@ -49,11 +51,13 @@ __all__ = [
     "MAX_ROUNDS",
     "MESSAGE_FRAME",
     "PLAN_VERSION",
+    "RECALLED_CHARS",
     "STRATEGIES",
     "Answers",
     "Budget",
     "Counter",
     "Decision",
+    "EarlierTurn",
     "EarlierTurns",
     "FrozenTurn",
     "LastAnswer",
@@ -71,6 +75,7 @@ __all__ = [
     "Priority",
     "Reason",
     "ShownConversation",
+    "Recall",
     "StandingOrder",
     "StepKind",
     "StoredAnswer",
@@ -81,6 +86,7 @@ __all__ = [
     "TurnSoFar",
     "Variant",
     "WindowRules",
+    "choose_earlier",
     "describe_reason",
     "describe_step",
     "encode",

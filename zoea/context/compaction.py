@@ -91,18 +91,22 @@ class CompactedTurn:
         self.total += cost
         self.grown += cost
 
-    def compact(self, target: int, bound: int) -> None:
+    def compact(self, target: int, bound: int, newest: int) -> None:
         """Compact until `total` is at most `target`, or nothing is left to compact.
 
-        The last slice's results, which the model has not read yet, are cut only as far as `bound` requires.
+        The last slice's results, which the model has not read yet, are cut only where `total` exceeds `bound`, and
+        then down to `newest`.
         """
         self._supersede(target)
-        for rung, keep in enumerate(RUNGS):
+        has_cut = False
+        for rung, keep in enumerate((*RUNGS, LAST_RUNG)):
+            if keep == LAST_RUNG:
+                self._fold(IDENTIFIER_CHARS, target)
             self._cut_earlier(keep, target, with_reasoning=rung > 0)
-            self._cut_results(self._last_slice, keep, bound)
-        self._fold(IDENTIFIER_CHARS, target)
-        self._cut_earlier(LAST_RUNG, target, with_reasoning=True)
-        self._cut_results(self._last_slice, LAST_RUNG, bound)
+            if has_cut or self.total > bound:
+                before = self.total
+                self._cut_results(self._last_slice, keep, newest)
+                has_cut = has_cut or self.total < before
         self._fold(FEW_IDENTIFIER_CHARS, target)
 
     def _supersede(self, target: int) -> None:

@@ -56,6 +56,8 @@ def explain(plan: Plan, *, title: str = "") -> str:
         names = ", ".join(plan.left_out_tools)
         lines += ["", f"Tools left out in this turn, because its requests would not fit with them: {names}"]
         lines.append("  Allow fewer tools in the template, or raise the budget or the context window.")
+    if plan.notes:
+        lines += ["", *plan.notes]
     advice = [decision for decision in plan.decisions if decision.setting]
     if advice:
         lines += ["", "To change that:"]
@@ -84,6 +86,7 @@ def explain_data(plan: Plan) -> dict[str, Any]:
         "packs": [decision.as_dict() for decision in plan.decisions],
         "steps": [step.as_dict() for step in plan.steps],
         "left_out_tools": list(plan.left_out_tools),
+        "notes": list(plan.notes),
     }
 
 

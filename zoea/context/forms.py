@@ -24,7 +24,8 @@ class FormKind(StrEnum):
     """How a memory is rendered.
 
     FULL is verbatim with reasoning, BARE without. CUT keeps head and tail of a result or of a call's
-    long arguments. TAIL keeps the end of an answer. ORDER shows a prompt again as data.
+    long arguments. TAIL keeps the end of an answer. ORDER shows a prompt again as data, RECALL a part of
+    any memory.
     """
 
     FULL = "full"
@@ -33,14 +34,16 @@ class FormKind(StrEnum):
     SUPERSEDED = "superseded"
     TAIL = "tail"
     ORDER = "order"
+    RECALL = "recall"
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form kind and the characters it keeps (for CUT and TAIL)."""
+    """A form kind, the characters it keeps (for CUT, TAIL and RECALL), and where they begin (for RECALL)."""
 
     kind: FormKind
     keep: int = 0
+    at: int = 0
 
 
 FULL = Form(FormKind.FULL)
@@ -51,6 +54,8 @@ ORDER = Form(FormKind.ORDER)
 
 def render_memory(memory: Memory, form: Form) -> RequestMessage:
     """Return the message for a memory in a form."""
+    if form.kind is FormKind.RECALL:
+        return _recalled(memory, form)
     match memory.role:
         case Role.TOOL:
             return _result(memory, form)
@@ -62,6 +67,22 @@ def render_memory(memory: Memory, form: Form) -> RequestMessage:
                 title = f"standing order, given in turn {memory.turn_number}"
                 return RequestMessage(Role.USER, data_block(title, content), memory_id=memory.id)
             return RequestMessage(Role.USER, content, memory.source, memory_id=memory.id)
+
+
+def _recalled(memory: Memory, form: Form) -> RequestMessage:
+    """Show a part of an older memory as data that says what it was."""
+    match memory.role:
+        case Role.TOOL:
+            what = f"what {memory.tool_name or 'a tool'} returned"
+        case Role.ASSISTANT:
+            what = "what you answered"
+        case _:
+            what = "what you were told"
+    end = form.at + form.keep
+    text = memory.content[form.at : end].strip()
+    text = f"{'… ' if form.at else ''}{text}{' …' if end < len(memory.content) else ''}"
+    block = data_block(f"{what} in turn {memory.turn_number}", text)
+    return RequestMessage(Role.USER, block, memory_id=memory.id)
 
 
 def _result(memory: Memory, form: Form) -> RequestMessage:

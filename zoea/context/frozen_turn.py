@@ -25,6 +25,18 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierTurn:
+    """An earlier turn that the requests show.
+
+    Attributes:
+        whole: Whether it is shown with its tool calls; else its prompts and its last answer.
+    """
+
+    turn_id: int
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
 class FrozenTurn:
     """The inputs of a turn's plans.
 
@@ -38,6 +50,10 @@ class FrozenTurn:
         tool_mode: `json_schema` where the answers are held to a schema of calls; empty for the provider's own way.
         window: The limits of the strategy `window`; None in every other strategy.
         left_out_tools: Names of tools that the requests do not offer, because they would not fit with them.
+        keep_turns: How many earlier turns the requests may show; 0 shows none.
+        keep_turns_why: Why it is so many, where Zoea chose.
+        earlier: The earlier turns that they do show, oldest first.
+        recall_items: How many older memories are searched for the prompt's words; 0 searches none.
     """
 
     mysis_id: int
@@ -66,6 +82,10 @@ class FrozenTurn:
     left_out_tools: tuple[str, ...] = ()
     tool_mode: str = ""
     window: WindowRules | None = None
+    keep_turns: int = 0
+    keep_turns_why: str = ""
+    earlier: tuple[EarlierTurn, ...] = ()
+    recall_items: int = 0
 
     @property
     def is_nudged(self) -> bool:
@@ -78,6 +98,7 @@ class FrozenTurn:
     def to_json(self) -> str:
         """Return JSON without the prompt's text, which `from_json` takes as an argument."""
         values = {name: getattr(self, name) for name in _stored_fields()}
+        values["earlier"] = [[one.turn_id, one.whole] for one in self.earlier]
         window = values.pop("window")
         if window is not None:
             values["window"] = asdict(window)
@@ -103,6 +124,7 @@ class FrozenTurn:
                     values[names] = tuple(values[names])
             if values.get("window") is not None:
                 values["window"] = WindowRules(**values["window"])
+            values["earlier"] = tuple(EarlierTurn(*one) for one in values.get("earlier", ()))
             values["system"] = system
             return cls(**values)
         except (ValueError, TypeError) as error:

@@ -94,9 +94,6 @@ class OutsideNeed:
         return json.dumps([type(self).__name__, *values], ensure_ascii=False)
 
 
-Need = LatestSlice | LastAnswer | StandingOrder | TurnSoFar | EarlierTurns | MemoriesById | OutsideNeed
-
-
 @dataclass(frozen=True, slots=True)
 class ShownConversation(OutsideNeed):
     """What the strategy `window` shows of the conversation, of memories with id <= `before`.
@@ -106,6 +103,21 @@ class ShownConversation(OutsideNeed):
     """
 
     before: int
+
+
+@dataclass(frozen=True, slots=True)
+class Recall(OutsideNeed):
+    """The best hits for the prompts' words among the mysis's memories with id <= `before`, but those `shown`.
+
+    Answer: `{"hits": [[memory id, where the match begins], …], "late": whether the search took too long}`.
+    """
+
+    before: int
+    items: int
+    shown: tuple[int, ...]
+
+
+Need = LatestSlice | LastAnswer | StandingOrder | TurnSoFar | EarlierTurns | MemoriesById | OutsideNeed
 
 
 @dataclass(frozen=True, slots=True)

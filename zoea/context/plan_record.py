@@ -28,6 +28,8 @@ def encode(plan: Plan) -> dict[str, Any]:
     }
     if plan.left_out_tools:
         encoded["left_out_tools"] = list(plan.left_out_tools)
+    if plan.notes:
+        encoded["notes"] = list(plan.notes)
     return encoded
 
 
@@ -60,6 +62,8 @@ def _encode_message(message: RequestMessage, forms: Mapping[int, Form]) -> dict[
         entry: dict[str, Any] = {"m": message.memory_id, "f": form.kind.value}
         if form.keep:
             entry["k"] = form.keep
+        if form.at:
+            entry["a"] = form.at
         return entry
     entry = {"t": message.content, "role": message.role.value}
     if message.source is not Source.SYSTEM:
@@ -84,7 +88,7 @@ def _decode_message(entry: Mapping[str, Any], memories: Mapping[int, Memory]) ->
                 f"Memory {entry['m']}, which the request held, is gone.",
                 hint="It was purged; the request's numbers are still there.",
             )
-        return render_memory(memory, Form(FormKind(entry["f"]), entry.get("k", 0)))
+        return render_memory(memory, Form(FormKind(entry["f"]), entry.get("k", 0), entry.get("a", 0)))
     native = entry.get("native")
     return RequestMessage(
         Role(entry["role"]),

@@ -185,6 +185,7 @@ class Plan:
         forms: How each message with a memory was made from it.
         steps: The memories that are not verbatim.
         left_out_tools: Tools that the turn does not offer, because its requests would not fit with them.
+        notes: Sentences about choices that no decision shows.
     """
 
     decisions: tuple[Decision, ...]
@@ -194,6 +195,7 @@ class Plan:
     steps: tuple[PlanStep, ...] = ()
     forms: Mapping[int, Form] = field(default_factory=dict)
     left_out_tools: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def text(self) -> str:

@@ -16,6 +16,7 @@ from zoea.context.forms import BARE, FULL, ORDER, render_memory
 from zoea.context.frozen_turn import FrozenTurn, Limit, raised_setting, request_limit
 from zoea.context.measure import Counter
 from zoea.context.needs import Need, NeedAnswer, TurnSoFar
+from zoea.context.past_packs import past_notes
 from zoea.context.plan_values import PackStatus, Plan, PlanStep, Priority, Reason, StepKind, Truncation, Variant
 from zoea.context.selection import choose_packs, cut_candidate
 from zoea.context.strategies import packs as packs_of
@@ -94,7 +95,8 @@ def plan_next(
     plan = build_plan(candidates, bound.tokens, Truncation(applied, before, after))
     past = _report_past_memories(candidates, answers, frozen)
     omitted = [PlanStep(one.kind, one.memory.id, own_chars(render_memory(one.memory, FULL)), 0) for one in left_out]
-    plan = replace(plan, steps=(*past, *omitted, *steps), left_out_tools=frozen.left_out_tools)
+    notes = past_notes(frozen, answers)
+    plan = replace(plan, steps=(*past, *omitted, *steps), left_out_tools=frozen.left_out_tools, notes=notes)
     return plan, replay
 
 
@@ -127,17 +129,29 @@ def _replay(
         others = measure_packs([*packs_of(frozen, answers), tools_pack(frozen)], scale)
         others[-1].index += 1  # the turn stands before the tools
         choose_packs(others, budget, state.total)
-    target = int(budget * HEADROOM)
     required = sum(candidate.size.tokens for candidate in others if candidate.is_required)
+    target, newest = _targets(frozen, budget, required)
     optional = sort_by_priority([candidate for candidate in others if not candidate.is_required])
     for unit in units[begin:]:
         state.add(unit)
         must = required + state.total
         if must + sum(candidate.size.tokens for candidate in optional) > budget:
             if must > budget:
-                state.compact(target - required, budget - required)
+                state.compact(target - required, budget - required, newest - required)
             _drop_optional(optional, target, required + state.total)
     return TurnReplay(frozen, past, tuple(units), opening, state, tuple(others))
+
+
+def _targets(frozen: FrozenTurn, budget: int, required: int) -> tuple[int, int]:
+    """Return what a compaction aims for, and down to what it cuts the newest results where it must.
+
+    Both leave room, so that the next requests keep the prefix. Under the rules 1 the first was a share of the whole
+    budget, which large tool schemas alone could exceed, and the newest results filled the budget.
+    """
+    if frozen.plan_version == 1:
+        return int(budget * HEADROOM), budget
+    target = required + int((budget - required) * HEADROOM)
+    return target, (target + budget) // 2
 
 
 def _drop_optional(optional: Sequence[PackCandidate], target: int, taken: int) -> None:

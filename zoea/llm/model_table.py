@@ -7,6 +7,7 @@ https://platform.openai.com/docs/models, https://ai.google.dev/gemini-api/docs/m
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 AS_OF = "2026-11"
@@ -57,11 +58,44 @@ _TABLE: dict[str, KnownModel] = {
 }
 
 
+# Tokens from which on the vendor caches the beginning of a prompt, as published on `AS_OF`. Sources:
+# https://platform.claude.com/docs/en/build-with-claude/prompt-caching,
+# https://platform.openai.com/docs/guides/prompt-caching, https://ai.google.dev/gemini-api/docs/caching.
+_CACHE_MINIMUMS: dict[str, int] = {
+    "claude-opus-4": 1_024,
+    "claude-opus-4-5": 4_096,
+    "claude-opus-4-6": 4_096,
+    "claude-sonnet-4": 1_024,
+    "claude-sonnet-4-6": 2_048,
+    "claude-haiku-4-5": 4_096,
+    "claude-3-5-haiku": 2_048,
+    "gpt-5": 1_024,
+    "gpt-4.1": 1_024,
+    "gpt-4o": 1_024,
+    "o3": 1_024,
+    "o4-mini": 1_024,
+    "gemini-2.5-flash": 1_024,
+    "gemini-2.5-pro": 4_096,
+    "gemini-3-flash": 1_024,
+    "gemini-3-pro": 4_096,
+}
+
+
+def cache_minimum(model: str) -> int | None:
+    """Return the tokens from which on a prompt's beginning is cached, or None if unknown."""
+    key = _longest_prefix(model, _CACHE_MINIMUMS)
+    return None if key is None else _CACHE_MINIMUMS[key]
+
+
 def known(model: str) -> KnownModel | None:
     """Return the table's entry for a model (`vendor/name:variant` is read as `name`), or None."""
+    key = _longest_prefix(model, _TABLE)
+    return None if key is None else _TABLE[key]
+
+
+def _longest_prefix(model: str, keys: Iterable[str]) -> str | None:
     name = model.lower().rpartition("/")[2]
-    found = max((key for key in _TABLE if name.startswith(key)), key=len, default=None)
-    return None if found is None else _TABLE[found]
+    return max((key for key in keys if name.startswith(key)), key=len, default=None)
 
 
 def cost_micros(model: str, input_tokens: int, cached_tokens: int, output_tokens: int) -> int | None:

@@ -188,7 +188,9 @@ StreamItem = Delta | BytesReceived | ReadProgress | RequestHeld | RequestSent | 
 class ModelInfo:
     """A model as its provider describes it; None means unknown.
 
-    `slots` is how many requests the server answers at once.
+    Attributes:
+        slots: How many requests the server answers at once.
+        cache_minimum: Tokens that a prompt needs before the provider caches its beginning.
     """
 
     name: str
@@ -196,6 +198,7 @@ class ModelInfo:
     max_output: int | None = None
     tools: bool | None = None
     slots: int | None = None
+    cache_minimum: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -218,6 +218,7 @@ def _plan(encoded: Mapping[str, Any], messages: tuple[RequestMessage, ...]) -> P
         truncation=Truncation(applied=False, before_chars=0, after_chars=0),
         messages=messages,
         left_out_tools=tuple(encoded.get("left_out_tools", ())),
+        notes=tuple(encoded.get("notes", ())),
         steps=tuple(PlanStep(**{**entry, "kind": StepKind(entry["kind"])}) for entry in encoded["steps"]),
     )
 

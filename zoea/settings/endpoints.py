@@ -84,6 +84,11 @@ class ProviderSettings(Section):
         "Context window",
         "Tokens of the model's window, instead of what the provider reports; for ollama at most the model's own.",
     )
+    cache_minimum: Annotated[Whole, Field(ge=0)] | None = setting(
+        None,
+        "Cached from",
+        "Tokens that a prompt needs before the provider caches its beginning, if Zoea does not know it.",
+    )
     max_output_tokens: Annotated[Whole, Field(ge=16)] | None = setting(
         None, "Tokens of an answer", "The maximum tokens of an answer, if lower than budget.max_output_tokens."
     )

@@ -119,5 +119,9 @@ Bound = Annotated[
     Annotated[int, Field(ge=1)] | None,
     BeforeValidator(parse_bound, json_schema_input_type=Annotated[int, Field(ge=1)] | Literal["none"]),
 ]
+KeptTurns = Annotated[
+    Literal["auto"] | Annotated[int, Field(ge=0, le=10)],
+    BeforeValidator(reject_bool, json_schema_input_type=Literal["auto"] | int),
+]
 Words = Annotated[tuple[str, ...], BeforeValidator(parse_words, json_schema_input_type=list[str] | str)]
 Keys = Annotated[dict[str, str], BeforeValidator(parse_keys)]

@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from zoea.settings.endpoints import ProviderSettings, ProviderType, UpstreamSettings
-from zoea.settings.fields import NAME_PATTERN, Bound, Keys, Number, Seconds, Section, Whole, Words, setting
+from zoea.settings.fields import NAME_PATTERN, Bound, KeptTurns, Keys, Number, Seconds, Section, Whole, Words, setting
 
 NOVA = "Zoea Nova"
 SHANNON = "Shannon"
@@ -243,6 +243,22 @@ class ContextSettings(Section):
         le=1000,
     )
     keep_answer: bool = setting(True, "Keep the last answer", "Show the final answer of the previous turn.")
+    keep_turns: KeptTurns = setting(
+        "auto",
+        "Earlier turns",
+        "How many earlier turns that a message opened are shown whole, where they fit; 0 shows none. auto is 5 where "
+        "the model caches only prompts that are longer than system prompt and tools, else 2.",
+    )
+    recall_items: Whole = setting(
+        3,
+        "Memories recalled",
+        "How many older memories that have to do with a message are put before it; 0 searches none.",
+        ge=0,
+        le=20,
+    )
+    recall_timeout: Seconds = setting(
+        0.1, "Recall within", "Seconds that the search for them may take; then nothing is recalled.", gt=0, le=10
+    )
     snapshot_tools: Words = setting(
         ("get_*",), "Snapshot tools", "Tools, as globs, with results that supersede earlier ones.", source=NOVA
     )

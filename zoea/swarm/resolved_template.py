@@ -27,6 +27,8 @@ NUDGES = (
 _RECALL = "Context is limited: what is older is found with {tools}."
 _TASK = "Your task: {task}\nWhen it is done, report it with zoea_done."
 _TASK_CHARS = 500
+ANSWER_LEAST, ANSWER_PARTS = 512, 8
+FEW_TURNS, MANY_TURNS = 2, 5
 MISSING_WINDOW = "context window of {model} is not known: {window} tokens are assumed (context.context_window)"
 
 
@@ -57,6 +59,7 @@ class MysisProfile:
     window: int
     window_known: bool
     max_output_tokens: int
+    cache_minimum: int | None = None
 
     @property
     def turn_rules(self) -> TurnRules:
@@ -100,10 +103,8 @@ async def build_profile(mysis: Mysis, known: ResolvedTemplate, providers: Provid
     provider = providers.get(mysis.provider)
     info = await provider.info(mysis.model)
     window = _window(info, own)
-    # The answer takes at most half of the window, so that a small model has room for its prompt.
     given = own.provider_named(mysis.provider)
-    limits = (own.budget.max_output_tokens, given and given.max_output_tokens, info.max_output, max(64, window // 2))
-    output = min(limit for limit in limits if limit)
+    output = output_limit(own, None if given is None else given.max_output_tokens, info.max_output, window)
     return MysisProfile(
         mysis_id=mysis.id,
         name=mysis.name,
@@ -114,7 +115,22 @@ async def build_profile(mysis: Mysis, known: ResolvedTemplate, providers: Provid
         window=window,
         window_known=info.context_window is not None,
         max_output_tokens=output,
+        cache_minimum=info.cache_minimum if given is None or given.cache_minimum is None else given.cache_minimum,
     )
+
+
+def output_limit(settings: Settings, of_provider: int | None, of_model: int | None, window: int) -> int:
+    """Return the tokens kept free for an answer.
+
+    Unless the settings name a number, an eighth of the window, so that a small model has room for its prompt; never
+    more than half of it.
+    """
+    is_set = of_provider is not None or "max_output_tokens" in settings.budget.model_fields_set
+    share = max(64, window // 2)
+    if not is_set:
+        share = min(share, max(ANSWER_LEAST, window // ANSWER_PARTS))
+    limits = (settings.budget.max_output_tokens, of_provider, of_model, share)
+    return min(limit for limit in limits if limit)
 
 
 def _window(info: ModelInfo, settings: Settings) -> int:
@@ -133,6 +149,8 @@ def freezer(
 ) -> Callable[[int, int, int, float], FrozenTurn]:
     """Return a function that freezes a turn from id, number, memory before it and calibration."""
     settings = profile.settings
+    tools_tokens = -(-sum(tool_sizes(catalogue).values()) // estimate.CHARS_PER_TOKEN)
+    keep_turns, why = (0, "") if nudged else kept_turns(profile, tools_tokens)
     frozen = FrozenTurn(
         mysis_id=profile.mysis_id,
         turn_id=0,
@@ -149,11 +167,14 @@ def freezer(
         max_tokens=settings.budget.token_budget_per_agent,
         max_output_tokens=profile.max_output_tokens,
         context_window=profile.window,
-        tools_tokens=-(-sum(tool_sizes(catalogue).values()) // estimate.CHARS_PER_TOKEN),
+        tools_tokens=tools_tokens,
         snapshot_tools=settings.context.snapshot_tools,
         keep_tools=settings.context.keep_tools,
         max_result_chars=settings.tool.max_result_chars,
         window=window_rules(settings, now) if settings.context.strategy == "window" else None,
+        keep_turns=keep_turns,
+        keep_turns_why=why,
+        recall_items=0 if nudged else settings.context.recall_items,
     )
     return lambda turn_id, number, before, calibration: replace(
         frozen, turn_id=turn_id, turn_number=number, before=before, calibration=calibration
@@ -172,6 +193,18 @@ def window_rules(settings: Settings, now: int) -> WindowRules:
         max_history=session.max_history,
         since=now - _us(session.ttl) if session.ttl else 0,
     )
+
+
+def kept_turns(profile: MysisProfile, tools_tokens: int) -> tuple[int, str]:
+    """Return how many earlier turns the requests of a turn may show, and why, where `context.keep_turns` is `auto`."""
+    wanted = profile.settings.context.keep_turns
+    if wanted != "auto":
+        return wanted, ""
+    stable, least = tools_tokens + estimate.tokens(profile.template.prompt), profile.cache_minimum
+    if least is not None and least > stable:
+        why = f"the model caches a prompt from {least:,} tokens on, and system prompt and tools have only {stable:,}"
+        return MANY_TURNS, f"Up to {MANY_TURNS} earlier turns are kept, because {why} (context.keep_turns = auto)."
+    return FEW_TURNS, f"Up to {FEW_TURNS} earlier turns are kept (context.keep_turns = auto)."
 
 
 def tool_sizes(catalogue: Catalogue) -> Mapping[str, int]:

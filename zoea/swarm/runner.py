@@ -529,6 +529,7 @@ class MysisRunner:
         turn = replace(turn, known_ticks=dict(self._services.ticks))
         frozen = FrozenTurn.from_json(stored.frozen, system=profile.template.prompt)
         catalogue = offer_tools(catalogue, frozen)
+        profile = replace(profile, max_output_tokens=frozen.max_output_tokens)  # as its first request had it
         about = DrivenTurn(
             stored.turn_id, stored.number, stored.hop, frozen, stored.used_tokens, by_person=not stored.nudged
         )

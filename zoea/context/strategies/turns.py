@@ -1,6 +1,6 @@
 """The strategy `turns`: the current turn, and the parts of the past it needs.
 
-Order of packs: system prompt, standing order, latest slice, last answer, situation.
+Order of packs: system prompt, earlier turns, standing order, latest slice, last answer, situation, recall.
 """
 
 from __future__ import annotations
@@ -9,7 +9,17 @@ from collections.abc import Mapping
 
 from zoea.context.forms import BARE, ORDER, Form, FormKind, data_block, note_message, render_memory
 from zoea.context.frozen_turn import FrozenTurn
-from zoea.context.needs import LastAnswer, LatestSlice, Need, NeedAnswer, StandingOrder, TurnSoFar
+from zoea.context.needs import LastAnswer, LatestSlice, MemoriesById, Need, NeedAnswer, StandingOrder, TurnSoFar
+from zoea.context.past_packs import (
+    earlier_need,
+    earlier_pack,
+    hit_ids,
+    is_shown_earlier,
+    memories_of,
+    past_form,
+    recall_need,
+    recall_pack,
+)
 from zoea.context.plan_values import Pack, Priority
 from zoea.context.turn_packs import first_form
 from zoea.context.units import latest_slice
@@ -23,7 +33,11 @@ SITUATION_COMPACT = 200
 
 
 def needs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Need, ...]:
-    """Return the reads: the turn, the latest slice, the last answer, and the standing order if nudged."""
+    """Return the reads: the turn, the latest slice, the last answer, and the standing order if nudged.
+
+    A turn that a message opened may want earlier turns too; once it is known what these show, hits of a search
+    among what is older; and then the memories that were hit.
+    """
     wanted: list[Need] = [TurnSoFar(frozen.turn_id)]
     if frozen.before:
         wanted.append(LatestSlice(frozen.before, frozen.scan_window))
@@ -31,27 +45,42 @@ def needs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Need,
             wanted.append(LastAnswer(frozen.before))
         if frozen.is_nudged:
             wanted.append(StandingOrder(frozen.before))
+    if frozen.earlier:
+        wanted.append(earlier_need(frozen))
+    if frozen.recall_items and all(need in answers for need in wanted if not isinstance(need, TurnSoFar)):
+        recall = recall_need(frozen, answers, [*_history(frozen, answers).full_forms, *_said_ids(frozen, answers)])
+        wanted.append(recall)
+        if (found := answers.get(recall)) is not None and (hits := hit_ids(found)):
+            wanted.append(MemoriesById(hits))
     return tuple(wanted)
 
 
 def packs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Pack, ...]:
     """Return the packs before the turn, in order."""
-    system = Pack("system", "system", Priority.REQUIRED, frozen.system)
+    # Under the rules 1 a system prompt that did not fit was cut.
+    system = Pack("system", "system", Priority.REQUIRED, frozen.system, preserve=frozen.plan_version > 1)
     made = [
         system,
+        earlier_pack(frozen, answers),
         order_pack(frozen, answers),
         _history(frozen, answers),
         _said(frozen, answers),
         situation_pack(frozen),
+        recall_pack(frozen, answers),
     ]
     return tuple(pack for pack in made if pack is not None)
+
+
+def _said_ids(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[int, ...]:
+    pack = _said(frozen, answers)
+    return () if pack is None else tuple(pack.full_forms)
 
 
 def order_pack(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack | None:
     """Return the standing order for a nudged turn, which has no prompt of its own."""
     if not frozen.is_nudged:
         return None
-    found = _memories(answers, StandingOrder(frozen.before)) if frozen.before else ()
+    found = memories_of(answers, StandingOrder(frozen.before)) if frozen.before else ()
     prompt = max((one for one in found if one.role is Role.USER), key=lambda one: one.id, default=None)
     if prompt is None:
         return Pack("order", "order", Priority.REQUIRED, (), preserve=True)
@@ -61,11 +90,11 @@ def order_pack(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack |
 
 def _history(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack:
     window = frozen.scan_window
-    found = _memories(answers, LatestSlice(frozen.before, window)) if frozen.before else ()
+    found = memories_of(answers, LatestSlice(frozen.before, window)) if frozen.before else ()
     unit = latest_slice((one for one in found if one.id <= frozen.before), window)
-    if unit is None:
+    if unit is None or is_shown_earlier(frozen, unit.memories[0].turn_id, whole=True):
         return Pack("history", "history", Priority.HIGH, ())
-    full = {memory.id: _past_form(memory, frozen.max_result_chars) for memory in unit.memories}
+    full = {memory.id: past_form(memory, frozen.max_result_chars) for memory in unit.memories}
     least = min(HISTORY_COMPACT, frozen.max_result_chars)
     compact = {memory.id: _elided_form(memory, least) for memory in unit.memories}
     shown = _shown(unit.memories, compact)
@@ -85,9 +114,9 @@ def _said(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack | None
     """Return the final answer of the previous turn, which may hold the mysis's intentions."""
     if not frozen.keep_answer:
         return None
-    found = _memories(answers, LastAnswer(frozen.before)) if frozen.before else ()
+    found = memories_of(answers, LastAnswer(frozen.before)) if frozen.before else ()
     finals = [one for one in found if _is_final(one, frozen)]
-    if not finals:
+    if not finals or is_shown_earlier(frozen, finals[-1].turn_id):
         return Pack("said", "said", Priority.MEDIUM, ())
     answer = finals[-1]
     tail = Form(FormKind.TAIL, SAID_COMPACT)
@@ -120,19 +149,9 @@ def situation_pack(frozen: FrozenTurn) -> Pack:
     return Pack("situation", "situation", Priority.MEDIUM, (full,), shorter)
 
 
-def _past_form(memory: Memory, max_result_chars: int) -> Form:
-    """Return the form for a memory of an earlier turn; its reasoning is not replayed."""
-    return BARE if memory.role is Role.ASSISTANT else first_form(memory, max_result_chars)
-
-
 def _elided_form(memory: Memory, keep: int) -> Form:
     return Form(FormKind.CUT, keep) if memory.role is Role.ASSISTANT else first_form(memory, keep)
 
 
 def _shown(memories: tuple[Memory, ...], forms: Mapping[int, Form]) -> tuple[RequestMessage, ...]:
     return tuple([render_memory(memory, forms[memory.id]) for memory in memories])
-
-
-def _memories(answers: Mapping[Need, NeedAnswer], need: Need) -> tuple[Memory, ...]:
-    answer = answers[need]
-    return answer if isinstance(answer, tuple) else ()

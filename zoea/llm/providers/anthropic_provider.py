@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from zoea.llm.messages.message_rules import encode
-from zoea.llm.model_table import known
+from zoea.llm.model_table import cache_minimum, known
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.anthropic_request import AnthropicQuirk, Quirks, body_of
 from zoea.llm.providers.anthropic_stream import MessageStreamDecoder
@@ -102,7 +102,7 @@ class AnthropicProvider(HttpProvider):
         table = known(model)
         window = self._config.context_window or listed.context_window or (table.context_window if table else None)
         output = listed.max_output or (table.max_output if table else None)
-        return ModelInfo(model or listed.name, window, output, listed.tools, listed.slots)
+        return ModelInfo(model or listed.name, window, output, listed.tools, listed.slots, cache_minimum(model or listed.name))
 
 
 def _read(entry: dict[str, Any]) -> ModelInfo:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zoea.llm.messages.message_rules import encode
-from zoea.llm.model_table import known
+from zoea.llm.model_table import cache_minimum, known
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.http_provider import HttpProvider, StreamDecoder
 from zoea.llm.providers.llamacpp_props import is_llamacpp, read_props, with_props
@@ -111,7 +111,7 @@ class OpenAIProvider(HttpProvider):
         window = self._config.context_window or listed.context_window or (table.context_window if table else None)
         output = listed.max_output or (table.max_output if table else None)
         tools = False if OpenAIQuirk.NO_TOOLS in self._quirks_of(model) else listed.tools
-        return ModelInfo(model or listed.name, window, output, tools, listed.slots)
+        return ModelInfo(model or listed.name, window, output, tools, listed.slots, cache_minimum(model or listed.name))
 
 
 def headers(config: ProviderConfig) -> dict[str, str]:

@@ -25,6 +25,7 @@ from zoea.store.search.query import (
     MemoryQuery,
     SearchColumn,
 )
+from zoea.store.search.related_memories import find_related
 
 __all__ = [
     "LIMIT",
@@ -41,6 +42,7 @@ __all__ = [
     "MemoryHits",
     "MemoryQuery",
     "SearchColumn",
+    "find_related",
     "fit_hit",
     "matching_ids",
     "search_broadcasts",

@@ -26,6 +26,7 @@ from zoea.swarm.persistence import (
     spend_ops,
     turn_records,
 )
+from zoea.swarm.persistence.earlier_turn_reads import choose_earlier_turns
 from zoea.swarm.turn import prompt_budget, shown_notes, tool_budget
 from zoea.swarm.turn.turn_types import (
     BreakOffTurn,
@@ -109,6 +110,10 @@ def open_turn(
         frozen, tools, required, lambda: dict(map(tuple, conn.execute(turn_records.TOOL_USES, (mysis_id,))))
     )
     deliveries = prompt_budget.select_fitting(waiting, prompt_budget.room_for_prompts(frozen), at_least=1)
+    frozen = choose_earlier_turns(conn, frozen, sum(map(prompt_budget.prompt_tokens, deliveries)))
+    if frozen.earlier:
+        answers = turn_records.read_before_opened(conn, mysis_id, missing_needs(frozen, known.answers)).answers
+        known = replace(known, answers={**known.answers, **answers})
     hop = max((delivery.hop for delivery in deliveries), default=0)
     level = 0 if waiting else nudge_level
     conn.execute(

@@ -6,6 +6,7 @@ once in the life of a turn: the answer is stored in `turn_answer` and read from 
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -19,13 +20,15 @@ from zoea.context import (
     NeedAnswer,
     OutsideNeed,
     ShownConversation,
+    Recall,
     StoredAnswer,
     missing_needs,
 )
 from zoea.model.enums import Role
-from zoea.model.errors import PlanError
+from zoea.model.errors import PlanError, StoreError
 from zoea.model.values import Memory
 from zoea.store import WriterConnection
+from zoea.store.search import find_related
 from zoea.swarm.persistence import turn_ops, turn_records
 from zoea.swarm.services import Services
 from zoea.swarm.turn.opened_turn_facts import OpenedTurnFacts
@@ -34,7 +37,24 @@ from zoea.swarm.turn.window_stage import read_conversation_view
 NeedReader = Callable[[OpenedTurnFacts, Any], Awaitable[StoredAnswer]]
 """Answers one class of needs. It has a deadline of its own, and an answer for every failure that may happen."""
 
-READERS: dict[type[OutsideNeed], NeedReader] = {ShownConversation: read_conversation_view}
+
+async def recall(facts: OpenedTurnFacts, need: Recall) -> StoredAnswer:
+    """Search the older memories of the mysis for the words of the prompts, within `context.recall_timeout`."""
+    text = "\n".join(prompt.content for prompt in facts.prompts)
+    seconds = facts.services.settings.context.recall_timeout
+    try:
+        async with asyncio.timeout(seconds), facts.services.store.search_reader() as reader:
+            hits = await reader.run(
+                lambda connection: find_related(
+                    connection, facts.frozen.mysis_id, text, need.before, need.items, need.shown
+                )
+            )
+    except (TimeoutError, StoreError):
+        return StoredAnswer.of({"hits": [], "late": True})
+    return StoredAnswer.of({"hits": [list(hit) for hit in hits], "late": False})
+
+
+READERS: dict[type[OutsideNeed], NeedReader] = {Recall: recall, ShownConversation: read_conversation_view}
 
 
 async def answer_needs(

@@ -32,10 +32,15 @@ def select_fitting(
     """
     used = sum(_tokens(text) for text in taken)
     for count, delivery in enumerate(deliveries):
-        used += _tokens(delivery.content) + estimate.tokens(delivery.label)
+        used += prompt_tokens(delivery)
         if used > room and count >= at_least:
             return deliveries[:count]
     return deliveries
+
+
+def prompt_tokens(delivery: Delivery) -> int:
+    """Return the size of a delivery as a prompt, before calibration."""
+    return _tokens(delivery.content) + estimate.tokens(delivery.label)
 
 
 def _tokens(text: str) -> int:

@@ -1,0 +1,150 @@
+"""Packs of what is older than the turn before: earlier turns, and what a search recalls. For every strategy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from zoea.context.forms import BARE, Form, FormKind, render_memory
+from zoea.context.frozen_turn import EarlierTurn, FrozenTurn
+from zoea.context.needs import EarlierTurns, MemoriesById, Need, NeedAnswer, Recall, StoredAnswer
+from zoea.context.plan_values import Pack, Priority
+from zoea.context.turn_packs import first_form
+from zoea.context.units import Unit, UnitKind, read_units
+from zoea.model.enums import Role
+from zoea.model.request import RequestMessage
+from zoea.model.values import Memory
+
+RECALLED_CHARS = 400
+"""Characters shown of a memory that was recalled."""
+LATE_RECALL = "Nothing was recalled, because the search among older memories took too long."
+
+
+def memories_of(answers: Mapping[Need, NeedAnswer], need: Need) -> tuple[Memory, ...]:
+    """Return the answer to a need of rows."""
+    answer = answers[need]
+    return answer if isinstance(answer, tuple) else ()
+
+
+def past_form(memory: Memory, max_result_chars: int) -> Form:
+    """Return the form for a memory of an earlier turn; its reasoning is not replayed."""
+    return BARE if memory.role is Role.ASSISTANT else first_form(memory, max_result_chars)
+
+
+# Earlier turns.
+
+
+def choose_earlier(
+    shown: tuple[EarlierTurn, ...],
+    newest: int,
+    whole_tokens: Mapping[int, int],
+    bare_tokens: Mapping[int, int],
+    *,
+    keep: int,
+    room: int,
+) -> tuple[EarlierTurn, ...]:
+    """Choose the earlier turns that a turn shows, so that the beginning of requests rarely changes.
+
+    The newest joins those that the turn before showed, while they are at most `keep` and fit into `room`; else only
+    the newest remains. A turn too large for the room is shown bare.
+
+    Args:
+        shown: The earlier turns of the newest turn that a message opened.
+        newest: The id of that turn.
+        whole_tokens, bare_tokens: Sizes by turn id, before calibration; a turn that is gone has none.
+    """
+    if keep <= 0 or newest not in whole_tokens:
+        return ()
+
+    def size(turns: Iterable[EarlierTurn]) -> int:
+        return sum((whole_tokens if one.whole else bare_tokens)[one.turn_id] for one in turns)
+
+    added = EarlierTurn(newest, whole_tokens[newest] <= room)
+    grown = (*(one for one in shown if one.turn_id in whole_tokens), added)
+    if len(grown) <= keep and size(grown) <= room:
+        return grown
+    return (added,) if size((added,)) <= room else ()
+
+
+def earlier_need(frozen: FrozenTurn) -> EarlierTurns:
+    return EarlierTurns(tuple(one.turn_id for one in frozen.earlier))
+
+
+def is_shown_earlier(frozen: FrozenTurn, turn_id: int, *, whole: bool = False) -> bool:
+    """Return whether the pack `earlier` holds a turn; with `whole`, also its tool calls."""
+    return any(one.turn_id == turn_id and (one.whole or not whole) for one in frozen.earlier)
+
+
+def earlier_pack(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack | None:
+    """Return the earlier turns as they stood, compact with their prompts and last answers alone."""
+    if not frozen.keep_turns or frozen.is_nudged:
+        return None
+    by_turn: dict[int, list[Memory]] = {}
+    for memory in memories_of(answers, earlier_need(frozen)) if frozen.earlier else ():
+        by_turn.setdefault(memory.turn_id, []).append(memory)
+    full: list[Memory] = []
+    bare: list[Memory] = []
+    for turn in frozen.earlier:
+        units = read_units(by_turn.get(turn.turn_id, ()))[0]
+        short = _bare_memories(units)
+        bare += short
+        full += [memory for unit in units for memory in unit.memories] if turn.whole else short
+    full_forms = {memory.id: past_form(memory, frozen.max_result_chars) for memory in full}
+    bare_forms = {memory.id: full_forms[memory.id] for memory in bare}
+    return Pack(
+        "earlier",
+        "earlier",
+        Priority.MEDIUM,
+        _shown(full, full_forms),
+        _shown(bare, bare_forms) if len(bare) < len(full) else None,
+        full_forms=full_forms,
+        compact_forms=bare_forms,
+    )
+
+
+def _bare_memories(units: list[Unit]) -> list[Memory]:
+    """Return the prompts of a turn and its last answer."""
+    prompts = [unit.memories[0] for unit in units if unit.kind is UnitKind.PROMPT]
+    answers = [unit.memories[0] for unit in units if unit.kind is UnitKind.TEXT]
+    return [*prompts, *answers[-1:]]
+
+
+def _shown(memories: Iterable[Memory], forms: Mapping[int, Form]) -> tuple[RequestMessage, ...]:
+    return tuple([render_memory(memory, forms[memory.id]) for memory in memories])
+
+
+# Recall.
+
+
+def recall_need(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer], shown: Iterable[int]) -> Recall:
+    """Return the search for what the request does not hold otherwise."""
+    earlier = [one.id for one in memories_of(answers, earlier_need(frozen))] if frozen.earlier else []
+    return Recall(frozen.before, frozen.recall_items, tuple(sorted({*shown, *earlier})))
+
+
+def hit_ids(answer: NeedAnswer) -> tuple[int, ...]:
+    """Return the ids of the memories that a search found."""
+    return tuple(hit[0] for hit in answer.value["hits"]) if isinstance(answer, StoredAnswer) else ()
+
+
+def recall_pack(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack | None:
+    """Return the hits of the search, the best first, each as data."""
+    if not frozen.recall_items or frozen.is_nudged:
+        return None
+    found = _recalled(answers)
+    places = {} if found is None else dict(map(tuple, found.value["hits"]))
+    memories = memories_of(answers, MemoriesById(tuple(places))) if places else ()
+    forms = {one.id: Form(FormKind.RECALL, RECALLED_CHARS, places[one.id]) for one in memories}
+    return Pack("recall", "recall", Priority.MEDIUM, _shown(memories, forms), full_forms=forms)
+
+
+def past_notes(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[str, ...]:
+    """Return what the plan says of these packs beside its decisions."""
+    found = _recalled(answers)
+    late = (LATE_RECALL,) if found is not None and found.value["late"] else ()
+    return (frozen.keep_turns_why, *late) if frozen.keep_turns_why else late
+
+
+def _recalled(answers: Mapping[Need, NeedAnswer]) -> StoredAnswer | None:
+    return next(
+        (one for need, one in answers.items() if isinstance(need, Recall) and isinstance(one, StoredAnswer)), None
+    )
