@@ -238,10 +238,33 @@ def test_the_refusal_names_the_window_if_it_is_the_limit() -> None:
     assert raised.value.hint.startswith("Raise provider.NAME.context_window to at least 14,")
 
 
-def test_a_system_prompt_over_the_budget_is_cut_before_the_turn_is_refused() -> None:
+def test_a_system_prompt_over_the_budget_is_never_cut_and_the_error_names_its_size_and_the_setting() -> None:
     recorder = Recorder()
     recorder.open("go")
-    plan = recorder.plan(system="s" * 9000, max_tokens=1000)
+    with pytest.raises(PlanError) as refused:
+        recorder.plan(system="s" * 9000, max_tokens=1000)
+    assert "the system prompt 2,255 (9,000 characters)" in refused.value.what
+    assert "budget.token_budget_per_agent" in refused.value.hint
+
+
+def test_after_large_tools_a_compaction_leaves_room_and_the_prefix_lasts() -> None:
+    recorder = Recorder()
+    recorder.open("go")
+    kept = 0
+    earlier: Plan | None = None
+    for number in range(30):
+        recorder.slice("look", f"{number} " + "x" * 600)
+        plan = recorder.plan(tools_tokens=2000, max_tokens=3000)
+        if earlier is not None:
+            kept += plan.messages[: len(earlier.messages)] == earlier.messages
+        earlier = plan
+    assert kept >= 20
+
+
+def test_a_system_prompt_over_the_budget_was_cut_under_rules_1() -> None:
+    recorder = Recorder()
+    recorder.open("go")
+    plan = recorder.plan(system="s" * 9000, max_tokens=1000, plan_version=1)
     system = plan.decision("system")
     assert system is not None
     assert (system.truncated, system.reason) == (True, Reason.BUDGET)

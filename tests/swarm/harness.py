@@ -204,7 +204,7 @@ def nudged_without_goal(settings: Settings) -> Settings:
 
 def keeps_the_seeds_form(settings: Settings) -> Settings:
     """Let requests show what those of Zoea Nova showed, unless the settings say otherwise."""
-    form = {"keep_turns": 0, "recall_items": 0}
+    form = {"keep_turns": 0, "recall_items": 0, "labels": "plain"}
     changed = {name: value for name, value in form.items() if name not in settings.context.model_fields_set}
     return settings.model_copy(update={"context": settings.context.model_copy(update=changed)})
 

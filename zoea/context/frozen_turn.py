@@ -53,6 +53,7 @@ class FrozenTurn:
         keep_turns: How many earlier turns the requests may show; 0 shows none.
         keep_turns_why: Why it is so many, where Zoea chose.
         earlier: The earlier turns that they do show, oldest first.
+        label_to: The name of the mysis, where the line above each prompt says it; see `context/labels.py`.
         recall_items: How many older memories are searched for the prompt's words; 0 searches none.
     """
 
@@ -86,6 +87,7 @@ class FrozenTurn:
     keep_turns_why: str = ""
     earlier: tuple[EarlierTurn, ...] = ()
     recall_items: int = 0
+    label_to: str = ""
 
     @property
     def is_nudged(self) -> bool:

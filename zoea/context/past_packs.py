@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from zoea.context.forms import BARE, Form, FormKind, render_memory
 from zoea.context.frozen_turn import EarlierTurn, FrozenTurn
+from zoea.context.labels import with_labels
 from zoea.context.needs import EarlierTurns, MemoriesById, Need, NeedAnswer, Recall, StoredAnswer
 from zoea.context.plan_values import Pack, Priority
 from zoea.context.turn_packs import first_form
@@ -19,10 +20,10 @@ RECALLED_CHARS = 400
 LATE_RECALL = "Nothing was recalled, because the search among older memories took too long."
 
 
-def memories_of(answers: Mapping[Need, NeedAnswer], need: Need) -> tuple[Memory, ...]:
-    """Return the answer to a need of rows."""
+def memories_of(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer], need: Need) -> tuple[Memory, ...]:
+    """Return the answer to a need of rows, with the labels of this turn."""
     answer = answers[need]
-    return answer if isinstance(answer, tuple) else ()
+    return with_labels(answer, frozen.label_to) if isinstance(answer, tuple) else ()
 
 
 def past_form(memory: Memory, max_result_chars: int) -> Form:
@@ -79,7 +80,7 @@ def earlier_pack(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack
     if not frozen.keep_turns or frozen.is_nudged:
         return None
     by_turn: dict[int, list[Memory]] = {}
-    for memory in memories_of(answers, earlier_need(frozen)) if frozen.earlier else ():
+    for memory in memories_of(frozen, answers, earlier_need(frozen)) if frozen.earlier else ():
         by_turn.setdefault(memory.turn_id, []).append(memory)
     full: list[Memory] = []
     bare: list[Memory] = []
@@ -117,7 +118,7 @@ def _shown(memories: Iterable[Memory], forms: Mapping[int, Form]) -> tuple[Reque
 
 def recall_need(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer], shown: Iterable[int]) -> Recall:
     """Return the search for what the request does not hold otherwise."""
-    earlier = [one.id for one in memories_of(answers, earlier_need(frozen))] if frozen.earlier else []
+    earlier = [one.id for one in memories_of(frozen, answers, earlier_need(frozen))] if frozen.earlier else []
     return Recall(frozen.before, frozen.recall_items, tuple(sorted({*shown, *earlier})))
 
 
@@ -132,7 +133,7 @@ def recall_pack(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack 
         return None
     found = _recalled(answers)
     places = {} if found is None else dict(map(tuple, found.value["hits"]))
-    memories = memories_of(answers, MemoriesById(tuple(places))) if places else ()
+    memories = memories_of(frozen, answers, MemoriesById(tuple(places))) if places else ()
     forms = {one.id: Form(FormKind.RECALL, RECALLED_CHARS, places[one.id]) for one in memories}
     return Pack("recall", "recall", Priority.MEDIUM, _shown(memories, forms), full_forms=forms)
 

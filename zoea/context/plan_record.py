@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from zoea.context.forms import FORMS_VERSION, Form, FormKind, render_memory
+from zoea.context.labels import with_labels
 from zoea.context.plan_values import Plan
 from zoea.model.enums import Role, Source
 from zoea.model.errors import PlanError
@@ -28,6 +29,8 @@ def encode(plan: Plan) -> dict[str, Any]:
     }
     if plan.left_out_tools:
         encoded["left_out_tools"] = list(plan.left_out_tools)
+    if plan.label_to:
+        encoded["to"] = plan.label_to
     if plan.notes:
         encoded["notes"] = list(plan.notes)
     return encoded
@@ -48,7 +51,8 @@ def rebuild(encoded: Mapping[str, Any], memories: Mapping[int, Memory]) -> tuple
             f"The plan is of version {encoded.get('v')}; this Zoea reads {FORMS_VERSION}.",
             hint="Open the workspace with the Zoea that wrote it.",
         )
-    return tuple([_decode_message(entry, memories) for entry in encoded["messages"]])
+    named = {one.id: one for one in with_labels(memories.values(), encoded.get("to", ""))}
+    return tuple([_decode_message(entry, named) for entry in encoded["messages"]])
 
 
 def memories_of(encoded: Mapping[str, Any]) -> tuple[int, ...]:

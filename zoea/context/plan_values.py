@@ -186,6 +186,7 @@ class Plan:
         steps: The memories that are not verbatim.
         left_out_tools: Tools that the turn does not offer, because its requests would not fit with them.
         notes: Sentences about choices that no decision shows.
+        label_to: The name of the mysis that the lines above its prompts say; empty for those of the rules 1.
     """
 
     decisions: tuple[Decision, ...]
@@ -196,6 +197,7 @@ class Plan:
     forms: Mapping[int, Form] = field(default_factory=dict)
     left_out_tools: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    label_to: str = ""
 
     @property
     def text(self) -> str:

@@ -96,7 +96,13 @@ def plan_next(
     past = _report_past_memories(candidates, answers, frozen)
     omitted = [PlanStep(one.kind, one.memory.id, own_chars(render_memory(one.memory, FULL)), 0) for one in left_out]
     notes = past_notes(frozen, answers)
-    plan = replace(plan, steps=(*past, *omitted, *steps), left_out_tools=frozen.left_out_tools, notes=notes)
+    plan = replace(
+        plan,
+        steps=(*past, *omitted, *steps),
+        left_out_tools=frozen.left_out_tools,
+        notes=notes,
+        label_to=frozen.label_to,
+    )
     return plan, replay
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from zoea.context.forms import FULL, Form, FormKind
 from zoea.context.frozen_turn import FrozenTurn
+from zoea.context.labels import with_labels
 from zoea.context.needs import Need, NeedAnswer, TurnRecord, TurnSoFar
 from zoea.context.plan_values import Pack, Priority
 from zoea.context.units import OmittedMemory, Unit, UnitKind, drop_last_answer, insert_notes, read_units
@@ -25,9 +26,8 @@ def turn_units(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[
     """
     answer = answers[TurnSoFar(frozen.turn_id)]
     assert isinstance(answer, TurnRecord)
-    record = answer
-    units, left_out = read_units(record.memories)
-    units, trailing = drop_last_answer(insert_notes(units, record.notes))
+    units, left_out = read_units(with_labels(answer.memories, frozen.label_to))
+    units, trailing = drop_last_answer(insert_notes(units, answer.notes))
     if frozen.is_nudged:
         units.insert(0, Unit(UnitKind.NOTE, -1, -1, text=frozen.nudge_text))
     elif not any(unit.kind is UnitKind.PROMPT for unit in units):

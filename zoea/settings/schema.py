@@ -249,6 +249,11 @@ class ContextSettings(Section):
         "How many earlier turns that a message opened are shown whole, where they fit; 0 shows none. auto is 5 where "
         "the model caches only prompts that are longer than system prompt and tools, else 2.",
     )
+    labels: Literal["named", "plain"] = setting(
+        "named",
+        "Lines above prompts",
+        "named tells a mysis its name and the sender of each prompt; plain names senders other than the commander.",
+    )
     recall_items: Whole = setting(
         3,
         "Memories recalled",

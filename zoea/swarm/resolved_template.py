@@ -175,6 +175,7 @@ def freezer(
         keep_turns=keep_turns,
         keep_turns_why=why,
         recall_items=0 if nudged else settings.context.recall_items,
+        label_to=profile.name if settings.context.labels == "named" else "",
     )
     return lambda turn_id, number, before, calibration: replace(
         frozen, turn_id=turn_id, turn_number=number, before=before, calibration=calibration

@@ -80,7 +80,7 @@ def order_pack(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack |
     """Return the standing order for a nudged turn, which has no prompt of its own."""
     if not frozen.is_nudged:
         return None
-    found = memories_of(answers, StandingOrder(frozen.before)) if frozen.before else ()
+    found = memories_of(frozen, answers, StandingOrder(frozen.before)) if frozen.before else ()
     prompt = max((one for one in found if one.role is Role.USER), key=lambda one: one.id, default=None)
     if prompt is None:
         return Pack("order", "order", Priority.REQUIRED, (), preserve=True)
@@ -90,7 +90,7 @@ def order_pack(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack |
 
 def _history(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack:
     window = frozen.scan_window
-    found = memories_of(answers, LatestSlice(frozen.before, window)) if frozen.before else ()
+    found = memories_of(frozen, answers, LatestSlice(frozen.before, window)) if frozen.before else ()
     unit = latest_slice((one for one in found if one.id <= frozen.before), window)
     if unit is None or is_shown_earlier(frozen, unit.memories[0].turn_id, whole=True):
         return Pack("history", "history", Priority.HIGH, ())
@@ -114,7 +114,7 @@ def _said(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack | None
     """Return the final answer of the previous turn, which may hold the mysis's intentions."""
     if not frozen.keep_answer:
         return None
-    found = memories_of(answers, LastAnswer(frozen.before)) if frozen.before else ()
+    found = memories_of(frozen, answers, LastAnswer(frozen.before)) if frozen.before else ()
     finals = [one for one in found if _is_final(one, frozen)]
     if not finals or is_shown_earlier(frozen, finals[-1].turn_id):
         return Pack("said", "said", Priority.MEDIUM, ())

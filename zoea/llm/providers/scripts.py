@@ -7,6 +7,7 @@ not: no randomness, no clock, no counter; row ids and call ids are never hashed.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any
@@ -23,6 +24,7 @@ Rule = Callable[[ModelRequest], Reply | None]
 
 _PREFIX = "scripted:"
 _MAX_STRING = 40
+_COMMANDED = re.compile(r"\A\[(?:broadcast )?to [^\]\n]*, from the commander\]\n")
 _REPEATABLE = frozenset({"mine", "get_notifications", "zoea_wait"})
 """What the loop guard lets repeat by default (`loop.exempt`)."""
 
@@ -33,8 +35,9 @@ def digest(*texts: str) -> str:
 
 
 def prompt_of(request: ModelRequest) -> str:
-    """Return the newest user message: the prompt, steer or nudge to answer."""
-    return next((m.content for m in reversed(request.messages) if m.role is Role.USER), "")
+    """Return the newest user message, without a line that names the commander: the prompt, steer or nudge to answer."""
+    found = next((m.content for m in reversed(request.messages) if m.role is Role.USER), "")
+    return _COMMANDED.sub("", found, count=1)
 
 
 def results_of(request: ModelRequest) -> tuple[RequestMessage, ...]:

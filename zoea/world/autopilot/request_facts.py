@@ -13,7 +13,9 @@ from zoea.model.request import RequestMessage, ToolSpec
 from zoea.world.autopilot.belt_notes import BeltNote, parse_notes
 
 NUDGES = ("Continue your mission", "You need to respond", "URGENT: Respond")
-_LABEL = re.compile(r"^\[(?P<what>message|broadcast) from (?P<kind>mysis|client) (?P<who>[^\]\n]*)\]\n?")
+_LABEL = re.compile(
+    r"^\[(?:message |broadcast )?(?:to [^\]\n]*, )?from (?:the commander|(?:mysis|client) (?P<who>[^\]\n]*))\]\n?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ def read_request(messages: Sequence[RequestMessage], tools: Sequence[ToolSpec]) 
     earlier, later = messages[:start], messages[start:]
     before, turn = _slices(earlier, origins), _slices(later, origins)
     prompts = tuple(_prompt(m.content) for m in later if m.role is Role.USER and not is_nudge(m))
-    asides = [m.content for m in earlier if m.role is Role.USER]
+    asides = [_prompt(m.content).text for m in earlier if m.role is Role.USER]
     commanded = [p.text for p in prompts if not p.sender]
     told = [f for text in (*asides, *(p.text for p in prompts)) for f in parse_notes(text)]
     return RequestFacts(
@@ -118,7 +120,7 @@ def _start(messages: Sequence[RequestMessage]) -> int:
 
 def _prompt(content: str) -> TurnPrompt:
     match = _LABEL.match(content)
-    return TurnPrompt(match["who"], content[match.end() :]) if match else TurnPrompt("", content)
+    return TurnPrompt(match["who"] or "", content[match.end() :]) if match else TurnPrompt("", content)
 
 
 def _slices(messages: Sequence[RequestMessage], origins: dict[str, str]) -> tuple[tuple[ReefCall, ...], ...]:
