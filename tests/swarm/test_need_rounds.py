@@ -12,7 +12,8 @@ from zoea.context import STRATEGIES, Answers, FrozenTurn, Need, OutsideNeed, Pac
 from zoea.context.strategies import turns
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.request import Answer
-from zoea.swarm.turn.need_rounds import READERS, OpenedTurnFacts
+from zoea.swarm.turn.need_rounds import READERS
+from zoea.swarm.turn.opened_turn_facts import OpenedTurnFacts
 
 
 @dataclass(frozen=True, slots=True)

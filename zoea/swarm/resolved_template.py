@@ -150,7 +150,8 @@ def freezer(
     """Return a function that freezes a turn from id, number, memory before it and calibration."""
     settings = profile.settings
     tools_tokens = -(-sum(tool_sizes(catalogue).values()) // estimate.CHARS_PER_TOKEN)
-    keep_turns, why = (0, "") if nudged else kept_turns(profile, tools_tokens)
+    shows_turns = settings.context.strategy == "turns" and not nudged
+    keep_turns, why = kept_turns(profile, tools_tokens) if shows_turns else (0, "")
     frozen = FrozenTurn(
         mysis_id=profile.mysis_id,
         turn_id=0,
@@ -174,7 +175,7 @@ def freezer(
         window=window_rules(settings, now) if settings.context.strategy == "window" else None,
         keep_turns=keep_turns,
         keep_turns_why=why,
-        recall_items=0 if nudged else settings.context.recall_items,
+        recall_items=settings.context.recall_items if shows_turns else 0,
         label_to=profile.name if settings.context.labels == "named" else "",
     )
     return lambda turn_id, number, before, calibration: replace(

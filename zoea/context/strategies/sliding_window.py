@@ -11,6 +11,7 @@ from typing import Any
 
 from zoea.context.forms import BARE, Form, FormKind, data_block, note_message, render_memory
 from zoea.context.frozen_turn import FrozenTurn
+from zoea.context.labels import with_labels
 from zoea.context.needs import (
     MemoriesById,
     Need,
@@ -89,7 +90,7 @@ def _read_view(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> _View:
     stored = _stored(answers, need)
     found = answers[_shown_memories(answers, need)]
     assert isinstance(found, tuple)
-    memories = {memory.id: memory for memory in found}
+    memories = {memory.id: memory for memory in with_labels(found, frozen.label_to)}
     return _View(
         tuple([memories[one] for one in stored["primers"] if one in memories]),
         tuple([memories[one] for one in stored["recents"] if one in memories]),

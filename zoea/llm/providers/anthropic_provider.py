@@ -102,7 +102,9 @@ class AnthropicProvider(HttpProvider):
         table = known(model)
         window = self._config.context_window or listed.context_window or (table.context_window if table else None)
         output = listed.max_output or (table.max_output if table else None)
-        return ModelInfo(model or listed.name, window, output, listed.tools, listed.slots, cache_minimum(model or listed.name))
+        return ModelInfo(
+            model or listed.name, window, output, listed.tools, listed.slots, cache_minimum(model or listed.name)
+        )
 
 
 def _read(entry: dict[str, Any]) -> ModelInfo:

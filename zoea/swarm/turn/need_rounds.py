@@ -19,8 +19,8 @@ from zoea.context import (
     MemoriesById,
     NeedAnswer,
     OutsideNeed,
-    ShownConversation,
     Recall,
+    ShownConversation,
     StoredAnswer,
     missing_needs,
 )
