@@ -6,7 +6,7 @@ EXTRAS := test,check,local,keyring
 STAMP := $(VENV)/.zoea-setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test coverage check conformance format bench bench-peers soak snapshots docs build clean
+.PHONY: help setup run test coverage check conformance format bench bench-models bench-peers soak snapshots docs build clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,10 @@ format: $(STAMP) ## Format and mend what can be mended
 
 bench: $(STAMP) ## The measurements that the performance claims rest on
 	@for file in $$(grep -l '__main__' benchmarks/*.py | grep -v peers); do echo "== $$file"; PYTHONPATH=. $(BIN)/python $$file || exit 1; done
+
+bench-models: $(STAMP) ## Real work with real models: MODEL=FILE.gguf, ARGS="--types openai"; takes long, done by hand
+	@test -n "$(MODEL)" || { echo "Name a model: make bench-models MODEL=FILE.gguf" >&2; exit 1; }
+	$(BIN)/python -m benchmarks.models $(MODEL) $(ARGS)
 
 bench-peers: $(STAMP) ## The same work done by other agent libraries, each in its own process
 	$(BIN)/python -m benchmarks.peers

@@ -7,6 +7,7 @@ answers at once, and tools that cost nothing.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import tempfile
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -188,6 +189,14 @@ class Rig:
         """That many idle myses, named m0, m1, …; their ids."""
         names = [f"{prefix}{number}" for number in range(count)]
         return [(await self.commander.create(name, template=template, start=False)).id for name in names]
+
+    async def run_for(self, seconds: float) -> None:
+        """Let the swarm do what it does for so long, or until nobody runs any more."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                async for view in self.commander.changes():
+                    if any(mysis.status == "errored" for mysis in view.myses):
+                        return
 
     async def turn(self, mysis_id: int, text: str) -> str:
         """Send a prompt and wait for the end of its turn; the outcome."""

@@ -117,7 +117,7 @@ class TestPlain:
         front = PlainFront(Path("x"))
         await front.summary([row | {"credits_earned": 1200}, row | {"credits_earned": None}])
         first, second = capsys.readouterr().out.splitlines()
-        assert first == "alpha         1 turns, 2 tool calls, 0 errors, 12,345 tokens, 1,200 credits earned"
+        assert first == "alpha         1 turn, 2 tool calls, 0 errors, 12,345 tokens, 1,200 credits earned"
         assert second.endswith("tokens")
 
 

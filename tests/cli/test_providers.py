@@ -12,12 +12,15 @@ from typing import Any
 
 import pytest
 
+from tests.fakes.llamacpp_server import LISTED, PROPS
 from tests.fakes.openai_server import OpenAIServer
 from tests.fakes.wire_server import Outgoing, Received
 from zoea.cli import run
 from zoea.cli.commands import providers
 from zoea.llm.discovery import UsualPort
 from zoea.llm.local.model_files import LocalModels
+from zoea.settings import places
+from zoea.store import Store
 
 GGUF = b"GGUF" + (3).to_bytes(4, "little") + bytes(1000)
 
@@ -139,7 +142,7 @@ def test_local_models_are_listed(capsys: pytest.CaptureFixture[str], tmp_path: P
     embedded = next(one for one in as_json(capsys)["providers"] if one["name"] == "embedded")
     assert (embedded["origin"], embedded["models"][0]) == (
         "local models",
-        {"name": "tiny", "context_window": None, "tools": None},
+        {"name": "tiny", "context_window": None, "tools": None, "slots": None},
     )
 
 
@@ -187,3 +190,57 @@ def test_a_configured_embedded_provider_replaces_the_local_models(
         out.write(GGUF)
     configure(tmp_path, '[provider.here]\ntype = "embedded"\n')
     assert [one["name"] for one in as_json(capsys)["providers"]] == ["here", "autopilot"]
+
+
+LEARNED = """
+INSERT INTO model_fact VALUES ('near', 'qwen', 'tool_mode', 'json_schema', 1795000000000000),
+  ('near', 'qwen', 'reading_rate', '8.4', 1795000000000000)
+"""
+
+
+def learn() -> None:
+    """Store facts of a model, as answers of it would."""
+    data = places().make_data()
+
+    async def write() -> None:
+        store = await Store.open(data / "zoea.db", clock_now=lambda: 1)
+        await store.write(lambda conn: conn.execute(LEARNED))
+        await store.close()
+
+    asyncio.run(write())
+
+
+def test_what_was_learnt_of_a_model_is_shown_with_its_date(
+    tmp_path: Path, server: OpenAIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.models, server.props = [LISTED], PROPS
+    configure(tmp_path, f"[provider.near]\ntype = 'openai'\nbase_url = '{server.base_url}'\nmodel = 'qwen'\n")
+    learn()
+    assert run(["providers"]) == 0
+    said = capsys.readouterr().out
+    assert "near gets up to 2 requests at once: its slots" in said
+    assert "qwen on near calls tools by a JSON schema since 2026-11-18, because it wrote calls as text\n" in said
+    assert "qwen on near reads 8.4 tokens a second (2026-11-18): under 200, so it gets one request at a time" in said
+    assert as_json(capsys)["learned"][1] == {
+        "provider": "near",
+        "model": "qwen",
+        "name": "tool_mode",
+        "value": "json_schema",
+        "learned_at": 1_795_000_000_000_000,
+    }
+
+
+def test_a_fact_that_the_settings_overrule_is_called_unused(
+    tmp_path: Path, server: OpenAIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.models, server.props = [LISTED], PROPS
+    configure(
+        tmp_path,
+        f"[provider.near]\ntype = 'openai'\nbase_url = '{server.base_url}'\ntool_mode = 'native'\nconcurrency = 5\n",
+    )
+    learn()
+    assert run(["providers"]) == 0
+    said = capsys.readouterr().out
+    assert "near gets up to 5 requests at once (provider.near.concurrency)" in said
+    assert "not in use: its tool_mode is native" in said
+    assert "one request at a time" not in said

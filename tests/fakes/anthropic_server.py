@@ -106,6 +106,10 @@ class AnthropicServer(WireServer):
     def chats(self) -> list[Received]:
         return [one for one in self.received if one.path.startswith("/v1/messages")]
 
+    def next_step(self, request: Received) -> Step:
+        """Return the answer where the script has ended."""
+        return Say((Text("All is well on the reef."),))
+
     async def handle(self, request: Received, out: Outgoing) -> None:
         if self.key and request.headers.get("x-api-key") != self.key:
             return fail(out, Fail(401, "authentication_error", "invalid x-api-key"))
@@ -121,7 +125,7 @@ class AnthropicServer(WireServer):
         body = request.json
         if (wrong := refusal(body)) is not None:
             return fail(out, Fail(400, "invalid_request_error", wrong))
-        step = self.script.popleft() if self.script else Say((Text("All is well on the reef."),))
+        step = self.script.popleft() if self.script else self.next_step(request)
         if isinstance(step, Fail):
             return fail(out, step)
         if body.get("stream"):

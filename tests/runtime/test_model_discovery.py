@@ -13,6 +13,7 @@ from zoea.model.errors import SettingsError
 from zoea.runtime.model_discovery import (
     ModelConnection,
     find_servers,
+    load_run_settings,
     probe_connection,
     read_model_sources,
     save_connection,
@@ -105,3 +106,17 @@ def test_model_sources_name_keys_without_their_values(where: Places, tmp_path: P
     assert around.providers == (("mine", "openai", "m"),)
     assert [key.variable for key in around.keys] == ["OPENAI_API_KEY"]
     assert SECRET not in repr(around)
+
+
+@pytest.mark.parametrize(("is_headless", "asked", "found"), [(False, "", 1), (True, "", 0), (True, "true", 1)])
+async def test_a_run_without_a_screen_looks_for_a_server_only_if_asked_to(
+    where: Places, monkeypatch: pytest.MonkeyPatch, is_headless: bool, asked: str, found: int
+) -> None:
+    monkeypatch.delenv("ZOEA_SWARM__DISCOVER", raising=False)
+    if asked:
+        monkeypatch.setenv("ZOEA_SWARM__DISCOVER", asked)
+    async with OllamaServer() as server:
+        server.models = [Model("qwen3:8b")]
+        ports = (UsualPort("Ollama", int(server.url.rpartition(":")[2]), "ollama"),)
+        loaded = await load_run_settings(where, is_headless=is_headless, ports=ports)
+    assert len(loaded.settings.provider) == found

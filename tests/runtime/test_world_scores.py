@@ -47,9 +47,7 @@ async def swarm_of(where: Places) -> None:
     def op(conn: WriterConnection) -> None:
         for uid, name in (("u1", "alpha"), ("u2", "alpha"), ("u3", "beta")):
             made = mysis_ops.create(conn, mysis_ops.MysisSpec(uid, name, "t", b"0" * 32, "", "scripted", ""), 9)
-            spent = "INSERT INTO spend(scope, scope_id, day, used_tokens) VALUES ('mysis', ?, ?, ?)"
-            conn.execute(spent, (made.id, "", made.id * 100))
-            conn.execute(spent, (made.id, "2026-11-21", 5))
+            conn.execute("UPDATE tally SET tokens = ? WHERE mysis_id = ?", (made.id * 100, made.id))
             if uid == "u1":
                 mysis_ops.archive(conn, made.id)
 

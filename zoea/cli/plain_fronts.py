@@ -25,6 +25,7 @@ from zoea.process.hangup import detach_terminal
 from zoea.queries.events import read_event_text
 from zoea.queries.phrases import UNREMARKABLE, event_sentence, event_subject, event_text_source
 from zoea.text.control_characters import strip
+from zoea.text.sentences import count_of
 
 LINE_WIDTH = 200
 
@@ -91,9 +92,9 @@ class PlainFront:
         for row in myses:
             earned = row["credits_earned"]
             await write_line(
-                f"{strip(row['name']):<12}  {row['turns']} turns, {row['tool_calls']} tool calls, "
-                f"{row['errors']} errors, {row['tokens']:,} tokens"
-                + ("" if earned is None else f", {earned:,} credits earned")
+                f"{strip(row['name']):<12}  {count_of(row['turns'], 'turn')}, "
+                f"{count_of(row['tool_calls'], 'tool call')}, {count_of(row['errors'], 'error')}, "
+                f"{count_of(row['tokens'], 'token')}" + ("" if earned is None else f", {earned:,} credits earned")
             )
 
     async def _name(self, swarm: SwarmApi, event: Event) -> str:

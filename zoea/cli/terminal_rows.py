@@ -14,6 +14,7 @@ from zoea.queries.broadcasts import NOT_DELIVERED
 from zoea.queries.error_report import report_error
 from zoea.queries.status_phrases import describe_assumed_window, describe_status
 from zoea.text.control_characters import strip
+from zoea.text.sentences import count_of
 
 TEXT_WIDTH = 60
 TEXT_MOST = 2_000
@@ -76,7 +77,11 @@ def details(view: MysisView) -> str:
         ("goal", one_line(view.goal, TEXT_MOST)),
         ("reached", moment(view.goal_reached_at or 0)),
         ("tags", ", ".join(map(strip, view.tags))),
-        ("turns", f"{view.turns}, {view.requests} requests, {view.tool_calls} tool calls, {view.errors} errors"),
+        (
+            "turns",
+            f"{view.turns}, {count_of(view.requests, 'request')}, {count_of(view.tool_calls, 'tool call')}, "
+            f"{count_of(view.errors, 'error')}",
+        ),
         ("tokens", f"{view.tokens:,}"),
         ("context", f"{view.context_used:,} of {view.context_limit:,}" if view.context_limit else ""),
         ("window", describe_assumed_window(view)),

@@ -136,7 +136,10 @@ class ProbeResult:
         """Return the values that `--json` prints; unknown is null."""
         models = None
         if self.models is not None:
-            models = [{"name": m.name, "context_window": m.context_window, "tools": m.tools} for m in self.models]
+            models = [
+                {"name": m.name, "context_window": m.context_window, "tools": m.tools, "slots": m.slots}
+                for m in self.models
+            ]
         return {
             "name": self.name,
             "type": self.type,

@@ -12,6 +12,8 @@ from typing import Any
 from zoea.model.enums import ToolMode
 
 AUTOMATIC_CONCURRENCY = 8
+SLOW_READING = 200
+"""Tokens a second below which requests to a server of this machine go one after another: each waits less so."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,8 @@ FROM mysis y LEFT JOIN tally t ON t.mysis_id = y.id
 """
 
 _KNOWN = """
-SELECT y.uid, y.name, y.deleted_at IS NULL AS living, s.used_tokens AS tokens
-FROM mysis y LEFT JOIN spend s ON s.scope = 'mysis' AND s.scope_id = y.id AND s.day = '' ORDER BY y.id
+SELECT y.uid, y.name, y.deleted_at IS NULL AS living, t.tokens
+FROM mysis y LEFT JOIN tally t ON t.mysis_id = y.id ORDER BY y.id
 """
 _CONFIGURATION = """
 SELECT y.provider, y.model, p.name, p.body,

@@ -42,16 +42,19 @@ _LOCAL = (ProviderType.EMBEDDED, ProviderType.AUTOPILOT, ProviderType.SCRIPTED)
 
 
 async def load_run_settings(
-    places: Places, *, discover: bool = True, ports: Sequence[UsualPort] = PORTS
+    places: Places, *, discover: bool = True, is_headless: bool = False, ports: Sequence[UsualPort] = PORTS
 ) -> LoadedSettings:
     """Load the settings of a run; add a model server found on this machine.
 
-    Looks for no server if `discover` is False, the settings name a provider, or `swarm.discover` forbids it.
+    Looks for no server if `discover` is False, the settings name a provider, or `swarm.discover` forbids it; in a
+    headless run only if `swarm.discover` is set to true, because a script must not depend on what runs beside it.
     Without a server the default provider or the autopilot is used.
     """
     loaded = await asyncio.to_thread(load, places)
     swarm = loaded.settings.swarm
     if not discover or loaded.settings.provider or swarm.default_provider or not swarm.discover:
+        return loaded
+    if is_headless and "discover" not in swarm.model_fields_set:
         return loaded
     overrides = (await build_discovery(loaded, ports).best()).overrides()
     return await asyncio.to_thread(load, places, overrides=overrides) if overrides else loaded

@@ -70,7 +70,8 @@ class SwarmSettings(Section):
     discover: bool = setting(
         True,
         "Look for a model",
-        "Without a configured provider, use a model server found on this machine, else the autopilot.",
+        "Without a configured provider, use a model server found on this machine, else the autopilot. A run without a "
+        "screen looks for one only if this is set to true.",
     )
     messages_per_hour: Whole = setting(
         20, "Messages an hour", "Direct messages that one mysis may send to others in an hour.", ge=0

@@ -8,3 +8,8 @@ def begin_sentence(text: str, name: str = "") -> str:
     if name and text.startswith(name):
         return text
     return text[:1].upper() + text[1:]
+
+
+def count_of(number: int, noun: str) -> str:
+    """Return a number with its noun: `1 request`, `2 requests`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -17,6 +17,7 @@ from zoea.settings.paths import places
 from zoea.store.redaction import REDACTED, RedactedCounts
 from zoea.store.retention import RemovedCounts
 from zoea.text.control_characters import strip
+from zoea.text.sentences import count_of
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
@@ -46,7 +47,7 @@ def purge(
     names = ", ".join(f"{one.name} (#{one.id})" for one in found if one.id in chosen)
 
     def confirm(counts: RemovedCounts) -> bool:
-        what = f"{counts.turns:,} turns, {counts.memories:,} memories and {counts.characters:,} characters"
+        what = f"{count_of(counts.turns, 'turn')}, {counts.memories:,} memories and {counts.characters:,} characters"
         return yes or typer.confirm(strip(f"Remove {names} with {what}? This cannot be undone"), err=True)
 
     try:
@@ -57,7 +58,8 @@ def purge(
         write_json({"myses": chosen, **asdict(removed)})
     else:
         typer.echo(
-            f"{removed.turns:,} turns, {removed.memories:,} memories, {removed.characters:,} characters were removed"
+            f"{count_of(removed.turns, 'turn')}, {removed.memories:,} memories, {removed.characters:,} characters "
+            "were removed"
         )
 
 
@@ -84,7 +86,8 @@ def redact(
     def confirm(counts: RedactedCounts) -> bool:
         if yes or not (counts.occurrences or counts.blobs):
             return True
-        what = f"{counts.occurrences:,} places, in {counts.memories:,} memories of {counts.turns:,} turns"
+        turns = count_of(counts.turns, "turn")
+        what = f"{count_of(counts.occurrences, 'place')}, in {counts.memories:,} memories of {turns}"
         blobs = f", and empty {counts.blobs:,} blobs" if counts.blobs else ""
         return typer.confirm(f"Replace it by {REDACTED} in {what}{blobs}? This cannot be undone", err=True)
 

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
+from datetime import datetime
 
 import typer
 
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.llm.discovery import PORTS, ProbeResult, ProbeStatus, ProviderChoice
+from zoea.llm.provider_config import SLOW_READING
+from zoea.model.enums import ToolMode
+from zoea.model.errors import StoreError
+from zoea.queries.learned_facts import ModelFact, read_model_facts
 from zoea.runtime.model_discovery import build_discovery
-from zoea.settings import load, places
+from zoea.settings import Settings, load, places
+from zoea.settings.paths import Places
 from zoea.text.control_characters import strip
 
 app = typer.Typer(name="providers", add_completion=False, rich_markup_mode=None)
 
+READING_RATE, TOOL_MODE = "reading_rate", "tool_mode"
 UNKNOWN = "unknown"
 _MODELS_SHOWN = 3
 
@@ -29,15 +37,60 @@ def providers(as_json: AsJson = False, workspace: Workspace = "") -> None:
     Each is asked for its list of models, which costs nothing. Keys are never shown, only the names
     of the variables that hold them.
     """
-    discovery = build_discovery(load(places(workspace)), PORTS)
+    where = places(workspace)
+    loaded = load(where)
+    discovery = build_discovery(loaded, PORTS)
     with _waiting():
         found = asyncio.run(discovery.all())
     choice = discovery.choice(found)
+    facts = _read_facts(where)
     if as_json:
         there = [each.as_dict() for each in found if each.status is not ProbeStatus.ABSENT]
-        write_json({"providers": there, "absent": _absent(found), "choice": _choice(choice)})
+        learned = [asdict(fact) for fact in facts]
+        write_json({"providers": there, "absent": _absent(found), "choice": _choice(choice), "learned": learned})
     else:
         typer.echo(text(found, choice))
+        for line in (*slot_lines(found, loaded.settings), *fact_lines(facts, loaded.settings)):
+            typer.echo(strip(line))
+
+
+def _read_facts(where: Places) -> tuple[ModelFact, ...]:
+    """Read what was learnt of models; an unreadable database is reported and hides nothing else."""
+    try:
+        return read_model_facts(where.database)
+    except StoreError as problem:
+        typer.echo(strip(f"What Zoea has learnt of models is not shown: {problem.what}"), err=True)
+        return ()
+
+
+def slot_lines(found: Iterable[ProbeResult], settings: Settings) -> Iterator[str]:
+    """Say for each llama.cpp server how many requests it takes at once, and why."""
+    for each in found:
+        slots = next((model.slots for model in each.models or () if model.slots), None)
+        given = settings.provider_named(each.name)
+        if slots is None:
+            continue
+        if given is not None and not given.is_concurrency_automatic:
+            yield f"{each.name} gets up to {given.concurrency} requests at once (provider.{each.name}.concurrency)"
+        else:
+            yield f"{each.name} gets up to {slots} {'request' if slots == 1 else 'requests'} at once: its slots"
+
+
+def fact_lines(facts: Iterable[ModelFact], settings: Settings) -> Iterator[str]:
+    """Say what was learnt of each model, since when, and what follows from it."""
+    for fact in facts:
+        since = datetime.fromtimestamp(fact.learned_at / 1_000_000).strftime("%Y-%m-%d")
+        who = f"{fact.model or 'its model'} on {fact.provider}"
+        given = settings.provider_named(fact.provider)
+        if fact.name == TOOL_MODE:
+            yield f"{who} calls tools by a JSON schema since {since}, because it wrote calls as text" + (
+                "; not in use: its tool_mode is native" if given and given.tool_mode is ToolMode.NATIVE else ""
+            )
+        elif fact.name == READING_RATE:
+            is_alone = float(fact.value) < SLOW_READING and (given is None or given.is_concurrency_automatic)
+            yield f"{who} reads {fact.value} tokens a second ({since})" + (
+                f": under {SLOW_READING}, so it gets one request at a time" if is_alone else ""
+            )
 
 
 def _waiting() -> AbstractContextManager[object]:

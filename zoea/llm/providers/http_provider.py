@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from zoea.llm.messages.text_calls import read_text_calls
-from zoea.llm.provider_config import ProviderConfig
+from zoea.llm.provider_config import SLOW_READING, ProviderConfig
 from zoea.llm.transport.admission_gate import AdmissionGate, AdmissionTicket
 from zoea.llm.transport.http_client import HttpClient, HttpReply, is_loopback
 from zoea.llm.transport.provider_errors import error_from_status, provider_error, read_error_body
@@ -31,8 +31,6 @@ MAX_SILENCE_S = 600.0
 """How long keep-alive without content may last: such a server has lost the request."""
 SLOWEST_READING = 20
 """Tokens of a prompt that a server of this machine is expected to read in a second, at least."""
-SLOW_READING = 200
-"""Tokens a second below which requests to a server of this machine go one after another: each waits less so."""
 _BYTES = BytesReceived()
 _TOO_MUCH = (429, 503, 529)
 

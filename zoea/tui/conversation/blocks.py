@@ -14,6 +14,7 @@ from zoea.model.values import Delivery, Failure, Sender, ToolCall
 from zoea.queries.conversation import ConversationEntry, ConversationPage, ConversationTurn
 from zoea.text.call_text import format_arguments
 from zoea.text.control_characters import one_line, strip
+from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.text_layout import Piece
 
@@ -177,7 +178,7 @@ def _rule(turn: ConversationTurn, opening: list[ConversationEntry], now: int) ->
     calls = sum(len(entry.memory.calls) for entry in turn.entries)
     numbers = [f"{calls} call{'s' * (calls != 1)}" if calls else ""]
     if turn.requests > 1:
-        numbers.append(f"{turn.requests} requests")
+        numbers.append(count_of(turn.requests, "request"))
     if turn.tokens:
         numbers.append(f"{'~' * turn.is_estimate}{number_format.tokens(turn.tokens)} tokens")
     if turn.ended_at is not None:
