@@ -39,6 +39,7 @@ WALL_CLOCK_ARITHMETIC = {
     "swarm/persistence/approval_ops.py ask_for_call": "a stored deadline, which moves with the clock",
     "swarm/persistence/approval_ops.py ask_again": "a stored deadline, which moves with the clock",
     "swarm/persistence/message_ops.py _check_rate": "messages of the last hour; times ahead are ignored",
+    "swarm/persistence/topic_ops.py _check_rate": "messages of the last hour; times ahead are ignored",
     "swarm/persistence/time_ops.py move_after_return": "notices that the wall clock was set back before a start",
     "swarm/persistence/turn_records.py nudges": "nudges of the last hour; times ahead are ignored",
     "swarm/resolved_template.py window_rules": "messages of the last `session.ttl`, by what is stored",

@@ -9,22 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoea.context.topics.skip_hints import skip_hints
-from zoea.context.topics.state_snapshot import (
-    SNAPSHOT_SENDER,
-    SNAPSHOT_SOURCES,
-    SNAPSHOT_TOPIC,
-    describe_state,
-    fold_state,
-    restore_state,
-)
-from zoea.context.topics.topic_block import LedgerPositions, TopicMessage, render_topic, select_messages
+from zoea.context.topics.state_snapshot import SNAPSHOT_SOURCES, describe_state, fold_state, restore_state
+from zoea.context.topics.topic_block import LedgerPositions, render_topic, select_messages
+from zoea.model.topics import SNAPSHOT_SENDER, SNAPSHOT_TOPIC, TopicMessage
 from zoea.settings.topic_source import TopicSource
 
 START = LedgerPositions()
 
 
 def message(number: int, topic: str = "T", sender: str = "ann", text: str = "", **more: Any) -> TopicMessage:
-    return TopicMessage(number, "c1", topic, sender, text, created_at=number * 1_000_000, **more)
+    return TopicMessage(number, 0, topic, sender, text, created_at=number * 1_000_000, **more)
 
 
 LEDGER = tuple(message(number, sender="ann" if number % 2 else "bob") for number in range(1, 8))

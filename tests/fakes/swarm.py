@@ -12,6 +12,7 @@ from typing import Any
 
 from zoea.model.enums import Activity, ApprovalAnswer, DeliveryMode, MysisState
 from zoea.model.errors import MysisMissing, NameRefused, NoRecipients, StateRefused, TemplateError, UsageError
+from zoea.model.topics import EVERYONE, PublishReceipt, TopicMessage, check_published_topic
 from zoea.model.values import (
     COMMANDER,
     ApprovalView,
@@ -62,6 +63,7 @@ class FakeSwarm:
     def __init__(self, on_shutdown: Callable[[], None] = lambda: None) -> None:
         self.on_shutdown = on_shutdown
         self.said: list[tuple[Sender, str, str]] = []
+        self.published: list[TopicMessage] = []
         self.shutdowns = 0
         self.asked: dict[int, ApprovalView] = {}
         self.answers: list[tuple[int, ApprovalAnswer, str]] = []
@@ -214,6 +216,27 @@ class FakeSwarm:
             raise NoRecipients("no myses available to receive broadcast (all stopped or errored)")
         self.said.append((sender, "", text))
         return self._deliver(chosen)
+
+    async def publish(
+        self,
+        topic: str,
+        text: str = "",
+        *,
+        data: dict[str, Any] | None = None,
+        receiver: str = EVERYONE,
+        is_raw: bool = False,
+        sender: Sender = COMMANDER,
+        idempotency_key: str = "",
+    ) -> PublishReceipt:
+        known = self._keys.get(f"topic {idempotency_key}") if idempotency_key else None
+        if known is not None:
+            return PublishReceipt(known, topic)
+        check_published_topic(topic)
+        if not text.strip() and not data:
+            raise UsageError("a message needs a text or data")
+        self.published.append(TopicMessage(len(self.published) + 1, 0, topic, sender.name or "commander", text, data))
+        self._keys[f"topic {idempotency_key}"] = len(self.published)
+        return PublishReceipt(len(self.published), topic)
 
     async def withdraw(self, delivery_id: int) -> None:
         if delivery_id not in self.waiting:

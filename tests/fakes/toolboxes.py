@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from zoea.model.enums import Activity, MysisState, Role, SenderKind, Source
 from zoea.model.errors import MysisMissing
 from zoea.model.request import AnswerCall, CallMeta
+from zoea.model.topics import PublishReceipt, TopicMessage, TopicSummary
 from zoea.model.values import MysisView, Receipt, ReceiptLine
 from zoea.store.memory_reader import MemoryPart
 from zoea.store.search import (
@@ -62,6 +64,7 @@ class FakeBackend:
         self.calls: list[tuple[Any, ...]] = []
         self.memories = FakeMemories(self.calls)
         self.myses: tuple[MysisView, ...] = (BETA,)
+        self.ledger: list[TopicMessage] = []
 
     async def send(self, mysis_id: int, hop: int, to: str, text: str) -> Receipt:
         self.calls.append(("send", mysis_id, hop, to, text))
@@ -74,6 +77,25 @@ class FakeBackend:
         names = [f"mysis-{number}" for number in range(30)]
         lines = [ReceiptLine(name, "delivered") for name in names]
         return Receipt(1, (*lines, ReceiptLine("last", "skipped", "stopped")))
+
+    async def publish(
+        self, meta: CallMeta, topic: str, text: str, data: Mapping[str, Any] | None, receiver: str
+    ) -> PublishReceipt:
+        self.calls.append(("publish", meta.mysis_id, meta.hop, topic, text, data, receiver))
+        lines = (ReceiptLine("beta", "started"),) if topic == "PLAN_READY" else ()
+        return PublishReceipt(7, topic, lines)
+
+    async def read_topic(self, topic: str, limit: int, before: int | None) -> tuple[TopicMessage, ...]:
+        self.calls.append(("read_topic", topic, limit, before))
+        found = [one for one in self.ledger if one.topic == topic and (before is None or one.id < before)]
+        return tuple(found[-limit:])
+
+    async def read_topics(self) -> tuple[TopicSummary, ...]:
+        newest = {one.topic: one for one in self.ledger}
+        return tuple(
+            TopicSummary(topic, sum(one.topic == topic for one in self.ledger), one.id, one.sender, one.text, 0)
+            for topic, one in newest.items()
+        )
 
     async def read_answer(self, mysis_id: int, call_id: int) -> str:
         self.calls.append(("answer", mysis_id, call_id))

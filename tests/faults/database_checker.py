@@ -23,6 +23,23 @@ ALWAYS = {
     "every prompt is of one delivery": """
         SELECT m.id FROM memory m WHERE m.role = 'user'
         AND (SELECT count(*) FROM delivery d WHERE d.memory_id = m.id) <> 1""",
+    "messages of topics are taken in the order of the ledger": """
+        SELECT mysis_id, number FROM (
+          SELECT d.mysis_id, t.number,
+            lag(t.number) OVER (PARTITION BY d.mysis_id ORDER BY g.topic_message_id) AS before
+          FROM delivery d JOIN message g ON g.id = d.message_id JOIN turn t ON t.id = d.turn_id
+          WHERE g.topic_message_id IS NOT NULL) WHERE before >= number""",
+    "a message of a topic is the only prompt that opened its turn": """
+        SELECT m.turn_id FROM memory m JOIN message g ON g.id = m.message_id
+        WHERE g.topic_message_id IS NOT NULL AND m.seq <> 1""",
+    "a message of a topic was never delivered to its sender, and only on a topic that its reader subscribes to": """
+        SELECT d.id FROM delivery d JOIN message g ON g.id = d.message_id
+          JOIN topic_message p ON p.id = g.topic_message_id JOIN mysis y ON y.id = d.mysis_id
+          JOIN template f ON f.hash = y.template_hash
+        WHERE p.sender_id IS d.mysis_id OR p.topic NOT IN (SELECT value FROM json_each(f.body, '$.subscribes'))""",
+    "the newest state snapshot comes after each message that changed the state": """
+        SELECT max(id) FROM topic_message WHERE topic = 'WORKER_PROGRESS'
+        HAVING max(id) > (SELECT max(id) FROM topic_message WHERE topic = 'STATE_SNAPSHOT')""",
     "one open turn a mysis": """
         SELECT mysis_id FROM turn WHERE outcome IS NULL GROUP BY 1 HAVING count(*) > 1""",
     "the numbers of turns have no gaps": """

@@ -30,6 +30,8 @@ from zoea.model.request import ModelRequest
 from zoea.model.values import Lagged, MysisView, Receipt, Recipients
 from zoea.process.clock import SystemClock, SystemIds
 from zoea.settings import Settings, Templates, parse_template
+from zoea.settings.key_paths import Layer
+from zoea.settings.template_library import Level
 from zoea.store import Store, WriterConnection
 from zoea.swarm import Commander, life
 from zoea.swarm.life import StoredLife
@@ -43,6 +45,7 @@ T = TypeVar("T")
 
 MYSES = 20
 COMMANDERS = 6
+SUBSCRIBER, NEWS = "subscriber", "NEWS"
 MODELS = (
     *("tools", "tools:2", "tools:3", "parallel", "parallel:5", "echo", "think", "broken"),
     *("tools:2", "parallel", "tools", "echo", "parallel:2", "tools:4", "broken", "think"),
@@ -103,6 +106,15 @@ def settings(mode: str) -> Settings:
     )
 
 
+def templates(folder: Path) -> Templates:
+    """Return the shipped templates, and one of myses that subscribe to topics."""
+    where = folder / "templates"
+    where.mkdir(exist_ok=True)
+    text = f'extends = "default"\nsubscribes = ["{NEWS}", "WORKER_PROGRESS", "STATE_SNAPSHOT"]\n'
+    (where / f"{SUBSCRIBER}.toml").write_text(text, encoding="utf-8")
+    return Templates([Level(Layer.USER, where)])
+
+
 def flaky(chance: random.Random) -> Callable[[ModelRequest], ProviderError | None]:
     def rule(_: ModelRequest) -> ProviderError | None:
         return ProviderError("a hiccup", kind=ErrorClass.TRANSIENT) if chance.random() < 0.04 else None
@@ -126,9 +138,9 @@ class Driver:
             action = self._chance.choices(
                 (
                     *(self.send, self.broadcast, self.stop, self.start, self.hold_one, self.hold_all),
-                    *(self.answer, self.delete, self.undelete, self.withdraw, self.create),
+                    *(self.answer, self.delete, self.undelete, self.withdraw, self.create, self.publish),
                 ),
-                (60, 6, 8, 16, 2, 1, 8, 2, 1, 5, 2),
+                (60, 6, 8, 16, 2, 1, 8, 2, 1, 5, 2, 6),
             )[0]
             try:
                 await action()
@@ -211,8 +223,17 @@ class Driver:
             say(ack="withdrawn", delivery=one)
 
     async def create(self) -> None:
-        made = await self._commander.create("", model=self._chance.choice(MODELS))
+        made = await self._commander.create(
+            "", model=self._chance.choice(MODELS), template=self._chance.choice(("default", SUBSCRIBER))
+        )
         say(ack="mysis", id=made.id)
+
+    async def publish(self) -> None:
+        topic, data = self._chance.choice(((NEWS, None), ("WORKER_PROGRESS", {"percent_complete": self._count})))
+        done = await self._commander.publish(topic, self._text(), data=data)
+        say(ack="published", id=done.id)
+        for line in done.lines:
+            say(ack="delivered", id=line.delivery_id, topic_message=done.id)
 
 
 def state_of(mysis: MysisView) -> None:
@@ -228,8 +249,8 @@ async def listen(commander: Commander, store: Store) -> None:
 
 async def storm(commander: Commander, store: Store, chance: random.Random) -> None:
     here = {mysis.id for mysis in (await commander.view()).myses}
-    for model in MODELS[len(here) :]:
-        made = await commander.create("", model=model)
+    for place, model in enumerate(MODELS[len(here) :]):
+        made = await commander.create("", model=model, template=SUBSCRIBER if place % 4 == 0 else "default")
         say(ack="mysis", id=made.id)
     drivers = [Driver(commander, random.Random(chance.random())) for _ in range(COMMANDERS)]
     await asyncio.gather(listen(commander, store), *(driver.run() for driver in drivers))
@@ -268,7 +289,7 @@ async def main(path: Path, seed: int, mode: str) -> None:
         clock=clock,
         ids=SystemIds(),
         settings=settings(mode),
-        templates=Templates(),
+        templates=templates(path.parent),
         providers=OneProvider(ScriptedProvider(flaky(chance), metered=True, pace_s=0.001, keeps=1)),
         tools=toolbox,
         on_shutdown=lambda: None,

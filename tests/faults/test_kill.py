@@ -32,6 +32,10 @@ THERE = {
     "deleted": "SELECT 1 FROM event WHERE mysis_id = :mysis AND kind = 'mysis.deleted'",
     "undeleted": "SELECT 1 FROM event WHERE mysis_id = :mysis AND kind = 'mysis.undeleted'",
     "withdrawn": "SELECT 1 FROM delivery WHERE id = :delivery AND state = 'withdrawn'",
+    "published": "SELECT 1 FROM topic_message WHERE id = :id",
+    "delivered": """
+        SELECT 1 FROM delivery d JOIN message g ON g.id = d.message_id
+        WHERE d.id = :id AND g.topic_message_id = :topic_message""",
     "approval": "SELECT 1 FROM approval WHERE id = :id AND answer = :answer",
 }
 
@@ -124,4 +128,14 @@ def test_a_swarm_that_is_killed_at_any_moment_loses_nothing_it_acknowledged(tmp_
     record.check(path, whole=True)
     database_checker.at_rest(path)
     acknowledged = {fact["ack"] for fact in (*record.facts, *record.states)}
-    assert {"memory", "request", "mysis", "message", "delivery", "event", "state"} <= acknowledged
+    assert {
+        "memory",
+        "request",
+        "mysis",
+        "message",
+        "delivery",
+        "event",
+        "state",
+        "published",
+        "delivered",
+    } <= acknowledged

@@ -5,17 +5,19 @@ Every answer is an object of the tool's output schema; every refusal is a ZoeaEr
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from shlex import quote
 from typing import Any
 
 from zoea.mcp_server.swarm_client import SwarmClient
 from zoea.mcp_server.tokens import McpClient
 from zoea.model.errors import NoRecipients, NoRunningSwarm, StateRefused, StoreMissing, UsageError
-from zoea.model.values import MysisView, Receipt, SwarmView
+from zoea.model.topics import TopicMessage
+from zoea.model.values import MysisView, Receipt, ReceiptLine, SwarmView
 from zoea.queries.stored_swarm import read_swarm_view
 from zoea.store.memory_reader import MemoryReader
 from zoea.store.search import SearchColumn
+from zoea.store.topic_reader import read_newest_messages, read_topics
 from zoea.text.shorten import head
 from zoea.tools.builtin.answer_size import ROOM, shorten_tags, size, start_of, within
 from zoea.tools.builtin.arguments import (
@@ -25,11 +27,14 @@ from zoea.tools.builtin.arguments import (
     ClientSendArguments,
     ListArguments,
     MemorySearchArguments,
+    PublishArguments,
+    ReadTopicArguments,
     SearchArguments,
     WaitForMysisArguments,
 )
 from zoea.tools.builtin.definitions import COMMANDS
 from zoea.tools.builtin.memory_tools import ClientRows, MemoryTools
+from zoea.tools.builtin.topic_rows import read_topic_rows
 
 _LISTED_RECIPIENTS = 50
 _LAST_CHARS = 200
@@ -55,6 +60,8 @@ class ClientTools:
             "zoea_list_myses": self._list,
             "zoea_send_message": self._send,
             "zoea_broadcast": self._broadcast,
+            "zoea_publish": self._publish,
+            "zoea_read_topic": self._read_topic,
             "zoea_wait": self._wait,
         }
 
@@ -124,6 +131,31 @@ class ClientTools:
         except NoRecipients as error:
             raise NoRecipients(error.what, hint="the commander must start one first: zoea start NAME") from None
 
+    async def _publish(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
+        given = PublishArguments.parse(arguments)
+        swarm = await self._swarm_client.swarm(client)
+        receipt = await swarm.publish(
+            given.topic, given.text, data=given.data, receiver=given.receiver, sender=client.sender
+        )
+        rows = _recipient_rows(receipt.lines)
+        answer = {
+            "message_id": receipt.id,
+            "topic": receipt.topic,
+            "delivered": receipt.delivered,
+            "recipients": rows,
+            "more": len(receipt.lines) - len(rows),
+        }
+        return answer if receipt.snapshot_id is None else {**answer, "snapshot_id": receipt.snapshot_id}
+
+    async def _read_topic(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
+        async def read_messages(topic: str, limit: int, before: int | None) -> tuple[TopicMessage, ...]:
+            return await self._memories.run(
+                lambda reader: read_newest_messages(reader, topic, limit=limit, before=before)
+            )
+
+        given = ReadTopicArguments.parse(arguments)
+        return await read_topic_rows(given, lambda: self._memories.run(read_topics), read_messages)
+
     async def _wait(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
         wait = WaitForMysisArguments.parse(arguments)
         swarm = await self._swarm_client.swarm(client)
@@ -155,9 +187,13 @@ def _mysis_row(view: MysisView) -> dict[str, Any]:
     }
 
 
+def _recipient_rows(lines: Sequence[ReceiptLine]) -> list[dict[str, Any]]:
+    listed = lines[:_LISTED_RECIPIENTS]
+    return within(({"mysis": line.mysis, "status": line.status, "reason": line.reason} for line in listed), ROOM)
+
+
 def _receipt_row(receipt: Receipt) -> dict[str, Any]:
-    lines = receipt.lines[:_LISTED_RECIPIENTS]
-    rows = within(({"mysis": line.mysis, "status": line.status, "reason": line.reason} for line in lines), ROOM)
+    rows = _recipient_rows(receipt.lines)
     return {
         "message_id": receipt.message_id,
         "delivered": receipt.delivered,

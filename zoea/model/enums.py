@@ -60,10 +60,11 @@ class SenderKind(StrEnum):
 
 
 class MessageKind(StrEnum):
-    """Whether a message has one recipient or many."""
+    """Whether a message has one recipient or many, or is one of a topic for its subscribers."""
 
     DIRECT = "direct"
     BROADCAST = "broadcast"
+    TOPIC = "topic"
 
 
 class DeliveryMode(StrEnum):

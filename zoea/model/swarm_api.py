@@ -1,4 +1,4 @@
-"""`SwarmApi`: what a front can ask of a running swarm, as four small protocols.
+"""`SwarmApi`: what a front can ask of a running swarm, as small protocols.
 
 `ref` is a mysis's name in any case, or `#id`. Every method raises SwarmError,
 UsageError or StoreError; over the socket also NoRunningSwarm.
@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator
 from typing import Any, Protocol
 
 from zoea.model.enums import ApprovalAnswer, DeliveryMode
+from zoea.model.topics import EVERYONE, PublishReceipt
 from zoea.model.values import (
     COMMANDER,
     ApprovalView,
@@ -154,6 +155,29 @@ class MessageApi(Protocol):
     async def receipt(self, message_id: int) -> Receipt: ...
 
 
+class TopicApi(Protocol):
+    """Publishes on topics; the ledger itself is read from the database."""
+
+    async def publish(
+        self,
+        topic: str,
+        text: str = "",
+        *,
+        data: dict[str, Any] | None = None,
+        receiver: str = EVERYONE,
+        is_raw: bool = False,
+        sender: Sender = COMMANDER,
+        idempotency_key: str = "",
+    ) -> PublishReceipt:
+        """Store a message on a topic, then deliver it to the myses that subscribe to it.
+
+        Args:
+            receiver: The name of one subscriber; all of them if left out.
+            is_raw: Only store it; no prompt ever holds it.
+        """
+        ...
+
+
 class ApprovalApi(Protocol):
     """Lists and answers approvals, and revokes grants."""
 
@@ -219,7 +243,7 @@ class ConnectionApi(Protocol):
         ...
 
 
-class CoreSwarmApi(MysisApi, MessageApi, ApprovalApi, Protocol):
+class CoreSwarmApi(MysisApi, MessageApi, TopicApi, ApprovalApi, Protocol):
     """The part of `SwarmApi` that needs no connections."""
 
 

@@ -150,15 +150,19 @@ class Delivery:
     reason: str = ""
     turn_id: int | None = None
     is_task: bool = False
+    topic: str = ""
 
     @property
     def label(self) -> str:
         """The line above the prompt; see `label`."""
-        return label(self.kind, self.sender)
+        return label(self.kind, self.sender, self.topic)
 
 
-def label(kind: MessageKind, sender: Sender) -> str:
-    """Return the line above a prompt that names its sender, "" for the commander."""
+def label(kind: MessageKind, sender: Sender, topic: str = "") -> str:
+    """Return the line above a prompt that names its sender, "" for the commander, except on a topic."""
+    if topic:
+        who = "the commander" if sender.kind is SenderKind.COMMANDER else f"{sender.kind} {sender.name}"
+        return f"[topic {topic}, from {who}]"
     if sender.kind is SenderKind.COMMANDER:
         return ""
     what = "broadcast" if kind is MessageKind.BROADCAST else "message"

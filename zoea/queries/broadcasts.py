@@ -69,7 +69,9 @@ SELECT content, created_at FROM message
 WHERE kind = 'broadcast' AND sender_kind = 'commander' AND created_at >= ? AND recipients_filter IS NULL
 ORDER BY created_at DESC, id DESC LIMIT 1
 """
-_SAID = "SELECT content FROM message WHERE sender_kind = 'commander' ORDER BY id DESC LIMIT ?"
+_SAID = """
+SELECT content FROM message WHERE sender_kind = 'commander' AND topic_message_id IS NULL ORDER BY id DESC LIMIT ?
+"""
 
 
 def read_inherited_broadcast(database: Path, since: int) -> tuple[str, int] | None:

@@ -28,8 +28,9 @@ SELECT t.id, t.number, t.opened_by, t.nudge_level, t.attempt, t.outcome, t.broke
 FROM turn t WHERE t.mysis_id = ?
 """
 _BESIDE = """
-SELECT m.id, m.request_id, q.duration_us, g.kind, g.sender_kind, g.sender_id, g.sender_name
+SELECT m.id, m.request_id, q.duration_us, g.kind, g.sender_kind, g.sender_id, g.sender_name, p.topic
 FROM memory m LEFT JOIN request q ON q.id = m.request_id LEFT JOIN message g ON g.id = m.message_id
+LEFT JOIN topic_message p ON p.id = g.topic_message_id
 """
 _SPENT = """
 SELECT turn_id, count(*) AS requests, sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)
@@ -53,6 +54,7 @@ class ConversationEntry:
         sender, kind: Sender and kind of a prompt; None for other memories.
         request_id: The request that an answer came from.
         took_us: Duration of that request.
+        topic: The topic of a prompt that came by one.
     """
 
     memory: Memory
@@ -61,6 +63,7 @@ class ConversationEntry:
     kind: MessageKind | None = None
     request_id: int | None = None
     took_us: int | None = None
+    topic: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +238,10 @@ def _entry(memory: Memory, beside: sqlite3.Row, cut: int | None) -> Conversation
     sender = kind = None
     if beside["kind"] is not None:
         sender = Sender(SenderKind(beside["sender_kind"]), beside["sender_id"], beside["sender_name"])
-        kind = MessageKind(beside["kind"])
-    return ConversationEntry(memory, chars, sender, kind, beside["request_id"], beside["duration_us"])
+        kind = row_values.message_kind(beside["kind"], beside["topic"])
+    return ConversationEntry(
+        memory, chars, sender, kind, beside["request_id"], beside["duration_us"], beside["topic"] or ""
+    )
 
 
 def _turn(

@@ -24,6 +24,7 @@ from zoea.queries.phrases import (
     is_trouble,
 )
 from zoea.queries.stored_swarm import open_database, read_answer, read_message
+from zoea.queries.topic_ledger import read_topic_message
 from zoea.swarm.persistence import approval_ops, row_values
 from zoea.text.control_characters import strip
 
@@ -49,6 +50,8 @@ def read_event_text(database: Path, event: Event) -> str:
             return read_answer(database, turn)
         case EventTextSource.MESSAGE, message:
             return read_message(database, message)
+        case EventTextSource.TOPIC_MESSAGE, message:
+            return read_topic_message(database, message)
         case None:
             return ""
     with open_database(database) as reader:
@@ -96,7 +99,10 @@ SELECT e.id, e.mysis_id, e.kind, e.data, e.created_at, y.name, CASE e.kind
     WHERE m.turn_id = json_extract(e.data, '$.turn') AND m.role = 'assistant' AND m.content <> ''
     ORDER BY m.seq DESC LIMIT 1)
   WHEN 'message.sent' THEN (SELECT substr(g.content, 1, {TEXT_CHARS}) FROM message g
-    WHERE g.id = json_extract(e.data, '$.message')) END AS said
+    WHERE g.id = json_extract(e.data, '$.message'))
+  WHEN 'topic.published' THEN (SELECT p.topic || ' (' || p.sender || '): '
+      || substr(coalesce(nullif(p.content, ''), p.data, ''), 1, {TEXT_CHARS})
+    FROM topic_message p WHERE p.id = json_extract(e.data, '$.topic_message')) END AS said
 FROM event e LEFT JOIN mysis y ON y.id = e.mysis_id
 """
 _KEPT = f"e.kind NOT IN ({', '.join(repr(kind) for kind in sorted(UNREMARKABLE))})"

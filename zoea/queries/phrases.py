@@ -39,6 +39,7 @@ _WORDS = {
     "budget.refused": "budget of {scope} is spent: {used} of {limit} tokens",
     "approval.asked": "asks you something ({approval})",
     "approval.answered": "answer to {approval}: {answer}",
+    "topic.published": "publishes message {topic_message} of the ledger",
     "clock.set": "the system's clock was set by {seconds} s",
     "grant.revoked": "grant {grant} is revoked: its tool asks again",
 }
@@ -51,6 +52,7 @@ class EventTextSource(StrEnum):
 
     ANSWER = "answer"
     MESSAGE = "message"
+    TOPIC_MESSAGE = "topic_message"
     FAILURE = "failure"
     ASKED = "asked"
 
@@ -58,6 +60,7 @@ class EventTextSource(StrEnum):
 _NAMED = {
     "turn.ended": (EventTextSource.ANSWER, "turn"),
     "message.sent": (EventTextSource.MESSAGE, "message"),
+    "topic.published": (EventTextSource.TOPIC_MESSAGE, "topic_message"),
     "approval.asked": (EventTextSource.ASKED, "approval"),
 }
 
@@ -82,6 +85,8 @@ def event_sentence(event: Event, text: str = "") -> str:
             return text if outcome == Outcome.ANSWERED and text else f"turn ended: {outcome}. {text}".rstrip()
         case "message.sent":
             return f"{'to all' if event.data.get('said') == 'broadcast' else 'says'}: {text}"
+        case "topic.published" if text:
+            return f"publishes on {text}"
         case "mysis.state":
             reasons = dict.fromkeys(str(event.data[key]) for key in ("error", "reason") if event.data.get(key))
             said = f"is {event.data.get('state')}" + (f": {'; '.join(reasons)}" if reasons else "")

@@ -73,6 +73,7 @@ def build_policy(template: Template, upstreams: tuple[str, ...], settings: Setti
         ask_destructive=template.tools.ask_destructive,
         send=Send(template.send),
         search=SearchScope(template.search),
+        topics=bool(template.subscribes or template.publishes),
         own=OwnTools(template.overrides().get("tool", {}).get("own", settings.tool.own)),
     )
 

@@ -79,6 +79,16 @@ class SwarmSettings(Section):
     broadcasts_per_hour: Whole = setting(
         4, "Broadcasts an hour", "Broadcasts that one mysis may send in an hour.", ge=0
     )
+    publishes_per_hour: Whole = setting(
+        60, "Topic messages an hour", "Messages that one mysis may publish on topics in an hour.", ge=0
+    )
+    max_topic_hops: Whole = setting(
+        30,
+        "Hops that wake subscribers",
+        "From this hop on, a message on a topic is delivered but does not wake its subscribers.",
+        ge=0,
+        le=1000,
+    )
 
 
 class LlmSettings(Section):

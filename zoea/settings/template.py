@@ -8,12 +8,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from blake3 import blake3
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
-from zoea.model.errors import TemplateError
+from zoea.model.errors import TemplateError, UsageError
+from zoea.model.topics import check_topic
 from zoea.settings.fields import NAME_PATTERN, Section, Words, lowest_bound, setting
 from zoea.settings.schema import (
     NOVA,
@@ -30,6 +31,14 @@ from zoea.settings.schema import (
     find_conflicts,
 )
 
+
+def _checked_topic(name: str) -> str:
+    try:
+        return check_topic(name)
+    except UsageError as error:
+        raise ValueError(f"{error.what}; {error.hint}") from None
+
+
 PARENT = "{{parent}}"
 """Placeholder in a prompt for the prompt of the extended template."""
 OVERRIDES = ("nudge", "wait", "loop", "turn", "context", "session", "budget", "llm", "tool")
@@ -37,6 +46,10 @@ OVERRIDES = ("nudge", "wait", "loop", "turn", "context", "session", "budget", "l
 CAPS = ("token_budget_per_agent", "token_budget_per_task", "swarm_per_day", "mysis", "max_output_tokens", "background")
 """Budgets that are bounds; `enforcement` is layered like any other key."""
 _VERSION = 1
+_LATER = ("subscribes", "publishes")
+"""Keys that are stored only where they are set, so that a template without them keeps the hash it always had."""
+
+TopicName = Annotated[str, AfterValidator(_checked_topic)]
 
 
 class ToolPolicySettings(Section):
@@ -79,6 +92,10 @@ class Template(Section):
     search: Literal["own", "swarm"] = setting("own", "May search", "The memories its myses may search.")
     tools: ToolPolicySettings = Field(ToolPolicySettings(), title="Tools", description="The tool policy.")
     upstreams: tuple[str, ...] | Literal["*"] = setting("*", "Upstreams", 'Names of upstreams, or "*" for all.')
+    subscribes: tuple[TopicName, ...] = setting(
+        (), "Subscribes to", "Topics of which its myses get each message as the prompt of a turn."
+    )
+    publishes: Literal[""] | TopicName = setting("", "Publishes on", "The topic of its myses' results.")
     situation: tuple[Literal["broadcast", "snapshot", "time", "swarm"], ...] = setting(
         (), "Situation", "The content of the situation pack.", source=NOVA
     )
@@ -110,6 +127,9 @@ class Template(Section):
                 plain[name] = said
         if not self.goal:
             del plain["goal"]  # so that a template without one keeps the hash it always had
+        for name in _LATER:
+            if name not in self.model_fields_set:
+                del plain[name]
         plain["zoea_template"] = _VERSION
         return json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 

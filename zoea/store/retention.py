@@ -3,7 +3,7 @@
 Only this and redaction remove texts. A turn goes with its memories, calls, requests and
 deliveries, or not at all. The newest memories of each mysis and its standing order always stay,
 because its next request needs them. A message goes with the last turn that took it; one that no
-turn took is removed by age only.
+turn took is removed by age only, as are messages of topics. The newest of each topic always stay.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ _STEPS = (
     f"DELETE FROM approval WHERE turn_id = :turn OR tool_call_id IN ({_CALLS})",
     f"DELETE FROM late_result WHERE tool_call_id IN ({_CALLS})",
     "UPDATE late_result SET told_in_turn = NULL WHERE told_in_turn = :turn",
+    "UPDATE topic_message SET turn_id = NULL WHERE turn_id = :turn",
     f"DELETE FROM tool_call WHERE memory_id IN ({_MEMORIES})",
     f"DELETE FROM memory_blob WHERE memory_id IN ({_MEMORIES})",
     "DELETE FROM delivery WHERE turn_id = :turn",
@@ -49,6 +50,7 @@ _MYSIS_STEPS = (
     "DELETE FROM request WHERE mysis_id = :mysis",
     "DELETE FROM summary WHERE mysis_id = :mysis",
     "DELETE FROM mysis_tag WHERE mysis_id = :mysis",
+    "DELETE FROM topic_cursor WHERE mysis_id = :mysis",
     "UPDATE mysis SET state_reason = :reason, overrides = '{}', error = NULL, wait = NULL, held_reason = '', goal = ''"
     " WHERE id = :mysis",
 )
@@ -65,6 +67,12 @@ _HEARD_IN = "SELECT DISTINCT message_id FROM delivery WHERE turn_id = :turn"
 _UNHEARD = """
 NOT EXISTS (SELECT 1 FROM delivery d WHERE d.message_id = message.id AND d.state IN ('pending', 'taken'))
 AND NOT EXISTS (SELECT 1 FROM memory m WHERE m.message_id = message.id)
+"""
+_PUBLISHED = "sender_id = :mysis"
+# Before the newest of their topic.
+_OLD = """
+created_at < :since AND id < coalesce((SELECT n.id FROM topic_message n WHERE n.cluster_id = topic_message.cluster_id
+  AND n.topic = topic_message.topic ORDER BY n.id DESC LIMIT 1 OFFSET :least - 1), 0)
 """
 # Set by every removal until the indexes are merged, because only a merge erases the removed text.
 _MARK = """
@@ -144,6 +152,7 @@ def remove_mysis(connection: sqlite3.Connection, mysis_id: int, *, now: int, who
     for statement in _MYSIS_STEPS:
         connection.execute(statement, {"mysis": mysis_id, "reason": ONLY_A_SENDER})
     removed += _remove_messages(connection, "id = ?", sorted({*heard, *said}))
+    removed += _remove_topic_messages(connection, _PUBLISHED, {"mysis": mysis_id})
     record_removal(connection, "purge", "", mysis_id, removed, now=now, who=who)
     return removed
 
@@ -152,7 +161,9 @@ def remove_unused(connection: sqlite3.Connection, keep: RetentionRule, *, now: i
     """Remove messages that no turn took and that are too old, and unused blobs. For use in an op."""
     removed = RemovedCounts()
     if keep.days > 0:
-        removed = _remove_messages(connection, "created_at < ?", [now - int(keep.days * _DAY)])
+        since = now - int(keep.days * _DAY)
+        removed = _remove_messages(connection, "created_at < ?", [since])
+        removed += _remove_topic_messages(connection, _OLD, {"since": since, "least": LEAST})
         if removed.characters:
             record_removal(connection, "keep", _describe_rule(keep), None, removed, now=now, who=who)
     remove_unused_blobs(connection)
@@ -186,6 +197,15 @@ def _remove_messages(connection: sqlite3.Connection, which: str, values: Iterabl
             connection.execute("DELETE FROM message WHERE id = ?", (message_id,))
             removed += RemovedCounts(characters=characters)
     return removed
+
+
+def _remove_topic_messages(connection: sqlite3.Connection, which: str, given: dict[str, int]) -> RemovedCounts:
+    """Remove those of the messages of topics that no message to a mysis refers to; count their characters."""
+    where = f"{which} AND NOT EXISTS (SELECT 1 FROM message g WHERE g.topic_message_id = topic_message.id)"
+    size = "coalesce(sum(length(content) + length(coalesce(data, ''))), 0)"
+    characters = connection.execute(f"SELECT {size} FROM topic_message WHERE {where}", given).fetchone()[0]
+    connection.execute(f"DELETE FROM topic_message WHERE {where}", given)
+    return RemovedCounts(characters=characters)
 
 
 def _describe_rule(keep: RetentionRule) -> str:

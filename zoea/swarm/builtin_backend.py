@@ -2,35 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Mapping
 from typing import Any
 
 from zoea.model.enums import SenderKind
+from zoea.model.request import CallMeta
+from zoea.model.topics import PublishReceipt, TopicMessage, TopicSummary
 from zoea.model.values import MysisView, Receipt, Sender
 from zoea.store import Store
+from zoea.store.topic_reader import read_newest_messages, read_topics
 from zoea.swarm.command_tasks import CommandTasks
 from zoea.swarm.live_view import LiveView
+from zoea.swarm.outbox import Outbox
 from zoea.swarm.persistence.approval_ops import SENTENCE_OF_CALL
-
-SendMessage = Callable[[Sender, int, str | None, str], Coroutine[Any, Any, Receipt]]
-"""`(sender, hop, recipient or None for all, text)`."""
 
 
 class SwarmBackend:
     """See `zoea.tools.builtin.mysis_tools.BuiltinBackend`."""
 
-    def __init__(self, store: Store, view: LiveView, send: SendMessage) -> None:
+    def __init__(self, store: Store, view: LiveView, outbox: Outbox) -> None:
         self.memories = store.memory_reader()
         self._store = store
         self._view = view
-        self._send = send
+        self._outbox = outbox
         self._commands = CommandTasks()
 
     async def send(self, mysis_id: int, hop: int, to: str, text: str) -> Receipt:
-        return await self._commands.run(self._send(self._sender(mysis_id), hop + 1, to, text))
+        return await self._commands.run(self._outbox.send_from_mysis(self._sender(mysis_id), hop + 1, to, text))
 
     async def broadcast(self, mysis_id: int, hop: int, text: str) -> Receipt:
-        return await self._commands.run(self._send(self._sender(mysis_id), hop + 1, None, text))
+        return await self._commands.run(self._outbox.send_from_mysis(self._sender(mysis_id), hop + 1, None, text))
+
+    async def publish(
+        self, meta: CallMeta, topic: str, text: str, data: Mapping[str, Any] | None, receiver: str
+    ) -> PublishReceipt:
+        sender = self._sender(meta.mysis_id)
+        return await self._commands.run(
+            self._outbox.publish(
+                topic, text, data, sender=sender, receiver=receiver, hop=meta.hop + 1, turn_id=meta.turn_id or None
+            )
+        )
+
+    async def read_topic(self, topic: str, limit: int, before: int | None) -> tuple[TopicMessage, ...]:
+        return await self.memories.run(lambda reader: read_newest_messages(reader, topic, limit=limit, before=before))
+
+    async def read_topics(self) -> tuple[TopicSummary, ...]:
+        return await self.memories.run(read_topics)
 
     async def read_answer(self, mysis_id: int, call_id: int) -> str:
         found = await self._store.read(SENTENCE_OF_CALL, (call_id, mysis_id))

@@ -17,6 +17,7 @@ from zoea.model.enums import ApprovalAnswer, DeliveryMode, MysisState
 from zoea.model.errors import MysisMissing, StateRefused, StoreFull, UsageError, ZoeaError
 from zoea.model.ports import Clock, Ids, ToolFactory
 from zoea.model.status import CLOSED, KILLED
+from zoea.model.topics import EVERYONE, PublishReceipt
 from zoea.model.values import (
     COMMANDER,
     ApprovalView,
@@ -40,6 +41,7 @@ from zoea.swarm.builtin_backend import SwarmBackend
 from zoea.swarm.clock_watch import watch_clock
 from zoea.swarm.event_hub import EventHub
 from zoea.swarm.live_view import LiveView
+from zoea.swarm.outbox import Outbox
 from zoea.swarm.persistence import load_mysis, message_ops, mysis_ops, spend_ops, swarm_reads, time_ops
 from zoea.swarm.persistence.stored_context import NEWEST_PLANS, read_contexts
 from zoea.swarm.references import resolve_reference
@@ -109,7 +111,8 @@ class Commander:
             hold_swarm=self._hold_swarm,
             announce_hold=self._announce_hold,
         )
-        self.builtin_backend = SwarmBackend(store, self.live_view, self._send_from_mysis)
+        self.outbox = Outbox(self.services, self.runners, self._command, self.runner, self._resolved_template)
+        self.builtin_backend = SwarmBackend(store, self.live_view, self.outbox)
 
     @classmethod
     async def open(
@@ -155,6 +158,7 @@ class Commander:
             self._start_runner(one)
         for mysis_id, size in read_contexts(await self._store.read(NEWEST_PLANS)).items():
             self.live_view.row(mysis_id).show_context(*size)
+        await self.outbox.catch_up_snapshot()
         self.services.clock_watch = asyncio.create_task(watch_clock(self.services, self.runners), name="clock watch")
 
     def _start_runner(self, found: load_mysis.StoredMysis) -> MysisRunner:
@@ -349,7 +353,7 @@ class Commander:
         room = self._resolved_template(runner.mysis.template_hash).settings.budget.token_budget_per_agent
         checked = message_ops.checked(text, room)
         outgoing = message_ops.OutgoingMessage(checked, sender, mode, 0, idempotency_key, is_task)
-        return await self._say(outgoing, runner.mysis.id)
+        return await self.outbox.say(outgoing, runner.mysis.id)
 
     async def broadcast(
         self,
@@ -364,44 +368,22 @@ class Commander:
         audience = Recipients(names, to.tag, to.state)
         room = self._settings.budget.token_budget_per_agent
         outgoing = message_ops.OutgoingMessage(message_ops.checked(text, room), sender, mode, 0, idempotency_key)
-        return await self._say(outgoing, None, audience)
+        return await self.outbox.say(outgoing, None, audience)
 
-    async def _send_from_mysis(self, sender: Sender, hop: int, to: str | None, text: str) -> Receipt:
-        assert sender.id is not None
-        allowed = self._resolved_template(self.runners[sender.id].mysis.template_hash).template.send
-        room = self._settings.budget.token_budget_per_agent
-        outgoing = message_ops.OutgoingMessage(message_ops.checked(text, room), sender, DeliveryMode.QUEUE, hop)
-        if to is not None and to.strip().casefold() == message_ops.TO_COMMANDER and allowed != "none":
-            per_hour = self._settings.swarm.messages_per_hour
-            said = await self._command(
-                lambda conn: message_ops.tell_commander(conn, outgoing, per_hour), by_person=False
-            )
-            return said.receipt
-        if allowed != "swarm":
-            raise UsageError("your template does not let you write to other myses")
-        return await self._say(outgoing, None if to is None else self.runner(to).mysis.id)
-
-    async def _say(
-        self, outgoing: message_ops.OutgoingMessage, mysis_id: int | None, to: Recipients = Recipients()
-    ) -> Receipt:
-        swarm = self._settings.swarm
-
-        def op(conn: WriterConnection) -> message_ops.SendResult:
-            if mysis_id is not None:
-                return message_ops.send(conn, mysis_id, outgoing, swarm.max_hops, swarm.messages_per_hour)
-            return message_ops.broadcast(conn, outgoing, to, swarm.max_hops, swarm.broadcasts_per_hour)
-
-        said = await self._command(op, by_person=outgoing.sender.is_person)
-        for delivery in said.deliveries:
-            runner = self.runners.get(delivery.mysis_id)
-            if runner is None:
-                continue
-            if delivery.is_task:
-                runner.refresh(replace(runner.mysis, goal=delivery.content, goal_reached_at=None))
-            runner.arrived(delivery)
-            if delivery.mode is DeliveryMode.STEER and delivery.hop < swarm.max_hops:
-                runner.steer(delivery)
-        return said.receipt
+    async def publish(
+        self,
+        topic: str,
+        text: str = "",
+        *,
+        data: dict[str, Any] | None = None,
+        receiver: str = EVERYONE,
+        is_raw: bool = False,
+        sender: Sender = COMMANDER,
+        idempotency_key: str = "",
+    ) -> PublishReceipt:
+        return await self.outbox.publish(
+            topic, text, data, sender=sender, receiver=receiver, is_raw=is_raw, idempotency_key=idempotency_key
+        )
 
     async def withdraw(self, delivery_id: int) -> None:
         mysis = await self._command(lambda conn: mysis_ops.find(conn, message_ops.withdraw(conn, delivery_id)))

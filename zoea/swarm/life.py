@@ -30,6 +30,7 @@ class Pending:
     hop: int
     from_person: bool
     is_task: bool = False
+    is_topic: bool = False
 
 
 # Inputs.
@@ -354,7 +355,8 @@ def _hold(life: Life, given: Hold) -> tuple[Life, tuple[LifeEffect, ...]]:
 
 
 def _arrived(life: Life, given: Arrived) -> tuple[Life, tuple[LifeEffect, ...]]:
-    life = replace(life, pending=(*life.pending, given.pending), encouragement=0, nothing_new=0)
+    pending = sorted((*life.pending, given.pending), key=lambda one: one.delivery_id)
+    life = replace(life, pending=tuple(pending), encouragement=0, nothing_new=0)
     if given.pending.is_task:
         life = replace(life, has_goal=True, done=False)
     if not can_wake(life, given.pending):
@@ -371,8 +373,8 @@ def _arrived(life: Life, given: Arrived) -> tuple[Life, tuple[LifeEffect, ...]]:
 
 
 def can_wake(life: Life, pending: Pending) -> bool:
-    """Return whether a message may open a turn: its hop is below `max_hops`."""
-    return pending.hop < life.rules.max_hops
+    """Return whether a message may open a turn: its hop is below the limit of its kind."""
+    return pending.hop < (life.rules.max_topic_hops if pending.is_topic else life.rules.max_hops)
 
 
 def _now(life: Life, at: int) -> tuple[Life, tuple[LifeEffect, ...]]:
@@ -487,9 +489,15 @@ def has_aim(life: Life) -> bool:
 
 
 def _open(life: Life, effects: tuple[LifeEffect, ...]) -> tuple[Life, tuple[LifeEffect, ...]]:
-    opened = OpenTurn(prompts=life.pending)
-    life = replace(_without_wait(life), open_turn=True, pending=(), encouragement=0)
-    return life, (*effects, WakeAt(None), opened)
+    prompts = _next_prompts(life.pending)
+    life = replace(_without_wait(life), open_turn=True, pending=life.pending[len(prompts) :], encouragement=0)
+    return life, (*effects, WakeAt(None), OpenTurn(prompts=prompts))
+
+
+def _next_prompts(pending: tuple[Pending, ...]) -> tuple[Pending, ...]:
+    """Return the prompts of the next turn: one message of a topic, or all others that come before one."""
+    first_topic = next((place for place, one in enumerate(pending) if one.is_topic), len(pending))
+    return pending[: first_topic or 1]
 
 
 def nudge_due(life: Life) -> int:

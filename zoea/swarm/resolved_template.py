@@ -246,6 +246,7 @@ def life_rules(settings: Settings, template: Template) -> LifeRules:
         nudges_per_hour=settings.nudge.max_per_hour,
         recovery_delays=tuple(_us(delay) for delay in settings.recovery.delays),
         max_hops=settings.swarm.max_hops,
+        max_topic_hops=settings.swarm.max_topic_hops,
     )
 
 

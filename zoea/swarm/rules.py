@@ -21,6 +21,7 @@ class LifeRules:
     nudges_per_hour: int = 60  # 0 = no bound
     recovery_delays: tuple[int, ...] = (30 * SECOND, 2 * MINUTE, 10 * MINUTE)
     max_hops: int = 3
+    max_topic_hops: int = 30
     encouragements: int = 3
     fruitless_nudges: int = 3
 

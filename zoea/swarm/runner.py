@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import assert_never
 
 from zoea.context import FrozenTurn
-from zoea.model.enums import DeliveryMode, ErrorClass, MysisState, Outcome
+from zoea.model.enums import DeliveryMode, ErrorClass, MessageKind, MysisState, Outcome
 from zoea.model.errors import StateRefused, ZoeaError
 from zoea.model.ports import Timer, ToolSession
 from zoea.model.request import Catalogue
@@ -578,4 +578,7 @@ class MysisRunner:
 
 def pending_of(delivery: Delivery) -> lf.Pending:
     """Convert a delivery to the value of the life machine."""
-    return lf.Pending(delivery.id, delivery.mode, delivery.hop, delivery.sender.is_person, delivery.is_task)
+    is_topic = delivery.kind is MessageKind.TOPIC
+    return lf.Pending(
+        delivery.id, delivery.mode, delivery.hop, delivery.sender.is_person, delivery.is_task, is_topic=is_topic
+    )

@@ -44,6 +44,7 @@ class ToolPolicy:
         ask_destructive: Tools that their server marks as destructive need an approval too.
         send: Recipients that the mysis may write to.
         search: Memories that it may search.
+        topics: Whether it is offered the tools of topics, because its template subscribes or publishes.
         own: Whether it is offered one tool to recall older things, or the three searches with all their arguments.
     """
 
@@ -54,6 +55,7 @@ class ToolPolicy:
     send: Send = Send.SWARM
     search: SearchScope = SearchScope.OWN
     own: OwnTools = OwnTools.FULL
+    topics: bool = False
 
 
 def matches(globs: tuple[str, ...], origin: str, upstream: str = "") -> bool:

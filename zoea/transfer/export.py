@@ -18,11 +18,12 @@ from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 
-from zoea.model.enums import CallState, MessageKind, OpenedBy, Outcome, Role, SenderKind
+from zoea.model.enums import CallState, OpenedBy, Outcome, Role, SenderKind
 from zoea.model.errors import MysisMissing, UsageError
 from zoea.model.values import ToolCall
 from zoea.queries.conversation import ConversationEntry, ConversationTurn, iterate_turns
 from zoea.queries.stored_swarm import open_database
+from zoea.queries.topic_ledger import describe_origin
 from zoea.settings.private_file import open_private
 from zoea.store.retention import ONLY_A_SENDER
 from zoea.swarm.persistence import row_values
@@ -197,7 +198,7 @@ def _cleaned(text: str) -> str:
 def _by(entry: ConversationEntry) -> str:
     sender = entry.sender
     name = "you" if sender is None or sender.kind is SenderKind.COMMANDER else f"{sender.kind} {sender.name}"
-    return f"{'broadcast from' if entry.kind is MessageKind.BROADCAST else 'from'} {name}"
+    return f"{describe_origin(entry.kind, entry.topic)} {name}"
 
 
 def _ended(turn: ConversationTurn) -> str:

@@ -2,7 +2,8 @@
 
 `zoea.transfer.jsonl_import` reads it. The first line has the version, the last one the
 number of lines, so that a truncated file is detected. Data of the workspace is not
-exported: events, calibration, daily budgets, and grants.
+exported: events, calibration, daily budgets, grants, and positions in the ledger of topics. Of that
+ledger, the messages that the mysis got or published are exported.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ TABLES = {
     "removal": "removal",
     "turn": "turn",
     "delivery": "delivery",
+    "topic_message": "topic_message",
     "message": "message",
     "note": "turn_note",
     "request": "request",
@@ -44,7 +46,7 @@ TABLES = {
 """The table of each kind of line. A line `sender` names a mysis that the conversation speaks of."""
 
 JSON_TEXTS = frozenset(
-    {"overrides", "error", "wait", "frozen", "failure", "native", "recipients_filter", "body", "about"}
+    {"overrides", "error", "wait", "frozen", "failure", "native", "recipients_filter", "body", "about", "data"}
 )
 """Columns with JSON text, which must stay JSON after redaction."""
 
@@ -80,8 +82,18 @@ _OF_MYSIS = (
     ),
 )
 
+_TOPIC_MESSAGE = (
+    "SELECT id, topic, sender_kind, sender_id, sender, receiver, content, data, is_raw, hop, created_at"
+    " FROM topic_message"
+)
+
 _OF_TURN = (
     ("delivery", "SELECT * FROM delivery WHERE turn_id = ? ORDER BY id"),
+    (
+        "topic_message",
+        f"{_TOPIC_MESSAGE} WHERE turn_id = ?1 OR id IN (SELECT g.topic_message_id FROM message g"
+        " JOIN delivery d ON d.message_id = g.id WHERE d.turn_id = ?1) ORDER BY id",
+    ),
     ("message", "SELECT * FROM message WHERE id IN (SELECT message_id FROM delivery WHERE turn_id = ?) ORDER BY id"),
     ("note", "SELECT * FROM turn_note WHERE turn_id = ? ORDER BY after_seq, kind"),
     ("request", "SELECT * FROM request WHERE turn_id = ? ORDER BY id"),
@@ -110,6 +122,12 @@ _OF_TURN = (
 # Deliveries that are pending, skipped or withdrawn; requests outside of turns; messages to the commander.
 _OF_NO_TURN = (
     ("delivery", "SELECT * FROM delivery WHERE mysis_id = :mysis AND turn_id IS NULL ORDER BY id"),
+    (
+        "topic_message",
+        f"{_TOPIC_MESSAGE} WHERE (sender_id = :mysis AND turn_id IS NULL) OR id IN (SELECT g.topic_message_id"
+        " FROM message g JOIN delivery d ON d.message_id = g.id WHERE d.mysis_id = :mysis AND d.turn_id IS NULL)"
+        " ORDER BY id",
+    ),
     (
         "message",
         "SELECT * FROM message WHERE id IN"
@@ -169,6 +187,8 @@ def _line(reader: sqlite3.Connection, kind: str, row: sqlite3.Row, clean: Clean 
         elif isinstance(value, str) and clean is not None:
             value = _cleaned(kind, name, value, clean)
         values[name] = value
+    if kind == "message" and values["topic_message_id"] is None:
+        del values["topic_message_id"]
     if kind == "blob":
         values["data"] = _bytes(reader, row["blob_id"]) if clean is None else None
     if "kind" in values:

@@ -17,7 +17,8 @@ from typing import Any
 import zstandard
 from blake3 import blake3
 
-from zoea.model.errors import NameRefused
+from zoea.model.errors import NameRefused, UsageError
+from zoea.model.topics import IMPORTED_CLUSTER, check_topic
 from zoea.settings import Settings
 from zoea.store import WriterConnection, put_blob
 from zoea.swarm.persistence.mysis_ops import check_name
@@ -43,6 +44,7 @@ _JSON = {
     "memory": ("native",),
     "message": ("recipients_filter",),
     "approval": ("about",),
+    "topic_message": ("data",),
 }
 
 # The kind of row that a column refers to. `person` is the mysis itself or one of the senders.
@@ -53,7 +55,8 @@ _REFERENCES: dict[str, dict[str, str]] = {
     "spend": {"scope_id": "mysis"},
     "removal": {"mysis_id": "mysis"},
     "turn": {"mysis_id": "mysis", "session_id": "session"},
-    "message": {"sender_id": "person"},
+    "topic_message": {"sender_id": "person"},
+    "message": {"sender_id": "person", "topic_message_id": "topic_message"},
     "request": {"mysis_id": "mysis", "turn_id": "turn"},
     "memory": {
         "mysis_id": "mysis",
@@ -260,6 +263,8 @@ class _ConversationImport:
         for line in block:
             by_kind.setdefault(line.kind, []).append(line)
         turns = [(line, self._row(line)) for line in by_kind.get("turn", [])]
+        for line in by_kind.get("topic_message", []):
+            self._topic_message(line)
         for line in by_kind.get("message", []):
             self._message(line)
         for kind in ("request", "memory", "delivery"):
@@ -357,6 +362,25 @@ class _ConversationImport:
                 new = self._in.arrivals.message(row, mysis_id)
             self._in.messages[old] = (new, row)
         self._ids.setdefault("message", {})[old] = new
+
+    def _topic_message(self, line: JsonLine) -> None:
+        """Store a message of a topic apart from the ledger of this swarm, each once for all conversations."""
+        row = self._in.columns.read(line)
+        old = row.pop("id")
+        self._shaped(line, row)
+        self._moved(line, row)
+        try:
+            check_topic(row.get("topic", ""))
+        except UsageError as refused:
+            line.place.refuse(refused.what)
+        if not f"{row.get('sender', '')}{row.get('receiver', '')}".isprintable():
+            line.place.refuse("the sender or receiver of this topic_message is invalid")
+        row |= {"cluster_id": IMPORTED_CLUSTER, "turn_id": None, "idempotency_key": None}
+        same = " AND ".join(f"{name} IS :{name}" for name in row)
+        with _refusals(line):
+            known = self._conn.execute(f"SELECT id FROM topic_message WHERE {same}", row).fetchone()
+            new = known[0] if known is not None else insert_with_id(self._conn, "topic_message", row)
+        self._ids.setdefault("topic_message", {})[old] = new
 
     def _blob(self, line: JsonLine) -> None:
         row = self._in.columns.read(line)

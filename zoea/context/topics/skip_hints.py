@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from zoea.context.topics.topic_block import TopicMessage
+from zoea.model.topics import TopicMessage
 
 RESULT_TOPIC = "VALIDATION_RESULT"
 CANNOT_VALIDATE = "CANNOT_VALIDATE"

@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from zoea.context.topics.topic_block import TopicMessage
+from zoea.model.topics import SNAPSHOT_SENDER, SNAPSHOT_TOPIC, TopicMessage
 
 State = dict[str, Any]
 
-SNAPSHOT_TOPIC = "STATE_SNAPSHOT"
-SNAPSHOT_SENDER = "state-snapshotter"
 ITEM_CHARS = 200
 _NOT_VALID = "rejected"
 

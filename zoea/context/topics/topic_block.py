@@ -3,36 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from zoea.model.topics import TopicMessage
 from zoea.settings.topic_source import Selection, TopicSource
-
-RAW_TOPIC = "AGENT_OUTPUT"
-
-
-@dataclass(frozen=True, slots=True)
-class TopicMessage:
-    """A message of the ledger.
-
-    Attributes:
-        id: Its place in the ledger; ascending within a cluster.
-        data: A JSON object, or None.
-        created_at: µs UTC.
-        is_raw: Whether it is raw output of an agent, which no prompt repeats.
-    """
-
-    id: int
-    cluster_id: str
-    topic: str
-    sender: str
-    text: str
-    data: dict[str, Any] | None = None
-    receiver: str = "broadcast"
-    created_at: int = 0
-    is_raw: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +34,7 @@ def select_messages(
         for message in messages
         if message.topic == source.topic
         and source.sender in (None, message.sender)
-        and not message.is_raw
-        and message.topic != RAW_TOPIC
+        and message.may_be_replayed
         and _is_since(message, source.since, positions)
     ]
     found.sort(key=lambda message: message.id)
@@ -95,9 +71,11 @@ def render_topic(topic: str, messages: Sequence[TopicMessage]) -> str:
 def render_message(message: TopicMessage) -> str:
     """Return one message: time and sender, text, and data as indented JSON."""
     at = datetime.fromtimestamp(message.created_at / 1_000_000, UTC)
-    lines = [f"[{at.isoformat(timespec='milliseconds').replace('+00:00', 'Z')}] {message.sender}:"]
-    if message.text:
-        lines.append(message.text)
-    if message.data:
-        lines.append(f"Data: {json.dumps(message.data, ensure_ascii=False, indent=2)}")
-    return "\n".join(lines)
+    head = f"[{at.isoformat(timespec='milliseconds').replace('+00:00', 'Z')}] {message.sender}:"
+    return "\n".join(filter(None, (head, render_body(message.text, message.data))))
+
+
+def render_body(text: str, data: Mapping[str, Any] | None) -> str:
+    """Return a message's text, and its data as indented JSON if it has any."""
+    shown = f"Data: {json.dumps(data, ensure_ascii=False, indent=2)}" if data else ""
+    return "\n".join(filter(None, (text, shown)))

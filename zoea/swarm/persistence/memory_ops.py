@@ -17,6 +17,12 @@ from zoea.swarm.turn import fingerprint
 from zoea.swarm.turn.turn_types import PreparedCall, StoreResult
 from zoea.text import clean, estimate
 
+_SOURCES = {
+    MessageKind.DIRECT: Source.DIRECT,
+    MessageKind.BROADCAST: Source.BROADCAST,
+    MessageKind.TOPIC: Source.TOPIC,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class TurnInfo:
@@ -53,7 +59,7 @@ def take(
     now = conn.now()
     memories = []
     for offset, delivery in enumerate(deliveries):
-        source = Source.BROADCAST if delivery.kind is MessageKind.BROADCAST else Source.DIRECT
+        source = _SOURCES[delivery.kind]
         sender_id = delivery.sender.id
         tokens = estimate.tokens(delivery.content)
         memory_id = conn.insert(

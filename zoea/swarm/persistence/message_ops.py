@@ -32,6 +32,8 @@ class OutgoingMessage:
     hop: int = 0
     idempotency_key: str = ""
     is_task: bool = False
+    topic: str = ""
+    topic_message_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +73,18 @@ def send(conn: WriterConnection, mysis_id: int, outgoing: OutgoingMessage, max_h
         word = "deleted" if row["deleted_at"] is not None else str(state)
         raise StateRefused(f"mysis {word} - press 'r' to relaunch", hint=f"relaunch {row['name']} first")
     _check_rate(conn, outgoing, MessageKind.DIRECT, per_hour)
-    message_id = _store(conn, MessageKind.DIRECT, outgoing, None)
-    delivery = _deliver(conn, message_id, mysis_id, outgoing, MessageKind.DIRECT)
+    message_id = store_message(conn, MessageKind.DIRECT, outgoing, None)
+    delivery = deliver(conn, message_id, mysis_id, outgoing, MessageKind.DIRECT)
     if outgoing.is_task:
         mysis_ops.give_task(conn, mysis_id, outgoing.text, message_id)
-    status = _status(state, outgoing.hop, max_hops)
+    status = arrival_status(state, outgoing.hop, max_hops)
     return SendResult(Receipt(message_id, (ReceiptLine(row["name"], status, delivery_id=delivery.id),)), (delivery,))
 
 
 def tell_commander(conn: WriterConnection, outgoing: OutgoingMessage, per_hour: int) -> SendResult:
     """Store a message of a mysis to the commander; it has no delivery. Raises RateExceeded."""
     _check_rate(conn, outgoing, MessageKind.DIRECT, per_hour)
-    message_id = _store(conn, MessageKind.DIRECT, outgoing, json.dumps({"to": TO_COMMANDER}))
+    message_id = store_message(conn, MessageKind.DIRECT, outgoing, json.dumps({"to": TO_COMMANDER}))
     return SendResult(Receipt(message_id, (ReceiptLine(TO_COMMANDER, "delivered"),)), ())
 
 
@@ -101,7 +103,7 @@ def broadcast(
     if not any(MysisState(row["state"]).accepts_messages for row in found):
         raise NoRecipients(NOBODY, hint="start or relaunch a mysis first")
     recipients = None if to.is_everybody else {"names": to.names, "tag": to.tag, "state": to.state}
-    message_id = _store(conn, MessageKind.BROADCAST, outgoing, json.dumps(recipients) if recipients else None)
+    message_id = store_message(conn, MessageKind.BROADCAST, outgoing, json.dumps(recipients) if recipients else None)
     lines: list[ReceiptLine] = []
     deliveries: list[Delivery] = []
     for row in found:
@@ -110,9 +112,9 @@ def broadcast(
             _skip(conn, message_id, row["id"], outgoing, str(state))
             lines.append(ReceiptLine(row["name"], "skipped", str(state)))
             continue
-        delivery = _deliver(conn, message_id, row["id"], outgoing, MessageKind.BROADCAST)
+        delivery = deliver(conn, message_id, row["id"], outgoing, MessageKind.BROADCAST)
         deliveries.append(delivery)
-        lines.append(ReceiptLine(row["name"], _status(state, outgoing.hop, max_hops), delivery_id=delivery.id))
+        lines.append(ReceiptLine(row["name"], arrival_status(state, outgoing.hop, max_hops), delivery_id=delivery.id))
     return SendResult(Receipt(message_id, tuple(lines)), tuple(deliveries))
 
 
@@ -134,7 +136,8 @@ def _audience(conn: WriterConnection, sender: Sender, to: Recipients) -> list[sq
     return conn.execute(f"SELECT id, name, state FROM mysis WHERE {' AND '.join(where)} ORDER BY id", values).fetchall()
 
 
-def _status(state: MysisState, hop: int, max_hops: int) -> str:
+def arrival_status(state: MysisState, hop: int, max_hops: int) -> str:
+    """Return the status of a message that has just arrived."""
     if hop >= max_hops:
         return "waiting"
     return "started" if state is MysisState.IDLE else "delivered"
@@ -152,7 +155,7 @@ def _check_rate(conn: WriterConnection, outgoing: OutgoingMessage, kind: Message
         for row in conn.execute(
             # Times ahead come from a clock that was set back since, and say nothing about the last hour.
             "SELECT created_at FROM message WHERE sender_id = ? AND created_at > ? AND created_at <= ? AND kind = ?"
-            " ORDER BY created_at",
+            " AND topic_message_id IS NULL ORDER BY created_at",
             (outgoing.sender.id, now - HOUR, now, kind),
         )
     ]
@@ -164,12 +167,13 @@ def _check_rate(conn: WriterConnection, outgoing: OutgoingMessage, kind: Message
         )
 
 
-def _store(conn: WriterConnection, kind: MessageKind, outgoing: OutgoingMessage, recipients: str | None) -> int:
+def store_message(conn: WriterConnection, kind: MessageKind, outgoing: OutgoingMessage, recipients: str | None) -> int:
+    """Store a message without its deliveries and return its id."""
     message_id = conn.insert(
         "INSERT INTO message(kind, sender_kind, sender_id, sender_name, content, hop, idempotency_key,"
-        " recipients_filter, created_at, is_task) VALUES (?,?,?,?,?,?,?,?,?,?)",
+        " recipients_filter, created_at, is_task, topic_message_id) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
         (
-            kind,
+            MessageKind.DIRECT if kind is MessageKind.TOPIC else kind,
             outgoing.sender.kind,
             outgoing.sender.id,
             outgoing.sender.name,
@@ -179,15 +183,18 @@ def _store(conn: WriterConnection, kind: MessageKind, outgoing: OutgoingMessage,
             recipients,
             conn.now(),
             outgoing.is_task,
+            outgoing.topic_message_id,
         ),
     )
-    conn.emit("message.sent", outgoing.sender.id, message=message_id, said=str(kind), hop=outgoing.hop)
+    if kind is not MessageKind.TOPIC:
+        conn.emit("message.sent", outgoing.sender.id, message=message_id, said=str(kind), hop=outgoing.hop)
     return message_id
 
 
-def _deliver(
+def deliver(
     conn: WriterConnection, message_id: int, mysis_id: int, outgoing: OutgoingMessage, kind: MessageKind
 ) -> Delivery:
+    """Store a pending delivery of a message."""
     now = conn.now()
     delivery_id = conn.insert(
         "INSERT INTO delivery(message_id, mysis_id, mode, state, created_at) VALUES (?,?,?,'pending',?)",
@@ -209,6 +216,7 @@ def _deliver(
         hop=outgoing.hop,
         created_at=now,
         is_task=outgoing.is_task,
+        topic=outgoing.topic,
     )
 
 
@@ -237,7 +245,7 @@ def inherit(conn: WriterConnection, mysis_id: int, since: int) -> Delivery | Non
     if row is None:
         return None
     outgoing = OutgoingMessage(row["content"], Sender(), DeliveryMode.QUEUE, row["hop"])
-    return _deliver(conn, row["id"], mysis_id, outgoing, MessageKind.BROADCAST)
+    return deliver(conn, row["id"], mysis_id, outgoing, MessageKind.BROADCAST)
 
 
 _EARLIER_TASK = """

@@ -13,7 +13,7 @@ from zoea.model.values import Delivery, Failure, Memory, Mysis, Native, Sender, 
 _MEMORY_COLUMNS = """
 m.id, m.mysis_id, m.turn_id, t.number AS turn_number, m.seq, m.role, m.source, m.content, m.reasoning,
 m.native, m.partial, m.tokens, m.created_at, m.message_id, m.sender_id,
-g.kind AS message_kind, g.sender_kind, g.sender_name,
+g.kind AS message_kind, g.sender_kind, g.sender_name, p.topic,
 c.id AS call_id, c.name AS tool_name, c.state AS call_state,
 CASE WHEN m.role = 'assistant' THEN (
   SELECT json_group_array(json_array(k.id, k.position, k.name, k.arguments, k.upstream, k.provider_call_id,
@@ -23,6 +23,7 @@ CASE WHEN m.role = 'assistant' THEN (
 _MEMORY_JOINS = """
 JOIN turn t ON t.id = m.turn_id
 LEFT JOIN message g ON g.id = m.message_id
+LEFT JOIN topic_message p ON p.id = g.topic_message_id
 LEFT JOIN tool_call c ON c.result_memory_id = m.id AND m.role = 'tool'
 """
 MEMORY = f"SELECT {_MEMORY_COLUMNS} FROM memory m {_MEMORY_JOINS}"
@@ -55,8 +56,8 @@ SAID_OR_TOLD = "n.role <> 'tool'"
 
 DELIVERY = """
 SELECT d.id, d.message_id, d.mysis_id, d.mode, d.state, d.reason, d.turn_id, d.created_at,
-       g.kind, g.sender_kind, g.sender_id, g.sender_name, g.content, g.hop, g.is_task
-FROM delivery d JOIN message g ON g.id = d.message_id
+       g.kind, g.sender_kind, g.sender_id, g.sender_name, g.content, g.hop, g.is_task, p.topic
+FROM delivery d JOIN message g ON g.id = d.message_id LEFT JOIN topic_message p ON p.id = g.topic_message_id
 """
 
 
@@ -65,7 +66,7 @@ def memory(row: sqlite3.Row) -> Memory:
     prompt_label = ""
     if row["message_kind"] is not None:
         sender = Sender(SenderKind(row["sender_kind"]), row["sender_id"], row["sender_name"])
-        prompt_label = label(MessageKind(row["message_kind"]), sender)
+        prompt_label = label(MessageKind(row["message_kind"]), sender, row["topic"] or "")
     return Memory(
         id=row["id"],
         mysis_id=row["mysis_id"],
@@ -201,7 +202,7 @@ def delivery(row: sqlite3.Row) -> Delivery:
         id=row["id"],
         message_id=row["message_id"],
         mysis_id=row["mysis_id"],
-        kind=MessageKind(row["kind"]),
+        kind=message_kind(row["kind"], row["topic"]),
         sender=Sender(SenderKind(row["sender_kind"]), row["sender_id"], row["sender_name"]),
         content=row["content"],
         mode=DeliveryMode(row["mode"]),
@@ -211,6 +212,7 @@ def delivery(row: sqlite3.Row) -> Delivery:
         reason=row["reason"],
         turn_id=row["turn_id"],
         is_task=bool(row["is_task"]),
+        topic=row["topic"] or "",
     )
 
 
@@ -219,6 +221,11 @@ CASE WHEN y.model = '' THEN coalesce(
   (SELECT q.model FROM request q WHERE q.mysis_id = y.id ORDER BY q.id DESC LIMIT 1), '') ELSE '' END
 """
 """The model of the newest request of a mysis that names none itself; empty for all others."""
+
+
+def message_kind(stored: str, topic: str | None) -> MessageKind:
+    """Return the kind of a message; one that belongs to a topic is stored as a direct one."""
+    return MessageKind.TOPIC if topic else MessageKind(stored)
 
 
 def marks(values: Iterable[object]) -> str:

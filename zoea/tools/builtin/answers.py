@@ -5,7 +5,7 @@ A field with a default may be left out of an answer.
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -123,6 +123,40 @@ class ReceiptAnswer(AnswerModel):
     delivered: Count = Field(description="How many myses will read it.")
     recipients: list[RecipientRow] = Field(description="The status for each; at most 50.")
     more: Count = Field(description="Recipients that are not listed.")
+
+
+class PublishAnswer(AnswerModel):
+    message_id: Id = Field(description="Its place in the ledger.")
+    topic: str
+    delivered: Count = Field(description="How many subscribers read it.")
+    recipients: list[RecipientRow] = Field(description="The status for each; at most 50.")
+    more: Count = Field(description="Recipients that are not listed.")
+    snapshot_id: Id = Field(0, description="The state snapshot that followed.")
+
+
+class TopicRow(AnswerModel):
+    topic: str
+    messages: Count = Field(description="How many it holds.")
+    newest_id: Id
+    newest_at: UtcTime
+
+
+class TopicMessageRow(AnswerModel):
+    id: Id = Field(description="For before_id.")
+    topic: str
+    sender: str = Field(description="A name, or commander.")
+    receiver: str = Field("", description="The one it was meant for, if not all.")
+    created_at: UtcTime
+    text: str
+    data: dict[str, Any] = Field({}, description="Its JSON object, if it has one.")
+    is_cut: bool = Field(False, description="True where only the beginning of text and data is shown, as text.")
+
+
+class TopicAnswer(AnswerModel):
+    topics: list[TopicRow] = Field([], description="The topics, the one with the newest message first.")
+    messages: list[TopicMessageRow] = Field([], description="Messages, oldest first.")
+    next_before_id: Id = Field(0, description="There are older ones: ask again with this before_id.")
+    hint: str = Field("", description="What to do where nothing was found.")
 
 
 class WaitAnswer(AnswerModel):

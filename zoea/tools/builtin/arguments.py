@@ -6,6 +6,7 @@ or an empty text for an argument that is left out.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -67,6 +68,18 @@ def _to_microseconds(value: Any) -> int:
         ) from None
 
 
+def _to_object(value: Any) -> Any:
+    """Read a JSON object, also from text. Raises PydanticCustomError."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            value = None
+    if not isinstance(value, dict):
+        raise PydanticCustomError("object", "must be a JSON object")
+    return value
+
+
 def _refuse_blank(text: str) -> str:
     if not text.strip():
         raise PydanticCustomError("blank", "cannot be empty")
@@ -78,6 +91,7 @@ Integer = Annotated[int, BeforeValidator(_to_number)]
 Id = Annotated[int, Field(ge=1), BeforeValidator(_to_number)]
 Index = Annotated[int, Field(ge=0), BeforeValidator(_to_number)]
 Number = Annotated[float, BeforeValidator(_to_number)]
+Data = Annotated[dict[str, Any], BeforeValidator(_to_object)]
 Time = Annotated[int, BeforeValidator(_to_microseconds), WithJsonSchema({"type": "string", "minLength": 1})]
 
 
@@ -162,6 +176,19 @@ class WaitArguments(Arguments):
         if self.seconds is not None and self.until_tick is not None:
             raise PydanticCustomError("limit", "give either seconds or until_tick, not both")
         return self
+
+
+class PublishArguments(Arguments):
+    topic: Text = Field(max_length=80, description="The topic, such as PLAN_READY.")
+    text: str = Field("", max_length=MAX_TEXT, description="What you want to say; may be left out where data says it.")
+    data: Data | None = Field(None, description="A JSON object for programs and other agents, if there is one.")
+    receiver: str = Field("", description="One subscriber by name; all subscribers if left out.")
+
+
+class ReadTopicArguments(Arguments):
+    topic: str = Field("", max_length=80, description="The topic; if left out, the topics are listed.")
+    limit: Integer = Field(10, ge=1, le=100, description="Newest messages at most, 1 to 100; 10 if left out.")
+    before_id: Id | None = Field(None, description="For older ones: the next_before_id of the answer before.")
 
 
 class WaitForMysisArguments(Arguments):
@@ -336,7 +363,7 @@ def _explain(error: ValidationError, schema: Mapping[str, Any]) -> str:
             return f"{name} must be one of {', '.join(rule['enum'])}, not {given!r:.40}"
         case "int_from_float":
             return f"{name} must be a whole number, not {given!r:.40}"
-        case "time":
+        case "time" | "object":
             return f"{name} {problem['msg']}"
         case _:
             limits = (

@@ -21,7 +21,9 @@ from zoea.tools.builtin.arguments import (
     MemorySearchArguments,
     NoArguments,
     OwnMemorySearchArguments,
+    PublishArguments,
     ReadArguments,
+    ReadTopicArguments,
     RecallArguments,
     SearchArguments,
     SendArguments,
@@ -131,6 +133,20 @@ _DONE = BuiltinTool(
     DoneArguments,
     reads=False,
 )
+_PUBLISH = BuiltinTool(
+    "zoea_publish",
+    "Publish",
+    "Publish a message on a topic of your swarm's ledger: a text, data, or both. It is stored, and each subscriber "
+    "gets it as the prompt of a turn.",
+    PublishArguments,
+    reads=False,
+)
+_READ_TOPIC = BuiltinTool(
+    "zoea_read_topic",
+    "Read a topic",
+    "Read the newest messages of a topic of your swarm's ledger, oldest first. Without a topic it lists the topics.",
+    ReadTopicArguments,
+)
 _SEARCHES = {
     "zoea_search_messages": (
         "your stored messages, tool calls, tool results and the broadcasts you received",
@@ -188,8 +204,14 @@ def _slim_tools(policy: ToolPolicy) -> tuple[BuiltinTool, ...]:
 
 def mysis_tools(policy: ToolPolicy) -> tuple[BuiltinTool, ...]:
     """List Zoea's own tools for a template's policy, before allow and deny."""
-    if policy.own is OwnTools.SLIM:
-        return _slim_tools(policy)
+    tools = _slim_tools(policy) if policy.own is OwnTools.SLIM else _full_tools(policy)
+    if not policy.topics:
+        return tools
+    return (*tools, *((_PUBLISH,) if policy.send is Send.SWARM else ()), _READ_TOPIC)
+
+
+def _full_tools(policy: ToolPolicy) -> tuple[BuiltinTool, ...]:
+    """List the tools with all their arguments."""
     reads_swarm = policy.search is SearchScope.SWARM
     tools = {
         Send.NONE: (),
@@ -275,6 +297,22 @@ CLIENT_TOOLS: tuple[BuiltinTool, ...] = (
         BroadcastArguments,
         answers.ReceiptAnswer,
         reads=False,
+    ),
+    BuiltinTool(
+        "zoea_publish",
+        "Publish",
+        "Publish a message on a topic of the swarm's ledger: a text, data, or both. Each mysis that subscribes to the "
+        "topic gets it as the prompt of a turn.",
+        PublishArguments,
+        answers.PublishAnswer,
+        reads=False,
+    ),
+    BuiltinTool(
+        "zoea_read_topic",
+        "Read a topic",
+        "Read the newest messages of a topic of the swarm's ledger, oldest first. Without a topic it lists the topics.",
+        ReadTopicArguments,
+        answers.TopicAnswer,
     ),
     BuiltinTool(
         "zoea_wait",

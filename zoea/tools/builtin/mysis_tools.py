@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from zoea.model.enums import ASK_TOOL, DONE_TOOL
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.request import CallMeta, ToolResult, ToolSpec, WaitRequest
+from zoea.model.topics import PublishReceipt, TopicMessage, TopicSummary
 from zoea.model.values import MysisView, Receipt
 from zoea.store.search import SearchColumn
 from zoea.tools.builtin.answer_size import ROOM, shorten_tags, within
@@ -20,7 +21,9 @@ from zoea.tools.builtin.arguments import (
     DoneArguments,
     ListArguments,
     MemorySearchArguments,
+    PublishArguments,
     ReadArguments,
+    ReadTopicArguments,
     RecallArguments,
     SearchArguments,
     SendArguments,
@@ -30,6 +33,7 @@ from zoea.tools.builtin.arguments import (
 )
 from zoea.tools.builtin.definitions import RECALL_TOOL, mysis_tools
 from zoea.tools.builtin.memory_tools import MemorySource, MemoryTools, MysisRows
+from zoea.tools.builtin.topic_rows import read_topic_rows
 from zoea.tools.policy import OwnTools, SearchScope, Send, ToolPolicy
 from zoea.tools.results import error_result
 
@@ -59,6 +63,20 @@ class BuiltinBackend(Protocol):
         """Send a message to all other myses. Raises as `send`."""
         ...
 
+    async def publish(
+        self, meta: CallMeta, topic: str, text: str, data: Mapping[str, Any] | None, receiver: str
+    ) -> PublishReceipt:
+        """Publish on a topic. Raises SwarmError (missing receiver, rate) and UsageError."""
+        ...
+
+    async def read_topic(self, topic: str, limit: int, before: int | None) -> tuple[TopicMessage, ...]:
+        """Read the newest messages of a topic before an id, oldest first."""
+        ...
+
+    async def read_topics(self) -> tuple[TopicSummary, ...]:
+        """Read the topics, the one with the newest message first."""
+        ...
+
     async def read_answer(self, mysis_id: int, call_id: int) -> str:
         """Read what the commander answered to the question of this call; empty where there is no answer."""
         ...
@@ -80,6 +98,8 @@ class MysisTools:
             "zoea_wait": self._wait,
             ASK_TOOL: self._ask,
             DONE_TOOL: self._done,
+            "zoea_publish": self._publish,
+            "zoea_read_topic": self._read_topic,
             "zoea_search_messages": self._search_messages,
             "zoea_search_broadcasts": self._search_broadcasts,
             "zoea_search_reasoning": self._search_reasoning,
@@ -138,6 +158,24 @@ class MysisTools:
     async def _done(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
         DoneArguments.parse(arguments)
         return ToolResult(content="You are done. Your turn ends now; the commander reads your summary.")
+
+    async def _publish(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
+        given = PublishArguments.parse(arguments)
+        receipt = await self._backend.publish(meta, given.topic, given.text, given.data, given.receiver)
+        readers = ", ".join(line.mysis for line in receipt.lines[:_LISTED_RECIPIENTS] if line.status != "skipped")
+        said = f"Published as message {receipt.id} on {receipt.topic}."
+        unread = next((f"{line.mysis} is {line.reason}" for line in receipt.lines if line.status == "skipped"), "")
+        reads = (
+            f"Delivered to {readers}" if readers else f"Nobody reads it now: {unread or 'it has no other subscriber'}"
+        )
+        return ToolResult(content=f"{said} {reads}. Do not publish it again.")
+
+    async def _read_topic(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
+        return _result(
+            await read_topic_rows(
+                ReadTopicArguments.parse(arguments), self._backend.read_topics, self._backend.read_topic
+            )
+        )
 
     async def _search_messages(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
         search = MemorySearchArguments.parse(arguments)

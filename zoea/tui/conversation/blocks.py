@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from zoea.model.enums import MASK, CallState, MessageKind, OpenedBy, Outcome, Role, SenderKind
+from zoea.model.enums import MASK, CallState, OpenedBy, Outcome, Role, SenderKind
 from zoea.model.values import Delivery, Failure, Sender, ToolCall
 from zoea.queries.conversation import ConversationEntry, ConversationPage, ConversationTurn
+from zoea.queries.topic_ledger import describe_origin
 from zoea.text.call_text import format_arguments
 from zoea.text.control_characters import one_line, strip
 from zoea.text.sentences import count_of
@@ -202,7 +203,7 @@ def _rule(turn: ConversationTurn, opening: list[ConversationEntry], now: int) ->
 
 def _said_by(entry: ConversationEntry) -> list[Piece]:
     name, role = describe_sender(entry.sender)
-    return [("broadcast from " if entry.kind is MessageKind.BROADCAST else "from ", "quiet"), (name, role)]
+    return [(f"{describe_origin(entry.kind, entry.topic)} ", "quiet"), (name, role)]
 
 
 def _prompt(
@@ -370,7 +371,7 @@ def _line(key: str, turn: ConversationTurn, words: str, role: str) -> Conversati
 def _pending(delivery: Delivery, now: int) -> ConversationBlock:
     """Build a message that no turn has taken yet."""
     name, role = describe_sender(delivery.sender)
-    what = "broadcast from " if delivery.kind is MessageKind.BROADCAST else "from "
+    what = f"{describe_origin(delivery.kind, delivery.topic)} "
     return ConversationBlock(
         f"delivery {delivery.id}",
         BlockKind.PENDING,

@@ -1,0 +1,93 @@
+"""Reads the ledger of topics: topics with their newest message, and messages in order."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+
+from zoea.model.topics import SWARM_CLUSTER, TopicMessage, TopicSummary
+
+TOPIC_MESSAGE = "SELECT id, cluster_id, topic, sender, content, data, receiver, created_at, is_raw FROM topic_message"
+SHOWN_CHARS = 300
+_TOPICS = f"""
+SELECT n.topic, n.messages, m.id, m.sender, substr(m.content, 1, {SHOWN_CHARS}) AS content, m.created_at, m.data
+FROM (SELECT topic, count(*) AS messages, max(id) AS newest FROM topic_message WHERE cluster_id = ? GROUP BY topic) n
+JOIN topic_message m ON m.id = n.newest ORDER BY m.id DESC
+"""
+_NEWEST = f"SELECT * FROM ({TOPIC_MESSAGE} WHERE cluster_id = :cluster {{}} ORDER BY id DESC LIMIT :limit) ORDER BY id"
+_NEXT = f"{TOPIC_MESSAGE} WHERE cluster_id = :cluster AND id > :after {{}} ORDER BY id LIMIT :limit"
+
+
+def topic_message(row: sqlite3.Row) -> TopicMessage:
+    """Convert a row of `TOPIC_MESSAGE`."""
+    return TopicMessage(
+        id=row["id"],
+        cluster_id=row["cluster_id"],
+        topic=row["topic"],
+        sender=row["sender"],
+        text=row["content"],
+        data=None if row["data"] is None else json.loads(row["data"]),
+        receiver=row["receiver"],
+        created_at=row["created_at"],
+        is_raw=bool(row["is_raw"]),
+    )
+
+
+def read_topics(connection: sqlite3.Connection, cluster_id: int = SWARM_CLUSTER) -> tuple[TopicSummary, ...]:
+    """Read all topics, the one with the newest message first."""
+    return tuple(
+        TopicSummary(
+            topic=row["topic"],
+            messages=row["messages"],
+            newest_id=row["id"],
+            newest_sender=row["sender"],
+            newest_text=row["content"] or (row["data"] or "")[:SHOWN_CHARS],
+            newest_at=row["created_at"],
+        )
+        for row in connection.execute(_TOPICS, (cluster_id,))
+    )
+
+
+def read_newest_messages(
+    connection: sqlite3.Connection,
+    topic: str = "",
+    *,
+    limit: int,
+    before: int | None = None,
+    sender: str = "",
+    cluster_id: int = SWARM_CLUSTER,
+) -> tuple[TopicMessage, ...]:
+    """Read the newest messages of a topic, or of all, oldest first; `before` is an id to page back from."""
+    return _read(connection, _NEWEST, topic, sender, cluster_id, limit, before=before)
+
+
+def read_messages_after(
+    connection: sqlite3.Connection,
+    after: int,
+    topic: str = "",
+    *,
+    limit: int,
+    sender: str = "",
+    cluster_id: int = SWARM_CLUSTER,
+) -> tuple[TopicMessage, ...]:
+    """Read the messages after an id, oldest first."""
+    return _read(connection, _NEXT, topic, sender, cluster_id, limit, after=after)
+
+
+def _read(
+    connection: sqlite3.Connection,
+    query: str,
+    topic: str,
+    sender: str,
+    cluster_id: int,
+    limit: int,
+    **bounds: int | None,
+) -> tuple[TopicMessage, ...]:
+    given = {"cluster": cluster_id, "limit": limit, "topic": topic, "sender": sender, **bounds}
+    parts: Iterable[str] = (
+        "AND topic = :topic" if topic else "",
+        "AND sender = :sender" if sender else "",
+        "AND id < :before" if bounds.get("before") is not None else "",
+    )
+    return tuple(map(topic_message, connection.execute(query.format(" ".join(filter(None, parts))), given)))

@@ -1,0 +1,145 @@
+"""Stores messages and passes their deliveries to the runners: direct ones, broadcasts, and those of topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
+
+from zoea.model.enums import DeliveryMode
+from zoea.model.errors import UsageError
+from zoea.model.topics import EVERYONE, SWARM_CLUSTER, PublishReceipt, check_published_topic
+from zoea.model.values import Delivery, Receipt, Recipients, Sender
+from zoea.settings import Template
+from zoea.store import WriterConnection
+from zoea.swarm.persistence import message_ops, topic_ops
+from zoea.swarm.resolved_template import ResolvedTemplate
+from zoea.swarm.runner import MysisRunner
+from zoea.swarm.services import Services
+from zoea.text import clean
+
+T = TypeVar("T")
+
+
+class CommandWriter(Protocol):
+    """Writes for a command, a person's first."""
+
+    async def __call__(self, op: Callable[[WriterConnection], T], *, by_person: bool = True) -> T: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Outbox:
+    """Sends for the commander, for clients and for myses.
+
+    Attributes:
+        runners: By mysis id, without copying.
+        find: Returns the runner that a reference names.
+        resolved: Returns the template of a mysis with its settings, by hash.
+    """
+
+    services: Services
+    runners: Mapping[int, MysisRunner]
+    write: CommandWriter
+    find: Callable[[str], MysisRunner]
+    resolved: Callable[[bytes], ResolvedTemplate]
+
+    async def say(
+        self, outgoing: message_ops.OutgoingMessage, mysis_id: int | None, to: Recipients = Recipients()
+    ) -> Receipt:
+        """Send a message to one mysis, or a broadcast where none is named."""
+        swarm = self.services.settings.swarm
+
+        def op(conn: WriterConnection) -> message_ops.SendResult:
+            if mysis_id is not None:
+                return message_ops.send(conn, mysis_id, outgoing, swarm.max_hops, swarm.messages_per_hour)
+            return message_ops.broadcast(conn, outgoing, to, swarm.max_hops, swarm.broadcasts_per_hour)
+
+        said = await self.write(op, by_person=outgoing.sender.is_person)
+        for delivery in said.deliveries:
+            self._hand_over(delivery)
+        return said.receipt
+
+    def _hand_over(self, delivery: Delivery) -> None:
+        runner = self.runners.get(delivery.mysis_id)
+        if runner is None:
+            return
+        if delivery.is_task:
+            runner.refresh(replace(runner.mysis, goal=delivery.content, goal_reached_at=None))
+        runner.arrived(delivery)
+        if delivery.mode is DeliveryMode.STEER and delivery.hop < self.services.settings.swarm.max_hops:
+            runner.steer(delivery)
+
+    async def send_from_mysis(self, sender: Sender, hop: int, to: str | None, text: str) -> Receipt:
+        """Send a message of a mysis: to the commander, to another one, or to all where `to` is None."""
+        allowed = self._template_of(sender).send
+        room = self.services.settings.budget.token_budget_per_agent
+        outgoing = message_ops.OutgoingMessage(message_ops.checked(text, room), sender, DeliveryMode.QUEUE, hop)
+        if to is not None and to.strip().casefold() == message_ops.TO_COMMANDER and allowed != "none":
+            per_hour = self.services.settings.swarm.messages_per_hour
+            said = await self.write(lambda conn: message_ops.tell_commander(conn, outgoing, per_hour), by_person=False)
+            return said.receipt
+        if allowed != "swarm":
+            raise UsageError("your template does not let you write to other myses")
+        return await self.say(outgoing, None if to is None else self.find(to).mysis.id)
+
+    def _template_of(self, sender: Sender) -> Template:
+        assert sender.id is not None
+        return self.resolved(self.runners[sender.id].mysis.template_hash).template
+
+    async def publish(
+        self,
+        topic: str,
+        text: str,
+        data: Mapping[str, Any] | None,
+        *,
+        sender: Sender,
+        receiver: str = EVERYONE,
+        is_raw: bool = False,
+        hop: int = 0,
+        turn_id: int | None = None,
+        idempotency_key: str = "",
+    ) -> PublishReceipt:
+        """Store a message on a topic, and hand it to its subscribers.
+
+        Raises UsageError, MysisMissing for an unknown receiver, and RateExceeded.
+        """
+        if not sender.is_person and self._template_of(sender).send != "swarm":
+            raise UsageError("your template does not let you write to other myses")
+        outgoing = topic_ops.OutgoingTopicMessage(
+            check_published_topic(topic),
+            clean(text),
+            topic_ops.checked_data(data),
+            sender,
+            receiver,
+            is_raw,
+            hop,
+            turn_id,
+            idempotency_key,
+        )
+        topic_ops.check_size(outgoing, self.services.settings.budget.token_budget_per_agent)
+        limits = self._limits()
+        done = await self.write(
+            lambda conn: topic_ops.publish(conn, outgoing, self.subscribers, limits), by_person=sender.is_person
+        )
+        for delivery in done.deliveries:
+            self._hand_over(delivery)
+        return done.receipt
+
+    def _limits(self) -> topic_ops.PublishLimits:
+        swarm = self.services.settings.swarm
+        return topic_ops.PublishLimits(swarm.publishes_per_hour, swarm.max_topic_hops)
+
+    def subscribers(self, topic: str) -> Iterator[int]:
+        """Yield the myses that have a template with this subscription."""
+        for mysis_id, runner in tuple(self.runners.items()):
+            if topic in self.resolved(runner.mysis.template_hash).template.subscribes:
+                yield mysis_id
+
+    async def catch_up_snapshot(self) -> None:
+        """Publish the state of the swarm's ledger, where its last snapshot lacks messages after it."""
+        limits = self._limits()
+        _, deliveries = await self.services.store.write(
+            lambda conn: topic_ops.publish_snapshot(conn, SWARM_CLUSTER, self.subscribers, limits.max_hops)
+        )
+        for delivery in deliveries:
+            self._hand_over(delivery)

@@ -1,0 +1,278 @@
+"""Writes the ledger of topics: a message, its deliveries and the state snapshot that it leads to, in one op."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from zoea.context.topics.state_snapshot import SNAPSHOT_SOURCES, describe_state, restore_state
+from zoea.context.topics.topic_block import render_body
+from zoea.model.enums import DeliveryMode, MessageKind, MysisState, SenderKind
+from zoea.model.errors import MysisMissing, RateExceeded, UsageError
+from zoea.model.topics import (
+    EVERYONE,
+    METRICS_TOPIC,
+    SNAPSHOT_SENDER,
+    SNAPSHOT_TOPIC,
+    SWARM_CLUSTER,
+    PublishReceipt,
+    TopicMessage,
+)
+from zoea.model.values import Delivery, ReceiptLine, Sender
+from zoea.store import WriterConnection
+from zoea.store.topic_reader import TOPIC_MESSAGE, topic_message
+from zoea.swarm.persistence import message_ops, row_values
+from zoea.swarm.rules import HOUR, SECOND
+from zoea.text import clean, estimate
+
+NOT_SUBSCRIBED = "not subscribed"
+_INSERT = """
+INSERT INTO topic_message(cluster_id, topic, sender_kind, sender_id, sender, receiver, content, data, is_raw, hop,
+  turn_id, idempotency_key, created_at) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)
+"""
+_LAST_SNAPSHOT = (
+    f"{TOPIC_MESSAGE} WHERE cluster_id = ? AND topic = '{SNAPSHOT_TOPIC}' AND sender_kind = 'zoea'"
+    " ORDER BY id DESC LIMIT 1"
+)
+_CHANGES = (
+    f"{TOPIC_MESSAGE} WHERE cluster_id = ? AND topic IN ({row_values.marks(SNAPSHOT_SOURCES)}) AND id > ?"
+    " AND NOT is_raw ORDER BY id"
+)
+_DELIVERED = """
+SELECT d.id, d.state, d.reason, y.name FROM message g JOIN delivery d ON d.message_id = g.id
+JOIN mysis y ON y.id = d.mysis_id WHERE g.topic_message_id = ? ORDER BY d.id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class OutgoingTopicMessage:
+    """A message to publish; `data` is a JSON object as text, or None.
+
+    Attributes:
+        turn_id: The turn of the mysis that publishes it.
+        hop: 0 from a person; else 1 more than the hop of that turn.
+    """
+
+    topic: str
+    text: str
+    data: str | None
+    sender: Sender
+    receiver: str = EVERYONE
+    is_raw: bool = False
+    hop: int = 0
+    turn_id: int | None = None
+    idempotency_key: str = ""
+    cluster_id: int = SWARM_CLUSTER
+
+    @property
+    def body(self) -> str:
+        """The text of the prompt of each subscriber."""
+        return render_body(self.text, None if self.data is None else json.loads(self.data))
+
+
+Subscribers = Callable[[str], Iterable[int]]
+"""Ids of the myses that subscribe to a topic."""
+
+
+@dataclass(frozen=True, slots=True)
+class PublishLimits:
+    """Messages that a mysis may publish in an hour, and the hop from which a message wakes nobody."""
+
+    per_hour: int
+    max_hops: int
+
+
+@dataclass(frozen=True, slots=True)
+class PublishResult:
+    """The receipt, and the deliveries to pass to the runners, in order."""
+
+    receipt: PublishReceipt
+    deliveries: tuple[Delivery, ...] = ()
+
+
+def checked_data(data: Mapping[str, Any] | None) -> str | None:
+    """Return data as it will be stored; None for none. Raises UsageError where JSON cannot hold it."""
+    if not data:
+        return None
+    try:
+        return clean(json.dumps(data, ensure_ascii=False, allow_nan=False))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise UsageError(f"the data is not a JSON object: {error}") from None
+
+
+def check_size(outgoing: OutgoingTopicMessage, room: int) -> None:
+    """Raise UsageError for a message that is empty, or longer than `room` tokens of a whole request."""
+    if not outgoing.text.strip() and outgoing.data is None:
+        raise UsageError("a message needs a text or data", hint="say what happened, or give a JSON object")
+    tokens = estimate.tokens(outgoing.body)
+    if tokens > room and not outgoing.is_raw:
+        raise UsageError(
+            f"a message of about {tokens:,} tokens fits in no request: that has {room:,}",
+            hint="shorten it, publish it in parts, or raise budget.token_budget_per_agent",
+        )
+
+
+def publish(
+    conn: WriterConnection, outgoing: OutgoingTopicMessage, subscribers: Subscribers, limits: PublishLimits
+) -> PublishResult:
+    """Store a message, its deliveries, and the state snapshot if it changes the state.
+
+    Raises MysisMissing for an unknown receiver, and RateExceeded.
+    """
+    if outgoing.idempotency_key:
+        row = conn.execute(
+            "SELECT id, topic FROM topic_message WHERE idempotency_key = ?", (outgoing.idempotency_key,)
+        ).fetchone()
+        if row is not None:
+            return PublishResult(PublishReceipt(row["id"], row["topic"], _delivered(conn, row["id"])))
+    outgoing = replace(outgoing, receiver=_check_receiver(conn, outgoing.receiver))
+    _check_rate(conn, outgoing, limits.per_hour)
+    message_id = _insert(conn, outgoing, outgoing.sender.kind)
+    lines, deliveries = _deliver(conn, message_id, outgoing, subscribers, limits.max_hops)
+    snapshot_id = None
+    if outgoing.topic in SNAPSHOT_SOURCES and not outgoing.is_raw:
+        snapshot_id, told = publish_snapshot(conn, outgoing.cluster_id, subscribers, limits.max_hops, outgoing.hop)
+        deliveries += told
+    receipt = PublishReceipt(message_id, outgoing.topic, tuple(lines), snapshot_id)
+    return PublishResult(receipt, tuple(deliveries))
+
+
+def publish_snapshot(
+    conn: WriterConnection, cluster_id: int, subscribers: Subscribers, max_hops: int, hop: int = 0
+) -> tuple[int | None, list[Delivery]]:
+    """Publish the state of the ledger, unless the last snapshot already says the same."""
+    last = conn.execute(_LAST_SNAPSHOT, (cluster_id,)).fetchone()
+    before = () if last is None else (topic_message(last),)
+    since = before[0].id if before else 0
+    changes = map(topic_message, conn.execute(_CHANGES, (cluster_id, *SNAPSHOT_SOURCES, since)).fetchall())
+    state = restore_state((*before, *changes))
+    if state == (before[0].data if before else None) or (not state and not before):
+        return None, []
+    outgoing = OutgoingTopicMessage(
+        SNAPSHOT_TOPIC,
+        describe_state(state),
+        checked_data(state),
+        Sender(SenderKind.CLIENT, None, SNAPSHOT_SENDER),
+        hop=hop,
+        cluster_id=cluster_id,
+    )
+    message_id = _insert(conn, outgoing, "zoea")
+    return message_id, _deliver(conn, message_id, outgoing, subscribers, max_hops)[1]
+
+
+def _insert(conn: WriterConnection, outgoing: OutgoingTopicMessage, sender_kind: str) -> int:
+    message_id = conn.insert(
+        _INSERT,
+        (
+            outgoing.cluster_id,
+            outgoing.topic,
+            sender_kind,
+            outgoing.sender.id,
+            outgoing.sender.name or message_ops.TO_COMMANDER,
+            outgoing.receiver,
+            outgoing.text,
+            outgoing.data,
+            outgoing.is_raw,
+            outgoing.hop,
+            outgoing.turn_id,
+            outgoing.idempotency_key or None,
+            conn.now(),
+        ),
+    )
+    conn.emit("topic.published", outgoing.sender.id, topic_message=message_id, hop=outgoing.hop)
+    return message_id
+
+
+def _deliver(
+    conn: WriterConnection,
+    topic_message_id: int,
+    outgoing: OutgoingTopicMessage,
+    subscribers: Subscribers,
+    max_hops: int,
+) -> tuple[list[ReceiptLine], list[Delivery]]:
+    """Deliver a message to its subscribers but its sender; a stopped one reads it once it runs again."""
+    if not _can_prompt(outgoing):
+        return [], []
+    found = _living(conn, [one for one in subscribers(outgoing.topic) if one != outgoing.sender.id])
+    addressed = [row for row in found if outgoing.receiver in (EVERYONE, row[1])]
+    if not addressed:
+        skipped = [] if outgoing.receiver == EVERYONE else [ReceiptLine(outgoing.receiver, "skipped", NOT_SUBSCRIBED)]
+        return skipped, []
+    message = message_ops.OutgoingMessage(
+        outgoing.body,
+        outgoing.sender,
+        DeliveryMode.QUEUE,
+        outgoing.hop,
+        topic=outgoing.topic,
+        topic_message_id=topic_message_id,
+    )
+    message_id = message_ops.store_message(conn, MessageKind.TOPIC, message, None)
+    lines, deliveries = [], []
+    for mysis_id, name, state in addressed:
+        delivery = message_ops.deliver(conn, message_id, mysis_id, message, MessageKind.TOPIC)
+        deliveries.append(delivery)
+        status, reason = message_ops.arrival_status(state, outgoing.hop, max_hops), ""
+        if not state.accepts_messages:
+            status, reason = "waiting", str(state)
+        lines.append(ReceiptLine(name, status, reason, delivery.id))
+    return lines, deliveries
+
+
+def _can_prompt(outgoing: OutgoingTopicMessage) -> bool:
+    """Return whether a message may be a prompt: metrics would lead to a turn, and that to metrics."""
+    shown = TopicMessage(0, outgoing.cluster_id, outgoing.topic, "", "", is_raw=outgoing.is_raw)
+    return shown.may_be_replayed and outgoing.topic != METRICS_TOPIC
+
+
+def _living(conn: WriterConnection, mysis_ids: list[int]) -> list[tuple[int, str, MysisState]]:
+    if not mysis_ids:
+        return []
+    marks = row_values.marks(mysis_ids)
+    return [
+        (row["id"], row["name"], MysisState(row["state"]))
+        for row in conn.execute(
+            f"SELECT id, name, state FROM mysis WHERE deleted_at IS NULL AND id IN ({marks}) ORDER BY id", mysis_ids
+        )
+    ]
+
+
+def _check_receiver(conn: WriterConnection, receiver: str) -> str:
+    """Return the receiver as its name is written. Raises MysisMissing."""
+    receiver = receiver.strip() or EVERYONE
+    if receiver.casefold() == EVERYONE:
+        return EVERYONE
+    row = conn.execute("SELECT name FROM mysis WHERE deleted_at IS NULL AND name = ?", (receiver,)).fetchone()
+    if row is None:
+        raise MysisMissing(
+            f"there is no mysis {receiver!r:.60}", hint="leave the receiver out to reach all subscribers"
+        )
+    return str(row["name"])
+
+
+def _check_rate(conn: WriterConnection, outgoing: OutgoingTopicMessage, per_hour: int) -> None:
+    if outgoing.sender.kind is not SenderKind.MYSIS:
+        return
+    if per_hour <= 0:
+        raise RateExceeded("the settings let no mysis publish", hint="go on with your own work")
+    now = conn.now()
+    row = conn.execute(
+        "SELECT created_at FROM topic_message WHERE sender_id = ? AND created_at > ? AND created_at <= ?"
+        " ORDER BY created_at DESC LIMIT 1 OFFSET ?",
+        (outgoing.sender.id, now - HOUR, now, per_hour - 1),
+    ).fetchone()
+    if row is not None:
+        seconds = max(1, (row["created_at"] + HOUR - now) // SECOND)
+        raise RateExceeded(
+            f"you have published {per_hour} messages within an hour; try again in {seconds} seconds",
+            hint="go on with your own work meanwhile",
+        )
+
+
+def _delivered(conn: WriterConnection, topic_message_id: int) -> tuple[ReceiptLine, ...]:
+    """Return the lines of a message that was published before."""
+    return tuple(
+        ReceiptLine(row["name"], "delivered" if row["state"] == "pending" else row["state"], row["reason"], row["id"])
+        for row in conn.execute(_DELIVERED, (topic_message_id,))
+    )
