@@ -66,12 +66,30 @@ def test_a_failed_result_is_marked() -> None:
     assert (block["tool_use_id"], block["content"], block["is_error"]) == ("c1", "lost", True)
 
 
-def test_the_system_text_the_tools_and_the_newest_message_are_marked_for_the_cache() -> None:
+def test_the_system_text_after_the_tools_and_the_newest_message_are_marked_for_the_cache() -> None:
     sent = body(request(system(), user(), assistant("", call()), result(), tools=(SCAN, SCAN)))
-    assert count_marks(sent) == 3
+    assert count_marks(sent) == 2
     assert "cache_control" in sent["system"][0]
-    assert "cache_control" in sent["tools"][-1]
     assert "cache_control" in sent["messages"][-1]["content"][-1]
+
+
+def test_without_a_system_text_the_tools_are_marked() -> None:
+    sent = body(request(user(), tools=(SCAN, SCAN)))
+    assert "cache_control" in sent["tools"][-1]
+
+
+def test_the_ends_that_the_planner_names_are_marked_with_at_most_four_marks_in_all() -> None:
+    messages = (system(), user("old"), assistant("", call()), result(), assistant("done"), user("new"))
+    later = (*messages, assistant("", call()), result())
+    sent = body(request(*later, tools=(SCAN,), cache_ends=(5, 6)))
+    assert count_marks(sent) == 4
+    marked = [
+        (place, number)
+        for place, message in enumerate(sent["messages"])
+        for number, block in enumerate(message["content"])
+        if "cache_control" in block
+    ]
+    assert marked == [(3, 0), (4, 0), (6, 0)]
 
 
 @pytest.mark.parametrize(

@@ -156,3 +156,24 @@ async def test_a_conversation_of_thirty_turns_is_answered_from_each_request_alon
     colours = [f"It is {'red' if number % 2 else 'blue'}." for number in range(10) for _ in range(2)]
     assert said[5:25] == colours
     assert [answer.rpartition("\n")[2] for answer in said[25:]] == ships
+
+
+async def test_a_provider_is_told_where_the_earlier_turns_and_the_request_before_end(tmp_path: Path) -> None:
+    replies = script(Answer(text="one"), Answer(calls=(call("look"),)), Answer(text="two"))
+    async with swarm(tmp_path, replies, settings=settings(2)) as s:
+        await s.commander.create("alpha", start=False)
+        await ask(s, "first", "second")
+
+        # The system message, the first turn (2), the second prompt, then a call with its result.
+        assert [request.cache_ends for request in s.provider.requests] == [(), (3,), (3, 4)]
+
+
+async def test_an_earlier_turn_of_many_blocks_keeps_the_former_end_too(tmp_path: Path) -> None:
+    many = tuple(call("look", str(number)) for number in range(12))
+    replies = script(Answer(text="one"), Answer(calls=many), Answer(text="two"), Answer(text="three"))
+    async with swarm(tmp_path, replies, settings=settings(5)) as s:
+        await s.commander.create("alpha", start=False)
+        await ask(s, "first", "second", "third")
+
+        last = s.provider.requests[-1]
+        assert last.cache_ends == (3, len(last.messages) - 1)

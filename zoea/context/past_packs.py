@@ -99,6 +99,7 @@ def earlier_pack(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack
         _shown(bare, bare_forms) if len(bare) < len(full) else None,
         full_forms=full_forms,
         compact_forms=bare_forms,
+        turn_of={memory.id: memory.turn_id for memory in full},
     )
 
 

@@ -56,6 +56,7 @@ class Pack:
     Attributes:
         preserve: Whether it is cut last.
         counted: Base tokens of content sent beside the messages (tool schemas); it has no messages.
+        turn_of: The turn of each memory shown, by ids, where the pack holds several turns.
         full_forms, compact_forms: The form of each memory shown, so that a plan can be stored as ids.
     """
 
@@ -68,6 +69,7 @@ class Pack:
     counted: int | None = None
     full_forms: Mapping[int, Form] = field(default_factory=dict)
     compact_forms: Mapping[int, Form] = field(default_factory=dict)
+    turn_of: Mapping[int, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +188,7 @@ class Plan:
         steps: The memories that are not verbatim.
         left_out_tools: Tools that the turn does not offer, because its requests would not fit with them.
         notes: Sentences about choices that no decision shows.
+        cache_ends: Numbers of messages from the first on that later turns begin with too, for a provider's cache.
         label_to: The name of the mysis that the lines above its prompts say; empty for those of the rules 1.
     """
 
@@ -198,6 +201,7 @@ class Plan:
     left_out_tools: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     label_to: str = ""
+    cache_ends: tuple[int, ...] = ()
 
     @property
     def text(self) -> str:

@@ -26,6 +26,8 @@ from zoea.model.errors import PlanError
 
 HEADROOM = 0.7
 """The share of the budget that a compaction aims for."""
+LOOK_BACK = 20
+"""Blocks before a mark in which Anthropic looks for what it has cached."""
 _VERBATIM = (FULL, BARE, ORDER)
 _PARTS = {
     "system": ("the system prompt", "shorten the template's prompt"),
@@ -102,8 +104,26 @@ def plan_next(
         left_out_tools=frozen.left_out_tools,
         notes=notes,
         label_to=frozen.label_to,
+        cache_ends=_find_cache_ends(before_turn, frozen),
     )
     return plan, replay
+
+
+def _find_cache_ends(before_turn: Sequence[PackCandidate], frozen: FrozenTurn) -> tuple[int, ...]:
+    """Return where the earlier turns end, and where they ended a turn ago, if a provider does not look back so far."""
+    end = 0
+    for candidate in before_turn:
+        body = candidate.body
+        if not body:
+            continue
+        end += 1 if isinstance(body, str) else len(body)
+        if candidate.pack.id == "earlier" and not isinstance(body, str):
+            newest = frozen.earlier[-1].turn_id
+            added = [one for one in body if candidate.pack.turn_of.get(one.memory_id or 0) == newest]
+            blocks = sum(bool(one.content) + len(one.calls) for one in added)
+            former = end - len(added)
+            return (former, end) if blocks > LOOK_BACK and len(added) < len(body) else (end,)
+    return ()
 
 
 def _replay(

@@ -81,6 +81,7 @@ class ModelRequest:
     Where it answers a person (`by_person`) it goes before others that wait for the provider.
     `as_schema` asks for calls by a JSON schema for the answer, where the provider has that mode and its settings
     leave the choice. `estimated_tokens` of the prompt; a slow server of this machine has longer to read more.
+    After so many of the messages as each of `cache_ends` says, later requests may differ: a place for a cache mark.
     """
 
     model: str
@@ -94,6 +95,7 @@ class ModelRequest:
     by_person: bool = False
     as_schema: bool = False
     estimated_tokens: int = 0
+    cache_ends: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,10 +62,15 @@ def body_of(
             }
             for tool in request.tools
         ]
-        body["tools"][-1]["cache_control"] = _MARK
+        if not system:
+            body["tools"][-1]["cache_control"] = _MARK
     if system:
+        # A mark covers all that stands before it, and the tools do.
         body["system"] = [{"type": "text", "text": system, "cache_control": _MARK}]
-    body["messages"] = _alternating(user_first(messages), provider, model, without_thinking)
+    opened = user_first(messages)
+    added = len(opened) - len(messages)
+    ends = {added + sum(one.role is not Role.SYSTEM for one in request.messages[:end]) for end in request.cache_ends}
+    body["messages"] = _alternating(opened, provider, model, without_thinking, ends)
     block = body["messages"][-1]["content"][-1]
     if block["type"] not in _SIGNED:
         block["cache_control"] = _MARK  # the next request of the turn begins with this one
@@ -97,11 +102,11 @@ def _thinks(thinking: dict[str, Any]) -> bool:
 
 
 def _alternating(
-    messages: list[RequestMessage], provider: str, model: str, without_thinking: bool
+    messages: list[RequestMessage], provider: str, model: str, without_thinking: bool, ends: set[int]
 ) -> list[dict[str, Any]]:
-    """Merge neighbours of one role, so that user and assistant alternate."""
+    """Merge neighbours of one role, so that user and assistant alternate; mark the message before each of `ends`."""
     wire: list[dict[str, Any]] = []
-    for message in messages:
+    for place, message in enumerate(messages, start=1):
         if message.role is Role.ASSISTANT:
             role, blocks = "assistant", _assistant(message, provider, model, without_thinking)
         else:
@@ -110,6 +115,8 @@ def _alternating(
             wire[-1]["content"].extend(blocks)
         else:
             wire.append({"role": role, "content": blocks})
+        if place in ends and blocks and blocks[-1]["type"] not in _SIGNED:
+            blocks[-1]["cache_control"] = _MARK
     return wire
 
 

@@ -371,6 +371,7 @@ class TurnDriver:
             by_person=self._opened.by_person,
             as_schema=self._opened.frozen.tool_mode == ToolMode.JSON_SCHEMA,
             estimated_tokens=self._plan.budget.final_tokens,
+            cache_ends=self._plan.cache_ends,
         )
         self._live.show_attempt()
         self._progress_at = self._now()

@@ -45,6 +45,7 @@ class ModelCall:
         by_person: bool = False,
         as_schema: bool = False,
         estimated_tokens: int = 0,
+        cache_ends: tuple[int, ...] = (),
     ) -> None:
         self._services = services
         self._profile = profile
@@ -74,6 +75,7 @@ class ModelCall:
             by_person=by_person,
             as_schema=as_schema,
             estimated_tokens=estimated_tokens,
+            cache_ends=cache_ends,
         )
 
     def partial(self) -> Answer | None:

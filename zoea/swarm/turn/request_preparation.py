@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zoea.context import FrozenTurn, Need, NeedAnswer, Plan, TurnRecord, TurnReplay, TurnSoFar, encode, plan_next
-from zoea.model.request import Catalogue
+from zoea.model.request import Catalogue, RequestMessage
 from zoea.model.values import Memory
 from zoea.store import WriterConnection
 from zoea.swarm import budgets
@@ -26,6 +26,8 @@ APPROVAL_US = 30 * MINUTE
 LARGE_PLAN_CHARS = 100_000
 LARGE_PLAN_MEMORIES = 500
 """A plan over more than this would block the loop for over 5 ms, so it is made in a thread of its own."""
+CACHE_ENDS = 2
+"""Places for cache marks within the messages: Anthropic takes four marks, and the system text and the end have one."""
 _MARGIN = 0.05  # of the estimate, reserved beside it: estimates are off by a few per cent
 
 
@@ -37,6 +39,7 @@ class RequestPreparation:
         answers: What the strategy needs from before the turn.
         known_catalogues: Hashes of the catalogues that the store has; others are stored with the request.
         replay: Of the newest plan, for the next one.
+        planned: The messages of the newest plan, which the next one begins with unless it is compacted.
     """
 
     info: memory_ops.TurnInfo
@@ -46,6 +49,7 @@ class RequestPreparation:
     max_output_tokens: int
     known_catalogues: set[str]
     replay: TurnReplay | None = None
+    planned: tuple[RequestMessage, ...] = ()
 
     async def plan(self, turn: t.TurnState, shrink: float) -> Plan:
         """Plan the next request, in a thread where it is large. Raises PlanError."""
@@ -57,7 +61,10 @@ class RequestPreparation:
         frozen = self.frozen if shrink == 1.0 else self.frozen.tightened(shrink)
         record = TurnRecord(turn.memories, turn.notes)
         plan, self.replay = plan_next(frozen, {**self.answers, TurnSoFar(turn.turn_id): record}, self.replay)
-        return plan
+        sent, self.planned = self.planned, plan.messages
+        if not sent or plan.messages[: len(sent)] != sent:
+            return plan
+        return replace(plan, cache_ends=(*plan.cache_ends, len(sent))[:CACHE_ENDS])
 
     def estimated_tokens(self, plan: Plan) -> int:
         """Return the estimate before calibration, which is compared with the reported tokens."""
