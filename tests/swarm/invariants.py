@@ -19,6 +19,7 @@ from zoea.context import (
     request_limit,
     request_tokens,
 )
+from zoea.context.labels import with_labels
 from zoea.model.enums import Role
 from zoea.model.request import RequestMessage
 from zoea.model.values import Memory
@@ -74,14 +75,15 @@ def begins_with_the_system_and_ends_with_a_question(messages: Sequence[RequestMe
     assert messages[-1].role in (Role.USER, Role.TOOL)
 
 
-def spoken(memory: Memory) -> str:
-    return f"{memory.label}\n{memory.content}" if memory.label else memory.content
+def spoken(memory: Memory, label_to: str) -> str:
+    [shown] = with_labels((memory,), label_to)
+    return f"{shown.label}\n{shown.content}" if shown.label else shown.content
 
 
 def holds_every_prompt_verbatim(one: Planned) -> None:
     prompts = [memory for memory in one.record.memories if memory.role is Role.USER]
     shown = {message.memory_id: message.content for message in one.plan.messages if message.memory_id is not None}
-    assert [shown.get(memory.id) for memory in prompts] == [spoken(memory) for memory in prompts]
+    assert [shown.get(memory.id) for memory in prompts] == [spoken(memory, one.frozen.label_to) for memory in prompts]
     if one.frozen.is_nudged:
         assert one.frozen.nudge_text in [message.content for message in one.plan.messages]
 
@@ -97,13 +99,13 @@ def reports_what_it_dropped(one: Planned) -> None:
     by_id = {message.memory_id: message for message in one.plan.messages if message.memory_id is not None}
     reported = {step.memory_id for step in one.plan.steps}
     for memory in one.record.memories:
-        verbatim = memory.id in by_id and is_verbatim(memory, by_id[memory.id])
+        verbatim = memory.id in by_id and is_verbatim(memory, by_id[memory.id], one.frozen.label_to)
         assert verbatim != (memory.id in reported)
 
 
-def is_verbatim(memory: Memory, message: RequestMessage) -> bool:
+def is_verbatim(memory: Memory, message: RequestMessage, label_to: str) -> bool:
     return (
-        message.content == spoken(memory)
+        message.content == spoken(memory, label_to)
         and [call.arguments for call in message.calls] == [call.arguments for call in memory.calls]
         and message.reasoning == memory.reasoning
     )

@@ -136,7 +136,14 @@ async def test_a_soft_day_of_the_swarm_warns_once_and_slows_down_but_holds_nothi
         assert warnings == [{"data": '{"scope": "swarm", "used": 900, "limit": 1000}'}]
 
 
-ASKING = {"budget": {"enforcement": "approve", "token_budget_per_agent": 5000, "token_budget_per_task": 9000}}
+ASKING = {
+    "budget": {
+        "enforcement": "approve",
+        "token_budget_per_agent": 5000,
+        "token_budget_per_task": 9000,
+        "max_output_tokens": 4096,
+    }
+}
 
 
 def counting() -> Any:

@@ -145,6 +145,9 @@ FROZEN = st.builds(
     system=st.just("You are a mysis."),
     max_tokens=st.sampled_from((1200, 3000, 50_000)),
     max_result_chars=st.sampled_from((100_000, 2000)),
+    keep_turns=st.sampled_from((0, 2)),
+    recall_items=st.sampled_from((0, 3)),
+    label_to=st.sampled_from(("", "alpha")),
 )
 
 
@@ -166,6 +169,10 @@ def sent(run: Run) -> list[tuple[RequestMessage, ...]]:
     return out
 
 
+def passes(run: Run) -> t.BudgetVerdict:
+    return t.BudgetVerdict(run.rows.now)
+
+
 @pytest.mark.timeout(300)
 @given(SCRIPTS, st.lists(texts(3000), min_size=1, max_size=5), st.booleans(), FROZEN, st.booleans())
 def test_the_requests_after_a_cut_are_those_of_the_uncut_run(
@@ -182,6 +189,10 @@ def test_the_requests_after_a_cut_are_those_of_the_uncut_run(
         return t.BudgetVerdict(run.rows.now)
 
     rows = Rows()
+    for order in ("the first order", "the second"):
+        past = Run.opened(rows, rows.open_turn((rows.arrive(order),), 0, frozen), RULES, verdict=passes)
+        past.begin()
+        World(script[:1], results, denies).live(past)
     deliveries = () if nudged else (rows.arrive("old order"), rows.arrive("go", "[message from mysis alpha]"))
     row = rows.open_turn(deliveries, int(nudged), frozen)
     uncut = Run.opened(rows, row, RULES, go, at_each_store=remember)

@@ -9,13 +9,15 @@ that it was planned from, so that properties can be asked of it.
 from __future__ import annotations
 
 import copy
+import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import assert_never
 
 from zoea.context import (
     MAX_ROUNDS,
+    EarlierTurn,
     EarlierTurns,
     FrozenTurn,
     LastAnswer,
@@ -25,6 +27,7 @@ from zoea.context import (
     Note,
     OutsideNeed,
     Plan,
+    Recall,
     StandingOrder,
     StoredAnswer,
     TurnRecord,
@@ -74,11 +77,14 @@ class TurnRow:
     stored: dict[str, StoredAnswer] = field(default_factory=dict)
     asked: int = 0
 
-    def stored_answer(self, need: OutsideNeed) -> StoredAnswer:
+    def stored_answer(self, need: OutsideNeed, memories: Iterable[int]) -> StoredAnswer:
         """The answer to a need; each asking outside would give another one, so it is asked once."""
         if need.key not in self.stored:
             self.asked += 1
-            self.stored[need.key] = StoredAnswer.of([f"answer {self.asked} to {need.key}"])
+            assert isinstance(need, Recall)
+            older = [one for one in memories if one <= need.before and one not in need.shown]
+            hits = random.Random(self.asked).sample(older, min(need.items, len(older)))
+            self.stored[need.key] = StoredAnswer.of({"hits": [[one, one % 3] for one in hits], "late": not hits})
         return self.stored[need.key]
 
 
@@ -148,10 +154,17 @@ class Rows:
             opened_by=OpenedBy.NUDGE if nudged else OpenedBy.PROMPT,
             nudge_level=nudge_level,
             nudge_text=NUDGE if nudged else "",
+            earlier=() if nudged else self._earlier(frozen.keep_turns),
+            recall_items=0 if nudged else frozen.recall_items,
         )
         row = self.turns[frozen.turn_id] = TurnRow(frozen.turn_id, number, frozen)
         self._take(row, deliveries, 1)
         return row
+
+    def _earlier(self, most: int) -> tuple[EarlierTurn, ...]:
+        """The newest turns that a message opened, every other one bare."""
+        opened = [row.id for row in self.turns.values() if not row.frozen.is_nudged]
+        return tuple(EarlierTurn(turn_id, turn_id % 20 == 0) for turn_id in (opened[-most:] if most else ()))
 
     def _take(self, row: TurnRow, deliveries: tuple[int, ...], seq: int) -> tuple[Memory, ...]:
         taken: list[Memory] = []
@@ -306,7 +319,7 @@ class Rows:
         for _ in range(MAX_ROUNDS):
             for need in missing_needs(frozen, answers):
                 if isinstance(need, OutsideNeed):
-                    answers[need] = self.turns[frozen.turn_id].stored_answer(need)
+                    answers[need] = self.turns[frozen.turn_id].stored_answer(need, self.memories)
                 else:
                     answers[need] = self._answer_of(need)
         assert missing_needs(frozen, answers) == ()

@@ -1,0 +1,40 @@
+"""The beginning of requests stays the same for many turns, so that a provider's cache pays (`benchmarks/prefix.py`)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from benchmarks.prefix import PrefixReport, measure, play
+
+
+async def report(folder: Path, keep: int | str, minimum: int, recall: int = 3) -> PrefixReport:
+    return measure(str(keep), await play(folder, keep, cache_minimum=minimum, recall=recall), minimum)
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("recall", [0, 3])
+async def test_with_five_earlier_turns_a_request_repeats_the_one_before_within_turns_and_between_cuts(
+    tmp_path: Path, recall: int
+) -> None:
+    found = await report(tmp_path, 5, 4_096, recall)
+
+    assert found.within == 1.0
+    cuts = [share for share in found.between if share < 0.7]
+    assert len(found.between) == 29
+    assert len(cuts) <= 29 // 5
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(("minimum", "most"), [(4_096, 1.0), (1_024, 1.15)])
+async def test_what_zoea_chooses_costs_at_most_little_more_than_the_form_of_the_seed(
+    tmp_path: Path, minimum: int, most: float
+) -> None:
+    with TemporaryDirectory(dir=tmp_path) as folder:
+        seed = await report(Path(folder), 0, minimum)
+    chosen = await report(tmp_path, "auto", minimum)
+
+    assert (seed.within, chosen.within) == (1.0, 1.0)
+    assert chosen.price <= most * seed.price
