@@ -131,6 +131,9 @@ class _PlainSession:
     async def conceal_answer(self, answer: Answer) -> Answer:
         return answer
 
+    async def conceal_partial(self, answer: Answer) -> Answer:
+        return answer
+
     def stored_arguments(self, call: AnswerCall) -> str:
         return call.arguments
 

@@ -10,6 +10,7 @@ import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -39,7 +40,7 @@ def fake_swarm(monkeypatch: pytest.MonkeyPatch) -> FakeSwarm:
         yield swarm
 
     monkeypatch.setattr(compose, "running_swarm", running)
-    monkeypatch.setattr(run_session, "read_newest_event", lambda _database: 0)
+    monkeypatch.setattr(run_session, "read_newest", AsyncMock(return_value=0))
     monkeypatch.setattr("zoea.runtime.owner.threading.Timer", lambda *_: _NoTimer())
     return swarm
 

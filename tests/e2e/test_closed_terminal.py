@@ -158,6 +158,39 @@ def test_a_terminal_that_does_not_read_for_long_is_given_up(tmp_path: Path, atte
     terminal.close()
 
 
+def fill(descriptor: int) -> None:
+    """Fill a terminal until it takes nothing more from its writers."""
+    # Opened again, so that only this descriptor does not wait.
+    again = os.open(os.ttyname(descriptor), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+
+    def is_full() -> bool:
+        try:
+            os.write(again, b"x" * 100)
+        except BlockingIOError:
+            return True
+        return False
+
+    until_true(is_full)
+    until_true(is_full)
+    os.close(again)
+
+
+def test_a_plain_run_ends_in_order_at_sigterm_though_its_terminal_does_not_read(attempt: int) -> None:
+    master, terminal = pty.openpty()
+    command = [sys.executable, "-m", "zoea", *RUN.split(), "--plain"]
+    with subprocess.Popen(command, env=environment(), stdin=subprocess.DEVNULL, stdout=terminal) as plain:
+        try:
+            until_true(lambda: zoea("start", "--all").returncode == 0, within=PATIENCE_S)
+            fill(terminal)
+            plain.send_signal(signal.SIGTERM)
+            assert plain.wait(PATIENCE_S) == 0
+        finally:
+            plain.kill()
+            os.close(terminal)
+            os.close(master)
+    assert "the output of this run is not read" in places("").log.read_text()
+
+
 @pytest.mark.parametrize("how", ["deadlock", "busy"])
 def test_a_blocked_event_loop_cannot_keep_a_swarm_from_its_end(how: str, tmp_path: Path, attempt: int) -> None:
     block = tmp_path / "block"

@@ -39,7 +39,9 @@ class ChaosPlan:
             case "cut":
                 out.cut()
             case "hang":
-                await asyncio.sleep(3600)
+                while self.faults:  # a server of this machine may take minutes to read a prompt
+                    await asyncio.sleep(0.2)
+                out.cut()
             case "slow":
                 await asyncio.sleep(self.random.uniform(0.2, 2.0))
                 return False

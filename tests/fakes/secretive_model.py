@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 
@@ -11,7 +12,12 @@ from zoea.model.values import Native
 
 
 class SecretiveModel:
-    """Calls `unlock` with the secret first, then with the mark it sees, then ends. Keeps its requests."""
+    """Calls `unlock` with the secret first, then with the mark it sees, then ends. Keeps its requests.
+
+    With `breaks_off` it streams the secret whole and cut, and never ends that answer.
+    """
+
+    breaks_off = False
 
     kind = "scripted"
     label = "secretive"
@@ -20,10 +26,15 @@ class SecretiveModel:
     def __init__(self, secret: str, name: str = "secretive") -> None:
         self.name = name
         self.requests: list[ModelRequest] = []
+        self.has_streamed = asyncio.Event()
         self._secret = secret
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
         self.requests.append(request)
+        if self.breaks_off:
+            yield Delta(text=f"It is {self._secret}, I say, {self._secret[:-3]}")
+            self.has_streamed.set()
+            await asyncio.Event().wait()
         seen = [call.arguments for message in request.messages for call in message.calls]
         if request.messages[-1].role is Role.TOOL and len(seen) > 1:
             yield Answer(text="Unlocked twice.")

@@ -55,6 +55,9 @@ class StubbornTools:
     async def conceal_answer(self, answer: Answer) -> Answer:
         return answer
 
+    async def conceal_partial(self, answer: Answer) -> Answer:
+        return answer
+
     def stored_arguments(self, call: AnswerCall) -> str:
         return call.arguments
 

@@ -86,7 +86,8 @@ async def test_slots_window_and_name_of_the_only_model_come_from_props(kind: str
 
 
 async def test_a_server_that_reads_slowly_gets_one_request_at_a_time(server: OpenAIServer) -> None:
-    server.script.extend([Say("Noon.", reading_rate=2_000.0), Say("Noon.", reading_rate=8.447752836810798)])
+    rates = (2_000.0, 8.447752836810798, 2_000.0)
+    server.script.extend(Say("Noon.", reading_rate=rate) for rate in rates)
     source = provider("openai", server.base_url, concurrency=None)
     await source.info("")
     await answer(source, request(estimated_tokens=MANY))
@@ -94,6 +95,8 @@ async def test_a_server_that_reads_slowly_gets_one_request_at_a_time(server: Ope
     slow = await answer(source, request(estimated_tokens=MANY))
     assert slow.reading_rate == pytest.approx(8.45, abs=0.01)
     assert (fast, concurrency_of(source)) == (2, 1)
+    await answer(source, request(estimated_tokens=MANY))
+    assert concurrency_of(source) == 2, "until it reads faster"
     await source.close()
 
 

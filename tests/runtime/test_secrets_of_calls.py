@@ -42,6 +42,10 @@ async def test_a_canary_is_in_no_file_export_event_or_later_request(
 
         await until(has_ended)
         shown = repr(await swarm.view())
+        model.breaks_off = True
+        await swarm.send("alpha", "say it")
+        await model.has_streamed.wait()
+        await swarm.stop("alpha")
     calls = [json.loads(line) for line in journal.read_text().splitlines()]
     passwords = [call["arguments"]["password"] for call in calls if call["what"] == "call" and call["tool"] == "unlock"]
     assert passwords == [CANARY, CANARY], "its server got the value both times"
@@ -54,6 +58,7 @@ async def test_a_canary_is_in_no_file_export_event_or_later_request(
         assert exported.returncode == 0, exported.stderr
     for arguments in (("log", "alpha", "--json"), ("show", "alpha", "--json"), ("search", "hunter2", "--json")):
         assert CANARY not in zoea(*arguments).stdout
+    assert "It is ‹secret:1›, I say, ‹secret:1›" in zoea("show", "alpha").stdout.replace("\n", "")
     holding = _files_with_canary(tmp_path) | _files_with_canary(where.data)
     assert holding == {where.credentials, journal}
 

@@ -27,5 +27,10 @@ def say(line: str) -> None:
 def soon(line: str) -> TimerHandle:
     """Write the line after `AFTER_S` seconds, unless the returned handle is cancelled before."""
     import asyncio  # late: the commands that never wait do not need it
+    import threading
 
-    return asyncio.get_running_loop().call_later(AFTER_S, say, line)
+    def begin() -> None:
+        # A terminal that does not read blocks its writer, which must not be the event loop.
+        threading.Thread(target=say, args=(line,), daemon=True, name="notice").start()
+
+    return asyncio.get_running_loop().call_later(AFTER_S, begin)

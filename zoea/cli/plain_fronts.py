@@ -9,25 +9,34 @@ from __future__ import annotations
 import asyncio
 import errno
 import json
+import logging
+import os
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import aclosing, suppress
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 from zoea.cli.terminal_rows import one_line
 from zoea.ipc.codec import encode
-from zoea.model.errors import MysisMissing, StoreError
+from zoea.model.errors import MysisMissing, StoreClosed, StoreError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import Event, Lagged
 from zoea.process.hangup import detach_terminal
 from zoea.queries.events import read_event_text
 from zoea.queries.phrases import UNREMARKABLE, event_sentence, event_subject, event_text_source
+from zoea.queries.stored_swarm import read_newest_event
 from zoea.text.control_characters import strip
 from zoea.text.sentences import count_of
 
+log = logging.getLogger(__name__)
+
 LINE_WIDTH = 200
+READ_AGAIN_S = 1.0
+TERMINAL_END_S = 0.5
+PIPE_END_S = 5.0
+"""How long output that is not read keeps a run from its end; the reader of a pipe may be slow."""
 
 EventCallback = Callable[[Event], None]
 
@@ -120,20 +129,55 @@ class PlainFront:
 
 
 async def events_without_gaps(swarm: SwarmApi, after: int) -> AsyncIterator[Event]:
-    """Yield every event after `after`; after a lag, subscribe again from the last event seen."""
+    """Yield every event after `after`; after a lag or a failed read, subscribe again from the last event seen."""
     last = after
     while True:
         stream = swarm.events(last)
         has_lagged = False
         async with aclosing(stream):  # type: ignore[type-var]  # every body of SwarmApi gives a generator
-            async for item in stream:
-                if isinstance(item, Lagged):
-                    has_lagged = True
-                    break
-                last = item.id
-                yield item
+            try:
+                async for item in stream:
+                    if isinstance(item, Lagged):
+                        has_lagged = True
+                        break
+                    last = item.id
+                    yield item
+            except StoreClosed:
+                raise
+            except StoreError as error:
+                # The swarm goes on without its front, and the front goes on when the file can be read again.
+                log.warning("events cannot be read: %s; trying again every %g s", error.what, READ_AGAIN_S)
+                has_lagged = True
+                await asyncio.sleep(READ_AGAIN_S)
         if not has_lagged:
             return
+
+
+async def read_newest(database: Path) -> int:
+    """Read the id of the newest event, again and again while the file cannot be read."""
+    while True:
+        try:
+            return await asyncio.to_thread(read_newest_event, database)
+        except StoreError as error:
+            log.warning("the newest event cannot be read: %s; trying again every %g s", error.what, READ_AGAIN_S)
+            await asyncio.sleep(READ_AGAIN_S)
+
+
+async def write_in_time(last: Coroutine[Any, Any, object]) -> bool:
+    """Write the last lines of a run; return False if stdout takes none of them in time."""
+    task = asyncio.create_task(last)
+    done, _ = await asyncio.wait({task}, timeout=TERMINAL_END_S if sys.stdout.isatty() else PIPE_END_S)
+    if done:
+        task.result()
+    else:
+        log.warning("the output of this run is not read, so its last lines are left out")
+    task.cancel()
+    return bool(done)
+
+
+def leave_unread_output() -> NoReturn:
+    """End the process without its last lines: a thread that writes them cannot be ended otherwise."""
+    os._exit(0)
 
 
 async def write_line(line: str) -> None:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from zoea.cli import notices
-from zoea.cli.plain_fronts import Front, JsonFront, PlainFront
+from zoea.cli.plain_fronts import Front, JsonFront, PlainFront, leave_unread_output, read_newest, write_in_time
 from zoea.cli.swarm_rest import RestReport, TurnCount, wait_for_rest
 from zoea.cli.typed_commands import ExitChoice, read_commands
 from zoea.model.errors import NoRunningSwarm
@@ -23,7 +23,6 @@ from zoea.model.status import count_ended
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
 from zoea.process.hangup import detach_terminal
-from zoea.queries.stored_swarm import read_newest_event
 from zoea.runtime.run_options import RunOptions, attach, leave_running, prepare_own_swarm, prepare_swarm
 from zoea.settings.paths import Places
 from zoea.text.sentences import begin_sentence
@@ -51,7 +50,7 @@ async def run_owned_swarm(options: RunOptions, where: Places) -> int:
         if owner.warning:
             sys.stderr.write(f"zoea: {owner.warning}\n")
         swarm = owner.api
-        after = await asyncio.to_thread(read_newest_event, where.database)
+        after = await read_newest(where.database)
         await prepare_own_swarm(swarm, options, loaded.settings)
         if options.is_interactive:
             await front.say("Type help for the commands; quit ends the swarm.")
@@ -59,13 +58,14 @@ async def run_owned_swarm(options: RunOptions, where: Places) -> int:
             how = "`start again` runs" if options.is_interactive else "`zoea start --again` runs"
             await front.say(f"{ended} ran when Zoea ended; {how} them again")
         parting = await _show(swarm, front, options, after, ending=owner.ending, is_owner=True)
-        if isinstance(parting, RestReport):
-            await front.say(begin_sentence(parting.sentence()))
         # Written before the shutdown, so that the summary is the last line of the output.
         myses = (await swarm.view()).myses
         earned = await asyncio.to_thread(read_credits, where, myses)
         # A world that has no file yet has paid no credits.
-        await front.summary(summary(myses, {} if earned is None and options.world else earned))
+        rows = summary(myses, {} if earned is None and options.world else earned)
+        is_written = await write_in_time(_write_end(front, parting, rows))
+    if not is_written:
+        leave_unread_output()
     if isinstance(parting, RestReport):
         parting.check()
     if parting is ExitChoice.LEAVE:
@@ -87,16 +87,28 @@ async def run_attached(options: RunOptions, where: Places) -> int:
         if options.world:
             sys.stderr.write("zoea: --world has no effect: a running swarm keeps the world it was started with\n")
         after = (await swarm.view()).event_id
+        is_written = True
         await front.say(f"Attached to the swarm of process {swarm.pid}; quit leaves it running.")
         await prepare_swarm(swarm, options)
         try:
             await _show(swarm, front, options, after, ending=ending, is_owner=False)
             if options.as_json:  # the last line is the summary here too, as in an own run
                 myses = (await swarm.view()).myses
-                await front.summary(summary(myses, await asyncio.to_thread(read_credits, where, myses)))
+                rows = summary(myses, await asyncio.to_thread(read_credits, where, myses))
+                is_written = await write_in_time(front.summary(rows))
+            else:
+                is_written = await write_in_time(asyncio.to_thread(sys.stdout.flush))
         except NoRunningSwarm:
-            await front.say("The running swarm has ended")
+            is_written = await write_in_time(front.say("The running swarm has ended"))
+    if not is_written:
+        leave_unread_output()
     return 0
+
+
+async def _write_end(front: Front, parting: ExitChoice | RestReport, rows: list[dict[str, Any]]) -> None:
+    if isinstance(parting, RestReport):
+        await front.say(begin_sentence(parting.sentence()))
+    await front.summary(rows)
 
 
 def summary(myses: tuple[MysisView, ...], credits_by_name: dict[str, int] | None) -> list[dict[str, Any]]:

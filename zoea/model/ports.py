@@ -109,6 +109,10 @@ class ToolSession(Protocol):
         """Return the answer with marks for the secrets of its calls' arguments; their values are kept."""
         ...
 
+    async def conceal_partial(self, answer: Answer) -> Answer:
+        """Return the part of an answer that was broken off, with marks for known secrets."""
+        ...
+
     def stored_arguments(self, call: AnswerCall) -> str:
         """Return the arguments in the form that may be stored: injected ones as `‹account›`."""
         ...

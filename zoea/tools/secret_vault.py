@@ -116,6 +116,20 @@ class SecretVault:
             return result
         return replace(result, content=content, blobs=blobs)
 
+    async def conceal_partial(self, answer: Answer) -> Answer:
+        """Return the part of an answer that was broken off, with marks for known values and for the begin of one."""
+        await self._load()
+        return replace(answer, text=self._mask_broken(answer.text), reasoning=self._mask_broken(answer.reasoning))
+
+    def _mask_broken(self, text: str) -> str:
+        text = self.mask_text(text)
+        for number, forms in self._texts.items():
+            for form in forms:
+                for length in range(min(len(form) - 1, len(text)), SHORTEST - 1, -1):
+                    if text.endswith(form[:length]):
+                        return f"{text[:-length]}‹secret:{number}›"
+        return text
+
     def mask_text(self, text: str) -> str:
         """Mask known values in a text, longest first."""
         found = [

@@ -301,6 +301,10 @@ class ToolboxSession:
         calls = [(call, spec := self._find(call.name), self._toolbox.listed_schema(spec)) for call in answer.calls]
         return await self._toolbox.secrets.conceal_answer(answer, calls)
 
+    async def conceal_partial(self, answer: Answer) -> Answer:
+        """Return the part of an answer that was broken off, with marks for known secrets and their beginnings."""
+        return await self._toolbox.secrets.conceal_partial(answer)
+
     def stored_arguments(self, call: AnswerCall) -> str:
         """Return the arguments as they may be stored: injected ones as `‹account›`."""
         return self._toolbox.stored_arguments(self._find(call.name), self._caller, call.arguments)

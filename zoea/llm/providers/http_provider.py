@@ -77,6 +77,8 @@ class HttpProvider:
         self.max_silence_s = max(MAX_SILENCE_S, config.timeouts.first)
         self._secrets = (config.api_key,) if config.api_key else ()
         self._is_near = is_loopback(http.base_url)
+        self._places: int | None = None
+        """The places of the gate before the server read slowly; None while it does not."""
 
     def _model(self, request: ModelRequest) -> str:
         return request.model or self._config.model
@@ -161,9 +163,13 @@ class HttpProvider:
         return replace(read, needs_schema=True) if read.are_calls_text and self.has_schema_mode else read
 
     def _heed_reading_rate(self, rate: float) -> None:
-        """Send one request at a time to a server that reads slowly, because each waits less so."""
+        """Send one request at a time to a server that reads slowly, until it reads faster: each waits less so."""
         if rate < SLOW_READING:
+            self._places = self._places or self._gate.concurrency
             self._gate.set_concurrency(1)
+        elif self._places is not None:
+            self._gate.set_concurrency(self._places)
+            self._places = None
 
     async def _next(self, reply: HttpReply, decoder: StreamDecoder) -> bytes | None:
         try:

@@ -17,7 +17,7 @@ from zoea.context import Plan as RequestPlan
 from zoea.model.enums import MASK, Activity, ApprovalAnswer, CallState, Outcome, ToolMode
 from zoea.model.errors import PlanError, ProviderError
 from zoea.model.ports import Timer, ToolSession
-from zoea.model.request import AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
+from zoea.model.request import Answer, AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
 from zoea.model.values import Mysis
 from zoea.store import WriterConnection
 from zoea.swarm import budgets
@@ -188,8 +188,8 @@ class TurnDriver:
         await self._stop_tasks()
         if self._is_end_stored:
             return end
-        partial = self._model.partial() if self._model is not None and self._turn.phase is t.TurnPhase.CALLING else None
         try:
+            partial = await self._partial(self._model) if self._turn.phase is t.TurnPhase.CALLING else None
             _, effects = step(self._turn, t.TurnCancelled(self._now(), Outcome.CRASHED, partial))
             for effect in effects:
                 if isinstance(effect, t.StoreOp) and isinstance(effect.op, t.BreakOffTurn):
@@ -245,8 +245,8 @@ class TurnDriver:
             waiting.append(self._inputs.get_nowait()[0])
         finished = tuple(item for item in waiting if isinstance(item, t.CallFinished))
         partial = next((item.answer for item in waiting if isinstance(item, t.Answered)), None)
-        if partial is None and self._model is not None and self._turn.phase is t.TurnPhase.CALLING:
-            partial = self._model.partial()
+        if partial is None and self._turn.phase is t.TurnPhase.CALLING:
+            partial = await self._partial(self._model)
         # Without a model call the request was reserved and never left.
         unsent = self._model is None or self._model.is_unsent
         return t.TurnCancelled(self._now(), outcome, partial, finished, unsent=unsent, on_wire=sent)
@@ -399,7 +399,7 @@ class TurnDriver:
                     error.kind,
                     error.retry_after,
                     self._services.ids.jitter(),
-                    partial=call.partial(),
+                    partial=await self._partial(call),
                     cause=self._failed_by,
                 )
             )
@@ -408,6 +408,11 @@ class TurnDriver:
         bounded = bound_calls(answer, self._turn.rules.max_calls, self._plan.budget.remaining_tokens // 2)
         calls = tuple(self._prepared(call, why) for call, why in zip(bounded.calls, bounded.skipped, strict=True))
         self.post(t.Answered(self._now(), bounded.answer, calls))
+
+    async def _partial(self, call: ModelCall | None) -> Answer | None:
+        """Return the part of an answer that came, without the values of secrets."""
+        partial = None if call is None else call.partial()
+        return None if partial is None else await self._session.conceal_partial(partial)
 
     def _prepared(self, call: AnswerCall, skipped: str) -> t.PreparedCall:
         spec = self._specs.get(call.name)
