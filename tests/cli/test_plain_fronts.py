@@ -287,3 +287,42 @@ class TestRows:
     def test_a_long_text_is_cut_to_one_line(self) -> None:
         assert one_line("a\n b\t c") == "a b c"
         assert one_line("x" * 100, 10) == "x" * 9 + "…"
+
+
+class FlakySwarm(FakeSwarm):
+    """A swarm with events that cannot be read at first."""
+
+    failures = 2
+
+    async def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
+        if self.failures:
+            self.failures -= 1
+            raise StoreError("unable to open database file")
+        async for item in super().events(after):
+            yield item
+
+
+async def test_events_that_cannot_be_read_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plain_fronts, "READ_AGAIN_S", 0.0)
+    swarm = FlakySwarm()
+    await swarm.create("alpha")
+    async with asyncio.timeout(PATIENCE_S):
+        first = await anext(events_without_gaps(swarm, 0))
+    assert first.id == 1
+    assert swarm.failures == 0
+
+
+async def test_the_newest_event_is_read_again_until_it_can_be_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    answers: list[int | Exception] = [StoreError("unable to open database file"), 7]
+
+    def read(_database: Path) -> int:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(plain_fronts, "READ_AGAIN_S", 0.0)
+    monkeypatch.setattr(plain_fronts, "read_newest_event", read)
+    assert await plain_fronts.read_newest(tmp_path) == 7
