@@ -184,6 +184,7 @@ class FakeSwarm:
         is_task: bool = False,
         sender: Sender = COMMANDER,
         idempotency_key: str = "",
+        context: str = "",
     ) -> Receipt:
         if idempotency_key and idempotency_key in self._keys:
             return self._receipts[self._keys[idempotency_key]]

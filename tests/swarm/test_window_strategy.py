@@ -5,10 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.swarm.harness import Swarm, script, swarm
 from zoea.context.window.conversation_summary import TITLE
 from zoea.llm.providers.scripted import ScriptedProvider
+from zoea.model.errors import UsageError
 from zoea.model.request import Answer, RequestMessage
+from zoea.queries.request_inspection import inspect_request
 from zoea.settings import Settings
 
 
@@ -98,3 +102,54 @@ async def test_a_summary_holds_no_secret_of_the_conversation(tmp_path: Path) -> 
         assert "[REDACTED_PASSWORD]" in told
         assert "v-77a" in told
         assert "hunter22" not in told
+
+
+async def test_a_prompt_may_override_the_window_and_the_budgets_of_its_turn(tmp_path: Path) -> None:
+    answers = [Answer(text=f"answer {n}") for n in range(1, 12)]
+    async with swarm(tmp_path, script(*answers), settings=settings()) as s:
+        await s.commander.create("alpha", start=False)
+        context = '{"history_window_size": "100", "token_budget_per_agent": 30000, "token_budget_per_task": 90000}'
+        for number in range(1, 8):
+            await s.commander.send("alpha", f"number {number}", context=context)
+            await s.settled()
+        shown = contents(s.provider.requests[-1].messages)[1:]
+        assert [text for text in shown if text.startswith("number")] == [f"number {n}" for n in range(1, 8)]
+        frozen = (await s.rows("SELECT frozen FROM turn ORDER BY id DESC LIMIT 1"))[0]["frozen"]
+        assert '"max_tokens": 30000' in frozen
+        assert '"task_tokens": 90000' in frozen
+
+        await s.commander.send("alpha", "number 8")
+        await s.settled()
+        assert any(TITLE in text for text in contents(s.provider.requests[-1].messages))
+
+
+async def test_an_unknown_key_of_a_context_sends_nothing(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="never")), settings=settings()) as s:
+        await s.commander.create("alpha", start=False)
+        with pytest.raises(UsageError) as raised:
+            await s.commander.send("alpha", "hello", context='{"primer_count": 3}')
+        assert "Did you mean primers_count?" in raised.value.hint
+        assert await s.rows("SELECT id FROM message") == []
+
+
+async def test_what_the_summary_lost_is_recalled_by_the_words_of_the_prompt_and_the_plan_says_what_it_shows(
+    tmp_path: Path,
+) -> None:
+    answers = [Answer(text=f"answer {n}") for n in range(1, 12)]
+    async with swarm(tmp_path, script(*answers), settings=settings(compression_target_ratio=0.1)) as s:
+        await s.commander.create("alpha", start=False)
+        await talk(s, 1, 1)
+        await s.commander.send("alpha", "My grandmother grew heliotropes in a bathtub.")
+        await s.settled()
+        for number in range(3, 9):
+            await s.commander.send("alpha", f"number {number}. " + "Never lose record rec-77, it is needed. " * 40)
+            await s.settled()
+        await s.commander.send("alpha", "Which heliotropes did my grandmother grow?")
+        await s.settled()
+
+        request = s.provider.requests[-1].messages
+        assert "bathtub" in "".join(text for text in contents(request)[1:-1])
+        newest = (await s.rows("SELECT max(id) AS id FROM request"))[0]["id"]
+        plan = inspect_request(s.path, newest).plan
+        assert plan is not None
+        assert any(note.startswith("Window: the first 2 and the newest") for note in plan.notes)

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping
 from zoea.context.forms import BARE, Form, FormKind, render_memory
 from zoea.context.frozen_turn import EarlierTurn, FrozenTurn
 from zoea.context.labels import with_labels
-from zoea.context.needs import EarlierTurns, MemoriesById, Need, NeedAnswer, Recall, StoredAnswer
+from zoea.context.needs import EarlierTurns, MemoriesById, Need, NeedAnswer, Recall, ShownConversation, StoredAnswer
 from zoea.context.plan_values import Pack, Priority
 from zoea.context.turn_packs import first_form
 from zoea.context.units import Unit, UnitKind, read_units
 from zoea.model.enums import Role
 from zoea.model.request import RequestMessage
 from zoea.model.values import Memory
+from zoea.text.estimate import tokens
 
 RECALLED_CHARS = 400
 """Characters shown of a memory that was recalled."""
@@ -143,7 +144,22 @@ def past_notes(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[
     """Return what the plan says of these packs beside its decisions."""
     found = _recalled(answers)
     late = (LATE_RECALL,) if found is not None and found.value["late"] else ()
-    return (frozen.keep_turns_why, *late) if frozen.keep_turns_why else late
+    why = (frozen.keep_turns_why,) if frozen.keep_turns_why else ()
+    return (*why, *_window_notes(answers), *late)
+
+
+def _window_notes(answers: Mapping[Need, NeedAnswer]) -> tuple[str, ...]:
+    """Return what the strategy `window` shows of the conversation, and what it gave up to fit."""
+    found = next((one for need, one in answers.items() if isinstance(need, ShownConversation)), None)
+    if not isinstance(found, StoredAnswer):
+        return ()
+    view = found.value
+    first, newest = len(view["primers"]), len(view["recents"])
+    if not view["summary"]:
+        return (f"Window: all {first + newest} messages before the turn are shown.",)
+    size = tokens(view["summary"])
+    shown = f"Window: the first {first} and the newest {newest} messages are shown, and a summary of {size:,} tokens."
+    return (shown, *(f"To fit, {step}." for step in view["steps"]))
 
 
 def _recalled(answers: Mapping[Need, NeedAnswer]) -> StoredAnswer | None:

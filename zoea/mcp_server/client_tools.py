@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from shlex import quote
 from typing import Any
 
+from zoea.context.window.prompt_context import parse_prompt_context
 from zoea.mcp_server.swarm_client import SwarmClient
 from zoea.mcp_server.tokens import McpClient
 from zoea.model.errors import NoRecipients, NoRunningSwarm, StateRefused, StoreMissing, UsageError
@@ -112,10 +113,13 @@ class ClientTools:
 
     async def _send(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
         message = ClientSendArguments.parse(arguments)
+        context = parse_prompt_context(message.context).to_json()
         swarm = await self._swarm_client.swarm(client)
         try:
             return _receipt_row(
-                await swarm.send(message.to, message.text, is_task=message.is_task, sender=client.sender)
+                await swarm.send(
+                    message.to, message.text, is_task=message.is_task, sender=client.sender, context=context
+                )
             )
         except StateRefused as error:
             raise StateRefused(

@@ -136,8 +136,13 @@ class MessageApi(Protocol):
         is_task: bool = False,
         sender: Sender = COMMANDER,
         idempotency_key: str = "",
+        context: str = "",
     ) -> Receipt:
-        """Send a message to one mysis; with `is_task` it replaces its goal."""
+        """Send a message to one mysis; with `is_task` it replaces its goal.
+
+        Args:
+            context: JSON of what it overrides for the turn that it opens (`context/window/prompt_context.py`).
+        """
         ...
 
     async def broadcast(

@@ -151,6 +151,7 @@ class Delivery:
     turn_id: int | None = None
     is_task: bool = False
     topic: str = ""
+    context: str = ""
 
     @property
     def label(self) -> str:

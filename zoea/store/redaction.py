@@ -30,6 +30,7 @@ _IDENTITIES = {
     ("topic_message", "topic"),
     ("topic_message", "receiver"),
     ("topic_message", "idempotency_key"),
+    ("message", "context"),
     ("request", "catalogue_hash"),
     ("catalogue", "hash"),
     ("setting", "key"),

@@ -13,6 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Self, TypeVar
 
+from zoea.context.window.prompt_context import read_stored
 from zoea.model.enums import ApprovalAnswer, DeliveryMode, MysisState
 from zoea.model.errors import MysisMissing, StateRefused, StoreFull, UsageError, ZoeaError
 from zoea.model.ports import Clock, Ids, ToolFactory
@@ -348,11 +349,13 @@ class Commander:
         is_task: bool = False,
         sender: Sender = COMMANDER,
         idempotency_key: str = "",
+        context: str = "",
     ) -> Receipt:
         runner = self.runner(ref)
         room = self._resolved_template(runner.mysis.template_hash).settings.budget.token_budget_per_agent
         checked = message_ops.checked(text, room)
-        outgoing = message_ops.OutgoingMessage(checked, sender, mode, 0, idempotency_key, is_task)
+        said = read_stored(context).to_json()
+        outgoing = message_ops.OutgoingMessage(checked, sender, mode, 0, idempotency_key, is_task, context=said)
         return await self.outbox.say(outgoing, runner.mysis.id)
 
     async def broadcast(

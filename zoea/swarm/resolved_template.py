@@ -24,6 +24,8 @@ NUDGES = (
     "You need to respond. Check your notifications and status.",
     "URGENT: Respond immediately. Check your system status.",
 )
+WINDOW_RECALL = 5
+"""Memories that the strategy `window` recalls by default."""
 _RECALL = "Context is limited: what is older is found with {tools}."
 _TASK = "Your task: {task}\nWhen it is done, report it with zoea_done."
 _TASK_CHARS = 500
@@ -175,12 +177,21 @@ def freezer(
         window=window_rules(settings, now) if settings.context.strategy == "window" else None,
         keep_turns=keep_turns,
         keep_turns_why=why,
-        recall_items=settings.context.recall_items if shows_turns else 0,
+        recall_items=recalled_items(settings) if not nudged else 0,
         label_to=profile.name if settings.context.labels == "named" else "",
     )
     return lambda turn_id, number, before, calibration: replace(
         frozen, turn_id=turn_id, turn_number=number, before=before, calibration=calibration
     )
+
+
+def recalled_items(settings: Settings) -> int:
+    """Return how many memories are recalled; the strategy `window` takes more where the setting has its default."""
+    if settings.context.strategy not in ("turns", "window"):
+        return 0
+    if settings.context.strategy == "window" and "recall_items" not in settings.context.model_fields_set:
+        return WINDOW_RECALL
+    return settings.context.recall_items
 
 
 def window_rules(settings: Settings, now: int) -> WindowRules:
@@ -193,6 +204,7 @@ def window_rules(settings: Settings, now: int) -> WindowRules:
         trigger=session.compression_trigger_ratio,
         target=session.compression_target_ratio,
         max_history=session.max_history,
+        debugging=session.context_window_debugging,
         since=now - _us(session.ttl) if session.ttl else 0,
     )
 

@@ -39,6 +39,13 @@ def send(
     task: Annotated[
         bool, typer.Option("--task", help="This is its new task: it is nudged until it reports that it is done.")
     ] = False,
+    context: Annotated[
+        list[str],
+        typer.Option(
+            metavar="KEY=VALUE",
+            help="Override a limit of its context for this turn, as history_window_size=100; repeatable.",
+        ),
+    ] = [],  # noqa: B006  # typer reads the default, which is never changed
     key: Key = "",
     as_json: AsJson = False,
     workspace: Workspace = "",
@@ -48,7 +55,11 @@ def send(
     Example: zoea send alpha sell the ore first
     """
     content = _content(text)
-    sent = command(workspace, lambda swarm: swarm.send(name, content, mode=mode, is_task=task, idempotency_key=key))
+    given = _read_context(context) if context else ""
+    sent = command(
+        workspace,
+        lambda swarm: swarm.send(name, content, mode=mode, is_task=task, idempotency_key=key, context=given),
+    )
     _write_receipt(sent, as_json)
 
 
@@ -171,6 +182,12 @@ def _content(words: list[str] | None) -> str:
     if not words:
         raise UsageError("the message is empty", hint="Give the text, or - to read it from stdin.")
     return " ".join(words)
+
+
+def _read_context(pairs: list[str]) -> str:
+    from zoea.context.window.prompt_context import parse_pairs, parse_prompt_context  # most sends need no planning
+
+    return parse_prompt_context(parse_pairs(pairs)).to_json()
 
 
 def _write_receipt(found: Receipt, as_json: bool, *, is_new: bool = True) -> None:

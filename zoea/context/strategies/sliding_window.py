@@ -1,6 +1,6 @@
 """The strategy `window`: the conversation of a mysis as a sliding window with a summary.
 
-Order of packs: system prompt, primers, summary, recents, standing order, situation.
+Order of packs: system prompt, primers, summary, recents, standing order, situation, recall.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from zoea.context.needs import (
     StoredAnswer,
     TurnSoFar,
 )
+from zoea.context.past_packs import hit_ids, recall_need, recall_pack
 from zoea.context.plan_values import Pack, Priority
 from zoea.context.strategies import turns
 from zoea.context.turn_packs import first_form
@@ -50,7 +51,13 @@ def needs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Need,
         view = ShownConversation(frozen.before)
         wanted.append(view)
         if view in answers:
-            wanted.append(_shown_memories(answers, view))
+            shown = _shown_memories(answers, view)
+            wanted.append(shown)
+            if frozen.recall_items and _stored(answers, view)["summary"]:
+                recall = recall_need(frozen, answers, shown.memory_ids)
+                wanted.append(recall)
+                if (found := answers.get(recall)) is not None and (hits := hit_ids(found)):
+                    wanted.append(MemoriesById(hits))
         if frozen.is_nudged:
             wanted.append(StandingOrder(frozen.before))
     return tuple(wanted)
@@ -67,6 +74,7 @@ def packs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Pack,
         _messages("recents", answer.recents, answer.elided, frozen, FEWEST_RECENTS, from_end=True),
         _order(frozen, answers, shown),
         turns.situation_pack(frozen),
+        recall_pack(frozen, answers),
     ]
     return tuple(pack for pack in made if pack is not None)
 

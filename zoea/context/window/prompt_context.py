@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from typing import Any
 
-from zoea.context.window.window_rules import DEBUGGING, ratio, whole_number
+from zoea.context.frozen_turn import FrozenTurn
+from zoea.context.window.window_rules import DEBUGGING, choose_size, ratio, whole_number
 from zoea.model.errors import UsageError
 
 TRIGGER_BOUNDS = (0.1, 0.95)
@@ -63,8 +64,20 @@ def parse_prompt_context(values: Mapping[str, Any]) -> PromptContext:
 
 
 def read_stored(text: str) -> PromptContext:
-    """Restore what `to_json` wrote."""
-    return PromptContext(**json.loads(text)) if text else PromptContext()
+    """Restore what `to_json` wrote, or read JSON that a person wrote.
+
+    Raises:
+        UsageError: It is no JSON object, or holds an unknown key or no number.
+    """
+    if not text.strip():
+        return PromptContext()
+    try:
+        values = json.loads(text)
+    except (ValueError, RecursionError):
+        values = None
+    if not isinstance(values, dict):
+        raise UsageError("The context is no JSON object.", hint='For example: {"history_window_size": 100}')
+    return parse_prompt_context(values)
 
 
 def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
@@ -92,6 +105,26 @@ def merge_contexts(contexts: Iterable[PromptContext]) -> PromptContext:
                 continue
             values[key] = min(value, values.get(key, value)) if key in _BUDGETS else value
     return PromptContext(**values)
+
+
+def override_turn(frozen: FrozenTurn, context: PromptContext) -> FrozenTurn:
+    """Return the turn with what its prompts override; budgets only become lower."""
+    if context == PromptContext():
+        return frozen
+    lowest = min(frozen.max_tokens, context.token_budget_per_agent or frozen.max_tokens)
+    frozen = replace(frozen, max_tokens=lowest, task_tokens=context.token_budget_per_task)
+    rules = frozen.window
+    if rules is None:
+        return frozen
+    preset = rules.debugging if context.use_case_preset == DEBUGGING else None
+    given = {
+        "size": choose_size((context.history_window_size, preset, rules.size)),
+        "primers": context.primers_count,
+        "recents": context.recents_count,
+        "trigger": context.compression_trigger_ratio,
+        "target": context.compression_target_ratio,
+    }
+    return replace(frozen, window=replace(rules, **{key: value for key, value in given.items() if value is not None}))
 
 
 def _read(key: str, value: object) -> int | float | str:

@@ -22,6 +22,7 @@ class WindowRules:
         trigger: The share of the budget from which on the middle is summarised.
         target: The share of the budget that a summary may take.
         max_history: The newest messages that are looked at; 0 is no bound.
+        debugging: The size under the preset `debugging`.
         since: The time in µs before which messages are not looked at; 0 is no bound.
     """
 
@@ -32,6 +33,7 @@ class WindowRules:
     target: float = 0.375
     max_history: int = 0
     since: int = 0
+    debugging: int = DEBUGGING_WINDOW
 
 
 def choose_size(levels: Iterable[object]) -> int:

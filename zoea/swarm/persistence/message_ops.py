@@ -34,6 +34,8 @@ class OutgoingMessage:
     is_task: bool = False
     topic: str = ""
     topic_message_id: int | None = None
+    context: str = ""
+    """What it overrides for the turn that it opens, as `PromptContext.to_json` writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,7 @@ def store_message(conn: WriterConnection, kind: MessageKind, outgoing: OutgoingM
     """Store a message without its deliveries and return its id."""
     message_id = conn.insert(
         "INSERT INTO message(kind, sender_kind, sender_id, sender_name, content, hop, idempotency_key,"
-        " recipients_filter, created_at, is_task, topic_message_id) VALUES (?,?,?,?,?,?,?,?,?,?,?)",
+        " recipients_filter, created_at, is_task, topic_message_id, context) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)",
         (
             MessageKind.DIRECT if kind is MessageKind.TOPIC else kind,
             outgoing.sender.kind,
@@ -184,6 +186,7 @@ def store_message(conn: WriterConnection, kind: MessageKind, outgoing: OutgoingM
             conn.now(),
             outgoing.is_task,
             outgoing.topic_message_id,
+            outgoing.context,
         ),
     )
     if kind is not MessageKind.TOPIC:
@@ -217,6 +220,7 @@ def deliver(
         created_at=now,
         is_task=outgoing.is_task,
         topic=outgoing.topic,
+        context=outgoing.context,
     )
 
 

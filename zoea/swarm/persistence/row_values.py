@@ -56,7 +56,7 @@ SAID_OR_TOLD = "n.role <> 'tool'"
 
 DELIVERY = """
 SELECT d.id, d.message_id, d.mysis_id, d.mode, d.state, d.reason, d.turn_id, d.created_at,
-       g.kind, g.sender_kind, g.sender_id, g.sender_name, g.content, g.hop, g.is_task, p.topic
+       g.kind, g.sender_kind, g.sender_id, g.sender_name, g.content, g.hop, g.is_task, g.context, p.topic
 FROM delivery d JOIN message g ON g.id = d.message_id LEFT JOIN topic_message p ON p.id = g.topic_message_id
 """
 
@@ -213,6 +213,7 @@ def delivery(row: sqlite3.Row) -> Delivery:
         turn_id=row["turn_id"],
         is_task=bool(row["is_task"]),
         topic=row["topic"] or "",
+        context=row["context"],
     )
 
 

@@ -10,10 +10,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from zoea.context import FrozenTurn, Note, missing_needs
+from zoea.context.window.prompt_context import merge_contexts, override_turn, read_stored
 from zoea.model.enums import CallState, ErrorClass, Finish, OpenedBy, Outcome
 from zoea.model.fast_replace import replace
 from zoea.model.request import ToolResult
-from zoea.model.values import Memory, ToolCall, Usage
+from zoea.model.values import Delivery, Memory, ToolCall, Usage
 from zoea.store import WriterConnection
 from zoea.swarm import life as lf
 from zoea.swarm.persistence import (
@@ -106,10 +107,7 @@ def open_turn(
     frozen = freeze(turn_id, number, before)
     known = turn_records.read_before_opened(conn, mysis_id, missing_needs(frozen))
     required = estimate.tokens(waiting[0].content) if waiting else turn_records.order_tokens(known)
-    frozen = tool_budget.leave_out_tools(
-        frozen, tools, required, lambda: dict(map(tuple, conn.execute(turn_records.TOOL_USES, (mysis_id,))))
-    )
-    deliveries = prompt_budget.select_fitting(waiting, prompt_budget.room_for_prompts(frozen), at_least=1)
+    frozen, deliveries = _choose_prompts(conn, frozen, waiting, tools, required)
     frozen = choose_earlier_turns(conn, frozen, sum(map(prompt_budget.prompt_tokens, deliveries)))
     if frozen.earlier:
         answers = turn_records.read_before_opened(conn, mysis_id, missing_needs(frozen, known.answers)).answers
@@ -127,6 +125,29 @@ def open_turn(
     conn.emit("turn.opened", mysis_id, turn=turn_id, number=number, opened_by=str(opened_by), prompts=len(memories))
     left = tuple(delivery.id for delivery in waiting[len(deliveries) :])
     return OpenedTurn(turn_id, number, hop, now, frozen, memories, notes, left, known)
+
+
+def _choose_prompts(
+    conn: WriterConnection,
+    frozen: FrozenTurn,
+    waiting: tuple[Delivery, ...],
+    tools: Mapping[str, int],
+    required: int,
+) -> tuple[FrozenTurn, tuple[Delivery, ...]]:
+    """Return the prompts that fit, and the turn with its tools and what the prompts override."""
+
+    def offer(turn: FrozenTurn) -> FrozenTurn:
+        return tool_budget.leave_out_tools(
+            turn, tools, required, lambda: dict(map(tuple, conn.execute(turn_records.TOOL_USES, (turn.mysis_id,))))
+        )
+
+    offered = offer(frozen)
+    deliveries = prompt_budget.select_fitting(waiting, prompt_budget.room_for_prompts(offered), at_least=1)
+    context = merge_contexts(read_stored(delivery.context) for delivery in deliveries)
+    if context.token_budget_per_agent is None:
+        return override_turn(offered, context), deliveries
+    offered = offer(override_turn(frozen, context))
+    return offered, prompt_budget.select_fitting(deliveries, prompt_budget.room_for_prompts(offered), at_least=1)
 
 
 def store_answers(conn: WriterConnection, turn_id: int, answers: Mapping[str, str]) -> None:

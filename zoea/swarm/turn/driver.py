@@ -35,7 +35,7 @@ from zoea.swarm.turn.call_slice import find_call, slice_calls
 from zoea.swarm.turn.machine import step
 from zoea.swarm.turn.model_call import HeldBeforeSending, ModelCall
 from zoea.swarm.turn.need_rounds import answer_needs
-from zoea.swarm.turn.request_preparation import limits_of, prepare_requests
+from zoea.swarm.turn.request_preparation import limits_of, lowest_limit, prepare_requests
 from zoea.swarm.turn.tool_calls import ToolCalls
 from zoea.swarm.turn.turn_failures import cause_of, end_from, failure_from
 from zoea.swarm.turn.turn_gate import Rank
@@ -117,7 +117,7 @@ class TurnDriver:
         self._estimated = 0
         self._reserved_at = services.clock.uptime()
         self._used = self._live.turn_tokens = opened.used_tokens
-        self._live.turn_limit = profile.settings.budget.token_budget_per_task or 0
+        self._live.turn_limit = lowest_limit(profile.settings.budget.token_budget_per_task, opened.frozen.task_tokens)
         self._model: ModelCall | None = None
         self._progress_at = services.clock.now()
         self._awaits_lift = self._is_end_stored = False
@@ -324,7 +324,7 @@ class TurnDriver:
     async def _reserve(self, effect: t.Reserve) -> t.TurnInput:
         assert self._plan is not None
         turn_id = self._turn.turn_id
-        limits = limits_of(self._services, self._profile, self._used)
+        limits = limits_of(self._services, self._profile, self._used, self._opened.frozen.task_tokens)
         op = self._requests.reservation(limits, turn_id, self._plan, effect)
         reserved = await self._services.write(op, urgent=self._opened.by_person)
         self._live.iteration = effect.iteration

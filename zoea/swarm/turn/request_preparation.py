@@ -126,7 +126,14 @@ def prepare_requests(
     )
 
 
-def limits_of(services: Services, profile: MysisProfile, turn_used: int) -> spend_ops.Limits:
+def lowest_limit(setting: int, of_prompts: int | None) -> int:
+    """Return the tokens of a turn: the setting, or what its prompts allow if that is less."""
+    return min(setting, of_prompts or setting)
+
+
+def limits_of(
+    services: Services, profile: MysisProfile, turn_used: int, of_prompts: int | None = None
+) -> spend_ops.Limits:
     """The template's budgets for the turn and the mysis, the workspace's for the day."""
     own, swarm = profile.settings.budget, services.settings.budget
 
@@ -134,7 +141,7 @@ def limits_of(services: Services, profile: MysisProfile, turn_used: int) -> spen
         return budgets.BudgetLimit(limit, enforcement, services.approvals.may_exceed(profile.mysis_id, scope))
 
     return spend_ops.Limits(
-        turn=bound("turn", own.token_budget_per_task, own.enforcement),
+        turn=bound("turn", lowest_limit(own.token_budget_per_task, of_prompts), own.enforcement),
         turn_used=turn_used,
         mysis=bound("mysis", own.mysis, own.enforcement),
         swarm=bound("swarm", swarm.swarm_per_day, swarm.swarm_enforcement),

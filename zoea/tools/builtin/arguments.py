@@ -126,6 +126,10 @@ class ClientSendArguments(SendArguments):
         description="True if the text is its new task: it works on it until it reports that it is done. "
         "A plain message if left out.",
     )
+    context: dict[str, str | int | float] = Field(
+        default_factory=dict,
+        description="Limits of what it sees in this turn, for example history_window_size or token_budget_per_agent.",
+    )
 
 
 class SendToCommanderArguments(Arguments):
