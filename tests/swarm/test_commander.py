@@ -11,6 +11,7 @@ import pytest
 
 from tests.swarm.harness import Swarm, call, script, swarm
 from tests.swarm.test_builtin_backend import templates
+from tests.waiting import until
 from zoea.model.enums import Activity, DeliveryMode, ErrorClass, MysisState, SenderKind
 from zoea.model.errors import (
     MysisMissing,
@@ -458,6 +459,24 @@ class TestHold:
             view = await s.commander.view()
             assert view.tokens_today == view.myses[0].tokens > 0
             assert view.budget_today == 2_000_000
+
+    async def test_the_tokens_of_the_day_follow_the_last_change(self, tmp_path: Path) -> None:
+        seen: list[int] = []
+
+        async def watch() -> None:
+            async for view in s.commander.changes():
+                seen.append(view.tokens_today)
+
+        async with swarm(tmp_path, HELLO) as s:
+            task = asyncio.create_task(watch())
+            await s.commander.create("alpha", start=False)
+            await s.commander.send("alpha", "hello")
+            await s.settled()
+            s.clock.by(2)
+            spent = (await s.commander.mysis("alpha")).tokens
+            await until(lambda: seen[-1] == spent > 0)
+            task.cancel()
+            await asyncio.wait({task})
 
     async def test_shutdown_tells_the_owner(self, tmp_path: Path) -> None:
         told: list[bool] = []

@@ -488,7 +488,9 @@ class Commander:
 
     async def changes(self) -> AsyncIterator[SwarmView]:
         async for view in self.live_view.changes():
-            await self._read_spend()
+            if not await self._read_spend() and any(row.tokens for row in view.myses):
+                # No later change may come, so that what was just spent is read when it is due.
+                asyncio.get_running_loop().call_later(1.0, self.live_view.touch)
             yield replace(view, tokens_today=self._today.tokens, cost_today_micros=self._today.cost_micros)
 
     async def events(self, after: int = 0) -> AsyncIterator[Event | Lagged]:
@@ -557,12 +559,14 @@ class Commander:
             self.services.hold_for_disk(error)
             raise
 
-    async def _read_spend(self) -> None:
-        """Read today's usage, at most once a second."""
+    async def _read_spend(self) -> bool:
+        """Read today's usage, at most once a second. Return whether it was read."""
         uptime = self._clock.uptime()
-        if uptime - self._today.at >= SECOND:
-            found = await self._store.read(spend_ops.TODAY, (spend_ops.day_of(self._clock.now()),))
-            self._today = spend_ops.today(uptime, found[0] if found else None)
+        if uptime - self._today.at < SECOND:
+            return False
+        found = await self._store.read(spend_ops.TODAY, (spend_ops.day_of(self._clock.now()),))
+        self._today = spend_ops.today(uptime, found[0] if found else None)
+        return True
 
     def _summary(self, myses: tuple[MysisView, ...], version: int) -> SwarmView:
         return SwarmView(
