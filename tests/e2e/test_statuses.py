@@ -83,3 +83,10 @@ async def test_a_failing_model_shows_the_next_attempt_and_its_cause() -> None:
         await asyncio.to_thread(glass.until, "3 myses")
         await asyncio.to_thread(zoea, "broadcast", "report")
         await asyncio.to_thread(glass.until, lambda text: "retrying" in text and "/5" in text and "500" in text)
+
+
+async def test_who_failed_in_its_turn_is_not_counted_as_working() -> None:
+    async with cockpit_over(Fail.error(401, "no such key")) as glass:
+        await asyncio.to_thread(glass.until, "3 myses")
+        await asyncio.to_thread(zoea, "broadcast", "report")
+        await asyncio.to_thread(glass.until, "3 errored", "3 not answered yet")

@@ -12,12 +12,14 @@ from zoea.store.database_file import open_reader
 _LATEST = """
 SELECT g.id, g.kind, g.sender_kind, g.sender_name, g.content, g.created_at,
   sum(d.state = 'taken' AND t.outcome IN ('answered', 'iteration_limit')) AS answered,
-  sum(d.state = 'taken' AND t.outcome IS NULL) AS working,
+  sum(d.state = 'taken' AND t.outcome IS NULL AND m.state = 'running') AS working,
+  sum(d.state = 'taken' AND t.outcome IS NULL AND m.state <> 'running') AS interrupted,
   sum(d.state = 'pending') AS queued,
   sum(d.state = 'skipped') AS skipped,
   sum(d.state = 'taken' AND t.outcome NOT IN ('answered', 'iteration_limit')) AS unanswered,
   count(d.id) AS recipients
 FROM message g LEFT JOIN delivery d ON d.message_id = g.id LEFT JOIN turn t ON t.id = d.turn_id
+  LEFT JOIN mysis m ON m.id = d.mysis_id
 WHERE g.kind = 'broadcast' OR (g.sender_kind = 'mysis' AND g.recipients_filter = '{"to": "commander"}')
 GROUP BY g.id ORDER BY g.id DESC LIMIT ?
 """
@@ -27,7 +29,10 @@ NOT_DELIVERED = "not delivered"
 
 @dataclass(frozen=True, slots=True)
 class Broadcast:
-    """A broadcast, and the number of its recipients in each state of delivery."""
+    """A broadcast, and the number of its recipients in each state of delivery.
+
+    `interrupted` counts those that failed or stopped in their turn, which goes on when they run again.
+    """
 
     id: int
     sender: str
@@ -40,6 +45,7 @@ class Broadcast:
     skipped: int
     unanswered: int
     to_commander: bool
+    interrupted: int = 0
 
 
 def read_broadcasts(database: Path, limit: int = 50) -> tuple[Broadcast, ...]:
@@ -59,6 +65,7 @@ def read_broadcasts(database: Path, limit: int = 50) -> tuple[Broadcast, ...]:
             skipped=row["skipped"] or 0,
             unanswered=row["unanswered"] or 0,
             to_commander=row["kind"] == "direct",
+            interrupted=row["interrupted"] or 0,
         )
         for row in found
     )

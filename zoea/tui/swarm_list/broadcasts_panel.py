@@ -58,7 +58,7 @@ def build_broadcast_lines(said: Sequence[Broadcast], now: int, width: int, heigh
     A `width` of 0 means unknown. In a narrow panel texts are wrapped as long as all of them fit in `height`.
     """
     if not said:
-        return [[("No broadcast yet: press b to send one", "quiet")]]
+        return [[("No broadcast yet: b sends one message to many myses", "quiet")]]
     if width >= ONE_LINE_FROM:
         return [line for one in said for line in _one_line(one, now, width)]
     for most in range(TEXT_LINES, 0, -1):
@@ -76,6 +76,7 @@ def format_replies(said: Broadcast) -> str:
         (said.answered, "answered"),
         (said.working, "working"),
         (said.queued, "queued"),
+        (said.interrupted, "not answered yet"),
         (said.unanswered, "not answered"),
         (said.skipped, NOT_DELIVERED),
     ]
