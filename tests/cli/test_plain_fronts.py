@@ -71,7 +71,7 @@ class TestPlain:
     @pytest.mark.parametrize(
         ("kind", "mysis_id", "data", "line"),
         [
-            ("turn.opened", 1, {"number": 3}, "alpha         turn 3 opens"),
+            ("turn.opened", 1, {"number": 3}, "alpha         turn 3 begins"),
             ("turn.ended", 1, {"turn": 7, "outcome": "answered"}, "alpha         answer of 7"),
             ("turn.ended", 1, {"turn": 7, "outcome": "loop"}, "alpha         turn ended: loop. answer of 7"),
             ("turn.ended", 1, {"outcome": "cancelled"}, "alpha         turn ended: cancelled."),

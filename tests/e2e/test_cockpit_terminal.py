@@ -55,7 +55,7 @@ def test_a_new_user_creates_a_swarm_and_finds_it_again(cockpit: OpenSwarm) -> No
     glass.press("enter")
     glass.until("1 of 5", "following", "⚙")
     glass.press("i")
-    glass.until("PACKS", "system", "actual")
+    glass.until("PARTS", "system", "actual")
     glass.press("escape", "escape")
     glass.until("5 myses", WORDS)
     glass.press("q")

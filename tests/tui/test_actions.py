@@ -139,12 +139,12 @@ async def test_an_action_on_one_mysis_refuses_several_targets() -> None:
     one = (await situation()).targets[0]
     two = ActionContext(targets=(one, one), shown=2)
     for action_id in ("mysis.message", "mysis.task", "mysis.focus", "mysis.inspect"):
-        assert "take the marks off" in BY_ID[action_id].why_not(two)
+        assert "esc removes the marks" in BY_ID[action_id].why_not(two)
 
 
 async def test_an_action_without_effect_is_refused() -> None:
     assert BY_ID["mysis.stop"].why_not(await situation(MysisState.STOPPED)) == "it is stopped already"
-    assert BY_ID["mysis.relaunch"].why_not(await situation(MysisState.RUNNING)) == "mysis already running"
+    assert BY_ID["mysis.relaunch"].why_not(await situation(MysisState.RUNNING)) == "it is running already"
     assert BY_ID["mysis.dismiss"].why_not(await situation()) == "it has no error and nothing to review"
 
 

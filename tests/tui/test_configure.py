@@ -68,7 +68,7 @@ async def test_an_invalid_value_is_reported_in_the_form(tmp_path: Path) -> None:
 async def test_a_running_mysis_is_stopped_first(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
         await stage.press("c")
-        assert "stop it first" in stage.notices[-1]
+        assert "s stops it" in stage.notices[-1]
 
 
 async def test_marked_myses_are_configured_together_and_keep_their_other_values(tmp_path: Path) -> None:

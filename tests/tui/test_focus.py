@@ -163,7 +163,7 @@ class TestReading:
             await stage.until(lambda: stage.swarm.state() == "errored")
             await stage.press("enter")
             await opens(stage)
-            await shows(stage, "failed", "there is no model x", "it goes on at the next start")
+            await shows(stage, "failed", "there is no model x", "it goes on when the mysis runs again")
 
 
 def _lines(stage: Stage) -> list[str]:

@@ -61,7 +61,7 @@ async def test_packs_reasons_and_numbers_are_shown(tmp_path: Path) -> None:
         await stage.press("left")
         await stage.until(lambda: "attempt 2" in stage.text())
         await stage.press("left")
-        await stage.until(lambda: "failed: transient" in stage.text())
+        await stage.until(lambda: "failed: a fault that may pass" in stage.text())
         await stage.press("left")
         await stage.until(lambda: screen.request is not None and screen.request.iteration == 1)
         await stage.until(lambda: "ended: calls" in stage.text())
@@ -83,7 +83,7 @@ async def test_messages_unfold_and_the_tools_are_another_part(tmp_path: Path) ->
     async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(80, 24)) as stage:
         await send_prompts(stage.swarm, long)
         screen = await open_inspector(stage)
-        await stage.until(lambda: "PACKS · MESSAGES 2 · TOOLS 14   tab" in stage.text())
+        await stage.until(lambda: "PARTS · MESSAGES 2 · TOOLS 14   tab" in stage.text())
         assert stage.app.action_context().hidden
         await stage.press("v")
         assert "verbose: Press tab to go to the messages first" in stage.notices

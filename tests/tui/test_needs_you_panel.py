@@ -102,13 +102,13 @@ async def test_a_click_on_a_name_moves_the_cursor_even_to_a_filtered_row(tmp_pat
 
 async def test_the_panel_counts_the_myses_that_do_not_fit(tmp_path: Path) -> None:
     async with cockpit(tmp_path, names=("alpha",), size=(80, 24)) as stage:
-        await crowd(stage, 30)
+        await crowd(stage, 40)
         for size in ((80, 24), (120, 40), (160, 40)):
             await stage.pilot.resize_terminal(*size)
             await stage.until(lambda: len(panel(stage)) == stage.one(TextBlock, "#needs").content_size.height)
             lines = panel(stage)
             assert all("401 from olla" in line for line in lines[:-1])  # the first names keys, and may be cut for them
-            assert lines[-1] == f"and {30 - len(lines) + 1} more: a shows them first"
+            assert lines[-1] == f"and {40 - len(lines) + 1} more: a shows them first"
             assert "r relaunch" in lines[0]
             assert "r relaunch" not in lines[1]
 

@@ -130,7 +130,7 @@ def test_estimate_and_actual_usage_are_shown() -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"error_class": "transient", "attempt": 2}, "failed: transient  attempt 2"),
+        ({"error_class": "transient", "attempt": 2}, "failed: a fault that may pass  attempt 2"),
         ({"state": "released", "error_class": "cancelled"}, "was never sent"),
         ({"state": "refused"}, "refused: over a budget"),
         ({"state": "reserved", "duration_us": None, "finish_reason": ""}, "under way"),

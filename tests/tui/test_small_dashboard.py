@@ -9,8 +9,8 @@ from textual.widget import Widget
 
 from tests.tui.cockpit import asks_when_told, cockpit
 from tests.tui.test_approvals import ask
-from zoea.tui.screens.dashboard import DETAIL, DETAIL_WIDE
 from zoea.tui.screens.focus import FocusScreen
+from zoea.tui.swarm_list.panel_room import DETAIL, DETAIL_WIDE
 from zoea.tui.widgets.mysis_detail import MysisDetail
 
 

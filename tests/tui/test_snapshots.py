@@ -136,7 +136,7 @@ async def find_words(stage: Stage) -> None:
 
 
 async def read_messages(stage: Stage) -> None:
-    await stage.until(lambda: "PACKS" in stage.text())
+    await stage.until(lambda: "PARTS" in stage.text())
     await stage.press("tab")
 
 
@@ -175,7 +175,7 @@ SCENES = (
     Scene("focus-verbose", ("g", "enter", "v"), says("belt-2")),
     Scene("focus-error", ("G", "k", "enter"), says("401")),
     Scene("exporting", ("g", "enter", "e"), says("Markdown"), is_box=True),
-    Scene("inspector", ("g", "i"), says("PACKS")),
+    Scene("inspector", ("g", "i"), says("PARTS")),
     Scene("inspector-messages", ("g", "i"), says("as sent"), read_messages, sizes=SIZES[:1]),
     Scene("clients", ("M",), says("closed"), is_box=True, sizes=SIZES[:2]),
     Scene("configuring", ("G", "c"), lambda stage: stage.shows(ConfigureDialog), is_box=True, sizes=SIZES[:2]),

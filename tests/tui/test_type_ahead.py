@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
 from textual import events
 from textual.widgets import Input
 
-from tests.fakes.slow_mount import delay_mounts
+from tests.fakes.slow_mount import delay_mounts, delayed
 from tests.tui.cockpit import Stage, cockpit
 from tests.tui.idle_pilot import key_event
 from zoea.model.values import ProviderView
@@ -153,13 +152,7 @@ async def test_each_tab_of_a_burst_leads_to_the_next_field_of_a_form(
 
 @pytest.mark.usefixtures("slow")
 async def test_text_typed_before_a_form_is_filled_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    read = mysis_options.read_configuration
-
-    def read_slowly(*given: object) -> object:
-        time.sleep(0.3)  # a slow disk
-        return read(*given)  # type: ignore[arg-type]  # passed on as they are
-
-    monkeypatch.setattr(mysis_options, "read_configuration", read_slowly)
+    monkeypatch.setattr(mysis_options, "read_configuration", delayed(mysis_options.read_configuration))
     async with cockpit(tmp_path) as stage:
         burst(stage, "c\t\tother\tdeep south\n")
         await stage.until(lambda: stage.shows(DashboardScreen) and stage.view().model == "other")

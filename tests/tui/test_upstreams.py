@@ -96,7 +96,7 @@ async def test_every_upstream_and_provider_shows_its_state(api: FakeSwarm, datab
             "failed",
         ):
             assert words in text, words
-        assert "40 calls, 3 failed, 2 in flight" in text
+        assert "40 calls, 3 failed, 2 running" in text
         await stage.press("down")
         await stage.until(lambda: "connection refused" in stage.text())
         assert "272 tools left out" in stage.text()
@@ -325,8 +325,8 @@ async def test_changed_settings_are_noticed_and_applied_while_myses_run(
         (tmp_path / "config" / "config.toml").write_text('[tui]\ntheme = "tide"\nkeys = {"swarm.hold" = "f6"}\n')
         stage.app.tick()
         await stage.until(lambda: "The settings or themes changed: f5 applies them (:reload)" in stage.notices)
-        assert "changed: f5 applies" in stage.text()
+        assert "settings changed: f5 applies them" in stage.text()
         await stage.press("f5")
         await stage.until(lambda: stage.app.theme_spec.name == "tide" and stage.app.keys["swarm.hold"] == "f6")
-        await stage.until(lambda: "changed: f5" not in stage.text())
+        await stage.until(lambda: "settings changed: f5" not in stage.text())
         assert api.reloads == 1

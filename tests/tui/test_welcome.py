@@ -85,13 +85,13 @@ async def test_it_does_not_open_in_a_swarm_with_myses(tmp_path: Path) -> None:
 
 async def test_a_long_line_is_shown_in_full_below(tmp_path: Path) -> None:
     async with welcome(tmp_path, size=(80, 24)) as stage:
-        assert "Five autopilot miners play Reef: no model, no key," in stage.text()
-        assert "Five autopilot miners play Reef: no model, no key, no cost" in stage.text()
+        assert "Five agents mine in Reef, a small" in stage.text()
+        assert "Five agents mine in Reef, a small built-in world: no model, no cost" in stage.text()
         await stage.press("j")
-        assert "no key, no cost" not in stage.text()
+        assert "no model, no cost" not in stage.text()
         await stage.press("k")
         await stage.pilot.resize_terminal(120, 40)
-        await stage.until(lambda: stage.text().count("no key, no cost") == 1)
+        await stage.until(lambda: stage.text().count("no model, no cost") == 1)
 
 
 async def test_keys_of_vendors_are_named_and_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -275,7 +275,7 @@ async def test_an_unknown_context_window_is_asked_for(tmp_path: Path, monkeypatc
             stage.one(Input, f"#{field}").value = text
         await stage.press("enter")
         said = stage.one(TextBlock, "#error")
-        await stage.until(lambda: "the context window of home-made is not known" in said.plain)
+        await stage.until(lambda: "does not say how much text home-made can read at once" in said.plain)
         assert "8,192" in said.plain
         stage.one(Input, "#window").value = "many"
         await stage.press("enter")

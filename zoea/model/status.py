@@ -34,11 +34,11 @@ class StatusWord(StrEnum):
 
 MEANINGS = {
     StatusWord.WORKING: "a model answers or a tool runs for it",
-    StatusWord.QUEUED: "its request waits for a place at its provider",
+    StatusWord.QUEUED: "its provider answers others first; its request waits",
     StatusWord.RETRYING: "something failed; Zoea tries again by itself at the time shown",
     StatusWord.WAITING: "it asked to wait, or its provider did; it goes on at the time shown",
     StatusWord.ASKING: "it waits for your answer",
-    StatusWord.IDLE: "it has nothing to do until the next message or nudge",
+    StatusWord.IDLE: "it rests until the next message, or until Zoea reminds it of its task",
     StatusWord.DONE: "it reports its task as done; you review it",
     StatusWord.HELD: "the whole swarm is on hold; nothing new starts",
     StatusWord.PAUSED: "you paused this mysis; nothing new starts for it",

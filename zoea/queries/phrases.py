@@ -18,7 +18,7 @@ UNREMARKABLE = frozenset({"delivery.taken", "mysis.created"})
 """Kinds of events that are not shown, because another event tells the same."""
 
 _WORDS = {
-    "turn.opened": "turn {number} opens",
+    "turn.opened": "turn {number} begins",
     "turn.resumed": "goes on where it was",
     "turn.broke_off": "turn broke off: {why}",
     "call.late_result": "a call of the stopped turn has ended",
@@ -152,8 +152,14 @@ def is_unsent(state: str, error_class: str) -> bool:
     return (state, error_class) == (RequestState.RELEASED, ErrorClass.CANCELLED)
 
 
+_CLASS_WORDS: Mapping[str, str] = {ErrorClass.TRANSIENT: "a fault that may pass"}
+"""Error classes in words, where their name does not say enough."""
+
+
 def failure_phrase(state: str, error_class: str) -> str:
     """Describe the failure of a request as a predicate; empty if it was answered."""
     if not error_class:
         return ""
-    return "was never sent" if is_unsent(state, error_class) else f"failed: {error_class}"
+    return (
+        "was never sent" if is_unsent(state, error_class) else f"failed: {_CLASS_WORDS.get(error_class, error_class)}"
+    )

@@ -47,7 +47,9 @@ def describe_detail(view: MysisView, now: int | None = None) -> str:
         case StatusWord.QUEUED:
             return f"{ordinal(view.queue_place)} for {one_line(view.queue_name)}"
         case StatusWord.RETRYING:
-            head = " ".join(part for part in (describe_attempt(view), left) if part)
+            attempt = describe_attempt(view)
+            words = f"attempt {attempt}" if attempt and not view.attempts else attempt
+            head = " ".join(part for part in (words, left) if part)
             return ": ".join(part for part in (head, describe_retry_cause(view)) if part)
         case StatusWord.WAITING:
             return ": ".join(part for part in (left, describe_wait_reason(view)) if part)

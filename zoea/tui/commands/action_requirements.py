@@ -56,7 +56,7 @@ def require_target(context: ActionContext) -> str:
 def require_one_target(context: ActionContext) -> str:
     if why := require_target(context):
         return why
-    return "" if len(context.targets) == 1 else "this works on one mysis: take the marks off first"
+    return "" if len(context.targets) == 1 else "this works on one mysis: esc removes the marks"
 
 
 def require_stoppable_target(context: ActionContext) -> str:
@@ -71,7 +71,7 @@ def require_startable_target(context: ActionContext) -> str:
     if why := require_target(context):
         return why
     if all(view.state is MysisState.RUNNING for view in context.targets):
-        return "mysis already running"
+        return "it is running already"
     return ""
 
 
@@ -79,7 +79,7 @@ def require_resting_target(context: ActionContext) -> str:
     if why := require_target(context):
         return why
     is_running = any(view.state is MysisState.RUNNING for view in context.targets)
-    return "a running mysis cannot be changed: stop it first" if is_running else ""
+    return "a running mysis cannot be changed: s stops it" if is_running else ""
 
 
 def require_failed_target(context: ActionContext) -> str:

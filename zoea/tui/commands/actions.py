@@ -154,7 +154,7 @@ SWARM_HOLD = _everywhere(
     "swarm.hold",
     "x",
     "hold",
-    "Hold the swarm, or resume it",
+    "Hold the swarm: nothing new starts until you resume it",
     require_open_swarm,
     footer=60,
     command="hold",
@@ -212,7 +212,12 @@ SCREEN_SEARCH = _everywhere(
     takes_text=True,
 )
 SCREEN_UPSTREAMS = _everywhere(
-    "screen.upstreams", "u", "upstreams", "Show upstreams and providers", require_open_swarm, command="upstreams"
+    "screen.upstreams",
+    "u",
+    "upstreams",
+    "Show tool servers (upstreams) and model providers",
+    require_open_swarm,
+    command="upstreams",
 )
 SCREEN_CLIENTS = _everywhere(
     "screen.clients",
@@ -246,6 +251,9 @@ SCREEN_WELCOME = _everywhere(
 )
 APP_SCREENSHOT = _everywhere(
     "app.screenshot", "S", "screenshot", "Write the screen to a file, zoea-TIME.svg", command="screenshot"
+)
+APP_ZOOM = _everywhere(
+    "app.zoom", "plus", "zoom", "Show one panel alone, or all again; tab goes to the next", footer=67, only_if_room=True
 )
 APP_RELOAD = _everywhere(
     "app.reload",
@@ -302,7 +310,7 @@ SWARM_AGAIN = _dashboard(
     commands_swarm=True,
 )
 MYSIS_FOCUS = _dashboard(
-    "mysis.focus", "enter", "focus", "Open its conversation", require_one_target, footer=40, command="show"
+    "mysis.focus", "enter", "open", "Open its conversation", require_one_target, footer=40, command="show"
 )
 MYSIS_STOP = _dashboard(
     "mysis.stop",
@@ -452,9 +460,11 @@ FOCUS_PAUSE = _focus("focus.pause", "p", "pause", "Pause it, or resume it", requ
 
 _approval = partial(_define, ActionPlace.APPROVAL)
 APPROVAL_ONCE = _approval("approval.once", "o", "once", "Allow this call", footer=10)
-APPROVAL_SESSION = _approval("approval.session", "s", "session", "Allow this tool until the mysis stops", footer=20)
+APPROVAL_SESSION = _approval(
+    "approval.session", "s", "until it stops", "Allow this tool until the mysis stops", footer=20
+)
 APPROVAL_TEMPLATE = _approval(
-    "approval.template", "t", "template", "Allow this tool for all myses of the template", footer=30
+    "approval.template", "t", "whole template", "Allow this tool for all myses of the template", footer=30
 )
 APPROVAL_DENY = _approval(
     "approval.deny", "d", "deny", "Refuse it, with a reason for the model", footer=40, takes_text=True

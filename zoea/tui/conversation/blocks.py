@@ -349,7 +349,7 @@ def _outcome(turn: ConversationTurn) -> ConversationBlock | None:
     words, role = _OUTCOMES[ended]
     head: list[Piece] = [(words, role)]
     if turn.outcome is None:
-        head.append(("  it goes on at the next start", "quiet"))
+        head.append(("  it goes on when the mysis runs again", "quiet"))
     return ConversationBlock(
         f"outcome {turn.id}",
         BlockKind.OUTCOME,

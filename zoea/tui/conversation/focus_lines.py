@@ -145,11 +145,11 @@ def build_request_lines(sight: MysisContext) -> list[list[Piece]]:
 def _size(seen: RequestSummary) -> list[Piece]:
     line: list[Piece] = [
         (f"~{number_format.tokens(seen.tokens)}", "title"),
-        (f" of {number_format.tokens(seen.max_tokens)}", ""),
+        (f" of {number_format.tokens(seen.max_tokens)} tokens", ""),
     ]
     if seen.input_tokens:
         off = round((seen.tokens - seen.input_tokens) / seen.input_tokens * 100)
-        line.append((f"   actual {number_format.tokens(seen.input_tokens)}, estimate {off:+d} %", "quiet"))
+        line.append((f"  really {number_format.tokens(seen.input_tokens)} (estimate {off:+d} %)", "quiet"))
     return line
 
 

@@ -151,13 +151,14 @@ class ApprovalDialog(CockpitDialog[None]):
         box.border_subtitle = Content(f"{place} of {max(place, len(waiting))}")
         self._who.put(build_question_lines(shown, now))
         answers = self._keys
-        if self._sentence.display:
+        if not self.is_listening:
+            answers.put([(" the keys to answer come in a moment", "quiet")])
+        elif self._sentence.display:
             enter, escape = ("answer", "later") if self._is_question else ("deny", "back")
             words = (("enter", enter), ("escape", escape))
             answers.describe_typed([TypedKey(key, word, f"app.press({key!r})") for key, word in words])
         else:
             answers.describe(of(ActionPlace.APPROVAL), self.action_context(), self.cockpit.keys)
-        answers.styles.opacity = 1.0 if self.is_listening else 0.5
 
     # Answering.
 

@@ -32,7 +32,7 @@ from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.model_field import ModelField
 
 TYPES = (
-    ("openai", "OpenAI-compatible, as OpenAI itself"),
+    ("openai", "OpenAI-compatible: OpenAI and most servers"),
     ("anthropic", "Anthropic"),
     ("ollama", "Ollama"),
     ("embedded", "a model file, run by Zoea"),
@@ -73,12 +73,14 @@ class ConnectDialog(CockpitDialog[str | None]):
         with Vertical(classes="box") as box:
             box.border_title = "CONNECT A MODEL"
             box.border_subtitle = key_hints("enter connect · ^t try it · tab next field · esc back")
-            yield from form_row("speaks", InlineChoice(TYPES, id="type"))
+            yield from form_row("kind", InlineChoice(TYPES, id="type"))
             yield from form_row("name", Input(given.name, id="name", placeholder="a name of your choice", compact=True))
             yield from form_row("address", Input(given.base_url, id="address", compact=True))
-            yield from form_row("model", ModelField(given.model, id="model", placeholder="^t lists them"))
             yield from form_row(
-                "window", Input(id="window", placeholder="tokens, where the server names none", compact=True)
+                "model", ModelField(given.model, id="model", placeholder="its name; ^t lists those of the server")
+            )
+            yield from form_row(
+                "window", Input(id="window", placeholder="tokens it reads at once; empty: ask the server", compact=True)
             )
             yield from form_row(
                 "key",
@@ -86,7 +88,7 @@ class ConnectDialog(CockpitDialog[str | None]):
                     given.key,
                     id="key",
                     password=not given.key.startswith("env:"),
-                    placeholder="the key, or env:NAME; stored apart from the settings",
+                    placeholder="the key, or env:NAME of a variable; empty: none",
                     compact=True,
                 ),
             )
@@ -133,8 +135,9 @@ class ConnectDialog(CockpitDialog[str | None]):
         if found is None:
             return
         self._say(_result(found))
-        if found.models and not self._models.value:
-            self._models.value = found.models[0].name
+        if found.models:
+            self._models.value = self._models.value or found.models[0].name
+            self.query_one("#model", Input).focus()
 
     async def _probe(self, connection: ModelConnection) -> ProbeResult | None:
         """Ask the server for its models, and offer them; None where the key cannot be found."""
@@ -198,8 +201,8 @@ class ConnectDialog(CockpitDialog[str | None]):
         if connection.context_window or await find_context_window(self.cockpit.places, connection):
             return ""
         return (
-            f"the context window of {one_line(connection.model)} is not known: type its tokens under window, as 32768. "
-            f"Enter again assumes {self.assumed_window:,} (context.context_window)"
+            f"the server does not say how much text {one_line(connection.model)} can read at once: type its tokens "
+            f"under window, as 32768. Enter again assumes {self.assumed_window:,} (setting context.context_window)"
         )
 
     @property
@@ -229,4 +232,9 @@ def _result(found: ProbeResult) -> list[list[Piece]]:
         return [[(f"{found.status}{detail}", "errored")], [(found.hint, "quiet")]]
     names = [one_line(model.name) for model in found.models or ()]
     more = f", and {len(names) - _MODELS_SHOWN} more" if len(names) > _MODELS_SHOWN else ""
-    return [[(f"It answers. Models: {', '.join(names[:_MODELS_SHOWN])}{more}", "running")]]
+    if not names:
+        return [[("It answers, but lists no model: type the model's name", "running")]]
+    return [
+        [(f"It answers. Models: {', '.join(names[:_MODELS_SHOWN])}{more}", "running")],
+        [("up and down pick one · enter connects it", "quiet")],
+    ]

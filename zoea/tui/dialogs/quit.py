@@ -73,8 +73,8 @@ class QuitDialog(CockpitDialog[None]):
         lines: list[list[Piece]] = [
             [(said, "strong")],
             [],
-            [("s   ", "key"), ("end the swarm: open turns continue at the next start", "")],
-            [("l   ", "key"), ("leave it running without a screen; zoea run attaches to it", "")],
+            [("s   ", "key"), ("end the swarm; what runs now goes on at the next start", "")],
+            [("l   ", "key"), ("leave it running without a screen; zoea run shows it again", "")],
             [("esc ", "key"), ("back", "")],
         ]
         self._words.put(lines)

@@ -123,6 +123,10 @@ class CockpitScreen(BaseScreen[T]):
     """Footer titles by action id, where an action has another title here."""
     LEADS_BACK: ClassVar[bool] = True
     """Whether escape leads to another screen, so that the footer names it."""
+    ZOOM_NOTE: ClassVar[str] = "tab next panel · "
+    """Begin of the footer's note while one panel is shown alone."""
+    zoomed = ""
+    """The panel that is shown alone; empty while all are shown."""
     _bars: _Bars | None = None
 
     def on_mount(self) -> None:
@@ -174,11 +178,13 @@ class CockpitScreen(BaseScreen[T]):
         if self.cockpit.arming.note:
             return f"{self.cockpit.arming.note} "
         if self.cockpit.settings_watch.has_changed:
-            return f"changed: {key_name(self.cockpit.keys['app.reload'])} applies "
+            return f"settings changed: {key_name(self.cockpit.keys['app.reload'])} applies them "
+        if self.zoomed:
+            return f"{self.ZOOM_NOTE}{key_name(self.cockpit.keys['app.zoom'])} shows all "
         opened = self.cockpit.opened
         if opened is not None and opened.read_only_reason:
             return "read-only "
-        return "" if opened is None or opened.is_owner else "attached "
+        return "" if opened is None or opened.is_owner else "attached: q leaves it running "
 
     def halt_pieces(self) -> list[Piece]:
         """Return why the whole swarm stands still; the header shows it first."""
@@ -236,11 +242,12 @@ class CockpitScreen(BaseScreen[T]):
         view = cockpit.feed.view
         if view is not None:
             if view.lag_ms and cockpit.now() - view.lagged_at < LAG_SHOWN_US:
-                right.insert(0, (f"held up {view.lag_ms / 1_000:.1f} s  ", "waiting"))
+                right.insert(0, (f"stalled for {view.lag_ms / 1_000:.1f} s  ", "waiting"))
             cost = view.cost_today_micros
             if cost is None or not is_narrow:
                 budget = f"/{number_format.tokens(view.budget_today)}" if view.budget_today else ""
-                right.append((f"  {number_format.tokens(view.tokens_today)}{budget} today", "quiet"))
+                unit = " tokens" if self.size.width >= CLOCK_FROM else ""
+                right.append((f"  {number_format.tokens(view.tokens_today)}{budget}{unit} today", "quiet"))
             right += [(f"  {number_format.money(cost)}", "quiet")] if cost is not None else []
             clock = number_format.clock(cockpit.now(), cockpit.now()) if self.size.width >= CLOCK_FROM else ""
             right.append((f"   {clock} " if clock else " ", "quiet"))

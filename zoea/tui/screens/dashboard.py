@@ -30,6 +30,7 @@ from zoea.tui.swarm_list.broadcasts_panel import build_broadcast_lines
 from zoea.tui.swarm_list.hive_layout import HiveCell, HiveGrouping, find_level
 from zoea.tui.swarm_list.mysis_row import TableRow, build_heading
 from zoea.tui.swarm_list.needs_you_panel import KeyScope, build_needs_lines, find_next_in_need, restart_line
+from zoea.tui.swarm_list.panel_room import COUNTED_MOST, PanelRoom, share_below, share_beside, share_in_one_frame
 from zoea.tui.swarm_list.row_filter import RowFilter
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, TitledRule, key_hints
@@ -40,16 +41,12 @@ from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 from zoea.tui.widgets.swarm_table import SwarmTable
 from zoea.tui.widgets.widget_part import WidgetPart
 
-_FEED_EVENTS = ("message.", "delivery.", "turn.ended")
+_FEED_EVENTS = ("message.", "delivery.", "turn.ended", "turn.broke_off", "turn.resumed", "mysis.state")
 _FEED_WAIT_S = 0.25
+ZOOMABLE = ("list", "detail", "needs", "feed")
+"""Panels that can be shown alone."""
 TINY, HIGH, WIDE = 22, 34, 140
 """Below `TINY` rows the detail is hidden; from `HIGH` on it is a panel also on narrow screens."""
-DETAIL, DETAIL_WIDE = 11, 14
-"""Lines of the detail where the list needs the rest, as in dashboard.tcss."""
-_LEAST_LIST = 14
-"""Lines of the list, with frame and head, before the detail gets the lines that few myses leave free."""
-
-
 _HIVE_HEAD = "one cell a mysis, brighter with more tokens in the last minute"
 
 
@@ -74,7 +71,7 @@ class DashboardScreen(CockpitScreen[None]):
 
     table: SwarmTable
 
-    _left = WidgetPart(Vertical, "#left")
+    _body = WidgetPart(Container, "#body")
     _box = WidgetPart(Vertical, "#swarm-box")
 
     def __init__(self) -> None:
@@ -88,7 +85,8 @@ class DashboardScreen(CockpitScreen[None]):
         self._meant: int | None = None
         self._titles = ("", "")
         self._grouping = HiveGrouping.STATUS
-        self._detail_height: int | None = None
+        self._panel_room = PanelRoom()
+        self._needed = self._said = 0
         self._heads = PieceLine(id="heads")
         self._detail_rule = TitledRule(id="detail-rule")
         self._detail = MysisDetail(self._database, lambda: self.cockpit.now(), lambda: self.cockpit.glyphs, id="detail")
@@ -103,6 +101,7 @@ class DashboardScreen(CockpitScreen[None]):
         return (
             actions.APP_BACK.bind(self.back),
             actions.APP_FIND.bind(self._open_filter),
+            actions.APP_ZOOM.bind(lambda: self._zoom(ZOOMABLE[0] if not self.zoomed else "")),
             actions.APPROVAL_OLDEST.bind(self._open_approvals),
             actions.SWARM_BROADCAST.bind(self._messages.write_to_many),
             actions.SWARM_BROADCAST_ALL.bind(self._messages.write_to_all),
@@ -165,23 +164,43 @@ class DashboardScreen(CockpitScreen[None]):
         self._draw_broadcasts()
 
     def _share_room(self) -> None:
-        """Give free lines below a short list to the detail, up to half of the side."""
-        height: int | None = None
-        if self.has_class("-high") and not self.has_class("-joined"):
-            room = self._left.size.height
-            free = room - max(_LEAST_LIST, len(self.cockpit.feed.myses) + 4)
-            least = DETAIL_WIDE if self.has_class("-wide") else DETAIL
-            height = min(free, room // 2) if min(free, room // 2) > least else None
-        if height != self._detail_height:
-            self._detail_height = height
-            self._detail.styles.height = height
+        """Give the free lines below a short list to the panels that need them."""
+        body, rows = self._body.size.height, len(self.cockpit.feed.myses)
+        is_high, needed = self.has_class("-high"), max(self._needed, self._said)
+        room = PanelRoom()
+        if self.zoomed:
+            pass  # one panel has all lines
+        elif self.has_class("-joined"):
+            room = room if self.has_class("-short") else share_in_one_frame(body, rows, needed, is_high=is_high)
+        elif self.has_class("-wide"):
+            room = share_beside(body, rows, self._said, is_high=is_high)
+        elif is_high:
+            room = share_below(body, rows, needed)
+        if room != self._panel_room:
+            self._panel_room = room
+            self._detail.styles.height = room.detail
+            self._right.styles.height = room.side
+            self._needs.styles.max_height = room.needs
+
+    def _zoom(self, panel: str) -> None:
+        """Show one panel alone; all of them for an empty name."""
+        self.zoomed = panel
+        self.set_class(bool(panel), "-zoomed")
+        for other in ZOOMABLE:
+            self.set_class(panel == other, f"-zoom-{other}")
+        self._take_size(self.app.size)
+        self._share_room()
+        self.table.focus()
+        self._draw_needs()
+        self.redraw_bars()
 
     def _take_size(self, size: Size) -> None:
         """Set the classes of the layout: one frame for all parts on small screens."""
         is_high = size.height >= HIGH
         self.set_class(size.height < TINY, "-tiny")
         self.set_class(is_high, "-high")
-        self.set_class(size.width < NARROW or (size.width < WIDE and not is_high), "-joined")
+        is_joined = size.width < NARROW or (size.width < WIDE and not is_high)
+        self.set_class(is_joined and not self.zoomed, "-joined")
 
     @property
     def prompt(self) -> MessagePrompt:
@@ -314,13 +333,18 @@ class DashboardScreen(CockpitScreen[None]):
         self._needs.set_class(bool(views or offered), "-needed")
         self._show_tab(len(views) + bool(offered))
         width, room = self._needs.content_size.width, self._room()
-        lines = build_needs_lines(views, asked, reach, now, glyphs, width, room - bool(offered)) if views else []
+        full = build_needs_lines(views, asked, reach, now, glyphs, width, COUNTED_MOST) if views else []
+        if (needed := len(full) + bool(offered)) != self._needed:
+            self._needed = needed
+            self._share_room()
+        room -= bool(offered)
+        lines = full if len(full) <= room else build_needs_lines(views, asked, reach, now, glyphs, width, room)
         self._needs.put([offered, *lines] if offered else lines)
 
     def _room(self) -> int:
-        """Return the lines for this list: up to half of its side where it can grow."""
-        if self.has_class("-wide") and not self.has_class("-joined"):
-            return self._right.size.height // 2 - 2
+        """Return the lines for this list: where it can grow, up to half of its side or what broadcasts leave."""
+        if self.has_class("-wide") and not self.has_class("-joined") and not self.zoomed:
+            return (self._panel_room.needs or self._right.size.height // 2) - 2
         return self._needs.content_size.height
 
     def _show_tab(self, needing: int) -> None:
@@ -332,10 +356,15 @@ class DashboardScreen(CockpitScreen[None]):
             tabs.append(
                 (f"NEEDS YOU {needing}", "asking" if shows_needs else "quiet", "" if shows_needs else "screen.part")
             )
-        self._broadcasts_rule.put(tabs, [("tab the other", "quiet", "screen.part")] if needing else [])
+        other = "broadcasts" if shows_needs else "who needs you"
+        self._broadcasts_rule.put(tabs, [(f"tab shows {other}", "quiet", "screen.part")] if needing else [])
 
     def action_part(self) -> None:
-        """Show the other panel of two that share one place."""
+        """Show the other panel of two that share one place, or zoom the next one."""
+        if self.zoomed:
+            panels = [panel for panel in ZOOMABLE if panel != "needs" or self._needed]
+            self._zoom(panels[(panels.index(self.zoomed) + 1) % len(panels)] if self.zoomed in panels else panels[0])
+            return
         if not self._broadcasts_rule.display:
             self.notify("Both lists are shown already", markup=False)
             return
@@ -356,6 +385,8 @@ class DashboardScreen(CockpitScreen[None]):
         how = f"order: {order} · a changes it"
         if (grouping := table.grouping) is not None:
             how = f"grouped by {grouping} · V changes it · v shows rows"
+        if self.cockpit.marks:
+            how = f"space marks · esc removes the marks · {how}"
         titles = (title, how if all_of_them else "")
         if titles != self._titles:
             # Textual redraws a frame whenever its title is set, even to the same text.
@@ -364,8 +395,15 @@ class DashboardScreen(CockpitScreen[None]):
         self._heads.put(build_heading(table.columns) if table.grouping is None else [(_HIVE_HEAD, "quiet")])
 
     def _draw_broadcasts(self) -> None:
-        size = self._broadcasts_panel.content_size
-        self._broadcasts_panel.put(build_broadcast_lines(self.broadcasts, self.cockpit.now(), size.width, size.height))
+        size, now = self._broadcasts_panel.content_size, self.cockpit.now()
+        full = build_broadcast_lines(self.broadcasts, now, size.width, COUNTED_MOST)
+        if len(full) != self._said:
+            self._said = len(full)
+            self._share_room()
+        fits = len(full) <= size.height
+        self._broadcasts_panel.put(
+            full if fits else build_broadcast_lines(self.broadcasts, now, size.width, size.height)
+        )
 
     def _draw_detail(self) -> None:
         view = self.table.cursor
@@ -519,6 +557,8 @@ class DashboardScreen(CockpitScreen[None]):
     def back(self) -> None:
         if self.prompt.is_open:
             self.prompt.close()
+        elif self.zoomed:
+            self._zoom("")
         elif self._filter.text:
             self._filter.clear()
         elif self.cockpit.marks:

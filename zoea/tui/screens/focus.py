@@ -72,6 +72,7 @@ class FocusScreen(CockpitScreen[None]):
 
     CSS_PATH = "focus.tcss"
     TITLES: ClassVar[dict[str, str]] = {"app.find": "find"}
+    ZOOM_NOTE: ClassVar[str] = ""
     PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.FOCUS)
     BINDINGS: ClassVar[list[BindingType]] = list(bindings(of(ActionPlace.FOCUS)))
 
@@ -96,6 +97,7 @@ class FocusScreen(CockpitScreen[None]):
             actions.APP_FIND.bind(self._finder.open),
             actions.SWARM_BROADCAST.bind(self._messages.write_to_many),
             actions.SWARM_BROADCAST_ALL.bind(self._messages.write_to_all),
+            actions.APP_ZOOM.bind(self._toggle_zoom),
             actions.FOCUS_PREVIOUS_TURN.bind(self._go_to_previous_turn),
             actions.FOCUS_NEXT_TURN.bind(self._go_to_next_turn),
             actions.FOCUS_PREVIOUS_MYSIS.bind(lambda: self._show_other_mysis(-1)),
@@ -410,6 +412,15 @@ class FocusScreen(CockpitScreen[None]):
             self.cockpit.pop_screen()
 
     # Actions on what is shown.
+
+    def _toggle_zoom(self) -> None:
+        """Show the conversation alone, or the panels beside it again."""
+        if not self.has_class("-wide"):
+            self.notify("The conversation is the only panel here", markup=False)
+            return
+        self.zoomed = "" if self.zoomed else "talk"
+        self.set_class(bool(self.zoomed), "-zoomed")
+        self.redraw_bars()
 
     def _toggle_verbose(self) -> None:
         self.transcript.set_verbose(not self.transcript.verbose)

@@ -59,7 +59,7 @@ class InspectorScreen(TabbedScreen):
     PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.INSPECTOR)
     PARTS: ClassVar[tuple[str, ...]] = ("packs", "messages", "tools", "requests")
     PART_TITLES: ClassVar[dict[str, str]] = {
-        "packs": "PACKS", "messages": "MESSAGES", "tools": "TOOLS", "requests": "REQUESTS"
+        "packs": "PARTS", "messages": "MESSAGES", "tools": "TOOLS", "requests": "REQUESTS"
     }  # fmt: skip
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(ActionPlace.INSPECTOR))]
 
@@ -76,6 +76,7 @@ class InspectorScreen(TabbedScreen):
 
     def bind_actions(self) -> Iterable[BoundAction]:
         return (
+            *super().bind_actions(),
             actions.INSPECT_OLDER.bind(lambda: self._go(self._at + 1)),
             actions.INSPECT_NEWER.bind(lambda: self._go(self._at - 1)),
             actions.INSPECT_PREVIOUS_TURN.bind(self._go_to_previous_turn),
@@ -99,7 +100,7 @@ class InspectorScreen(TabbedScreen):
     def on_mount(self) -> None:
         super().on_mount()
         self.query_one("#requests", LineList).caption("REQUESTS")
-        self.query_one("#packs", LineList).caption("PACKS")
+        self.query_one("#packs", LineList).caption("PARTS OF THE REQUEST")
         self.messages.caption("MESSAGES")
         self.query_one("#tools", LineList).caption("TOOLS OFFERED")
         self._open()

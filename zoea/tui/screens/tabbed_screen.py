@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
 
+from zoea.tui.commands import actions
+from zoea.tui.commands.actions import BoundAction
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.widgets.clickable_text import ClickablePiece, TextBlock
 
@@ -14,7 +17,7 @@ from zoea.tui.widgets.clickable_text import ClickablePiece, TextBlock
 class TabbedScreen(CockpitScreen[None]):
     """Tab moves through `PARTS`; the class `-part-ID` of the screen names the focused one.
 
-    On narrow screens the style files show that part only. `strip` names all, by `PART_TITLES`.
+    On narrow screens, and while it is zoomed, the style files show that part only. `strip` names all, by `PART_TITLES`.
     """
 
     PARTS: ClassVar[tuple[str, ...]] = ()
@@ -25,6 +28,9 @@ class TabbedScreen(CockpitScreen[None]):
     ]
 
     part = ""
+
+    def bind_actions(self) -> Iterable[BoundAction]:
+        return (actions.APP_ZOOM.bind(self._toggle_zoom),)
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -75,8 +81,26 @@ class TabbedScreen(CockpitScreen[None]):
         for other in self.PARTS:
             self.set_class(other == part, f"-part-{other}")
         self.part = part or ""
+        self.zoomed = self.part if self.zoomed else ""
         self.draw_strip()
         self.redraw_bars()
 
     def on_resize(self) -> None:
-        self.call_after_refresh(self.draw_strip)
+        self.call_after_refresh(self._take_width)
+
+    def _toggle_zoom(self) -> None:
+        """Show the focused part alone, or all again."""
+        self.zoomed = "" if self.zoomed else self.part
+        self._take_width()
+        if self.part not in self.parts():
+            self.go_to_part(self.PARTS[0])
+        self.redraw_bars()
+
+    def _take_width(self) -> None:
+        """Take the classes of a narrow screen while one part is zoomed, else those of the width."""
+        width = 0 if self.zoomed else self.size.width
+        bounds = sorted(self.app.HORIZONTAL_BREAKPOINTS or ())
+        taken = max((least for least, _ in bounds if least <= width), default=0)
+        for least, name in bounds:
+            self.set_class(least == taken, name)
+        self.draw_strip()

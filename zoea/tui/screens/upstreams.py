@@ -71,6 +71,7 @@ class UpstreamsScreen(TabbedScreen):
 
     def bind_actions(self) -> Iterable[BoundAction]:
         return (
+            *super().bind_actions(),
             actions.UPSTREAMS_RECONNECT.bind(self._reconnect),
             actions.UPSTREAMS_TRY.bind(self._try_tool),
             actions.UPSTREAMS_ADD.bind(self._add),
@@ -91,7 +92,7 @@ class UpstreamsScreen(TabbedScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.query_one("#list", LineList).caption("UPSTREAMS & PROVIDERS")
+        self.query_one("#list", LineList).caption("UPSTREAMS (TOOL SERVERS) & PROVIDERS")
         self.query_one("#stderr", LineList).caption("STDERR")
         self._read_upstreams()
         self._try_providers()
@@ -185,7 +186,7 @@ class UpstreamsScreen(TabbedScreen):
         kept = self.chosen if self._is_read else None
         rows: list[Row] = ["Upstreams", *self._upstreams]
         if not self._upstreams:
-            rows.append("  none: add them with `zoea upstream import`")
+            rows.append("  none yet: n adds a server with tools")
         rows += ["", "Providers"]
         rows += ["  asking each for its models…"] if self._providers is None else list(self._providers)
         self._rows = rows
@@ -351,7 +352,7 @@ def _about_upstream(row: UpstreamView) -> list[list[Piece]]:
             ("  required" if row.required else "", "asking"),
         ],
         [
-            (f"{_many(row.calls, 'call')}, {row.errors} failed, {row.in_flight} in flight", ""),
+            (f"{_many(row.calls, 'call')}, {row.errors} failed, {row.in_flight} running", ""),
             (f"  {_many(row.sessions, 'session')}{opened}", "quiet"),
         ],
     ]

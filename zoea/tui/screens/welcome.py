@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 SANDBOX_MYSES = 5
 TITLE_WIDTH = 18
 _WAYS = (
-    ("welcome.sandbox", "Five autopilot miners play Reef: no model, no key, no cost"),
-    ("welcome.connect", "Set up a model server or a vendor with its key"),
-    ("welcome.new", "Choose its template, model and tools yourself"),
+    ("welcome.sandbox", "Five agents mine in Reef, a small built-in world: no model, no cost"),
+    ("welcome.connect", "Use a model server of yours, or a vendor with its key"),
+    ("welcome.new", "Give one agent a name, a task and a model"),
     ("app.help", "Show every key and its action"),
 )
 
@@ -54,6 +54,7 @@ class WelcomeScreen(CockpitScreen[None]):
         self._problem = ""
         self._doing = ""
         self._had_none = False
+        self._connected_to = ""
 
     def bind_actions(self) -> Iterable[BoundAction]:
         return (
@@ -111,7 +112,13 @@ class WelcomeScreen(CockpitScreen[None]):
         glyphs, cockpit = self.cockpit.glyphs, self.cockpit
         brand = f"{glyphs['brand']}  Z  O  E  A  {glyphs['brand-full']}"
         is_empty = bool(self._doing) or not cockpit.feed.myses
-        said = "There is no mysis yet." if is_empty else "There are myses already: esc shows them."
+        if not is_empty:
+            said = "There are myses already: esc shows them."
+        elif self._connected_to:
+            key = key_name(cockpit.keys[actions.WELCOME_NEW.id])
+            said = f"{one_line(self._connected_to)} is connected. Next: {key} creates a mysis, which works with it."
+        else:
+            said = "There is no mysis yet. A mysis is an agent: a model that works on a task with tools."
         self.query_one("#title", TextBlock).put([[(brand, "title")], [(said, "quiet")]])
         context = self.action_context()
         choices = [self._way(action_id, text, BY_ID[action_id].why_not(context)) for action_id, text in _WAYS]
@@ -160,9 +167,13 @@ class WelcomeScreen(CockpitScreen[None]):
         if self._is_discovering:
             lines.append(_line(" ", "looking…", "for model servers on this machine", role="quiet"))
         elif not self._servers and around is not None:
-            where = "none found on this machine" if around.loaded.settings.swarm.discover else "not looked for"
+            where = (
+                "none found on this machine"
+                if around.loaded.settings.swarm.discover
+                else "not looked for (setting swarm.discover)"
+            )
             lines.append(_line(" ", "model servers", where, role="quiet"))
-        lines.append(_line(self._dot(), "autopilot", "always available: plays Reef by rules, without a model"))
+        lines.append(_line(self._dot(), "autopilot", "always there: plays Reef by rules, without a model"))
         if around is not None:
             words = str(around.config) if around.config else "none: all settings have their defaults"
             lines.append(_line(self._dot() if around.config else " ", "config.toml", words, role="quiet"))
@@ -244,7 +255,9 @@ class WelcomeScreen(CockpitScreen[None]):
         if opened is None or not opened.is_owner or cockpit.feed.myses:
             self.notify(f"{name} is in your settings; it applies when the swarm is opened again", markup=False)
         else:
-            await self._reopened("reading the new settings…", None)
+            if await self._reopened("reading the new settings…", None):
+                cockpit.settings_watch.mark_applied()
+                self._connected_to = name
         self.run_worker(DeferredWork(self._discover_again), exclusive=True, group="look")
 
     async def _discover_again(self) -> None:

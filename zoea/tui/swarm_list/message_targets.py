@@ -106,7 +106,7 @@ class RoundCost:
         if not self.known:
             more = f"~{number_format.tokens(self.count(text))} tokens for the text; " if text else ""
             return f"{more}the cost of a turn is not known yet"
-        said = f"~{number_format.tokens(self.count(text))}{self._price(text)} a round"
+        said = f"~{number_format.tokens(self.count(text))}{self._price(text)} for a round of answers"
         return f"{said}, {self.unknown} not known yet" if self.unknown else said
 
     def _price(self, text: str) -> str:
@@ -154,7 +154,7 @@ def target_one(view: MysisView, *, is_task: bool = False) -> MessageTarget:
     """Return one mysis as a target, with a note on whether it is started or relaunched."""
     relaunches = not view.state.accepts_messages
     notes = [f"it is {view.state}: enter relaunches it and sends"] if relaunches else []
-    notes += ["it will be started"] if view.state is MysisState.IDLE else []
+    notes += ["this starts it"] if view.state is MysisState.IDLE else []
     notes += ["it works on it until it reports that it is done"] if is_task else []
     what = "relaunch and send to" if relaunches else "new task for" if is_task else "message to"
     return MessageTarget(
@@ -178,6 +178,7 @@ def target_many(audience: Audience) -> MessageTarget:
     notes = [f"{started} will be started"] if started else []
     states = ", ".join(dict.fromkeys(str(view.state) for view in deaf))
     notes += [f"{list_names(deaf)} cannot receive it ({states})"] if deaf else []
+    notes += ["to some only: esc, then space marks them"] if not audience.why and len(audience.views) > 1 else []
     return MessageTarget(
         "broadcast",
         f"broadcast to {len(hearing)} of {len(audience.views)} ({audience.describe()})",

@@ -133,7 +133,7 @@ def _need(view: MysisView, asked: OpenApprovals, reach: KeyScope, after: int | N
     is_meant = reach.means(view.id)
     if wants_review(view):
         words = _word(reach, "mysis.message", "send it on", view.id, named=is_meant)
-        words += [("  ", "", ""), *_word(reach, "mysis.dismiss", "reviewed", view.id, named=is_meant)]
+        words += [("  ", "", ""), *_word(reach, "mysis.dismiss", "mark as reviewed", view.id, named=is_meant)]
         return _Need(view, None, words, [] if is_meant else way)
     words = _word(reach, "mysis.relaunch", "relaunch", view.id, named=is_meant)
     if view.failure is not None:

@@ -54,7 +54,12 @@ class FoldedTexts:
         return text
 
 
-MODES = (DeliveryMode.QUEUE, DeliveryMode.STEER, DeliveryMode.INTERRUPT)
+MODES = {
+    DeliveryMode.QUEUE: "queue: read at its next turn",
+    DeliveryMode.STEER: "steer: read within its turn",
+    DeliveryMode.INTERRUPT: "interrupt: ends its turn first",
+}
+"""The delivery modes in the order of tab, each with its effect."""
 
 
 class _PromptText(TextArea):
@@ -274,7 +279,7 @@ class MessagePrompt(Vertical):
     def _describe(self) -> None:
         if self.target is None:
             return
-        self.border_title = Content(strip(f"{self.target.title} · {self.mode}"))
+        self.border_title = Content(strip(f"{self.target.title} · {MODES[self.mode]}"))
         self._note(self.target.describe(self.text))
 
     def _note(self, text: str) -> None:
@@ -290,7 +295,8 @@ class MessagePrompt(Vertical):
 
     def on__prompt_text_mode_wanted(self, event: _PromptText.ModeWanted) -> None:
         event.stop()
-        self.mode = MODES[(MODES.index(self.mode) + 1) % len(MODES)]
+        modes = list(MODES)
+        self.mode = modes[(modes.index(self.mode) + 1) % len(modes)]
         self._describe()
 
     def on__prompt_text_editor_wanted(self, event: _PromptText.EditorWanted) -> None:

@@ -26,6 +26,7 @@ KEY_NAMES = {
     "comma": ",",
     "full_stop": ".",
     "asterisk": "*",
+    "plus": "+",
     "escape": "esc",
     "left_square_bracket": "[",
     "right_square_bracket": "]",
