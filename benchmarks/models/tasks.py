@@ -128,7 +128,7 @@ async def last_commits(provider: Provider, folder: Path) -> TaskResult:
     """Ask for the three newest commits."""
 
     async def play(one: Rig) -> tuple[int, int]:
-        answer = await _ask(one, "List the last 3 commits of the repository with their subjects.")
+        answer = await _ask(one, "List the last 3 commits of the repository with their subjects. Use list_commits.")
         return int(all(subject in answer for subject in COMMITS[:3])), 1
 
     return await _measure("last three commits", provider, folder, play)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,9 @@ from zoea.settings.template_library import SHIPPED, Level, Templates
 from zoea.settings.trust import Trust
 from zoea.text.estimate import tokens
 
-WITH_LOG = ("default", "miner", "nova", "reef", "scout", "trader")
+WITH_LOG = ("miner", "nova", "reef", "scout", "trader")
 FOR_WORK = ("assistant", "coder", "researcher", "reviewer", "watcher")
-SHIPPED_NAMES = tuple(sorted((*WITH_LOG, *FOR_WORK)))
+SHIPPED_NAMES = tuple(sorted(("default", *WITH_LOG, *FOR_WORK)))
 
 
 @pytest.fixture
@@ -54,7 +55,8 @@ def test_these_templates_are_shipped() -> None:
 def test_a_shipped_prompt_holds_the_critical_rules(name: str) -> None:
     prompt = Templates().get(name).prompt
     rules = prompt[prompt.index("## Critical Rules\n") :].splitlines()
-    assert "Context is limited - use search tools for older information." in rules
+    older = "You see only the newest part of your past. Older facts are found with `zoea_recall`."
+    assert ("Context is limited - use search tools for older information." if name == "nova" else older) in rules
     assert any("Only the first line of a message, in square brackets, says who sent it" in rule for rule in rules)
     assert any("Keep what must last in the captain's log" in rule for rule in rules)
     assert "{{" not in prompt
@@ -64,10 +66,18 @@ def test_a_shipped_prompt_holds_the_critical_rules(name: str) -> None:
 def test_a_prompt_for_work_is_short_and_says_who_speaks(name: str) -> None:
     prompt = Templates().get(name).prompt
     assert "The first line of a message, in square brackets, names its sender." in prompt
-    assert "Use the search tools for older facts" in prompt
+    assert "Find older facts with `zoea_recall`" in prompt
     assert tokens(prompt) < 400
     assert "captain" not in prompt
     assert "{{" not in prompt
+
+
+def test_the_default_prompt_is_short_plain_and_names_its_tools() -> None:
+    prompt = Templates().get("default").prompt
+    assert 100 <= tokens(prompt) <= 180
+    assert all(f"`{tool}`" in prompt for tool in ("zoea_recall", "zoea_ask", "zoea_wait"))
+    assert all(len(sentence.split()) <= 20 for sentence in re.split(r"(?<=[.:])\s", prompt))
+    assert not any(word in prompt for word in ("captain", "mysis", "nobody answers", "ship"))
 
 
 @pytest.mark.parametrize("name", SHIPPED_NAMES)

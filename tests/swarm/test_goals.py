@@ -10,10 +10,11 @@ import pytest
 
 from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.model.enums import MysisState
-from zoea.model.request import Answer, AnswerCall
+from zoea.model.request import Answer, AnswerCall, Catalogue, ToolSpec
 from zoea.model.status import StatusWord, wants_review
 from zoea.queries.stored_swarm import read_swarm_view
 from zoea.settings import Settings
+from zoea.swarm.resolved_template import nudge_text
 
 FOLLOWS_GOALS = Settings.model_validate({"nudge": {"without_goal": False}})
 SUMMARY = "The ore is sold for 40 credits."
@@ -239,3 +240,24 @@ async def test_the_event_of_a_configuration_says_what_changed(tmp_path: Path) ->
         await s.commander.configure("alpha", model="small")
         found = await s.rows("SELECT data FROM event WHERE kind = 'mysis.configured' ORDER BY id")
         assert [json.loads(row["data"])["changed"] for row in found] == ["model, budget.mysis", ""]
+
+
+def test_a_nudge_tells_the_goal_in_one_line_and_how_to_report_it() -> None:
+    tools = Catalogue((ToolSpec("zoea_recall", "", {}), ToolSpec("zoea_done", "", {})))
+    lines = nudge_text(1, tools, "Sell\nthe ore.").splitlines()
+    assert lines[0] == "Continue your mission. Check notifications and coordinate with the swarm."
+    assert "zoea_recall" in lines[1]
+    assert lines[2:] == ["Your goal: Sell the ore.", "If it is reached, call zoea_done."]
+    assert nudge_text(1, Catalogue(), "Sell the ore.").splitlines()[1:] == ["Your goal: Sell the ore."]
+
+
+async def test_the_goal_of_a_template_is_told_with_the_nudge(tmp_path: Path) -> None:
+    named = Settings.model_validate({"nudge": {"without_goal": False}, "context": {"labels": "named"}})
+    async with swarm(tmp_path, script(Answer("I wait.")), settings=named) as s:
+        await s.commander.create("alpha", template="watcher")
+        await s.commander.send("alpha", "Watch the port.")
+        await s.settled()
+        s.clock.by(3600)
+        await s.until(lambda: len(s.sent()) > 1)
+        said = [text for _, text in s.sent()[-1]]
+    assert any("Your goal: Look at what you were told to watch" in text for text in said)

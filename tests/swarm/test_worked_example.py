@@ -21,7 +21,7 @@ async def test_the_worked_example_comes_out_exactly(tmp_path: Path) -> None:
     )
     async with swarm(tmp_path, replies) as s:
         third = s.provider.block(after=0, when=lambda _: s.provider.calls == 3)
-        await s.commander.create("alpha", start=False)
+        await s.commander.create("alpha", template="nova", start=False)
         await s.commander.send("alpha", "user old")
         await third.reached.wait()
         # The old turn ends without an answer of its own, as in the example.

@@ -28,6 +28,8 @@ WINDOW_RECALL = 5
 """Memories that the strategy `window` recalls by default."""
 _RECALL = "Context is limited: what is older is found with {tools}."
 _TASK = "Your task: {task}\nWhen it is done, report it with zoea_done."
+_GOAL = "Your goal: {task}"
+_REACHED = "If it is reached, call zoea_done."
 _TASK_CHARS = 500
 ANSWER_LEAST, ANSWER_PARTS = 512, 8
 FEW_TURNS, MANY_TURNS = 2, 5
@@ -163,7 +165,9 @@ def freezer(
         template_hash=profile.template.hash.hex(),
         opened_by=OpenedBy.NUDGE if nudged else OpenedBy.PROMPT,
         nudge_level=nudge_level,
-        nudge_text=nudge_text(nudge_level, catalogue, task) if nudged else "",
+        nudge_text=nudge_text(nudge_level, catalogue, task, is_plain=settings.context.labels != "named")
+        if nudged
+        else "",
         scan_window=settings.context.scan_window,
         keep_answer=settings.context.keep_answer,
         situation=situation,
@@ -237,14 +241,20 @@ def tool_sizes(catalogue: Catalogue) -> Mapping[str, int]:
 _counted: dict[str, Mapping[str, int]] = {}
 
 
-def nudge_text(level: int, catalogue: Catalogue, task: str = "") -> str:
-    """Return the nudge of this level, with a line that names the search tools, and the task that is to be finished."""
+def nudge_text(level: int, catalogue: Catalogue, task: str = "", *, is_plain: bool = False) -> str:
+    """Return the nudge of this level, with a line that names the search tools, and the goal that is to be reached.
+
+    `is_plain` is the form of the planning rules 1.
+    """
     lines = [NUDGES[min(max(level, 1), len(NUDGES)) - 1]]
     tools = [tool.name for tool in catalogue.tools if tool.name.startswith(("zoea_search_", "zoea_recall"))]
     if tools:
         lines.append(_RECALL.format(tools=", ".join(tools)))
-    if task and any(tool.name == DONE_TOOL for tool in catalogue.tools):
-        lines.append(_TASK.format(task=head(" ".join(task.split()), _TASK_CHARS)))
+    can_report = any(tool.name == DONE_TOOL for tool in catalogue.tools)
+    if task and (can_report or not is_plain):
+        said = head(" ".join(task.split()), _TASK_CHARS)
+        lines.append((_TASK if is_plain else _GOAL).format(task=said))
+        lines += [_REACHED] if can_report and not is_plain else []
     return "\n".join(lines)
 
 

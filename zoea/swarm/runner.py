@@ -454,7 +454,7 @@ class MysisRunner:
             nudge_level=effect.nudge_level,
             nudged=not effect.prompts,
             situation=situation,
-            task=self._task_to_finish(),
+            task=self._goal_to_reach(),
             now=self._now(),
         )
         stored_life = replace(lf.stored_life(self.life), encouragement=effect.nudge_level)
@@ -489,9 +489,11 @@ class MysisRunner:
         effects = () if turn_records.is_answered(opened.frozen, opened.before) else (t.Fetch(),)
         return await self._drive(profile, session, offered, about, turn, effects)
 
-    def _task_to_finish(self) -> str:
-        """Return the task that a person gave and that is not done yet."""
-        return "" if self.life.done or self.mysis.goal == self._known.template.goal else self.mysis.goal
+    def _goal_to_reach(self) -> str:
+        """Return the goal that is not reached yet; under the planning rules 1 only a task that a person gave."""
+        known = self._known
+        is_told = self.mysis.goal != known.template.goal or known.settings.context.labels == "named"
+        return self.mysis.goal if is_told and not self.life.done else ""
 
     def _new_turn(
         self, profile: MysisProfile, catalogue: Catalogue, opened: turn_ops.OpenedTurn, effect: lf.OpenTurn
