@@ -97,11 +97,11 @@ async def test_plan_messages_and_comparison_are_counted_on_one_scale(tmp_path: P
     async with swarm(tmp_path, script(Answer(text="yes")), settings=Settings.model_validate(QUIET)) as inner:
         await inner.commander.create("alpha")
         await send_prompts(inner, "Mine the belt")
-        await inner.store.write(lambda conn: conn.execute("UPDATE calibration SET ratio = 0.5, samples = 9").rowcount)
+        await inner.store.write(lambda conn: conn.execute("UPDATE calibration SET ratio = 0.8, samples = 9").rowcount)
         await send_prompts(inner, "Mine it again")
         *_, found = inspect_all(inner.path)
     assert found.plan is not None
-    assert found.request.calibration == 0.5
+    assert found.request.calibration == 0.8
     assert found.request.planned_tokens == found.plan.budget.final_tokens < found.request.estimated_tokens
     assert sum(sent.tokens for sent in found.sent) <= found.request.planned_tokens
 

@@ -23,6 +23,8 @@ from zoea.swarm.persistence.approval_ops import BudgetAnswer, ask_for_budget
 
 KEPT_PLANS = 200
 _CALIBRATION_WEIGHT = 0.2
+LEAST_CALIBRATION, MOST_CALIBRATION = 0.8, 2.0
+"""Bounds of the calibration, so that a provider that reports too little cannot let requests outgrow their budget."""
 _compressor = zstandard.ZstdCompressor(level=1)
 
 
@@ -267,7 +269,7 @@ def fail(conn: WriterConnection, owner: RequestOwner, request_id: int, usage: Us
     row = conn.execute(
         "UPDATE request SET state = 'released', error_class = ?, input_tokens = ?, output_tokens = ?,"
         " first_token_us = ?, duration_us = ?, ended_at = ?"
-        " WHERE id = ? AND state = 'reserved' RETURNING reserved_tokens, created_at",
+        " WHERE id = ? AND state = 'reserved' RETURNING reserved_tokens, created_at, model",
         (
             error_class,
             usage.input_tokens,
@@ -283,6 +285,9 @@ def fail(conn: WriterConnection, owner: RequestOwner, request_id: int, usage: Us
     if error_class is not ErrorClass.CANCELLED:
         conn.execute("UPDATE tally SET errors = errors + 1 WHERE mysis_id = ?", (owner.mysis_id,))
     _release(conn, owner, row["reserved_tokens"], row["created_at"], usage.total or 0, usage.cost_micros)
+    if owner.metered and error_class is ErrorClass.CONTEXT_LENGTH:
+        # The request was longer than its estimate; the error does not say by how much.
+        _calibrate(conn, owner, owner.model or row["model"], MOST_CALIBRATION)
 
 
 def _release(
@@ -304,7 +309,7 @@ def _release(
 
 def _calibrate(conn: WriterConnection, owner: RequestOwner, model: str, ratio: float) -> None:
     """Update the moving mean of reported over estimated tokens of a model."""
-    ratio = min(3.0, max(0.3, ratio))
+    ratio = min(MOST_CALIBRATION, max(LEAST_CALIBRATION, ratio))
     conn.execute(
         "INSERT INTO calibration(provider, model, ratio, samples, updated_at) VALUES (?,?,?,1,?)"
         " ON CONFLICT(provider, model) DO UPDATE SET ratio = ratio + ? * (excluded.ratio - ratio),"
@@ -318,7 +323,7 @@ def calibration(conn: WriterConnection, provider: str, model: str) -> float:
     row = conn.execute(
         "SELECT ratio FROM calibration WHERE provider = ? AND model = ? AND samples >= 3", (provider, model)
     ).fetchone()
-    return float(row["ratio"]) if row else 1.0
+    return min(MOST_CALIBRATION, max(LEAST_CALIBRATION, row["ratio"])) if row else 1.0
 
 
 def store_catalogue(conn: WriterConnection, catalogue_hash: str, tools: tuple[ToolSpec, ...]) -> None:
