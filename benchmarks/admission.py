@@ -147,7 +147,7 @@ def agentic(request: Received) -> Say | Fail:
     last = request.json["messages"][-1]
     if last["role"] != "user":
         return Say("Done, all of it.")
-    tool, _, times = last["content"].partition(" ")
+    tool, _, times = last["content"].rpartition("\n")[2].partition(" ")
     calls = [Call(tool, json.dumps({"sector": f"s{number}"}), f"call_{number}") for number in range(int(times))]
     return Say(calls=tuple(calls))
 
