@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import socket
 import tempfile
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,12 @@ settings.load_profile("soak" if os.environ.get("ZOEA_SOAK") else "quick")
 gc.set_threshold(20_000, 20, 20)
 
 _LEAKY = ("ZOEA_", "XDG_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "OPENROUTER_", "GROQ_", "MISTRAL_", "GEMINI_")
+
+
+def pytest_sessionstart() -> None:
+    """End a run at SIGTERM as at ctrl+c, so that its tests end their processes."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
