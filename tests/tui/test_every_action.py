@@ -29,6 +29,7 @@ from zoea.tui.dialogs.export import ExportDialog
 from zoea.tui.dialogs.grants import GrantsDialog
 from zoea.tui.dialogs.new_mysis import NewMysisDialog
 from zoea.tui.dialogs.quit import QuitDialog
+from zoea.tui.dialogs.topics import TopicsDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.help import HelpScreen
@@ -45,8 +46,8 @@ HERE = Path(__file__).parent
 
 BY_HAND = {
     "app.back", "app.command", "app.find", "app.help", "app.palette", "app.quit", "app.screenshot",
-    "screen.clients", "screen.grants", "screen.log", "screen.search", "screen.settings", "screen.upstreams",
-    "screen.welcome",
+    "screen.clients", "screen.grants", "screen.log", "screen.search", "screen.settings", "screen.topics",
+    "screen.upstreams", "screen.welcome",
     "swarm.attention", "swarm.broadcast", "swarm.broadcast-all", "swarm.hold", "swarm.stop-all",
     "mysis.configure", "mysis.delete", "mysis.focus", "mysis.inspect", "mysis.mark", "mysis.mark-all", "mysis.message",
     "mysis.new", "mysis.pause", "mysis.relaunch", "mysis.stop", "mysis.task", "mysis.undo",
@@ -176,6 +177,7 @@ async def test_actions_of_the_list_and_of_every_screen(tmp_path: Path, monkeypat
             ("mysis.new", NewMysisDialog), ("mysis.configure", ConfigureDialog), ("app.command", CommandPromptDialog),
             ("app.help", HelpScreen), ("screen.upstreams", UpstreamsScreen), ("screen.settings", SettingsScreen),
             ("screen.search", SearchScreen), ("screen.clients", McpClientsDialog), ("screen.grants", GrantsDialog),
+            ("screen.topics", TopicsDialog),
             ("mysis.inspect", InspectorScreen), ("app.quit", QuitDialog),
         ):  # fmt: skip
             await stage.press("G" if kind is ConfigureDialog else "g")  # who runs is not configured

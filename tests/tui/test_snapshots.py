@@ -183,6 +183,7 @@ SCENES = (
     Scene("filter", ("slash",), says("1 of 5"), write_filter, sizes=SIZES[:2]),
     Scene("find", ("g", "enter"), says("turn 5"), find_words, sizes=SIZES[:2]),
     Scene("grants", ("A",), says("miner", "belt-finder"), is_box=True, sizes=SIZES[:1]),
+    Scene("topics", ("T",), says("PLAN_READY", "read by no mysis"), is_box=True, sizes=SIZES[:1]),
     # The last ones: the swarm stays on hold.
     Scene("held", ("x",), lambda stage: stage.app.build_context().held, sizes=SIZES[:2]),
     Scene("held-focus", ("g", "enter"), says("Port Vesper: 11"), sizes=SIZES[:2]),
@@ -311,6 +312,16 @@ def store_minutes(conn: WriterConnection) -> None:
         conn.execute("INSERT INTO minute_stat VALUES (?,?,?,?,?,?,?)", row)
 
 
+def store_topics(conn: WriterConnection) -> None:
+    """A few messages of topics, without events."""
+    said = (("ISSUE_OPENED", "commander", "The login fails."), ("PLAN_READY", "alpha", "Read the log, then fix it."))
+    for topic, sender, text in said:
+        conn.execute(
+            "INSERT INTO topic_message(topic, sender_kind, sender, content, created_at) VALUES (?, 'client', ?, ?, ?)",
+            (topic, sender, text, conn.now() - MINUTE_US),
+        )
+
+
 @asynccontextmanager
 async def the_morning(folder: Path, theme: str) -> AsyncIterator[Stage]:
     """The cockpit over the played swarm."""
@@ -321,6 +332,7 @@ async def the_morning(folder: Path, theme: str) -> AsyncIterator[Stage]:
             await stage.until(lambda: stage.has("alpha", "epsilon") and stage.app.approvals.open)
             await spent(stage)
             await inner.store.write(store_minutes)
+            await inner.store.write(store_topics)
             stage.app.feed_changed(frozenset())
             yield stage
 

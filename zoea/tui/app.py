@@ -69,6 +69,7 @@ class CockpitApp(Cockpit):
             actions.SCREEN_UPSTREAMS.bind(screens.open_upstreams),
             actions.SCREEN_CLIENTS.bind(screens.open_mcp_clients),
             actions.SCREEN_GRANTS.bind(screens.open_grants),
+            actions.SCREEN_TOPICS.bind(screens.open_topics),
             actions.SCREEN_LOG.bind(screens.open_log),
             actions.SCREEN_CHARTS.bind(screens.open_charts),
             actions.SCREEN_SETTINGS.bind(screens.open_settings),

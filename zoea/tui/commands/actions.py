@@ -236,6 +236,9 @@ SCREEN_GRANTS = _everywhere(
     require_open_swarm,
     command="grants",
 )
+SCREEN_TOPICS = _everywhere(
+    "screen.topics", "T", "topics", "List, read and publish messages of topics", require_open_swarm, command="topic"
+)
 SCREEN_CHARTS = _everywhere(
     "screen.charts",
     "C",

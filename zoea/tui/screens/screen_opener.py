@@ -67,6 +67,11 @@ class ScreenOpener:
 
         self._open_once(GrantsDialog)
 
+    def open_topics(self) -> None:
+        from zoea.tui.dialogs.topics import TopicsDialog
+
+        self._open_once(TopicsDialog)
+
     def open_charts(self) -> None:
         from zoea.tui.screens.charts import ChartsScreen
 

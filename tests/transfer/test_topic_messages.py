@@ -1,0 +1,103 @@
+"""Messages of topics in exports, imports, retention, purge and redaction."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from tests.swarm.harness import script
+from tests.swarm.test_topics import publishing, with_topics
+from zoea.model.request import Answer
+from zoea.queries.conversation import read_newest
+from zoea.settings import Settings
+from zoea.store import Store, open_reader
+from zoea.store.redaction import redact_text
+from zoea.store.retention import LEAST, RetentionRule, remove_mysis, remove_unused
+from zoea.transfer.export import Format, export_pieces, swarm_pieces
+from zoea.transfer.jsonl_import import import_file
+
+DAY = 86_400 * 1_000_000
+NOW = 1_700_000_000_000_000
+
+
+async def worked(folder: Path) -> Path:
+    """Wanda gets a plan and publishes what she did; Vera reads it."""
+    answers = script(
+        publishing("IMPLEMENTATION_READY", "It works.", data={"secret": "opal-4711"}), Answer(text="Done.")
+    )
+    async with with_topics(folder, answers) as s:
+        await s.commander.create("wanda", template="worker")
+        await s.commander.create("vera", template="validator")
+        await s.commander.publish("PLAN_READY", "Build it with opal-4711.")
+        await s.settled("wanda")
+        await s.settled("vera")
+        return s.path
+
+
+def rows(path: Path, sql: str, *given: object) -> list[dict[str, Any]]:
+    with closing(open_reader(path)) as reader:
+        return [dict(row) for row in reader.execute(sql, given)]
+
+
+async def test_an_import_shows_the_topics_of_prompts_and_leaves_the_ledger_alone(tmp_path: Path) -> None:
+    path = await worked(tmp_path)
+    file = tmp_path / "all.jsonl"
+    file.write_text("".join(swarm_pieces(path, [1, 2], Format.JSONL)), encoding="utf-8")
+    other = tmp_path / "other.db"
+    store = await Store.open(other, clock_now=lambda: NOW)
+    try:
+        await store.write(lambda conn: import_file(conn, file, Settings(), lambda *_: None))
+    finally:
+        await store.close()
+    found = rows(other, "SELECT * FROM topic_message ORDER BY id")
+    assert {row["cluster_id"] for row in found} == {-1}
+    assert sorted(row["topic"] for row in found) == ["IMPLEMENTATION_READY", "PLAN_READY"]
+    entry = read_newest(other, 2).turns[0].entries[0]
+    assert (entry.topic, entry.memory.label) == (
+        "IMPLEMENTATION_READY",
+        "[topic IMPLEMENTATION_READY, from mysis wanda]",
+    )
+    markdown = "".join(export_pieces(other, 2, Format.MARKDOWN))
+    assert "topic IMPLEMENTATION\\_READY from mysis wanda" in markdown
+
+
+async def test_old_messages_go_by_age_and_the_newest_of_each_topic_stay(tmp_path: Path) -> None:
+    path = tmp_path / "zoea.db"
+    store = await Store.open(path, clock_now=lambda: NOW)
+    insert = "INSERT INTO topic_message(topic, sender_kind, sender, content, created_at) VALUES (?,'zoea','z','x',?)"
+    try:
+        await store.write(lambda conn: conn.executemany(insert, [("NEWS", NOW - 9 * DAY)] * (LEAST + 5)))
+        await store.write(lambda conn: conn.execute(insert, ("RARE", NOW - 9 * DAY)))
+        removed = await store.write(lambda conn: remove_unused(conn, RetentionRule(days=5), now=NOW, who="test"))
+    finally:
+        await store.close()
+    assert removed.characters == 5
+    counts = {row["topic"]: row["n"] for row in rows(path, "SELECT topic, count(*) AS n FROM topic_message GROUP BY 1")}
+    assert counts == {"NEWS": LEAST, "RARE": 1}
+
+
+async def test_a_purge_removes_what_a_mysis_published_unless_others_got_it(tmp_path: Path) -> None:
+    path = await worked(tmp_path)
+    async with with_topics(tmp_path) as s:
+        wanda = s.commander.builtin_backend._sender(1)
+        await s.commander.outbox.publish("DIARY", "Only mine.", None, sender=wanda)
+        await s.commander.delete("wanda")
+        await s.store.write(lambda conn: remove_mysis(conn, 1, now=NOW, who="test"))
+    topics = [row["topic"] for row in rows(path, "SELECT topic FROM topic_message WHERE sender_id = 1")]
+    assert topics == ["IMPLEMENTATION_READY"]
+    assert rows(path, "SELECT 1 FROM pragma_foreign_key_check") == []
+
+
+async def test_a_redaction_replaces_a_text_in_the_ledger_and_in_prompts(tmp_path: Path) -> None:
+    path = await worked(tmp_path)
+    store = await Store.open(path, clock_now=lambda: NOW)
+    try:
+        await store.write(lambda conn: redact_text(conn, tmp_path, "opal-4711", now=NOW, who="test"))
+    finally:
+        await store.close()
+    found = rows(path, "SELECT topic, content, data FROM topic_message")
+    assert "opal-4711" not in json.dumps(found)
+    assert {"content": "Build it with [REDACTED].", "topic": "PLAN_READY", "data": None} in found
+    assert rows(path, "SELECT 1 FROM memory WHERE instr(content, 'opal-4711') > 0") == []

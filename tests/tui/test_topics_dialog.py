@@ -1,0 +1,64 @@
+"""The box of topics: listed with counts and the newest message, read, and published from it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual.widgets import Input
+
+from tests.swarm.harness import script
+from tests.tui.cockpit import Stage, cockpit
+from zoea.model.request import Answer
+from zoea.tui.dialogs.topics import TopicsDialog
+from zoea.tui.widgets.pick_list import PickList
+
+DONE = script(Answer(text="Done."))
+
+
+async def opened(stage: Stage, word: str) -> None:
+    await stage.press("T")
+    await stage.until(lambda: stage.shows(TopicsDialog) and word in stage.text())
+
+
+async def test_topics_are_listed_with_their_counts_and_read(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, DONE, names=("alpha",)) as stage:
+        await stage.api.publish("NEWS", "One.")
+        await stage.api.publish("NEWS", "Two.", data={"ore": 7})
+        await stage.api.publish("ISSUE_OPENED", "The login fails.")
+        await opened(stage, "read by no mysis")
+        listed = stage.one(PickList)
+        assert listed.ids == ["STATE_SNAPSHOT", "ISSUE_OPENED", "NEWS"]
+        assert "NEWS" in listed.plain
+        assert "commander: Two." in listed.plain
+        await stage.press("j", "j", "enter")
+        await stage.until(lambda: '"ore": 7' in stage.text())
+        assert stage.one(PickList).chosen_text == "Two."
+        await stage.press("k")
+        await stage.until(lambda: '"ore": 7' not in stage.text() and "NEWS commander" in stage.text())
+        await stage.api.publish("NEWS", "Three.")
+        await stage.until(lambda: "Three." in stage.text())
+        assert stage.one(PickList).chosen_text == "One."
+        await stage.press("escape")
+        await stage.until(lambda: "TOPICS" in stage.text())
+        assert stage.one(PickList).chosen == "NEWS"
+
+
+async def test_a_message_is_published_from_the_box(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, DONE, names=("alpha",)) as stage:
+        await opened(stage, "No message was published yet")
+        await stage.press("p")
+        await stage.write("two words?")
+        await stage.until(lambda: stage.one(Input).value == "two words?")
+        await stage.press("enter")
+        await stage.until(lambda: "published on two, read by no mysis" in stage.text())
+        await stage.press("p")
+        assert stage.one(Input).value == "two "
+        await stage.write('{"n": 1}')
+        await stage.press("enter")
+        await stage.until(lambda: "{&quot;n&quot;" in stage.text() or '"n": 1' in stage.text())
+        await stage.press("p")
+        stage.one(Input).value = "STATE_SNAPSHOT x"
+        await stage.press("enter")
+        await stage.until(lambda: "only Zoea publishes on STATE_SNAPSHOT" in stage.text())
+        await stage.press("escape", "escape")
+        await stage.until(lambda: not stage.shows(TopicsDialog))

@@ -1,0 +1,265 @@
+"""The topics of the ledger with their newest messages; enter reads one, `p` publishes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any, ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical, VerticalScroll
+from textual.types import CSSPathType
+from textual.widgets import Input
+
+from zoea.model.errors import StoreError, UsageError, ZoeaError
+from zoea.model.topics import TopicMessage, TopicSummary, check_published_topic
+from zoea.model.values import Event
+from zoea.queries.topic_ledger import format_body, format_origin, read_messages, read_subscribers, read_topics
+from zoea.text.control_characters import one_line, strip
+from zoea.tui import number_format
+from zoea.tui.dialogs.modal import CockpitDialog
+from zoea.tui.state.deferred_work import DeferredWork
+from zoea.tui.text_layout import Piece, fit_text
+from zoea.tui.widgets.clickable_text import TextBlock, key_hints
+from zoea.tui.widgets.pick_list import PickItem, PickList
+
+_TOPIC, _COUNT, _SENDER = 24, 7, 16
+"""Column widths of a topic, its number of messages, and a sender."""
+SHOWN = 200
+"""Newest messages of a topic that are listed."""
+BODY_CHARS = 20_000
+
+
+class TopicsDialog(CockpitDialog[None]):
+    """Lists the topics, or the messages of one, newest last; the text of the chosen one stands below."""
+
+    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "topics.tcss"]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("p", "publish", "publish"),
+        Binding("escape", "leave", "back"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._topics: tuple[TopicSummary, ...] | None = None
+        self._subscribers: dict[str, list[str]] = {}
+        self._topic = ""
+        self._messages: tuple[TopicMessage, ...] = ()
+        self._said: Piece = ("", "")
+        self._is_reading = self._is_old = False
+        self._box = Vertical(classes="box")
+        self._list = PickList(id="topics")
+        self._whole = TextBlock(id="text")
+        self._note = TextBlock(id="said")
+        self._input = Input(id="publish", compact=True)
+
+    def compose(self) -> ComposeResult:
+        with self._box:
+            yield self._list
+            with VerticalScroll(id="whole", can_focus=False):
+                yield self._whole
+            yield self._input
+            yield self._note
+
+    def on_mount(self) -> None:
+        self._draw()
+        self._list.focus()
+        self._read()
+
+    # Actions.
+
+    def action_leave(self) -> None:
+        if self._input.has_class("-open"):
+            self._close_input()
+        elif self._topic:
+            before, self._topic, self._messages = self._topic, "", ()
+            self._draw(on=before)
+        else:
+            self.back()
+
+    def action_publish(self) -> None:
+        """Open the line for a message on the topic that is read, or on the one under the cursor."""
+        if self._input.has_class("-open") or self._read_only_reason:
+            return
+        self._said = ("", "")
+        self._input.placeholder = "text, or a JSON object" if self._topic else "TOPIC text"
+        self._input.value = "" if self._topic or not self._list.chosen else f"{self._list.chosen} "
+        self._input.add_class("-open")
+        self._input.focus()
+        self._draw()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self.cockpit.run_worker(DeferredWork(lambda: self._publish(event.value)), exit_on_error=False)
+
+    def on_pick_list_highlighted(self, event: PickList.Highlighted) -> None:
+        event.stop()
+        self._draw()
+
+    def on_pick_list_chosen(self, event: PickList.Chosen) -> None:
+        event.stop()
+        if not self._topic:
+            self._topic = event.id
+            self._read()
+
+    def _close_input(self) -> None:
+        self._input.remove_class("-open")
+        self._input.value = ""
+        self._list.focus()
+        self._draw()
+
+    # Reading and publishing.
+
+    def feed_event(self, event: Event) -> None:
+        """Read again after a message was published."""
+        if event.kind == "topic.published":
+            self._read()
+
+    def _read(self) -> None:
+        self._is_old = True
+        if not self._is_reading:
+            self._is_reading = True
+            self.run_worker(DeferredWork(self._catch_up), exit_on_error=False)
+
+    async def _catch_up(self) -> None:
+        try:
+            while self._is_old:
+                self._is_old = False
+                opened, topic = self.cockpit.opened, self._topic
+                if opened is None:
+                    return
+                try:
+                    self._topics = await asyncio.to_thread(read_topics, opened.database)
+                    self._subscribers = await asyncio.to_thread(read_subscribers, opened.database)
+                    if topic and any(one.topic == topic for one in self._topics):
+                        found = await asyncio.to_thread(read_messages, opened.database, topic, limit=SHOWN)
+                        self._show_messages(topic, found)
+                except StoreError as error:
+                    self._said = _problem(error)
+        finally:
+            self._is_reading = False
+            self._draw()
+
+    def _show_messages(self, topic: str, found: tuple[TopicMessage, ...]) -> None:
+        """Show messages; the cursor follows the newest one where it was on it."""
+        was_on_newest = not self._messages or self._list.chosen == str(self._messages[-1].id)
+        if topic == self._topic:
+            self._messages = found
+            self._draw(on=str(found[-1].id) if was_on_newest and found else "")
+
+    async def _publish(self, line: str) -> None:
+        try:
+            topic, _, text = (self._topic, "", line) if self._topic else line.strip().partition(" ")
+            data = _parse_object(text)
+            name = check_published_topic(topic)
+            done = await self.cockpit.api.publish(name, "" if data else text.strip(), data=data)
+        except ZoeaError as error:
+            self._said = _problem(error)
+            self._draw()
+            return
+        readers = ", ".join(one_line(reader.mysis) for reader in done.lines[:3])
+        more = f" and {len(done.lines) - 3} more" if len(done.lines) > 3 else ""
+        self._said = (f"published on {done.topic}, read by {readers or 'no mysis'}{more}", "running")
+        if self.is_attached:
+            self._close_input()
+            self._read()
+
+    # Drawing.
+
+    @property
+    def _read_only_reason(self) -> str:
+        return self.action_context().read_only_reason
+
+    def tick(self) -> None:
+        self._draw()
+
+    def redraw_bars(self) -> None:
+        self._draw()
+
+    def _draw(self, on: str = "") -> None:
+        if not self.is_attached:
+            return
+        now = self.cockpit.now()
+        if self._topic:
+            rows = [_message_row(one, now) for one in self._messages]
+        else:
+            rows = [_topic_row(one, now) for one in self._topics or ()]
+        self._box.border_title = f"TOPIC {one_line(self._topic)}" if self._topic else "TOPICS"
+        self._list.display = bool(rows)
+        self._list.put(rows, on=on)
+        self._whole.put(self._whole_lines())
+        self._note.put([[self._note_piece()]])
+        self._box.border_subtitle = key_hints(self._keys(has_rows=bool(rows)))
+
+    def _keys(self, *, has_rows: bool) -> str:
+        if self._input.has_class("-open"):
+            return "enter publish · esc back"
+        keys = ["enter read"] if has_rows and not self._topic else []
+        return " · ".join([*keys, *([] if self._read_only_reason else ["p publish"]), "esc back"])
+
+    def _whole_lines(self) -> list[list[Piece]]:
+        if self._topics is None:
+            return [[("Reading…", "quiet")]]
+        if not self._topics:
+            waiting = ", ".join(sorted(self._subscribers)[:10])
+            words = (
+                f"Subscribed to: {one_line(waiting)}"
+                if waiting
+                else 'Templates subscribe with `subscribes = ["TOPIC"]`.'
+            )
+            return [[("No message was published yet", "strong")], [], [(words, "quiet")]]
+        if not self._topic:
+            readers = self._subscribers.get(self._list.chosen, [])
+            names = ", ".join(one_line(name) for name in readers[:10])
+            more = f" and {len(readers) - 10} more" if len(readers) > 10 else ""
+            return [[(f"read by {names}{more}" if names else "read by no mysis", "quiet")]]
+        found = next((one for one in self._messages if str(one.id) == self._list.chosen), None)
+        if found is None:
+            return []
+        body = strip(format_body(found)[:BODY_CHARS])
+        return [[(one_line(format_origin(found)), "quiet")], *([(line, "")] for line in body.splitlines())]
+
+    def _note_piece(self) -> Piece:
+        said = (self._said, (self._read_only_reason, "waiting"))
+        return next((piece for piece in said if piece[0]), ("", ""))
+
+
+def _topic_row(topic: TopicSummary, now: int) -> PickItem:
+    newest = f"{one_line(topic.newest_sender)}: {one_line(topic.newest_text)}"
+    return PickItem(
+        (
+            (fit_text(topic.topic, _TOPIC), "strong"),
+            (f"{topic.messages:>{_COUNT},}  ", "quiet"),
+            (newest, ""),
+        ),
+        id=topic.topic,
+        right=((f"  {number_format.age(topic.newest_at, now)} ago", "quiet"),),
+    )
+
+
+def _message_row(message: TopicMessage, now: int) -> PickItem:
+    text = message.text or json.dumps(message.data, ensure_ascii=False)
+    return PickItem(
+        (
+            (f"{number_format.clock(message.created_at, now)}  ", "quiet"),
+            (fit_text(one_line(message.sender), _SENDER), "mysis"),
+            (f"  {one_line(text[:BODY_CHARS])}", ""),
+        ),
+        id=str(message.id),
+    )
+
+
+def _parse_object(text: str) -> dict[str, Any] | None:
+    """Return the JSON object that a line holds; None for a plain text. Raises UsageError for a broken one."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise UsageError("this is not JSON", hint="Mend it, or put a word before the brace.") from None
+    return found if isinstance(found, dict) else None
+
+
+def _problem(error: ZoeaError) -> Piece:
+    return (one_line(f"{error.what}. {error.hint}" if error.hint else error.what), "errored")
