@@ -44,6 +44,8 @@ def run(arguments: list[str]) -> int:
             _offer_screen()
         elif arguments[:1] == ["serve"]:
             _offer_browsers()
+        elif arguments[:2] == ["config", "check"]:
+            _offer_cockpit_check()
         code = run_command(arguments)
         sys.stdout.flush()
         return code
@@ -89,6 +91,14 @@ def _offer_screen() -> None:
         return start(options, where)
 
     run.open_screen = start
+
+
+def _offer_cockpit_check() -> None:
+    """Let `zoea config check` check themes and keys, which the cockpit reads."""
+    from zoea.cli.commands import config
+    from zoea.tui.cockpit_check import check_cockpit
+
+    config.check_cockpit = check_cockpit
 
 
 def _offer_browsers() -> None:

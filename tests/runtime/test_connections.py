@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.llm_clock import HandClock
-from tests.fakes.no_connections import NoConnections
 from tests.fakes.toolboxes import Faulty
 from tests.waiting import until
 from zoea.llm.providers.scripted import ScriptedProvider
@@ -27,6 +26,10 @@ from zoea.runtime.upstream_set import build_policies, build_upstreams
 from zoea.settings import Credentials, Settings, load
 from zoea.settings.paths import Places
 from zoea.tools import Toolbox
+
+
+def ignore_settings(_settings: Settings) -> None:
+    """Do nothing: no myses run."""
 
 
 def own_places(folder: Path) -> Places:
@@ -59,7 +62,7 @@ async def live(tmp_path: Path, faulty: Faulty) -> AsyncIterator[tuple[LiveConnec
             toolbox,
             providers(tmp_path),
             make_supervisor(tmp_path),
-            NoConnections().apply_settings,
+            ignore_settings,
             load(own_places(tmp_path)),
         ),
         toolbox,
@@ -134,7 +137,7 @@ async def test_every_provider_is_probed_and_reports_its_state(tmp_path: Path, mo
             Toolbox([], logs=tmp_path),
             made,
             make_supervisor(tmp_path),
-            NoConnections().apply_settings,
+            ignore_settings,
             load(own_places(tmp_path)),
         ).providers()
     }
@@ -154,13 +157,15 @@ async def test_a_reload_opens_added_upstreams_closes_removed_ones_and_keeps_the_
     loaded = load(where)
     given = build_upstreams(loaded.settings, Credentials(where.credentials))
     box = Toolbox(given, policies=build_policies(given, loaded.settings), logs=tmp_path)
-    live = LiveConnections(box, providers(tmp_path), make_supervisor(tmp_path), NoConnections().apply_settings, loaded)
+    live = LiveConnections(box, providers(tmp_path), make_supervisor(tmp_path), ignore_settings, loaded)
     kept = box.upstream("kept")
     try:
-        where.config_file.write_text(f"[turn]\nmax_iterations = 7\n[upstream.kept]\n{serve}\n[upstream.new]\n{serve}")
+        where.config_file.write_text(
+            f"[turn]\nmax_iterations = 7\n[world]\nturbo = true\n[upstream.kept]\n{serve}\n[upstream.new]\n{serve}"
+        )
         report = await live.reload()
         assert set(report.upstreams) == {"gone", "new"}
-        assert report.waiting == ("turn",)
+        assert report.waiting == ("world.turbo",)
         assert [view.name for view in await live.upstreams()] == ["kept", "new"]
         assert box.upstream("kept") is kept
         where.config_file.write_text("[upstream.kept]\nenabled = maybe\n")

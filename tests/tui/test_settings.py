@@ -12,6 +12,7 @@ import pytest
 
 from tests.tui.cockpit import Stage, cockpit
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
+from zoea.runtime.model_lists import ModelLists
 from zoea.settings import Settings, load
 from zoea.settings.layers import LoadedSettings
 from zoea.settings.paths import Places
@@ -298,3 +299,20 @@ async def test_hostile_values_are_shown_harmlessly(tmp_path: Path, size: tuple[i
         await go(stage, screen, "wait", "wait.tick_field")
         assert is_harmless(stage.text())
         assert "[/] [bold]list[int]" in screen.fields.plain
+
+
+async def test_a_model_that_its_server_does_not_list_is_kept_only_by_a_second_enter(tmp_path: Path) -> None:
+    async with settings(tmp_path) as (stage, screen):
+        given = loaded(tmp_path).settings.provider["local"]
+        lists = ModelLists(stage.app.places)
+        lists.record(given, ["reef-1"])
+        await go(stage, screen, "provider.local", "provider.local.model")
+        await change(stage, screen, "reef-2")
+        assert "lists no model 'reef-2'; the nearest is reef-1" in screen.note[1]
+        assert "model" not in on_disk(tmp_path)["provider"]["local"]
+        await stage.press("enter")
+        await stage.until(lambda: "model" in on_disk(tmp_path)["provider"]["local"])
+        assert on_disk(tmp_path)["provider"]["local"]["model"] == "reef-2"
+        found = lists.find(given)
+        assert found is not None
+        assert found.kept == ("reef-2",)

@@ -215,7 +215,9 @@ class ConnectionApi(Protocol):
         ...
 
     async def reload(self) -> ReloadReport:
-        """Read the settings again, and apply what can be applied while myses run.
+        """Read the settings and keys again, and apply what can be applied while myses run.
+
+        Nudges and waits change at once, providers, limits and rules of turns with the next turn of each mysis.
 
         Raises:
             SettingsError: if the settings are invalid; nothing changed then.
@@ -233,9 +235,9 @@ class ConnectionApi(Protocol):
         ...
 
     async def apply_settings(self) -> tuple[str, ...]:
-        """Read the settings again and apply those that may change while myses run; return their sections.
+        """As `reload`; return the sections that apply while myses run.
 
-        The others apply when the swarm is opened again. Raises SettingsError, and nothing is applied then.
+        Raises SettingsError, and nothing is applied then.
         """
         ...
 

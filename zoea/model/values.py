@@ -463,11 +463,15 @@ class ReloadReport:
 
     Attributes:
         upstreams: Names of upstreams that were opened, closed or opened again.
-        waiting: Sections that changed and apply when the swarm is opened again.
+        waiting: Keys that changed and apply when the swarm is opened again, some with a reason in brackets.
+        providers: Names of providers that use their changed settings or keys from the next turn on.
+        problems: Providers that go on as they were, each with the reason.
     """
 
     upstreams: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
+    providers: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

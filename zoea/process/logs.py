@@ -35,7 +35,13 @@ class RedactingFormatter(logging.Formatter):
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
-        self._secrets = sorted((secret for secret in secrets if len(secret) >= 6), key=len, reverse=True)
+        self._secrets: list[str] = []
+        self.add(secrets)
+
+    def add(self, secrets: Iterable[str]) -> None:
+        """Mask further secrets."""
+        known = {*self._secrets, *(secret for secret in secrets if len(secret) >= 6)}
+        self._secrets = sorted(known, key=len, reverse=True)
 
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)
@@ -152,6 +158,13 @@ def _open_handler(path: Path) -> logging.Handler:
     handler = logging.StreamHandler()
     handler.addFilter(repeats)
     return handler
+
+
+def mask_in_log(secrets: Iterable[str]) -> None:
+    """Mask further secrets in the log that `logging_to` writes."""
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler.formatter, RedactingFormatter):
+            handler.formatter.add(secrets)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from zoea.model.enums import ASK_TOOL, MASK, ErrorClass, Outcome, RequestState
-from zoea.model.values import ApprovalView, Event
+from zoea.model.values import ApprovalView, Event, ReloadReport
 from zoea.text.call_text import format_arguments, format_call
 
 UNREMARKABLE = frozenset({"delivery.taken", "mysis.created"})
@@ -163,3 +163,16 @@ def failure_phrase(state: str, error_class: str) -> str:
     return (
         "was never sent" if is_unsent(state, error_class) else f"failed: {_CLASS_WORDS.get(error_class, error_class)}"
     )
+
+
+def describe_reload(report: ReloadReport) -> str:
+    """Say what a reload of the settings changed, and what waits."""
+    parts = ["The settings are applied"]
+    if report.upstreams:
+        parts.append(f"upstreams: {', '.join(report.upstreams)}")
+    if report.providers:
+        parts.append(f"from the next turn on: {', '.join(f'provider {name}' for name in report.providers)}")
+    parts += report.problems
+    if report.waiting:
+        parts.append(f"{', '.join(report.waiting)}: when the swarm is opened again")
+    return "; ".join(parts)

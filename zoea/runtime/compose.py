@@ -161,12 +161,7 @@ async def running_swarm(
         await stack.enter_async_context(record_minutes(store, clock, commander.live_view.count_statuses))
         stack.enter_context(tuned_gc())
         lag = stack.enter_context(measured_lag(clock.now))
-
-        async def apply_settings() -> tuple[str, ...]:
-            found = await asyncio.to_thread(load, places, overrides=options.overrides)
-            return commander.adopt(found.settings)
-
-        yield RunningSwarm.of(commander, LiveConnections(toolbox, providers, door, apply_settings, loaded), lag)
+        yield RunningSwarm.of(commander, LiveConnections(toolbox, providers, door, commander.adopt, loaded), lag)
 
 
 async def _assign_accounts(places: Places) -> None:

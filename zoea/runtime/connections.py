@@ -6,7 +6,7 @@ import asyncio
 import importlib
 import json
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -14,12 +14,14 @@ from zoea.mcp_server.supervisor import McpServerSupervisor
 from zoea.model.errors import ProviderError, ToolError, UsageError
 from zoea.model.request import ToolSpec
 from zoea.model.values import McpView, ProviderView, ReloadReport, ToolTrial, ToolView, UpstreamView
+from zoea.process.logs import mask_in_log
+from zoea.runtime.model_lists import LISTING_TYPES, ModelLists
 from zoea.runtime.provider_set import ProviderSet
 from zoea.runtime.run_options import WORLD
 from zoea.runtime.upstream_set import build_policies, build_upstreams
 from zoea.settings import Credentials, LoadedSettings, Settings, load
 from zoea.settings.config_writer import parse_key
-from zoea.settings.key_paths import Layer
+from zoea.settings.key_paths import Layer, format_key, iterate_leaves
 from zoea.tools import Toolbox, Upstream, UpstreamStatus
 from zoea.tools.results import read_result
 from zoea.tools.toolbox import parse_arguments
@@ -39,14 +41,14 @@ class LiveConnections:
         toolbox: Toolbox,
         providers: ProviderSet,
         door: McpServerSupervisor,
-        apply_settings: Callable[[], Awaitable[tuple[str, ...]]],
+        adopt: Callable[[Settings], None],
         loaded: LoadedSettings,
     ) -> None:
         self._loaded = loaded
         self._toolbox = toolbox
         self._providers = providers
         self._door = door
-        self._apply_settings = apply_settings
+        self._adopt = adopt
 
     async def upstreams(self) -> tuple[UpstreamView, ...]:
         return tuple(_view(status, self._toolbox.upstream(status.name)) for status in self._toolbox.status())
@@ -65,10 +67,19 @@ class LiveConnections:
         given = await asyncio.to_thread(build_upstreams, fresh.settings, Credentials(places.credentials))
         # The world is no setting; it stays as it runs.
         upstreams = (*given, *(config for config in self._toolbox.configs() if config.name == WORLD))
-        applied = await self._apply_settings()
+        # In a thread, because a keyring may ask the person.
+        changes = await asyncio.to_thread(self._providers.prepare, fresh.settings)
+        mask_in_log(changes.secrets)
+        await self._providers.adopt(changes)
+        self._adopt(fresh.settings)
         changed = await self._toolbox.configure(upstreams, build_policies(upstreams, fresh.settings))
-        waiting = find_waiting_sections(self._loaded.settings, fresh.settings)
-        return ReloadReport(changed, tuple(name for name in waiting if name not in applied))
+        waiting = find_waiting_keys(self._loaded.settings, fresh.settings)
+        return ReloadReport(
+            changed,
+            (*waiting, *(f"provider.{name} (its model is loaded)" for name in changes.loaded)),
+            tuple(changes.changed),
+            tuple(f"provider {name} goes on as it was: {why}" for name, why in changes.problems.items()),
+        )
 
     async def try_tool(self, upstream: str, tool: str, arguments: str) -> ToolTrial:
         found = self._toolbox.upstream(upstream)
@@ -89,7 +100,8 @@ class LiveConnections:
         return self._door.view
 
     async def apply_settings(self) -> tuple[str, ...]:
-        return await self._apply_settings()
+        await self.reload()
+        return tuple(name for name in Settings.model_fields if name not in WAITING_SECTIONS)
 
     async def serve_mcp(self, on: bool) -> McpView:
         return await self._door.serve(on)
@@ -110,11 +122,15 @@ class LiveConnections:
             return replace(view, problem=error.what, hint=error.hint)
         except TimeoutError:
             return replace(view, problem=f"no answer within {ASKING_S:g} s")
-        return replace(view, latency_ms=_since(began) / 1_000, models=tuple(model.name for model in models))
+        names = tuple(model.name for model in models)
+        given = self._loaded.settings.provider_named(name)
+        if given is not None and given.type in LISTING_TYPES:
+            await asyncio.to_thread(ModelLists(self._loaded.places).record, given, names)
+        return replace(view, latency_ms=_since(began) / 1_000, models=names)
 
 
-APPLIED_SECTIONS = ("upstream", "tui", "broadcast")
-"""Sections whose changes a reload applies, here or in the cockpit."""
+WAITING_SECTIONS = ("workspace", "world", "memory", "log", "mcp")
+"""Sections that are read once, when the swarm is opened."""
 
 
 def read_command_line_values(loaded: LoadedSettings) -> dict[str, Any]:
@@ -129,13 +145,12 @@ def read_command_line_values(loaded: LoadedSettings) -> dict[str, Any]:
     return values
 
 
-def find_waiting_sections(before: Settings, after: Settings) -> tuple[str, ...]:
-    """Return the sections that differ and apply when the swarm is opened again."""
-    return tuple(
-        name
-        for name in Settings.model_fields
-        if name not in APPLIED_SECTIONS and getattr(before, name) != getattr(after, name)
+def find_waiting_keys(before: Settings, after: Settings) -> tuple[str, ...]:
+    """Return the dotted keys that differ and apply when the swarm is opened again."""
+    old, new = (
+        dict(iterate_leaves(settings.model_dump(include=set(WAITING_SECTIONS)))) for settings in (before, after)
     )
+    return tuple(format_key(path) for path in new if old.get(path) != new[path])
 
 
 def _view(status: UpstreamStatus, upstream: Upstream) -> UpstreamView:

@@ -32,6 +32,7 @@ from zoea.llm.registry import Maker, config_of, make, makers
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock, Provider
 from zoea.process.clock import SystemClock
+from zoea.runtime.model_lists import LISTING_TYPES, ModelLists
 from zoea.settings import Credentials, LoadedSettings, Settings, load
 from zoea.settings.config_writer import set_keys
 from zoea.settings.endpoints import REFERENCE, ProviderSettings, ProviderType
@@ -114,6 +115,12 @@ def build_discovery(loaded: LoadedSettings, ports: Sequence[UsualPort]) -> Disco
 
     configured = _configured(loaded.settings, Credentials(loaded.places.credentials), clock, made)
     return Discovery(opened, (*configured, *_built_in(loaded.settings, local_models, clock, made)), os.environ, ports)
+
+
+def configured_sources(loaded: LoadedSettings) -> list[ProbeCandidate]:
+    """List the providers of the settings, to be tried; connects to none."""
+    made = {**makers(LocalModels(loaded.places.data / "models")), "autopilot": _autopilot}
+    return _configured(loaded.settings, Credentials(loaded.places.credentials), SystemClock(), made)
 
 
 def _configured(
@@ -241,7 +248,12 @@ async def probe_connection(where: Places, connection: ModelConnection) -> ProbeR
         address=connection.base_url,
         deadline_s=REMOTE_DEADLINE_S,
     )
-    return await probe(candidate)
+    found = await probe(candidate)
+    given = ProviderSettings(type=ProviderType(connection.type), base_url=connection.base_url)
+    if found.models and given.type in LISTING_TYPES:
+        names = [model.name for model in found.models]
+        await asyncio.to_thread(ModelLists(where).record, given, names)
+    return found
 
 
 async def find_context_window(where: Places, connection: ModelConnection) -> int | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from zoea.llm.local.model_files import LocalModels
 from zoea.llm.provider_config import ProviderConfig
@@ -22,6 +23,26 @@ _WORDS_OF_AN_ANSWER = 25
 """Words of an autopilot's answer for which `provider.NAME.tick` is the time."""
 
 
+@dataclass(slots=True)
+class ProviderChanges:
+    """What differs between the providers in use and new settings.
+
+    Attributes:
+        changed: The new configuration of each provider to make again.
+        gone: Names that the settings no longer have.
+        loaded: Names of changed providers that hold a loaded model, so that they stay until the end.
+        problems: Names of providers that cannot be made, with the reason; they stay as they are.
+        secrets: Their keys and header values.
+    """
+
+    settings: Settings
+    changed: dict[str, ProviderConfig] = field(default_factory=dict, repr=False)
+    gone: list[str] = field(default_factory=list)
+    loaded: list[str] = field(default_factory=list)
+    problems: dict[str, str] = field(default_factory=dict)
+    secrets: list[str] = field(default_factory=list, repr=False)
+
+
 class ProviderSet:
     """The providers of the settings and the built-in ones; one instance serves all myses.
 
@@ -36,6 +57,8 @@ class ProviderSet:
         self._credentials = Credentials(places.credentials)
         self._clock = clock
         self._made: dict[str, Provider] = dict(extra or {})
+        self._configs: dict[str, ProviderConfig] = {}
+        self._retired: list[Provider] = []
         self._makers: dict[str, Maker] = {**makers(LocalModels(places.data / "models")), "autopilot": self._autopilot}
 
     def get(self, name: str) -> Provider:
@@ -76,10 +99,49 @@ class ProviderSet:
             found += [config.api_key, *config.headers.values()]
         return tuple(value for value in found if value)
 
+    def prepare(self, settings: Settings) -> ProviderChanges:
+        """Find the providers in use whose settings or keys have changed; reads the credentials."""
+        found = ProviderChanges(settings)
+        for name, before in tuple(self._configs.items()):
+            given = settings.provider_named(name)
+            if given is None:
+                found.gone.append(name)
+                continue
+            try:
+                config = config_of(given, self._credentials, settings.llm)
+            except SettingsError as error:
+                found.problems[name] = error.what
+                continue
+            found.secrets += [value for value in (config.api_key, *config.headers.values()) if value]
+            if (config, given.tick) != (before, _tick_of(self._settings, name)):
+                is_loaded = ProviderType.EMBEDDED in (config.type, before.type)
+                if is_loaded:
+                    found.loaded.append(name)
+                else:
+                    found.changed[name] = config
+        return found
+
+    async def adopt(self, changes: ProviderChanges) -> None:
+        """Use the changed settings: turns that open from now on get new providers, open turns keep theirs."""
+        await self._close_retired()
+        for name in changes.gone:
+            del self._configs[name]
+        self._configs |= changes.changed
+        for name in (*changes.changed, *changes.gone):
+            if (old := self._made.pop(name, None)) is not None:
+                self._retired.append(old)
+        self._settings = changes.settings
+
     async def close(self) -> None:
         """Close every provider that was made, each within a second."""
+        await self._close_retired()
         for name, provider in self._made.items():
             await close_within(CLOSE_S, provider.close, f"provider {name}")
+
+    async def _close_retired(self) -> None:
+        """Close the providers that were replaced; one that an open turn still uses connects again by itself."""
+        for provider in self._retired:
+            await close_within(CLOSE_S, provider.close, f"the former provider {provider.name}")
 
     def _make(self, name: str) -> Provider:
         given = self._settings.provider_named(name)
@@ -90,11 +152,14 @@ class ProviderSet:
             raise ProviderError(f"there is no provider {name!r}", kind=ErrorClass.MODEL_MISSING, hint=hint)
         try:
             config = config_of(given, self._credentials, self._settings.llm)
-            return make(name, config, clock=self._clock, makers=self._makers)
+            provider = make(name, config, clock=self._clock, makers=self._makers)
         except SettingsError as error:
             raise ProviderError(
                 f"provider {name}: {error.what}", kind=ErrorClass.AUTH, hint=error.hint, title=error.title
             ) from error
+
+        self._configs[name] = config
+        return provider
 
     def _autopilot(self, name: str, config: ProviderConfig, clock: Clock) -> Provider:
         from zoea.world.autopilot.autopilot_provider import AutopilotProvider
@@ -103,3 +168,8 @@ class ProviderSet:
         if given is None or given.tick is None:
             return AutopilotProvider(name, clock=clock)
         return AutopilotProvider(name, clock=clock, pace=given.tick / _WORDS_OF_AN_ANSWER)
+
+
+def _tick_of(settings: Settings, name: str) -> float | None:
+    given = settings.provider_named(name)
+    return given.tick if given is not None else None

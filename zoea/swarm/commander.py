@@ -58,7 +58,6 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 CLOSE_WITHIN_S = 8.0
-_LIVE_SECTIONS = ("nudge", "wait")
 
 
 class Commander:
@@ -103,7 +102,7 @@ class Commander:
             settings=settings,
             providers=providers,
             tools=tools,
-            gate=TurnGate(settings.swarm.active_turns, for_new_prompts=max(1, settings.swarm.active_turns // 4)),
+            gate=TurnGate(**_count_places(settings)),
             hold=self.hold_switch,
             view=self.live_view,
             approvals=self._approvals,
@@ -329,14 +328,13 @@ class Commander:
         self.live_view.row(mysis_id).say(before.text, before.text_at)
         return self.live_view.freeze(mysis_id)
 
-    def adopt(self, settings: Settings) -> tuple[str, ...]:
-        """Apply the sections that may change while myses run, at once; return their names."""
-        changed = {name: getattr(settings, name) for name in _LIVE_SECTIONS}
-        self._settings = self.services.settings = self._settings.model_copy(update=changed)
+    def adopt(self, settings: Settings) -> None:
+        """Apply changed settings: nudges and waits at once, all others from the next turn of each mysis on."""
+        self._settings = self.services.settings = settings
+        self.services.gate.resize(**_count_places(settings))
         self._resolved_templates.clear()
         for runner in self.runners.values():
             runner.adopt(self._resolved_template(runner.mysis.template_hash))
-        return _LIVE_SECTIONS
 
     # Messages.
 
@@ -580,3 +578,9 @@ class Commander:
             event_id=self._hub.last_id,
             started_at=self._started_at,
         )
+
+
+def _count_places(settings: Settings) -> dict[str, int]:
+    """Return the arguments of the turn gate."""
+    places = settings.swarm.active_turns
+    return {"places": places, "for_new_prompts": max(1, places // 4)}

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from zoea.cli.options import AsJson, Workspace
+from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.cli.swarm_access import command
 from zoea.model.errors import UsageError
+from zoea.queries.phrases import describe_reload
+from zoea.runtime.settings_check import check_all
 from zoea.settings.config_writer import set_keys
-from zoea.settings.key_paths import Layer, SettingsInvalid
-from zoea.settings.layers import LoadedSettings, check_settings, load, project_file
-from zoea.settings.paths import places
+from zoea.settings.key_paths import Layer, Problem, SettingsInvalid
+from zoea.settings.layers import LoadedSettings, load, project_file
+from zoea.settings.paths import Places, places
 from zoea.settings.private_file import write_private
 from zoea.settings.reference import render_sample
 from zoea.settings.renamed_keys import budget_key
@@ -22,8 +25,12 @@ from zoea.settings.schema import Settings
 from zoea.settings.settings_display import SettingRow, escape_unprintable, list_settings
 from zoea.settings.shannon_file import read_shannon_file
 from zoea.settings.template import Template
+from zoea.text.control_characters import strip
 
 app = typer.Typer(help="Write, read and check the settings.", no_args_is_help=True)
+
+check_cockpit: Callable[[Places], list[Problem]] | None = None
+"""Checks themes and keys of the cockpit. `zoea.__main__` sets it, because `cli` may not import `tui`."""
 
 _UNTRUSTED = "Without effect until `zoea trust`:"
 
@@ -85,14 +92,29 @@ def show(
 
 
 @app.command()
-def check(as_json: AsJson = False) -> None:
-    """Check settings, project file and templates. Lists every error; the exit code is then 3."""
-    where = places(configured=False)
-    found = check_settings(where)
+def check(
+    online: Annotated[bool, typer.Option("--online", help="Ask the configured servers for their models.")] = False,
+    keep_models: Annotated[
+        bool, typer.Option("--keep-models", help="Accept the models that their servers do not list, from now on.")
+    ] = False,
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Check settings, project file, templates, themes, keys and names of models.
+
+    Lists every error; the exit code is then 3. Models are checked against the list that their server gave last.
+    """
+    where = places(workspace, configured=False)
+    report = check_all(where, online=online, keep_models=keep_models)
+    if check_cockpit is not None:
+        report.problems += check_cockpit(where)
     if as_json:
-        typer.echo(json.dumps({"problems": [problem.as_dict() for problem in found]}, ensure_ascii=False))
-    if found:
-        raise SettingsInvalid(found)
+        typer.echo(json.dumps(report.as_dict(), ensure_ascii=False))
+    else:
+        for note in report.notes:
+            typer.echo(escape_unprintable(note), err=True)
+    if report.problems:
+        raise SettingsInvalid(report.problems)
     if not as_json:
         loaded = load(where)
         typer.echo(f"No problems: {len(loaded.templates.files())} templates, {_files(loaded)}.")
@@ -102,12 +124,16 @@ def check(as_json: AsJson = False) -> None:
 
 @app.command("apply")
 def apply_changes(as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Let the running swarm read the settings again. Nudges and waits change at once, the rest at its next start."""
-    applied = command(workspace, lambda swarm: swarm.apply_settings())
+    """Let the running swarm read settings and keys again.
+
+    Nudges, waits and upstreams change at once; providers, limits and all else about turns with the next turn of each
+    mysis. What waits until the swarm is opened again is listed.
+    """
+    report = command(workspace, lambda swarm: swarm.reload())
     if as_json:
-        typer.echo(json.dumps({"applied": list(applied)}))
+        write_json(report)
     else:
-        typer.echo(f"Applied: {', '.join(applied)}. All other changes apply when the swarm is opened again.")
+        typer.echo(strip(describe_reload(report)))
 
 
 @app.command()

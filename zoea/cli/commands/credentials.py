@@ -13,8 +13,10 @@ import typer
 
 from zoea.cli.options import AsJson, Workspace
 from zoea.model.errors import UsageError
+from zoea.process.lock import read_holder
 from zoea.settings.credentials import Credentials
 from zoea.settings.paths import places
+from zoea.text.control_characters import strip
 
 app = typer.Typer(help="Store the keys that settings refer to.", no_args_is_help=True)
 
@@ -35,6 +37,7 @@ def set_(name: Name, keyring: InKeyring = False, workspace: Workspace = "") -> N
     else:
         credentials.set(name, value)
     typer.echo(f'Stored. Settings refer to it as "{"keyring" if keyring else "file"}:{name}".')
+    _apply_to_running(workspace)
 
 
 @app.command("list")
@@ -56,6 +59,16 @@ def delete(name: Name, keyring: InKeyring = False, workspace: Workspace = "") ->
     if not gone:
         raise UsageError(f"there is no credential {name}", hint="Run `zoea credentials list` for the names.")
     typer.echo(f"Deleted {name}.")
+
+
+def _apply_to_running(workspace: str) -> None:
+    """Let the running swarm read the keys again, if there is one."""
+    if read_holder(places(workspace).data) is None:
+        return
+    from zoea.cli.swarm_access import command  # imports asyncio
+    from zoea.queries.phrases import describe_reload
+
+    typer.echo(strip(f"In the running swarm: {describe_reload(command(workspace, lambda swarm: swarm.reload()))}."))
 
 
 def _credentials(workspace: str) -> Credentials:

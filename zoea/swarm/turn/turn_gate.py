@@ -25,6 +25,7 @@ class TurnGate:
     """A limit of `places`, and `for_new_prompts` more for turns that a person opened."""
 
     def __init__(self, places: int, *, for_new_prompts: int = 0) -> None:
+        self._places = places
         self._free = places  # below zero: places for new prompts that are taken
         self._for_new_prompts = for_new_prompts
         self._queue: list[tuple[Rank, int, asyncio.Future[None]]] = []
@@ -33,6 +34,12 @@ class TurnGate:
     @property
     def waiting(self) -> int:
         return len(self._queue)
+
+    def resize(self, places: int, *, for_new_prompts: int) -> None:
+        """Change the limit; turns over a lower one keep their places until they leave."""
+        self._free += places - self._places
+        self._places, self._for_new_prompts = places, for_new_prompts
+        self._admit()
 
     def place(self, rank: Rank) -> _Place:
         """Hold a place during an `async with` block."""
@@ -55,6 +62,9 @@ class TurnGate:
 
     def leave(self) -> None:
         self._free += 1
+        self._admit()
+
+    def _admit(self) -> None:
         while self._queue and self._has_room(self._queue[0][0]):
             _, _, turn = heapq.heappop(self._queue)
             if not turn.done():

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView, Receipt, ReloadReport
+from zoea.queries.phrases import describe_reload
 from zoea.text.control_characters import one_line
 from zoea.tui.commands import actions
 from zoea.tui.state.cockpit import Cockpit
@@ -184,9 +185,7 @@ def reload_settings(cockpit: Cockpit) -> None:
         return report
 
     def told(report: ReloadReport) -> None:
-        done = f"applied; upstreams: {', '.join(map(one_line, report.upstreams))}" if report.upstreams else "applied"
-        rest = f". {', '.join(report.waiting)}: when the swarm is opened again" if report.waiting else ""
-        cockpit.notify(f"The settings are {done}{rest}", markup=False)
+        cockpit.notify(one_line(describe_reload(report)), markup=False)
         cockpit.redraw_bars()
 
     cockpit.ask_swarm(reload(), done=told)

@@ -27,7 +27,7 @@ from zoea.tui.screens.base import NARROW, CockpitScreen
 from zoea.tui.screens.message_controller import MessageController
 from zoea.tui.screens.mysis_controller import MysisController
 from zoea.tui.swarm_list.broadcasts_panel import build_broadcast_lines
-from zoea.tui.swarm_list.hive_layout import HiveCell, HiveGrouping, find_level
+from zoea.tui.swarm_list.hive_layout import HIVE_CELLS, HiveCell, HiveGrouping, find_level
 from zoea.tui.swarm_list.mysis_row import TableRow, build_heading
 from zoea.tui.swarm_list.needs_you_panel import KeyScope, build_needs_lines, find_next_in_need, restart_line
 from zoea.tui.swarm_list.panel_room import COUNTED_MOST, PanelRoom, share_below, share_beside, share_in_one_frame
@@ -242,7 +242,7 @@ class DashboardScreen(CockpitScreen[None]):
 
     def _cell(self, mysis_id: int) -> HiveCell:
         feed = self.cockpit.feed
-        return HiveCell(find_level(feed.rate(mysis_id), feed.highest_rate), mysis_id in self.cockpit.marks)
+        return HIVE_CELLS[find_level(feed.rate(mysis_id), feed.highest_rate), mysis_id in self.cockpit.marks]
 
     # News.
 

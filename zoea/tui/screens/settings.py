@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
@@ -16,6 +17,7 @@ from textual.content import Content
 from textual.widgets import Input
 
 from zoea.model.errors import SettingsError, ZoeaError
+from zoea.runtime.model_lists import check_setting, has_list, keep_setting
 from zoea.settings.key_paths import DEFAULT, Layer, SettingsInvalid
 from zoea.settings.layers import LoadedSettings, load
 from zoea.text.control_characters import one_line
@@ -34,6 +36,8 @@ from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 CONNECT = "+"
 POLL_S = 1.0
 _WIDEST_TITLE = 36
+_AT_ONCE = ("nudge", "wait", "upstream", "upstream_defaults", "swarm")
+"""Sections whose changes do not wait for the next turn."""
 
 
 class SettingsScreen(CockpitScreen[None]):
@@ -61,6 +65,7 @@ class SettingsScreen(CockpitScreen[None]):
         self._groups: dict[str, SettingGroup] = {}
         self._group = group
         self.note: tuple[str, str] = ("", "")
+        self._doubted: tuple[str, str] | None = None
         self._own_keys: dict[str, str] = {}
 
     def bind_actions(self) -> Iterable[BoundAction]:
@@ -335,8 +340,27 @@ class SettingsScreen(CockpitScreen[None]):
         value = parsed(field, text)
         self.run_worker(DeferredWork(lambda: self._write(field, value)), exclusive=True, group="write")
 
+    async def _doubts(self, field: SettingField, value: Any) -> bool:
+        """Say what speaks against a model's name, once; the same name a second time is kept."""
+        section, provider, *key = (*field.path, "", "")[:3]
+        if section != "provider" or key != ["model"]:
+            return False
+        name = str(value or "")
+        if self._doubted == (provider, name):
+            await asyncio.to_thread(keep_setting, self.cockpit.places, provider, name)
+            return False
+        if not await asyncio.to_thread(has_list, self.cockpit.places, provider):
+            with suppress(ZoeaError):
+                await self.cockpit.api.providers()  # the swarm stores what the servers list
+        if doubt := await asyncio.to_thread(check_setting, self.cockpit.places, provider, name):
+            self._doubted = (provider, name)
+            self._say(field, f"!{doubt}. Press enter again to keep it")
+        return bool(doubt)
+
     async def _write(self, field: SettingField, value: Any) -> None:
         try:
+            if await self._doubts(field, value):
+                return
             with self.cockpit.settings_watch.own_change():
                 loaded = await asyncio.to_thread(save, self.cockpit.places, field.path, value)
         except SettingsInvalid as error:
@@ -363,7 +387,9 @@ class SettingsScreen(CockpitScreen[None]):
             applied = await self.cockpit.api.apply_settings()
         except ZoeaError as error:
             return f"; the running swarm does not apply it: {error.what}"
-        return "; it applies at once" if field.path[0] in applied else "; it applies when the swarm is opened again"
+        if field.path[0] not in applied:
+            return "; it applies when the swarm is opened again"
+        return "; it applies at once" if field.path[0] in _AT_ONCE else "; it applies from the next turn on"
 
     def _say(self, field: SettingField, text: str) -> None:
         self.note = (field.key, text)

@@ -56,8 +56,12 @@ def group_of(view: MysisView, grouping: HiveGrouping) -> str:
 
 def hive_key(view: MysisView, grouping: HiveGrouping, *, attention_first: bool) -> tuple[int, str, int, int]:
     """Return the place of a mysis in the hive, for sorting: group, urgency, age."""
-    name = group_of(view, grouping)
-    rank = _STATUS_ORDER[view.status] if grouping is HiveGrouping.STATUS else int(name == NO_TAG)
+    if grouping is HiveGrouping.STATUS:
+        word = view.status
+        name, rank = str(word), _STATUS_ORDER[word]
+    else:
+        name = group_of(view, grouping)
+        rank = int(name == NO_TAG)
     return rank, name, attention.attention_rank(view) if attention_first else 0, view.id
 
 
@@ -67,6 +71,10 @@ class HiveCell:
 
     level: int = 0
     is_marked: bool = False
+
+
+HIVE_CELLS = {(level, mark): HiveCell(level, mark) for level in range(LEVELS) for mark in (False, True)}
+"""Every cell by level and mark, because a screen asks for thousands at once."""
 
 
 @dataclass(frozen=True, slots=True)

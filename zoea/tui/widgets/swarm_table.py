@@ -7,6 +7,7 @@ A list of widgets takes seconds to mount 1,000 rows; a DataTable uses most of a 
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import itemgetter
 
 from rich.segment import Segment
 from rich.style import Style
@@ -232,9 +233,10 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         views = self._filter.select(self._all.values()) if self._filter else list(self._all.values())
         grouping = self._grouping
         if grouping is not None:
-            views.sort(key=lambda view: hive_key(view, grouping, attention_first=self._attention_first))
-            groups = [group_of(view, grouping) for view in views]
-            self._groups = {view.id: group for view, group in zip(views, groups, strict=True)}
+            keyed = [(hive_key(view, grouping, attention_first=self._attention_first), view) for view in views]
+            keyed.sort(key=itemgetter(0))
+            views, groups = [view for _, view in keyed], [key[1] for key, _ in keyed]
+            self._groups = {view.id: key[1] for key, view in keyed}
             self._hive = HiveLayout.of(groups, self.scrollable_content_region.width)
         else:
             views.sort(
@@ -289,16 +291,24 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         line = self._hive.lines[at]
         if line.title:
             return Strip([Segment(line.title, plain + styles.of("quiet"))]).adjust_cell_length(width, plain)
-        segments = []
+        # Equal neighbours share a segment, because each one costs the terminal its style.
+        runs: list[tuple[str, Style]] = []
         for place in range(line.first, line.end):
             view = self._all[self._shown[place]]
             cell, role = self._cell_of(view.id), str(view.status)
-            under = plain
+            glyph, style = self._glyphs.get(role, "?")[:1], plain + styles.shade(role, cell.level)
             if place == self._cursor:
-                under = plain + styles.of("cursor", background=True) + Style(bold=True, reverse=self.has_focus)
-            segments.append(Segment("▌" if cell.is_marked else " ", plain + styles.of("asking")))
-            segments.append(Segment(self._glyphs.get(role, "?")[:1], under + styles.shade(role, cell.level)))
-        return Strip(segments).adjust_cell_length(width, plain)
+                style = plain + styles.of("cursor", background=True) + Style(bold=True, reverse=self.has_focus)
+                style += styles.shade(role, cell.level)
+            if cell.is_marked:
+                runs += [("▌", plain + styles.of("asking")), (glyph, style)]
+            elif place == self._cursor:
+                runs += [(" ", plain), (glyph, style)]
+            elif runs and runs[-1][1] is style:
+                runs[-1] = (f"{runs[-1][0]} {glyph}", style)
+            else:
+                runs.append((f" {glyph}", style))
+        return Strip([Segment(text, style) for text, style in runs]).adjust_cell_length(width, plain)
 
     def _cells_text(self, at: int) -> str:
         line = self._hive.lines[at]

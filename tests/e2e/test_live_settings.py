@@ -1,0 +1,93 @@
+"""A running swarm takes a provider's changed address, model and key from the next turn on, without stopping a mysis."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.zoea_process import environment, spawn, zoea
+from tests.fakes.openai_server import OpenAIServer, Say
+from tests.waiting import until_true
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture(autouse=True)
+def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield
+
+
+def configure(tmp_path: Path, server: OpenAIServer, model: str, more: str = "") -> None:
+    (tmp_path / "config").mkdir(exist_ok=True)
+    (tmp_path / "config" / "config.toml").write_text(
+        f'[provider.local]\ntype = "openai"\nbase_url = "{server.base_url}"\nmodel = "{model}"\n'
+        f'context_window = 32768\napi_key = "file:local"\n{more}'
+    )
+
+
+def set_key(value: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "zoea", "credentials", "set", "local"],
+        env=environment(),
+        input=value,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+
+async def run(*arguments: str) -> str:
+    ran = await asyncio.to_thread(zoea, *arguments, timeout=60)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+@asynccontextmanager
+async def running_swarm() -> AsyncIterator[None]:
+    process = spawn("run", "--headless", "--json", "--myses", "1")
+    try:
+        await asyncio.to_thread(until_true, lambda: '"state": "running"' in zoea("list", "--json").stdout)
+        yield
+    finally:
+        process.terminate()
+        await asyncio.to_thread(process.communicate, timeout=30)
+
+
+async def test_a_changed_provider_and_a_new_key_serve_the_next_turn(tmp_path: Path) -> None:
+    async with (
+        OpenAIServer(otherwise=lambda _: Say("from the first")) as first,
+        OpenAIServer(otherwise=lambda _: Say("from the second")) as second,
+    ):
+        first.key, second.key = "key-number-one", "key-number-two"
+        configure(tmp_path, first, "reef-1")
+        await asyncio.to_thread(set_key, first.key)
+        async with running_swarm():
+            await run("send", "alpha", "hello")
+            await asyncio.to_thread(until_true, lambda: "from the first" in zoea("list").stdout)
+
+            configure(tmp_path, second, "reef-1", "[world]\nturbo = true\n")
+            said = await run("config", "apply")
+            assert "from the next turn on: provider local" in said
+            assert "world.turbo: when the swarm is opened again" in said
+            stored = await asyncio.to_thread(set_key, second.key)
+            assert "from the next turn on: provider local" in stored.stdout
+            await run("send", "alpha", "again")
+            await asyncio.to_thread(until_true, lambda: "from the second" in zoea("list").stdout)
+
+            report = json.loads(await run("config", "apply", "--json"))
+            assert (report["providers"], report["problems"]) == ([], [])
+            await run("credentials", "delete", "local")
+            assert "provider local goes on as it was: file:local" in await run("config", "apply")
+            await run("send", "alpha", "once more")
+            await asyncio.to_thread(until_true, lambda: len(second.chats) == 2)

@@ -1,0 +1,139 @@
+"""Keeps the models that each provider listed last, so that a model's name can be checked without asking again."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from zoea.model.errors import SettingsError
+from zoea.process.clock import SystemClock
+from zoea.settings.endpoints import ProviderSettings, ProviderType
+from zoea.settings.key_paths import find_nearest
+from zoea.settings.layers import load
+from zoea.settings.paths import Places
+from zoea.settings.private_file import write_private
+from zoea.text.control_characters import one_line
+
+FILE = "model_lists.json"
+LISTING_TYPES = (ProviderType.OPENAI, ProviderType.ANTHROPIC, ProviderType.OLLAMA)
+"""Types of providers whose servers list their models."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelList:
+    """The models that a server listed.
+
+    Attributes:
+        at: When it did, in µs UTC.
+        kept: Names that a person kept although the server does not list them.
+        unknown_windows: Models whose context window the server does not tell.
+    """
+
+    models: tuple[str, ...] = ()
+    at: int = 0
+    kept: tuple[str, ...] = ()
+    unknown_windows: tuple[str, ...] = ()
+
+
+class ModelLists:
+    """The lists of one workspace, in a file beside its database."""
+
+    def __init__(self, places: Places) -> None:
+        self._file = places.data / FILE
+
+    def find(self, given: ProviderSettings) -> ModelList | None:
+        """Return the last list of the server at a provider's address; None if it never listed any."""
+        found = self._read().get(_key(given))
+        return found if found is not None and found.models else None
+
+    def record(self, given: ProviderSettings, models: Sequence[str]) -> None:
+        """Store a list. A directory that cannot be written leaves the lists as they are."""
+        self._change(given, lambda before: replace(before, models=tuple(models), at=SystemClock().now()))
+
+    def record_window(self, given: ProviderSettings, model: str, *, is_known: bool) -> None:
+        """Store whether the server tells a model's context window."""
+        self._change(
+            given,
+            lambda before: replace(
+                before,
+                unknown_windows=(
+                    *(name for name in before.unknown_windows if name != model),
+                    *(() if is_known else (model,)),
+                ),
+            ),
+        )
+
+    def keep(self, given: ProviderSettings, model: str) -> None:
+        """Store that a person keeps a name that the server does not list."""
+        self._change(given, lambda before: replace(before, kept=tuple(dict.fromkeys((*before.kept, model)))))
+
+    def _change(self, given: ProviderSettings, change: Callable[[ModelList], ModelList]) -> None:
+        lists = self._read()
+        lists[_key(given)] = change(lists.get(_key(given), ModelList()))
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            write_private(self._file, json.dumps({key: asdict(one) for key, one in lists.items()}))
+        except (OSError, SettingsError):
+            return  # a list is a convenience; without it a name is taken as typed
+
+    def _read(self) -> dict[str, ModelList]:
+        return _parse(self._file)
+
+
+def check_model(given: ProviderSettings, model: str, known: ModelList | None) -> str:
+    """Return why a model's name is doubtful; empty where it is fine, was kept, or no list is known."""
+    if given.type not in LISTING_TYPES:
+        return ""
+    if not model:
+        return "no model is named, so that a mysis whose template names none cannot work"
+    if known is None or model in known.kept:
+        return ""
+    if model in known.models or (given.type is ProviderType.OLLAMA and f"{model}:latest" in known.models):
+        return ""
+    near = find_nearest(model, known.models)
+    listed = datetime.fromtimestamp(known.at / 1_000_000).strftime("%Y-%m-%d %H:%M")
+    nearest = f"; the nearest is {one_line(near)}" if near else ""
+    return f"the server lists no model {one_line(model)!r}{nearest} (list of {listed})"
+
+
+def has_list(places: Places, provider: str) -> bool:
+    """Return whether the server of a configured provider has listed its models."""
+    given = load(places).settings.provider_named(provider)
+    return given is not None and ModelLists(places).find(given) is not None
+
+
+def check_setting(places: Places, provider: str, model: str) -> str:
+    """Return why a name is doubtful as the model of a configured provider; empty where it is fine."""
+    given = load(places).settings.provider_named(provider)
+    return "" if given is None else check_model(given, model, ModelLists(places).find(given))
+
+
+def keep_setting(places: Places, provider: str, model: str) -> None:
+    """Store that a person keeps a name for a configured provider."""
+    given = load(places).settings.provider_named(provider)
+    if given is not None and model:
+        ModelLists(places).keep(given, model)
+
+
+def _key(given: ProviderSettings) -> str:
+    return f"{given.type} {given.base_url.rstrip('/')}"
+
+
+def _parse(file: Path) -> dict[str, ModelList]:
+    """Read the file; a missing or damaged one holds no lists."""
+    try:
+        stored = json.loads(file.read_text(encoding="utf-8"))
+        return {
+            key: ModelList(
+                tuple(map(str, one["models"])),
+                int(one["at"]),
+                tuple(map(str, one["kept"])),
+                tuple(map(str, one["unknown_windows"])),
+            )
+            for key, one in stored.items()
+        }
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return {}
