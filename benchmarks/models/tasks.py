@@ -19,8 +19,9 @@ from benchmarks.rig import Rig, rig
 from benchmarks.world_play import toolbox as reef_toolbox
 from zoea.model.ports import Provider
 from zoea.model.request import Answer, ModelInfo, ModelRequest, StreamItem
-from zoea.settings import Templates
-from zoea.tools import Toolbox, UpstreamConfig
+from zoea.runtime.upstream_set import build_policy
+from zoea.settings import Settings, Templates, parse_template
+from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
 
 TIMES = {"berlin": "12:04", "tokyo": "19:04", "paris": "12:04", "london": "11:04"}
 COMMITS = ("parser: read dates", "tests: add a fake server", "docs: name the port", "build: pin the linter")
@@ -96,7 +97,12 @@ def desk(folder: Path) -> Toolbox:
         ),
     ]
     server: MCPServer[Any] = MCPServer("desk", log_level="ERROR", tools=tools)
-    return Toolbox([UpstreamConfig("desk", server=server)], logs=folder)
+    return Toolbox([UpstreamConfig("desk", server=server)], policies=_as_configured, logs=folder)
+
+
+def _as_configured(body: str) -> ToolPolicy:
+    """Return the policy of a template as a swarm makes it, with the few own tools that a mysis gets."""
+    return build_policy(parse_template(body), ("desk",), Settings())
 
 
 def _repository(folder: Path) -> Path:
@@ -201,7 +207,7 @@ async def _measure(
     name: str, provider: Provider, folder: Path, play: Play, *, tools: Toolbox | None = None, with_desk: bool = True
 ) -> TaskResult:
     """Play a task in a swarm of its own, and count what its database holds."""
-    tools = tools or (desk(folder) if with_desk else Toolbox([], logs=folder))
+    tools = tools or (desk(folder) if with_desk else Toolbox([], policies=_as_configured, logs=folder))
     shipped = Templates()
     templates = [shipped.get(one) for one in ("assistant", "reef")]
     began = time.monotonic()

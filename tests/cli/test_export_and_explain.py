@@ -61,6 +61,16 @@ def test_explain_shows_the_newest_or_the_given_request(zoea: Zoea, stored_turns:
     assert "Mine iron" not in json.dumps(first)
 
 
+def test_explain_shows_the_text_that_was_sent_if_asked(zoea: Zoea, stored_turns: None) -> None:
+    assert "Mine iron" not in zoea("explain", "alpha", "1").out
+    said = zoea("explain", "alpha", "1", "--text").out
+    assert "--- system" in said
+    assert "Mine iron" in said
+    found = zoea("explain", "alpha", "1", "--text", "--json").json
+    assert any("Mine iron" in message["content"] for message in found["sent"])
+    assert found["tool_tokens"].keys() == set(found["tools"])
+
+
 def test_a_refused_explain_names_the_reason(zoea: Zoea, stored_turns: None) -> None:
     assert "belongs to beta" in zoea("explain", "alpha", "3").err
     assert zoea("explain", "alpha", "99").code == 2

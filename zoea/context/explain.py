@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from zoea.context.frozen_turn import WINDOW_SETTING
 from zoea.context.plan_values import Decision, PackStatus, Plan, PlanStep, Reason, StepKind, Variant
 
 _WHY = {
@@ -25,6 +26,17 @@ _DONE = {
     StepKind.ORPHAN: "left out, the call it answers is not there",
     StepKind.ANSWER: "left out, it ended the turn",
 }
+
+
+def describe_advice(setting: str) -> str:
+    """Return what would have kept a pack whole: a setting with its value, or what a server must be started with.
+
+    A window is the server's: a larger number in Zoea's settings alone would only make its requests too long.
+    """
+    name, _, value = setting.partition(" = ")
+    if name != WINDOW_SETTING or not value.isdecimal():
+        return setting
+    return f"a model server with a window of {int(value):,} tokens"
 
 
 def describe_reason(reason: Reason) -> str:
@@ -61,7 +73,9 @@ def explain(plan: Plan, *, title: str = "") -> str:
     advice = [decision for decision in plan.decisions if decision.setting]
     if advice:
         lines += ["", "To change that:"]
-        lines += [f"  {decision.id}: {decision.setting} would have kept it whole" for decision in advice]
+        lines += [
+            f"  {decision.id}: {describe_advice(decision.setting)} would have kept it whole" for decision in advice
+        ]
     return "\n".join(lines)
 
 

@@ -36,6 +36,7 @@ from zoea.queries.request_summary import unpack_json
 from zoea.queries.stored_swarm import open_database
 from zoea.swarm.persistence import row_values
 from zoea.swarm.persistence.spend_ops import KEPT_PLANS
+from zoea.text import estimate
 
 _NEVER = 1 << 62
 _IN_ONE_QUERY = 500
@@ -108,6 +109,11 @@ class OfferedTool:
     name: str
     description: str
     schema: str
+
+    @property
+    def tokens(self) -> int:
+        """Its part of the request, estimated by characters."""
+        return estimate.tokens(self.name) + estimate.tokens(self.description) + estimate.tokens(self.schema)
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,6 +129,9 @@ def explain(
             metavar="REQUEST", callback=row_ids, help="Id of the request; the newest one kept if not given."
         ),
     ] = None,
+    with_text: Annotated[
+        bool, typer.Option("--text", help="Show also the text of each message, as it was sent.")
+    ] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
@@ -149,11 +152,29 @@ def explain(
             f"request {request} belongs to {inspection.request.mysis}", hint=f"Run `zoea explain {mysis.name}`."
         )
     if as_json:
-        write_json(_data(inspection))
+        write_json(_data(inspection, with_text=with_text))
         return
     lines = [_title(inspection.request), _numbers(inspection.request), ""]
     lines.append(explained(inspection.plan) if inspection.plan is not None else inspection.gone)
+    lines += _tool_lines(inspection)
+    if with_text:
+        lines += _sent_lines(inspection)
     typer.echo(strip("\n".join(lines)))
+
+
+def _tool_lines(inspection: Inspection) -> list[str]:
+    """List the offered tools by size, because each costs its tokens in every request."""
+    tools = sorted(inspection.tools, key=lambda tool: (-tool.tokens, tool.name))
+    return ["", "Tools:", *(f"  {tool.name:<28} ~{tool.tokens:,} tokens" for tool in tools)] if tools else []
+
+
+def _sent_lines(inspection: Inspection) -> list[str]:
+    """Return each message as it was sent, with its calls."""
+    lines = ["", "Sent:"]
+    for message in inspection.messages:
+        lines += ["", f"--- {message.role}", message.content]
+        lines += [f"{call.name} {call.arguments}" for call in message.calls]
+    return lines
 
 
 def _title(request: StoredRequest) -> str:
@@ -172,11 +193,13 @@ def _numbers(request: StoredRequest) -> str:
     return said + (f"; it {failed}" if failed else "")
 
 
-def _data(inspection: Inspection) -> dict[str, Any]:
+def _data(inspection: Inspection, *, with_text: bool) -> dict[str, Any]:
     plan = inspection.plan
     return {
         "request": encode(inspection.request),
         "plan": explain_data(plan) if plan is not None else None,
         "gone": inspection.gone,
         "tools": [tool.name for tool in inspection.tools],
+        "tool_tokens": {tool.name: tool.tokens for tool in inspection.tools},
+        **({"sent": [encode(message) for message in inspection.messages]} if with_text else {}),
     }

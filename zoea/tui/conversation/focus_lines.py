@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
+from zoea.context.explain import describe_advice
 from zoea.model.enums import Activity
 from zoea.model.status import StatusWord
 from zoea.model.values import MysisView
@@ -136,7 +137,7 @@ def build_request_lines(sight: MysisContext) -> list[list[Piece]]:
         lines.append([(f"{count} {'memory' if count == 1 else 'memories'} not verbatim", "waiting")])
     for pack in seen.packs:
         if pack.setting:
-            lines.append([(f"{pack.id}: ", ""), (f"{pack.setting} would keep it whole", "quiet")])
+            lines.append([(f"{pack.id}: ", ""), (f"{describe_advice(pack.setting)} would keep it whole", "quiet")])
     if failed := failure_phrase(seen.state, seen.error_class):
         lines.append([(f"the request {failed}", "waiting" if is_unsent(seen.state, seen.error_class) else "errored")])
     return lines
