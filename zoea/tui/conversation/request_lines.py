@@ -122,6 +122,8 @@ def build_plan_lines(inspection: Inspection, width: int) -> list[list[Piece]]:
     if plan.left_out_tools:
         lines += [[], [("Tools left out in this turn", "title"), ("  its requests would not fit with them", "quiet")]]
         lines += [[(line, "")] for line in wrap_words(", ".join(plan.left_out_tools), max(10, width))]
+    for note in plan.notes:
+        lines += [[], *([(line, "quiet")] for line in wrap_words(note, max(10, width)))]
     if plan.steps:
         lines += [[], [("Not verbatim", "title")]]
         lines += [line for step in plan.steps for line in _step_lines(step, width)]

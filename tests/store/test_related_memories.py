@@ -1,0 +1,59 @@
+"""What an older memory has to do with a text, for the pack `recall`."""
+
+from __future__ import annotations
+
+from tests.store.sample_memories import database, remember
+from zoea.store.search import find_related
+from zoea.store.search.fts_index import catch_up
+
+NEWEST = 1 << 40
+
+
+def test_the_memory_with_the_words_of_the_question_comes_first_and_common_words_count_nothing() -> None:
+    connection = database()
+    fact = remember(connection, "The harbour master is called Ortrud.", role="user", source="direct")
+    remember(connection, "Who is it, and what is the time there?", role="user", source="direct")
+    catch_up(connection)
+
+    assert find_related(connection, 1, "Who is the harbour master?", NEWEST, 3, ()) == [(fact, 0)]
+
+
+def test_an_own_answer_counts_half() -> None:
+    connection = database()
+    wrong = remember(connection, "The harbour master is called Otto, I think.")
+    fact = remember(connection, "The harbour master is called Ortrud, they say.", role="user", source="direct")
+    catch_up(connection)
+
+    assert [hit[0] for hit in find_related(connection, 1, "harbour master", NEWEST, 3, ())] == [fact, wrong]
+
+
+def test_memories_of_others_later_ones_and_those_shown_are_no_hits() -> None:
+    connection = database()
+    shown = remember(connection, "ore at the belt", role="user", source="direct")
+    old = remember(connection, "ore at the station", role="user", source="direct")
+    remember(connection, "ore of another", mysis=2, role="user", source="direct")
+    remember(connection, "ore of later", role="user", source="direct")
+    catch_up(connection)
+
+    assert [hit[0] for hit in find_related(connection, 1, "ore", old, 3, (shown,))] == [old]
+
+
+def test_a_long_text_is_shown_from_shortly_before_the_match() -> None:
+    connection = database()
+    remember(connection, "word " * 200 + "Ortrud waits", role="user", source="direct")
+    catch_up(connection)
+
+    [(_, place)] = find_related(connection, 1, "Where is Ortrud?", NEWEST, 3, ())
+    assert place == 5 * 200 - 80
+
+
+def test_words_of_a_script_without_spaces_are_found() -> None:
+    connection = database()
+    fact = remember(connection, "港の主はオルトルートです", role="user", source="direct")
+    catch_up(connection)
+
+    assert [hit[0] for hit in find_related(connection, 1, "オルトルート", NEWEST, 3, ())] == [fact]
+
+
+def test_a_text_without_words_has_no_hits() -> None:
+    assert find_related(database(), 1, "?! ...", NEWEST, 3, ()) == []
