@@ -7,6 +7,7 @@ an error of reading ends the app as a defect.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from textual.drivers.linux_driver import LinuxDriver
@@ -38,6 +39,20 @@ class TerminalDriver(LinuxDriver):
         assert self._file is not None
         self._output = TerminalOutput(self._file.fileno(), self._lose)
         super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual's own
+
+    def _get_terminal_size(self) -> tuple[int, int]:
+        """Ask the terminal itself for its size; LINES and COLUMNS count only where it does not know.
+
+        They are the size of another moment: readline sets them for all programs that are started after it.
+        """
+        assert self._file is not None
+        try:
+            width, height = os.get_terminal_size(self._file.fileno())
+        except OSError:
+            width, height = 0, 0
+        if width and height:
+            return width, height
+        return super()._get_terminal_size()
 
     def write(self, data: str) -> None:
         """Write to the terminal without blocking; nothing after its loss."""
