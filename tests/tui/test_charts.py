@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -88,9 +90,15 @@ def test_a_series_leaves_out_statuses_that_no_mysis_had() -> None:
     assert charts["waiting"].build_scale()[2] == ["0", "2", "4", "6", "8", "10"]
     assert charts["myses"].build_scale()[2] == ["0", "1", "2", "3"]
     assert charts["spend"].build_scale()[2][-1] == "$0.01"
-    places, labels = build_ticks(STATS)
-    assert places[-1] == 9
-    assert len(places) == len(labels)
+
+
+@pytest.mark.parametrize("width", [0, 20, 56, 80, 200])
+def test_an_axis_names_the_newest_time_and_only_as_many_as_have_room(width: int) -> None:
+    hour = SwarmStats(StatSpan.HOUR, tuple(replace(STATS.points[0], at=at * MINUTE_US) for at in range(60)))
+    places, labels = build_ticks(hour, width)
+    assert places[-1] == 59
+    assert len(places) == len(labels) <= max(1, min(6, width // 12))
+    assert all(after - before == places[-1] - places[-2] for before, after in pairwise(places))
 
 
 def test_every_role_of_a_theme_has_a_colour_for_charts() -> None:

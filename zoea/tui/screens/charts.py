@@ -35,13 +35,16 @@ PlotColour = str | tuple[int, int, int]
 class StatPlot(PlotextPlot, can_focus=True):
     """One chart; `put` draws it in the colours of a theme."""
 
+    _drawn: tuple[Chart, SwarmStats, ThemeSpec, bool] | None = None
+
     def put(self, chart: Chart, stats: SwarmStats, theme: ThemeSpec, *, is_ascii: bool) -> None:
         """Draw the series; the lower border names them where there are several."""
+        self._drawn = (chart, stats, theme, is_ascii)
         self.theme = "clear"  # the widget's own colours
         self.border_title = Content(chart.title)
         plot = self.plt
         plot.clear_figure()
-        places, labels = build_ticks(stats)
+        places, labels = build_ticks(stats, self.size.width)
         for each in chart.series:
             plot.plot(
                 list(range(len(each.values))),
@@ -61,6 +64,12 @@ class StatPlot(PlotextPlot, can_focus=True):
         is_first = not stats.turns and not stats.tokens and not stats.points[-1].statuses
         self.border_subtitle = Content.assemble(*(parts or (_NOTHING if is_first else f"last {stats.span}",)))
         self.refresh()
+
+    def on_resize(self) -> None:
+        """Draw again: how many times the axis names depends on the width."""
+        if self._drawn is not None:
+            chart, stats, theme, is_ascii = self._drawn
+            self.put(chart, stats, theme, is_ascii=is_ascii)
 
 
 _NOTHING = "nothing is stored for this time yet"

@@ -14,6 +14,8 @@ from zoea.queries.swarm_stats import StatPoint, StatSpan, SwarmStats
 from zoea.tui import number_format
 
 _TICKS = 6
+_TICK_COLUMNS = 12
+"""Columns of a chart for each label. Of two labels that meet, Plotext leaves out one at random."""
 _OUTCOME_ROLES = {
     Outcome.ANSWERED: "done",
     Outcome.ITERATION_LIMIT: "waiting",
@@ -131,10 +133,14 @@ def _words(name: str) -> str:
     return name.replace("_", " ")
 
 
-def build_ticks(stats: SwarmStats) -> tuple[list[float], list[str]]:
-    """Build the places of time labels, counted from 0, and the labels in local time."""
+def build_ticks(stats: SwarmStats, width: int) -> tuple[list[float], list[str]]:
+    """Build the places of time labels, counted from 0, and the labels in local time.
+
+    Args:
+        width: Columns of the whole chart.
+    """
     count = len(stats.points)
-    step = max(1, count // _TICKS)
+    step = max(1, count // max(1, min(_TICKS, width // _TICK_COLUMNS)))
     places = list(range(count - 1, -1, -step))[::-1]
     form = "%a %d" if stats.span is StatSpan.WEEK else "%H:%M"
     moments = [datetime.fromtimestamp(stats.points[at].at / number_format.SECOND) for at in places]
