@@ -122,34 +122,34 @@ class FakeSwarm:
             tags=tags,
             goal=task,
         )
-        self._put(view, "mysis.created", name=name)
+        self.put(view, "mysis.created", name=name)
         return self._myses[number]
 
     async def start(self, ref: str) -> MysisView:
         view = self._find(ref)
         if view.state is MysisState.RUNNING:
             raise StateRefused("mysis already running")
-        return self._put(replace(view, state=MysisState.RUNNING), "mysis.state", state="running")
+        return self.put(replace(view, state=MysisState.RUNNING), "mysis.state", state="running")
 
     async def stop(self, ref: str) -> MysisView:
         view = self._find(ref)
         if view.state is MysisState.STOPPED:
             return view
-        return self._put(replace(view, state=MysisState.STOPPED), "mysis.state", state="stopped")
+        return self.put(replace(view, state=MysisState.STOPPED), "mysis.state", state="stopped")
 
     async def delete(self, ref: str) -> MysisView:
         view = self._find(ref)
-        self._put(replace(view, state=MysisState.STOPPED), "mysis.deleted")
+        self.put(replace(view, state=MysisState.STOPPED), "mysis.deleted")
         self._deleted[view.id] = self._myses.pop(view.id)
         return self._deleted[view.id]
 
     async def undelete(self, mysis_id: int) -> MysisView:
         if mysis_id not in self._deleted:
             raise MysisMissing(f"no deleted mysis #{mysis_id}")
-        return self._put(self._deleted.pop(mysis_id), "mysis.undeleted")
+        return self.put(self._deleted.pop(mysis_id), "mysis.undeleted")
 
     async def dismiss(self, ref: str) -> MysisView:
-        return self._put(replace(self._find(ref), failure=None), "mysis.dismissed")
+        return self.put(replace(self._find(ref), failure=None), "mysis.dismissed")
 
     async def configure(
         self,
@@ -173,7 +173,7 @@ class FakeSwarm:
             model=model or view.model,
             tags=view.tags if tags is None else tags,
         )
-        return self._put(changed, "mysis.configured")
+        return self.put(changed, "mysis.configured")
 
     async def send(
         self,
@@ -195,7 +195,7 @@ class FakeSwarm:
             raise StateRefused(f"mysis {view.state} - press 'r' to relaunch")
         self.said.append((sender, view.name, text))
         if is_task:
-            view = self._put(replace(view, goal=text, goal_reached_at=None), "mysis.task")
+            view = self.put(replace(view, goal=text, goal_reached_at=None), "mysis.task")
         receipt = self._deliver((view,))
         if idempotency_key:
             self._keys[idempotency_key] = receipt.message_id
@@ -256,7 +256,7 @@ class FakeSwarm:
 
     async def hold(self, on: bool, *, ref: str = "", reason: str = "") -> None:
         if ref:
-            self._put(replace(self._find(ref), held=on), "mysis.held", on=on)
+            self.put(replace(self._find(ref), held=on), "mysis.held", on=on)
             return
         self._held = (reason or "the commander") if on else ""
         self._publish("swarm.held", None, on=on)
@@ -268,13 +268,13 @@ class FakeSwarm:
             idle = [view for view in idle if view.id in ran or (new and view.id not in self.left_running)]
             self.left_running.clear()
         for view in idle:
-            self._put(replace(view, state=MysisState.RUNNING), "mysis.state", state="running")
+            self.put(replace(view, state=MysisState.RUNNING), "mysis.state", state="running")
         return len(idle)
 
     async def stop_all(self) -> int:
         running = [view for view in self._myses.values() if view.state is MysisState.RUNNING]
         for view in running:
-            self._put(replace(view, state=MysisState.STOPPED), "mysis.state", state="stopped")
+            self.put(replace(view, state=MysisState.STOPPED), "mysis.state", state="stopped")
         return len(running)
 
     async def approvals(self) -> tuple[ApprovalView, ...]:
@@ -386,7 +386,7 @@ class FakeSwarm:
                 return view
         raise MysisMissing(f"no mysis {ref!r}", hint="`zoea list` shows them")
 
-    def _put(self, view: MysisView, kind: str, **data: Any) -> MysisView:
+    def put(self, view: MysisView, kind: str, **data: Any) -> MysisView:
         self._publish(kind, view.id, **data)
         fresh = replace(view, version=self._version)
         self._myses[view.id] = fresh
@@ -413,7 +413,7 @@ class FakeSwarm:
                 self.waiting[self._deliveries] = len(self._receipts) + 1
                 continue
             answered = replace(view, state=MysisState.RUNNING, turns=view.turns + 1, requests=view.requests + 1)
-            self._put(answered, "turn.ended", outcome="answered", turn=answered.turns)
+            self.put(answered, "turn.ended", outcome="answered", turn=answered.turns)
         receipt = Receipt(len(self._receipts) + 1, tuple(lines))
         self._receipts[receipt.message_id] = receipt
         return receipt

@@ -31,6 +31,8 @@ T = TypeVar("T")
 NEVER = 10**9
 HOUR = 3600 * 1_000_000
 LAST_BREATH_S = 0.015
+_OF_A_RUNNER = ("mysis ", "turn of ")
+"""How the tasks of a mysis are named."""
 WITHIN_S = 30
 PATIENCE_US = 200 * 1_000_000
 
@@ -144,8 +146,7 @@ async def live(
                 await asyncio.sleep(0 if silent else LAST_BREATH_S)  # what needs no store goes on until it does
         finally:
             await _end(telling, dying, *others)
-            for runner in commander.runners.values():
-                await _end(runner._task, *([runner._turn] if runner._turn else []))
+            await _end(*(task for task in asyncio.all_tasks() if task.get_name().startswith(_OF_A_RUNNER)))
     return Lived(requests, store.acknowledged)
 
 

@@ -81,27 +81,27 @@ class McpFront:
         self._server = server
 
     async def states(self) -> dict[str, str]:
-        return {row["name"]: row["state"] for row in (await self._call("zoea_list_myses"))["myses"]}
+        return {row["name"]: row["state"] for row in (await self.call("zoea_list_myses"))["myses"]}
 
     async def send(self, to: str, text: str) -> Heard:
-        return _heard(await self._call("zoea_send_message", to=to, text=text))
+        return _heard(await self.call("zoea_send_message", to=to, text=text))
 
     async def broadcast(self, text: str) -> Heard:
-        return _heard(await self._call("zoea_broadcast", text=text))
+        return _heard(await self.call("zoea_broadcast", text=text))
 
     async def wait(self, mysis: str, seconds: float) -> str:
-        answer = await self._call("zoea_wait", mysis=mysis, seconds=seconds)
+        answer = await self.call("zoea_wait", mysis=mysis, seconds=seconds)
         assert answer["is_done"]
         return str(answer["mysis"]["state"])
 
     async def find(self, tool: str, /, **arguments: Any) -> Found:
-        return _page(await self._call(tool, **arguments))
+        return _page(await self.call(tool, **arguments))
 
     async def read(self, **arguments: Any) -> Found:
-        answer = await self._call("zoea_read_memory", **arguments)
+        answer = await self.call("zoea_read_memory", **arguments)
         return Found(tuple(answer["calls"]), answer["text"], answer.get("next_offset"))
 
-    async def _call(self, name: str, /, **arguments: Any) -> dict[str, Any]:
+    async def call(self, name: str, /, **arguments: Any) -> dict[str, Any]:
         async with SdkClient(self._server) as client:
             result = await client.call_tool(name, arguments)
         if result.is_error:
@@ -117,14 +117,14 @@ class MysisToolsFront:
         self._tools = MysisTools(swarm.builtin_backend)
 
     async def find(self, tool: str, /, **arguments: Any) -> Found:
-        return _page(await self._call(tool, **arguments))
+        return _page(await self.call(tool, **arguments))
 
     async def read(self, **arguments: Any) -> Found:
-        answer = await self._call("zoea_read_memory", **arguments)
+        answer = await self.call("zoea_read_memory", **arguments)
         text = answer[arguments.get("part", "content")]
         return Found(tuple(answer.get("calls", ())), text, answer["next_offset"])
 
-    async def _call(self, name: str, /, **arguments: Any) -> dict[str, Any]:
+    async def call(self, name: str, /, **arguments: Any) -> dict[str, Any]:
         policy = ToolPolicy(search=SearchScope.SWARM)
         call = replace(meta("alpha", mysis_id=1), call_id=1_000_000)  # stored after all others, as a real call is
         result = await self._tools.call(name, arguments, call, policy)
@@ -231,7 +231,7 @@ class TestWithoutAnOwner:
     async def test_the_memory_answers_and_commands_do_not(self, where: Places, opened: Opened) -> None:
         front = McpFront(opened(SocketSwarmClient(where), where.database))
         assert await front.states() == {"alpha": "idle"}
-        found = await front._call("zoea_search_messages", query="beryllium", role="user")
+        found = await front.call("zoea_search_messages", query="beryllium", role="user")
         assert [row["mysis"] for row in found["results"]] == ["alpha"]
         for name, arguments in {
             "zoea_send_message": {"to": "alpha", "text": "x"},
@@ -239,7 +239,7 @@ class TestWithoutAnOwner:
             "zoea_wait": {"mysis": "alpha"},
         }.items():
             with pytest.raises(Refused, match="no running swarm"):
-                await front._call(name, **arguments)
+                await front.call(name, **arguments)
 
     async def test_nothing_stored_is_nothing_found(self, opened: Opened, tmp_path: Path, runtime: Path) -> None:
         where = Places(data=tmp_path / "data", config=tmp_path / "config", runtime=runtime)
@@ -247,7 +247,7 @@ class TestWithoutAnOwner:
         server = opened(SocketSwarmClient(where), where.database)
         assert await McpFront(server).states() == {}
         with pytest.raises(Refused, match="zoea run"):
-            await McpFront(server)._call("zoea_search_messages", query="x")
+            await McpFront(server).call("zoea_search_messages", query="x")
         async with SdkClient(server) as client:
             assert [str(one.uri) for one in (await client.list_resources()).resources] == ["zoea://broadcasts"]
             (contents,) = (await client.read_resource("zoea://broadcasts")).contents

@@ -184,7 +184,7 @@ def test_trust_without_a_file_or_with_a_broken_one_is_an_error() -> None:
 @pytest.mark.parametrize(("answer", "recorded"), [("y\n", True), ("n\n", False)])
 def test_at_a_terminal_trust_asks(monkeypatch: pytest.MonkeyPatch, answer: str, recorded: bool) -> None:
     Path("zoea.toml").write_text('[upstream.a]\ncommand = "x"\n')
-    monkeypatch.setattr("zoea.cli.commands.trust._at_a_terminal", lambda: True)
+    monkeypatch.setattr("zoea.cli.commands.trust.is_typed", lambda: True)
     run("trust", stdin=answer)
     assert bool(run("trust", "--list").output) is recorded
 
@@ -214,7 +214,7 @@ def test_a_credential_is_never_an_argument() -> None:
 
 
 def test_at_a_terminal_a_credential_is_typed_without_echo(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zoea.cli.commands.credentials._at_a_terminal", lambda: True)
+    monkeypatch.setattr("zoea.cli.commands.credentials.is_typed", lambda: True)
     shown = run("credentials", "set", "claude", stdin=f"{SECRET}\n").output
     assert SECRET not in shown
     assert f'"{SECRET}"' in places().credentials.read_text()

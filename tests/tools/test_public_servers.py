@@ -112,8 +112,8 @@ async def test_a_cancelled_http_call_is_cancelled_at_the_server(open_box: Opener
 
 
 async def test_an_http_server_says_that_its_tools_changed(open_box: Opener, http_peer: Peer) -> None:
-    session = open_box(UpstreamConfig("peer", url=http_peer[1])).session(1, "alpha", "")
-    box = session._toolbox
+    box = open_box(UpstreamConfig("peer", url=http_peer[1]))
+    session = box.session(1, "alpha", "")
     await session.catalogue()
     await session.call(asked("grow"), meta=meta())
     await until(lambda: any(tool.name == "grown" for tool in box.upstream("peer").tools))

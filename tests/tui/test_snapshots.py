@@ -10,7 +10,6 @@ import asyncio
 import json
 import re
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -37,7 +36,7 @@ from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.too_small import TooSmallScreen
 from zoea.tui.screens.welcome import WelcomeScreen
 from zoea.tui.state.swarm_connection import OpenSwarm
-from zoea.tui.state.swarm_feed import SPARK_POINTS, SwarmFeed
+from zoea.tui.state.swarm_feed import SwarmFeed
 from zoea.tui.widgets.pick_list import PickList
 
 SIZES = ((80, 24), (120, 40), (200, 60))
@@ -89,6 +88,11 @@ class Scene:
 
 def says(*words: str) -> Callable[[Stage], bool]:
     return lambda stage: all(word in stage.text() for word in words)
+
+
+def shows_charts(stage: Stage) -> bool:
+    """Whether there are as many charts as fit, drawn for their size."""
+    return says("TOKENS A MINUTE", "k in all")(stage) and (stage.app.size.width < 100 or says("SPENT ·")(stage))
 
 
 async def write_broadcast(stage: Stage) -> None:
@@ -167,7 +171,7 @@ SCENES = (
     Scene("settings", ("comma",), says("Tokens a day"), choose_budgets),
     Scene("themes", ("comma",), says("Nova"), choose_themes),
     Scene("log", ("l",), says("events")),
-    Scene("charts", ("C",), says("TOKENS A MINUTE", "k in all"), sizes=SIZES[:1]),
+    Scene("charts", ("C",), shows_charts, sizes=SIZES[:2]),
     Scene("search", ("ctrl+f",), says("iron"), write_search),
     Scene("upstreams", ("u",), says("reef", "openai")),
     Scene("upstreams-try", ("u",), lambda stage: stage.shows(TryToolDialog), try_tool, is_box=True),
@@ -294,11 +298,7 @@ async def spent(stage: Stage) -> None:
     """The sparklines: what each mysis's requests came to, one after the other, instead of in real time."""
     rows = await stage.swarm.rows("SELECT mysis_id, input_tokens + output_tokens AS tokens FROM request ORDER BY id")
     for row in rows:
-        points = stage.app.feed._spent.setdefault(row["mysis_id"], deque(maxlen=SPARK_POINTS))
-        points.append(row["tokens"] or 0)
-    feed = stage.app.feed
-    rates = [feed.rate(each) for each in feed._spent]
-    feed._rate, feed.highest_rate = sum(rates), max(rates)
+        stage.app.feed.add_spent({row["mysis_id"]: row["tokens"] or 0})
 
 
 def store_minutes(conn: WriterConnection) -> None:

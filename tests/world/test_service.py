@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 import sqlite3
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -43,7 +44,8 @@ class World:
         self.path = folder / "reef.db"
         self.record = WorldLog(self.path, seed=1)
         self.pace = Watched(self.record, seconds=2.0, turbo=turbo)
-        self.service = ReefService(self.record, self.pace, FaultInjector(faults, 1))
+        self.faults = FaultInjector(faults, 1)
+        self.service = ReefService(self.record, self.pace, self.faults)
         self.session = ""
 
     async def raw(self, tool: str, **args: Any) -> tuple[dict[str, Any], bool]:
@@ -177,17 +179,13 @@ async def test_a_write_that_fails_ends_the_process(world: World, monkeypatch: py
     await world.enter()
     world.record.reef.call("alpha", "undock", {})
     world.record.call("alpha", "undock", {})
-    real = world.record._db
-
-    class Broken:
-        in_transaction = True
-
-        def execute(self, _: str) -> None:
-            raise sqlite3.OperationalError("disk I/O error")
-
-    world.record._db = Broken()  # type: ignore[assignment]  # only what commit touches
-    world.record.commit()
-    world.record._db = real
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    log = world.path.with_name("reef.db-wal")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (log.stat().st_size, before[1]))
+    try:
+        world.record.commit()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert ended == [9]
 
 
@@ -195,11 +193,11 @@ async def test_faults_lose_sessions_fail_calls_and_cut_payloads(tmp_path: Path) 
     world = World(tmp_path, faults="error=1")
     await world.enter()
     assert await world.code("get_status", session_id=world.session) == "world_error"
-    world.service._faults = FaultInjector("lose_session=1")
+    world.faults.rates = {"lose_session": 1.0}
     assert await world.code("get_status", session_id=world.session) == "session_lost"
-    world.service._faults = FaultInjector()
+    world.faults.rates = {}
     await world.enter("beta")
-    world.service._faults = FaultInjector("malformed=1")
+    world.faults.rates = {"malformed": 1.0}
     text, is_error = await world.service.call("get_status", {"session_id": world.session})
     assert not is_error
     with pytest.raises(json.JSONDecodeError):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -112,18 +113,20 @@ def test_a_world_continues_after_it_was_killed(tmp_path: Path) -> None:
     play(record, "a", "mine", {"times": 3})
     tick(record, 5)
     record.commit()
-    killed = _as_after_a_kill(record)
-    again = WorldLog(tmp_path / "reef.db")
-    assert again.reef.world.hash() == killed
+    state = record.reef.world.hash()
+    again = WorldLog(_as_after_a_kill(record, tmp_path))
+    assert again.reef.world.hash() == state
     assert again.reef.world.players["a"].cargo == {"iron": 3}
     again.close()
 
 
-def _as_after_a_kill(record: WorldLog) -> str:
-    state = record.reef.world.hash()
-    record._db.close()
-    record._lock.close()
-    return state
+def _as_after_a_kill(record: WorldLog, folder: Path) -> Path:
+    """A copy of the files in a folder, as a kill would leave them now; the originals are closed in order."""
+    (folder / "killed").mkdir()
+    for file in folder.glob("reef.db*"):
+        shutil.copy(file, folder / "killed")
+    record.close()
+    return folder / "killed" / "reef.db"
 
 
 def test_uncommitted_rows_are_lost(tmp_path: Path) -> None:
@@ -131,8 +134,7 @@ def test_uncommitted_rows_are_lost(tmp_path: Path) -> None:
     start(record, "a")
     record.commit()
     play(record, "a", "undock", {})
-    _as_after_a_kill(record)
-    again = WorldLog(tmp_path / "reef.db")
+    again = WorldLog(_as_after_a_kill(record, tmp_path))
     assert again.reef.world.players["a"].docked
     again.close()
 
@@ -203,9 +205,9 @@ def test_a_log_that_cannot_be_replayed_is_reported(tmp_path: Path) -> None:
     start(record, "a")
     record.call("a", "dock", {})
     record.commit()
-    _as_after_a_kill(record)
+    killed = _as_after_a_kill(record, tmp_path)
     with pytest.raises(WorldError, match="cannot be replayed"):
-        WorldLog(tmp_path / "reef.db")
+        WorldLog(killed)
 
 
 def test_without_a_world_there_is_nothing_to_read(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -39,3 +40,8 @@ MysisRefs = Annotated[
 def write_json(value: Any) -> None:
     """Write one JSON value to stdout; characters that UTF-8 cannot encode are replaced."""
     typer.echo(clean(json.dumps(encode(value), ensure_ascii=False)))
+
+
+def is_typed() -> bool:
+    """Return whether stdin is a terminal, where a person can be asked."""
+    return sys.stdin.isatty()

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from zoea.cli.options import AsJson, Workspace
+from zoea.cli.options import AsJson, Workspace, is_typed
 from zoea.model.errors import UsageError
 from zoea.process.lock import read_holder
 from zoea.settings.credentials import Credentials
@@ -79,10 +79,6 @@ def _credentials(workspace: str) -> Credentials:
 
 def _value(name: str) -> str:
     """Read one line from the terminal without echo, or all of stdin without its last line break."""
-    if _at_a_terminal():
+    if is_typed():
         return str(typer.prompt(f"Value for {name}", hide_input=True))
     return sys.stdin.read().rstrip("\r\n")
-
-
-def _at_a_terminal() -> bool:
-    return sys.stdin.isatty()

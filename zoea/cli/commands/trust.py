@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from time import localtime, strftime
@@ -10,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from zoea.cli.options import write_json
+from zoea.cli.options import is_typed, write_json
 from zoea.model.errors import UsageError
 from zoea.settings.document import Document, read_document
 from zoea.settings.key_paths import Layer, SettingsInvalid, format_key, get_value
@@ -74,7 +73,7 @@ def _trust(record: Trust, file: Path, yes: bool) -> None:
     typer.echo(f"{file} wants:")
     for line in wanted:
         typer.echo(f"  {line}")
-    if not yes and not _at_a_terminal():
+    if not yes and not is_typed():
         raise UsageError(
             "not trusted: stdin is not a terminal, so the question cannot be asked",
             hint="Read the lines above, then add --yes.",
@@ -83,10 +82,6 @@ def _trust(record: Trust, file: Path, yes: bool) -> None:
         typer.echo("Not trusted.")
         return
     _record(record, file, document)
-
-
-def _at_a_terminal() -> bool:
-    return sys.stdin.isatty()
 
 
 def _record(record: Trust, file: Path, document: Document) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -113,10 +113,14 @@ class SwarmFeed:
 
     def tick(self) -> None:
         """End one measuring interval."""
-        for mysis in self.myses.values():
-            points = self._spent.setdefault(mysis.id, deque(maxlen=SPARK_POINTS))
-            points.append(mysis.tokens - self._last_tokens.get(mysis.id, mysis.tokens))
-            self._last_tokens[mysis.id] = mysis.tokens
+        living = self.myses.values()
+        self.add_spent({view.id: view.tokens - self._last_tokens.get(view.id, view.tokens) for view in living})
+        self._last_tokens |= {view.id: view.tokens for view in living}
+
+    def add_spent(self, tokens: Mapping[int, int]) -> None:
+        """Add the tokens of one interval by mysis."""
+        for mysis_id, spent in tokens.items():
+            self._spent.setdefault(mysis_id, deque(maxlen=SPARK_POINTS)).append(spent)
         rates = [self.rate(each) for each in self._spent]
         self._rate, self.highest_rate = sum(rates), max(rates, default=0)
 
