@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import socket
+import sys
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -19,13 +20,25 @@ from tests.fakes.processes import find_children, find_processes, wait_until_none
 from zoea.process.group_guard import guard
 
 settings.register_profile("quick", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("soak", max_examples=5000, deadline=None, suppress_health_check=list(HealthCheck))
+settings.register_profile("soak", max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
 settings.load_profile("soak" if os.environ.get("ZOEA_SOAK") else "quick")
+
+# Where the environment forbids to write bytecode, each worker rewrites all assertions and each `zoea` compiles itself.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # Collecting a test process's large heap every 700 objects is a quarter of the time of a screen's test.
 gc.set_threshold(20_000, 20, 20)
 
 _LEAKY = ("ZOEA_", "XDG_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "OPENROUTER_", "GROQ_", "MISTRAL_", "GEMINI_")
+
+_TERMINAL = ("COLUMNS", "LINES")  # readline, once imported, sets them for every process started later
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """Half as many workers again as there are cores: many tests wait for other processes."""
+    cores = len(os.sched_getaffinity(0))
+    return cores + cores // 2
 
 
 def pytest_sessionstart() -> None:
@@ -48,7 +61,7 @@ def _no_process_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
 def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A home, working directory, configuration and data directory of the test's own."""
     for name in list(os.environ):
-        if name.startswith(_LEAKY) and name != "ZOEA_SOAK":
+        if (name.startswith(_LEAKY) and name != "ZOEA_SOAK") or name in _TERMINAL:
             monkeypatch.delenv(name)
     home = tmp_path / "home"
     work = tmp_path / "cwd"

@@ -11,6 +11,9 @@ from typing import Any
 PATIENCE_S = 30.0
 """Long enough for a loaded machine; a state that holds ends the wait at once."""
 _EVERY_S = 0.002
+_EVERY_PROCESS_S = 0.01
+"""Without an event loop it is another process that is waited for, and the question costs more."""
+PROCESS_PATIENCE_S = 60.0
 
 
 async def until(predicate: Callable[[], Any], *, within: float = PATIENCE_S) -> Any:
@@ -25,11 +28,11 @@ async def until(predicate: Callable[[], Any], *, within: float = PATIENCE_S) -> 
             await asyncio.sleep(_EVERY_S)
 
 
-def until_true(predicate: Callable[[], Any], *, within: float = PATIENCE_S) -> Any:
+def until_true(predicate: Callable[[], Any], *, within: float = PROCESS_PATIENCE_S) -> Any:
     """Return the predicate's first true value, without an event loop. Raises AssertionError."""
     deadline = time.monotonic() + within
     while not (found := predicate()):
         if time.monotonic() > deadline:
             raise AssertionError(f"did not come true within {within:g} s")
-        time.sleep(_EVERY_S)
+        time.sleep(_EVERY_PROCESS_S)
     return found
