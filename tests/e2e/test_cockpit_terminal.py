@@ -11,10 +11,12 @@ from typing import Any
 import pytest
 
 from tests.e2e.terminal_screen import TerminalScreen
-from tests.e2e.zoea_process import zoea
+from tests.e2e.zoea_process import ask, find_owner, spawn, zoea
 from tests.waiting import until_true
+from zoea.settings.paths import places
 
 QUICK = {"ZOEA_WORLD__TICK": "0.2", "ZOEA_NUDGE__IDLE_INTERVAL": "0.5"}
+ANSWERED = "SELECT 1 FROM delivery d JOIN turn t ON t.id = d.turn_id WHERE d.message_id = 2 AND t.outcome = 'answered'"
 WORDS = "Say where you are."
 
 pytestmark = pytest.mark.timeout(180)
@@ -119,10 +121,8 @@ def test_keys_in_one_write_reach_the_prompt_that_the_first_of_them_opens(cockpit
 
 
 def test_the_cockpit_offers_to_run_again_what_ran_when_zoea_was_killed(cockpit: OpenSwarm) -> None:
-    first = cockpit(ZOEA_SWARM__DISCOVER="false")
-    first.until("There is no mysis yet")
-    for name in ("alpha", "beta"):
-        assert zoea("new", name, "--provider", "scripted", "--model", "echo").returncode == 0
+    first = cockpit("--myses", "2", "--provider", "scripted", "--start-swarm", ZOEA_SWARM__DISCOVER="false")
+    first.until("2 myses")
     assert zoea("new", "gamma", "--provider", "scripted", "--idle").returncode == 0
     first.process.kill()
     first.process.wait()
@@ -151,7 +151,13 @@ def test_a_task_is_given_with_the_mysis_and_replaced_in_the_cockpit(cockpit: Ope
     glass.press("Count to four.")
     glass.until("Count to four.")
     glass.press("enter")
-    glass.until(lambda _: [row["goal"] for row in listed()] == ["Count to four."])
+    until_true(lambda: ask("SELECT 1 FROM mysis WHERE goal = 'Count to four.'"))
+    assert [row["goal"] for row in listed()] == ["Count to four."]
+
+
+def test_the_cockpit_is_as_large_as_its_terminal_in_spite_of_its_environment(cockpit: OpenSwarm) -> None:
+    glass = cockpit(COLUMNS="80", LINES="24")
+    glass.until(lambda text: max(map(len, text.splitlines())) > 80 and "quit" in text.splitlines()[-1])
 
 
 def test_more_myses_than_the_limit_are_refused_before_the_cockpit_opens(cockpit: OpenSwarm) -> None:
@@ -162,22 +168,24 @@ def test_more_myses_than_the_limit_are_refused_before_the_cockpit_opens(cockpit:
     assert listed() == []
 
 
-def test_nudges_are_switched_off_in_a_running_swarm(cockpit: OpenSwarm, tmp_path: Path) -> None:
-    glass = cockpit(ZOEA_SWARM__DISCOVER="false", ZOEA_NUDGE__IDLE_INTERVAL="0.2")
-    glass.until("There is no mysis yet")
-    assert zoea("new", "alpha", "--task", "Count.", "--provider", "autopilot").returncode == 0
-    until_true(lambda: listed()[0]["turns"] >= 2)
-    file = Path(json.loads(zoea("config", "path", "--json").stdout)["config"])
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text("[nudge]\nenabled = false\n")
-    applied = zoea("config", "apply")
-    assert applied.stdout.startswith("Applied: nudge, wait."), applied.stderr
-    until_true(lambda: listed()[0]["status"] == "idle")
-    before = listed()[0]["turns"]
-    assert zoea("send", "alpha", "Where are you?").returncode == 0  # takes longer than a nudge would
-    until_true(lambda: "answered" in zoea("receipt", "2").stdout)
-    assert listed()[0]["turns"] == before + 1
-    glass.press("q")
-    glass.until("end the swarm")
-    glass.press("s")
-    assert glass.end() == 0
+def test_nudges_are_switched_off_in_a_running_swarm(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZOEA_NUDGE__IDLE_INTERVAL", "0.2")
+    process = spawn("run", "--headless")
+    try:
+        until_true(find_owner)
+        assert zoea("new", "alpha", "--task", "Count.", "--provider", "autopilot").returncode == 0
+        until_true(lambda: ask("SELECT 1 FROM tally WHERE turns >= 2"))
+        file = places("").config_file
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("[nudge]\nenabled = false\n")
+        applied = zoea("config", "apply")
+        assert applied.stdout.startswith("Applied: nudge, wait."), applied.stderr
+        until_true(lambda: listed()[0]["status"] == "idle")
+        before = listed()[0]["turns"]
+        assert zoea("send", "alpha", "Where are you?").returncode == 0  # takes longer than a nudge would
+        until_true(lambda: ask(ANSWERED))
+        assert listed()[0]["turns"] == before + 1
+    finally:
+        process.terminate()
+        process.communicate(timeout=30)
+    assert process.returncode == 0

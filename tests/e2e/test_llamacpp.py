@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import pytest_asyncio
 
 from tests.fakes.real_model import real_local_models
 from tests.waiting import until
@@ -38,6 +39,8 @@ from zoea.model.request import (
 from zoea.process.clock import SystemClock
 
 ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.asyncio(loop_scope="module")  # one server for all tests
+
 OPTIONS = LlamaServerOptions(context=4096, threads=1)
 TOOLS = (
     ToolSpec(
@@ -71,7 +74,7 @@ def local_models(tmp_path_factory: pytest.TempPathFactory) -> LocalModels:
     return real_local_models(tmp_path_factory)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def server(local_models: LocalModels) -> AsyncIterator[LlamaServer]:
     made = LlamaServer(local_models.get("smollm2").path, "smollm2", OPTIONS)
     await made.start()
@@ -79,7 +82,7 @@ async def server(local_models: LocalModels) -> AsyncIterator[LlamaServer]:
     await made.close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def openai(server: LlamaServer) -> AsyncIterator[Provider]:
     config = ProviderConfig(
         "openai", f"{server.address}/v1", server.key, temperature=0.0, tool_mode=ToolMode.JSON_SCHEMA
@@ -89,7 +92,7 @@ async def openai(server: LlamaServer) -> AsyncIterator[Provider]:
     await provider.close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def embedded(local_models: LocalModels) -> AsyncIterator[EmbeddedProvider]:
     config = ProviderConfig("embedded", temperature=0.0, options={"context": 4096, "threads": 1})
     provider = EmbeddedProvider("local", config, SystemClock(), local_models)
@@ -179,7 +182,7 @@ async def test_a_stream_that_is_closed_leaves_the_server_free_for_the_next(opena
 
 
 async def test_requests_back_to_back_all_succeed_though_the_server_ends_each_connection(openai: Provider) -> None:
-    for _ in range(20):
+    for _ in range(8):
         answer = (await items(openai, asked("Say yes.", tokens=2)))[-1]
         assert isinstance(answer, Answer)
 
@@ -300,7 +303,7 @@ api_key = "env:LLAMA_KEY"
 model = "smollm2"
 tool_mode = "json_schema"
 temperature = 0.0
-max_output_tokens = 100
+max_output_tokens = 48
 """
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.e2e.zoea_process import PATIENCE_S, environment, zoea
+from tests.e2e.zoea_process import PATIENCE_S, environment, find_owner, zoea
 from tests.waiting import until_true
 from zoea.settings.paths import places
 
@@ -27,7 +27,7 @@ def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_doctor_tells_that_the_event_loop_was_held_up_and_the_log_names_the_code() -> None:
     command = [sys.executable, "-m", "tests.e2e.hindered_cockpit", "lag", "", "run", "--headless"]
     with subprocess.Popen(command, env=environment(), stdin=subprocess.DEVNULL) as owner:
-        until_true(lambda: zoea("start", "--all").returncode == 0, within=PATIENCE_S)
+        until_true(find_owner, within=PATIENCE_S)
 
         def is_told() -> bool:
             findings = json.loads(zoea("doctor", "--json").stdout)["findings"]

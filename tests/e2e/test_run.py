@@ -5,27 +5,29 @@ from __future__ import annotations
 import json
 import os
 import signal
-import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.zoea_process import PATIENCE_S, environment, events, spawn, zoea
+from tests.e2e.zoea_process import PATIENCE_S, ask, environment, events, spawn, zoea
 from tests.waiting import until_true
+from zoea.model.errors import StoreError
+from zoea.queries.stored_swarm import read_swarm_view
+from zoea.runtime.world_scores import read_credits
+from zoea.settings.paths import places
 
-FIVE = ("run", "--headless", "--world", "reef", "--myses", "5", "--provider", "autopilot", "--json")
+PLAY = ("run", "--headless", "--world", "reef", "--provider", "autopilot", "--json")
+FIVE, TWO = (*PLAY, "--myses", "5"), (*PLAY, "--myses", "2")
 QUICK = {"ZOEA_WORLD__TICK": "0.2", "ZOEA_NUDGE__IDLE_INTERVAL": "0.2"}
 AS_INSTALLED = "20s"
-PACES = ("8s", AS_INSTALLED) if os.environ.get("ZOEA_SOAK") else ("8s",)
-SLOW_MACHINE = 4
-"""How often five myses are given the time again in which others earn something at once."""
+PACES = ("quick", AS_INSTALLED) if os.environ.get("ZOEA_SOAK") else ("quick",)
+EARNED_WITHIN_S = 60.0
 STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
 
 pytestmark = pytest.mark.timeout(120)
@@ -47,45 +49,87 @@ def data(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def running() -> Iterator[subprocess.Popen[str]]:
-    """A headless swarm of five that plays until it is told to end."""
-    process = spawn(*FIVE)
+    """A headless swarm of two that plays until it is told to end."""
+    process = spawn(*TWO)
     yield process
     if process.poll() is None:
         process.terminate()
     process.communicate(timeout=30)
 
 
-def ask(data: Path, query: str) -> list[tuple[Any, ...]]:
-    """Read the database while the swarm writes it."""
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, list[subprocess.Popen[str]]]]:
+    """A directory, and the swarm that was started over it."""
+    started: list[subprocess.Popen[str]] = []
+    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
+        yield Path(folder), started
+        for process in started:
+            process.terminate()
+            process.wait(30)
+
+
+@pytest.fixture
+def playing(shared: tuple[Path, list[subprocess.Popen[str]]], monkeypatch: pytest.MonkeyPatch) -> subprocess.Popen[str]:
+    """A swarm of two that plays while several tests look at it and leave it running."""
+    folder, started = shared
+    for name in ("ZOEA_DATA_DIR", "ZOEA_CONFIG_DIR", "XDG_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(folder / name))
+        (folder / name).mkdir(mode=0o700, exist_ok=True)
+    if not started:
+        started.append(spawn(*TWO, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+    until_true(lambda: has_worked(1))
+    return started[0]
+
+
+def has_worked(calls: int) -> bool:
+    return bool(ask(f"SELECT 1 FROM tool_call WHERE state = 'done' LIMIT 1 OFFSET {calls - 1}"))
+
+
+def have_all_earned() -> bool:
+    where = places("")
     try:
-        with closing(sqlite3.connect(f"file:{data / 'zoea.db'}?mode=ro", uri=True, timeout=5)) as reader:
-            return reader.execute(query).fetchall()
-    except sqlite3.OperationalError:
-        return []
+        myses = read_swarm_view(where.database).myses
+    except StoreError:
+        return False  # its first rows are not written yet
+    earned = read_credits(where, myses) or {}
+    return len(myses) == 5 and all(earned.get(view.name, 0) > 0 for view in myses)
 
 
-def has_worked(data: Path, calls: int) -> bool:
-    return bool(ask(data, f"SELECT 1 FROM tool_call WHERE state = 'done' LIMIT 1 OFFSET {calls - 1}"))
+def end_in_order(process: subprocess.Popen[str], number: signal.Signals) -> list[dict[str, Any]]:
+    """End a swarm with a signal; what it told, of which the last is the summary."""
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+    told = events(out)
+    assert told[-1]["event"] == "summary"
+    assert not ask("SELECT 1 FROM mysis WHERE state = 'running'")
+    return told
+
+
+def earn_until_interrupted() -> list[dict[str, Any]]:
+    """Let five play until each has earned something, then press ctrl+c."""
+    process = spawn(*FIVE)
+    try:
+        until_true(have_all_earned, within=EARNED_WITHIN_S)
+    except AssertionError:
+        process.kill()
+        raise
+    return end_in_order(process, signal.SIGINT)
 
 
 @pytest.mark.parametrize("pace", PACES)
-def test_five_myses_earn_credits_and_the_last_line_is_the_summary(
-    data: Path, monkeypatch: pytest.MonkeyPatch, pace: str
-) -> None:
+def test_five_myses_earn_credits_and_the_last_line_is_the_summary(monkeypatch: pytest.MonkeyPatch, pace: str) -> None:
     if pace == AS_INSTALLED:
         for name in QUICK:
             monkeypatch.delenv(name)
-    for _ in range(1 if pace == AS_INSTALLED else SLOW_MACHINE):
-        ran = zoea(*FIVE, "--for", pace, timeout=60)
-        assert ran.returncode == 0, ran.stderr
-        *facts, last = events(ran.stdout)
-        assert all({"event", "id", "at", "mysis_id", "data"} == fact.keys() for fact in facts)
-        assert last["event"] == "summary"
-        assert [set(row) for row in last["myses"]] == 5 * [
-            {"name", "turns", "tool_calls", "errors", "tokens", "credits_earned"}
-        ]
-        if all(row["credits_earned"] > 0 for row in last["myses"]):
-            break
+        *facts, last = events(zoea(*FIVE, "--for", pace, timeout=60).stdout)
+    else:
+        *facts, last = earn_until_interrupted()
+    assert all({"event", "id", "at", "mysis_id", "data"} == fact.keys() for fact in facts)
+    assert last["event"] == "summary"
+    assert [set(row) for row in last["myses"]] == 5 * [
+        {"name", "turns", "tool_calls", "errors", "tokens", "credits_earned"}
+    ]
     assert all(row["credits_earned"] > 0 and row["tool_calls"] > 0 and row["tokens"] > 0 for row in last["myses"])
     listed = json.loads(zoea("list", "--json").stdout)
     assert [row["name"] for row in listed] == [row["name"] for row in last["myses"]]
@@ -101,62 +145,64 @@ def test_secrets_are_only_in_the_credentials_file(data: Path, running: subproces
         kept = file.read_text().splitlines() if file.exists() else []
         return [line.split("password")[1][5:].split('\\"')[0] for line in kept if "password" in line]
 
-    until_true(lambda: len(known()) == 5 and has_worked(data, 15))
+    until_true(lambda: len(known()) == 2 and has_worked(6))
     passwords = known()
-    running.terminate()
-    running.communicate(timeout=30)
+    end_in_order(running, signal.SIGTERM)
     for file in (data / "zoea.db", data / "zoea.db-wal", data / "zoea.log", data / "upstream-reef.log"):
         if file.exists():
             assert not [password for password in passwords if password.encode() in file.read_bytes()]
 
 
-def test_a_killed_swarm_continues_at_the_next_start(data: Path, running: subprocess.Popen[str]) -> None:
-    until_true(lambda: has_worked(data, 15))
+def test_a_killed_swarm_continues_at_the_next_start(running: subprocess.Popen[str]) -> None:
+    until_true(lambda: has_worked(6))
     running.kill()
     running.communicate(timeout=30)
-    known = ask(data, "SELECT id, mysis_id, content FROM memory ORDER BY id")
+    known = ask("SELECT id, mysis_id, content FROM memory ORDER BY id")
     assert known
-    again = spawn(*FIVE)
+    again = spawn(*TWO)
     try:
-        until_true(lambda: ask(data, "SELECT count(*) FROM memory")[0][0] > len(known))
+        until_true(lambda: ask("SELECT count(*) FROM memory")[0][0] > len(known))
     finally:
         again.terminate()
         out, err = again.communicate(timeout=30)
     assert again.returncode == 0, err
-    after = ask(data, "SELECT id, mysis_id, content FROM memory ORDER BY id")
+    after = ask("SELECT id, mysis_id, content FROM memory ORDER BY id")
     assert after[: len(known)] == known
-    assert len(events(out)[-1]["myses"]) == 5
-    assert ask(data, "SELECT count(*) FROM mysis") == [(5,)]
-    assert ask(data, "SELECT count(*) FROM tool_call WHERE state IN ('pending', 'sent') AND id < 5") == [(0,)]
-    assert ask(data, "PRAGMA integrity_check") == [("ok",)]
+    assert len(events(out)[-1]["myses"]) == 2
+    assert ask("SELECT count(*) FROM mysis") == [(2,)]
+    assert ask("SELECT count(*) FROM tool_call WHERE state IN ('pending', 'sent') AND id < 5") == [(0,)]
+    assert ask("PRAGMA integrity_check") == [("ok",)]
 
 
-def test_a_second_owner_is_refused_with_the_holder_s_process(data: Path, running: subprocess.Popen[str]) -> None:
-    until_true(lambda: has_worked(data, 1))
+def test_a_second_owner_is_refused_with_the_holder_s_process(playing: subprocess.Popen[str]) -> None:
     second = zoea("run", "--headless", "--json", "--for", "1s")
     assert second.returncode == 5
     assert json.loads(second.stderr)["error"]["class"] == "WorkspaceHeld"
-    assert str(running.pid) in json.loads(second.stderr)["error"]["what"]
+    assert str(playing.pid) in json.loads(second.stderr)["error"]["what"]
 
 
-def test_an_attached_front_shows_the_swarm_and_leaves_it_running(data: Path, running: subprocess.Popen[str]) -> None:
-    until_true(lambda: has_worked(data, 1))
-    attached = zoea("run", "--plain", "--for", "4s")
-    assert attached.returncode == 0, attached.stderr
-    assert f"Attached to the swarm of process {running.pid}" in attached.stdout
-    assert "alpha" in attached.stdout
-    assert running.poll() is None
+def test_an_attached_front_shows_the_swarm_and_leaves_it_running(playing: subprocess.Popen[str]) -> None:
+    attached = spawn("run", "--plain")
+    assert attached.stdout is not None
+    shown = attached.stdout.readline()
+    assert f"Attached to the swarm of process {playing.pid}" in shown
+    while shown and "alpha" not in shown:
+        shown = attached.stdout.readline()
+    attached.send_signal(signal.SIGINT)
+    _, trouble = attached.communicate(timeout=30)
+    assert (attached.returncode, shown != "") == (0, True), trouble
+    assert playing.poll() is None
     assert {row["state"] for row in json.loads(zoea("list", "--json").stdout)} == {"running"}
 
 
-def test_commands_reach_the_running_swarm(data: Path, running: subprocess.Popen[str]) -> None:
-    until_true(lambda: has_worked(data, 1))
+def test_commands_reach_the_running_swarm(running: subprocess.Popen[str]) -> None:
+    until_true(lambda: has_worked(1))
     assert zoea("send", "alpha", "Report what you have").stdout.startswith("alpha  ")
     assert "is stopped" in zoea("stop", "beta").stdout
     assert json.loads(zoea("show", "beta", "--json").stdout)["state"] == "stopped"
     told = zoea("broadcast", "Meet", "at", "the", "station")
     assert "beta  not delivered" in told.stdout
-    until_true(lambda: ask(data, "SELECT 1 FROM memory WHERE content = 'Report what you have'"))
+    until_true(lambda: ask("SELECT 1 FROM memory WHERE content = 'Report what you have'"))
     assert zoea("stop", "--swarm").returncode == 0
     out, err = running.communicate(timeout=20)
     assert running.returncode == 0, err
@@ -164,22 +210,11 @@ def test_commands_reach_the_running_swarm(data: Path, running: subprocess.Popen[
     assert zoea("send", "alpha", "anybody there").returncode == 5
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_cleanly(data: Path, running: subprocess.Popen[str], number: signal.Signals) -> None:
-    until_true(lambda: has_worked(data, 1))
-    running.send_signal(number)
-    out, err = running.communicate(timeout=15)
-    assert running.returncode == 0, err
-    assert events(out)[-1]["event"] == "summary"
-    assert not ask(data, "SELECT 1 FROM mysis WHERE state = 'running'")
-
-
-def test_a_swarm_continues_after_losing_its_terminal(data: Path, running: subprocess.Popen[str]) -> None:
-    until_true(lambda: has_worked(data, 1))
-    running.send_signal(signal.SIGHUP)
-    done = ask(data, "SELECT count(*) FROM tool_call")[0][0]
-    until_true(lambda: ask(data, "SELECT count(*) FROM tool_call")[0][0] > done)
-    assert running.poll() is None
+def test_a_swarm_continues_after_losing_its_terminal(playing: subprocess.Popen[str]) -> None:
+    playing.send_signal(signal.SIGHUP)
+    done = ask("SELECT count(*) FROM tool_call")[0][0]
+    until_true(lambda: ask("SELECT count(*) FROM tool_call")[0][0] > done)
+    assert playing.poll() is None
 
 
 def test_a_run_ends_after_its_turns() -> None:
@@ -222,13 +257,13 @@ def test_a_closed_pipe_ends_a_command_quietly() -> None:
     assert (process.returncode, process.stderr) == (141, b"")
 
 
-def test_workspaces_are_separate(data: Path) -> None:
+def test_workspaces_are_separate() -> None:
     zoea("run", "--headless", "--myses", "1", "--provider", "scripted", "--for", "1s", "-w", "north", timeout=60)
     assert len(json.loads(zoea("list", "--json", "-w", "north").stdout)) == 1
     assert json.loads(zoea("list", "--json").stdout) == []
 
 
-def test_a_run_without_the_cockpit_says_what_ran_when_zoea_ended(data: Path) -> None:
+def test_a_run_without_the_cockpit_says_what_ran_when_zoea_ended() -> None:
     zoea("run", "--headless", "--myses", "2", "--provider", "scripted", "--for", "1s", timeout=60)
     assert {row["state_reason"] for row in json.loads(zoea("list", "--json").stdout)} == {"Zoea was closed"}
     ran = zoea("run", "--plain", "--for", "1s", timeout=60)

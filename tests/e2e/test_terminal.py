@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.zoea_process import PATIENCE_S, environment
+from tests.e2e.zoea_process import PATIENCE_S, environment, find_owner
 from tests.waiting import until_true
 
 pytestmark = pytest.mark.timeout(120)
@@ -150,7 +150,7 @@ def test_a_cockpit_that_loses_its_terminal_leaves_the_swarm_running() -> None:
     second.type("quit")
     assert second.end() == 0
     subprocess.run([sys.executable, "-m", "zoea", "stop", "--swarm"], env=environment(), timeout=PATIENCE_S, check=True)
-    until_true(lambda: _listed_alone())
+    until_true(lambda: not find_owner())
 
 
 def test_a_terminal_that_stays_is_restored_after_a_hangup() -> None:
@@ -164,9 +164,9 @@ def test_a_terminal_that_stays_is_restored_after_a_hangup() -> None:
     assert first.modes == before
     assert first.end() == 0
     assert first.shown.count("\x1b[?1049l") == 1
-    until_true(lambda: not _listed_alone())
+    until_true(find_owner)
     subprocess.run([sys.executable, "-m", "zoea", "stop", "--swarm"], env=environment(), timeout=PATIENCE_S, check=True)
-    until_true(lambda: _listed_alone())
+    until_true(lambda: not find_owner())
 
 
 def test_a_cockpit_ends_when_another_front_ends_the_swarm() -> None:
@@ -189,19 +189,12 @@ def test_the_swarm_can_be_left_running_without_a_screen() -> None:
         [sys.executable, "-m", "zoea", "stop", "--swarm"], env=environment(), timeout=PATIENCE_S, check=False
     )
     assert ended.returncode == 0
-    until_true(lambda: _listed_alone())
+    until_true(lambda: not find_owner())
 
 
 def _attached() -> Terminal:
     """Beside the process that runs the swarm on: coming before it, a front would own the swarm instead."""
-    until_true(lambda: not _listed_alone())
+    until_true(find_owner)
     terminal = Terminal("run", "--plain")
     terminal.wait_for("Attached to the swarm")
     return terminal
-
-
-def _listed_alone() -> bool:
-    ran = subprocess.run(
-        [sys.executable, "-m", "zoea", "start", "--all"], env=environment(), capture_output=True, check=False
-    )
-    return ran.returncode == 5

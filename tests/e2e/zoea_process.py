@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import socket
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
+
+from zoea.process.lock import read_holder
+from zoea.settings.paths import places
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 40.0
@@ -19,15 +25,10 @@ def environment() -> dict[str, str]:
 
 
 def spawn(*arguments: str, **options: Any) -> subprocess.Popen[str]:
-    """`zoea ARGUMENTS` with its output in pipes. The caller waits for it."""
+    """`zoea ARGUMENTS` with its output in pipes, unless options of Popen say otherwise. The caller waits for it."""
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(
-        [sys.executable, "-m", "zoea", *arguments],
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        **options,
+        [sys.executable, "-m", "zoea", *arguments], env=environment(), text=True, **(streams | options)
     )
 
 
@@ -47,3 +48,25 @@ def zoea(*arguments: str, timeout: float = PATIENCE_S) -> subprocess.CompletedPr
 def events(output: str) -> list[dict[str, Any]]:
     """The JSON lines of a run."""
     return [json.loads(line) for line in output.splitlines()]
+
+
+def ask(query: str) -> list[tuple[Any, ...]]:
+    """Read the database, also while a swarm writes it; nothing before it is there."""
+    try:
+        with closing(sqlite3.connect(f"file:{places('').database}?mode=ro", uri=True, timeout=5)) as reader:
+            return reader.execute(query).fetchall()
+    except sqlite3.OperationalError:
+        return []
+
+
+def find_owner() -> int:
+    """The process that runs the swarm and takes connections; 0 where there is none."""
+    holder = read_holder(places("").data)
+    if holder is None:
+        return 0
+    with socket.socket(socket.AF_UNIX) as door:
+        try:
+            door.connect(holder.socket)
+        except OSError:
+            return 0
+    return holder.pid

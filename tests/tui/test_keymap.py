@@ -91,11 +91,11 @@ def test_no_choice_of_keys_leads_to_a_clash_in_force(chosen: dict[str, str]) -> 
 
 
 async def test_a_remapped_key_runs_its_action_and_the_old_key_does_nothing(tmp_path: Path) -> None:
-    async with cockpit(tmp_path, keymap={"swarm.hold": "f5"}) as stage:
+    async with cockpit(tmp_path, keymap={"swarm.hold": "f9"}) as stage:
         await stage.press("x")
         assert stage.app.feed.view is not None
         assert not stage.app.feed.view.held
-        await stage.press("f5")
+        await stage.press("f9")
         await stage.until(lambda: stage.app.feed.view is not None and stage.app.feed.view.held)
 
 

@@ -31,7 +31,7 @@ from zoea.tui.dialogs.quit import QuitDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 
 SOAK_S = 60.0
-KEYS = 200
+KEYS = 120
 """Keys of the quick run, which are always the same ones."""
 GUARDED = ("delete", "stop_all", "answer", "shutdown")
 TYPED = ["a", "b", "c", "d", "e", "i", "m", "n", "o", "r", "s", "t", "u", "x", "y", "z", "space", "minus"]
