@@ -6,7 +6,7 @@ EXTRAS := test,check,local,keyring
 STAMP := $(VENV)/.zoea-setup
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test coverage check conformance format bench bench-models bench-peers soak snapshots docs build clean
+.PHONY: help setup run test coverage check conformance format bench bench-full bench-models bench-peers soak chaos snapshots docs build clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,13 +55,26 @@ bench-models: $(STAMP) ## Real work with real models: MODEL=FILE.gguf, ARGS="--t
 	@test -n "$(MODEL)" || { echo "Name a model: make bench-models MODEL=FILE.gguf" >&2; exit 1; }
 	$(BIN)/python -m benchmarks.models $(MODEL) $(ARGS)
 
+bench-full: $(STAMP) ## Search and history over millions of rows: an hour or more, and 10 GB of disk
+	$(BIN)/python -m benchmarks.search --full
+	$(BIN)/python -m benchmarks.swarm_scale --full --only history
+
 bench-peers: $(STAMP) ## The same work done by other agent libraries, each in its own process
 	$(BIN)/python -m benchmarks.peers
 
-soak: $(STAMP) ## Property, kill and chaos tests at full strength, then millions of rows: hours, and 10 GB of disk
+soak: $(STAMP) ## Every test at full strength: property, kill and closed-terminal tests, ten minutes of chaos; about an hour
 	ZOEA_SOAK=1 $(BIN)/python -m pytest -n auto --dist worksteal --timeout 3600
-	$(BIN)/python -m benchmarks.search --full
-	$(BIN)/python -m benchmarks.swarm_scale --full --only history
+
+SEEDS ?= 1 2 3 4 5
+SECONDS ?= 1800
+TOGETHER ?= $(shell nproc)
+CHAOS := $(VENV)/chaos
+chaos: $(STAMP) ## A swarm under all faults at once, half an hour for each of five seeds, as many together as there are cores
+	@rm -rf $(CHAOS) && mkdir -p $(CHAOS)
+	@echo "$(words $(SEEDS)) seeds, $(SECONDS) s each, $(TOGETHER) together; their tables are in $(CHAOS)"
+	@echo $(SEEDS) | tr ' ' '\n' | xargs -P $(TOGETHER) -I SEED sh -c \
+	  '$(BIN)/python -m tests.faults.chaos --seconds $(SECONDS) --seed SEED > $(CHAOS)/SEED.txt 2>&1 && echo "seed SEED: passed" \
+	   || { echo "seed SEED: failed"; exit 1; }'; ended=$$?; cat $(CHAOS)/*.txt; exit $$ended
 
 snapshots: $(STAMP) ## Keep what the cockpit's screens show now as what the tests expect; look at the pictures
 	ZOEA_SNAPSHOTS=write $(BIN)/python -m pytest -q tests/tui/test_snapshots.py
