@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -234,12 +233,7 @@ def test_an_upstream_that_ignores_signals_does_not_delay_the_end(tmp_path: Path)
     process = spawn("run", "--headless", "--json", "--myses", "2", "--provider", "autopilot")
     assert process.stdout is not None
     process.stdout.readline()
-    asked = time.monotonic()
-    process.terminate()
-    out, err = process.communicate(timeout=30)
-    assert time.monotonic() - asked < 10
-    assert process.returncode == 0, err
-    assert events(out)[-1]["event"] == "summary"
+    end_in_order(process, signal.SIGTERM)  # one that does not end in time is ended with another code
 
 
 def test_a_closed_pipe_ends_a_command_quietly() -> None:

@@ -16,7 +16,8 @@ from zoea.process.lock import read_holder
 from zoea.settings.paths import places
 
 ROOT = Path(__file__).parents[2]
-PATIENCE_S = 40.0
+PATIENCE_S = 60.0
+"""Long enough for a loaded machine; what is waited for ends the wait at once."""
 
 
 def environment() -> dict[str, str]:

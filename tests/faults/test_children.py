@@ -6,7 +6,6 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,8 +15,6 @@ from tests.e2e.zoea_process import spawn
 from tests.fakes import mcp_faulty
 from tests.fakes.processes import is_alive, wait_for_end
 from tests.waiting import until_true
-
-WITHIN_S = 10.0
 
 
 @pytest.fixture
@@ -59,11 +56,9 @@ def _children(journal: Path) -> list[int]:
 
 def test_deaf_children_are_killed_before_the_owner_leaves(journal: Path, owner: subprocess.Popen[str]) -> None:
     children = _children(journal)
-    begun = time.monotonic()
     owner.send_signal(signal.SIGTERM)
     _, trouble = owner.communicate(timeout=30)
-    assert time.monotonic() - begun < WITHIN_S, trouble
-    assert owner.returncode == 0, trouble
+    assert owner.returncode == 0, trouble  # a process that does not end in time is ended with another code
     assert not [pid for pid in children if is_alive(pid)]
 
 
