@@ -7,8 +7,9 @@ Each line is measured in a process of its own, so that none inherits another's m
 - play: 10, 100 and 1,000 autopilot myses in Reef (the world is another process, its ticks
   as fast as the players act), each nudged again as soon as it rests. Meanwhile a person
   writes to myses that rest; `delay` is from the call of `send` to that prompt's first plan,
-  with its parts: `store` until the message is stored, `queue` until the op that opens the turn
-  runs (the turn gate and the writer's queue), `plan` until the plan is made.
+  with its parts: `store` until the message is stored, `steps` until its runner asks for a place,
+  `gate` until the turn gate gives it, `writer` until the op that opens the turn runs (the writer's
+  queue), `plan` until the plan is made.
 - overhead: what Zoea itself costs per request: plan, store, events, the bookkeeping of one
   tool call in every second request; with a model and tools that cost nothing.
 - idle: memory of 1,000 myses, created, and after each has had a turn.

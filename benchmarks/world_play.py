@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Mapping
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,10 @@ from zoea.model.ports import Provider
 from zoea.model.request import ModelInfo, ModelRequest, StreamItem
 from zoea.settings import Template
 from zoea.store import WriterConnection
+from zoea.swarm import runner
 from zoea.swarm.persistence import turn_ops
+from zoea.swarm.resolved_template import MysisProfile, freezer
+from zoea.swarm.services import Services
 from zoea.swarm.turn import request_preparation
 from zoea.tools import LoginTools, Toolbox, ToolPolicy, UpstreamConfig
 from zoea.world import INJECT, AutopilotProvider, command
@@ -88,27 +92,38 @@ class TimedModel:
         await self._inner.close()
 
 
+write = Services.write
+
+
 class PlanWatch:
     """How long prompts take to their first plan, in parts; put in the way of turns while the block runs.
 
-    The parts are seconds: until the message is stored (`store_s`), until the op that opens the turn
-    runs (`queue_s`: the turn gate and the writer's queue), and until the plan is made (`plan_s`).
+    The parts are seconds: until the message is stored (`store_s`), until the runner asks for a place (`steps_s`),
+    until the turn gate gives it (`gate_s`), until the op that opens the turn runs (`writer_s`), and until the plan is
+    made (`plan_s`).
     """
 
     def __init__(self) -> None:
         self.waiting: dict[int, list[float]] = {}
         self.delays: list[float] = []
-        self.parts: dict[str, list[float]] = {"store_s": [], "queue_s": [], "plan_s": []}
+        self.parts: dict[str, list[float]] = {
+            part: [] for part in ("store_s", "steps_s", "gate_s", "writer_s", "plan_s")
+        }
+        self._opening: ContextVar[int] = ContextVar("opening", default=0)
         self._open_turn = turn_ops.open_turn
 
     def __enter__(self) -> PlanWatch:
         request_preparation.plan_next = self._plan  # type: ignore[attr-defined]  # the seam is that module's own import
         turn_ops.open_turn = self._open
+        runner.freezer = self._freezer  # type: ignore[attr-defined]  # as above
+        Services.write = self._write()  # type: ignore[method-assign]  # a seam of this benchmark alone
         return self
 
     def __exit__(self, *_: object) -> None:
         request_preparation.plan_next = plan_next  # type: ignore[attr-defined]  # as above
         turn_ops.open_turn = self._open_turn
+        runner.freezer = freezer  # type: ignore[attr-defined]  # as above
+        Services.write = write  # type: ignore[method-assign]  # as above
 
     def sent(self, mysis_id: int) -> None:
         """A prompt is on its way, from now."""
@@ -118,6 +133,24 @@ class PlanWatch:
         """The prompt is stored; its turn may even be open."""
         if mysis_id in self.waiting:
             self.waiting[mysis_id].insert(1, time.perf_counter())
+
+    def _freezer(self, profile: MysisProfile, *given: Any, **more: Any) -> Any:
+        """The runner asks for a place next, and writes in this task as soon as it has one."""
+        if profile.mysis_id in self.waiting:
+            self.waiting[profile.mysis_id].append(time.perf_counter())
+            self._opening.set(profile.mysis_id)
+        return freezer(profile, *given, **more)
+
+    def _write(self) -> Any:
+        async def write_noted(services: Services, op: Any, *, urgent: bool = False) -> Any:
+            mysis_id = self._opening.get()
+            if mysis_id:
+                self._opening.set(0)
+                if mysis_id in self.waiting:
+                    self.waiting[mysis_id].append(time.perf_counter())
+            return await write(services, op, urgent=urgent)
+
+        return write_noted
 
     def _open(self, conn: WriterConnection, *, mysis_id: int, **more: Any) -> turn_ops.OpenedTurn | None:
         if mysis_id in self.waiting:
