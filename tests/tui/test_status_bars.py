@@ -10,6 +10,7 @@ from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import MysisState
 from zoea.model.values import Failure, SwarmView
 from zoea.tui.commands.typed_keys import TypedKey
+from zoea.tui.screens.base import LAG_SHOWN_US
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, fit_pieces
 
@@ -108,3 +109,20 @@ async def test_a_cut_left_side_keeps_a_blank_before_the_right_side(tmp_path: Pat
             await stage.pilot.pause()
             drawn = line.render_line(0).text
             assert (drawn.endswith(said), len(drawn)) == (True, 80), drawn
+
+
+async def test_the_header_tells_for_a_minute_that_the_event_loop_was_held_up(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(120, 24)) as stage:
+
+        async def show(ago_us: int) -> None:
+            views = tuple(stage.app.feed.in_order())
+            at = stage.app.now() - ago_us
+            stage.app.feed.take(SwarmView(9, False, "", views, lag_ms=1_240, lagged_at=at))
+            await stage.pilot.pause()
+
+        await show(LAG_SHOWN_US // 2)
+        assert "stalled for 1.2 s" in top(stage)
+        await show(LAG_SHOWN_US + 1)
+        assert "stalled" not in top(stage)
+        await show(-86_400_000_000)
+        assert "stalled" not in top(stage), "the clock was set back since"

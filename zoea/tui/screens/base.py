@@ -241,7 +241,7 @@ class CockpitScreen(BaseScreen[T]):
         right: list[Piece] = [(f"~{number_format.tokens(rate)}/min", "quiet")] if rate else []
         view = cockpit.feed.view
         if view is not None:
-            if view.lag_ms and cockpit.now() - view.lagged_at < LAG_SHOWN_US:
+            if view.lag_ms and abs(cockpit.now() - view.lagged_at) < LAG_SHOWN_US:
                 right.insert(0, (f"stalled for {view.lag_ms / 1_000:.1f} s  ", "waiting"))
             cost = view.cost_today_micros
             if cost is None or not is_narrow:
