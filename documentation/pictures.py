@@ -23,7 +23,7 @@ from rich.text import Text
 
 PICTURES = Path(__file__).parent / "pictures"
 ROOT = Path(__file__).parents[1]
-COMMAND = ("run", "--world", "reef", "--myses", "5", "--start-swarm", "--plain", "--for", "16s")
+COMMAND = ("run", "--world", "reef", "--myses", "5", "--start-swarm", "--plain", "--turns", "12", "--for", "120s")
 WIDTH = 120
 LINES = 26
 SIZE = (140, 42)
@@ -108,10 +108,14 @@ async def cockpit() -> int:
     async with app.run_test(size=SIZE) as pilot:
 
         async def until(holds: Callable[[], object]) -> None:
-            async with asyncio.timeout(90):
+            async with asyncio.timeout(300):
                 while not holds():
                     await pilot.pause(0.2)
             await pilot.pause(1.0)
+
+        def is_shown(*words: str) -> bool:
+            drawn = app.export_screenshot(simplify=True).replace("&#160;", " ")
+            return all(word in drawn for word in words)
 
         await until(lambda: app.opened is not None and app.feed.view is not None)
         await app.api.create("epsilon", template="careful", provider="autopilot")
@@ -123,13 +127,15 @@ async def cockpit() -> int:
         await until(lambda: getattr(app.screen, "is_listening", False))
         _save("approval", app.export_screenshot(title="zoea", simplify=True))
         await pilot.press("escape", "g", "enter")
-        await pilot.pause(3.0)
+        await until(lambda: is_shown("CONVERSATION", "get_status"))
         _save("conversation", app.export_screenshot(title="zoea", simplify=True))
         await pilot.press("i")
         await until(lambda: getattr(app.screen, "inspection", None))
         _save("inspector", app.export_screenshot(title="zoea", simplify=True))
-        await pilot.press("escape", "escape", "ctrl+f", *"iron")
-        await pilot.pause(2.0)
+        await pilot.press("escape", "escape")
+        await until(lambda: is_shown("BROADCASTS"))
+        await pilot.press("ctrl+f", *"iron")
+        await until(lambda: is_shown("SEARCH", "get_system"))
         _save("search", app.export_screenshot(title="zoea", simplify=True))
         await app.leave()
     return 0
