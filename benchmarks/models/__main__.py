@@ -48,10 +48,15 @@ class MeasuredSetup:
 
 
 @asynccontextmanager
-async def opened(file: Path, setup: MeasuredSetup, context: int) -> AsyncIterator[Provider]:
+async def opened(file: Path, setup: MeasuredSetup, context: int, temperature: float | None) -> AsyncIterator[Provider]:
     """Serve the file, and open a provider that speaks to it."""
     config = ProviderConfig(
-        setup.type, model=setup.model, tool_mode=ToolMode(setup.mode), concurrency=None, timeouts=PATIENT
+        setup.type,
+        model=setup.model,
+        tool_mode=ToolMode(setup.mode),
+        concurrency=None,
+        temperature=temperature,
+        timeouts=PATIENT,
     )
     with tempfile.TemporaryDirectory(prefix="zoea-models-") as folder:
         models = LocalModels(Path(folder))
@@ -77,13 +82,15 @@ async def opened(file: Path, setup: MeasuredSetup, context: int) -> AsyncIterato
             await server.close()
 
 
-async def measure(file: Path, setup: MeasuredSetup, tasks: list[str], context: int) -> list[TaskResult]:
+async def measure(
+    file: Path, setup: MeasuredSetup, tasks: list[str], context: int, temperature: float | None
+) -> list[TaskResult]:
     """Play each task, with the model served anew only once."""
     found = []
     with tempfile.TemporaryDirectory(prefix="zoea-tasks-") as folder:
         for task in tasks:
             (Path(folder) / task).mkdir()
-            async with opened(file, setup, context) as provider:
+            async with opened(file, setup, context, temperature) as provider:
                 result = await TASKS[task](provider, Path(folder) / task)
             sys.stderr.write(f"{setup.title}: {result}\n")
             found.append(result)
@@ -117,6 +124,7 @@ def main() -> None:
     parser.add_argument("--types", default="embedded")
     parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--context", type=int, default=8192, help="tokens of the window")
+    parser.add_argument("--temperature", type=float, help="unset is the model's own; 0 makes runs alike")
     parser.add_argument("--save", type=Path, help="write the figures to this file, for --beside")
     parser.add_argument("--beside", type=Path, help="figures of an earlier commit")
     asked = parser.parse_args()
@@ -129,7 +137,7 @@ def main() -> None:
         for kind in asked.types.split(","):
             for mode in asked.modes.split(","):
                 setup = MeasuredSetup(file.stem, kind, mode)
-                found = asyncio.run(measure(file, setup, asked.tasks.split(","), asked.context))
+                found = asyncio.run(measure(file, setup, asked.tasks.split(","), asked.context, asked.temperature))
                 setups[setup.title] = [asdict(one) for one in found]
                 before = {one["task"]: TaskResult(**one) for one in old["setups"].get(setup.title, [])}
                 sys.stdout.write("\n".join(table(setup.title, found, before, old["commit"])) + "\n")

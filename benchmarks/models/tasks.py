@@ -124,7 +124,9 @@ async def time_in_two_cities(provider: Provider, folder: Path) -> TaskResult:
     """Ask for two times, which only the tool knows."""
 
     async def play(one: Rig) -> tuple[int, int]:
-        answer = await _ask(one, "What time is it in Berlin and in Tokyo? Use get_time for each city.")
+        answer = await _ask(
+            one, "What time is it in Berlin and in Tokyo? Use get_time for each city, then tell me both times."
+        )
         return int(TIMES["berlin"] in answer and TIMES["tokyo"] in answer), 1
 
     return await _measure("time in two cities", provider, folder, play)
@@ -134,7 +136,10 @@ async def last_commits(provider: Provider, folder: Path) -> TaskResult:
     """Ask for the three newest commits."""
 
     async def play(one: Rig) -> tuple[int, int]:
-        answer = await _ask(one, "List the last 3 commits of the repository with their subjects. Use list_commits.")
+        answer = await _ask(
+            one,
+            "List the last 3 commits of the repository with their subjects. Use list_commits, then tell me the subjects.",
+        )
         return int(all(subject in answer for subject in COMMITS[:3])), 1
 
     return await _measure("last three commits", provider, folder, play)
