@@ -12,9 +12,11 @@ from zoea.text import estimate
 
 _SHARE = 0.5  # of what the system prompt, the tools and the prompts leave free
 _PER_ROW = MESSAGE_FRAME + 4  # the frame of a message, and what rounding may add
+_LOOKED = 200  # turns back, so that a long time of nudges costs nothing
 _NEWEST = """
-SELECT id, frozen ->> '$.plan_version' AS version, frozen -> '$.earlier' AS earlier FROM turn
-WHERE mysis_id = ? AND opened_by = 'prompt' AND outcome IS NOT NULL ORDER BY id DESC LIMIT 1
+SELECT id, frozen -> '$.earlier' AS earlier FROM turn
+WHERE mysis_id = ? AND number BETWEEN ? AND ? AND opened_by = 'prompt' AND outcome IS NOT NULL
+ORDER BY number DESC LIMIT 1
 """
 # Characters and messages of each turn: whole, and of its prompts and last answer alone.
 _SIZES = """
@@ -43,7 +45,7 @@ def choose_earlier_turns(conn: WriterConnection, frozen: FrozenTurn, prompt_toke
 
 
 def _choose(conn: WriterConnection, frozen: FrozenTurn, prompt_tokens: int) -> tuple[EarlierTurn, ...]:
-    newest = conn.execute(_NEWEST, (frozen.mysis_id,)).fetchone()
+    newest = conn.execute(_NEWEST, (frozen.mysis_id, frozen.turn_number - _LOOKED, frozen.turn_number)).fetchone()
     if newest is None:
         return ()
     shown = tuple(EarlierTurn(turn_id, bool(whole)) for turn_id, whole in json.loads(newest["earlier"] or "[]"))
