@@ -20,10 +20,11 @@ BENCHMARKS = (
     "swarm_scale",
     "admission",
     "first_paint",
+    "large_start",
     "tui_load",
     "transcript",
 )
-WITH_QUICK = ("swarm_scale", "first_paint", "tui_load")
+WITH_QUICK = ("swarm_scale", "first_paint", "large_start", "tui_load")
 
 
 def main() -> int:
