@@ -189,6 +189,8 @@ def _line(reader: sqlite3.Connection, kind: str, row: sqlite3.Row, clean: Clean 
         values[name] = value
     if kind == "message" and values["topic_message_id"] is None:
         del values["topic_message_id"]
+    if kind == "message" and not values["context"]:
+        del values["context"]
     if kind == "blob":
         values["data"] = _bytes(reader, row["blob_id"]) if clean is None else None
     if "kind" in values:
