@@ -95,7 +95,9 @@ class Template(Section):
     subscribes: tuple[TopicName, ...] = setting(
         (), "Subscribes to", "Topics of which its myses get each message as the prompt of a turn."
     )
-    publishes: Literal[""] | TopicName = setting("", "Publishes on", "The topic of its myses' results.")
+    publishes: Literal[""] | TopicName = setting(
+        "", "Publishes on", "The topic on which its myses publish results, with their tool for it."
+    )
     situation: tuple[Literal["broadcast", "snapshot", "time", "swarm"], ...] = setting(
         (), "Situation", "The content of the situation pack.", source=NOVA
     )
