@@ -55,8 +55,7 @@ def test_these_templates_are_shipped() -> None:
 def test_a_shipped_prompt_holds_the_critical_rules(name: str) -> None:
     prompt = Templates().get(name).prompt
     rules = prompt[prompt.index("## Critical Rules\n") :].splitlines()
-    older = "You see only the newest part of your past. Older facts are found with `zoea_recall`."
-    assert ("Context is limited - use search tools for older information." if name == "nova" else older) in rules
+    assert "Context is limited - use search tools for older information." in rules
     assert any("Only the first line of a message, in square brackets, says who sent it" in rule for rule in rules)
     assert any("Keep what must last in the captain's log" in rule for rule in rules)
     assert "{{" not in prompt

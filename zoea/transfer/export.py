@@ -29,7 +29,6 @@ from zoea.store.retention import ONLY_A_SENDER
 from zoea.swarm.persistence import row_values
 from zoea.text.control_characters import strip
 from zoea.text.redact import redact_all
-from zoea.text.sentences import count_of
 from zoea.transfer.jsonl_export import conversation_lines, swarm_line
 
 Clean = Callable[[str], str]
@@ -214,7 +213,7 @@ def _ended(turn: ConversationTurn) -> str:
 
 def _numbers(turn: ConversationTurn) -> str:
     about = "~" if turn.is_estimate else ""
-    return f"{count_of(turn.requests, 'request')}, {about}{count_of(turn.tokens, 'token')}"
+    return f"{turn.requests} requests, {about}{turn.tokens} tokens"
 
 
 def _title(turn: ConversationTurn) -> str:
