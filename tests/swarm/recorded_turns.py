@@ -136,6 +136,14 @@ async def _record(folder: Path) -> None:
     DATABASE.write_bytes(gzip.compress((folder / "copy.db").read_bytes(), mtime=0))
 
 
+def read_calibrations(folder: Path) -> list[float]:
+    """Return the calibration that each recorded turn was opened with: a value that plans depend on."""
+    unpack_database(folder)
+    with closing(sqlite3.connect(folder / "zoea.db")) as connection:
+        found = connection.execute("SELECT frozen ->> '$.calibration' FROM turn ORDER BY id").fetchall()
+    return [calibration for (calibration,) in found]
+
+
 def unpack_database(folder: Path) -> None:
     """Put the recorded database where `swarm` opens it."""
     with gzip.open(DATABASE) as packed, (folder / "zoea.db").open("wb") as plain:

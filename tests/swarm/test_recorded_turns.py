@@ -5,21 +5,29 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import swarm
 from tests.swarm.recorded_turns import (
     model,
     old_templates,
     play_turns,
+    read_calibrations,
     read_requests,
     settings,
     unpack_database,
     written,
 )
+from zoea.swarm.persistence import spend_ops
 
 
-async def test_the_recorded_turns_are_sent_again_byte_for_byte(tmp_path: Path) -> None:
+async def test_the_recorded_turns_are_sent_again_byte_for_byte(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     provider = model()
+    calibrations = iter(read_calibrations(tmp_path_factory.mktemp("recorded")))
+    monkeypatch.setattr(spend_ops, "calibration", lambda *_: next(calibrations))
 
     async with swarm(tmp_path, settings=settings(), provider=provider, templates=old_templates(tmp_path)) as s:
         async with asyncio.timeout(60):
