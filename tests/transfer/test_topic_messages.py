@@ -33,7 +33,7 @@ async def worked(folder: Path) -> Path:
         await s.commander.publish("PLAN_READY", "Build it with opal-4711.")
         await s.settled("wanda")
         await s.settled("vera")
-        return s.path
+        return folder / "zoea.db"
 
 
 def rows(path: Path, sql: str, *given: object) -> list[dict[str, Any]]:
