@@ -14,7 +14,7 @@ from zoea.model.errors import ProviderError
 from zoea.model.request import Answer
 from zoea.swarm.persistence.restore import MAY_HAVE_RUN, NEVER_RAN
 
-OPENING = 1  # op of each life before anything can be commanded
+OPENING = 2  # op of each life before anything can be commanded
 LOST = {"pending": NEVER_RAN, "sent": MAY_HAVE_RUN}
 AT_ONCE, AFTERWARDS, BY_TURNS = "at once", "after what followed was begun", "by turns"
 SILENCES = (AT_ONCE, AFTERWARDS) if os.environ.get("ZOEA_SOAK") else (BY_TURNS,)
