@@ -196,7 +196,7 @@ async def test_without_an_upstream_it_says_how_to_add_one(api: FakeSwarm, databa
     api.given_upstreams = ()
     async with cockpit_over(api, database) as stage:
         await open_upstreams(stage)
-        assert "zoea upstream import" in stage.text()
+        assert "n adds a server with tools" in stage.text()
         await stage.press("t")
         assert any("Put the cursor on a tool" in notice for notice in stage.notices)
 
