@@ -117,7 +117,7 @@ def override_turn(frozen: FrozenTurn, context: PromptContext) -> FrozenTurn:
     if rules is None:
         return frozen
     preset = rules.debugging if context.use_case_preset == DEBUGGING else None
-    given = {
+    given: dict[str, Any] = {
         "size": choose_size((context.history_window_size, preset, rules.size)),
         "primers": context.primers_count,
         "recents": context.recents_count,
