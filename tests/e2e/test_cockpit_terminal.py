@@ -179,7 +179,7 @@ def test_nudges_are_switched_off_in_a_running_swarm(monkeypatch: pytest.MonkeyPa
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text("[nudge]\nenabled = false\n")
         applied = zoea("config", "apply")
-        assert applied.stdout.startswith("Applied: nudge, wait."), applied.stderr
+        assert applied.stdout.startswith("The settings are applied"), applied.stderr
         until_true(lambda: listed()[0]["status"] == "idle")
         before = listed()[0]["turns"]
         assert zoea("send", "alpha", "Where are you?").returncode == 0  # takes longer than a nudge would

@@ -244,7 +244,7 @@ def test_known_values_are_in_the_json() -> None:
     found = ProbeResult("x", "openai", SourceOrigin.PORT, ProbeStatus.OK, latency_ms=1.26, models=qwen())
     said = found.as_dict()
     assert said["latency_ms"] == 1.3
-    assert said["models"][1] == {"name": "qwen3:8b", "context_window": 40_960, "tools": True}
+    assert said["models"][1] == {"name": "qwen3:8b", "context_window": 40_960, "tools": True, "slots": None}
 
 
 def test_the_usual_ports_and_keys_are_looked_at() -> None:

@@ -179,7 +179,7 @@ async def test_a_spent_budget_of_its_own_stops_the_mysis(tmp_path: Path) -> None
 
 
 async def test_a_spent_day_of_the_swarm_holds_it_and_goes_on_when_lifted(tmp_path: Path) -> None:
-    settings = Settings.model_validate({"budget": {"swarm_per_day": 9_000}})
+    settings = Settings.model_validate({"budget": {"swarm_per_day": 6_000}})
     used = Answer(text="costly", usage=Usage(input_tokens=5_000, output_tokens=500))
     async with swarm(tmp_path, script(used), settings=settings) as s:
         await s.commander.create("alpha", start=False)

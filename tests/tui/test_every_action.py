@@ -60,6 +60,7 @@ BY_HAND = {
 """Driven by the tests of this file."""
 
 ELSEWHERE = {
+    "app.zoom": "test_zoom.py::test_plus_shows_one_part_of_the_inspector_and_the_conversation_alone",
     "app.reload": "test_upstreams.py::test_changed_settings_are_noticed_and_applied_while_myses_run",
     "upstreams.add": "test_upstreams.py::test_n_adds_a_server_from_a_command_line_and_the_swarm_takes_it_over",
     "upstreams.switch": "test_upstreams.py::test_space_switches_an_upstream_off_and_on_and_d_removes_it",

@@ -590,12 +590,11 @@ def bindings(actions: Iterable[Action]) -> list[Binding | tuple[str, str] | tupl
 
 def clashes(actions: Iterable[Action] = ACTIONS) -> list[tuple[Action, Action]]:
     """Return pairs of actions with one key in one place. Places are everywhere, except inputs and dialogs."""
-    found = []
-    known = list(actions)
+    found, known = [], list(actions)
     for index, one in enumerate(known):
         for other in known[index + 1 :]:
             together = one.place is other.place or ActionPlace.EVERYWHERE in (one.place, other.place)
-            modal = ActionPlace.APPROVAL in (one.place, other.place) and one.place is not other.place
-            if together and not modal and one.key == other.key:
+            modal = ActionPlace.APPROVAL in (one.place, other.place)
+            if together and one.key == other.key and (not modal or one.place is other.place):
                 found.append((one, other))
     return found

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
+from textual.content import Content
 from textual.types import CSSPathType
 from textual.widgets import Input
 
@@ -185,7 +186,7 @@ class TopicsDialog(CockpitDialog[None]):
             rows = [_message_row(one, now) for one in self._messages]
         else:
             rows = [_topic_row(one, now) for one in self._topics or ()]
-        self._box.border_title = f"TOPIC {one_line(self._topic)}" if self._topic else "TOPICS"
+        self._box.border_title = Content(f"TOPIC {one_line(self._topic)}" if self._topic else "TOPICS")
         self._list.display = bool(rows)
         self._list.put(rows, on=on)
         self._whole.put(self._whole_lines())

@@ -106,7 +106,7 @@ def status_text(view: MysisView) -> str:
         case StatusWord.WORKING if detail and not view.streaming:
             return detail
         case StatusWord.RETRYING:
-            return f"Retry {describe_detail(view)}"
+            return detail
         case StatusWord.HELD | StatusWord.PAUSED if view.state is MysisState.ERRORED:
             return begin_sentence(describe_retry_cause(view), view.provider)
         case StatusWord.IDLE if view.failure is not None or view.state_reason in (KILLED, NOTHING_NEW):

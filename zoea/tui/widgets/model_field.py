@@ -35,10 +35,6 @@ class _ModelInput(Input):
             self.screen.focus_previous()
 
 
-class _ModelList(OptionList, can_focus=False):
-    """List without the focus, so that tab leads from the name to the next field of the form."""
-
-
 class ModelField(Vertical):
     """Type a name, or pick one with up and down; the list shows the names with the typed text, else all.
 
@@ -57,7 +53,8 @@ class ModelField(Vertical):
         super().__init__(id=f"{id}-field")
         self._input = _ModelInput(one_line(value), id=id, placeholder=placeholder, compact=True)
         self._input.field = self
-        self._list = _ModelList(id=f"{id}-list", markup=False, compact=True)
+        self._list = OptionList(id=f"{id}-list", markup=False, compact=True)
+        self._list.can_focus = False  # so that tab leads from the name to the next field of the form
         self._models: tuple[str, ...] | None = None
         self._confirmed = ""
         self._picked = ""
