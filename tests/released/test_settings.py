@@ -44,7 +44,9 @@ def test_every_released_setting_has_the_value_it_had() -> None:
     assert isinstance(found, dict)
     # A later release may have further keys; none of these may be missing or different.
     assert {key: found["settings"].get(key, "missing") for key in expected["settings"]} == expected["settings"]
-    assert shown("config", "check") == {"problems": []}
+    checked = shown("config", "check")
+    assert isinstance(checked, dict)
+    assert checked["problems"] == []
     assert shown("credentials", "list") == expected["credentials"]
 
 

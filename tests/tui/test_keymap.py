@@ -109,3 +109,10 @@ def test_the_key_reference_is_complete() -> None:
     assert page == build.pages()["keys.md"]
     assert all(f"`{action.id}`" in page for action in ACTIONS)
     assert all(fixed.description in page for fixed in FIXED_KEYS)
+
+
+def test_a_key_that_a_person_took_before_an_action_had_it_stays_theirs() -> None:
+    keys, wrong = resolve_keys({"swarm.hold": "f5", "mysis.new": "+"})
+    assert wrong == {}
+    assert (keys["swarm.hold"], keys["mysis.new"]) == ("f5", "plus")
+    assert (keys["app.reload"], keys["app.zoom"]) == ("alt+f5", "alt+plus")

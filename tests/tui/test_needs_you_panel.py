@@ -137,7 +137,7 @@ async def test_a_done_mysis_is_reviewed_or_sent_on(tmp_path: Path) -> None:
         await at_rest(stage, "done", ("alpha", "beta"))
         await stage.press("w")
         await stage.until(lambda: cursor(stage) == "beta")
-        assert any("m send it on  . reviewed" in line for line in panel(stage))
+        assert any("m send it on  . mark as reviewed" in line for line in panel(stage))
         reviewed = tuple(replace(view, is_reviewed=True) for view in stage.app.feed.myses.values())
         stage.app.feed.take(SwarmView(2, False, "", reviewed))
         await stage.until(lambda: not stage.app.feed.roster.in_need)

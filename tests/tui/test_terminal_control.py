@@ -224,5 +224,5 @@ async def test_a_tick_while_a_screen_is_mounted_or_removed_does_not_fail(tmp_pat
         made = stage.app.push_screen(UpstreamsScreen())
         stage.app.tick()
         await made
-        await stage.until(lambda: "zoea upstream import" in stage.text())
+        await stage.until(lambda: "n adds a server with tools" in stage.text())
     stage.app.tick()

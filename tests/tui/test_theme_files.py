@@ -81,3 +81,12 @@ def test_every_theme_has_each_variable_that_style_files_may_name(shipped: dict[s
     known = {name: look.theme() for name, look in shipped.items()}
     given = {name: {**theme.to_color_system().generate(), **theme.variables} for name, theme in known.items()}
     assert [name for name, variables in given.items() if given["nova"].keys() - variables.keys()] == []
+
+
+def test_a_theme_without_the_names_of_later_releases_takes_the_usual_ones(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    colours = "\n".join(f'{name} = "#101010"' for name in themes.COLOURS)
+    file.write_text(f'name = "mine"\ntitle = "Mine"\ndark = true\n[colours]\n{colours}\n[roles]\nidle = "error"\n')
+    look = themes.read_theme(file)
+    assert set(look.roles) == {*themes.ROLES, *themes.STATUS_ROLES}
+    assert look.glyphs == themes.GLYPHS | themes.STATUS_GLYPHS

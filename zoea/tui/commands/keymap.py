@@ -50,6 +50,10 @@ FIXED_KEYS: tuple[FixedKey, ...] = (
 )
 
 
+YIELDING = ("app.reload", "app.zoom")
+"""Actions that came after a release: a key that a person had given to another action stays with that."""
+
+
 def normal(key: str) -> str:
     """Return a key in Textual's spelling: `?` as `question_mark`, `^f` as `ctrl+f`. Empty where it is invalid."""
     text = key.strip()
@@ -108,7 +112,16 @@ def resolve_keys(chosen: Mapping[str, str]) -> tuple[dict[str, str], dict[str, s
 
 
 def _with(chosen: Mapping[str, str]) -> list[Action]:
-    return [replace(action, key=normal(chosen[action.id])) if action.id in chosen else action for action in ACTIONS]
+    """Return all actions with their keys; one of `YIELDING` whose key a person took gets it with alt."""
+    taken = {normal(key) for key in chosen.values()}
+    return [
+        replace(action, key=normal(chosen[action.id]))
+        if action.id in chosen
+        else replace(action, key=f"alt+{action.key}")
+        if action.id in YIELDING and action.key in taken
+        else action
+        for action in ACTIONS
+    ]
 
 
 def _share_keys(one: ActionPlace, other: ActionPlace) -> bool:

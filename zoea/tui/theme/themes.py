@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,23 +33,25 @@ COLOURS = (
     "warning",
     "error",
 )
-ROLES = (
-    "title",
-    "border",
-    "border-focus",
-    "cursor",
-    "idle",
-    "running",
-    "stopped",
-    "errored",
-    "asking",
-    "waiting",
-    "llm",
-    "tool",
-    "commander",
-    "mysis",
-    "reasoning",
-)
+ROLE_COLOURS = {
+    "title": "primary-text",
+    "border": "primary",
+    "border-focus": "secondary",
+    "cursor": "panel",
+    "idle": "muted",
+    "running": "secondary",
+    "stopped": "muted",
+    "errored": "error",
+    "asking": "accent",
+    "waiting": "warning",
+    "llm": "primary-text",
+    "tool": "secondary",
+    "commander": "accent",
+    "mysis": "secondary",
+    "reasoning": "muted",
+}
+"""The colour of each role that a theme leaves out, so that a theme of an older release goes on."""
+ROLES = tuple(ROLE_COLOURS)
 STATUS_ROLES = {
     "working": "running",
     "queued": "llm",
@@ -59,7 +61,19 @@ STATUS_ROLES = {
     "paused": "commander",
 }
 """Roles of statuses that a theme may leave out, and the role that then stands for each."""
-GLYPHS = ("brand", "brand-full", "idle", "running", "stopped", "errored", "asking", "waiting", "tool", "spark")
+GLYPHS = {
+    "brand": "⬡",
+    "brand-full": "⬢",
+    "idle": "⬡",
+    "running": "⬢",
+    "stopped": "◌",
+    "errored": "✖",
+    "asking": "⚑",
+    "waiting": "◔",
+    "tool": "⚙",
+    "spark": "▁▂▃▄▅▆▇█",
+}
+"""The glyph of each name that a theme leaves out."""
 STATUS_GLYPHS = {"working": "⬢", "queued": "≡", "retrying": "↻", "done": "✓", "held": "◫", "paused": "‖"}
 """Glyphs of statuses that a theme may leave out."""
 TEXT_ROLES = (*(role for role in ROLES if role not in ("border", "border-focus", "cursor")), *STATUS_ROLES)
@@ -210,7 +224,8 @@ def read_theme(file: Path) -> ThemeSpec:
     problems: list[str] = []
     colours = _colours(table, problems)
     roles = _roles(table, colours, problems)
-    glyphs = {**STATUS_GLYPHS, **_strings(table, "glyphs", GLYPHS, problems, STATUS_GLYPHS)}
+    shipped = GLYPHS | STATUS_GLYPHS
+    glyphs = shipped | _strings(table, "glyphs", (), problems, shipped)
     for name in ("name", "title"):
         if not isinstance(table.get(name), str):
             problems.append(f"{name} is missing")
@@ -228,12 +243,14 @@ def read_theme(file: Path) -> ThemeSpec:
 def _strings(
     table: Mapping[str, Any],
     section: str,
-    names: tuple[str, ...],
+    names: Iterable[str],
     problems: list[str],
     optional: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Read a section of texts; `optional` are names that it may leave out."""
     given = table.get(section)
+    if given is None and not names:
+        return {}
     if not isinstance(given, dict):
         problems.append(f"[{section}] is missing")
         return {}
@@ -252,8 +269,9 @@ def _colours(table: Mapping[str, Any], problems: list[str]) -> dict[str, str]:
 
 
 def _roles(table: Mapping[str, Any], colours: Mapping[str, str], problems: list[str]) -> dict[str, str]:
-    roles = _strings(table, "roles", ROLES, problems, STATUS_ROLES)
-    roles = {**{name: roles[other] for name, other in STATUS_ROLES.items() if other in roles}, **roles}
+    given = _strings(table, "roles", (), problems, ROLE_COLOURS | STATUS_ROLES)
+    roles = ROLE_COLOURS | given
+    roles = {name: roles[other] for name, other in STATUS_ROLES.items()} | roles
     for name, colour in roles.items():
         if colour not in colours:
             problems.append(f"roles.{name}: {colour!r} is no colour of this theme")
