@@ -62,8 +62,9 @@ bench-full: $(STAMP) ## Search and history over millions of rows: an hour or mor
 bench-peers: $(STAMP) ## The same work done by other agent libraries, each in its own process
 	$(BIN)/python -m benchmarks.peers
 
-soak: $(STAMP) ## Every test at full strength: property, kill and closed-terminal tests, ten minutes of chaos; about an hour
+soak: $(STAMP) ## Every test at full strength: property, kill and closed-terminal tests, ten minutes of chaos, then millions of rows: two hours
 	ZOEA_SOAK=1 $(BIN)/python -m pytest -n auto --dist worksteal --timeout 3600
+	$(MAKE) bench-full
 
 SEEDS ?= 1 2 3 4 5
 SECONDS ?= 1800

@@ -26,8 +26,8 @@ from zoea.process.lock import read_holder
 from zoea.settings.paths import places
 
 SOAK = bool(os.environ.get("ZOEA_SOAK"))
-ROUNDS = range(5 if SOAK else 1)
-UNREAD_S = 30.0 if SOAK else 0.0
+ROUNDS = range(20 if SOAK else 1)
+UNREAD_S = 60.0 if SOAK else 0.0
 FULL_S = 1.5
 """Seconds without a new byte in a terminal that is full; a busy cockpit writes each second."""
 ZOEA = f"{sys.executable} -m zoea"

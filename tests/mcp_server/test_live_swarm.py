@@ -20,7 +20,7 @@ from zoea.settings.paths import Places
 
 SEARCHER = Path(__file__).parents[1] / "fakes" / "mcp_searcher.py"
 SOAK = bool(os.environ.get("ZOEA_SOAK"))
-MYSES, SEARCHES = (100, 1_500) if SOAK else (10, 20)
+MYSES, SEARCHES = (100, 5_000) if SOAK else (10, 20)
 
 
 @pytest.mark.timeout(900 if SOAK else 60)
