@@ -54,7 +54,7 @@ class MaterializedContext:
 
 
 def contributing(chain: Sequence[ContextCommit]) -> list[ContextCommit]:
-    """Return the commits of a range, oldest first, whose bytes belong to its conversation."""
+    """Return the commits of a range that belong to its conversation, oldest first."""
     return [one for place, one in enumerate(chain) if place == 0 or one.kind is CommitType.DELTA]
 
 

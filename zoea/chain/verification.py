@@ -24,7 +24,7 @@ class ChainDefect:
 
 
 def verify_chains(conn: sqlite3.Connection) -> Iterator[ChainDefect]:
-    """Yield what is wrong with the stored commits, in their order; then refs that lead nowhere."""
+    """Yield the defects of all commits in order, then refs without a commit."""
     for (seq,) in conn.execute("SELECT seq FROM ctx_commit ORDER BY seq").fetchall():
         commit = read_commit(conn, seq)
         if commit is None:

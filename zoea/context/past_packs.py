@@ -1,4 +1,4 @@
-"""Packs of what is older than the turn before: earlier turns, and what a search recalls. For every strategy."""
+"""Packs of older messages, for every strategy: earlier turns, and hits of a search."""
 
 from __future__ import annotations
 

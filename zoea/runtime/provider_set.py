@@ -100,7 +100,7 @@ class ProviderSet:
         return tuple(value for value in found if value)
 
     def prepare(self, settings: Settings) -> ProviderChanges:
-        """Find the providers in use whose settings or keys have changed; reads the credentials."""
+        """Find the providers in use with changed settings or keys."""
         found = ProviderChanges(settings)
         for name, before in tuple(self._configs.items()):
             given = settings.provider_named(name)

@@ -351,7 +351,7 @@ def _names(conn: sqlite3.Connection, commits: list[ContextCommit]) -> dict[int, 
 
 
 def _since(reader: ChainReader, commit: ContextCommit, common: ContextCommit | None) -> tuple[ContextEntry, ...]:
-    """Return what was said after the common commit."""
+    """Return the messages after the common commit."""
     if common is None:
         return reader.read_messages(commit, to_root=True)
     known = len(reader.read_messages(common, stop=common))

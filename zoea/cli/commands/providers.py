@@ -55,7 +55,7 @@ def providers(as_json: AsJson = False, workspace: Workspace = "") -> None:
 
 
 def _read_facts(where: Places) -> tuple[ModelFact, ...]:
-    """Read what was learnt of models; an unreadable database is reported and hides nothing else."""
+    """Read the learnt facts of models; report a database that cannot be read."""
     try:
         return read_model_facts(where.database)
     except StoreError as problem:
@@ -77,7 +77,7 @@ def slot_lines(found: Iterable[ProbeResult], settings: Settings) -> Iterator[str
 
 
 def fact_lines(facts: Iterable[ModelFact], settings: Settings) -> Iterator[str]:
-    """Say what was learnt of each model, since when, and what follows from it."""
+    """Describe the learnt facts of each model, with date and consequence."""
     for fact in facts:
         since = datetime.fromtimestamp(fact.learned_at / 1_000_000).strftime("%Y-%m-%d")
         who = f"{fact.model or 'its model'} on {fact.provider}"

@@ -26,7 +26,7 @@ def learn_from_answer(conn: WriterConnection, provider: str, model: str, answer:
 
 
 def _rounded(rate: float) -> str:
-    """Return a rate to two digits, so that the fact is not written anew after each answer."""
+    """Return a rate to two digits, so that the fact seldom changes."""
     return f"{float(f'{rate:.2g}'):g}"
 
 

@@ -78,7 +78,7 @@ Subscribers = Callable[[str], Iterable[int]]
 
 @dataclass(frozen=True, slots=True)
 class PublishLimits:
-    """Messages that a mysis may publish in an hour, and the hop from which a message wakes nobody."""
+    """Messages that a mysis may publish in an hour, and the most hops."""
 
     per_hour: int
     max_hops: int

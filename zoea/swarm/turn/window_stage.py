@@ -80,7 +80,7 @@ def _write_summary(conversation: Conversation, shape: ConversationShape) -> wind
 
 
 def _store(conn: WriterConnection, frozen: FrozenTurn, prepared: _Prepared) -> None:
-    """Store a new summary, and tell in numbers what was done."""
+    """Store a new summary, and report its numbers."""
     shape, new = prepared.shape, prepared.new
     if new is not None:
         window_ops.store_summary(conn, frozen.mysis_id, new)

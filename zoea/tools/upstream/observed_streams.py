@@ -1,4 +1,4 @@
-"""The streams between a transport and the SDK: what is sent and received is observed and limited.
+"""The streams between a transport and the SDK, which observe and limit messages.
 
 They note that a call's message was sent, answer for servers that answer with something unreadable, and drop
 messages that nobody waits for above the limit of the upstream.

@@ -112,7 +112,7 @@ def resolve_keys(chosen: Mapping[str, str]) -> tuple[dict[str, str], dict[str, s
 
 
 def _with(chosen: Mapping[str, str]) -> list[Action]:
-    """Return all actions with their keys; one of `YIELDING` whose key a person took gets it with alt."""
+    """Return all actions with their keys; one of `YIELDING` may get its key with alt."""
     taken = {normal(key) for key in chosen.values()}
     return [
         replace(action, key=normal(chosen[action.id]))
