@@ -49,7 +49,7 @@ class NewMysisDialog(CockpitDialog[None]):
 
     @property
     def holds_keys(self) -> bool:
-        """Hold keys until the templates are listed, because the list forgets what was chosen before."""
+        """Hold keys until the templates are listed; the list forgets earlier choices."""
         return self._is_reading
 
     def compose(self) -> ComposeResult:

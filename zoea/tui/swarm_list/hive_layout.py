@@ -101,7 +101,7 @@ class HiveLayout:
 
     @classmethod
     def of(cls, groups: Sequence[str], width: int) -> HiveLayout:
-        """Lay out cells whose groups are given in order, in lines of `width` columns."""
+        """Lay out cells by group in lines of `width` columns; groups come in order."""
         room = max(1, width // CELL)
         lines: list[HiveLine] = []
         starts: list[int] = []

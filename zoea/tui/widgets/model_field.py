@@ -17,7 +17,7 @@ from zoea.text.control_characters import one_line
 
 
 class _ModelInput(Input):
-    """Input whose up and down keys step through the list below it, and leave it at its ends."""
+    """Input with a list below it, which its up and down keys step through and leave."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("down", "step(1)", show=False),
