@@ -14,7 +14,6 @@ from enum import StrEnum
 from blake3 import blake3
 
 ID_PREFIX = "ctx-"
-SHORTEST_PREFIX = 8
 
 
 class CommitType(StrEnum):

@@ -7,10 +7,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-from blake3 import blake3
 
 from zoea.chain.commit import Checkpoint, CommitNote, CommitType, ContextCommit, Provenance, commit_digest
 from zoea.chain.commit_rows import newest_time, read_commit, read_ref
@@ -153,18 +151,3 @@ def _next_seq(conn: sqlite3.Connection) -> int:
     """Return the sequence number that the next commit gets; numbers of removed commits are not used again."""
     row = conn.execute("SELECT seq FROM sqlite_sequence WHERE name = 'ctx_commit'").fetchone()
     return (row[0] if row is not None else 0) + 1
-
-
-def hash_of(data: bytes) -> bytes:
-    """Return the BLAKE3 hash of bytes, 32 bytes."""
-    return blake3(data).digest()
-
-
-def insert_all(conn: WriterConnection, commits: Iterable[NewCommit], ref: str, reason: str) -> list[ContextCommit]:
-    """Store a chain of new commits, each the parent of the next, and set a ref to the last."""
-    stored: list[ContextCommit] = []
-    for new in commits:
-        stored.append(insert_commit(conn, new))
-    if stored:
-        move_ref(conn, ref, stored[-1].seq, reason)
-    return stored
