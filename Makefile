@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXTRAS := test,check,local,keyring
 STAMP := $(VENV)/.zoea-setup
+TESTS ?= $(BIN)/python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
 .PHONY: help setup run test coverage check conformance format bench bench-full bench-models bench-peers soak chaos snapshots docs build clean
@@ -26,10 +27,10 @@ run: $(STAMP) ## Put five myses to work in the sandbox world; ctrl+c ends it, no
 	@$(BIN)/zoea run --world reef --myses 5 --start-swarm
 
 test: check ## Check, then run every test
-	$(BIN)/python -m pytest -n auto --dist worksteal
+	$(TESTS)
 
 coverage: $(STAMP) ## Every test again under branch coverage, which nearly doubles their time; fails below the limits
-	$(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=
+	$(TESTS) --cov --cov-report=
 	$(BIN)/python -m coverage report --include='zoea/context/*,zoea/swarm/*,zoea/store/*' --skip-covered --fail-under=95
 	$(BIN)/python -m coverage report --skip-covered --fail-under=88
 
@@ -63,7 +64,7 @@ bench-peers: $(STAMP) ## The same work done by other agent libraries, each in it
 	$(BIN)/python -m benchmarks.peers
 
 soak: $(STAMP) ## Every test at full strength: property, kill and closed-terminal tests, ten minutes of chaos, then millions of rows: two hours
-	ZOEA_SOAK=1 $(BIN)/python -m pytest -n auto --dist worksteal --timeout 3600
+	ZOEA_SOAK=1 $(TESTS) --timeout 3600
 	$(MAKE) bench-full
 
 SEEDS ?= 1 2 3 4 5

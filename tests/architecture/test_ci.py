@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-TESTS = Path(__file__).parents[2] / ".ci" / "tests"
-OFF = ("-n0", "-q", "-p", "no:hypothesispytest", "-p", "no:asyncio", "-c", "/dev/null")
+ROOT = Path(__file__).parents[2]
 
 FLAKY = """
 from pathlib import Path
@@ -27,7 +26,8 @@ def test_a_test_that_passes_when_it_is_run_again_alone_is_named_and_another_fail
     tmp_path: Path, more: str, code: int
 ) -> None:
     (tmp_path / "test_both.py").write_text(FLAKY + more)
-    ran = subprocess.run([TESTS, *OFF, str(tmp_path)], capture_output=True, text=True, timeout=100, check=False)
+    command = [ROOT / ".ci" / "tests", "-n1", "-c", ROOT / "pyproject.toml", "--rootdir", tmp_path, tmp_path]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert ran.returncode == code, ran.stdout + ran.stderr
     named = [line for line in ran.stdout.splitlines() if line.startswith("flaky: ")]
     assert [line.rpartition("::")[2] for line in named] == ["test_flaky"]
