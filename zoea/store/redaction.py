@@ -47,6 +47,8 @@ _IDENTITIES = {
     ("approval", "schema_hash"),
     ("grant_", "schema_hash"),
     ("memory_blob", "media_type"),
+    ("ctx_origin", "ticket_id"),
+    ("ctx_origin", "thread_id"),
     ("ctx_commit", "format"),
     ("ctx_commit", "principal"),
     ("ctx_commit", "machine"),
