@@ -32,7 +32,7 @@ from tests.fakes.chaos_models import ChaosAnthropic, ChaosOllama, ChaosOpenAI, C
 from tests.faults import database_checker
 from zoea.ipc.remote_swarm import RemoteSwarm
 from zoea.model.enums import ApprovalAnswer, DeliveryMode, MysisState
-from zoea.model.errors import ZoeaError
+from zoea.model.errors import StateRefused, ZoeaError
 from zoea.model.values import MysisView
 from zoea.runtime.run_options import attach
 from zoea.settings.paths import Places, places
@@ -397,7 +397,7 @@ class ChaosRun:
             if view.state in (MysisState.STOPPED, MysisState.ERRORED):
                 assert view.state_reason or view.failure is not None, f"{view.name} does not say why it stands"
             if view.state is not MysisState.RUNNING:
-                with suppress(ZoeaError):  # it began to recover in this moment
+                with suppress(StateRefused):  # it began to recover in this moment
                     await self.swarm.start(view.name)
 
     async def probe(self, number: int) -> None:

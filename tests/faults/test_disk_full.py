@@ -130,9 +130,10 @@ async def test_a_hold_of_the_commander_outlasts_a_full_disk(tmp_path: Path) -> N
         assert (await s.commander.view()).held
 
 
-async def test_a_hold_lifted_before_the_disk_is_tried_again_is_shown_as_lifted(tmp_path: Path) -> None:
+async def test_a_person_who_made_space_need_not_wait_for_the_next_trial(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text=LONG)), settings=SETTINGS) as s:
         await s.commander.create("alpha", start=False)
+        await s.commander.create("beta", start=False)
         block = s.provider.block()
         await s.commander.send("alpha", "go")
         await block.reached.wait()
@@ -140,13 +141,33 @@ async def test_a_hold_lifted_before_the_disk_is_tried_again_is_shown_as_lifted(t
         block.release()
         await s.until(lambda: s.commander.hold_switch.swarm)
         assert (await s.commander.mysis("alpha")).swarm_held
+        with pytest.raises(StoreFull, match=DISK_FULL):
+            await s.commander.start("beta")
+        assert await on_hold(s)
         await leave(s.store, PLENTY)
-        with pytest.raises(StoreFull, match=DISK_FULL):  # its turn writes again when the disk was tried
-            await s.commander.hold(False)
+        assert (await s.commander.start("beta")).state is MysisState.RUNNING
         assert not await on_hold(s)
         assert not (await s.commander.mysis("alpha")).swarm_held
-        s.clock.by(RETRY_DISK_S)
         await s.settled()
+        assert await s.value("SELECT outcome FROM turn") == "answered"
+
+
+async def test_a_hold_that_is_lifted_once_there_is_space_lets_everything_go_on(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text=LONG), Answer(text="heard")), settings=SETTINGS) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.create("beta", start=False)
+        block = s.provider.block()
+        await s.commander.send("alpha", "go")
+        await block.reached.wait()
+        await leave(s.store, 0)
+        block.release()
+        await s.until(lambda: s.commander.hold_switch.swarm)
+        await leave(s.store, PLENTY)
+        await s.commander.hold(False)
+        assert not await on_hold(s)
+        assert (await s.commander.start("beta")).state is MysisState.RUNNING
+        await s.settled()
+        assert await s.value("SELECT outcome FROM turn") == "answered"
 
 
 async def test_a_swarm_on_a_full_disk_closes_at_once(tmp_path: Path) -> None:

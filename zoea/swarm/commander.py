@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self, TypeVar
@@ -222,7 +223,7 @@ class Commander:
 
     async def start(self, ref: str) -> MysisView:
         runner = self.runner(ref)
-        self._check_disk()
+        await self.services.try_disk()
         if runner.life.state is MysisState.RUNNING:
             raise StateRefused("mysis already running", hint=f"stop {runner.mysis.name} first to start it anew")
         await self._carried_out(runner.tell(lf.Start(self._clock.now())))
@@ -230,13 +231,13 @@ class Commander:
 
     async def stop(self, ref: str) -> MysisView:
         runner = self.runner(ref)
-        self._check_disk()
+        await self.services.try_disk()
         await self._carried_out(runner.tell(lf.Stop(self._clock.now())))
         await runner.stopped()
         return self._row(runner)
 
     async def start_all(self, *, left_running: bool = False, again: bool = False, new: bool = False) -> int:
-        self._check_disk()
+        await self.services.try_disk()
         idle = [runner for runner in self.runners.values() if runner.life.state is MysisState.IDLE]
         if again or new:
             reasons = (*((CLOSED, KILLED) if again else ()), *(("",) if new else ()))
@@ -248,7 +249,7 @@ class Commander:
         return len(idle)
 
     async def stop_all(self) -> int:
-        self._check_disk()
+        await self.services.try_disk()
         # The idle and the errored too, because a message or a recovery would start them again.
         all_but_stopped = [runner for runner in self.runners.values() if runner.life.state is not MysisState.STOPPED]
         count = sum(1 for runner in all_but_stopped if runner.life.state is MysisState.RUNNING)
@@ -259,7 +260,7 @@ class Commander:
     async def delete(self, ref: str) -> MysisView:
         runner = self.runner(ref)
         mysis_id = runner.mysis.id
-        self._check_disk()
+        await self.services.try_disk()
         self._leaving.add(mysis_id)
         try:
             await self._carried_out(runner.tell(lf.Stop(self._clock.now(), "deleted")))
@@ -544,18 +545,16 @@ class Commander:
             raise MysisMissing(f"{runner.mysis.name} was deleted")
         return self.live_view.freeze(runner.mysis.id)
 
-    def _check_disk(self) -> None:
-        """Raise StoreFull while nothing can be stored, instead of keeping a command waiting."""
-        if self.services.is_disk_full:
-            raise StoreFull(DISK_FULL, hint="Free some space, or check the disk; Zoea tries again by itself.")
-
     async def _command(self, op: Callable[[WriterConnection], T], *, by_person: bool = True) -> T:
         """Write for a command, a person's first: a full disk raises at once, and holds the swarm."""
         try:
-            return await self._store.write(op, urgent=by_person)
+            written = await self._store.write(op, urgent=by_person)
         except StoreFull as error:
             self.services.hold_for_disk(error)
             raise
+        with suppress(StoreFull):
+            await self.services.try_disk()
+        return written
 
     async def _read_spend(self) -> bool:
         """Read today's usage, at most once a second. Return whether it was read."""

@@ -108,11 +108,12 @@ class Services:
     full: asyncio.Event = field(default_factory=asyncio.Event)  # set while the disk is full
     clock_watch: asyncio.Task[None] | None = None
     _trial: asyncio.Task[None] | None = None
+    _held_before: tuple[bool, str] = (False, "")
     _closing: bool = False
 
     @property
     def is_disk_full(self) -> bool:
-        return self._trial is not None and not self._trial.done()
+        return self._trial is not None
 
     async def write(self, op: Callable[[WriterConnection], T], *, urgent: bool = False) -> T:
         """Write for the swarm itself; on a full disk wait and write again.
@@ -132,29 +133,51 @@ class Services:
 
     def hold_for_disk(self, error: StoreFull) -> asyncio.Task[None]:
         """Hold the swarm until a trial write succeeds; return the task of the trial."""
-        if self._trial is None or self._trial.done():
+        if self._trial is None:
             _log.error("%s: %s", error.title, error.what)
-            self._trial = asyncio.create_task(self._try_again(self.hold.swarm, self.hold.reason), name="disk trial")
+            self._held_before = self.hold.swarm, self.hold.reason
+            self._trial = asyncio.create_task(self._try_again(), name="disk trial")
             self.full.set()
             self.hold.set_swarm(True, DISK_FULL)
             self.announce_hold()
         return self._trial
 
-    async def _try_again(self, was_held: bool, reason: str) -> None:
-        """Write every ten seconds until it succeeds, then restore the hold from before."""
+    async def _try_again(self) -> None:
+        """Write every ten seconds until it succeeds."""
         while True:
             await self.clock.sleep(int(RETRY_DISK_S * SECOND))
             try:
                 await self.store.probe()
             except StoreClosed:
-                return
+                return None
             except StoreError as error:
                 _log.warning("still nothing can be stored: %s", error.what)
             else:
-                break
+                return self._end_trial()
+
+    async def try_disk(self) -> None:
+        """Try at once whether a full disk has space, because a person wants to store something.
+
+        Raises:
+            StoreFull: It has none; the swarm stays on hold.
+        """
+        if self._trial is None:
+            return
+        try:
+            await self.store.probe()
+        except StoreFull as error:
+            hint = "Free some space, or check the disk; Zoea tries again by itself."
+            raise StoreFull(DISK_FULL, hint=hint) from error
+        if self._trial is not None:
+            self._trial.cancel()
+            self._end_trial()
+
+    def _end_trial(self) -> None:
+        """Restore the hold from before the disk was full."""
+        self._trial = None
         self.full.clear()
         if self.hold.reason == DISK_FULL:
-            self.hold.set_swarm(was_held, reason)
+            self.hold.set_swarm(*self._held_before)
             self.announce_hold()
 
     async def close(self) -> None:
