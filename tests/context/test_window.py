@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.context.sample_histories import Asked, Recorder
 from zoea.context import (
+    CurrentTurn,
     FrozenTurn,
     MemoriesById,
     Need,
@@ -15,8 +16,10 @@ from zoea.context import (
     ShownConversation,
     StoredAnswer,
     TurnSoFar,
+    packs,
     plan_turn,
 )
+from zoea.context import plan as select
 from zoea.context.units import read_units
 from zoea.context.window.conversation_shape import Conversation, CoveredMessages, shape_conversation, split_front
 from zoea.context.window.conversation_summary import (
@@ -301,7 +304,7 @@ def test_a_plan_keeps_its_budget_its_order_and_its_bytes_and_loses_no_message(
     ]
     shown = [message.memory_id for message in plan.messages if message.memory_id is not None]
     assert shown == sorted(shown)
-    assert plan_turn(frozen, answers).messages == plan.messages
+    assert select(packs(frozen, answers), turn=CurrentTurn(frozen, answers)) == plan
 
 
 def _answers(

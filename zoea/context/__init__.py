@@ -1,7 +1,7 @@
 """Plan the request that a model sees: pure functions from values to a plan.
 
-`needs(frozen, answers)` lists what to read, `plan_turn(frozen, answers)` makes the request, and
-`plan` selects any packs under a budget. No I/O, no clock.
+`needs(frozen, answers)` lists what to read, and `plan` selects packs under a budget. `plan_turn(frozen, answers)`
+calls it with the packs of the turn's strategy and the turn. No I/O, no clock.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from zoea.context.plan_values import (
     Truncation,
     Variant,
 )
-from zoea.context.planner import HEADROOM, TurnReplay, plan_next, plan_turn
-from zoea.context.selection import plan
+from zoea.context.planner import plan, plan_next, plan_turn
 from zoea.context.strategies import STRATEGIES, Answers, Strategy, missing_needs, needs, packs
+from zoea.context.turn_replay import HEADROOM, CurrentTurn, TurnReplay
 from zoea.context.window.window_rules import WindowRules
 
 __all__ = [
@@ -56,6 +56,7 @@ __all__ = [
     "Answers",
     "Budget",
     "Counter",
+    "CurrentTurn",
     "Decision",
     "EarlierTurn",
     "EarlierTurns",

@@ -1,31 +1,35 @@
-"""Plan one request of a turn: choose packs, compact the turn, respect the budget.
+"""Plan a request: the one way of packs of any strategy into a request.
 
-The turn is replayed unit by unit (see `compaction.py`). Packs are chosen before the first answer.
-After that a choice changes only when the request outgrows its budget, and then down to
-`HEADROOM`, so that a provider's prompt cache is rarely lost.
+`plan` measures packs, chooses them under a budget, and builds the plan. Where it is given a `CurrentTurn`, that is
+replayed unit by unit beside them (see `turn_replay.py`), and the limits are those of the turn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
-from zoea.context.candidates import NO_SIZE, PackCandidate, PackMeter, Size, build_plan, measure_packs, sort_by_priority
-from zoea.context.compaction import CompactedTurn, build_step, own_chars
+from zoea.context.candidates import PackCandidate, PackMeter, build_plan, measure_packs, sort_by_priority
+from zoea.context.compaction import build_step, own_chars
 from zoea.context.forms import BARE, FULL, ORDER, render_memory
-from zoea.context.frozen_turn import FrozenTurn, Limit, raised_setting, request_limit
-from zoea.context.measure import Counter
-from zoea.context.needs import Need, NeedAnswer, TurnSoFar
+from zoea.context.frozen_turn import FrozenTurn, Limit, raised_setting
+from zoea.context.measure import Counter, TextCounter
+from zoea.context.needs import Need, NeedAnswer
 from zoea.context.past_packs import past_notes
-from zoea.context.plan_values import PackStatus, Plan, PlanStep, Priority, Reason, StepKind, Truncation, Variant
-from zoea.context.selection import choose_packs, cut_candidate
+from zoea.context.plan_values import Pack, PackStatus, Plan, PlanStep, Reason, StepKind, Truncation
+from zoea.context.selection import (
+    DEFAULT_MAX_CHARS,
+    DEFAULT_MAX_TOKENS,
+    choose_packs,
+    cut_candidate,
+    enforce_max_chars,
+    parse_limit,
+)
 from zoea.context.strategies import packs as packs_of
-from zoea.context.turn_packs import tools_pack, turn_pack, turn_units
-from zoea.context.units import Unit, UnitKind
+from zoea.context.turn_replay import CurrentTurn, TurnReplay, budget_reason
 from zoea.model.errors import PlanError
 
-HEADROOM = 0.7
-"""The share of the budget that a compaction aims for."""
 LOOK_BACK = 20
 """Blocks before a mark in which Anthropic looks for what it has cached."""
 _VERBATIM = (FULL, BARE, ORDER)
@@ -37,22 +41,38 @@ _PARTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TurnReplay:
-    """The replayed part of a turn, which a later plan of the turn extends. It is a cache: never stored, never changed.
+def plan(
+    packs: Sequence[Pack] | Callable[[], Sequence[Pack]],
+    *,
+    max_tokens: int | str | None = None,
+    max_chars: int | str | None = None,
+    count: TextCounter | None = None,
+    turn: CurrentTurn | None = None,
+) -> Plan:
+    """Select packs under a budget.
 
-    Attributes:
-        past: The answers to the needs other than `TurnSoFar`.
-        opening: The number of units before the first answer; packs are chosen after them.
-        others: The packs other than the turn, as decided by the replay.
+    Args:
+        packs: The packs in the order they have in the request, or what makes them.
+        max_tokens: The budget; None or 0 means 100,000. Numeric strings are accepted.
+        max_chars: The limit on all characters; None or 0 means 500,000.
+        count: Counts the tokens of a text, `ceil(chars / 4)` by default. A `Counter` also counts calls and reasoning.
+        turn: The current turn, which stands behind the packs. Its own limits and counter hold instead of the others.
+
+    Raises:
+        SettingsError: A limit or a priority is invalid.
+        PlanError: The required parts of a turn do not fit; the error names them, their sizes and a remedy.
     """
-
-    frozen: FrozenTurn
-    past: Mapping[Need, NeedAnswer]
-    units: tuple[Unit, ...]
-    opening: int
-    state: CompactedTurn
-    others: tuple[PackCandidate, ...]
+    made = packs if callable(packs) else lambda: packs
+    if turn is not None:
+        scale, budget = PackMeter(Counter(turn.frozen.calibration)), turn.bound.tokens
+        candidates = turn.choose(made, scale)
+        truncation = _fit_turn(candidates, turn, scale)
+        return _describe_turn(build_plan(candidates, budget, truncation), candidates, turn)
+    scale, budget = PackMeter(count), parse_limit(max_tokens, "max_tokens", DEFAULT_MAX_TOKENS)
+    most_chars = parse_limit(max_chars, "max_chars", DEFAULT_MAX_CHARS)
+    candidates = measure_packs(made(), scale)
+    choose_packs(candidates, budget)
+    return build_plan(candidates, budget, enforce_max_chars(candidates, most_chars, scale))
 
 
 def plan_turn(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Plan:
@@ -73,40 +93,35 @@ def plan_next(
     The plan is the same with any `earlier`: a replay that does not lead to this request is ignored.
     Raises as `plan_turn` does.
     """
-    bound = request_limit(frozen)
-    scale = PackMeter(Counter(frozen.calibration))
-    units, left_out = turn_units(frozen, answers)
-    replay = _replay(frozen, answers, units, earlier, scale)
-    state = replay.state
-    turn = PackCandidate(
-        turn_pack(state.messages, state.forms),
-        len(replay.others) - 1,
-        Priority.REQUIRED,
-        Size(state.chars, state.grown),
-        NO_SIZE,
-    )
-    *before_turn, tools = [candidate.copy() for candidate in replay.others]
-    tools.truncated = bool(frozen.left_out_tools)
-    candidates = [*before_turn, turn, tools]
+    turn = CurrentTurn(frozen, answers, earlier)
+    return plan(partial(packs_of, frozen, answers), turn=turn), turn.replay
+
+
+def _fit_turn(candidates: Sequence[PackCandidate], turn: CurrentTurn, scale: PackMeter) -> Truncation:
+    """Make the required parts fit, and name the setting that limits each part. Raises PlanError."""
     before = sum(candidate.full.chars for candidate in candidates if candidate.pack.counted is None)
-    steps = _apply_compaction(turn, state, scale, _budget_reason(bound))
-    _fit_required(candidates, bound, frozen, scale)
-    _set_binding_settings(candidates, steps, state.grown, bound, frozen)
+    _fit_required(candidates, turn.bound, turn.frozen, scale)
+    _set_binding_settings(candidates, turn.steps, turn.grown, turn.bound, turn.frozen)
     after = sum(candidate.size.chars for candidate in candidates if candidate.pack.counted is None)
-    applied = any(candidate.reason is Reason.MAX_CHARS for candidate in candidates)
-    plan = build_plan(candidates, bound.tokens, Truncation(applied, before, after))
+    return Truncation(any(one.reason is Reason.MAX_CHARS for one in candidates), before, after)
+
+
+def _describe_turn(made: Plan, candidates: Sequence[PackCandidate], turn: CurrentTurn) -> Plan:
+    """Add to a plan what is only known of a turn: its steps, notes, tools and cache marks."""
+    frozen, answers = turn.frozen, turn.answers
     past = _report_past_memories(candidates, answers, frozen)
-    omitted = [PlanStep(one.kind, one.memory.id, own_chars(render_memory(one.memory, FULL)), 0) for one in left_out]
-    notes = past_notes(frozen, answers)
-    plan = replace(
-        plan,
-        steps=(*past, *omitted, *steps),
+    omitted = [
+        PlanStep(one.kind, one.memory.id, own_chars(render_memory(one.memory, FULL)), 0) for one in turn.left_out
+    ]
+    before_turn = [one for one in candidates if one.pack.counted is None and one.pack.id != "turn"]
+    return replace(
+        made,
+        steps=(*past, *omitted, *turn.steps),
         left_out_tools=frozen.left_out_tools,
-        notes=notes,
+        notes=past_notes(frozen, answers),
         label_to=frozen.label_to,
         cache_ends=_find_cache_ends(before_turn, frozen),
     )
-    return plan, replay
 
 
 def _find_cache_ends(before_turn: Sequence[PackCandidate], frozen: FrozenTurn) -> tuple[int, ...]:
@@ -126,85 +141,6 @@ def _find_cache_ends(before_turn: Sequence[PackCandidate], frozen: FrozenTurn) -
     return ()
 
 
-def _replay(
-    frozen: FrozenTurn,
-    answers: Mapping[Need, NeedAnswer],
-    units: Sequence[Unit],
-    earlier: TurnReplay | None,
-    scale: PackMeter,
-) -> TurnReplay:
-    """Replay the turn, from where `earlier` ends if it leads to these units."""
-    budget = request_limit(frozen).tokens
-    past: dict[Need, NeedAnswer] = {need: answer for need, answer in answers.items() if not isinstance(need, TurnSoFar)}
-    opening = next(
-        (place for place, unit in enumerate(units) if unit.kind in (UnitKind.SLICE, UnitKind.TEXT)), len(units)
-    )
-    if (
-        earlier is not None
-        and earlier.opening == opening
-        and earlier.units == tuple(units[: len(earlier.units)])
-        and earlier.frozen == frozen
-        and earlier.past == past
-    ):
-        state, begin = earlier.state.copy(), len(earlier.units)
-        others = [candidate.copy() for candidate in earlier.others]
-    else:
-        state, begin = CompactedTurn(frozen), opening
-        for unit in units[:opening]:
-            state.add(unit)
-        others = measure_packs([*packs_of(frozen, answers), tools_pack(frozen)], scale)
-        others[-1].index += 1  # the turn stands before the tools
-        choose_packs(others, budget, state.total)
-    required = sum(candidate.size.tokens for candidate in others if candidate.is_required)
-    target, newest = _targets(frozen, budget, required)
-    optional = sort_by_priority([candidate for candidate in others if not candidate.is_required])
-    for unit in units[begin:]:
-        state.add(unit)
-        must = required + state.total
-        if must + sum(candidate.size.tokens for candidate in optional) > budget:
-            if must > budget:
-                state.compact(target - required, budget - required, newest - required)
-            _drop_optional(optional, target, required + state.total)
-    return TurnReplay(frozen, past, tuple(units), opening, state, tuple(others))
-
-
-def _targets(frozen: FrozenTurn, budget: int, required: int) -> tuple[int, int]:
-    """Return what a compaction aims for, and down to what it cuts the newest results where it must.
-
-    Both leave room, so that the next requests keep the prefix. Under the rules 1 the first was a share of the whole
-    budget, which large tool schemas alone could exceed, and the newest results filled the budget.
-    """
-    if frozen.plan_version == 1:
-        return int(budget * HEADROOM), budget
-    target = required + int((budget - required) * HEADROOM)
-    return target, (target + budget) // 2
-
-
-def _drop_optional(optional: Sequence[PackCandidate], target: int, taken: int) -> None:
-    """Choose again among the packs still included; a pack is never enlarged within a turn."""
-    for candidate in optional:
-        if candidate.status is PackStatus.SKIPPED:
-            continue
-        if taken + candidate.size.tokens > target:
-            if candidate.has_compact and taken + candidate.compact.tokens <= target:
-                candidate.take(Variant.COMPACT, Reason.BUDGET)
-            else:
-                candidate.skip(Reason.BUDGET)
-        taken += candidate.size.tokens
-
-
-def _apply_compaction(turn: PackCandidate, state: CompactedTurn, scale: PackMeter, why: Reason) -> list[PlanStep]:
-    """Replace the turn's full form by the compacted one; return the changes."""
-    steps = state.steps()
-    turn.take(Variant.FULL, Reason.REQUIRED)
-    turn.truncated = bool(steps)
-    if any(one.kind is not StepKind.LIMIT for one in steps):
-        messages, turn.forms = state.compacted()
-        turn.body, turn.size = messages, scale.body(messages)
-        turn.variant, turn.reason = Variant.COMPACT, why
-    return steps
-
-
 def _fit_required(candidates: Sequence[PackCandidate], bound: Limit, frozen: FrozenTurn, scale: PackMeter) -> None:
     """Cut required packs without `preserve` until all fits, or raise PlanError."""
     counter = Counter(frozen.calibration)
@@ -213,15 +149,11 @@ def _fit_required(candidates: Sequence[PackCandidate], bound: Limit, frozen: Fro
         excess = sum(one.size.tokens for one in candidates) - bound.tokens
         keep = counter.chars_within(candidate.size.tokens - excess)
         while excess > 0 and keep > 0:
-            cut_candidate(candidate, keep, _budget_reason(bound), scale)
+            cut_candidate(candidate, keep, budget_reason(bound), scale)
             excess = sum(one.size.tokens for one in candidates) - bound.tokens
             keep -= 1  # rounding may have left a token too many
     if sum(one.size.tokens for one in candidates) > bound.tokens:
         raise refuse_plan(candidates, bound, frozen)
-
-
-def _budget_reason(bound: Limit) -> Reason:
-    return Reason.MAX_CHARS if not bound.setting else Reason.BUDGET
 
 
 def refuse_plan(candidates: Sequence[PackCandidate], bound: Limit, frozen: FrozenTurn) -> PlanError:
@@ -254,7 +186,7 @@ def _set_binding_settings(
         if not candidate.is_required:
             taken += candidate.full.tokens
         if candidate.reason is Reason.BUDGET:
-            candidate.reason = _budget_reason(bound)
+            candidate.reason = budget_reason(bound)
         if candidate.reason is Reason.MAX_CHARS:
             candidate.setting = ""
         elif candidate.reason is Reason.BUDGET:

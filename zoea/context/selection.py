@@ -1,8 +1,4 @@
-"""Select packs under a token budget and a limit on characters.
-
-`plan` selects packs of any kind. A turn uses `choose_packs` and `cut_candidate`; its limit on characters is
-part of `request_limit`.
-"""
+"""Select packs under a token budget and a limit on characters: the steps of `planner.plan`."""
 
 from __future__ import annotations
 
@@ -10,10 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from zoea.context.candidates import PackCandidate, PackMeter, build_plan, measure_packs, sort_by_priority
+from zoea.context.candidates import PackCandidate, PackMeter, sort_by_priority
 from zoea.context.condensed_text import FEW_IDENTIFIER_CHARS, LEAST, cut_end, cut_text, fold_slice, join_folds
-from zoea.context.measure import TextCounter
-from zoea.context.plan_values import Pack, PackStatus, Plan, Priority, Reason, Truncation, Variant
+from zoea.context.plan_values import PackStatus, Priority, Reason, Truncation, Variant
 from zoea.model.enums import Role
 from zoea.model.errors import SettingsError
 from zoea.model.request import RequestMessage
@@ -21,33 +16,6 @@ from zoea.model.request import RequestMessage
 DEFAULT_MAX_TOKENS = 100_000
 DEFAULT_MAX_CHARS = 500_000
 _LOWEST_FIRST = {priority: -rank for rank, priority in enumerate(Priority)}
-
-
-def plan(
-    packs: Sequence[Pack],
-    *,
-    max_tokens: int | str | None = None,
-    max_chars: int | str | None = None,
-    count: TextCounter | None = None,
-) -> Plan:
-    """Select packs under a budget.
-
-    Args:
-        packs: The packs in the order they have in the request.
-        max_tokens: The budget; None or 0 means 100,000. Numeric strings are accepted.
-        max_chars: The limit on all characters; None or 0 means 500,000.
-        count: Counts the tokens of a text, `ceil(chars / 4)` by default. A `Counter` also counts calls and reasoning.
-
-    Raises:
-        SettingsError: A limit or a priority is invalid.
-    """
-    budget = parse_limit(max_tokens, "max_tokens", DEFAULT_MAX_TOKENS)
-    most_chars = parse_limit(max_chars, "max_chars", DEFAULT_MAX_CHARS)
-    scale = PackMeter(count)
-    candidates = measure_packs(packs, scale)
-    choose_packs(candidates, budget)
-    truncation = enforce_max_chars(candidates, most_chars, scale)
-    return build_plan(candidates, budget, truncation)
 
 
 def parse_limit(value: object, name: str, default: int) -> int:

@@ -68,7 +68,7 @@ def packs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Pack,
     answer = _read_view(frozen, answers)
     shown = {memory.id for memory in (*answer.primers, *answer.recents)}
     made = [
-        Pack("system", "system", Priority.REQUIRED, frozen.system),
+        Pack("system", "system", Priority.REQUIRED, frozen.system, preserve=True),
         _messages("primers", answer.primers, answer.elided, frozen, 1, from_end=False),
         _summary(answer),
         _messages("recents", answer.recents, answer.elided, frozen, FEWEST_RECENTS, from_end=True),
