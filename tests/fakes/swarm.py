@@ -209,6 +209,7 @@ class FakeSwarm:
         mode: DeliveryMode = DeliveryMode.QUEUE,
         sender: Sender = COMMANDER,
         idempotency_key: str = "",
+        context: str = "",
     ) -> Receipt:
         if not text.strip():
             raise UsageError("a broadcast needs text")

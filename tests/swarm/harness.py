@@ -17,6 +17,7 @@ from tests.fakes.llm_clock import HandClock
 from tests.fakes.no_connections import NoConnections
 from tests.fakes.tool_descriptions import described
 from tests.waiting import until
+from zoea.llm.prices import PriceList
 from zoea.llm.providers.scripted import Rule, ScriptedProvider
 from zoea.model.enums import ErrorClass, MysisState, Role
 from zoea.model.errors import ProviderError
@@ -226,6 +227,7 @@ async def swarm(
     accounts: AccountKeeper | None = None,
     on_shutdown: Callable[[], None] = lambda: None,
     providers: Providers | None = None,
+    prices: PriceList = PriceList(),
 ) -> AsyncIterator[Swarm]:
     """A swarm over a database in `folder`; closed cleanly at the end. `policies` makes a policy of a template."""
     clock = clock or HandClock(1_700_000_000_000_000)
@@ -250,6 +252,7 @@ async def swarm(
         providers=providers or OneProvider(model),
         tools=toolbox,
         on_shutdown=on_shutdown,
+        prices=prices,
     )
     toolbox.serve(MysisTools(commander.builtin_backend))
     try:

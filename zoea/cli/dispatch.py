@@ -65,6 +65,7 @@ COMMANDS: dict[str, Command] = {
     "providers": Command(
         "zoea.cli.commands.providers:app", "List the providers in reach, their models and latency", _SETUP
     ),
+    "prices": Command("zoea.cli.commands.prices:app", "List and set the prices of models", _SETUP),
     "local": Command("zoea.cli.commands.local:app", "Add, fetch and list models that run inside Zoea", _SETUP),
     "upstream": Command(
         "zoea.cli.commands.upstream:app", "Add, import, list and test MCP servers that offer tools to the myses", _SETUP

@@ -49,6 +49,7 @@ class FrozenTurn:
         snapshot_tools, keep_tools: Globs.
         tool_mode: `json_schema` where the answers are held to a schema of calls; empty for the provider's own way.
         task_tokens: The most that all requests of the turn may use, where its prompts say so.
+        mission_id, mission_tokens: The message that gave its turns a total, and the tokens of that.
         window: The limits of the strategy `window`; None in every other strategy.
         left_out_tools: Names of tools that the requests do not offer, because they would not fit with them.
         keep_turns: How many earlier turns the requests may show; 0 shows none.
@@ -90,6 +91,8 @@ class FrozenTurn:
     recall_items: int = 0
     label_to: str = ""
     task_tokens: int | None = None
+    mission_id: int | None = None
+    mission_tokens: int | None = None
 
     @property
     def is_nudged(self) -> bool:

@@ -1,7 +1,6 @@
-"""Windows, output limits and prices of well-known models, used when the provider does not report them.
+"""Windows, output limits and cache minimums of well-known models, used when the provider does not report them.
 
-Prices are in micros (millionths of a US dollar) per million tokens, as published on `AS_OF`; None is unknown, which
-is not zero. Sources: https://platform.claude.com/docs/en/about-claude/models/overview,
+As published on `AS_OF`; prices are in `price_table.py`. Sources: https://platform.claude.com/docs/en/about-claude/models/overview,
 https://platform.openai.com/docs/models, https://ai.google.dev/gemini-api/docs/models.
 """
 
@@ -15,31 +14,20 @@ AS_OF = "2026-11"
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """Tokens, and micros per million tokens."""
+    """Tokens; None is unknown."""
 
     context_window: int | None = None
     max_output: int | None = None
-    input_micros: int | None = None
-    cached_micros: int | None = None
-    output_micros: int | None = None
-
-
-def _dollars(amount: float) -> int:
-    return round(amount * 1_000_000)
-
-
-def _claude(window: int, output: int, per_input: float, per_output: float) -> KnownModel:
-    return KnownModel(window, output, _dollars(per_input), _dollars(per_input / 10), _dollars(per_output))
 
 
 # The longest key that begins the model's name (without its vendor's prefix) holds.
 _TABLE: dict[str, KnownModel] = {
-    "claude-fable-5": _claude(1_000_000, 128_000, 10, 50),
-    "claude-opus-5-5": _claude(1_000_000, 128_000, 4, 20),
-    "claude-opus-5": _claude(1_000_000, 128_000, 5, 25),
-    "claude-sonnet-5": _claude(1_000_000, 128_000, 2, 10),
+    "claude-fable-5": KnownModel(1_000_000, 128_000),
+    "claude-opus-5-5": KnownModel(1_000_000, 128_000),
+    "claude-opus-5": KnownModel(1_000_000, 128_000),
+    "claude-sonnet-5": KnownModel(1_000_000, 128_000),
     "claude-haiku-5-5": KnownModel(1_000_000, 128_000),
-    "claude-haiku-4-5": _claude(200_000, 64_000, 1, 5),
+    "claude-haiku-4-5": KnownModel(200_000, 64_000),
     "claude": KnownModel(200_000),
     "gpt-5": KnownModel(400_000, 128_000),
     "gpt-4.1": KnownModel(1_047_576, 32_768),
@@ -96,14 +84,3 @@ def known(model: str) -> KnownModel | None:
 def _longest_prefix(model: str, keys: Iterable[str]) -> str | None:
     name = model.lower().rpartition("/")[2]
     return max((key for key in keys if name.startswith(key)), key=len, default=None)
-
-
-def cost_micros(model: str, input_tokens: int, cached_tokens: int, output_tokens: int) -> int | None:
-    """Return the price of a call in micros, or None if unknown. `input_tokens` includes cached ones."""
-    entry = known(model)
-    if entry is None or entry.input_micros is None or entry.output_micros is None:
-        return None
-    cached_price = entry.input_micros if entry.cached_micros is None else entry.cached_micros
-    fresh = max(input_tokens - cached_tokens, 0)
-    total = fresh * entry.input_micros + cached_tokens * cached_price + output_tokens * entry.output_micros
-    return round(total / 1_000_000)

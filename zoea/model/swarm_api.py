@@ -153,7 +153,10 @@ class MessageApi(Protocol):
         mode: DeliveryMode = DeliveryMode.QUEUE,
         sender: Sender = COMMANDER,
         idempotency_key: str = "",
-    ) -> Receipt: ...
+        context: str = "",
+    ) -> Receipt:
+        """Store a message, and deliver it to each mysis that takes messages. `context` as of `send`."""
+        ...
 
     async def withdraw(self, delivery_id: int) -> None: ...
 

@@ -44,6 +44,10 @@ _WORDS = {
     "grant.revoked": "grant {grant} is revoked: its tool asks again",
 }
 
+_OF_MONEY = {
+    "budget.warning": "has spent ${used:.2f} of the ${limit:.2f} of the budget of {scope}",
+    "budget.refused": "the money of {scope} is spent: ${used:.2f} of ${limit:.2f}",
+}
 _GOOD_ENDS = (Outcome.ANSWERED, Outcome.CANCELLED, Outcome.INTERRUPTED)
 
 
@@ -99,6 +103,9 @@ def event_sentence(event: Event, text: str = "") -> str:
     words = _WORDS.get(event.kind)
     if words is None:
         return " ".join([event.kind, *(f"{key}={value}" for key, value in event.data.items())])
+    if event.data.get("unit") == "money" and event.kind in _OF_MONEY:
+        used, limit = (float(event.data.get(key) or 0) / 1_000_000 for key in ("used", "limit"))
+        return _OF_MONEY[event.kind].format(scope=event.data.get("scope", ""), used=used, limit=limit)
     try:
         return words.format(**event.data)
     except KeyError:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from zoea.ipc.swarm_proxy import SwarmProxy, api_functions
+from zoea.llm.prices import PriceList
 from zoea.mcp_server.address import Address
 from zoea.mcp_server.supervisor import McpServerSupervisor
 from zoea.model.errors import SettingsError
@@ -149,6 +150,7 @@ async def running_swarm(
             providers=providers,
             tools=toolbox,
             on_shutdown=on_shutdown,
+            prices=PriceList(places.prices, providers.is_free),
         )
         stack.push_async_callback(close_within, SWARM_CLOSE_S, commander.close, "the swarm")
         toolbox.serve(MysisTools(commander.builtin_backend))

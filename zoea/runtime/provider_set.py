@@ -88,6 +88,20 @@ class ProviderSet:
         known = {name: kind not in UNMETERED for name, kind in by_type.items()}
         return known | {name: provider.metered for name, provider in self._made.items()}
 
+    def is_free(self, name: str, model: str) -> bool:
+        """Return whether a provider runs this model on this machine, so that it costs nothing.
+
+        A name that ends in `-cloud` is a model that Ollama forwards. The autopilot and scripts are no models.
+        """
+        from zoea.llm.transport.http_client import is_loopback  # late, because it loads HTTP
+
+        given = self._settings.provider_named(name)
+        if given is None or given.type is ProviderType.EMBEDDED:
+            return given is not None
+        if given.base_url:
+            return is_loopback(given.base_url) and not model.endswith("-cloud")
+        return given.type is ProviderType.OLLAMA and not model.endswith("-cloud")
+
     def secrets(self) -> tuple[str, ...]:
         """List the keys and header values, to be masked in logs; skips references that cannot be resolved."""
         found = []

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zoea.llm.discovery import ProbeStatus, probe_all
+from zoea.llm.prices import read_price_file
 from zoea.model.errors import SettingsError, TemplateError, TrustError
 from zoea.runtime.model_discovery import ModelConnection, configured_sources, find_context_window
 from zoea.runtime.model_lists import LISTING_TYPES, ModelLists, check_model
@@ -58,6 +59,7 @@ def check_all(where: Places, *, online: bool = False, keep_models: bool = False)
     except SettingsError:
         return report  # `check_settings` has reported the reason
     _check_keys(loaded, report)
+    _check_prices(where, report)
     uses = [*_provider_models(loaded), *_template_models(loaded, report)]
     if online:
         asyncio.run(_ask_servers(loaded, report))
@@ -79,6 +81,14 @@ def _check_keys(loaded: LoadedSettings, report: SettingsReport) -> None:
                 credentials.resolve(given.api_key)
             except SettingsError as error:
                 report.notes.append(f"provider {name}: {error.what}")
+
+
+def _check_prices(where: Places, report: SettingsReport) -> None:
+    """Read the user's price file."""
+    try:
+        read_price_file(where.prices)
+    except SettingsError as error:
+        report.problems.append(Problem("", error.what, Origin(Layer.USER, str(where.prices))))
 
 
 def _provider_models(loaded: LoadedSettings) -> Iterator[ModelUse]:

@@ -101,7 +101,7 @@ def _json(text: str, kind: type[list[Any]] | type[dict[str, Any]]) -> Any:
     return found
 
 
-def lowest_bound(values: Mapping[str, int | None]) -> tuple[str, int | None]:
+def lowest_bound(values: Mapping[str, float | None]) -> tuple[str, float | None]:
     """Return the lowest bound and its name; None is no bound, the first of equals wins.
 
     Of a budget the lowest bound of environment, settings, template and request applies. `values`
@@ -119,6 +119,11 @@ Bound = Annotated[
     Annotated[int, Field(ge=1)] | None,
     BeforeValidator(parse_bound, json_schema_input_type=Annotated[int, Field(ge=1)] | Literal["none"]),
 ]
+Money = Annotated[
+    Annotated[float, Field(gt=0, le=1_000_000)] | None,
+    BeforeValidator(parse_bound, json_schema_input_type=Annotated[float, Field(gt=0)] | Literal["none"]),
+]
+"""Dollars; None is no bound."""
 KeptTurns = Annotated[
     Literal["auto"] | Annotated[int, Field(ge=0, le=10)],
     BeforeValidator(reject_bool, json_schema_input_type=Literal["auto"] | int),

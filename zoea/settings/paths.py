@@ -67,6 +67,11 @@ class Places(NamedTuple):
         return self.config / "templates"
 
     @property
+    def prices(self) -> Path:
+        """The user's prices of models, over the published ones."""
+        return self.config / "prices.toml"
+
+    @property
     def trusted(self) -> Path:
         """The record of trusted project files, by content hash."""
         return self.config / "trusted.json"

@@ -13,7 +13,19 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from zoea.settings.endpoints import ProviderSettings, ProviderType, UpstreamSettings
-from zoea.settings.fields import NAME_PATTERN, Bound, KeptTurns, Keys, Number, Seconds, Section, Whole, Words, setting
+from zoea.settings.fields import (
+    NAME_PATTERN,
+    Bound,
+    KeptTurns,
+    Keys,
+    Money,
+    Number,
+    Seconds,
+    Section,
+    Whole,
+    Words,
+    setting,
+)
 
 NOVA = "Zoea Nova"
 SHANNON = "Shannon"
@@ -355,6 +367,10 @@ class BudgetSettings(Section):
         "At the day's spent budget: hard holds the swarm, approve asks, soft warns and slows down.",
     )
     mysis: Bound = setting(None, "Tokens a mysis", 'Tokens one mysis may use in total; "none" is no bound.')
+    swarm_money_per_day: Money = setting(
+        None, "Money a day", 'Dollars the whole swarm may spend on one local day; "none" is no bound.'
+    )
+    mysis_money: Money = setting(None, "Money a mysis", 'Dollars one mysis may spend in total; "none" is no bound.')
     max_output_tokens: Whole = setting(
         4096, "Tokens of an answer", "The maximum tokens of one answer; always sent.", ge=16, le=200_000
     )

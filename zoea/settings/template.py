@@ -43,7 +43,16 @@ PARENT = "{{parent}}"
 """Placeholder in a prompt for the prompt of the extended template."""
 OVERRIDES = ("nudge", "wait", "loop", "turn", "context", "session", "budget", "llm", "tool")
 """The sections of the settings that a template may set for its own myses."""
-CAPS = ("token_budget_per_agent", "token_budget_per_task", "swarm_per_day", "mysis", "max_output_tokens", "background")
+CAPS = (
+    "token_budget_per_agent",
+    "token_budget_per_task",
+    "swarm_per_day",
+    "mysis",
+    "max_output_tokens",
+    "background",
+    "swarm_money_per_day",
+    "mysis_money",
+)
 """Budgets that are bounds; `enforcement` is layered like any other key."""
 _VERSION = 1
 _LATER = ("subscribes", "publishes")

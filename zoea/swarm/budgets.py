@@ -6,21 +6,25 @@ from dataclasses import dataclass
 
 # Share of the budget used, and the delay of the next request (µs).
 _BACKPRESSURE = ((1.0, 5_000_000), (0.95, 1_500_000), (0.90, 750_000), (0.85, 300_000), (0.80, 50_000))
-_NAMES = {"turn": "Task", "mysis": "Mysis", "swarm": "Swarm"}
+_NAMES = {"turn": "Task", "mission": "Mission", "mysis": "Mysis", "swarm": "Swarm"}
+MICROS = 1_000_000
 WARN_AT = 0.80
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetLimit:
-    """The token limit of one scope (`turn`, `mysis`, `swarm`); None for no limit.
+    """The limit of one scope (`turn`, `mission`, `mysis`, `swarm`); None for no limit.
 
-    `enforcement` is `soft` (slow down), `hard` (refuse) or `approve` (ask the commander);
-    `is_granted` is True where the commander let this mysis exceed it until it stops.
+    Attributes:
+        limit: Tokens, or micros (millionths of a dollar) where `is_money`.
+        enforcement: `soft` (slow down), `hard` (refuse) or `approve` (ask the commander).
+        is_granted: Whether the commander let this mysis exceed it until it stops.
     """
 
     limit: int | None
     enforcement: str = "soft"
     is_granted: bool = False
+    is_money: bool = False
 
 
 def backpressure(used: int, limit: int) -> int:
@@ -34,11 +38,46 @@ def crossed_warning(before: int, after: int, limit: int) -> bool:
     return limit > 0 and before / limit < WARN_AT <= after / limit
 
 
-def exceeded(scope: str, tokens: int, limit: int) -> str:
-    """Format the message for a request that would take a scope to this many tokens."""
-    return f"{_NAMES[scope]} budget exceeded: {tokens:,}/{limit:,} tokens"
+def as_micros(dollars: float | None) -> int | None:
+    """Convert a limit in dollars to millionths of a dollar."""
+    return None if dollars is None else round(dollars * MICROS)
 
 
-def spent(used: int, tokens: int, limit: int) -> str:
+def question_key(scope: str, *, is_money: bool) -> str:
+    """Return the name of a budget in questions to the commander, and in what they granted."""
+    return f"{scope} money" if is_money else scope
+
+
+def exceeded(scope: str, total: int, limit: int, used: int | None = None, *, is_money: bool = False) -> str:
+    """Format the message for a request that would take a scope to this total.
+
+    Args:
+        used: What is settled, so that the message says what is left and what the request needs.
+    """
+    left = "" if used is None else f"; {_amount(max(0, limit - used), is_money)} left, this request needs "
+    left += "" if used is None else _amount(total - used, is_money)
+    unit = "" if is_money else " tokens"
+    return f"{_NAMES[scope]} budget exceeded: {_amount(total, is_money)}/{_amount(limit, is_money)}{unit}{left}"
+
+
+def without_price(scope: str, model: str) -> str:
+    """Format the message for a request whose price is not known, under a budget of money."""
+    what = f"the price of {model or 'its model'} is not known"
+    return f"{_NAMES[scope]} budget of money: {what}; `zoea prices set` sets it"
+
+
+def spent(used: int, total: int, limit: int, *, is_money: bool = False) -> str:
     """Format the reason for a hold: no request that waits fits into what the swarm has left today."""
-    return f"Swarm budget: {used:,}/{limit:,} tokens used today, and the next request may take {tokens - used:,}"
+    unit = "spent" if is_money else "tokens used"
+    needs = _amount(total - used, is_money)
+    return (
+        f"Swarm budget: {_amount(used, is_money)}/{_amount(limit, is_money)} {unit} today,"
+        f" and the next request may take {needs}"
+    )
+
+
+def _amount(number: int, is_money: bool) -> str:
+    if not is_money:
+        return f"{number:,}"
+    dollars = number / MICROS
+    return f"${dollars:,.2f}" if dollars >= 1 or not number else f"${dollars:.4f}"

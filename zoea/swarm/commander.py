@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Self, TypeVar
 
 from zoea.context.window.prompt_context import read_stored
+from zoea.llm.prices import PriceList
 from zoea.model.enums import ApprovalAnswer, DeliveryMode, MysisState
 from zoea.model.errors import MysisMissing, StateRefused, StoreFull, UsageError, ZoeaError
 from zoea.model.ports import Clock, Ids, ToolFactory
@@ -77,6 +78,7 @@ class Commander:
         providers: Providers,
         tools: ToolFactory,
         on_shutdown: Callable[[], None],
+        prices: PriceList,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -111,6 +113,7 @@ class Commander:
             budget_queue=BudgetQueue(clock),
             hold_swarm=self._hold_swarm,
             announce_hold=self._announce_hold,
+            prices=prices,
         )
         self.outbox = Outbox(self.services, self.runners, self._command, self.runner, self._resolved_template)
         self.builtin_backend = SwarmBackend(store, self.live_view, self.outbox)
@@ -127,9 +130,10 @@ class Commander:
         providers: Providers,
         tools: ToolFactory,
         on_shutdown: Callable[[], None],
+        prices: PriceList = PriceList(),
     ) -> Self:
         """Load the stored swarm; myses that ran are idle, and their open turns can be resumed."""
-        commander = cls(store, clock, ids, settings, templates, providers, tools, on_shutdown)
+        commander = cls(store, clock, ids, settings, templates, providers, tools, on_shutdown, prices)
         await commander._load()
         return commander
 
@@ -365,11 +369,14 @@ class Commander:
         mode: DeliveryMode = DeliveryMode.QUEUE,
         sender: Sender = COMMANDER,
         idempotency_key: str = "",
+        context: str = "",
     ) -> Receipt:
         names = tuple(self.runner(name).mysis.name for name in to.names)
         audience = Recipients(names, to.tag, to.state)
         room = self._settings.budget.token_budget_per_agent
-        outgoing = message_ops.OutgoingMessage(message_ops.checked(text, room), sender, mode, 0, idempotency_key)
+        outgoing = message_ops.OutgoingMessage(
+            message_ops.checked(text, room), sender, mode, 0, idempotency_key, context=read_stored(context).to_json()
+        )
         return await self.outbox.say(outgoing, None, audience)
 
     async def publish(

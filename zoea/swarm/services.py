@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from zoea.llm.prices import PriceList
 from zoea.model.errors import StoreClosed, StoreError, StoreFull
 from zoea.model.ports import Clock, Ids, ToolFactory
 from zoea.settings import Settings
@@ -103,6 +104,7 @@ class Services:
     budget_queue: BudgetQueue
     hold_swarm: Callable[[str], Awaitable[None]]
     announce_hold: Callable[[], None]
+    prices: PriceList = field(default_factory=PriceList)
     known_catalogues: set[str] = field(default_factory=set)
     ticks: dict[str, Tick] = field(default_factory=dict)
     full: asyncio.Event = field(default_factory=asyncio.Event)  # set while the disk is full

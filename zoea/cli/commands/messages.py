@@ -70,13 +70,24 @@ def broadcast(
     state: Annotated[MysisState | None, typer.Option(help="Only to myses in this state.")] = None,
     mode: Mode = DeliveryMode.QUEUE,
     key: Key = "",
+    total: Annotated[
+        int | None,
+        typer.Option("--budget", metavar="N", min=1000, help="Tokens that all turns it opens may use together."),
+    ] = None,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Send a message to all myses, or to those that the options select. Stopped and errored myses are skipped."""
+    """Send a message to all myses, or to those that the options select. Stopped and errored myses are skipped.
+
+    Of a --budget each turn gets an equal share of what is left; what one leaves unused goes to the next ones.
+    """
     content = _content(text)
     recipients = Recipients(names=tuple(to), tag=tag, state=state)
-    sent = command(workspace, lambda swarm: swarm.broadcast(content, to=recipients, mode=mode, idempotency_key=key))
+    context = _read_context([f"token_budget_total={total}"]) if total is not None else ""
+    sent = command(
+        workspace,
+        lambda swarm: swarm.broadcast(content, to=recipients, mode=mode, idempotency_key=key, context=context),
+    )
     _write_receipt(sent, as_json)
 
 

@@ -18,14 +18,17 @@ from zoea.model.errors import UsageError
 TRIGGER_BOUNDS = (0.1, 0.95)
 TARGET_BOUNDS = (0.1, 0.9)
 _RATIOS = {"compression_trigger_ratio": TRIGGER_BOUNDS, "compression_target_ratio": TARGET_BOUNDS}
-_BUDGETS = ("token_budget_per_agent", "token_budget_per_task")
+_BUDGETS = ("token_budget_per_agent", "token_budget_per_task", "token_budget_total")
 _PRESET = "use_case_preset"
 _MOST_KEPT = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class PromptContext:
-    """The values that a prompt overrides; None leaves a value as the settings have it."""
+    """The values that a prompt overrides; None leaves a value as the settings have it.
+
+    `token_budget_total` is what all turns that the message opens may use together.
+    """
 
     history_window_size: int | None = None
     use_case_preset: str | None = None
@@ -35,6 +38,7 @@ class PromptContext:
     token_budget_per_task: int | None = None
     compression_trigger_ratio: float | None = None
     compression_target_ratio: float | None = None
+    token_budget_total: int | None = None
 
     def to_json(self) -> str:
         """Return the keys that are set as JSON, "" where there is none."""
@@ -112,7 +116,8 @@ def override_turn(frozen: FrozenTurn, context: PromptContext) -> FrozenTurn:
     if context == PromptContext():
         return frozen
     lowest = min(frozen.max_tokens, context.token_budget_per_agent or frozen.max_tokens)
-    frozen = replace(frozen, max_tokens=lowest, task_tokens=context.token_budget_per_task)
+    task_tokens = min(filter(None, (context.token_budget_per_task, context.token_budget_total)), default=None)
+    frozen = replace(frozen, max_tokens=lowest, task_tokens=task_tokens)
     rules = frozen.window
     if rules is None:
         return frozen

@@ -36,6 +36,7 @@ class TurnInfo:
     volatile: tuple[str, ...]
     approval_expiry: int
     prompt_room: int
+    mission_id: int | None = None
     first_token_us: int | None = None  # of the request that is being settled
     duration_us: int | None = None  # since it was reserved
 

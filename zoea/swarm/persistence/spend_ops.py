@@ -9,22 +9,25 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import zstandard
 
+from zoea.context import FrozenTurn
 from zoea.model.enums import ErrorClass, Finish, RequestState
 from zoea.model.request import ToolSpec
 from zoea.model.values import Usage
 from zoea.store import WriterConnection
-from zoea.swarm.budgets import WARN_AT, BudgetLimit, backpressure
+from zoea.swarm.budgets import WARN_AT, BudgetLimit, backpressure, question_key
 from zoea.swarm.persistence.approval_ops import BudgetAnswer, ask_for_budget
 
 KEPT_PLANS = 200
 _CALIBRATION_WEIGHT = 0.2
 LEAST_CALIBRATION, MOST_CALIBRATION = 0.8, 2.0
 """Bounds of the calibration, so that a provider that reports too little cannot let requests outgrow their budget."""
+_NO_LIMIT = BudgetLimit(None)
 _compressor = zstandard.ZstdCompressor(level=1)
 
 
@@ -40,6 +43,11 @@ class RequestOwner(Protocol):
     @property
     def metered(self) -> bool: ...
     @property
+    def mission_id(self) -> int | None:
+        """The message that gave the turn a share of its total; None where none did."""
+        ...
+
+    @property
     def first_token_us(self) -> int | None:
         """Time to the first token, µs; None where it is unknown."""
         ...
@@ -52,7 +60,7 @@ class RequestOwner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The budget limits of a request: turn, mysis and the day of the swarm.
+    """The budget limits of a request: turn, mission, mysis and the day of the swarm.
 
     `turn_used` are tokens; `answer_within` is how long the commander may take to answer, µs;
     `smallest_waiting` are the tokens of the smallest request that waits for the swarm's budget.
@@ -64,6 +72,9 @@ class Limits:
     swarm: BudgetLimit
     answer_within: int
     smallest_waiting: int | None = None
+    mission: BudgetLimit = _NO_LIMIT
+    mysis_money: BudgetLimit = _NO_LIMIT
+    swarm_money: BudgetLimit = _NO_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +88,8 @@ class Reservation:
     catalogue_hash: str
     estimated_tokens: int
     tokens: int
+    micros: int | None = None
+    """The price of `tokens` in millionths of a dollar; None where it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +98,7 @@ class Reserved:
 
     `request_id` may be sent after `rest_us`. Where `scope` is set it was refused, or `is_asked`, or
     `is_waiting` for what is reserved `by_others`; `tokens` is what the scope would have come to, `used` what it has.
+    These and `limit` are micros where `is_money`; `is_unpriced` was refused because its price is not known.
     """
 
     request_id: int
@@ -96,10 +110,12 @@ class Reserved:
     by_others: int = 0
     is_asked: bool = False
     is_waiting: bool = False
+    is_money: bool = False
+    is_unpriced: bool = False
 
     @property
     def asked(self) -> int:
-        """The tokens of the request itself."""
+        """The tokens, or micros, of the request itself."""
         return self.tokens - self.used - self.by_others
 
 
@@ -114,6 +130,11 @@ class _BudgetState:
     is_warned: bool
     key: tuple[str, int, str]
 
+    def numbers(self) -> dict[str, str | int]:
+        """Return what an event says of it; money is in micros, and marked as such."""
+        said: dict[str, str | int] = {"scope": self.scope, "used": self.used, "limit": self.bound.limit or 0}
+        return said | {"unit": "money"} if self.bound.is_money else said
+
 
 def day_of(at: int) -> str:
     """Return the local date of a time in µs."""
@@ -124,32 +145,19 @@ def reserve(conn: WriterConnection, owner: RequestOwner, limits: Limits, ask: Re
     """Write the request row and reserve its tokens in every scope, or in none."""
     rest = 0
     for one in _budget_states(conn, owner, limits):
-        limit, tokens = one.bound.limit or 0, one.committed + ask.tokens
         if one.bound.enforcement == "soft":
-            rest = max(rest, backpressure(one.used, limit))
-        elif tokens > limit and not one.bound.is_granted:
-            others = one.committed - one.used
-            if one.scope == "swarm" and (others or _is_another_smaller(limits, ask)):
-                # A budget is exceeded by what was spent, and others may give back what they reserved.
-                return Reserved(0, 0, one.scope, tokens, limit, one.used, others, is_waiting=True)
-            found = BudgetAnswer(denied=True)
-            if one.bound.enforcement == "approve":
-                found = ask_for_budget(
-                    conn, owner.mysis_id, ask.turn_id, one.scope, tokens, limit, limits.answer_within
-                )
-            if found.denied:
-                request_id = _insert(conn, owner, ask, refused=True)
-                conn.emit("budget.refused", owner.mysis_id, scope=one.scope, used=one.committed, limit=limit)
-                return Reserved(request_id, scope=one.scope, tokens=tokens, limit=limit, used=one.used)
-            if not found.allowed:
-                return Reserved(0, scope=one.scope, tokens=tokens, limit=limit, is_asked=True)
+            rest = max(rest, backpressure(one.used, one.bound.limit or 0))
+        elif not one.bound.is_granted and (refusal := _check(conn, owner, limits, ask, one)) is not None:
+            return refusal
         _warn(conn, owner, one)
     request_id = _insert(conn, owner, ask, refused=False)
     scopes = _scopes(owner, conn.now())
     conn.execute(
-        f"INSERT INTO spend(scope, scope_id, day, reserved_tokens) VALUES {', '.join(['(?,?,?,?)'] * len(scopes))}"
-        " ON CONFLICT(scope, scope_id, day) DO UPDATE SET reserved_tokens = reserved_tokens + excluded.reserved_tokens",
-        [value for key in scopes for value in (*key, ask.tokens)],
+        "INSERT INTO spend(scope, scope_id, day, reserved_tokens, reserved_micros)"
+        f" VALUES {', '.join(['(?,?,?,?,?)'] * len(scopes))} ON CONFLICT(scope, scope_id, day) DO UPDATE SET"
+        " reserved_tokens = reserved_tokens + excluded.reserved_tokens,"
+        " reserved_micros = reserved_micros + excluded.reserved_micros",
+        [value for key in scopes for value in (*key, ask.tokens, ask.micros or 0)],
     )
     # Only the newest plans and those of failed requests are kept.
     conn.execute(
@@ -160,6 +168,35 @@ def reserve(conn: WriterConnection, owner: RequestOwner, limits: Limits, ask: Re
     return Reserved(request_id, rest)
 
 
+def _check(
+    conn: WriterConnection, owner: RequestOwner, limits: Limits, ask: Reservation, one: _BudgetState
+) -> Reserved | None:
+    """Return why a request may not be sent under a limit that is enforced; None if it may."""
+    needed, limit, is_money = ask.micros if one.bound.is_money else ask.tokens, one.bound.limit or 0, one.bound.is_money
+    if needed is None:
+        request_id = _insert(conn, owner, ask, refused=True)
+        conn.emit("budget.refused", owner.mysis_id, **one.numbers())
+        return Reserved(request_id, scope=one.scope, limit=limit, used=one.used, is_money=True, is_unpriced=True)
+    total = one.committed + needed
+    if total <= limit:
+        return None
+    others = one.committed - one.used
+    if one.scope in ("swarm", "mission") and (others or (one.scope == "swarm" and _is_another_smaller(limits, ask))):
+        # A budget is exceeded by what was spent, and others may give back what they reserved.
+        return Reserved(0, 0, one.scope, total, limit, one.used, others, is_waiting=True, is_money=is_money)
+    found = BudgetAnswer(denied=True)
+    if one.bound.enforcement == "approve":
+        key = question_key(one.scope, is_money=is_money)
+        found = ask_for_budget(conn, owner.mysis_id, ask.turn_id, key, total, limit, limits.answer_within)
+    if found.denied:
+        request_id = _insert(conn, owner, ask, refused=True)
+        conn.emit("budget.refused", owner.mysis_id, **one.numbers())
+        return Reserved(request_id, 0, one.scope, total, limit, one.used, others, is_money=is_money)
+    if not found.allowed:
+        return Reserved(0, 0, one.scope, total, limit, one.used, is_asked=True, is_money=is_money)
+    return None
+
+
 def _is_another_smaller(limits: Limits, ask: Reservation) -> bool:
     return limits.smallest_waiting is not None and limits.smallest_waiting < ask.tokens
 
@@ -167,7 +204,8 @@ def _is_another_smaller(limits: Limits, ask: Reservation) -> bool:
 def _insert(conn: WriterConnection, owner: RequestOwner, ask: Reservation, *, refused: bool) -> int:
     request_id = conn.insert(
         "INSERT INTO request(mysis_id, turn_id, purpose, iteration, attempt, provider, model, plan, catalogue_hash,"
-        " estimated_tokens, state, reserved_tokens, created_at, ended_at) VALUES (?,?,'turn',?,?,?,?,?,?,?,?,?,?,?)",
+        " estimated_tokens, state, reserved_tokens, reserved_micros, created_at, ended_at)"
+        " VALUES (?,?,'turn',?,?,?,?,?,?,?,?,?,?,?,?)",
         (
             owner.mysis_id,
             ask.turn_id,
@@ -180,6 +218,7 @@ def _insert(conn: WriterConnection, owner: RequestOwner, ask: Reservation, *, re
             ask.estimated_tokens,
             RequestState.REFUSED if refused else RequestState.RESERVED,
             0 if refused else ask.tokens,
+            None if refused else ask.micros,
             conn.now(),
             conn.now() if refused else None,
         ),
@@ -190,27 +229,39 @@ def _insert(conn: WriterConnection, owner: RequestOwner, ask: Reservation, *, re
 
 def _scopes(owner: RequestOwner, reserved_at: int) -> tuple[tuple[str, int, str], ...]:
     """Return the keys of `spend` that a request counts in."""
-    own = ("mysis", owner.mysis_id, "")
-    return (own, ("swarm", 0, day_of(reserved_at))) if owner.metered else (own,)
+    found = [("mysis", owner.mysis_id, "")]
+    if owner.mission_id is not None:
+        found.append(("mission", owner.mission_id, ""))
+    if owner.metered:
+        found.append(("swarm", 0, day_of(reserved_at)))
+    return tuple(found)
 
 
 def _budget_states(conn: WriterConnection, owner: RequestOwner, limits: Limits) -> list[_BudgetState]:
     """Return the state of every scope with a limit, the narrowest first."""
-    bounds = {"mysis": limits.mysis, "swarm": limits.swarm}
+    bounds = {
+        "mysis": (limits.mysis, limits.mysis_money),
+        "mission": (limits.mission,),
+        "swarm": (limits.swarm, limits.swarm_money),
+    }
     found = []
     if limits.turn.limit is not None:
         # A turn has one request at a time, so nothing else of it is reserved.
         found.append(_BudgetState("turn", limits.turn, limits.turn_used, limits.turn_used, True, ("", 0, "")))
     for key in _scopes(owner, conn.now()):
-        bound = bounds[key[0]]
-        if bound.limit is None:
+        limited = [bound for bound in bounds[key[0]] if bound.limit is not None]
+        if not limited:
             continue
         row = conn.execute(
-            "SELECT used_tokens, reserved_tokens, warned_at FROM spend WHERE scope = ? AND scope_id = ? AND day = ?",
+            "SELECT used_tokens, reserved_tokens, used_micros, reserved_micros, warned_at FROM spend"
+            " WHERE scope = ? AND scope_id = ? AND day = ?",
             key,
         ).fetchone()
-        used, reserved, warned = (row[0], row[1], row[2] is not None) if row else (0, 0, False)
-        found.append(_BudgetState(key[0], bound, used, used + reserved, warned, key))
+        values = tuple(row) if row else (0, 0, 0, 0, None)
+        for bound in limited:
+            used, reserved = values[2:4] if bound.is_money else values[:2]
+            if owner.metered or not bound.is_money:
+                found.append(_BudgetState(key[0], bound, used, used + reserved, values[4] is not None, key))
     return found
 
 
@@ -223,7 +274,7 @@ def _warn(conn: WriterConnection, owner: RequestOwner, one: _BudgetState) -> Non
         "UPDATE spend SET warned_at = ? WHERE scope = ? AND scope_id = ? AND day = ?", (conn.now(), *one.key)
     ).rowcount
     if changed:
-        conn.emit("budget.warning", owner.mysis_id, scope=one.scope, used=one.used, limit=limit)
+        conn.emit("budget.warning", owner.mysis_id, **one.numbers())
 
 
 def settle(
@@ -236,9 +287,11 @@ def settle(
     now = conn.now()
     row = conn.execute(
         "UPDATE request SET state = ?, input_tokens = ?, cached_tokens = ?, output_tokens = ?, reasoning_tokens = ?,"
-        " cost_micros = ?, finish_reason = ?, first_token_us = ?, duration_us = ?, ended_at = ?,"
+        " cost_micros = coalesce(?, CASE WHEN ? THEN reserved_micros END), finish_reason = ?,"
+        " first_token_us = ?, duration_us = ?, ended_at = ?,"
         " model = CASE WHEN model = '' THEN ? ELSE model END"
-        " WHERE id = ? AND state = 'reserved' RETURNING reserved_tokens, estimated_tokens, created_at",
+        " WHERE id = ? AND state = 'reserved' "
+        " RETURNING reserved_tokens, reserved_micros, estimated_tokens, cost_micros, created_at",
         (
             RequestState.ESTIMATED if usage.total is None else RequestState.SETTLED,
             usage.input_tokens,
@@ -246,6 +299,7 @@ def settle(
             usage.output_tokens,
             usage.reasoning_tokens,
             usage.cost_micros,
+            usage.total is None,
             finish,
             owner.first_token_us,
             owner.duration_us,
@@ -257,7 +311,7 @@ def settle(
     if row is None:
         return
     used = row["estimated_tokens"] if usage.total is None else usage.total
-    _release(conn, owner, row["reserved_tokens"], row["created_at"], used, usage.cost_micros)
+    _release(conn, owner, row, used, row["cost_micros"])
     # Scripted models report no real token counts.
     if owner.metered and usage.input_tokens and row["estimated_tokens"]:
         _calibrate(conn, owner, owner.model or model, usage.input_tokens / row["estimated_tokens"])
@@ -267,13 +321,14 @@ def fail(conn: WriterConnection, owner: RequestOwner, request_id: int, usage: Us
     """Release the reservation of a failed request, except for the tokens it used."""
     now = conn.now()
     row = conn.execute(
-        "UPDATE request SET state = 'released', error_class = ?, input_tokens = ?, output_tokens = ?,"
+        "UPDATE request SET state = 'released', error_class = ?, input_tokens = ?, output_tokens = ?, cost_micros = ?,"
         " first_token_us = ?, duration_us = ?, ended_at = ?"
-        " WHERE id = ? AND state = 'reserved' RETURNING reserved_tokens, created_at, model",
+        " WHERE id = ? AND state = 'reserved' RETURNING reserved_tokens, reserved_micros, created_at, model",
         (
             error_class,
             usage.input_tokens,
             usage.output_tokens,
+            usage.cost_micros,
             owner.first_token_us,
             owner.duration_us,
             now,
@@ -284,21 +339,28 @@ def fail(conn: WriterConnection, owner: RequestOwner, request_id: int, usage: Us
         return
     if error_class is not ErrorClass.CANCELLED:
         conn.execute("UPDATE tally SET errors = errors + 1 WHERE mysis_id = ?", (owner.mysis_id,))
-    _release(conn, owner, row["reserved_tokens"], row["created_at"], usage.total or 0, usage.cost_micros)
+    _release(conn, owner, row, usage.total or 0, usage.cost_micros)
     if owner.metered and error_class is ErrorClass.CONTEXT_LENGTH:
         # The request was longer than its estimate; the error does not say by how much.
         _calibrate(conn, owner, owner.model or row["model"], MOST_CALIBRATION)
 
 
-def _release(
-    conn: WriterConnection, owner: RequestOwner, reserved: int, reserved_at: int, used: int, cost: int | None
-) -> None:
-    scopes = _scopes(owner, reserved_at)
+def _release(conn: WriterConnection, owner: RequestOwner, request: sqlite3.Row, used: int, cost: int | None) -> None:
+    """Take back what a request reserved, and count what it used in every scope."""
+    scopes = _scopes(owner, request["created_at"])
     where = " OR ".join(["(scope = ? AND scope_id = ? AND day = ?)"] * len(scopes))
     conn.execute(
         "UPDATE spend SET reserved_tokens = max(0, reserved_tokens - ?), used_tokens = used_tokens + ?,"
-        f" used_micros = used_micros + ?, unpriced = unpriced + ? WHERE {where}",
-        (reserved, used, cost or 0, int(cost is None and used > 0), *(value for key in scopes for value in key)),
+        " reserved_micros = max(0, reserved_micros - ?), used_micros = used_micros + ?, unpriced = unpriced + ?"
+        f" WHERE {where}",
+        (
+            request["reserved_tokens"],
+            used,
+            request["reserved_micros"] or 0,
+            cost or 0,
+            int(cost is None and used > 0),
+            *(value for key in scopes for value in key),
+        ),
     )
     conn.execute(
         "UPDATE tally SET tokens = tokens + ?, cost_micros = CASE WHEN ? IS NULL THEN cost_micros"
@@ -326,6 +388,31 @@ def calibration(conn: WriterConnection, provider: str, model: str) -> float:
     return min(MOST_CALIBRATION, max(LEAST_CALIBRATION, row["ratio"])) if row else 1.0
 
 
+_MISSION_PARTS = """
+SELECT count(*) FROM delivery d LEFT JOIN turn t ON t.id = d.turn_id
+WHERE d.message_id = ? AND (d.state = 'pending' OR (d.state = 'taken' AND t.ended_at IS NULL))
+"""
+_MISSION_SPENT = "SELECT used_tokens + reserved_tokens FROM spend WHERE scope = 'mission' AND scope_id = ? AND day = ''"
+
+
+def share_mission(conn: WriterConnection, frozen: FrozenTurn, totals: Mapping[int, int]) -> FrozenTurn:
+    """Return the turn with its share of the lowest total that a message of its prompts gave.
+
+    The share is what is left, divided by the turns that the message may still open or has open.
+
+    Args:
+        totals: Tokens by message id.
+    """
+    if not totals:
+        return frozen
+    mission_id, total = min(totals.items(), key=lambda pair: pair[1])
+    (parts,) = conn.execute(_MISSION_PARTS, (mission_id,)).fetchone()
+    row = conn.execute(_MISSION_SPENT, (mission_id,)).fetchone()
+    share = max(1, (total - (row[0] if row else 0)) // max(1, parts))
+    task_tokens = min(share, frozen.task_tokens or share)
+    return replace(frozen, mission_id=mission_id, mission_tokens=total, task_tokens=task_tokens)
+
+
 def store_catalogue(conn: WriterConnection, catalogue_hash: str, tools: tuple[ToolSpec, ...]) -> None:
     """Store the offered tools, unless their hash is there."""
     specs = [{"name": tool.name, "description": tool.description, "input_schema": tool.input_schema} for tool in tools]
@@ -342,9 +429,13 @@ def recover(conn: WriterConnection, metered: dict[str, bool]) -> int:
     Args:
         metered: By provider name; an unknown one counts.
     """
-    rows = conn.execute("SELECT * FROM request WHERE state = 'reserved'").fetchall()
+    rows = conn.execute(
+        "SELECT q.*, t.frozen ->> 'mission_id' AS mission_id FROM request q LEFT JOIN turn t ON t.id = q.turn_id"
+        " WHERE q.state = 'reserved'"
+    ).fetchall()
     for row in rows:
-        owner = _PastOwner(row["mysis_id"], row["provider"], row["model"], metered.get(row["provider"], True))
+        is_metered = metered.get(row["provider"], True)
+        owner = _PastOwner(row["mysis_id"], row["provider"], row["model"], is_metered, row["mission_id"])
         settle(conn, owner, row["id"], Usage(), finish=Finish.UNKNOWN)
     return len(rows)
 
@@ -355,6 +446,7 @@ class _PastOwner:
     provider: str
     model: str
     metered: bool
+    mission_id: int | None
     first_token_us: int | None = None
     duration_us: int | None = None
 

@@ -143,11 +143,14 @@ def _choose_prompts(
 
     offered = offer(frozen)
     deliveries = prompt_budget.select_fitting(waiting, prompt_budget.room_for_prompts(offered), at_least=1)
-    context = merge_contexts(read_stored(delivery.context) for delivery in deliveries)
-    if context.token_budget_per_agent is None:
-        return override_turn(offered, context), deliveries
-    offered = offer(override_turn(frozen, context))
-    return offered, prompt_budget.select_fitting(deliveries, prompt_budget.room_for_prompts(offered), at_least=1)
+    contexts = {delivery.message_id: read_stored(delivery.context) for delivery in deliveries}
+    context = merge_contexts(contexts.values())
+    if context.token_budget_per_agent is not None:
+        offered = offer(override_turn(frozen, context))
+        room = prompt_budget.room_for_prompts(offered)
+        deliveries = prompt_budget.select_fitting(deliveries, room, at_least=1)
+    totals = {one: tokens for one, given in contexts.items() if (tokens := given.token_budget_total) is not None}
+    return spend_ops.share_mission(conn, override_turn(offered, context), totals), deliveries
 
 
 def store_answers(conn: WriterConnection, turn_id: int, answers: Mapping[str, str]) -> None:

@@ -14,6 +14,7 @@ from zoea.swarm.services import Services
 from zoea.swarm.turn import turn_types as t
 
 QUEUE_NAME = "the budget of the day"
+MISSION_QUEUE_NAME = "the budget of its message"
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class BudgetStage:
 
     services: Services
     live: LiveMysis
+    model: str
     turn_id: int
     proceed: Callable[[], None]
     show: Callable[[Activity], None]
@@ -41,7 +43,17 @@ class BudgetStage:
         if not reserved.scope:
             rest = now + reserved.rest_us if reserved.rest_us else None
             return t.BudgetVerdict(now, reserved.request_id, rest_until=rest)
-        refusal = budgets.exceeded(reserved.scope, reserved.tokens, reserved.limit)
+        is_money = reserved.is_money
+        refusal = budgets.exceeded(
+            reserved.scope,
+            reserved.tokens,
+            reserved.limit,
+            None if reserved.is_asked else reserved.used,
+            is_money=is_money,
+        )
+        if reserved.is_unpriced:
+            refusal = budgets.without_price(reserved.scope, self.model)
+            return t.BudgetVerdict(now, refused=refusal, stops=True)
         if reserved.is_asked:
             self.live.say(f"asks: go on? {refusal}", now)
             self.show(Activity.ASKING)
@@ -49,7 +61,7 @@ class BudgetStage:
             return t.BudgetVerdict(now, asked=True)
         if reserved.scope != "swarm":
             return t.BudgetVerdict(now, refused=refusal, stops=reserved.scope == "mysis")
-        await self.services.hold_swarm(budgets.spent(reserved.used, reserved.tokens, reserved.limit))
+        await self.services.hold_swarm(budgets.spent(reserved.used, reserved.tokens, reserved.limit, is_money=is_money))
         return t.BudgetVerdict(self.services.clock.now(), held=True)
 
     def _wait(self, reserved: Reserved) -> t.BudgetVerdict:
@@ -57,7 +69,8 @@ class BudgetStage:
         queue.wait(self.live.mysis.id, reserved.asked, self.proceed)
         if not reserved.by_others:
             queue.wake_smallest()
-        self.live.show_queue(queue.place(self.live.mysis.id), QUEUE_NAME)
+        name = QUEUE_NAME if reserved.scope == "swarm" else MISSION_QUEUE_NAME
+        self.live.show_queue(queue.place(self.live.mysis.id), name)
         self.show(Activity.WAITING)
         return t.BudgetVerdict(self.services.clock.now(), asked=True)
 
@@ -71,5 +84,5 @@ class BudgetStage:
 def leave_budget_queue(services: Services, live: LiveMysis) -> None:
     """Leave the queue for the budget, where the mysis is in it."""
     services.budget_queue.leave(live.mysis.id)
-    if live.queue_name == QUEUE_NAME:
+    if live.queue_name in (QUEUE_NAME, MISSION_QUEUE_NAME):
         live.show_queue(0)

@@ -324,7 +324,7 @@ class TurnDriver:
     async def _reserve(self, effect: t.Reserve) -> t.TurnInput:
         assert self._plan is not None
         turn_id = self._turn.turn_id
-        limits = limits_of(self._services, self._profile, self._used, self._opened.frozen.task_tokens)
+        limits = limits_of(self._services, self._profile, self._used, self._opened.frozen)
         op = self._requests.reservation(limits, turn_id, self._plan, effect)
         reserved = await self._services.write(op, urgent=self._opened.by_person)
         self._live.iteration = effect.iteration
@@ -333,7 +333,13 @@ class TurnDriver:
         self._estimated = self._requests.estimated_tokens(self._plan)
         self._services.known_catalogues.add(self._catalogue.hash)
         stage = BudgetStage(
-            self._services, self._live, self._opened.turn_id, self._continue_after_wait, self._show, self._spawn
+            self._services,
+            self._live,
+            self._profile.model,
+            self._opened.turn_id,
+            self._continue_after_wait,
+            self._show,
+            self._spawn,
         )
         return await stage.verdict(reserved)
 

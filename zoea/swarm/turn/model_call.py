@@ -103,7 +103,9 @@ class ModelCall:
                 with hold.on_hold(mysis_id, self._keep_back):
                     async for item in stream:
                         if isinstance(item, Answer):
-                            return item
+                            return self._services.prices.add_cost(
+                                item, self._profile.provider.name, self._profile.model
+                            )
                         self._hear(item)
                         if isinstance(item, RequestHeld | RequestSent) and hold.holds(mysis_id):
                             raise HeldBeforeSending

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from zoea.context import FrozenTurn, Need, NeedAnswer, Plan, TurnRecord, TurnReplay, TurnSoFar, encode, plan_next
+from zoea.llm.prices import ModelPrice
 from zoea.model.request import Catalogue, RequestMessage
 from zoea.model.values import Memory
 from zoea.store import WriterConnection
@@ -38,6 +39,7 @@ class RequestPreparation:
     Attributes:
         answers: What the strategy needs from before the turn.
         known_catalogues: Hashes of the catalogues that the store has; others are stored with the request.
+        price: Of the model; None where it is unknown.
         replay: Of the newest plan, for the next one.
         planned: The messages of the newest plan, which the next one begins with unless it is compacted.
     """
@@ -48,6 +50,7 @@ class RequestPreparation:
     catalogue: Catalogue
     max_output_tokens: int
     known_catalogues: set[str]
+    price: ModelPrice | None = None
     replay: TurnReplay | None = None
     planned: tuple[RequestMessage, ...] = ()
 
@@ -75,6 +78,7 @@ class RequestPreparation:
     ) -> Callable[[WriterConnection], spend_ops.Reserved]:
         """Return the op that writes the request row and reserves its tokens."""
         estimated = plan.budget.final_tokens
+        prompt = estimated + int(estimated * _MARGIN)
         ask = spend_ops.Reservation(
             turn_id=turn_id,
             iteration=effect.iteration,
@@ -82,7 +86,8 @@ class RequestPreparation:
             plan=turn_ops.plan_text(encode(plan)),
             catalogue_hash=self.catalogue.hash,
             estimated_tokens=self.estimated_tokens(plan),
-            tokens=estimated + int(estimated * _MARGIN) + self.max_output_tokens,
+            tokens=prompt + self.max_output_tokens,
+            micros=None if self.price is None else self.price.cost(prompt, self.max_output_tokens),
         )
 
         def reserve(conn: WriterConnection) -> spend_ops.Reserved:
@@ -115,6 +120,7 @@ def prepare_requests(
         volatile=profile.settings.loop.volatile,
         approval_expiry=APPROVAL_US,
         prompt_room=prompt_budget.room_for_prompts(frozen),
+        mission_id=frozen.mission_id,
     )
     return RequestPreparation(
         info=info,
@@ -123,6 +129,7 @@ def prepare_requests(
         catalogue=catalogue,
         max_output_tokens=profile.max_output_tokens,
         known_catalogues=services.known_catalogues,
+        price=services.prices.find(profile.provider.name, profile.model),
     )
 
 
@@ -131,20 +138,25 @@ def lowest_limit(setting: int, of_prompts: int | None) -> int:
     return min(setting, of_prompts or setting)
 
 
-def limits_of(
-    services: Services, profile: MysisProfile, turn_used: int, of_prompts: int | None = None
-) -> spend_ops.Limits:
+def limits_of(services: Services, profile: MysisProfile, turn_used: int, frozen: FrozenTurn) -> spend_ops.Limits:
     """The template's budgets for the turn and the mysis, the workspace's for the day."""
     own, swarm = profile.settings.budget, services.settings.budget
 
-    def bound(scope: str, limit: int | None, enforcement: str) -> budgets.BudgetLimit:
-        return budgets.BudgetLimit(limit, enforcement, services.approvals.may_exceed(profile.mysis_id, scope))
+    def bound(scope: str, limit: int | None, enforcement: str, *, is_money: bool = False) -> budgets.BudgetLimit:
+        key = budgets.question_key(scope, is_money=is_money)
+        is_granted = services.approvals.may_exceed(profile.mysis_id, key)
+        return budgets.BudgetLimit(limit, enforcement, is_granted, is_money)
 
     return spend_ops.Limits(
-        turn=bound("turn", lowest_limit(own.token_budget_per_task, of_prompts), own.enforcement),
+        turn=bound("turn", lowest_limit(own.token_budget_per_task, frozen.task_tokens), own.enforcement),
         turn_used=turn_used,
         mysis=bound("mysis", own.mysis, own.enforcement),
         swarm=bound("swarm", swarm.swarm_per_day, swarm.swarm_enforcement),
         answer_within=APPROVAL_US,
+        mission=bound("mission", frozen.mission_tokens, own.enforcement),
+        mysis_money=bound("mysis", budgets.as_micros(own.mysis_money), own.enforcement, is_money=True),
+        swarm_money=bound(
+            "swarm", budgets.as_micros(swarm.swarm_money_per_day), swarm.swarm_enforcement, is_money=True
+        ),
         smallest_waiting=services.budget_queue.smallest_other(profile.mysis_id),
     )

@@ -1,0 +1,50 @@
+"""Change the user's price file, keeping all other text and comments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import tomlkit
+from tomlkit import TOMLDocument
+
+from zoea.llm.prices import ModelPrice, read_price_file
+from zoea.settings.private_file import lock_file, write_private
+
+_HEAD = "# Prices of models in dollars per million tokens; they win over those that Zoea knows (`zoea prices`).\n"
+
+
+def set_price(file: Path, price: ModelPrice) -> None:
+    """Set the entry of a model. Raises SettingsError if the file cannot be read or written."""
+    file = file.resolve()
+    with lock_file(file):
+        document = _read(file)
+        if "model" not in document:
+            document["model"] = tomlkit.table(is_super_table=True)
+        entry = tomlkit.table()
+        entry.update({"input": price.input, "cached": price.cached, "output": price.output})
+        if price.source:
+            entry["source"] = price.source
+        entry["as_of"] = price.as_of
+        document["model"][price.name] = entry  # type: ignore[index]  # a table, set above or checked by `_read`
+        write_private(file, tomlkit.dumps(document))
+
+
+def remove_price(file: Path, model: str) -> bool:
+    """Remove the entry of a model; False if there is none. Raises SettingsError."""
+    if not file.exists():
+        return False
+    file = file.resolve()
+    with lock_file(file):
+        document = _read(file)
+        entries = document.get("model", {})
+        if model not in entries:
+            return False
+        del entries[model]
+        write_private(file, tomlkit.dumps(document))
+    return True
+
+
+def _read(file: Path) -> TOMLDocument:
+    """Return the document. Raises SettingsError if it is no valid price file."""
+    read_price_file(file)
+    return tomlkit.parse(file.read_text("utf-8") if file.exists() else _HEAD)
