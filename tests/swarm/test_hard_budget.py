@@ -81,7 +81,7 @@ async def read_spend(s: Swarm) -> dict[str, Any]:
     rows = await s.rows("SELECT coalesce(sum(input_tokens + output_tokens), 0) AS used FROM request")
     assert row["used_tokens"] == rows[0]["used"]
     assert row["reserved_tokens"] == 0
-    return row
+    return dict(row)
 
 
 @pytest.mark.parametrize("use", [0.7, 1.0])
