@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from textual.widgets import Input
 
+from tests.fakes.slow_mount import delayed
 from tests.swarm.harness import script
 from tests.tui.cockpit import Stage, cockpit
+from tests.tui.idle_pilot import key_event
 from zoea.model.request import Answer
+from zoea.queries.topic_ledger import read_messages
+from zoea.tui.dialogs import topics
 from zoea.tui.dialogs.topics import TopicsDialog
 from zoea.tui.widgets.pick_list import PickList
 
@@ -41,6 +46,25 @@ async def test_topics_are_listed_with_their_counts_and_read(tmp_path: Path) -> N
         await stage.press("escape")
         await stage.until(lambda: "TOPICS" in stage.text())
         assert stage.one(PickList).chosen == "NEWS"
+
+
+async def test_keys_reach_the_messages_of_a_topic_that_takes_long_to_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(topics, "read_messages", delayed(read_messages))
+    async with cockpit(tmp_path, DONE, names=("alpha",)) as stage:
+        await stage.api.publish("NEWS", "One.")
+        await stage.api.publish("NEWS", "Two.")
+        await opened(stage, "read by no mysis")
+        await stage.press("j")
+        for key in ("enter", "k"):
+            stage.app.post_message(key_event(key))
+        dialog = stage.screen
+        assert isinstance(dialog, TopicsDialog)
+        await stage.until(lambda: dialog.holds_keys)
+        dialog.tick()
+        await stage.until(lambda: stage.one(PickList).chosen_text == "One.")
+        assert stage.one(PickList).has_focus
 
 
 async def test_a_message_is_published_from_the_box(tmp_path: Path) -> None:

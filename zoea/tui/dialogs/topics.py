@@ -45,7 +45,7 @@ class TopicsDialog(CockpitDialog[None]):
         super().__init__()
         self._topics: tuple[TopicSummary, ...] | None = None
         self._subscribers: dict[str, list[str]] = {}
-        self._topic = ""
+        self._topic = self._wanted = ""
         self._messages: tuple[TopicMessage, ...] = ()
         self._said: Piece = ("", "")
         self._is_reading = self._is_old = False
@@ -68,13 +68,17 @@ class TopicsDialog(CockpitDialog[None]):
         self._list.focus()
         self._read()
 
+    @property
+    def holds_keys(self) -> bool:
+        return self._is_reading and self._wanted != self._topic
+
     # Actions.
 
     def action_leave(self) -> None:
         if self._input.has_class("-open"):
             self._close_input()
         elif self._topic:
-            before, self._topic, self._messages = self._topic, "", ()
+            before, self._topic, self._wanted, self._messages = self._topic, "", "", ()
             self._draw(on=before)
         else:
             self.back()
@@ -101,7 +105,7 @@ class TopicsDialog(CockpitDialog[None]):
     def on_pick_list_chosen(self, event: PickList.Chosen) -> None:
         event.stop()
         if not self._topic:
-            self._topic = event.id
+            self._wanted = event.id  # shown once its messages are read, because an empty list would lose the focus
             self._read()
 
     def _close_input(self) -> None:
@@ -127,7 +131,7 @@ class TopicsDialog(CockpitDialog[None]):
         try:
             while self._is_old:
                 self._is_old = False
-                opened, topic = self.cockpit.opened, self._topic
+                opened, topic = self.cockpit.opened, self._wanted
                 if opened is None:
                     return
                 try:
@@ -139,15 +143,16 @@ class TopicsDialog(CockpitDialog[None]):
                 except StoreError as error:
                     self._said = _problem(error)
         finally:
-            self._is_reading = False
+            self._is_reading, self._wanted = False, self._topic
             self._draw()
 
     def _show_messages(self, topic: str, found: tuple[TopicMessage, ...]) -> None:
         """Show messages; the cursor follows the newest one where it was on it."""
-        was_on_newest = not self._messages or self._list.chosen == str(self._messages[-1].id)
-        if topic == self._topic:
-            self._messages = found
-            self._draw(on=str(found[-1].id) if was_on_newest and found else "")
+        if topic != self._wanted or not found:
+            return
+        was_on_newest = topic != self._topic or self._list.chosen == str(self._messages[-1].id)
+        self._topic, self._messages = topic, found
+        self._draw(on=str(found[-1].id) if was_on_newest else "")
 
     async def _publish(self, line: str) -> None:
         try:
