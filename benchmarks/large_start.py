@@ -32,9 +32,10 @@ ROUNDS = 5
 
 
 def environment(home: str) -> dict[str, str]:
-    """Return the environment of a workspace of its own, without a search for model servers."""
+    """Return the environment of a workspace of its own, with bytecode and without a search for model servers."""
     return {
-        **os.environ,
+        **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
+        "PYTHONPYCACHEPREFIX": f"{home}/bytecode",
         "PYTHONPATH": str(ROOT),
         "LANG": "C.UTF-8",
         "ZOEA_DATA_DIR": f"{home}/data",

@@ -38,21 +38,20 @@ CORE = (
 LATE = HEAVY - {"textual", "rich"} | {"typer", "tomlkit", "keyring", "json_repair", "blake3", "zstandard"}
 LATE |= {"h11", "xllamacpp", "markdown_it", "pygments", "httpx_aiohttp"}
 """Modules that must not be loaded before the first paint of the cockpit."""
-AT_FIRST_PAINT = """
+WHEN_PAINTED = """
 import os, sys
 from zoea.tui.terminal.terminal_driver import TerminalDriver
 from zoea.runtime.run_options import RunOptions
 
 def write(self, data):
-    if "Z O E A" in data:
+    if sys.argv[-1] in data:
         os.write(sys.__stdout__.fileno(), " ".join(sys.modules).encode())
         os._exit(0)
 
 TerminalDriver.write = write
 RunOptions.wants_screen = True  # stdout is not the terminal here, but where the names go
-sys.argv = ["zoea", "run"]
-from zoea.__main__ import main
-main()
+from zoea.__main__ import run
+run(["run"])
 """
 
 
@@ -65,12 +64,12 @@ def loaded_after(statement: str, *, environment: dict[str, str] | None = None) -
     return set(ran.stderr.split())
 
 
-def loaded_at_first_paint() -> set[str]:
-    """The modules that `zoea run` has loaded in a terminal when it writes its first frame."""
+def loaded_when_painted(text: str) -> set[str]:
+    """The modules that `zoea run` has loaded in a terminal when it writes a text."""
     keyboard, screen = os.openpty()
     try:
         ran = subprocess.run(
-            [sys.executable, "-c", AT_FIRST_PAINT],
+            [sys.executable, "-c", WHEN_PAINTED, text],
             cwd=ROOT,
             stdin=screen,
             stderr=screen,
@@ -116,11 +115,20 @@ class TestStarting:
         assert len(modules) < 200
 
     def test_the_first_paint_loads_no_models_tools_or_option_parser(self) -> None:
-        modules = loaded_at_first_paint()
+        modules = loaded_when_painted("Z O E A")
         assert "zoea.tui.screens.dashboard" in modules
         assert not tops(modules) & LATE
         packages = {name.split(".")[1] for name in modules if name.startswith("zoea.")}
         assert not packages & {"llm", "tools", "swarm", "context", "chain", "world", "mission"}
+
+    def test_stored_rows_are_painted_before_what_runs_a_swarm_is_loaded(self) -> None:
+        created = ["run", "--headless", "--myses", "1", "--provider", "scripted", "--for", "100ms"]
+        subprocess.run([sys.executable, "-m", "zoea", *created], cwd=ROOT, capture_output=True, timeout=50, check=True)
+        modules = loaded_when_painted("alpha")
+        assert "zoea.queries.stored_swarm" in modules
+        assert not tops(modules) & LATE
+        packages = {name.split(".")[1] for name in modules if name.startswith("zoea.")}
+        assert not packages & {"llm", "tools", "context", "chain", "world", "mission"}
 
     @pytest.mark.parametrize("module", CORE)
     def test_the_core_loads_no_screen(self, module: str) -> None:

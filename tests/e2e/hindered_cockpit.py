@@ -1,7 +1,8 @@
 """`zoea run` in which something is stuck: `python -m tests.e2e.hindered_cockpit HINDRANCE FILE [ARGUMENTS]`.
 
 Hindrances: `deadlock` and `busy` block the event loop once FILE exists, at a lock or in an endless loop;
-`small-queue` lets 50 kB wait for the terminal; `lag` blocks the event loop for a moment when upstreams are listed.
+`small-queue` lets 50 kB wait for the terminal; `lag` blocks the event loop for a moment when upstreams are listed;
+`unopened` opens the swarm only once FILE exists.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import ModuleType
 
 from zoea.__main__ import run
 from zoea.model.values import UpstreamView
 from zoea.process import signal_watchdog
 from zoea.runtime.connections import LiveConnections
+from zoea.tui import start
 from zoea.tui.app import CockpitApp
 from zoea.tui.terminal import terminal_output
 
@@ -50,12 +53,26 @@ def hold_up_upstreams() -> None:
     LiveConnections.upstreams = upstreams  # type: ignore[method-assign]  # the hindrance
 
 
+def open_when(file: Path) -> None:
+    """Hold up the imports that open a swarm until `file` exists."""
+    import_composition = start._import_composition
+
+    def import_late() -> tuple[ModuleType, ModuleType, ModuleType]:
+        while not file.exists():
+            threading.Event().wait(0.02)
+        return import_composition()
+
+    start._import_composition = import_late
+
+
 def main(hindrance: str, file: str, *arguments: str) -> int:
     """Run `zoea ARGUMENTS` with a hindrance."""
     if hindrance == "lag":
         hold_up_upstreams()
     elif hindrance == "small-queue":
         terminal_output.LIMIT = 50_000
+    elif hindrance == "unopened":
+        open_when(Path(file))
     else:
         signal_watchdog.ANSWER_S = ANSWER_S
         block_when(Path(file), hindrance)

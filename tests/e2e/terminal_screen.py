@@ -27,14 +27,16 @@ _ESCAPE_S = 0.15
 class TerminalScreen:
     """A command in a terminal of a given size; waiting methods read and draw its output."""
 
-    def __init__(self, *arguments: str, size: tuple[int, int] = (120, 40), environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, *arguments: str, size: tuple[int, int] = (120, 40), environ: Mapping[str, str], module: str = "zoea"
+    ) -> None:
         columns, lines = size
         self._screen = pyte.Screen(columns, lines)
         self._stream = pyte.ByteStream(self._screen)
         self._keyboard, terminal = pty.openpty()
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "zoea", *arguments],
+            [sys.executable, "-m", module, *arguments],
             env={**environment(), "TERM": "xterm-256color", "LANG": "C.UTF-8", **environ},
             stdin=terminal,
             stdout=terminal,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -117,6 +118,29 @@ def test_keys_in_one_write_reach_the_prompt_that_the_first_of_them_opens(cockpit
     glass.until("end the swarm")
     glass.press("s")
     assert glass.end() == 0
+    assert len(listed()) == 3
+
+
+def test_stored_rows_stand_there_before_the_swarm_is_open_and_keys_wait_for_it(
+    cockpit: OpenSwarm, tmp_path: Path
+) -> None:
+    zoea("run", "--headless", "--myses", "3", "--provider", "scripted", "--for", "200ms")
+    names = [mysis["name"] for mysis in listed()]
+    gate = tmp_path / "gate"
+    with closing(
+        TerminalScreen("unopened", str(gate), "run", environ={}, module="tests.e2e.hindered_cockpit")
+    ) as glass:
+        glass.until("Opening the swarm", *names)
+        glass.press("b")
+        glass.until("waits until the swarm is open")
+        glass.press("dig xx and X", "enter", ":hold", "enter")
+        gate.touch()
+        glass.until("dig xx and X", "3 answered", "ON HOLD")
+        glass.press("q")
+        glass.until("end the swarm")
+        glass.press("s")
+        assert glass.end() == 0
+    assert ask("SELECT content FROM message WHERE kind = 'broadcast'") == [("dig xx and X",)]
     assert len(listed()) == 3
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -121,10 +121,10 @@ class Driver:
         self.done: list[str] = []
         real = stage.app.action_do
 
-        def do(action_id: str) -> None:
+        def do(action_id: str, again: Callable[[], object] | None = None) -> None:
             if not BY_ID[action_id].why_not(stage.app.action_context()):
                 self.done.append(action_id)
-            real(action_id)
+            real(action_id, again)
 
         stage.app.action_do = do  # type: ignore[method-assign]  # watched, and done
 

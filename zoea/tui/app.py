@@ -101,7 +101,7 @@ class CockpitApp(Cockpit):
         self.use_keys(self._chosen_keys)
         self.set_interval(1.0, self.tick)
         # The swarm is opened after the first paint, because its imports take longer than Textual's own.
-        self.call_after_refresh(self._open_swarm)
+        self.call_after_refresh(lambda: self.connection.open(self._show_stored))
 
     def _handle_signals(self, signals: SignalWatchdog) -> None:
         signals.handle((Signals.SIGINT, Signals.SIGTERM), lambda _: self.start_leaving("stop"))
@@ -121,12 +121,19 @@ class CockpitApp(Cockpit):
         self.give_up_terminal()
         self.start_leaving("leave" if self.opened is None or self.opened.is_owner else "detach")
 
-    def _open_swarm(self) -> None:
+    async def _show_stored(self) -> None:
+        """Paint the stored rows, because it takes a while until the swarm is open."""
+        view = await asyncio.to_thread(self._read_stored) if self._read_stored is not None else None
+        if view is not None:
+            painted = asyncio.Event()
+            self.feed.show_stored(view)
+            self.call_after_refresh(painted.set)
+            await painted.wait()
         gc.enable()
-        self.connection.open()
 
     def opening_failed(self, error: ZoeaError) -> None:
         self.feed_changed(frozenset())
+        self.opening_wait.settle()
         if self.read_only_opener is not None and isinstance(error, OwnerError):
             from zoea.tui.dialogs.workspace_held import WorkspaceHeldDialog
 
@@ -173,6 +180,7 @@ class CockpitApp(Cockpit):
             working = roster.statuses[StatusWord.WORKING] if roster.myses else None
             self.terminal.show_title(build_title(self.opened.workspace, roster.in_need, working))
         self._tell_screens(lambda screen: screen.feed_changed(ids))
+        self.opening_wait.settle()
         self._offer_welcome()
 
     def feed_event(self, event: Event) -> None:
@@ -278,6 +286,8 @@ class CockpitApp(Cockpit):
 
         if isinstance(self.screen, QuitDialog):
             self.screen.interrupt()
+        elif self.opening_wait.drop():
+            self.notify("What waited for the swarm is dropped", markup=False, timeout=3)
         elif selected := self._selected_text():
             self.copy_to_clipboard(selected)
             self.notify("Copied", markup=False, timeout=1.5)

@@ -6,14 +6,15 @@ import asyncio
 import os
 import sys
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from signal import Signals
 from types import ModuleType
 
-from zoea.model.errors import WorkspaceHeld
+from zoea.model.errors import StoreError, WorkspaceHeld
+from zoea.model.values import SwarmView
 from zoea.process.clock import read_wall_time
 from zoea.process.event_loop import run_on_boot_time
 from zoea.process.forced_end import attempt, force_end
@@ -49,6 +50,7 @@ def start(options: RunOptions, where: Places) -> int:
         where,
         lambda: open_swarm(options, where, session),
         with_world=lambda: open_swarm(in_world, where, session),
+        stored=lambda: read_stored_rows(where),
         reduced_motion=options.calm,
     )
     cockpit.driver_class = TerminalDriver
@@ -63,18 +65,25 @@ def start(options: RunOptions, where: Places) -> int:
 
 
 def build_cockpit(
-    where: Places, opener: Opener, *, with_world: Opener | None = None, reduced_motion: bool = False
+    where: Places,
+    opener: Opener,
+    *,
+    with_world: Opener | None = None,
+    stored: Callable[[], SwarmView | None] | None = None,
+    reduced_motion: bool = False,
 ) -> CockpitApp:
     """Create a cockpit with the person's theme and keys.
 
     Args:
         with_world: Opens the swarm with the sandbox world.
+        stored: Reads the rows that are shown until the swarm is open.
         reduced_motion: Nothing moves in this run, also when the settings allow it.
     """
     wanted = read_early_settings(where.config, os.environ)
     cockpit = CockpitApp(
         opener,
         sandbox_opener=with_world,
+        stored=stored,
         config=where.config,
         theme_name=wanted.theme,
         keymap=dict(wanted.keys),
@@ -89,6 +98,19 @@ def build_cockpit(
         usual.tokens if wanted.ask_above_tokens is None else wanted.ask_above_tokens,
     )
     return cockpit
+
+
+def read_stored_rows(where: Places) -> SwarmView | None:
+    """Read the stored swarm for a first look; None where another process runs it, or it cannot be read."""
+    # Imported after the first paint.
+    from zoea.queries.stored_swarm import read_swarm_view
+
+    if read_holder(where.data) is not None:
+        return None
+    try:
+        return read_swarm_view(where.database)
+    except StoreError:
+        return None  # opening it reports why
 
 
 @dataclass

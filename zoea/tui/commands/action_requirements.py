@@ -9,6 +9,9 @@ from zoea.model.enums import MysisState
 from zoea.model.status import wants_review
 from zoea.model.values import MysisView
 
+OPENING = "the swarm is still opening"
+NO_TARGET = "there is no mysis under the cursor"
+
 
 @dataclass(frozen=True, slots=True)
 class ActionContext:
@@ -18,6 +21,7 @@ class ActionContext:
         targets: The marked myses, or the one under the cursor.
         shown: Number of myses in the swarm.
         approvals: Number of questions that wait for an answer.
+        failure: Why the swarm could not be opened.
         hidden: How to reach the list that an action works on, where that list is hidden.
         read_only_reason: Why the swarm cannot be commanded; empty where it can.
         ended: Number of myses that ran when Zoea ended and were not started since.
@@ -32,6 +36,7 @@ class ActionContext:
     is_owner: bool = True
     finding: bool = False
     has_sandbox: bool = True
+    failure: str = ""
     hidden: str = ""
     read_only_reason: str = ""
     ended: int = 0
@@ -41,16 +46,26 @@ Requirement = Callable[[ActionContext], str]
 """Returns why an action is not possible; an empty text where it is."""
 
 
+def needs_open_swarm(requires: Requirement) -> bool:
+    """Return whether something is possible in an open swarm only."""
+    return requires(ActionContext(is_ready=False)) == OPENING
+
+
+def needs_target(requires: Requirement) -> bool:
+    """Return whether something is done to the marked myses, or to the one under the cursor."""
+    return requires(ActionContext()) == NO_TARGET
+
+
 def require_nothing(context: ActionContext) -> str:
     return ""
 
 
 def require_open_swarm(context: ActionContext) -> str:
-    return "" if context.is_ready else "the swarm is still opening"
+    return "" if context.is_ready else context.failure or OPENING
 
 
 def require_target(context: ActionContext) -> str:
-    return require_open_swarm(context) or ("" if context.targets else "there is no mysis under the cursor")
+    return require_open_swarm(context) or ("" if context.targets else NO_TARGET)
 
 
 def require_one_target(context: ActionContext) -> str:

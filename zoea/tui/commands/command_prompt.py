@@ -15,6 +15,7 @@ from zoea.model.errors import MysisMissing, UsageError
 from zoea.model.values import MysisView, Recipients
 from zoea.text.control_characters import one_line
 from zoea.tui.commands import actions, swarm_commands
+from zoea.tui.commands.action_requirements import needs_open_swarm
 from zoea.tui.commands.actions import ACTIONS, Action
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.swarm_list.message_targets import Audience, target_many
@@ -73,6 +74,13 @@ def complete(cockpit: Cockpit, line: str) -> list[CommandCompletion]:
         for view in cockpit.feed.in_order()
         if view.name.casefold().startswith(part.casefold()) and view.name not in before
     ][:SHOWN]
+
+
+def needs_open_swarm_for(line: str) -> bool:
+    """Return whether a line is possible in an open swarm only."""
+    word = line.strip().partition(" ")[0]
+    action = _action(word)
+    return word == WITHDRAW or (action is not None and needs_open_swarm(action.requires))
 
 
 def run(cockpit: Cockpit, line: str) -> None:

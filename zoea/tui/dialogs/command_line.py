@@ -13,7 +13,7 @@ from textual.widgets import Input, Static
 from zoea.model.errors import ZoeaError
 from zoea.text.control_characters import one_line
 from zoea.tui.commands.action_requirements import ActionContext
-from zoea.tui.commands.command_prompt import CommandCompletion, complete, run
+from zoea.tui.commands.command_prompt import CommandCompletion, complete, needs_open_swarm_for, run
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.screens.base import BaseScreen
 from zoea.tui.text_layout import Piece, fit_text
@@ -94,6 +94,8 @@ class CommandPromptDialog(CockpitDialog[None]):
             line = self._found[self._chosen].line
         if not line:
             self.action_leave()
+            return
+        if needs_open_swarm_for(line) and self.cockpit.opening_wait.defer(self.action_run):
             return
         try:
             run(self.cockpit, line)

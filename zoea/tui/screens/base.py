@@ -177,6 +177,8 @@ class CockpitScreen(BaseScreen[T]):
     def _badge(self) -> str:
         if self.cockpit.arming.note:
             return f"{self.cockpit.arming.note} "
+        if self.cockpit.opening_wait.holds_keys:
+            return "waits until the swarm is open: ctrl+c drops it "
         if self.cockpit.settings_watch.has_changed:
             return f"settings changed: {key_name(self.cockpit.keys['app.reload'])} applies them "
         if self.zoomed:

@@ -435,7 +435,7 @@ class DashboardScreen(CockpitScreen[None]):
         """Run an action on the mysis beside the clicked text; cursor and marks stay."""
         self._meant = mysis_id
         try:
-            self.cockpit.action_do(action_id)
+            self.cockpit.action_do(action_id, again=lambda: self.action_at(action_id, mysis_id))
         finally:
             self._meant = None
 

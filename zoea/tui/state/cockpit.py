@@ -10,6 +10,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +20,17 @@ from textual.widget import Widget
 from textual.worker import Worker, WorkerState
 
 from zoea.model.errors import SettingsError, ZoeaError
-from zoea.model.values import Event, MysisView
+from zoea.model.values import Event, MysisView, SwarmView
 from zoea.settings.paths import Places
 from zoea.text.sentences import begin_sentence
 from zoea.tui.commands import keymap as keymaps
-from zoea.tui.commands.action_requirements import ActionContext
+from zoea.tui.commands.action_requirements import OPENING, ActionContext, needs_target
 from zoea.tui.commands.actions import BY_ID, Action, BoundAction
 from zoea.tui.commands.key_arming import KeyArming
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.drafts import Drafts
 from zoea.tui.state.open_approvals import OpenApprovals
+from zoea.tui.state.opening_wait import OpeningWait
 from zoea.tui.state.settings_watch import SettingsWatch
 from zoea.tui.state.swarm_connection import Opener, OpenSwarm, SwarmConnection
 from zoea.tui.state.swarm_feed import SwarmFeed
@@ -60,6 +62,7 @@ class Cockpit(App[str]):
         config: The configuration directory, for themes.
         theme_name: The theme to start with.
         keymap: Keys by action id, over the defaults.
+        stored: Reads the rows that are shown until the swarm is open; None where there are none to show.
         reduced_motion: Nothing blinks or moves.
         keeps_reduced_motion: Motion stays reduced, also when the settings allow it later.
         bell: Ring when a mysis needs the person and the terminal has no focus.
@@ -79,6 +82,7 @@ class Cockpit(App[str]):
         keeps_reduced_motion: bool = False,
         bell: bool = True,
         sandbox_opener: Opener | None = None,
+        stored: Callable[[], SwarmView | None] | None = None,
         now: Callable[[], int],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -88,6 +92,7 @@ class Cockpit(App[str]):
         self.config = config
         self.now = now
         self.sandbox_opener = sandbox_opener
+        self._read_stored = stored
         self.read_only_opener: Opener | None = None
         self.discovery_ports: Sequence[Any] | None = None
         self.marks: set[int] = set()
@@ -97,7 +102,8 @@ class Cockpit(App[str]):
         self.bookmarks: dict[int, object] = {}
         self.reported_defects: list[str] = []
         self.drafts = Drafts()
-        self.type_ahead = TypeAhead(self)
+        self.opening_wait = OpeningWait(lambda: self.is_opening, self.redraw_bars)
+        self.type_ahead = TypeAhead(self, self.opening_wait)
         self.settings_watch = SettingsWatch(config)
         self.feed = SwarmFeed(self.feed_changed, self.feed_event, self.report_defect)
         self.connection = SwarmConnection(opener, self.feed, self.opening_failed, lambda: self.start_leaving("stop"))
@@ -124,6 +130,11 @@ class Cockpit(App[str]):
     def opened(self) -> OpenSwarm | None:
         """The open swarm; None while it opens, and where it could not be opened."""
         return self.connection.opened
+
+    @property
+    def is_opening(self) -> bool:
+        """Whether the swarm opens and was not read yet."""
+        return (self.opened is None or self.feed.view is None) and self.open_error is None
 
     @property
     def open_error(self) -> ZoeaError | None:
@@ -216,6 +227,7 @@ class Cockpit(App[str]):
             finding=finding,
             has_sandbox=self.sandbox_opener is not None,
             read_only_reason=opened.read_only_reason if opened else "",
+            failure=self.open_error.what if self.open_error is not None else "",
             ended=self.feed.roster.ended.total(),
         )
 
@@ -231,15 +243,30 @@ class Cockpit(App[str]):
         """Return the action as a screen, or else the app, carries it out. Implemented by the app."""
         raise NotImplementedError
 
-    def action_do(self, action_id: str) -> None:
-        """Carry out an action on the screen on top, or show why it is not possible."""
+    def action_do(self, action_id: str, again: Callable[[], object] | None = None) -> None:
+        """Carry out an action on the screen on top, or show why it is not possible.
+
+        Args:
+            again: Gives the same action once the swarm is open.
+        """
         action = BY_ID[action_id]
-        if why := action.why_not(self.action_context()):
-            self._refuse(action, why)
+        context = self.action_context()
+        if why := action.why_not(context):
+            once_open = again or partial(self._do_once_open, action, context.targets)
+            if why != OPENING or not self.opening_wait.defer(once_open):
+                self._refuse(action, why)
         elif (bound := self.find_action(action, self.screen)) is None:
             self._refuse(action, "Not on this screen")
         else:
             bound.run()
+
+    def _do_once_open(self, action: Action, targets: tuple[MysisView, ...]) -> None:
+        """Carry out an action that waited, where it still concerns the same myses."""
+        now = self.action_context().targets
+        if needs_target(action.requires) and [view.id for view in targets] != [view.id for view in now]:
+            self._refuse(action, "the list was not there yet: press it again")
+        else:
+            self.action_do(action.id)
 
     def _refuse(self, action: Action, why: str) -> None:
         """Show why an action is not possible, and drop the text that was typed for it."""

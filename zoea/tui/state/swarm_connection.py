@@ -6,7 +6,7 @@ import asyncio
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,9 +86,9 @@ class SwarmConnection:
             raise self.error or ZoeaError("the swarm is still opening", title="Not yet")
         return self.opened.api
 
-    def open(self) -> None:
-        """Start to open the swarm."""
-        self._task = asyncio.create_task(self._run())
+    def open(self, before: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Start to open the swarm, after `before`."""
+        self._task = asyncio.create_task(self._run(before))
 
     async def reopen(self, opener: Opener | None = None) -> None:
         """Close the swarm and open it again, with another opener where one is given.
@@ -126,8 +126,10 @@ class SwarmConnection:
         self._close.set()
         self._close_by = 0.0
 
-    async def _run(self) -> None:
+    async def _run(self, before: Callable[[], Awaitable[None]] | None) -> None:
         try:
+            if before is not None:
+                await before()
             async with self._opener() as opened:
                 self.opened = opened
                 self._settled.set()

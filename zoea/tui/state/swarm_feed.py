@@ -81,20 +81,28 @@ class SwarmFeed:
         self.view = None
         self.lost = ""
 
+    def show_stored(self, view: SwarmView) -> None:
+        """Show stored rows until the swarm is open; `view` stays None."""
+        self.roster.take(view.myses)
+        self._changed(frozenset())
+
     async def _follow_changes(self, api: SwarmApi) -> None:
         async for view in api.changes():
             self.take(view)
 
     def take(self, view: SwarmView) -> None:
-        """Merge a change."""
+        """Merge a change. The first one has every mysis: stored rows that are not in it went."""
+        removed = view.removed
+        if self.view is None:
+            removed += tuple(self.roster.myses.keys() - {mysis.id for mysis in view.myses})
         self.view = view
-        self.roster.take(view.myses, view.removed)
+        self.roster.take(view.myses, removed)
         for mysis in view.myses:
             self._last_tokens.setdefault(mysis.id, mysis.tokens)
-        for gone in view.removed:
+        for gone in removed:
             self._spent.pop(gone, None)
             self._last_tokens.pop(gone, None)
-        self._changed(frozenset(mysis.id for mysis in view.myses) | frozenset(view.removed))
+        self._changed(frozenset(mysis.id for mysis in view.myses) | frozenset(removed))
 
     async def _follow_events(self, api: SwarmApi) -> None:
         last = (await api.view()).event_id

@@ -17,6 +17,8 @@ from textual.events import Key, Paste
 from textual.message_pump import MessagePump
 from textual.widgets import Input, TextArea
 
+from zoea.tui.state.opening_wait import OpeningWait
+
 _QUIET_ROUNDS = 3
 """Rounds without a change of screen or focus, because one effect may be a message that has the next effect."""
 _POLL_S = 0.005
@@ -27,7 +29,7 @@ HOLD_S = 2.0
 PUMP_S = 10.0
 """Seconds after which a widget that handles no message is no longer waited for."""
 PATIENCE_S = 2.0
-"""Seconds after which ctrl+c drops the keys that wait."""
+"""Seconds after which ctrl+c drops the keys that wait; those that wait for the swarm it drops at once."""
 MOVES = ("up", "down", "pageup", "pagedown", "j", "k")
 """Keys that only move a cursor, where no input has the focus."""
 BURST_S = 0.05
@@ -47,10 +49,14 @@ class TypeAhead:
 
     Consecutive keys of one kind that opens nothing pass at once: text for a focused input, and moves of a cursor. The
     next key of another kind waits until they have their effect.
+
+    Args:
+        opening: Holds keys as long as an action waits for the swarm.
     """
 
-    def __init__(self, app: App[Any]) -> None:
+    def __init__(self, app: App[Any], opening: OpeningWait) -> None:
         self._app = app
+        self._opening = opening
         self._held: deque[Key | Paste] = deque()
         self._released: deque[Key | Paste] = deque()
         self._task: asyncio.Task[None] | None = None
@@ -128,7 +134,7 @@ class TypeAhead:
             self._touch()
             for node in list(self._touched):
                 await self._pass(node)
-            is_held = self._is_held() and time.monotonic() < may_hold_until
+            is_held = self._opening.holds_keys or (self._is_held() and time.monotonic() < may_hold_until)
             if is_held or not self._is_screen_ready():
                 await asyncio.sleep(_POLL_S)
                 quiet = 0
@@ -181,7 +187,7 @@ class TypeAhead:
         return isinstance(screen, KeyHolder) and screen.is_mounted and screen.holds_keys
 
     def _is_stuck(self) -> bool:
-        return self._task is not None and time.monotonic() - self._begun > PATIENCE_S
+        return self._task is not None and (self._opening.holds_keys or time.monotonic() - self._begun > PATIENCE_S)
 
     def _find_kind(self, event: Key | Paste) -> str:
         """Return `text` or `move` for an event that opens nothing here; empty for one that may open something."""

@@ -157,10 +157,6 @@ class MysisDetail(Horizontal):
             self._recent.put(self._placeholder)
             self._request.put(())
             return
-        # Imported here because the first paint must not wait for it.
-        from zoea.tui.conversation.blocks import BlockKind, ConversationBlock
-        from zoea.tui.conversation.recent_lines import build_recent_lines, build_usage_lines
-
         state = str(view.status)
         self._put_titles(
             Content.assemble(
@@ -172,6 +168,18 @@ class MysisDetail(Horizontal):
         )
         begin, end = build_brief_line(view, self._now())
         self._line.put(cut_pieces(begin, self._line.size.width - count_cells(end)), end)
+        if self._database() is None:
+            self._recent.put([[(status_text(view), "")]])
+            self._request.put(())
+        else:
+            self._draw_recent(view)
+
+    def _draw_recent(self, view: MysisView) -> None:
+        """Draw the newest lines of the conversation, and what the last request took."""
+        # Imported here because rows must not wait for it.
+        from zoea.tui.conversation.blocks import BlockKind, ConversationBlock
+        from zoea.tui.conversation.recent_lines import build_recent_lines, build_usage_lines
+
         size = self._recent.content_size
         if size.width > 0:
             fresh = self._blocks or [
