@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # comes with mcp, without types
+from jsonschema import Draft202012Validator
 
 from tests.fakes.mcp_client import LocalSwarmClient
 from tests.fakes.swarm import FakeSwarm

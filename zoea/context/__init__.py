@@ -11,6 +11,7 @@ from zoea.context.frozen_turn import PLAN_VERSION, EarlierTurn, FrozenTurn, Limi
 from zoea.context.measure import MESSAGE_FRAME, Counter, message_tokens, request_tokens
 from zoea.context.needs import (
     MAX_ROUNDS,
+    CriteriaHints,
     EarlierTurns,
     LastAnswer,
     LatestSlice,
@@ -21,6 +22,7 @@ from zoea.context.needs import (
     OutsideNeed,
     Recall,
     ShownConversation,
+    SourceMessages,
     StandingOrder,
     StoredAnswer,
     TurnRecord,
@@ -43,6 +45,7 @@ from zoea.context.plan_values import (
 )
 from zoea.context.planner import plan, plan_next, plan_turn
 from zoea.context.strategies import STRATEGIES, Answers, Strategy, missing_needs, needs, packs
+from zoea.context.topics.topic_rules import TopicRules
 from zoea.context.turn_replay import HEADROOM, CurrentTurn, TurnReplay
 from zoea.context.window.window_rules import WindowRules
 
@@ -56,6 +59,7 @@ __all__ = [
     "Answers",
     "Budget",
     "Counter",
+    "CriteriaHints",
     "CurrentTurn",
     "Decision",
     "EarlierTurn",
@@ -77,10 +81,12 @@ __all__ = [
     "Reason",
     "Recall",
     "ShownConversation",
+    "SourceMessages",
     "StandingOrder",
     "StepKind",
     "StoredAnswer",
     "Strategy",
+    "TopicRules",
     "Truncation",
     "TurnRecord",
     "TurnReplay",

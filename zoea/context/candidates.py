@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from zoea.context.forms import Form
 from zoea.context.measure import Counter, TextCounter, message_chars
@@ -166,14 +166,17 @@ def sort_by_priority(candidates: Sequence[PackCandidate]) -> list[PackCandidate]
 
 
 def build_plan(candidates: Sequence[PackCandidate], max_tokens: int, truncation: Truncation) -> Plan:
-    """Build the plan from decided candidates, in declaration order."""
+    """Build the plan from decided candidates, in declaration order; texts of the section `system` are one message."""
     messages: list[RequestMessage] = []
     forms: dict[int, Form] = {}
     for candidate in candidates:
         if candidate.status is PackStatus.SKIPPED or not candidate.body:
             continue
         if isinstance(candidate.body, str):
-            messages.append(as_message(candidate.body, candidate.pack.section))
+            message = as_message(candidate.body, candidate.pack.section)
+            if message.role is Role.SYSTEM and messages and messages[-1].role is Role.SYSTEM:
+                message = replace(message, content=messages.pop().content + message.content)
+            messages.append(message)
         else:
             messages += candidate.body
             forms.update(candidate.forms)

@@ -10,6 +10,7 @@ import json
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cache
 
+from zoea.context.topics.topic_rules import TopicRules
 from zoea.context.window.window_rules import WindowRules
 from zoea.model.enums import OpenedBy
 from zoea.model.errors import PlanError
@@ -20,6 +21,9 @@ PLAN_VERSIONS = (1, 2)
 """The versions that this Zoea can plan. 1 never changes: `tests/context/recorded_plans.py` holds plans of it."""
 WINDOW_SETTING = "provider.NAME.context_window"
 """Replaces the window that the provider reports, and `context.context_window`."""
+
+TOPICS_SETTING = "context_strategy.max_tokens"
+"""The budget of the strategy `topics`, in its template."""
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
 
@@ -51,6 +55,7 @@ class FrozenTurn:
         task_tokens: The most that all requests of the turn may use, where its prompts say so.
         mission_id, mission_tokens: The message that gave its turns a total, and the tokens of that.
         window: The limits of the strategy `window`; None in every other strategy.
+        topics: Sources, texts and places in the ledger of the strategy `topics`; None in every other strategy.
         left_out_tools: Names of tools that the requests do not offer, because they would not fit with them.
         keep_turns: How many earlier turns the requests may show; 0 shows none.
         keep_turns_why: Why it is so many, where Zoea chose.
@@ -93,10 +98,18 @@ class FrozenTurn:
     task_tokens: int | None = None
     mission_id: int | None = None
     mission_tokens: int | None = None
+    topics: TopicRules | None = None
 
     @property
     def is_nudged(self) -> bool:
         return self.opened_by is OpenedBy.NUDGE
+
+    @property
+    def system_text(self) -> str:
+        """The whole text of the system message."""
+        if self.topics is None:
+            return self.system
+        return f"{self.topics.opening}{self.system}{self.topics.ending}"
 
     def tightened(self, share: float) -> FrozenTurn:
         """Return the turn with a share of its budget, for use after a context-length error (0.75)."""
@@ -109,6 +122,8 @@ class FrozenTurn:
         window = values.pop("window")
         if window is not None:
             values["window"] = asdict(window)
+        if values.pop("topics") is not None and self.topics is not None:
+            values["topics"] = self.topics.to_dict()
         return _ENCODER.encode(values)
 
     @classmethod
@@ -131,6 +146,8 @@ class FrozenTurn:
                     values[names] = tuple(values[names])
             if values.get("window") is not None:
                 values["window"] = WindowRules(**values["window"])
+            if values.get("topics") is not None:
+                values["topics"] = TopicRules.from_dict(values["topics"])
             values["earlier"] = tuple(EarlierTurn(*one) for one in values.get("earlier", ()))
             values["system"] = system
             return cls(**values)
@@ -163,7 +180,8 @@ def request_limit(frozen: FrozenTurn) -> Limit:
     A message costs at least a quarter of its characters in tokens, so the last bound keeps every
     request within `max_chars` without counting twice.
     """
-    limits = [Limit(frozen.max_tokens, "budget.token_budget_per_agent")]
+    is_own = frozen.topics is not None and not frozen.topics.is_capped
+    limits = [Limit(frozen.max_tokens, TOPICS_SETTING if is_own else "budget.token_budget_per_agent")]
     if frozen.context_window is not None:
         limits.append(Limit(frozen.context_window - frozen.max_output_tokens, WINDOW_SETTING))
     limits.append(Limit(int(frozen.max_chars / 4 * frozen.calibration), ""))

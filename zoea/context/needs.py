@@ -117,6 +117,28 @@ class Recall(OutsideNeed):
     shown: tuple[int, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class SourceMessages(OutsideNeed):
+    """The messages of a `TopicSource`, as JSON, with ids up to `until`, in its full and its compact form.
+
+    Answer: `{"full": text, "compact": text, "messages": how many the full form has}`.
+    """
+
+    cluster_id: int
+    source: str
+    until: int
+    last_task_end: int
+    last_agent_start: int
+
+
+@dataclass(frozen=True, slots=True)
+class CriteriaHints(OutsideNeed):
+    """What validators could not validate, by the messages with ids up to `until`. Answer: a list of texts."""
+
+    cluster_id: int
+    until: int
+
+
 Need = LatestSlice | LastAnswer | StandingOrder | TurnSoFar | EarlierTurns | MemoriesById | OutsideNeed
 
 

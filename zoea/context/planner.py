@@ -35,6 +35,8 @@ LOOK_BACK = 20
 _VERBATIM = (FULL, BARE, ORDER)
 _PARTS = {
     "system": ("the system prompt", "shorten the template's prompt"),
+    "header": ("the header of the role", "raise the budget"),
+    "schema": ("the output schema", "make the template's output_schema smaller"),
     "tools": ("the tool schemas", "allow fewer tools in the template"),
     "order": ("the standing order", "give the mysis a shorter order"),
     "turn": ("the prompts and latest calls of the turn", "send the text in smaller parts"),

@@ -251,10 +251,11 @@ class RecoverySettings(Section):
 class ContextSettings(Section):
     """Composition of a request."""
 
-    strategy: Literal["turns", "window"] = setting(
+    strategy: Literal["turns", "window", "topics"] = setting(
         "turns",
         "Strategy",
-        "turns shows the current turn and little of the past; window the conversation, with a summary of its middle.",
+        "turns shows the current turn and little of the past; window the conversation, with a summary of its middle; "
+        "topics messages of the ledger that the template names.",
         source=NOVA,
     )
     scan_window: Whole = setting(

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from blake3 import blake3
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, AliasChoices, Field, ValidationError
 
 from zoea.model.errors import TemplateError, UsageError
 from zoea.model.topics import check_topic
@@ -30,6 +30,7 @@ from zoea.settings.schema import (
     WaitSettings,
     find_conflicts,
 )
+from zoea.settings.topic_source import ContextStrategy
 
 
 def _checked_topic(name: str) -> str:
@@ -37,6 +38,18 @@ def _checked_topic(name: str) -> str:
         return check_topic(name)
     except UsageError as error:
         raise ValueError(f"{error.what}; {error.hint}") from None
+
+
+def _checked_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    # Only roles with a schema need the library, which takes a while to load.
+    from jsonschema import Draft202012Validator, SchemaError
+
+    try:
+        Draft202012Validator.check_schema(schema)
+    except SchemaError as error:
+        where = ".".join(map(str, error.absolute_path))
+        raise ValueError(f"is not a JSON Schema: {f'{where}: ' if where else ''}{error.message:.200}") from None
+    return schema
 
 
 PARENT = "{{parent}}"
@@ -55,7 +68,7 @@ CAPS = (
 )
 """Budgets that are bounds; `enforcement` is layered like any other key."""
 _VERSION = 1
-_LATER = ("subscribes", "publishes")
+_LATER = ("subscribes", "publishes", "role", "context_strategy", "output_schema")
 """Keys that are stored only where they are set, so that a template without them keeps the hash it always had."""
 
 TopicName = Annotated[str, AfterValidator(_checked_topic)]
@@ -91,7 +104,9 @@ class Template(Section):
     )
     provider: str = setting("", "Provider", "Empty is the default provider.")
     model: str = setting("", "Model", "Empty is the provider's model.")
-    strategy: Literal["", "turns", "window"] = setting("", "Strategy", "Empty is context.strategy.")
+    strategy: Literal["", "turns", "window", "topics"] = setting(
+        "", "Strategy", "Empty is context.strategy; topics where context_strategy is given."
+    )
     run: Literal["forever", "once"] = setting(
         "forever", "Run", "Once: idle without nudges after a turn with nothing pending."
     )
@@ -107,6 +122,19 @@ class Template(Section):
     publishes: Literal[""] | TopicName = setting(
         "", "Publishes on", "The topic on which its myses publish results, with their tool for it."
     )
+    role: str = setting("", "Role", "Its part in the work, like planner, worker or validator.", max_length=40)
+    context_strategy: ContextStrategy | None = setting(
+        None,
+        "Sources of the strategy topics",
+        "The ledger messages that each request shows, as a table with sources and max_tokens.",
+        validation_alias=AliasChoices("context_strategy", "contextStrategy"),
+    )
+    output_schema: Annotated[dict[str, Any], AfterValidator(_checked_schema)] | None = setting(
+        None,
+        "Output schema",
+        "The JSON Schema of the last answer of a turn, which is then published as data.",
+        validation_alias=AliasChoices("output_schema", "outputSchema"),
+    )
     situation: tuple[Literal["broadcast", "snapshot", "time", "swarm"], ...] = setting(
         (), "Situation", "The content of the situation pack.", source=NOVA
     )
@@ -119,6 +147,11 @@ class Template(Section):
     budget: BudgetSettings = Field(BudgetSettings(), title="Budgets")
     llm: LlmSettings = Field(LlmSettings(), title="Model calls")
     tool: ToolSettings = Field(ToolSettings(), title="Tool calls")
+
+    @property
+    def chosen_strategy(self) -> str:
+        """The strategy that it names or implies; empty is `context.strategy`."""
+        return self.strategy or ("topics" if self.context_strategy is not None else "")
 
     def overrides(self) -> dict[str, dict[str, Any]]:
         """Return the values that the template sets in each section of the settings."""
@@ -141,6 +174,8 @@ class Template(Section):
         for name in _LATER:
             if name not in self.model_fields_set:
                 del plain[name]
+        if self.context_strategy is not None and "context_strategy" in plain:
+            plain["context_strategy"] = self.context_strategy.model_dump(mode="json", exclude_unset=True)
         plain["zoea_template"] = _VERSION
         return json.dumps(plain, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
 
@@ -213,8 +248,8 @@ def effective_settings(settings: Settings, template: Template) -> Settings:
         TemplateError: Template and settings conflict.
     """
     overrides = template.overrides()
-    if template.strategy:
-        overrides.setdefault("context", {})["strategy"] = template.strategy
+    if template.chosen_strategy:
+        overrides.setdefault("context", {})["strategy"] = template.chosen_strategy
     if "budget" in overrides:
         overrides["budget"] = _merge_budget(settings.budget, overrides["budget"])
     sections = {name: getattr(settings, name).model_copy(update=values) for name, values in overrides.items()}

@@ -1,19 +1,21 @@
-"""One entry of a template's `context_strategy.sources`: the ledger messages that a request shows.
+"""A template's `context_strategy`: its sources, the ledger messages that a request shows, and their budget.
 
 Keys may be written in camelCase, so that a strategy written for Zeroshot loads as it stands.
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, AliasGenerator, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AliasChoices, AliasGenerator, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
 from pydantic.alias_generators import to_camel
 
 from zoea.settings.fields import Section, Whole, setting
 
 Selection = Literal["latest", "oldest", "all"]
+DEFAULT_MAX_TOKENS = 100_000
 SINCE_NAMES = ("cluster_start", "last_task_end", "last_agent_start")
 DEFAULT_PRIORITIES = {
     "STATE_SNAPSHOT": "required",
@@ -42,17 +44,51 @@ def parse_since(value: Any) -> Any:
     raise ValueError(f"use one of {names}, an ISO 8601 time or Unix milliseconds, not {value!r}")
 
 
-Since = Annotated[int | str | None, BeforeValidator(parse_since)]
+def write_since(value: int | str | None) -> str | None:
+    """Return a lower bound as `parse_since` reads it: a time in µs becomes an ISO 8601 time."""
+    if not isinstance(value, int):
+        return value
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value)).isoformat()
+
+
+def parse_max_tokens(value: Any) -> Any:
+    """Check a budget: nothing or 0 is the default, and a numeric text is read as a number."""
+    if isinstance(value, str) and re.fullmatch(r"\s*[0-9]{1,18}\s*", value):
+        value = int(value)
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+        return value or DEFAULT_MAX_TOKENS
+    raise ValueError(f"expected a number of tokens; 0 or nothing means {DEFAULT_MAX_TOKENS:,}")
+
+
+Since = Annotated[
+    int | str | None,
+    BeforeValidator(parse_since, json_schema_input_type=int | str | None),
+    PlainSerializer(write_since, return_type=str | None, when_used="json"),
+]
 Amount = Annotated[Whole, Field(ge=1)] | None
+MaxTokens = Annotated[int, BeforeValidator(parse_max_tokens, json_schema_input_type=int | str | None)]
 
 
-class TopicSource(Section):
-    """Selects messages of one topic; `compact_*` select them where the full form does not fit."""
+class CamelSection(Section):
+    """A section with keys that may also be written in camelCase."""
 
     model_config = ConfigDict(
         alias_generator=AliasGenerator(validation_alias=lambda name: AliasChoices(name, to_camel(name))),
         populate_by_name=True,
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _reject_twice(cls, given: Any) -> Any:
+        if isinstance(given, dict):
+            for name in cls.model_fields:
+                if name != to_camel(name) and name in given and to_camel(name) in given:
+                    raise ValueError(f"{name} is given twice, also as {to_camel(name)}")
+        return given
+
+
+class TopicSource(CamelSection):
+    """Selects messages of one topic; `compact_*` select them where the full form does not fit."""
 
     topic: str = Field(title="Topic", description="The topic of the messages.", min_length=1)
     sender: str | None = setting(None, "Sender", "Only messages of this sender.")
@@ -63,15 +99,6 @@ class TopicSource(Section):
     priority: Literal["required", "high", "medium", "low"] | None = setting(None, "Priority", "The pack's priority.")
     compact_amount: Annotated[Whole, Field(ge=1)] = setting(1, "Compact amount", "The most messages of the short form.")
     compact_strategy: Selection | None = setting(None, "Compact selection", "The selection of the short form.")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _reject_twice(cls, given: Any) -> Any:
-        if isinstance(given, dict):
-            for name in cls.model_fields:
-                if name != to_camel(name) and name in given and to_camel(name) in given:
-                    raise ValueError(f"{name} is given twice, also as {to_camel(name)}")
-        return given
 
     @property
     def most(self) -> int | None:
@@ -89,6 +116,19 @@ class TopicSource(Section):
     @property
     def pack_priority(self) -> str:
         return self.priority or DEFAULT_PRIORITIES.get(self.topic, "medium")
+
+
+class ContextStrategy(CamelSection):
+    """What a request of the strategy `topics` shows of the ledger, and its budget."""
+
+    sources: tuple[TopicSource, ...] = setting(
+        (TopicSource(topic="STATE_SNAPSHOT", priority="required", strategy="latest", amount=1),),
+        "Sources",
+        "Messages of topics that each request shows, in this order.",
+    )
+    max_tokens: MaxTokens = setting(
+        DEFAULT_MAX_TOKENS, "Budget", "The most tokens of a request; budget.token_budget_per_agent bounds it if set."
+    )
 
 
 def source_warnings(source: TopicSource) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from zoea.model.topics import SWARM_CLUSTER, TopicMessage, TopicSummary
 
@@ -17,6 +17,8 @@ JOIN topic_message m ON m.id = n.newest ORDER BY m.id DESC
 """
 _NEWEST = f"SELECT * FROM ({TOPIC_MESSAGE} WHERE cluster_id = :cluster {{}} ORDER BY id DESC LIMIT :limit) ORDER BY id"
 _NEXT = f"{TOPIC_MESSAGE} WHERE cluster_id = :cluster AND id > :after {{}} ORDER BY id LIMIT :limit"
+_OF_SOURCE = f"""{TOPIC_MESSAGE} WHERE cluster_id = :cluster AND topic = :topic AND id BETWEEN :first AND :until
+AND created_at >= :since AND (:sender IS NULL OR sender = :sender) AND NOT is_raw ORDER BY id"""
 
 
 def topic_message(row: sqlite3.Row) -> TopicMessage:
@@ -73,6 +75,29 @@ def read_messages_after(
 ) -> tuple[TopicMessage, ...]:
     """Read the messages after an id, oldest first."""
     return _read(connection, _NEXT, topic, sender, cluster_id, limit, after=after)
+
+
+def iterate_topic(
+    connection: sqlite3.Connection,
+    topic: str,
+    *,
+    until: int,
+    first: int = 0,
+    since: int = 0,
+    sender: str | None = None,
+    newest_first: bool = False,
+    cluster_id: int = SWARM_CLUSTER,
+) -> Iterator[TopicMessage]:
+    """Yield the messages of a topic but raw output, with ids from `first` to `until` and times from `since`, µs."""
+    given = {
+        "cluster": cluster_id,
+        "topic": topic,
+        "first": first,
+        "until": until,
+        "since": since,
+        "sender": sender,
+    }
+    yield from map(topic_message, connection.execute(f"{_OF_SOURCE}{' DESC' if newest_first else ''}", given))
 
 
 def _read(

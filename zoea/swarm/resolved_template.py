@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from zoea.context import FrozenTurn, WindowRules
+from zoea.context import FrozenTurn, TopicRules, WindowRules
+from zoea.context.topics.agent_texts import write_ending, write_opening
+from zoea.context.topics.topic_rules import write_source
 from zoea.context.window.window_rules import choose_size
 from zoea.model.enums import DONE_TOOL, OpenedBy
 from zoea.model.errors import TemplateError
@@ -15,6 +17,8 @@ from zoea.model.ports import Provider
 from zoea.model.request import Catalogue, ModelInfo
 from zoea.model.values import Mysis
 from zoea.settings import Settings, Template, effective_settings, parse_template
+from zoea.settings.fields import lowest_bound
+from zoea.settings.topic_source import ContextStrategy
 from zoea.swarm.rules import SECOND, LifeRules, LoopRules, TickFields, TurnRules, WaitRules
 from zoea.text import estimate
 from zoea.text.shorten import head
@@ -156,6 +160,9 @@ def freezer(
     tools_tokens = -(-sum(tool_sizes(catalogue).values()) // estimate.CHARS_PER_TOKEN)
     shows_turns = settings.context.strategy == "turns" and not nudged
     keep_turns, why = kept_turns(profile, tools_tokens) if shows_turns else (0, "")
+    topics, max_tokens = None, settings.budget.token_budget_per_agent
+    if settings.context.strategy == "topics":
+        topics, max_tokens = topic_rules(profile)
     frozen = FrozenTurn(
         mysis_id=profile.mysis_id,
         turn_id=0,
@@ -171,7 +178,7 @@ def freezer(
         scan_window=settings.context.scan_window,
         keep_answer=settings.context.keep_answer,
         situation=situation,
-        max_tokens=settings.budget.token_budget_per_agent,
+        max_tokens=max_tokens,
         max_output_tokens=profile.max_output_tokens,
         context_window=profile.window,
         tools_tokens=tools_tokens,
@@ -179,14 +186,41 @@ def freezer(
         keep_tools=settings.context.keep_tools,
         max_result_chars=settings.tool.max_result_chars,
         window=window_rules(settings, now) if settings.context.strategy == "window" else None,
+        topics=topics,
         keep_turns=keep_turns,
         keep_turns_why=why,
         recall_items=recalled_items(settings) if not nudged else 0,
         label_to=profile.name if settings.context.labels == "named" else "",
     )
-    return lambda turn_id, number, before, calibration: replace(
-        frozen, turn_id=turn_id, turn_number=number, before=before, calibration=calibration
+
+    def freeze(turn_id: int, number: int, before: int, calibration: float) -> FrozenTurn:
+        known = topics and replace(topics, ending=_ending(profile.template, number))
+        return replace(
+            frozen, turn_id=turn_id, turn_number=number, before=before, calibration=calibration, topics=known
+        )
+
+    return freeze
+
+
+def topic_rules(profile: MysisProfile) -> tuple[TopicRules, int]:
+    """Return what a turn of the strategy `topics` freezes, and the budget of its requests."""
+    template, budget = profile.template, profile.settings.budget
+    strategy = template.context_strategy or ContextStrategy()
+    bounds = {"strategy": strategy.max_tokens}
+    if "token_budget_per_agent" in budget.model_fields_set:
+        bounds["budget"] = budget.token_budget_per_agent
+    name, most = lowest_bound(bounds)
+    rules = TopicRules(
+        opening=write_opening(profile.name, template.role, has_schema=template.output_schema is not None),
+        role=template.role,
+        sources=tuple(map(write_source, strategy.sources)),
+        is_capped=name == "budget",
     )
+    return rules, most or strategy.max_tokens
+
+
+def _ending(template: Template, number: int) -> str:
+    return write_ending(template.output_schema, template.publishes, number)
 
 
 def recalled_items(settings: Settings) -> int:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from zoea.context.frozen_turn import PLAN_VERSIONS, FrozenTurn
 from zoea.context.needs import Need, NeedAnswer, TurnSoFar
 from zoea.context.plan_values import Pack
-from zoea.context.strategies import sliding_window, turns
+from zoea.context.strategies import ledger_topics, sliding_window, turns
 from zoea.model.errors import PlanError
 
 Answers = Mapping[Need, NeedAnswer]
@@ -31,6 +31,7 @@ class Strategy:
 
 STRATEGIES: dict[str, Strategy] = {
     "turns": Strategy("turns", turns.needs, turns.packs),
+    "topics": Strategy("topics", ledger_topics.needs, ledger_topics.packs),
     "window": Strategy("window", sliding_window.needs, sliding_window.packs),
 }
 

@@ -24,6 +24,15 @@ class LedgerPositions:
     last_task_end: int = 0
     last_agent_start: int = 0
 
+    def first_id(self, since: int | str | None) -> int:
+        """Return the first ledger id that a lower bound allows; a time allows all."""
+        match since:
+            case "last_task_end":
+                return self.last_task_end
+            case "last_agent_start":
+                return self.last_agent_start + 1
+        return 0
+
 
 def select_messages(
     messages: Iterable[TopicMessage], source: TopicSource, positions: LedgerPositions, *, is_compact: bool = False
@@ -45,14 +54,9 @@ def select_messages(
 
 
 def _is_since(message: TopicMessage, since: int | str | None, positions: LedgerPositions) -> bool:
-    match since:
-        case "last_task_end":
-            return message.id >= positions.last_task_end
-        case "last_agent_start":
-            return message.id > positions.last_agent_start
-        case int():
-            return message.created_at >= since
-    return True
+    if isinstance(since, int):
+        return message.created_at >= since
+    return message.id >= positions.first_id(since)
 
 
 def _cut(found: Sequence[TopicMessage], selection: Selection, most: int | None) -> Sequence[TopicMessage]:

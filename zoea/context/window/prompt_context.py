@@ -117,7 +117,10 @@ def override_turn(frozen: FrozenTurn, context: PromptContext) -> FrozenTurn:
         return frozen
     lowest = min(frozen.max_tokens, context.token_budget_per_agent or frozen.max_tokens)
     task_tokens = min(filter(None, (context.token_budget_per_task, context.token_budget_total)), default=None)
-    frozen = replace(frozen, max_tokens=lowest, task_tokens=task_tokens)
+    topics = frozen.topics
+    if topics is not None and lowest < frozen.max_tokens:
+        topics = replace(topics, is_capped=True)
+    frozen = replace(frozen, max_tokens=lowest, task_tokens=task_tokens, topics=topics)
     rules = frozen.window
     if rules is None:
         return frozen

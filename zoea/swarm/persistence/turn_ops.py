@@ -25,6 +25,7 @@ from zoea.swarm.persistence import (
     mysis_ops,
     row_values,
     spend_ops,
+    topic_cursor_ops,
     turn_records,
 )
 from zoea.swarm.persistence.earlier_turn_reads import choose_earlier_turns
@@ -104,7 +105,7 @@ def open_turn(
     now = conn.now()
     before, number, turn_id = conn.execute(_BEFORE_TURN, (mysis_id,)).fetchone()
     opened_by = OpenedBy.PROMPT if waiting else OpenedBy.NUDGE
-    frozen = freeze(turn_id, number, before)
+    frozen = topic_cursor_ops.begin_turn(conn, freeze(turn_id, number, before))
     known = turn_records.read_before_opened(conn, mysis_id, missing_needs(frozen))
     required = estimate.tokens(waiting[0].content) if waiting else turn_records.order_tokens(known)
     frozen, deliveries = _choose_prompts(conn, frozen, waiting, tools, required)
@@ -289,6 +290,8 @@ def _end(
         (outcome, now, failure, turn_id),
     )
     approval_ops.expire_of_turn(conn, turn_id)
+    if outcome is Outcome.ANSWERED and info.cluster_id is not None:
+        topic_cursor_ops.end_task(conn, info.mysis_id, info.cluster_id)
     if outcome in (Outcome.FAILED, Outcome.TIMEOUT):
         conn.execute("UPDATE tally SET errors = errors + 1 WHERE mysis_id = ?", (info.mysis_id,))
     conn.emit("turn.ended", info.mysis_id, turn=turn_id, outcome=str(outcome))

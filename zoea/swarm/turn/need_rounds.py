@@ -14,6 +14,7 @@ from typing import Any
 
 from zoea.context import (
     MAX_ROUNDS,
+    CriteriaHints,
     EarlierTurns,
     FrozenTurn,
     MemoriesById,
@@ -21,6 +22,7 @@ from zoea.context import (
     OutsideNeed,
     Recall,
     ShownConversation,
+    SourceMessages,
     StoredAnswer,
     missing_needs,
 )
@@ -32,6 +34,7 @@ from zoea.store.search import find_related
 from zoea.swarm.persistence import turn_ops, turn_records
 from zoea.swarm.services import Services
 from zoea.swarm.turn.opened_turn_facts import OpenedTurnFacts
+from zoea.swarm.turn.source_stage import read_criteria_hints, read_source_messages
 from zoea.swarm.turn.window_stage import read_conversation_view
 
 NeedReader = Callable[[OpenedTurnFacts, Any], Awaitable[StoredAnswer]]
@@ -54,7 +57,12 @@ async def recall(facts: OpenedTurnFacts, need: Recall) -> StoredAnswer:
     return StoredAnswer.of({"hits": [list(hit) for hit in hits], "late": False})
 
 
-READERS: dict[type[OutsideNeed], NeedReader] = {Recall: recall, ShownConversation: read_conversation_view}
+READERS: dict[type[OutsideNeed], NeedReader] = {
+    Recall: recall,
+    ShownConversation: read_conversation_view,
+    SourceMessages: read_source_messages,
+    CriteriaHints: read_criteria_hints,
+}
 
 
 async def answer_needs(

@@ -17,7 +17,7 @@ _SHARE = 0.5  # of the room beside system prompt and tools; the rest is for answ
 
 def room_for_prompts(frozen: FrozenTurn) -> int:
     """Return the tokens, before calibration, that the prompts of a turn may use."""
-    rest = request_limit(frozen).tokens / frozen.calibration - estimate.tokens(frozen.system) - frozen.tools_tokens
+    rest = request_limit(frozen).tokens / frozen.calibration - estimate.tokens(frozen.system_text) - frozen.tools_tokens
     return max(0, int(rest * _SHARE))
 
 

@@ -25,7 +25,7 @@ def leave_out_tools(
         count_uses: Counts the calls of each tool; only called where tools are left out.
     """
     limit = int(request_limit(frozen).tokens / frozen.calibration)
-    room = limit - limit // _RESERVE - estimate.tokens(frozen.system) - required - 2 * MESSAGE_FRAME
+    room = limit - limit // _RESERVE - estimate.tokens(frozen.system_text) - required - 2 * MESSAGE_FRAME
     chars = sum(sizes.values())
     if _tokens(chars) <= room:
         return frozen

@@ -1,0 +1,138 @@
+"""A mysis with the strategy `topics` sees the ledger's messages that its template names, then the one that woke it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.swarm.harness import script, swarm
+from tests.swarm.test_builtin_backend import templates
+from zoea.llm.providers.scripted import ScriptedProvider
+from zoea.model.enums import Role
+from zoea.model.request import Answer, RequestMessage
+from zoea.queries.request_inspection import inspect_request
+from zoea.settings import Settings
+
+QUIET = Settings.model_validate({"nudge": {"enabled": False}})
+WORKER = """
+role = "worker"
+subscribes = ["PLAN_READY", "VALIDATION_RESULT"]
+[context_strategy]
+sources = [
+  { topic = "ISSUE_OPENED", priority = "required", strategy = "latest", amount = 1 },
+  { topic = "STATE_SNAPSHOT", priority = "required", strategy = "latest", amount = 1 },
+  { topic = "VALIDATION_RESULT", priority = "high", since = "last_task_end", amount = 5 },
+  { topic = "WORKER_PROGRESS", priority = "medium", strategy = "all" },
+]
+"""
+VALIDATOR = """
+role = "validator"
+subscribes = ["IMPLEMENTATION_READY"]
+[context_strategy]
+sources = [{ topic = "STATE_SNAPSHOT", priority = "required", amount = 1 }]
+"""
+DONE = script(Answer(text="Done."))
+
+
+def with_roles(folder: Path, rules: Any = DONE, *, settings: Settings = QUIET, **more: Any) -> Any:
+    return swarm(
+        folder, rules, settings=settings, templates=templates(folder, worker=WORKER, validator=VALIDATOR), **more
+    )
+
+
+def contents(messages: tuple[RequestMessage, ...]) -> list[str]:
+    return [message.content for message in messages]
+
+
+async def test_a_turn_shows_its_sources_in_order_and_the_message_that_opened_it_last(tmp_path: Path) -> None:
+    async with with_roles(tmp_path) as s:
+        await s.commander.create("wanda", template="worker", start=False)
+        await s.commander.publish("ISSUE_OPENED", "The login fails.", data={"title": "Login"})
+        await s.commander.publish("WORKER_PROGRESS", "Looked at it.")
+        await s.commander.publish("WORKER_PROGRESS", "Half of it.", data={"percent_complete": 50})
+        await s.commander.publish("PLAN_READY", "Fix the cookie.", data={"steps": ["one"]})
+        await s.settled("wanda")
+
+        system, *rest = s.provider.requests[0].messages
+        assert system.role is Role.SYSTEM
+        assert system.content.startswith("You are wanda. Your role is worker.")
+        assert "Nobody reads along and nobody answers questions" in system.content
+        assert "\n\nYou are a mysis.\n\n" in system.content
+        assert all(message.role is Role.USER for message in rest)
+        issue, snapshot, progress, trigger = contents(tuple(rest))
+        assert issue.startswith("## Messages from topic: ISSUE_OPENED\n\n[")
+        assert issue.endswith('Z] commander:\nThe login fails.\nData: {\n  "title": "Login"\n}')
+        assert "Task: Login\nPlan: Fix the cookie.\nProgress: 50%" in snapshot
+        assert progress.index("Looked at it.") < progress.index("Half of it.")
+        assert trigger == (
+            '[topic PLAN_READY, from the commander]\nFix the cookie.\nData: {\n  "steps": [\n    "one"\n  ]\n}'
+        )
+
+
+async def test_since_counts_from_the_end_of_the_last_answered_turn(tmp_path: Path) -> None:
+    async with with_roles(tmp_path) as s:
+        await s.commander.create("wanda", template="worker", start=False)
+        await s.commander.publish("VALIDATION_RESULT", "First.", data={"approved": False})
+        await s.settled("wanda")
+        assert "First." in contents(s.provider.requests[0].messages)[2]
+        await s.commander.publish("VALIDATION_RESULT", "Second.", data={"approved": False})
+        await s.settled("wanda")
+        shown = next(text for text in contents(s.provider.requests[1].messages) if "VALIDATION_RESULT" in text)
+        assert "Second." in shown
+        assert "First." not in shown
+        newest = await s.value("SELECT max(id) FROM topic_message")
+        assert await s.rows("SELECT last_agent_start, last_task_end FROM topic_cursor") == [
+            {"last_agent_start": newest, "last_task_end": newest + 1}
+        ]
+
+
+async def test_a_validator_is_told_what_it_need_not_validate_again(tmp_path: Path) -> None:
+    results = [
+        {"id": "A1", "status": "CANNOT_VALIDATE", "reason": "no network"},
+        {"id": "A2", "status": "CANNOT_VALIDATE_YET", "reason": "not built"},
+        {"id": "A3", "status": "CANNOT_VALIDATE", "reason": "no key"},
+    ]
+    async with with_roles(tmp_path) as s:
+        await s.commander.create("vera", template="validator", start=False)
+        await s.commander.publish("VALIDATION_RESULT", "", data={"criteriaResults": results})
+        await s.commander.publish("VALIDATION_RESULT", "", data={"criteriaResults": [{"id": "A3", "status": "PASS"}]})
+        await s.commander.publish("IMPLEMENTATION_READY", "Done.")
+        await s.settled("vera")
+        hints = contents(s.provider.requests[0].messages)[2]
+        assert hints.startswith("## Do not validate these again")
+        assert hints.endswith("- A1: no network")
+        assert "A2" not in hints
+        assert "A3" not in hints
+
+
+async def test_a_turn_that_goes_on_after_a_restart_shows_the_same_messages(tmp_path: Path) -> None:
+    async with with_roles(tmp_path) as s:
+        await s.commander.create("wanda", template="worker", start=False)
+        await s.commander.publish("WORKER_PROGRESS", "Before.")
+        last = s.provider.block(after=0, when=lambda _: True)
+        await s.commander.publish("PLAN_READY", "Fix the cookie.")
+        await last.reached.wait()
+        before = s.provider.requests[-1].messages
+        await s.commander.publish("WORKER_PROGRESS", "After.")
+
+    again = ScriptedProvider(DONE, metered=True)
+    async with with_roles(tmp_path, provider=again) as s:
+        await s.commander.start("wanda")
+        await s.until(lambda: again.calls > 0)
+        await s.settled("wanda")
+    assert again.requests[0].messages == before
+    assert not any("After." in text for text in contents(before))
+
+
+async def test_a_request_is_explained_and_rebuilt_from_its_row(tmp_path: Path) -> None:
+    async with with_roles(tmp_path) as s:
+        await s.commander.create("wanda", template="worker", start=False)
+        await s.commander.publish("PLAN_READY", "Fix the cookie.")
+        await s.settled("wanda")
+        row = (await s.rows("SELECT id FROM request"))[0]
+        plan = inspect_request(s.path, row["id"]).plan
+        assert plan is not None
+        assert contents(plan.messages) == contents(s.provider.requests[0].messages)
+        ids = [decision.id for decision in plan.decisions]
+        assert ids[:3] == ["header", "system", "schema"]
+        assert ids[3:7] == ["ISSUE_OPENED", "STATE_SNAPSHOT", "VALIDATION_RESULT", "WORKER_PROGRESS"]

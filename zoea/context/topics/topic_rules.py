@@ -1,0 +1,59 @@
+"""What a turn of the strategy `topics` freezes: role, sources, and the places in the ledger that bound its reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import lru_cache
+from typing import Any
+
+from zoea.context.topics.topic_block import LedgerPositions
+from zoea.settings.topic_source import TopicSource
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRules:
+    """The limits and texts of the strategy `topics` in one turn.
+
+    Attributes:
+        opening, ending: The text of the system message before and after the template's prompt.
+        sources: Each a `TopicSource` as JSON.
+        is_capped: Whether another setting than the strategy's own gives the budget.
+        cluster_id: The part of the ledger that is read.
+        until: The newest ledger id that the turn may show.
+        last_task_end, last_agent_start: The places that `since` names.
+    """
+
+    opening: str = ""
+    ending: str = ""
+    role: str = ""
+    sources: tuple[str, ...] = ()
+    is_capped: bool = False
+    cluster_id: int = 0
+    until: int = 0
+    last_task_end: int = 0
+    last_agent_start: int = 0
+
+    @property
+    def positions(self) -> LedgerPositions:
+        return LedgerPositions(self.last_task_end, self.last_agent_start)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> TopicRules:
+        """Restore what `to_dict` gave. Raises TypeError and ValueError for other values."""
+        return cls(**{**values, "sources": tuple(values.get("sources", ()))})
+
+
+def write_source(source: TopicSource) -> str:
+    """Return a source as JSON with the keys that it sets."""
+    return source.model_dump_json(exclude_unset=True)
+
+
+@lru_cache(maxsize=256)
+def read_source(text: str) -> TopicSource:
+    """Restore a source that `write_source` wrote."""
+    return TopicSource.model_validate_json(text)

@@ -1,0 +1,44 @@
+"""Places of a mysis in the ledger of topics: where its previous turn began, and where its last task ended.
+
+Both are written in the op that opens or ends a turn, so that no crash comes between.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from zoea.context import FrozenTurn
+from zoea.model.topics import SWARM_CLUSTER
+from zoea.store import WriterConnection
+
+_NEWEST = "SELECT coalesce(max(id), 0) FROM topic_message WHERE cluster_id = ?"
+_STORED = "SELECT last_task_end, last_agent_start FROM topic_cursor WHERE mysis_id = ? AND cluster_id = ?"
+_BEGUN = """
+INSERT INTO topic_cursor(mysis_id, cluster_id, last_agent_start) VALUES (?1, ?2, ?3)
+ON CONFLICT DO UPDATE SET last_agent_start = ?3
+"""
+_ENDED = """
+INSERT INTO topic_cursor(mysis_id, cluster_id, last_task_end) VALUES (?1, ?2, ?3)
+ON CONFLICT DO UPDATE SET last_task_end = ?3
+"""
+
+
+def begin_turn(conn: WriterConnection, frozen: FrozenTurn) -> FrozenTurn:
+    """Return a turn of the strategy `topics` with the places that bound its reads, and store where it begins."""
+    rules = frozen.topics
+    if rules is None:
+        return frozen
+    until = _newest_id(conn, rules.cluster_id)
+    row = conn.execute(_STORED, (frozen.mysis_id, rules.cluster_id)).fetchone() or (0, 0)
+    conn.execute(_BEGUN, (frozen.mysis_id, rules.cluster_id, until))
+    return replace(frozen, topics=replace(rules, until=until, last_task_end=row[0], last_agent_start=row[1]))
+
+
+def end_task(conn: WriterConnection, mysis_id: int, cluster_id: int = SWARM_CLUSTER) -> None:
+    """Store that an answered turn ended after all that is in the ledger now."""
+    conn.execute(_ENDED, (mysis_id, cluster_id, _newest_id(conn, cluster_id) + 1))
+
+
+def _newest_id(conn: WriterConnection, cluster_id: int) -> int:
+    newest: int = conn.execute(_NEWEST, (cluster_id,)).fetchone()[0]
+    return newest

@@ -1,0 +1,82 @@
+"""Answer what the strategy `topics` needs of the ledger, once a turn, before its first plan."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from zoea.context import CriteriaHints, SourceMessages, StoredAnswer
+from zoea.context.topics.skip_hints import RESULT_TOPIC, skip_hints
+from zoea.context.topics.topic_block import LedgerPositions, render_message, render_topic, select_messages
+from zoea.context.topics.topic_rules import read_source
+from zoea.model.topics import RAW_TOPIC, TopicMessage
+from zoea.settings.topic_source import TopicSource
+from zoea.store.topic_reader import iterate_topic
+from zoea.swarm.turn.opened_turn_facts import OpenedTurnFacts
+
+
+async def read_source_messages(facts: OpenedTurnFacts, need: SourceMessages) -> StoredAnswer:
+    """Answer the full and the compact form of a source."""
+    source = read_source(need.source)
+    positions = LedgerPositions(need.last_task_end, need.last_agent_start)
+
+    def read(connection: sqlite3.Connection) -> StoredAnswer:
+        forms = [
+            select_messages(
+                _read_enough(connection, need, source, positions, facts.frozen.max_chars, is_compact=is_compact),
+                source,
+                positions,
+                is_compact=is_compact,
+            )
+            for is_compact in (False, True)
+        ]
+        full, compact = (render_topic(source.topic, messages) for messages in forms)
+        return StoredAnswer.of({"full": full, "compact": compact, "messages": len(forms[0])})
+
+    async with facts.services.store.search_reader() as reader:
+        return await reader.run(read)
+
+
+def _read_enough(
+    connection: sqlite3.Connection,
+    need: SourceMessages,
+    source: TopicSource,
+    positions: LedgerPositions,
+    max_chars: int,
+    *,
+    is_compact: bool,
+) -> list[TopicMessage]:
+    """Read the messages that a form may show, until they are more than any request may hold."""
+    selection, most = source.selection, source.most
+    if is_compact:
+        selection, most = source.compact_selection, source.compact_amount
+    if source.topic == RAW_TOPIC:
+        return []
+    found: list[TopicMessage] = []
+    chars = 0
+    messages = iterate_topic(
+        connection,
+        source.topic,
+        until=need.until,
+        first=positions.first_id(source.since),
+        since=source.since if isinstance(source.since, int) else 0,
+        sender=source.sender,
+        newest_first=selection == "latest",
+        cluster_id=need.cluster_id,
+    )
+    for message in messages:
+        found.append(message)
+        chars += len(render_message(message))
+        if len(found) == most or chars > max_chars:
+            break
+    return found
+
+
+async def read_criteria_hints(facts: OpenedTurnFacts, need: CriteriaHints) -> StoredAnswer:
+    """Answer the criteria that no validator could validate."""
+
+    def read(connection: sqlite3.Connection) -> StoredAnswer:
+        results = iterate_topic(connection, RESULT_TOPIC, until=need.until, cluster_id=need.cluster_id)
+        return StoredAnswer.of(list(skip_hints(results)))
+
+    async with facts.services.store.search_reader() as reader:
+        return await reader.run(read)
