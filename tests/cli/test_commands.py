@@ -13,7 +13,7 @@ from zoea import __main__
 from zoea.cli.dispatch import COMMANDS, load
 from zoea.model.enums import ApprovalAnswer, MysisState
 from zoea.model.errors import ZoeaError
-from zoea.model.values import COMMANDER, ApprovalView, GrantView
+from zoea.model.values import COMMANDER, ApprovalView, GrantView, ProviderView
 
 COMMANDING = [
     ("new", "alpha"),
@@ -33,6 +33,11 @@ COMMANDING = [
     ("deny", "1"),
     ("revoke", "1"),
 ]
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
 
 
 class TestAlone:
@@ -92,6 +97,36 @@ class TestBeside:
         assert (changed.json["model"], changed.json["tags"]) == ("small", ["south"])
         assert "small" in zoea("configure", "alpha", "--no-tags", "--set", "budget.mysis=").out
         assert zoea("configure", "alpha", "--set", "swarm.max_myses=3").code == 2
+
+    def test_a_model_that_its_server_does_not_list_is_refused_or_kept(
+        self, zoea: Zoea, other_owner: OwnerThread, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        lists = tuple(f"llama-{number}" for number in range(9))
+        other_owner.swarm.given_providers = (
+            ProviderView("openai", "openai", "openai", models=("qwen3:8b", *lists), is_default=True),
+            ProviderView("scripted", "scripted", "scripted", models=()),
+        )
+        refused = zoea("new", "alpha", "--idle", "--model", "qwen3:9b", "--json")
+        assert (refused.code, zoea("list", "--json").json) == (2, [])
+        assert "the server lists no model 'qwen3:9b'; the nearest is qwen3:8b" in refused.err
+        assert "It lists: qwen3:8b, llama-0" in refused.err
+        assert "and 2 more. Name one of them, or give --keep-model." in refused.err
+        assert "model's name is empty" in zoea("new", "alpha", "--model", " ").err
+        assert zoea("new", "alpha", "--idle", "--provider", "openai", "--model", "qwen3:8b").code == 0
+        assert zoea("new", "beta", "--idle", "--provider", "scripted", "--model", "any").code == 0
+
+        assert zoea("configure", "alpha", "--model", "other").code == 2
+        assert "model's name is empty" in zoea("configure", "alpha", "--model", "").err
+        monkeypatch.setattr("sys.stdin", Terminal("n\n"))
+        declined = zoea("configure", "alpha", "--model", "other")
+        assert (declined.code, "nothing was changed" in declined.err) == (2, True)
+        assert zoea("show", "alpha", "--json").json["model"] == "qwen3:8b"
+        monkeypatch.setattr("sys.stdin", Terminal("y\n"))
+        assert zoea("configure", "alpha", "--model", "other", "--json").code == 2  # it cannot ask
+        assert zoea("configure", "alpha", "--model", "other").code == 0
+        monkeypatch.setattr("sys.stdin", io.StringIO())
+        assert zoea("configure", "alpha", "--model", "other", "--json").json["model"] == "other"
+        assert zoea("configure", "alpha", "--model", "another", "--keep-model", "--json").json["model"] == "another"
 
     def test_start_and_stop_need_either_names_or_all(self, zoea: Zoea, other_owner: OwnerThread) -> None:
         assert zoea("start").code == 2

@@ -91,3 +91,18 @@ async def test_a_changed_provider_and_a_new_key_serve_the_next_turn(tmp_path: Pa
             assert "provider local goes on as it was: file:local" in await run("config", "apply")
             await run("send", "alpha", "once more")
             await asyncio.to_thread(until_true, lambda: len(second.chats) == 2)
+
+
+async def test_a_model_that_the_server_does_not_list_is_refused_until_it_is_kept(tmp_path: Path) -> None:
+    async with OpenAIServer(otherwise=lambda _: Say("well")) as server:
+        configure(tmp_path, server, "reef-1")
+        await asyncio.to_thread(set_key, "any-key")
+        ran = await asyncio.to_thread(zoea, "run", "--headless", "--myses", "2", "--model", "reef-2", "--for", "1s")
+        assert (ran.returncode, "no model 'reef-2'; the nearest is reef-1" in ran.stderr) == (2, True)
+        async with running_swarm():
+            refused = await asyncio.to_thread(zoea, "new", "beta", "--model", "reef-2")
+            assert (refused.returncode, "the nearest is reef-1" in refused.stderr) == (2, True)
+            assert [row["name"] for row in json.loads(await run("list", "--json"))] == ["alpha"]
+            kept = json.loads(await run("new", "beta", "--idle", "--model", "reef-2", "--keep-model", "--json"))
+            assert kept["model"] == "reef-2"
+            assert json.loads(await run("new", "gamma", "--idle", "--model", "reef-2", "--json"))["model"] == "reef-2"

@@ -51,7 +51,7 @@ async def run_owned_swarm(options: RunOptions, where: Places) -> int:
             sys.stderr.write(f"zoea: {owner.warning}\n")
         swarm = owner.api
         after = await read_newest(where.database)
-        await prepare_own_swarm(swarm, options, loaded.settings)
+        await prepare_own_swarm(swarm, options, where, loaded.settings)
         if options.is_interactive:
             await front.say("Type help for the commands; quit ends the swarm.")
         if ended := count_ended((await swarm.view()).myses):
@@ -89,7 +89,7 @@ async def run_attached(options: RunOptions, where: Places) -> int:
         after = (await swarm.view()).event_id
         is_written = True
         await front.say(f"Attached to the swarm of process {swarm.pid}; quit leaves it running.")
-        await prepare_swarm(swarm, options)
+        await prepare_swarm(swarm, options, where)
         try:
             await _show(swarm, front, options, after, ending=ending, is_owner=False)
             if options.as_json:  # the last line is the summary here too, as in an own run

@@ -27,7 +27,7 @@ class ModelList:
     """The models that a server listed.
 
     Attributes:
-        at: When it did, in µs UTC.
+        at: When it did, in µs UTC; 0 for now.
         kept: Names that a person kept although the server does not list them.
         unknown_windows: Models whose context window the server does not tell.
     """
@@ -94,9 +94,9 @@ def check_model(given: ProviderSettings, model: str, known: ModelList | None) ->
     if model in known.models or (given.type is ProviderType.OLLAMA and f"{model}:latest" in known.models):
         return ""
     near = find_nearest(model, known.models)
-    listed = datetime.fromtimestamp(known.at / 1_000_000).strftime("%Y-%m-%d %H:%M")
+    listed = f" (list of {datetime.fromtimestamp(known.at / 1_000_000):%Y-%m-%d %H:%M})" if known.at else ""
     nearest = f"; the nearest is {one_line(near)}" if near else ""
-    return f"the server lists no model {one_line(model)!r}{nearest} (list of {listed})"
+    return f"the server lists no model {one_line(model)!r}{nearest}{listed}"
 
 
 def has_list(places: Places, provider: str) -> bool:

@@ -170,17 +170,28 @@ def refuse_new_myses(options: StartOptions, where: Places) -> None:
         )
 
 
-async def prepare_swarm(swarm: SwarmApi, options: StartOptions) -> None:
-    """Create the myses that are missing to `--myses N`, or one with a task, and start the idle ones if requested."""
+async def prepare_swarm(swarm: SwarmApi, options: StartOptions, where: Places) -> None:
+    """Create the myses that are missing to `--myses N`, or one with a task, and start the idle ones if requested.
+
+    Raises:
+        UsageError: New myses would have a model that their server does not list.
+    """
     wanted = 0
     if options.myses is not None:
         wanted = options.myses - len((await swarm.view()).myses)
     elif options.task is not None:
         wanted = 1
+    template = options.template or ("miner" if options.world else "")
+    if wanted > 0 and options.model:
+        from zoea.runtime.model_check import find_doubt
+
+        doubt = await find_doubt(swarm, where, options.model, provider=options.provider, template=template)
+        if doubt is not None:
+            raise doubt.refuse("Name one of them, or create the mysis with `zoea new --keep-model`.")
     for _ in range(wanted):
         await swarm.create(
             "",
-            template=options.template or ("miner" if options.world else ""),
+            template=template,
             provider=options.provider,
             model=options.model,
             start=options.task is not None,
@@ -192,12 +203,12 @@ async def prepare_swarm(swarm: SwarmApi, options: StartOptions) -> None:
         await swarm.start_all(left_running=True)
 
 
-async def prepare_own_swarm(swarm: SwarmApi, options: StartOptions, settings: Settings) -> None:
+async def prepare_own_swarm(swarm: SwarmApi, options: StartOptions, where: Places, settings: Settings) -> None:
     """As `prepare_swarm`, for a swarm that this process has just opened.
 
     With `swarm.restart = "always"` those that ran when Zoea ended run again.
     """
-    await prepare_swarm(swarm, options)
+    await prepare_swarm(swarm, options, where)
     if settings.swarm.restart == "always" and not (options.start_swarm or options.go_on):
         await swarm.start_all(again=True)
 

@@ -190,7 +190,7 @@ async def open_swarm(
             if read_holder(where.data) is None:
                 raise
     async with attach_to_swarm(where) as swarm:
-        await prepare_swarm(swarm.api, options)
+        await prepare_swarm(swarm.api, options, where)
         yield swarm
 
 
@@ -226,7 +226,7 @@ async def _own_swarm(options: RunOptions, where: Places, session: CockpitSession
     async with owner.own_workspace(where, lambda *given: compose.running_swarm(*given, options=swarm_options)) as owned:
         if session is not None:
             session.lock, session.options = owned.lock, options
-        await prepare_own_swarm(owned.api, options, loaded.settings)
+        await prepare_own_swarm(owned.api, options, where, loaded.settings)
         yield OpenSwarm(
             owned.api,
             where.database,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import sys
+from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
 import typer
@@ -15,9 +17,15 @@ from zoea.model.errors import MysisMissing, StoreMissing, UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
 from zoea.queries.stored_swarm import DeletedMysis, read_deleted_myses, read_mysis_view
+from zoea.runtime.model_check import ModelDoubt, find_doubt
+from zoea.runtime.model_lists import keep_setting
 from zoea.runtime.mysis_options import parse_settings
 from zoea.settings.paths import Places, places
 from zoea.text.control_characters import strip
+
+KeepModel = Annotated[
+    bool, typer.Option("--keep-model", help="Accept a model that its server does not list, from now on.")
+]
 
 
 def new(
@@ -32,7 +40,8 @@ def new(
         ),
     ] = "",
     provider: Annotated[str, typer.Option(metavar="NAME", help="Its provider; see `zoea providers`.")] = "",
-    model: Annotated[str, typer.Option(metavar="NAME", help="Its model.")] = "",
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="Its model.", show_default=False)] = None,
+    keep_model: KeepModel = False,
     task: Annotated[
         str,
         typer.Option(
@@ -52,13 +61,20 @@ def new(
     """
     if name is not None and not name.strip():
         raise UsageError("the name is empty", hint="Give a name, or leave it out and Zoea chooses one.")
+    _settle_model(
+        model,
+        lambda swarm, where: find_doubt(swarm, where, model or "", provider=provider, template=template),
+        workspace,
+        keeps=keep_model,
+        asks=not as_json,
+    )
     made = command(
         workspace,
         lambda swarm: swarm.create(
             name or "",
             template=template,
             provider=provider,
-            model=model,
+            model=model or "",
             tags=tuple(tag),
             start=not idle,
             inherit_broadcast=not fresh,
@@ -130,7 +146,8 @@ def configure(
     name: MysisRef,
     template: Annotated[str, typer.Option(metavar="NAME", help="New template.")] = "",
     provider: Annotated[str, typer.Option(metavar="NAME", help="New provider.")] = "",
-    model: Annotated[str, typer.Option(metavar="NAME", help="New model.")] = "",
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="New model.", show_default=False)] = None,
+    keep_model: KeepModel = False,
     tag: Annotated[
         list[str] | None, typer.Option(metavar="TAG", help="A tag that replaces its tags; repeatable.")
     ] = None,
@@ -148,10 +165,18 @@ def configure(
     tags = () if no_tags else tuple(tag) if tag else None
     gone: dict[str, Any] = {one[:-1]: None for one in setting if one.endswith("=")}
     settings = gone | parse_settings(" ".join(one for one in setting if not one.endswith("=")))
+
+    async def doubt(swarm: SwarmApi, where: Places) -> ModelDoubt | None:
+        now = await swarm.mysis(name)
+        return await find_doubt(
+            swarm, where, model or "", provider=provider or now.provider, template=template or now.template
+        )
+
+    _settle_model(model, doubt, workspace, keeps=keep_model, asks=not as_json)
     changed = command(
         workspace,
         lambda swarm: swarm.configure(
-            name, template=template, provider=provider, model=model, tags=tags, settings=settings or None
+            name, template=template, provider=provider, model=model or "", tags=tags, settings=settings or None
         ),
     )
     if as_json:
@@ -240,6 +265,39 @@ def find_deleted(ref: str, found: tuple[DeletedMysis, ...]) -> int:
         which = ", ".join(f"#{one.id}" for one in named)
         raise UsageError(f"several deleted myses had the name {ref!r}", hint=f"Give one of these ids: {which}.")
     raise MysisMissing(f"there is no deleted mysis {ref!r}", hint="`zoea undelete` lists them.")
+
+
+def _settle_model(
+    model: str | None,
+    find: Callable[[SwarmApi, Places], Awaitable[ModelDoubt | None]],
+    workspace: str,
+    *,
+    keeps: bool,
+    asks: bool,
+) -> None:
+    """Refuse an empty name, and one that the server does not list unless the person keeps it.
+
+    Args:
+        find: Asks the server.
+        keeps: The person has said so.
+        asks: Ask in a terminal.
+    """
+    if model is None:
+        return
+    if not model.strip():
+        raise UsageError("the model's name is empty", hint="Name a model, or leave out --model for the provider's own.")
+    where = places(workspace)
+    doubt = command(workspace, lambda swarm: find(swarm, where))
+    if doubt is None:
+        return
+    refusal = doubt.refuse("Name one of them, or give --keep-model.")
+    if not keeps and asks and sys.stdin.isatty():
+        typer.echo(strip(f"{refusal.what}\n{refusal.hint}"), err=True)
+        keeps = typer.confirm("Use it all the same?", err=True)
+        refusal = UsageError("nothing was changed", hint="Answer y, or give --keep-model.")
+    if not keeps:
+        raise refusal
+    keep_setting(where, doubt.provider, model)
 
 
 async def _end(swarm: SwarmApi) -> None:

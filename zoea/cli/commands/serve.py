@@ -96,7 +96,7 @@ async def _serve_own_swarm(server: BrowserServer, options: StartOptions, where: 
         owner.be_the_process(on_hangup=detach_terminal)
         if owner.warning:
             sys.stderr.write(f"zoea: {owner.warning}\n")
-        await prepare_own_swarm(owner.api, options, loaded.settings)
+        await prepare_own_swarm(owner.api, options, where, loaded.settings)
         announce(server, "The swarm runs here: ctrl+c ends it, and nothing stored is lost.")
         await owner.ending.wait()
         await close_within(CLOSE_TIMEOUT_S, server.close, "the browser server")
@@ -112,7 +112,7 @@ async def _serve_running_swarm(server: BrowserServer, options: StartOptions, whe
     if options.world:
         sys.stderr.write("zoea: --world has no effect: a running swarm keeps the world it was started with\n")
     async with await attach(where) as swarm:
-        await prepare_swarm(swarm, options)
+        await prepare_swarm(swarm, options, where)
         announce(server, f"Attached to the swarm of process {swarm.pid}: ctrl+c leaves it running.")
         await _wait_for_first(swarm.gone(), ending.wait())
     while not ending.is_set():

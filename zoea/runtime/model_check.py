@@ -1,0 +1,69 @@
+"""Checks the model's name of a new or configured mysis against the models that its server lists."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from zoea.model.errors import UsageError
+from zoea.model.swarm_api import SwarmApi
+from zoea.model.values import ProviderView
+from zoea.runtime.model_lists import LISTING_TYPES, ModelList, ModelLists, check_model
+from zoea.settings.endpoints import ProviderSettings, ProviderType
+from zoea.settings.layers import load
+from zoea.settings.paths import Places
+from zoea.text.control_characters import one_line
+
+_NAMED = 8
+"""Models that a refusal names."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDoubt:
+    """A model's name that its server does not list.
+
+    Attributes:
+        provider: The provider that was asked.
+        why: What is doubtful, with the nearest name.
+        listed: The models of the server.
+    """
+
+    provider: str
+    why: str
+    listed: tuple[str, ...]
+
+    def refuse(self, advice: str) -> UsageError:
+        """Return the error that names the models of the server, with the advice after them."""
+        more = f" and {len(self.listed) - _NAMED} more" if len(self.listed) > _NAMED else ""
+        names = ", ".join(map(one_line, self.listed[:_NAMED]))
+        return UsageError(self.why, hint=f"It lists: {names}{more}. {advice}")
+
+
+async def find_doubt(
+    swarm: SwarmApi, places: Places, model: str, *, provider: str = "", template: str = ""
+) -> ModelDoubt | None:
+    """Ask the server of a mysis whether it lists a model; None where it does, or does not say.
+
+    Args:
+        provider: The provider's name; empty for the template's, else the default one.
+        template: The template's name; empty for the default one.
+
+    Raises:
+        SettingsError: The settings or the template cannot be read.
+    """
+    loaded = await asyncio.to_thread(load, places)
+    own = provider or loaded.templates.get(template or loaded.settings.swarm.default_template).provider
+    found = _find(await swarm.providers(), own)
+    if found is None or found.kind not in LISTING_TYPES:
+        return None
+    given = loaded.settings.provider_named(found.name) or ProviderSettings(type=ProviderType(found.kind))
+    known = ModelLists(places).find(given) or ModelList()
+    if found.models is not None:
+        known = ModelList(found.models, kept=known.kept)
+    why = check_model(given, model, known) if known.models else ""
+    return ModelDoubt(found.name, why, known.models) if why else None
+
+
+def _find(providers: Iterable[ProviderView], name: str) -> ProviderView | None:
+    return next((one for one in providers if one.name == name or (not name and one.is_default)), None)
