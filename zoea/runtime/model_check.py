@@ -58,7 +58,7 @@ async def find_doubt(
     if found is None or found.kind not in LISTING_TYPES:
         return None
     given = loaded.settings.provider_named(found.name) or ProviderSettings(type=ProviderType(found.kind))
-    known = ModelLists(places).find(given) or ModelList()
+    known = ModelLists(places).get(given)
     if found.models is not None:
         known = ModelList(found.models, kept=known.kept)
     why = check_model(given, model, known) if known.models else ""

@@ -46,8 +46,12 @@ class ModelLists:
 
     def find(self, given: ProviderSettings) -> ModelList | None:
         """Return the last list of the server at a provider's address; None if it never listed any."""
-        found = self._read().get(_key(given))
-        return found if found is not None and found.models else None
+        found = self.get(given)
+        return found if found.models else None
+
+    def get(self, given: ProviderSettings) -> ModelList:
+        """Return what is stored of the server at a provider's address; also kept names without a list."""
+        return self._read().get(_key(given), ModelList())
 
     def record(self, given: ProviderSettings, models: Sequence[str]) -> None:
         """Store a list. A directory that cannot be written leaves the lists as they are."""
