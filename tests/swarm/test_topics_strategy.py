@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from tests.swarm.harness import script, swarm
 from tests.swarm.test_builtin_backend import templates
 from zoea.llm.providers.scripted import ScriptedProvider
-from zoea.model.enums import Role
+from zoea.model.enums import MysisState, Role
 from zoea.model.request import Answer, RequestMessage
 from zoea.queries.request_inspection import inspect_request
 from zoea.settings import Settings
@@ -136,3 +137,100 @@ async def test_a_request_is_explained_and_rebuilt_from_its_row(tmp_path: Path) -
         ids = [decision.id for decision in plan.decisions]
         assert ids[:3] == ["header", "system", "schema"]
         assert ids[3:7] == ["ISSUE_OPENED", "STATE_SNAPSHOT", "VALIDATION_RESULT", "WORKER_PROGRESS"]
+
+
+PLANNER = """
+role = "planner"
+subscribes = ["ISSUE_OPENED"]
+publishes = "PLAN_READY"
+[context_strategy]
+[output_schema]
+type = "object"
+required = ["summary", "steps"]
+[output_schema.properties]
+summary = { type = "string" }
+steps = { type = "array", items = { type = "string" } }
+"""
+PLAN = '{"summary": "Fix the cookie.", "steps": ["one"]}'
+
+
+def with_planner(folder: Path, *answers: Answer, **more: Any) -> Any:
+    made = templates(
+        folder, planner=PLANNER, worker=WORKER, silent=f"{PLANNER}\n".replace("role", 'send = "none"\nrole')
+    )
+    return swarm(folder, script(*answers), settings=QUIET, templates=made, **more)
+
+
+async def test_an_output_that_matches_its_schema_is_published_with_the_end_of_the_turn(tmp_path: Path) -> None:
+    async with with_planner(tmp_path, Answer(text=f"Here it is:\n```json\n{PLAN}\n```"), Answer(text="Done.")) as s:
+        await s.commander.create("petra", template="planner", start=False)
+        await s.commander.create("wanda", template="worker", start=False)
+        await s.commander.publish("ISSUE_OPENED", "The login fails.")
+        await s.settled("petra")
+        await s.settled("wanda")
+        rows = await s.rows("SELECT sender, content, data, hop, turn_id FROM topic_message WHERE topic = 'PLAN_READY'")
+        assert rows == [
+            {"sender": "petra", "content": "Fix the cookie.", "data": rows[0]["data"], "hop": 1, "turn_id": 1}
+        ]
+        assert json.loads(rows[0]["data"]) == json.loads(PLAN)
+        system = s.provider.requests[0].messages[0].content
+        assert "your last answer is one JSON object that this JSON Schema accepts" in system
+        assert "It is published on PLAN_READY." in system
+        trigger = s.provider.requests[1].messages[-1].content
+        assert trigger.startswith("[topic PLAN_READY, from mysis petra]\nFix the cookie.\nData: {")
+
+
+async def test_an_output_that_misses_its_schema_is_asked_for_once_more(tmp_path: Path) -> None:
+    async with with_planner(tmp_path, Answer(text='{"summary": 1}'), Answer(text=PLAN)) as s:
+        await s.commander.create("petra", template="planner", start=False)
+        await s.commander.publish("ISSUE_OPENED", "The login fails.")
+        await s.settled("petra")
+        assert s.provider.calls == 2
+        asked = s.provider.requests[1].messages
+        assert asked[-2].content == '{"summary": 1}'
+        assert "does not match the output schema" in asked[-1].content
+        assert asked[: len(asked) - 2] == s.provider.requests[0].messages
+        assert await s.value("SELECT count(*) FROM topic_message WHERE topic = 'PLAN_READY'") == 1
+        assert await s.value("SELECT outcome FROM turn") == "answered"
+
+
+async def test_a_second_output_that_misses_its_schema_fails_the_turn_and_says_why(tmp_path: Path) -> None:
+    async with with_planner(tmp_path, Answer(text="I would plan."), Answer(text='{"summary": "x"}')) as s:
+        await s.commander.create("petra", template="planner", start=False)
+        await s.commander.publish("ISSUE_OPENED", "The login fails.")
+        await s.settled("petra")
+        assert s.provider.calls == 2
+        assert await s.value("SELECT count(*) FROM topic_message WHERE topic = 'PLAN_READY'") == 0
+        failure = json.loads(await s.value("SELECT failure FROM turn WHERE outcome = 'failed'"))
+        assert failure["title"] == "Its answer does not match the output schema"
+        assert "'steps' is a required property" in failure["what"]
+        assert s.state("petra") is MysisState.ERRORED
+        assert await s.value("SELECT last_task_end FROM topic_cursor") == 0
+
+
+async def test_an_output_that_may_not_be_published_is_noted_for_the_commander(tmp_path: Path) -> None:
+    async with with_planner(tmp_path, Answer(text=PLAN)) as s:
+        await s.commander.create("sid", template="silent", start=False)
+        await s.commander.publish("ISSUE_OPENED", "The login fails.")
+        await s.settled("sid")
+        assert await s.value("SELECT outcome FROM turn") == "answered"
+        assert await s.value("SELECT content FROM turn_note WHERE kind = 'not published'") == (
+            "not published on PLAN_READY: the template does not let it write to other myses"
+        )
+
+
+async def test_a_turn_that_is_cut_in_its_repair_asks_no_third_time(tmp_path: Path) -> None:
+    async with with_planner(tmp_path, Answer(text="I would plan.")) as s:
+        await s.commander.create("petra", template="planner", start=False)
+        second = s.provider.block(after=0, when=lambda _: s.provider.calls == 2)
+        await s.commander.publish("ISSUE_OPENED", "The login fails.")
+        await second.reached.wait()
+        before = s.provider.requests[-1].messages
+    again = ScriptedProvider(script(Answer(text="Still no plan.")), metered=True)
+    async with with_planner(tmp_path, provider=again) as s:
+        await s.commander.start("petra")
+        await s.until(lambda: again.calls > 0)
+        await s.settled("petra")
+        assert again.requests[0].messages == before
+        assert again.calls == 1
+        assert await s.value("SELECT outcome FROM turn") == "failed"

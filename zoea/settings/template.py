@@ -6,7 +6,7 @@ The database keeps the text by its hash; `parse_template` restores the same agen
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Annotated, Any, Literal
 
@@ -49,7 +49,22 @@ def _checked_schema(schema: dict[str, Any]) -> dict[str, Any]:
     except SchemaError as error:
         where = ".".join(map(str, error.absolute_path))
         raise ValueError(f"is not a JSON Schema: {f'{where}: ' if where else ''}{error.message:.200}") from None
+    if far := next(_far_references(schema), ""):
+        raise ValueError(f"refers to {far:.100}; use references within the schema, which begin with '#'")
     return schema
+
+
+def _far_references(node: Any) -> Iterator[str]:
+    """Yield the references of a schema to other places, which nothing may load."""
+    match node:
+        case dict():
+            for key, value in node.items():
+                if key in ("$ref", "$dynamicRef") and isinstance(value, str) and not value.startswith("#"):
+                    yield value
+                yield from _far_references(value)
+        case list():
+            for value in node:
+                yield from _far_references(value)
 
 
 PARENT = "{{parent}}"

@@ -116,6 +116,7 @@ class Commander:
             prices=prices,
         )
         self.outbox = Outbox(self.services, self.runners, self._command, self.runner, self._resolved_template)
+        self.services.publisher = self.outbox
         self.builtin_backend = SwarmBackend(store, self.live_view, self.outbox)
 
     @classmethod

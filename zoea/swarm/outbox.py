@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
 
@@ -121,8 +121,7 @@ class Outbox:
         done = await self.write(
             lambda conn: topic_ops.publish(conn, outgoing, self.subscribers, limits), by_person=sender.is_person
         )
-        for delivery in done.deliveries:
-            self._hand_over(delivery)
+        self.hand_over(done.deliveries)
         return done.receipt
 
     def _limits(self) -> topic_ops.PublishLimits:
@@ -134,6 +133,15 @@ class Outbox:
         for mysis_id, runner in tuple(self.runners.items()):
             if topic in self.resolved(runner.mysis.template_hash).template.subscribes:
                 yield mysis_id
+
+    def publish_in(self, conn: WriterConnection, outgoing: topic_ops.OutgoingTopicMessage) -> topic_ops.PublishResult:
+        """Store a message and its deliveries in an op; `hand_over` follows once that is stored."""
+        return topic_ops.publish(conn, outgoing, self.subscribers, self._limits())
+
+    def hand_over(self, deliveries: Iterable[Delivery]) -> None:
+        """Hand stored deliveries to their runners."""
+        for delivery in deliveries:
+            self._hand_over(delivery)
 
     async def catch_up_snapshot(self) -> None:
         """Publish the state of the swarm's ledger, where its last snapshot lacks messages after it."""

@@ -17,7 +17,6 @@ from zoea.model.ports import Provider
 from zoea.model.request import Catalogue, ModelInfo
 from zoea.model.values import Mysis
 from zoea.settings import Settings, Template, effective_settings, parse_template
-from zoea.settings.fields import lowest_bound
 from zoea.settings.topic_source import ContextStrategy
 from zoea.swarm.rules import SECOND, LifeRules, LoopRules, TickFields, TurnRules, WaitRules
 from zoea.text import estimate
@@ -206,17 +205,15 @@ def topic_rules(profile: MysisProfile) -> tuple[TopicRules, int]:
     """Return what a turn of the strategy `topics` freezes, and the budget of its requests."""
     template, budget = profile.template, profile.settings.budget
     strategy = template.context_strategy or ContextStrategy()
-    bounds = {"strategy": strategy.max_tokens}
-    if "token_budget_per_agent" in budget.model_fields_set:
-        bounds["budget"] = budget.token_budget_per_agent
-    name, most = lowest_bound(bounds)
+    is_set = "token_budget_per_agent" in budget.model_fields_set
+    is_capped = is_set and budget.token_budget_per_agent < strategy.max_tokens
     rules = TopicRules(
         opening=write_opening(profile.name, template.role, has_schema=template.output_schema is not None),
         role=template.role,
         sources=tuple(map(write_source, strategy.sources)),
-        is_capped=name == "budget",
+        is_capped=is_capped,
     )
-    return rules, most or strategy.max_tokens
+    return rules, budget.token_budget_per_agent if is_capped else strategy.max_tokens
 
 
 def _ending(template: Template, number: int) -> str:

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from zoea.llm.prices import PriceList
 from zoea.model.errors import StoreClosed, StoreError, StoreFull
 from zoea.model.ports import Clock, Ids, ToolFactory
+from zoea.model.values import Delivery
 from zoea.settings import Settings
 from zoea.store import Store, WriterConnection
 from zoea.swarm.approvals import ApprovalQueue
 from zoea.swarm.budget_queue import BudgetQueue
 from zoea.swarm.live_view import LiveView
+from zoea.swarm.persistence.topic_ops import OutgoingTopicMessage, PublishResult
 from zoea.swarm.resolved_template import Providers
 from zoea.swarm.rules import SECOND
 from zoea.swarm.turn.tool_calls import LateCalls
@@ -82,6 +84,18 @@ class HoldSwitch:
             await self._changed.wait()
 
 
+class TopicPublisher(Protocol):
+    """Publishes on topics in an op of another's, as the turn machine needs it."""
+
+    def publish_in(self, conn: WriterConnection, outgoing: OutgoingTopicMessage) -> PublishResult:
+        """Store a message, its deliveries and the state snapshot."""
+        ...
+
+    def hand_over(self, deliveries: Iterable[Delivery]) -> None:
+        """Hand stored deliveries to their runners."""
+        ...
+
+
 @dataclass(slots=True)
 class Services:
     """Shared parts.
@@ -109,9 +123,16 @@ class Services:
     ticks: dict[str, Tick] = field(default_factory=dict)
     full: asyncio.Event = field(default_factory=asyncio.Event)  # set while the disk is full
     clock_watch: asyncio.Task[None] | None = None
+    publisher: TopicPublisher | None = None
     _trial: asyncio.Task[None] | None = None
     _held_before: tuple[bool, str] = (False, "")
     _closing: bool = False
+
+    @property
+    def topics(self) -> TopicPublisher:
+        """The way to the ledger of topics, once the swarm is open."""
+        assert self.publisher is not None
+        return self.publisher
 
     @property
     def is_disk_full(self) -> bool:

@@ -37,7 +37,6 @@ class TurnInfo:
     approval_expiry: int
     prompt_room: int
     mission_id: int | None = None
-    cluster_id: int | None = None  # of the ledger, in the strategy `topics`
     first_token_us: int | None = None  # of the request that is being settled
     duration_us: int | None = None  # since it was reserved
 

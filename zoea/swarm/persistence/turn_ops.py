@@ -189,9 +189,7 @@ def carry_out(conn: WriterConnection, info: memory_ops.TurnInfo, op: TurnOp) -> 
                 conn.execute("UPDATE turn SET hop = max(hop, ?) WHERE id = ?", (hop, op.turn_id))
             return OpStored(conn.now(), memories=memories, taken=tuple(delivery.id for delivery in deliveries))
         case StoreNote():
-            conn.execute(_NOTE, (op.turn_id, op.after_seq, op.kind, op.content))
-            conn.emit("turn.note", info.mysis_id, turn=op.turn_id, note=op.kind)
-            return OpStored(conn.now(), notes=(Note(op.after_seq, op.kind, op.content),))
+            return OpStored(conn.now(), notes=(store_note(conn, info.mysis_id, op),))
         case SettleRequest():
             spend_ops.settle(conn, info, op.request_id, op.usage, finish=op.finish)
             return OpStored(conn.now())
@@ -245,9 +243,19 @@ def _store_answer(conn: WriterConnection, info: memory_ops.TurnInfo, op: StoreAn
         conn.emit("turn.note", info.mysis_id, turn=op.turn_id, note=shown_notes.TEXT_CALL_NOTE)
     if op.calls:
         conn.execute("UPDATE tally SET tool_calls = tool_calls + ? WHERE mysis_id = ?", (len(op.calls), info.mysis_id))
+    notes: tuple[Note, ...] = ()
+    if op.note is not None:
+        notes = (store_note(conn, info.mysis_id, op.note),)
     if op.outcome is not None:
-        _end(conn, info, op.turn_id, op.outcome, None)
-    return OpStored(conn.now(), memories=(replace(answer, calls=tuple(calls)), *stored))
+        _end(conn, info, op.turn_id, op.outcome, row_values.failure_text(op.failure))
+    return OpStored(conn.now(), memories=(replace(answer, calls=tuple(calls)), *stored), notes=notes)
+
+
+def store_note(conn: WriterConnection, mysis_id: int, op: StoreNote) -> Note:
+    """Store a note of a turn, once at its place."""
+    conn.execute(_NOTE, (op.turn_id, op.after_seq, op.kind, op.content))
+    conn.emit("turn.note", mysis_id, turn=op.turn_id, note=op.kind)
+    return Note(op.after_seq, op.kind, op.content)
 
 
 def _leave(conn: WriterConnection, info: memory_ops.TurnInfo, op: CloseTurn | BreakOffTurn) -> OpStored:
@@ -290,8 +298,6 @@ def _end(
         (outcome, now, failure, turn_id),
     )
     approval_ops.expire_of_turn(conn, turn_id)
-    if outcome is Outcome.ANSWERED and info.cluster_id is not None:
-        topic_cursor_ops.end_task(conn, info.mysis_id, info.cluster_id)
     if outcome in (Outcome.FAILED, Outcome.TIMEOUT):
         conn.execute("UPDATE tally SET errors = errors + 1 WHERE mysis_id = ?", (info.mysis_id,))
     conn.emit("turn.ended", info.mysis_id, turn=turn_id, outcome=str(outcome))

@@ -86,3 +86,15 @@ def leave_budget_queue(services: Services, live: LiveMysis) -> None:
     services.budget_queue.leave(live.mysis.id)
     if live.queue_name in (QUEUE_NAME, MISSION_QUEUE_NAME):
         live.show_queue(0)
+
+
+def spent_by(op: t.TurnOp, estimated: int) -> int:
+    """Return the tokens that an op settles; unreported usage counts as estimated."""
+    match op:
+        case t.StoreAnswer():
+            usage = op.answer.usage
+        case t.SettleRequest():
+            usage = op.usage
+        case _:
+            return 0
+    return usage.total if usage.total is not None else estimated

@@ -29,12 +29,13 @@ from zoea.swarm.rules import SECOND
 from zoea.swarm.services import Services
 from zoea.swarm.turn import fingerprint
 from zoea.swarm.turn import turn_types as t
-from zoea.swarm.turn.budget_stage import BudgetStage, leave_budget_queue
+from zoea.swarm.turn.budget_stage import BudgetStage, leave_budget_queue, spent_by
 from zoea.swarm.turn.call_bounds import bound_calls
 from zoea.swarm.turn.call_slice import find_call, slice_calls
 from zoea.swarm.turn.machine import step
 from zoea.swarm.turn.model_call import HeldBeforeSending, ModelCall
 from zoea.swarm.turn.need_rounds import answer_needs
+from zoea.swarm.turn.output_stage import OutputStage
 from zoea.swarm.turn.request_preparation import limits_of, lowest_limit, prepare_requests
 from zoea.swarm.turn.tool_calls import ToolCalls
 from zoea.swarm.turn.turn_failures import cause_of, end_from, failure_from
@@ -126,6 +127,7 @@ class TurnDriver:
         self._turn: t.TurnState
         self._watchdog: Timer
         self._requests = prepare_requests(services, profile, catalogue, opened.number, opened.frozen, opened.before)
+        self._outputs = OutputStage(services, profile, opened.frozen.topics, opened.hop)
         self._calls = ToolCalls(session, services.late_calls, profile.settings.tool.timeout, self._call_finished)
 
     @property
@@ -413,7 +415,8 @@ class TurnDriver:
         assert self._plan is not None
         bounded = bound_calls(answer, self._turn.rules.max_calls, self._plan.budget.remaining_tokens // 2)
         calls = tuple(self._prepared(call, why) for call, why in zip(bounded.calls, bounded.skipped, strict=True))
-        self.post(t.Answered(self._now(), bounded.answer, calls))
+        output = None if calls else self._outputs.check(bounded.answer.text)
+        self.post(t.Answered(self._now(), bounded.answer, calls, output))
 
     async def _partial(self, call: ModelCall | None) -> Answer | None:
         """Return the part of an answer that came, without the values of secrets."""
@@ -475,7 +478,7 @@ class TurnDriver:
 
     async def _store(self, op: t.TurnOp) -> t.TurnInput:
         before, limit = self._used, self._profile.settings.budget.token_budget_per_task
-        used = before + self._spent_by(op)
+        used = before + spent_by(op, self._estimated)
         is_warning_of = budgets.crossed_warning(before, used, limit)
         end = op.end if isinstance(op, t.StoreAnswer | t.CloseTurn | t.BreakOffTurn) else None
         follows = await self._owner.end_turn(end) if end is not None else None
@@ -491,6 +494,7 @@ class TurnDriver:
         def write(conn: WriterConnection) -> tuple[t.OpStored, Any, Mysis | None, int]:
             ahead = clock.now() - clock.uptime()
             stored = turn_ops.carry_out(conn, info, op)
+            self._outputs.conclude(conn, op)
             if is_warning_of:
                 conn.emit("budget.warning", self._profile.mysis_id, scope="turn", used=used, limit=limit)
             tally = mysis_ops.tally(conn, self._profile.mysis_id)
@@ -503,6 +507,7 @@ class TurnDriver:
             memories = tuple(move_times(memory, late) for memory in stored.memories)
             stored = replace(move_times(stored, late), memories=memories)
         self._is_end_stored = end is not None
+        self._outputs.hand_over()
         if isinstance(op, t.StoreAnswer | t.SettleRequest | t.FailRequest | t.LeaveTurn):
             self._services.budget_queue.wake_some()
         if follows is not None:
@@ -527,17 +532,6 @@ class TurnDriver:
                 live.clear_stream()
         self._services.view.touch(self._profile.mysis_id)
         return stored
-
-    def _spent_by(self, op: t.TurnOp) -> int:
-        """Return the tokens that an op settles; unreported usage counts as estimated."""
-        match op:
-            case t.StoreAnswer():
-                usage = op.answer.usage
-            case t.SettleRequest():
-                usage = op.usage
-            case _:
-                return 0
-        return usage.total if usage.total is not None else self._estimated
 
     def _progress(self) -> None:
         self._progress_at = self._now()

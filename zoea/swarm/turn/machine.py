@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from zoea.context.topics.agent_texts import write_repair
 from zoea.model.enums import DONE_TOOL, CallState, ErrorClass, Outcome, Role
 from zoea.model.fast_replace import replace
 from zoea.model.request import Answer, ToolResult
@@ -71,6 +72,9 @@ MAY_HAVE_RUN = ToolResult(
     is_error=True,
     is_unknown=True,
 )
+OUTPUT_NOTE = "output"
+UNFIT_OUTPUT = "Its answer does not match the output schema"
+UNFIT_HINT = "look at its last two answers, and make the template's output_schema or prompt clearer"
 CONTEXT_RETRY = 0.75  # of the budget, once, after a provider says the context is too long
 
 Step = tuple[TurnState, tuple[TurnEffect, ...]]
@@ -251,10 +255,23 @@ def _answered(turn: TurnState, given: Answered) -> Step:
     )
     turn = replace(turn, responded=not answer.is_empty or turn.responded, attempt=1, empty_retried=False)
     if not given.calls:
-        end = _end(replace(turn, outcome=Outcome.ANSWERED), given.at, concludes=answer)
-        op = replace(op, outcome=Outcome.ANSWERED, end=end)
-        return replace(turn, phase=TurnPhase.ENDING, next=NextStep.END, end=end), (StoreOp(op),)
+        return _conclude(turn, given, op)
     return replace(turn, phase=TurnPhase.RUNNING, next=NextStep.RUN_STARTED), (StoreOp(op),)
+
+
+def _conclude(turn: TurnState, given: Answered, op: StoreAnswer) -> Step:
+    """End the turn with an answer; one that misses its output schema is asked for once more, then fails the turn."""
+    outcome, error = Outcome.ANSWERED, given.output.error if given.output is not None else ""
+    if error:
+        if not any(note.kind == OUTPUT_NOTE for note in turn.notes):
+            note = StoreNote(turn.turn_id, op.seq, OUTPUT_NOTE, write_repair(error))
+            return replace(turn, next=NextStep.REQUEST), (StoreOp(replace(op, note=note)),)
+        outcome, failure = Outcome.FAILED, Failure("Output", UNFIT_OUTPUT, error, UNFIT_HINT)
+        turn = replace(turn, failure=failure, error_class=ErrorClass.BAD_REQUEST, final=True)
+    end = _end(replace(turn, outcome=outcome), given.at, concludes=given.answer)
+    output = given.output.data if given.output is not None else ""
+    op = replace(op, outcome=outcome, end=end, output=output, failure=turn.failure)
+    return replace(turn, outcome=outcome, phase=TurnPhase.ENDING, next=NextStep.END, end=end), (StoreOp(op),)
 
 
 def _call_failed(turn: TurnState, given: CallFailed) -> Step:

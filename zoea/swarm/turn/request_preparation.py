@@ -121,7 +121,6 @@ def prepare_requests(
         approval_expiry=APPROVAL_US,
         prompt_room=prompt_budget.room_for_prompts(frozen),
         mission_id=frozen.mission_id,
-        cluster_id=None if frozen.topics is None else frozen.topics.cluster_id,
     )
     return RequestPreparation(
         info=info,

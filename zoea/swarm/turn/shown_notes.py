@@ -4,6 +4,7 @@ from __future__ import annotations
 
 TEXT_CALL = "call in text"
 TEXT_CALL_NOTE = "written as text; read as a call"
+NOT_PUBLISHED = "not published"
 _RETRY = "attempt "
 
 
@@ -19,4 +20,4 @@ def retry_text(what: str, attempt: int, attempts: int, rest_us: int) -> str:
 
 def is_only_shown(kind: str) -> bool:
     """Return whether a note of this kind goes out in no request."""
-    return kind == TEXT_CALL or kind.startswith(_RETRY)
+    return kind in (TEXT_CALL, NOT_PUBLISHED) or kind.startswith(_RETRY)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from zoea.context import Note
+from zoea.context.topics.output_check import OutputCheck
 from zoea.model.enums import ApprovalAnswer, CallState, ErrorClass, Finish, Outcome
 from zoea.model.request import Answer, ToolResult
 from zoea.model.values import Failure, Memory, ToolCall, Usage
@@ -180,11 +181,12 @@ class PreparedCall:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The answer of the model, with its calls."""
+    """The answer of the model, with its calls; `output` is its check where its role has an output schema."""
 
     at: int
     answer: Answer
     calls: tuple[PreparedCall, ...] = ()
+    output: OutputCheck | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,6 +320,10 @@ class StoreAnswer:
     """Store the answer, its calls and the usage; calls at the positions `start` are sent at once.
 
     With `outcome` the turn is over, and `end` is what the life machine hears.
+
+    Attributes:
+        note: Stored with it where the output does not match its schema: the turn goes on with another answer.
+        output: JSON to publish in the same op.
     """
 
     turn_id: int
@@ -328,6 +334,9 @@ class StoreAnswer:
     start: tuple[int, ...] = ()
     outcome: Outcome | None = None
     end: TurnEnd | None = None
+    note: StoreNote | None = None
+    output: str = ""
+    failure: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,74 @@
+"""The end of a turn of the strategy `topics`: check its output, publish it, and move the cursor, in one op."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+
+from zoea.context import TopicRules
+from zoea.context.topics.output_check import OutputCheck, check_output
+from zoea.model.enums import Outcome, SenderKind
+from zoea.model.errors import RateExceeded, UsageError
+from zoea.model.topics import EVERYONE
+from zoea.model.values import Delivery, Sender
+from zoea.store import WriterConnection
+from zoea.swarm.persistence import topic_cursor_ops, topic_ops, turn_ops
+from zoea.swarm.resolved_template import MysisProfile
+from zoea.swarm.services import Services
+from zoea.swarm.turn import turn_types as t
+from zoea.swarm.turn.shown_notes import NOT_PUBLISHED
+
+_SUMMARY = "summary"
+"""The key of an output that is published as the text of the message too."""
+
+
+@dataclass(slots=True)
+class OutputStage:
+    """The outputs of one turn. `published` are deliveries to hand over once the op is stored."""
+
+    services: Services
+    profile: MysisProfile
+    rules: TopicRules | None
+    hop: int
+    published: tuple[Delivery, ...] = field(default=())
+
+    def check(self, text: str) -> OutputCheck | None:
+        """Check an answer without calls; None where its role has no output schema."""
+        schema = self.profile.template.output_schema
+        return None if self.rules is None or schema is None else check_output(text, schema)
+
+    def conclude(self, conn: WriterConnection, op: t.TurnOp) -> None:
+        """Publish the output of an op that ends the turn, and store where the task ended in the ledger."""
+        if self.rules is None or not isinstance(op, t.StoreAnswer | t.CloseTurn) or op.outcome is not Outcome.ANSWERED:
+            return
+        topic = self.profile.template.publishes
+        if isinstance(op, t.StoreAnswer) and op.output and topic:
+            self._publish(conn, op, topic)
+        topic_cursor_ops.end_task(conn, self.profile.mysis_id, self.rules.cluster_id)
+
+    def _publish(self, conn: WriterConnection, op: t.StoreAnswer, topic: str) -> None:
+        data = json.loads(op.output)
+        text = data.get(_SUMMARY)
+        outgoing = topic_ops.OutgoingTopicMessage(
+            topic,
+            text if isinstance(text, str) else "",
+            topic_ops.checked_data(data),
+            Sender(SenderKind.MYSIS, self.profile.mysis_id, self.profile.name),
+            EVERYONE,
+            hop=self.hop + 1,
+            turn_id=op.turn_id,
+            cluster_id=self.rules.cluster_id if self.rules is not None else 0,
+        )
+        try:
+            if self.profile.template.send != "swarm":
+                raise UsageError("the template does not let it write to other myses")
+            topic_ops.check_size(outgoing, self.profile.settings.budget.token_budget_per_agent)
+            self.published = self.services.topics.publish_in(conn, outgoing).deliveries
+        except (UsageError, RateExceeded) as error:
+            note = t.StoreNote(op.turn_id, op.seq, NOT_PUBLISHED, f"not published on {topic}: {error.what}")
+            turn_ops.store_note(conn, self.profile.mysis_id, note)
+
+    def hand_over(self) -> None:
+        """Hand what was published to its subscribers."""
+        published, self.published = self.published, ()
+        self.services.topics.hand_over(published)
