@@ -94,6 +94,24 @@ ALWAYS = {
           LEFT JOIN spend s ON s.scope = 'mysis' AND s.scope_id = y.mysis_id AND s.day = ''
         WHERE y.tokens <> coalesce(u.tokens, 0) OR coalesce(s.used_tokens, 0) <> coalesce(u.tokens, 0)
           OR coalesce(s.reserved_tokens, 0) <> coalesce(u.reserved, 0)""",
+    "money of a mysis is the sum of its requests": """
+        WITH used AS (SELECT mysis_id, sum(coalesce(cost_micros, 0)) AS micros,
+            sum(CASE WHEN state = 'reserved' THEN coalesce(reserved_micros, 0) ELSE 0 END) AS reserved
+          FROM request GROUP BY 1)
+        SELECT u.*, s.used_micros, s.reserved_micros FROM used u
+          JOIN spend s ON s.scope = 'mysis' AND s.scope_id = u.mysis_id AND s.day = ''
+        WHERE s.used_micros <> u.micros OR s.reserved_micros <> u.reserved""",
+    "spending of a message's total is the sum of the requests of its turns": """
+        WITH used AS (SELECT t.frozen ->> 'mission_id' AS mission, sum(CASE
+            WHEN q.input_tokens IS NOT NULL OR q.output_tokens IS NOT NULL
+              THEN coalesce(q.input_tokens, 0) + coalesce(q.output_tokens, 0)
+            WHEN q.state = 'estimated' THEN q.estimated_tokens ELSE 0 END) AS tokens,
+            sum(CASE WHEN q.state = 'reserved' THEN q.reserved_tokens ELSE 0 END) AS reserved
+          FROM request q JOIN turn t ON t.id = q.turn_id WHERE q.state <> 'refused' GROUP BY 1)
+        SELECT u.*, s.used_tokens, s.reserved_tokens FROM used u
+          LEFT JOIN spend s ON s.scope = 'mission' AND s.scope_id = u.mission
+        WHERE u.mission IS NOT NULL
+          AND (coalesce(s.used_tokens, 0) <> u.tokens OR coalesce(s.reserved_tokens, 0) <> u.reserved)""",
     "spending of the swarm is that of its myses": """
         SELECT 1 WHERE (SELECT coalesce(sum(used_tokens), 0) FROM spend WHERE scope = 'swarm')
           <> (SELECT coalesce(sum(used_tokens), 0) FROM spend WHERE scope = 'mysis')

@@ -23,6 +23,7 @@ from mcp.types import ToolAnnotations
 
 from tests.faults import database_checker
 from tests.swarm.harness import OneProvider
+from zoea.llm.prices import PriceList
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.enums import ApprovalAnswer, DeliveryMode, ErrorClass, MysisState
 from zoea.model.errors import ProviderError, ZoeaError
@@ -106,6 +107,14 @@ def settings(mode: str) -> Settings:
     )
 
 
+def prices(folder: Path) -> PriceList:
+    """One price for every model, so that each request reserves money too."""
+    file = folder / "prices.toml"
+    if not file.exists():
+        file.write_text('[model."*"]\ninput = 3\noutput = 15\n')
+    return PriceList(file)
+
+
 def templates(folder: Path) -> Templates:
     """Return the shipped templates, and one of myses that subscribe to topics."""
     where = folder / "templates"
@@ -172,7 +181,9 @@ class Driver:
 
     async def broadcast(self) -> None:
         audience = Recipients() if self._chance.random() < 0.3 else Recipients(state=MysisState.RUNNING)
-        self._said(await self._commander.broadcast(self._text(), to=audience, mode=self._chance.choice(MODES)))
+        context = json.dumps({"token_budget_total": 100_000}) if self._chance.random() < 0.5 else ""
+        text, mode = self._text(), self._chance.choice(MODES)
+        self._said(await self._commander.broadcast(text, to=audience, mode=mode, context=context))
 
     async def stop(self) -> None:
         state_of(await self._commander.stop((await self._someone()).name))
@@ -293,6 +304,7 @@ async def main(path: Path, seed: int, mode: str) -> None:
         providers=OneProvider(ScriptedProvider(flaky(chance), metered=True, pace_s=0.001, keeps=1)),
         tools=toolbox,
         on_shutdown=lambda: None,
+        prices=prices(path.parent),
     )
     toolbox.serve(MysisTools(commander.builtin_backend))
     await asyncio.to_thread(database_checker.after_start, path)
