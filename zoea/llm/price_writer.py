@@ -25,7 +25,7 @@ def set_price(file: Path, price: ModelPrice) -> None:
         if price.source:
             entry["source"] = price.source
         entry["as_of"] = price.as_of
-        document["model"][price.name] = entry  # type: ignore[index]  # a table, set above or checked by `_read`
+        document["model"][price.name] = entry
         write_private(file, tomlkit.dumps(document))
 
 

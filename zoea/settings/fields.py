@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$"
 LONGEST_S = 1_000_000_000
 """Thirty years: the longest duration in seconds."""
+Amount = TypeVar("Amount", bound=float)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+")
 _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
@@ -101,7 +102,7 @@ def _json(text: str, kind: type[list[Any]] | type[dict[str, Any]]) -> Any:
     return found
 
 
-def lowest_bound(values: Mapping[str, float | None]) -> tuple[str, float | None]:
+def lowest_bound(values: Mapping[str, Amount | None]) -> tuple[str, Amount | None]:
     """Return the lowest bound and its name; None is no bound, the first of equals wins.
 
     Of a budget the lowest bound of environment, settings, template and request applies. `values`

@@ -71,6 +71,7 @@ class CockpitApp(Cockpit):
             actions.SCREEN_GRANTS.bind(screens.open_grants),
             actions.SCREEN_TOPICS.bind(screens.open_topics),
             actions.SCREEN_LOG.bind(screens.open_log),
+            actions.SCREEN_BUDGETS.bind(screens.open_budgets),
             actions.SCREEN_CHARTS.bind(screens.open_charts),
             actions.SCREEN_SETTINGS.bind(screens.open_settings),
             actions.SCREEN_WELCOME.bind(screens.open_welcome),

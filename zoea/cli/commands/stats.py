@@ -12,8 +12,13 @@ from zoea.ipc.codec import encode
 from zoea.model.errors import UsageError
 from zoea.process.clock import SystemClock
 from zoea.process.command_line import WORKSPACE_HELP, LightCommand, flag, option
+from zoea.queries.budget_report import as_json, read_budgets
+from zoea.queries.calibrations import Calibration, read_calibrations
 from zoea.queries.swarm_stats import StatPoint, StatSpan, SwarmStats, read_stats
+from zoea.settings import load
 from zoea.settings.paths import places
+from zoea.swarm.persistence.spend_ops import LEAST_SAMPLES
+from zoea.text.control_characters import strip
 
 _MOST_LINES = 24
 
@@ -38,14 +43,35 @@ class StatsOptions:
 
 
 def write_stats(options: StatsOptions) -> int:
-    """Show tokens, spending, myses by status, turns by outcome and waiting messages over time."""
-    stats = read_stats(places(options.workspace).database, StatSpan(options.span), SystemClock().now())
-    text = json.dumps(encode(stats) | _totals(stats), ensure_ascii=False) if options.as_json else _table(stats)
-    sys.stdout.write(text + "\n")
+    """Show tokens, spending, myses by status, turns by outcome and waiting messages over time.
+
+    The last lines compare the token estimates of each model with what its provider counted in the last week.
+    """
+    where, now = places(options.workspace), SystemClock().now()
+    stats = read_stats(where.database, StatSpan(options.span), now)
+    calibrations = read_calibrations(where.database)
+    if options.as_json:
+        budgets = as_json(read_budgets(where.database, load(where).settings, now))
+        more = {"budgets": budgets, "calibrations": encode(calibrations)}
+        text = json.dumps(encode(stats) | _totals(stats) | more, ensure_ascii=False)
+    else:
+        text = "\n".join([_table(stats), *map(_describe_calibration, calibrations)])
+    sys.stdout.write(strip(text) + "\n")
     return 0
 
 
 command = LightCommand("stats", StatsOptions, write_stats)
+
+
+def _describe_calibration(one: Calibration) -> str:
+    """Say how the estimates of a model compare with its provider's counts, and which factor corrects them."""
+    name = f"{one.provider}/{one.model}" if one.model else one.provider
+    ratio = f"{one.reported / one.estimated:.2f}" if one.estimated else "?"
+    is_used = "" if one.samples >= LEAST_SAMPLES else f" (used from {LEAST_SAMPLES} on)"
+    return (
+        f"{name}: {one.reported:,} tokens reported for {one.estimated:,} estimated, {ratio} times as many; "
+        f"estimates are multiplied by {one.factor:.2f}, learnt from {one.samples}{is_used}; largest error {one.largest_error:.0%}"
+    )
 
 
 def _totals(stats: SwarmStats) -> dict[str, object]:

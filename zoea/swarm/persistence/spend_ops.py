@@ -27,6 +27,8 @@ KEPT_PLANS = 200
 _CALIBRATION_WEIGHT = 0.2
 LEAST_CALIBRATION, MOST_CALIBRATION = 0.8, 2.0
 """Bounds of the calibration, so that a provider that reports too little cannot let requests outgrow their budget."""
+LEAST_SAMPLES = 3
+"""Reports of a model's tokens from which on its estimates are calibrated."""
 _NO_LIMIT = BudgetLimit(None)
 _compressor = zstandard.ZstdCompressor(level=1)
 
@@ -381,9 +383,10 @@ def _calibrate(conn: WriterConnection, owner: RequestOwner, model: str, ratio: f
 
 
 def calibration(conn: WriterConnection, provider: str, model: str) -> float:
-    """Return reported tokens per estimated token; 1.0 until three samples exist."""
+    """Return reported tokens per estimated token; 1.0 until `LEAST_SAMPLES` exist."""
     row = conn.execute(
-        "SELECT ratio FROM calibration WHERE provider = ? AND model = ? AND samples >= 3", (provider, model)
+        "SELECT ratio FROM calibration WHERE provider = ? AND model = ? AND samples >= ?",
+        (provider, model, LEAST_SAMPLES),
     ).fetchone()
     return min(MOST_CALIBRATION, max(LEAST_CALIBRATION, row["ratio"])) if row else 1.0
 

@@ -229,15 +229,13 @@ SCREEN_CLIENTS = _everywhere(
     commands_swarm=True,
 )
 SCREEN_GRANTS = _everywhere(
-    "screen.grants",
-    "A",
-    "grants",
-    "List the tools that you allowed for a whole template",
-    require_open_swarm,
-    command="grants",
+    "screen.grants", "A", "grants", "List the tools allowed for whole templates", require_open_swarm, command="grants"
 )
 SCREEN_TOPICS = _everywhere(
     "screen.topics", "T", "topics", "List, read and publish messages of topics", require_open_swarm, command="topic"
+)
+SCREEN_BUDGETS = _everywhere(
+    "screen.budgets", "dollar_sign", "budgets", "Show what budgets have left", require_open_swarm, command="budgets"
 )
 SCREEN_CHARTS = _everywhere(
     "screen.charts",

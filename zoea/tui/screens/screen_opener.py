@@ -72,6 +72,11 @@ class ScreenOpener:
 
         self._open_once(TopicsDialog)
 
+    def open_budgets(self) -> None:
+        from zoea.tui.dialogs.budgets import BudgetsDialog
+
+        self._open_once(BudgetsDialog)
+
     def open_charts(self) -> None:
         from zoea.tui.screens.charts import ChartsScreen
 

@@ -1,0 +1,26 @@
+"""The box of budgets: bars, what is nearly used up, and what one can do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.swarm.harness import script
+from tests.tui.cockpit import cockpit
+from zoea.model.request import Answer
+from zoea.model.values import Usage
+from zoea.tui.dialogs.budgets import BudgetsDialog
+
+COSTLY = script(Answer(text="Done.", usage=Usage(input_tokens=1_800_000, output_tokens=10)))
+
+
+async def test_the_day_is_shown_with_a_bar_and_what_to_do_near_its_end(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, COSTLY, names=("alpha",)) as stage:
+        await stage.press("dollar_sign")
+        await stage.until(lambda: stage.shows(BudgetsDialog) and "the swarm today" in stage.text())
+        await stage.press("escape")
+        await stage.api.send("alpha", "go")
+        await stage.until(lambda: stage.swarm.commander.runner("alpha").is_settled)
+        await stage.press("dollar_sign")
+        await stage.until(lambda: "1.8M of 2M" in stage.text())
+        assert "raise budget.swarm_per_day, then lift the hold" in stage.text()
+        assert "summaries today" in stage.text()

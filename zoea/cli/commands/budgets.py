@@ -1,0 +1,62 @@
+"""`zoea budgets`: how much of each budget is used, and what one can do."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from json import dumps
+
+from zoea.process.clock import SystemClock
+from zoea.process.command_line import WORKSPACE_HELP, LightCommand, flag, option
+from zoea.queries.budget_report import BudgetUse, as_json, read_budgets
+from zoea.settings import load
+from zoea.settings.paths import places
+from zoea.text.control_characters import strip
+
+_BAR = 20
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetsOptions:
+    """The command line of `zoea budgets`."""
+
+    as_json: bool = flag("--json", "Write JSON.")
+    workspace: str = option("-w", "--workspace", metavar="NAME", text=WORKSPACE_HELP)
+
+
+def write_budgets(options: BudgetsOptions) -> int:
+    """Show how much of each budget is used: the day, summaries, myses and messages with a total.
+
+    Money is in dollars; requests whose price is not known are counted apart, and `zoea prices` sets prices.
+    """
+    where = places(options.workspace)
+    found = read_budgets(where.database, load(where).settings, SystemClock().now())
+    if options.as_json:
+        sys.stdout.write(dumps(as_json(found), ensure_ascii=False) + "\n")
+        return 0
+    width = max(len(one.title) for one in found)
+    for one in found:
+        sys.stdout.write(strip(f"{one.title:<{width}}  {_numbers(one)}") + "\n")
+        if one.advice:
+            sys.stdout.write(strip(f"{'':<{width}}  {one.pressure}: {one.advice}") + "\n")
+    return 0
+
+
+command = LightCommand("budgets", BudgetsOptions, write_budgets)
+
+
+def _numbers(one: BudgetUse) -> str:
+    filled = min(_BAR, round(one.share * _BAR))
+    bar = f"[{'#' * filled}{'.' * (_BAR - filled)}]" if one.limit is not None else " " * (_BAR + 2)
+    said = f"{bar} {_amount(one.used, one)}"
+    said += f" of {_amount(one.limit, one)}" if one.limit is not None else ", no bound"
+    said += "" if one.is_money else " tokens"
+    if one.reserved:
+        said += f", {_amount(one.reserved, one)} reserved"
+    if one.is_money and one.unpriced:
+        said += f", and {one.unpriced} requests of unknown price"
+    return f"{said} ({one.enforcement})" if one.limit is not None else said
+
+
+def _amount(number: int, one: BudgetUse) -> str:
+    return f"${number / 1_000_000:,.2f}" if one.is_money else f"{number:,}"

@@ -1,0 +1,44 @@
+"""Reads how the token estimates of each model compare with what its provider reported."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from zoea.queries.stored_swarm import open_database
+
+_CALIBRATIONS = """
+SELECT c.provider, c.model, c.ratio, c.samples, coalesce(sum(q.estimated_tokens), 0), coalesce(sum(q.input_tokens), 0),
+  coalesce(max(abs(q.estimated_tokens * coalesce(t.frozen ->> 'calibration', 1.0) / q.input_tokens - 1)), 0)
+FROM calibration c LEFT JOIN request q ON q.provider = c.provider AND q.model = c.model AND q.input_tokens > 0
+  AND q.created_at > (SELECT coalesce(max(created_at), 0) FROM request) - 604800000000
+LEFT JOIN turn t ON t.id = q.turn_id
+GROUP BY c.provider, c.model ORDER BY c.provider, c.model
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How the estimates of a model compare with what its provider reported.
+
+    Attributes:
+        factor: What estimates are multiplied by, 0.8 to 2.
+        samples: Reports that the factor was learnt from; it holds from three on.
+        estimated, reported: Input tokens of the requests of the last week, before calibration and as reported.
+        largest_error: The largest relative error of a calibrated estimate among them.
+    """
+
+    provider: str
+    model: str
+    factor: float
+    samples: int
+    estimated: int
+    reported: int
+    largest_error: float
+
+
+def read_calibrations(database: Path) -> tuple[Calibration, ...]:
+    """Read how the estimates of each model compare with what its provider reported. Raises StoreError."""
+    with open_database(database) as reader:
+        rows = reader.execute(_CALIBRATIONS).fetchall()
+    return tuple(Calibration(*row) for row in rows)

@@ -1,0 +1,111 @@
+"""Budgets: a bar for each, what is over its bound, and what one can do."""
+
+from __future__ import annotations
+
+import asyncio
+
+from textual.app import ComposeResult
+from textual.containers import Vertical, VerticalScroll
+
+from zoea.model.errors import ZoeaError
+from zoea.queries.budget_report import BudgetUse, Pressure, read_budgets
+from zoea.settings import load
+from zoea.text.control_characters import one_line
+from zoea.tui import number_format
+from zoea.tui.dialogs.modal import CockpitDialog
+from zoea.tui.state.deferred_work import DeferredWork
+from zoea.tui.text_layout import Piece, fit_text
+from zoea.tui.widgets.clickable_text import TextBlock, key_hints
+
+_TITLE, _BAR = 18, 24
+_ROLES = {
+    Pressure.LOW: "running",
+    Pressure.MEDIUM: "running",
+    Pressure.HIGH: "waiting",
+    Pressure.CRITICAL: "errored",
+}
+_READ_EVERY = 2.0
+
+
+class BudgetsDialog(CockpitDialog[None]):
+    """Reads the budgets again while it is open."""
+
+    DEFAULT_CSS = """
+    BudgetsDialog .box { width: 84; max-height: 90%; }
+    BudgetsDialog #rows { height: auto; max-height: 24; }
+    BudgetsDialog #budgets { height: auto; }
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._found: tuple[BudgetUse, ...] | None = None
+        self._problem = ""
+        self._is_reading = False
+        self._rows = TextBlock(id="budgets")
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = "BUDGETS"
+            box.border_subtitle = key_hints("esc back")
+            with VerticalScroll(id="rows"):
+                yield self._rows
+
+    def on_mount(self) -> None:
+        self._draw()
+        self._read()
+        self.set_interval(_READ_EVERY, self._read)
+
+    def _read(self) -> None:
+        if not self._is_reading:
+            self._is_reading = True
+            self.run_worker(DeferredWork(self._catch_up), exit_on_error=False)
+
+    async def _catch_up(self) -> None:
+        where, now = self.cockpit.places, self.cockpit.now()
+        try:
+            self._found = await asyncio.to_thread(lambda: read_budgets(where.database, load(where).settings, now))
+            self._problem = ""
+        except ZoeaError as error:
+            self._problem = one_line(f"{error.what}. {error.hint}")
+        finally:
+            self._is_reading = False
+            self._draw()
+
+    def redraw_bars(self) -> None:
+        self._draw()
+
+    def _draw(self) -> None:
+        if not self.is_attached:
+            return
+        if self._problem:
+            self._rows.put([[(self._problem, "errored")]])
+            return
+        if self._found is None:
+            self._rows.put([[("Reading…", "quiet")]])
+            return
+        lines: list[list[Piece]] = []
+        for one in self._found:
+            lines.append(_row(one))
+            if one.advice:
+                lines.append([(f"    {one.advice}", _ROLES[one.pressure])])
+        lines += [[], [("Bounds are settings (budget.*); zoea prices sets what models cost.", "quiet")]]
+        self._rows.put(lines)
+
+
+def _row(one: BudgetUse) -> list[Piece]:
+    format_amount = number_format.money if one.is_money else number_format.tokens
+    title: Piece = (fit_text(one_line(one.title), _TITLE), "")
+    used = format_amount(one.used) + ("+$?" if one.is_money and one.unpriced else "")
+    if one.limit is None:
+        return [title, ("  ", ""), (f"{used}, no bound", "quiet")]
+    filled, empty = number_format.bar(one.share, _BAR)
+    role = _ROLES[one.pressure]
+    reserved = f", {format_amount(one.reserved)} reserved" if one.reserved else ""
+    return [
+        title,
+        ("  ", ""),
+        (filled, role),
+        (empty, "quiet"),
+        (f"  {used} of {format_amount(one.limit)}", role if role != "running" else ""),
+        (f" {one.enforcement}{reserved}", "quiet"),
+    ]
