@@ -70,7 +70,8 @@ def _describe_calibration(one: Calibration) -> str:
     is_used = "" if one.samples >= LEAST_SAMPLES else f" (used from {LEAST_SAMPLES} on)"
     return (
         f"{name}: {one.reported:,} tokens reported for {one.estimated:,} estimated, {ratio} times as many; "
-        f"estimates are multiplied by {one.factor:.2f}, learnt from {one.samples}{is_used}; largest error {one.largest_error:.0%}"
+        f"estimates are multiplied by {one.factor:.2f}, learnt from {one.samples}{is_used}; "
+        f"largest error {one.largest_error:.0%}"
     )
 
 
