@@ -36,7 +36,7 @@ _SPENT = """
 SELECT turn_id, count(*) AS requests, sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)
     + CASE WHEN input_tokens IS NULL AND output_tokens IS NULL AND state = 'estimated' THEN estimated_tokens ELSE 0 END)
     AS tokens, max(state = 'estimated') AS is_estimate
-FROM request WHERE state <> 'refused'
+FROM request WHERE state <> 'refused' AND purpose = 'turn'
 """
 _LATE = """
 SELECT l.content, l.is_error, c.name, m.turn_id, m.seq FROM late_result l JOIN tool_call c ON c.id = l.tool_call_id

@@ -20,7 +20,10 @@ SELECT q.id, q.plan, q.iteration, q.model, q.provider, q.state, q.error_class, q
 FROM request q LEFT JOIN turn t ON t.id = q.turn_id
 WHERE q.mysis_id = ? AND q.purpose = 'turn' AND q.plan IS NOT NULL ORDER BY q.id DESC LIMIT 1
 """
-_TURN_TOKENS = "SELECT sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)) FROM request WHERE turn_id = ?"
+_TURN_TOKENS = (
+    "SELECT sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0)) FROM request"
+    " WHERE turn_id = ? AND purpose = 'turn'"
+)
 _SNAPSHOT_CHARS = 4000
 _DEFAULT_GLOBS = ("get_*",)
 

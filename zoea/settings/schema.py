@@ -288,6 +288,25 @@ class ContextSettings(Section):
     recall_timeout: Seconds = setting(
         0.1, "Recall within", "Seconds that the search for them may take; then nothing is recalled.", gt=0, le=10
     )
+    summary: Literal["auto", "model", "extract"] = setting(
+        "auto",
+        "Summaries by",
+        "Strategy window: model asks a model and appends facts that it lost; extract chooses lines without a model; "
+        "auto asks the model of the mysis, unless that is a script.",
+    )
+    summary_provider: str = setting(
+        "", "Provider of summaries", "Provider that writes summaries; empty is the one of the mysis."
+    )
+    summary_model: str = setting(
+        "", "Model of summaries", "Model that writes summaries; empty is the one of the mysis or provider."
+    )
+    summary_timeout: Seconds = setting(
+        10.0,
+        "Summary within",
+        "Seconds that a model has to write a turn's summary; then lines chosen without a model serve.",
+        gt=0,
+        le=600,
+    )
     snapshot_tools: Words = setting(
         ("get_*",), "Snapshot tools", "Tools, as globs, with results that supersede earlier ones.", source=NOVA
     )

@@ -13,6 +13,7 @@ from zoea.context.window.salient_lines import (
     LineKind,
     SalientLine,
     choose_lines,
+    find_prose_lines,
     find_salient_lines,
     parse_line,
 )
@@ -24,6 +25,7 @@ TITLE = "Previous context summary: "
 KEPT = "Kept word for word:"
 _LEFT_OUT = "({count:,} less important lines are left out; the search tools find them)"
 _UNREAD = "(not covered here: {count:,} messages before these; the search tools find them)"
+_OWN_LINE = re.compile(r"\((?:not covered here: |[\d,]+ less important lines ).*\)")
 _PROSE_SHARE = 0.6
 """The share of a summary that a model's prose may take where lines are to be kept beside it."""
 _TERM = re.compile(r"[^\W_][\w./:#-]*[^\W_]|[\u2e80-\U0003ffff]")
@@ -38,20 +40,30 @@ def summarise(
     Args:
         memories: The messages that the summary has to cover now.
         earlier: The text of the summary that this one extends.
-        prose: What a model wrote about all of it; lines that it lost are appended.
+        prose: What a model wrote about all of it; facts that it lost are appended. Without it, what a model wrote
+            of the messages before stays, and the lines to keep of the new ones are appended.
         unread: How many older messages it does not cover, which it says.
     """
-    lines = [*read_kept_lines(earlier), *find_salient_lines(memories)]
+    former = read_prose(earlier)
+    before = [*find_said_lines(former, read_kept_lines(earlier)), *read_kept_lines(earlier)]
+    new = find_salient_lines(memories)
+    lines = [*before, *new]
     max_chars = max_tokens * CHARS_PER_TOKEN
     # Redaction may make a text longer, so some room stays free for its labels.
     note = _UNREAD.format(count=unread) if unread else read_unread_note(earlier)
     room = max_chars - len(note) - len(TITLE) - len(KEPT) - len(_LEFT_OUT) - 8
-    prose = redact_all(" ".join(prose.split("\r"))).strip()
-    if prose:
-        lines = find_missing(lines, prose)
-        prose = _cut(prose, max(int(room * _PROSE_SHARE), room - sum(len(str(line)) + 1 for line in lines)))
-        room -= len(prose) + 2
-    return _compose(f"{note}\n{prose}".strip(), lines, room)
+    told = redact_all(" ".join((prose or former).split("\r"))).strip()
+    if told:
+        # What a model wrote about all of it stands for what is no fact; else only for what came before.
+        facts, rest = (lines, []) if prose else (before, new)
+        missing = find_missing(facts, told)
+        for _ in range(2):  # what is cut off may hold facts that need more room
+            taken = sum(len(str(line)) + 1 for line in (*missing, *rest))
+            told = _cut(told, max(int(room * _PROSE_SHARE), room - taken))
+            missing = find_missing(facts, told)
+        lines = [*missing, *rest]
+        room -= len(told) + 2
+    return _compose(f"{note}\n{told}".strip(), lines, room)
 
 
 def _compose(prose: str, lines: Sequence[SalientLine], room: int) -> str:
@@ -87,9 +99,17 @@ def read_unread_note(text: str) -> str:
 
 
 def read_prose(text: str) -> str:
-    """Return the part of a summary that a model wrote."""
+    """Return the part of a summary that a model wrote, "" where it has none."""
     prose, found, _ = text.rpartition(f"{KEPT}\n")
-    return prose.strip() if found else text
+    lines = (prose if found else text).strip().splitlines()
+    return "\n".join(line for line in lines if not _OWN_LINE.fullmatch(line)).strip()
+
+
+def find_said_lines(prose: str, kept: Sequence[SalientLine]) -> list[SalientLine]:
+    """Return the facts of a former prose, which the one that extends it must hold too."""
+    turn = min((line.turn for line in kept), default=1)
+    lines = find_prose_lines(prose, turn)
+    return [line for line in lines if line.kind in FACTS]
 
 
 def find_missing(lines: Iterable[SalientLine], prose: str) -> list[SalientLine]:
@@ -112,13 +132,10 @@ def find_missing(lines: Iterable[SalientLine], prose: str) -> list[SalientLine]:
 def halve(text: str, max_tokens: int) -> str:
     """Return a shorter form of a summary: its prose cut, then the weightiest lines."""
     room = max(0, max_tokens * CHARS_PER_TOKEN - len(KEPT) - len(_LEFT_OUT) - 4)
-    lines, prose = read_kept_lines(text), read_prose(text)
-    if lines and not text.startswith(KEPT):
-        prose = _cut(prose, int(room * _PROSE_SHARE))
-    elif lines:
-        prose = ""
-    else:
+    lines, prose = read_kept_lines(text), text.rpartition(f"{KEPT}\n")[0].strip()
+    if not lines:
         return _cut(text, max_tokens * CHARS_PER_TOKEN)
+    prose = _cut(prose, int(room * _PROSE_SHARE))
     return _compose(prose, lines, room - len(prose))
 
 

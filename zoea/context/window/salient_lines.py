@@ -116,12 +116,21 @@ def _rarity(words: frozenset[str], counts: Tally[str], lines: int) -> float:
 def _lines_of(memory: Memory) -> list[tuple[LineKind, str]]:
     if memory.role is Role.TOOL:
         return _result_lines(memory)
+    return _sentences(memory.content)
+
+
+def _sentences(content: str) -> list[tuple[LineKind, str]]:
     lines = []
-    for text in _SENTENCE.split(memory.content):
+    for text in _SENTENCE.split(content):
         text = " ".join(text.split())
         if len(text) > 1:
             lines.append((classify_line(text), head(text, LONGEST_LINE)))
     return lines
+
+
+def find_prose_lines(prose: str, turn: int) -> list[SalientLine]:
+    """Return the sentences of a summary's prose as lines of a turn, with the weight of lines that were kept before."""
+    return [SalientLine(turn, kind, text, _WORTH[kind] + 0.5) for kind, text in _sentences(prose)]
 
 
 def _result_lines(memory: Memory) -> list[tuple[LineKind, str]]:

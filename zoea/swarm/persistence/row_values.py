@@ -219,7 +219,8 @@ def delivery(row: sqlite3.Row) -> Delivery:
 
 ANSWERED_BY = """
 CASE WHEN y.model = '' THEN coalesce(
-  (SELECT q.model FROM request q WHERE q.mysis_id = y.id ORDER BY q.id DESC LIMIT 1), '') ELSE '' END
+  (SELECT q.model FROM request q WHERE q.mysis_id = y.id AND q.purpose = 'turn' ORDER BY q.id DESC LIMIT 1), '')
+ELSE '' END
 """
 """The model of the newest request of a mysis that names none itself; empty for all others."""
 

@@ -11,7 +11,7 @@ import sqlite3
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Literal, Protocol
 
 import zstandard
 
@@ -81,17 +81,18 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """One attempt at a request of a turn, to be reserved."""
+    """One attempt at a request of a turn, to be reserved. A `summary` has no plan, and no tally counts it."""
 
     turn_id: int
     iteration: int
     attempt: int
-    plan: bytes
+    plan: bytes | None
     catalogue_hash: str
     estimated_tokens: int
     tokens: int
     micros: int | None = None
     """The price of `tokens` in millionths of a dollar; None where it is unknown."""
+    purpose: Literal["turn", "summary"] = "turn"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ def reserve(conn: WriterConnection, owner: RequestOwner, limits: Limits, ask: Re
     # Only the newest plans and those of failed requests are kept.
     conn.execute(
         "UPDATE request SET plan = NULL WHERE error_class IS NULL AND id ="
-        " (SELECT id FROM request WHERE mysis_id = ? ORDER BY id DESC LIMIT 1 OFFSET ?)",
+        " (SELECT id FROM request WHERE mysis_id = ? AND purpose = 'turn' ORDER BY id DESC LIMIT 1 OFFSET ?)",
         (owner.mysis_id, KEPT_PLANS),
     )
     return Reserved(request_id, rest)
@@ -207,15 +208,16 @@ def _insert(conn: WriterConnection, owner: RequestOwner, ask: Reservation, *, re
     request_id = conn.insert(
         "INSERT INTO request(mysis_id, turn_id, purpose, iteration, attempt, provider, model, plan, catalogue_hash,"
         " estimated_tokens, state, reserved_tokens, reserved_micros, created_at, ended_at)"
-        " VALUES (?,?,'turn',?,?,?,?,?,?,?,?,?,?,?,?)",
+        " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
         (
             owner.mysis_id,
             ask.turn_id,
+            ask.purpose,
             ask.iteration,
             ask.attempt,
             owner.provider,
             owner.model,
-            _compressor.compress(ask.plan),
+            None if ask.plan is None else _compressor.compress(ask.plan),
             ask.catalogue_hash,
             ask.estimated_tokens,
             RequestState.REFUSED if refused else RequestState.RESERVED,
@@ -225,7 +227,8 @@ def _insert(conn: WriterConnection, owner: RequestOwner, ask: Reservation, *, re
             conn.now() if refused else None,
         ),
     )
-    conn.execute("UPDATE tally SET requests = requests + 1 WHERE mysis_id = ?", (owner.mysis_id,))
+    if ask.purpose == "turn":
+        conn.execute("UPDATE tally SET requests = requests + 1 WHERE mysis_id = ?", (owner.mysis_id,))
     return request_id
 
 

@@ -58,7 +58,8 @@ ORDER BY turn_number, m.seq
 
 # A request that was cut off has the finish reason unknown; an empty answer has another one.
 _UNANSWERED = """
-SELECT attempt, state, error_class, finish_reason FROM request WHERE turn_id = :turn AND state <> 'refused'
+SELECT attempt, state, error_class, finish_reason FROM request WHERE turn_id = :turn
+AND purpose = 'turn' AND state <> 'refused'
 AND id > coalesce((SELECT max(request_id) FROM memory WHERE turn_id = :turn AND partial = 0), 0) ORDER BY id
 """
 
@@ -210,7 +211,7 @@ async def open_turn(store: Store, mysis_id: int) -> OpenTurnRow | None:
         "SELECT coalesce(sum(CASE WHEN input_tokens IS NULL AND output_tokens IS NULL THEN"
         " CASE state WHEN 'estimated' THEN estimated_tokens ELSE 0 END"
         " ELSE coalesce(input_tokens, 0) + coalesce(output_tokens, 0) END), 0) AS used,"
-        " group_concat(DISTINCT error_class) AS failures FROM request WHERE turn_id = ?",
+        " group_concat(DISTINCT error_class) AS failures FROM request WHERE turn_id = ? AND purpose = 'turn'",
         (row["id"],),
     )
     unanswered = await store.read(_UNANSWERED, {"turn": row["id"]})

@@ -37,6 +37,7 @@ from zoea.swarm.turn.model_call import HeldBeforeSending, ModelCall
 from zoea.swarm.turn.need_rounds import answer_needs
 from zoea.swarm.turn.output_stage import OutputStage
 from zoea.swarm.turn.request_preparation import limits_of, lowest_limit, prepare_requests
+from zoea.swarm.turn.summary_stage import SummaryStage
 from zoea.swarm.turn.tool_calls import ToolCalls
 from zoea.swarm.turn.turn_failures import cause_of, end_from, failure_from
 from zoea.swarm.turn.turn_gate import Rank
@@ -128,6 +129,7 @@ class TurnDriver:
         self._watchdog: Timer
         self._requests = prepare_requests(services, profile, catalogue, opened.number, opened.frozen, opened.before)
         self._outputs = OutputStage(services, profile, opened.frozen.topics, opened.hop)
+        self._summaries = SummaryStage(services, profile, session, opened.frozen)
         self._calls = ToolCalls(session, services.late_calls, profile.settings.tool.timeout, self._call_finished)
 
     @property
@@ -277,7 +279,11 @@ class TurnDriver:
     async def _carry_out(self, effect: t.TurnEffect) -> t.TurnInput | None:
         match effect:
             case t.Fetch():
-                return await self._fetch()
+                return await self._fetch(effect)
+            case t.Summarise():
+                self._progress_at = self._now()
+                self._show(Activity.LLM)
+                self._spawn(self._summarise())
             case t.PlanRequest():
                 return await self._make_plan(effect.shrink)
             case t.Reserve():
@@ -309,10 +315,18 @@ class TurnDriver:
 
     # Planning and budgets.
 
-    async def _fetch(self) -> t.TurnInput:
-        found = await answer_needs(self._services, self._opened.frozen, self._turn.memories, self._opened.before)
+    async def _fetch(self, effect: t.Fetch) -> t.TurnInput:
+        if effect.gives_up:
+            self._summaries.give_up()
+        frozen, known = self._opened.frozen, self._opened.before
+        found = await answer_needs(self._services, frozen, self._turn.memories, known, self._summaries)
+        if found is None:
+            return t.SummaryWanted(self._now())
         self._requests = replace(self._requests, answers=found.answers)
         return t.TurnOpened(self._now(), found.calls, found.texts)
+
+    async def _summarise(self) -> None:
+        self.post(await self._summaries.write())
 
     async def _make_plan(self, shrink: float) -> t.TurnInput:
         try:

@@ -52,6 +52,10 @@ from zoea.swarm.turn.turn_types import (
     StoreNote,
     StoreOp,
     StoreResult,
+    Summarise,
+    Summarised,
+    SummaryFailed,
+    SummaryWanted,
     TakeSteers,
     TimePassed,
     TurnCancelled,
@@ -88,6 +92,14 @@ def step(turn: TurnState, given: TurnInput) -> Step:
         case TurnOpened():
             turn = replace(turn, earlier_calls=given.calls, earlier_texts=given.texts)
             return _after_slice(turn, given.at)
+        case SummaryWanted():
+            return _summarise(turn)
+        case Summarised():
+            return replace(turn, phase=TurnPhase.OPENING), (Fetch(),)
+        case SummaryFailed():
+            if given.can_retry and not turn.summary_retried:
+                return _summarise(replace(turn, summary_retried=True))
+            return replace(turn, phase=TurnPhase.OPENING), (Fetch(gives_up=True),)
         case Planned():
             return _reserve(turn)
         case Unplannable():
@@ -111,7 +123,7 @@ def step(turn: TurnState, given: TurnInput) -> Step:
         case HoldLifted():
             return _lifted(turn)
         case CallWithheld():
-            return _give_back(turn)
+            return _summarise(turn) if turn.phase is TurnPhase.SUMMARISING else _give_back(turn)
         case TimePassed():
             return _now(turn, given)
         case ClockJumped():
@@ -146,6 +158,13 @@ def iterations(memories: tuple[Memory, ...]) -> int:
 
 
 # Planning and calling the model.
+
+
+def _summarise(turn: TurnState) -> Step:
+    """Have a model write a part of the summary, after a hold."""
+    if turn.held:
+        return replace(turn, phase=TurnPhase.HELD, next=NextStep.SUMMARISE), (AwaitLift(),)
+    return replace(turn, phase=TurnPhase.SUMMARISING, next=NextStep.NOTHING), (Summarise(),)
 
 
 def _after_slice(turn: TurnState, at: int) -> Step:
@@ -212,6 +231,8 @@ def _lifted(turn: TurnState) -> Step:
     match turn.phase:
         case TurnPhase.HELD | TurnPhase.RUNNING if turn.held:
             return turn, (AwaitLift(),)  # a new hold began
+        case TurnPhase.HELD if turn.next is NextStep.SUMMARISE:
+            return _summarise(turn)
         case TurnPhase.HELD:
             # A steer that came during the hold joins this request.
             return _reserve(turn) if turn.next is NextStep.RESERVE and not turn.steers else _request(turn)
@@ -376,7 +397,7 @@ def _stored(turn: TurnState, given: OpStored) -> Step:
     following = turn.next
     turn = replace(turn, next=NextStep.NOTHING)
     match following:
-        case NextStep.NOTHING | NextStep.CALL:
+        case NextStep.NOTHING | NextStep.CALL | NextStep.SUMMARISE:
             return turn, ()  # nothing follows
         case NextStep.REQUEST:
             return _request(turn)

@@ -35,10 +35,14 @@ from zoea.swarm.persistence import turn_ops, turn_records
 from zoea.swarm.services import Services
 from zoea.swarm.turn.opened_turn_facts import OpenedTurnFacts
 from zoea.swarm.turn.source_stage import read_criteria_hints, read_source_messages
+from zoea.swarm.turn.summary_stage import SummaryStage
 from zoea.swarm.turn.window_stage import read_conversation_view
 
-NeedReader = Callable[[OpenedTurnFacts, Any], Awaitable[StoredAnswer]]
-"""Answers one class of needs. It has a deadline of its own, and an answer for every failure that may happen."""
+NeedReader = Callable[[OpenedTurnFacts, Any], Awaitable[StoredAnswer | None]]
+"""Answers one class of needs. It has a deadline of its own, and an answer for every failure that may happen.
+
+None means that a model has to write a part of the summary first (`OpenedTurnFacts.summaries`).
+"""
 
 
 async def recall(facts: OpenedTurnFacts, need: Recall) -> StoredAnswer:
@@ -66,11 +70,16 @@ READERS: dict[type[OutsideNeed], NeedReader] = {
 
 
 async def answer_needs(
-    services: Services, frozen: FrozenTurn, memories: Sequence[Memory], known: turn_records.BeforeTurn | None
-) -> turn_records.BeforeTurn:
+    services: Services,
+    frozen: FrozenTurn,
+    memories: Sequence[Memory],
+    known: turn_records.BeforeTurn | None,
+    summaries: SummaryStage,
+) -> turn_records.BeforeTurn | None:
     """Return the answers to all that the turn's strategy wants, of which `known` are already there.
 
-    Each round's new answers of readers are stored in one op before the next round.
+    None where a model has to write a part of a summary first, which `summaries` then wants. Each round's new answers
+    of readers are stored in one op before the next round.
 
     Args:
         memories: Those of the turn, in conversation order.
@@ -79,7 +88,7 @@ async def answer_needs(
         PlanError: The strategy wants something new after `MAX_ROUNDS` rounds, or no reader knows a need.
     """
     prompts = tuple(itertools.takewhile(lambda memory: memory.role is Role.USER, memories))
-    facts = OpenedTurnFacts(services, frozen, prompts)
+    facts = OpenedTurnFacts(services, frozen, prompts, summaries)
     if known is None:
         known = await turn_records.read_before_turn(services.store, frozen.mysis_id, missing_needs(frozen))
     answers: dict[Any, NeedAnswer] = dict(known.answers)
@@ -97,6 +106,8 @@ async def answer_needs(
                     answers[need] = StoredAnswer(stored[need.key])
                 case OutsideNeed():
                     answer = await _reader_of(need)(facts, need)
+                    if answer is None:
+                        return None
                     answers[need], new[need.key] = answer, answer.text
                 case EarlierTurns():
                     answers[need] = await turn_records.read_earlier(services.store, need)

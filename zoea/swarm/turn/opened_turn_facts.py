@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from zoea.context import FrozenTurn
 from zoea.model.values import Memory
 from zoea.swarm.services import Services
+from zoea.swarm.turn.summary_stage import SummaryStage
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,8 +16,10 @@ class OpenedTurnFacts:
 
     Attributes:
         prompts: The memories that the turn was opened with.
+        summaries: Has a model write the turn's summary.
     """
 
     services: Services
     frozen: FrozenTurn
     prompts: tuple[Memory, ...]
+    summaries: SummaryStage

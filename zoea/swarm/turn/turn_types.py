@@ -17,6 +17,7 @@ from zoea.swarm.turn.waits import Tick
 
 class TurnPhase(StrEnum):
     OPENING = "opening"
+    SUMMARISING = "summarising"
     PLANNING = "planning"
     RESERVING = "reserving"
     RESTING = "resting"
@@ -32,6 +33,7 @@ class NextStep(StrEnum):
 
     NOTHING = "nothing"
     FETCH = "fetch"
+    SUMMARISE = "summarise"
     REQUEST = "request"
     RESERVE = "reserve"
     REST = "rest"
@@ -92,6 +94,7 @@ class TurnState:
     request_id: int = 0
     shrink: float = 1.0
     empty_retried: bool = False
+    summary_retried: bool = False
     responded: bool = False
     held: bool = False
     rest_until: int = 0
@@ -123,6 +126,28 @@ class TurnOpened:
     at: int
     calls: tuple[PastCall, ...] = ()
     texts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryWanted:
+    """The turn cannot be planned before a model has written a part of its summary."""
+
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Summarised:
+    """A part of the summary is written and stored."""
+
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryFailed:
+    """The model wrote no part."""
+
+    at: int
+    can_retry: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +319,9 @@ class TurnCancelled:
 
 TurnInput = (
     TurnOpened
+    | SummaryWanted
+    | Summarised
+    | SummaryFailed
     | Planned
     | Unplannable
     | BudgetVerdict
@@ -471,7 +499,17 @@ TurnOp = (
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Read what a restored turn needs from before it, in one read; answer `TurnOpened`."""
+    """Read what a turn needs from before it; answer `TurnOpened`, or `SummaryWanted`.
+
+    With `gives_up` no model is asked for the summary any more.
+    """
+
+    gives_up: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Summarise:
+    """Have a model write the wanted part; answer `Summarised`, `SummaryFailed` or `CallWithheld`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -559,4 +597,5 @@ class TurnEnd:
     summary: str = ""
 
 
-TurnEffect = Fetch | PlanRequest | Reserve | Call | Run | Ask | StoreOp | Sleep | AwaitLift | Abort | TurnEnd
+RequestEffect = Summarise | PlanRequest | Reserve | Call
+TurnEffect = Fetch | RequestEffect | Run | Ask | StoreOp | Sleep | AwaitLift | Abort | TurnEnd

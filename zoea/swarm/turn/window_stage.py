@@ -6,7 +6,8 @@ Reading, shaping and choosing lines take a while for a long conversation, so the
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 
 from zoea.context import FrozenTurn, ShownConversation, StoredAnswer, message_tokens, request_limit
@@ -17,57 +18,76 @@ from zoea.context.window.window_estimate import estimate_memory
 from zoea.context.window.window_rules import WindowRules
 from zoea.model.values import Memory
 from zoea.store import WriterConnection
-from zoea.swarm.persistence import window_ops
+from zoea.swarm.persistence import turn_ops, window_ops
 from zoea.swarm.turn.opened_turn_facts import OpenedTurnFacts
 from zoea.text import estimate
 
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
+    """A shaped conversation, with its new summary where one is due."""
+
     shape: ConversationShape
     covered: CoveredMessages
-    new: window_ops.NewSummary | None
+    new: window_ops.NewSummary | None = None
+    failure: str = ""
+
+    def answer(self) -> StoredAnswer:
+        shape = self.shape
+        primers = sorted((*shape.primers, *shape.marked), key=lambda memory: (memory.turn_id, memory.seq))
+        return StoredAnswer.of(
+            {
+                "primers": [memory.id for memory in primers],
+                "recents": [memory.id for memory in shape.recents],
+                "elided": sorted(shape.elided),
+                "summary": self.new.content if self.new is not None else self.covered.text,
+                "steps": list(shape.steps),
+            }
+        )
 
 
-async def read_conversation_view(facts: OpenedTurnFacts, need: ShownConversation) -> StoredAnswer:
-    """Answer the view of a turn; a summary that it needs is written and stored first."""
-    frozen, services = facts.frozen, facts.services
+async def read_conversation_view(facts: OpenedTurnFacts, need: ShownConversation) -> StoredAnswer | None:
+    """Answer the view of a turn; a summary that it needs is written and stored with it.
+
+    None where a model has to write a part of the summary first.
+    """
+    frozen, services, summaries = facts.frozen, facts.services, facts.summaries
     rules = frozen.window or WindowRules()
     rows = await window_ops.read_conversation(services.store, frozen.mysis_id, need.before, rules)
     now = services.clock.now()
-    prepared = await asyncio.to_thread(_prepare, frozen, rules, rows, facts.prompts, now)
-    if prepared.new is not None or prepared.shape.is_skipped:
-        await services.write(partial(_store, frozen=frozen, prepared=prepared))
-    shape = prepared.shape
-    primers = sorted((*shape.primers, *shape.marked), key=lambda memory: (memory.turn_id, memory.seq))
-    return StoredAnswer.of(
-        {
-            "primers": [memory.id for memory in primers],
-            "recents": [memory.id for memory in shape.recents],
-            "elided": sorted(shape.elided),
-            "summary": prepared.new.content if prepared.new is not None else prepared.covered.text,
-            "steps": list(shape.steps),
-        }
-    )
+    conversation, shape = await asyncio.to_thread(_shape, frozen, rules, rows, facts.prompts, now)
+    prepared = _Prepared(shape, conversation.covered)
+    if shape.is_due:
+        prose = await summaries.find_prose(conversation, shape)
+        if prose is None:
+            return None
+        new = await asyncio.to_thread(_write_summary, conversation, shape, prose, summaries.model_name)
+        prepared = replace(prepared, new=new, failure="" if prose else summaries.failure)
+    answer = prepared.answer()
+    if prepared.new is not None or shape.is_skipped:
+        stored = {need.key: answer.text}
+        await services.write(partial(_store, frozen=frozen, prepared=prepared, answers=stored))
+    return answer
 
 
-def _prepare(
+def _shape(
     frozen: FrozenTurn, rules: WindowRules, rows: window_ops.ConversationRows, prompts: tuple[Memory, ...], now: int
-) -> _Prepared:
+) -> tuple[Conversation, ConversationShape]:
     conversation = rows.conversation()
     # The estimate of this strategy has a margin of its own; a model that counts more than it gets less.
     budget = int(request_limit(frozen).tokens / max(1.0, frozen.calibration))
     overhead = estimate.tokens(frozen.system) + frozen.tools_tokens + estimate.tokens(frozen.situation)
     overhead += sum(message_tokens(render_memory(memory, FULL)) for memory in prompts)
     shape = shape_conversation(rules, conversation, budget=max(1, budget), overhead=overhead, now=now)
-    new = _write_summary(conversation, shape) if shape.is_due else None
-    return _Prepared(shape, conversation.covered, new)
+    return conversation, shape
 
 
-def _write_summary(conversation: Conversation, shape: ConversationShape) -> window_ops.NewSummary:
+def _write_summary(
+    conversation: Conversation, shape: ConversationShape, prose: str, model: str
+) -> window_ops.NewSummary:
     """Return the summary that extends the former one by the middle."""
     earlier, middle = conversation.covered, shape.middle
-    content = summarise(middle, shape.summary_tokens, earlier=earlier.text, unread=conversation.unread)
+    content = summarise(middle, shape.summary_tokens, earlier=earlier.text, prose=prose, unread=conversation.unread)
     places = [(memory.turn_id, memory.seq) for memory in middle]
     covered = CoveredMessages(
         first=min([*places, *([earlier.first] if earlier.messages else [])]),
@@ -76,11 +96,12 @@ def _write_summary(conversation: Conversation, shape: ConversationShape) -> wind
         tokens=earlier.tokens + int(sum(map(estimate_memory, middle))),
         kept=len(shape.recents),
     )
-    return window_ops.NewSummary(content, covered)
+    return window_ops.NewSummary(content, covered, model if prose else "")
 
 
-def _store(conn: WriterConnection, frozen: FrozenTurn, prepared: _Prepared) -> None:
-    """Store a new summary, and report its numbers."""
+def _store(conn: WriterConnection, frozen: FrozenTurn, prepared: _Prepared, answers: Mapping[str, str]) -> None:
+    """Store a new summary with the answer that shows it, and report its numbers."""
+    turn_ops.store_answers(conn, frozen.turn_id, answers)
     shape, new = prepared.shape, prepared.new
     if new is not None:
         window_ops.store_summary(conn, frozen.mysis_id, new)
@@ -93,7 +114,8 @@ def _store(conn: WriterConnection, frozen: FrozenTurn, prepared: _Prepared) -> N
             covered=new.covered.messages,
             tokens_before=before,
             tokens=estimate.tokens(new.content),
-            status="triggered",
+            status="failed" if prepared.failure else "triggered",
+            model=bool(new.model),
         )
     elif shape.is_skipped:
         conn.emit("context.summary_skipped", frozen.mysis_id, turn=frozen.turn_id)

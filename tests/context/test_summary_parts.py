@@ -1,0 +1,99 @@
+"""The requests by which a model writes a summary fit, come to an end, and are the same for the same messages."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.context.sample_histories import HOSTILE, Recorder
+from zoea.context.window.conversation_summary import KEPT, read_kept_lines, read_prose, summarise
+from zoea.context.window.summary_parts import LEAST_ROOM, SummaryPart, SummaryProse, find_next_part
+from zoea.context.window.window_estimate import MARGIN, estimate_text
+
+
+def written(recorder: Recorder, earlier: str, room: int, reply: str) -> tuple[list[SummaryPart], str]:
+    """Answer every part with the same text until the prose is there."""
+    known: dict[str, str] = {}
+    parts: list[SummaryPart] = []
+    while True:
+        found = find_next_part(recorder.memories, earlier, known, prose_tokens=200, room=room)
+        if isinstance(found, SummaryProse):
+            return parts, found.text
+        assert found.key not in known
+        known[found.key] = reply
+        parts.append(found)
+
+
+def conversation(messages: int, chars: int) -> Recorder:
+    recorder = Recorder()
+    for number in range(messages // 2):
+        recorder.open(f"prompt {number} ".ljust(chars, "p"))
+        recorder.answer(f"answer {number} ".ljust(chars, "a"))
+    return recorder
+
+
+def test_what_fits_is_one_request_with_the_memory_so_far() -> None:
+    parts, prose = written(conversation(6, 100), "They had agreed on blue.", 20_000, "done")
+    assert len(parts) == 1
+    assert parts[0].is_last
+    assert prose == "done"
+    text = parts[0].messages[1].content
+    assert text.index("agreed on blue") < text.index("prompt 0") < text.index("answer 2")
+
+
+def test_what_does_not_fit_is_written_in_parts_whose_notes_are_joined() -> None:
+    parts, _ = written(conversation(60, 1_000), "They had agreed on blue.", 3_000, "a note")
+    assert [part.is_last for part in parts] == [False] * (len(parts) - 1) + [True]
+    assert len(parts) > 5
+    assert "agreed on blue" in parts[-1].messages[1].content
+    assert parts[-1].messages[1].content.count("a note") == len(parts) - 1
+    seen = "".join(part.messages[1].content for part in parts[:-1])
+    assert all(f"prompt {number} " in seen for number in range(30))
+
+
+@given(
+    st.lists(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=4_000)), max_size=30),
+    st.text(max_size=5_000),
+    st.integers(LEAST_ROOM, 6_000),
+    st.text(max_size=6_000),
+)
+@settings(deadline=None, max_examples=60)
+def test_every_request_fits_and_the_parts_come_to_an_end(texts: list[str], earlier: str, room: int, reply: str) -> None:
+    recorder = Recorder()
+    recorder.open("begin")
+    for text in texts:
+        recorder.slice("look", text)
+    parts, prose = written(recorder, earlier, room, reply)
+    assert parts
+    assert prose == reply
+    for part in parts:
+        assert MARGIN * sum(estimate_text(message.content) for message in part.messages) <= room * 1.1
+    assert written(recorder, earlier, room, reply)[0] == parts
+
+
+def test_a_fact_that_only_the_former_prose_held_is_appended_where_the_new_one_lost_it() -> None:
+    first, second = Recorder(), Recorder()
+    first.open("We decided to use port 8443 for the gateway. It rains.")
+    second.open("The sun shines.")
+    one = summarise(first.memories, 400, prose="They decided to use port 8443 for the gateway. It rains.")
+    assert KEPT not in one
+    both = summarise(second.memories, 400, earlier=one, prose="The weather is better.")
+    assert [line.text for line in read_kept_lines(both)] == ["They decided to use port 8443 for the gateway."]
+
+
+def test_what_a_model_wrote_before_stays_where_it_fails_later() -> None:
+    first, second = Recorder(), Recorder()
+    first.open("We decided to use port 8443. It rains.")
+    second.open("Never restart node n-17 by day.")
+    one = summarise(first.memories, 400, prose="They decided to use port 8443 in the rain.")
+    both = summarise(second.memories, 400, earlier=one)
+    assert read_prose(both) == "They decided to use port 8443 in the rain."
+    assert [line.text for line in read_kept_lines(both)] == ["Never restart node n-17 by day."]
+
+
+def test_a_fact_in_the_part_of_a_prose_that_was_cut_is_appended() -> None:
+    recorder = Recorder()
+    recorder.open("Never restart node n-17 by day.")
+    prose = "It was a long talk about the weather and the sea. " * 20 + "Never restart node n-17 by day."
+    text = summarise(recorder.memories, 150, prose=prose)
+    assert "Never restart node n-17 by day." in text

@@ -1,0 +1,218 @@
+"""A model writes the summary of a window: by an effect of its own, checked, bounded, and never asked twice."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.swarm.harness import Swarm, script, swarm
+from zoea.context.window.conversation_summary import TITLE
+from zoea.llm.providers.scripted import ScriptedProvider
+from zoea.model.enums import ErrorClass, Role
+from zoea.model.errors import ProviderError
+from zoea.model.request import Answer, ModelRequest
+from zoea.model.values import Usage
+from zoea.settings import Settings
+
+PROSE = "They number records. A record is kept safe."
+
+
+def settings(summary: str = "model", **context: Any) -> Settings:
+    return Settings.model_validate(
+        {
+            "context": {"strategy": "window", "summary": summary, **context},
+            "nudge": {"enabled": False},
+            "llm": {"retries": 0},
+            "session": {"context_window_default": 5, "primers_count": 2, "recents_count": 4},
+        }
+    )
+
+
+def is_summary(request: ModelRequest) -> bool:
+    return request.messages[0].content.startswith("You write the memory")
+
+
+def model(reply: Callable[[ModelRequest], Answer | ProviderError] = lambda _: Answer(text=PROSE)) -> ScriptedProvider:
+    """A model that counts its answers, and writes summaries as `reply` says."""
+    counts = script(*[Answer(text=f"answer {n}") for n in range(1, 30)])
+    rule = lambda request: reply(request) if is_summary(request) else counts(request)  # noqa: E731  two scripts in one
+    return ScriptedProvider(rule, metered=True)
+
+
+async def talk(s: Swarm, first: int, last: int) -> None:
+    for number in range(first, last + 1):
+        await s.commander.send("alpha", f"number {number}: keep record rec-{number:04d}x safe.")
+        await s.settled()
+
+
+def told(s: Swarm) -> str:
+    """The summary in the newest request of a turn."""
+    request = next(one for one in reversed(s.provider.requests) if not is_summary(one))
+    return next((message.content for message in request.messages if TITLE in message.content), "")
+
+
+def asked(s: Swarm) -> list[ModelRequest]:
+    return [one for one in s.provider.requests if is_summary(one)]
+
+
+async def test_a_model_writes_the_summary_and_what_it_lost_is_appended(tmp_path: Path) -> None:
+    async with swarm(tmp_path, provider=model(), settings=settings()) as s:
+        await s.commander.create("alpha", start=False)
+        await talk(s, 1, 6)
+
+        assert PROSE in told(s)
+        assert "rec-0002x" in told(s)
+        first = asked(s)[0]
+        assert [message.role for message in first.messages] == [Role.SYSTEM, Role.USER]
+        assert "rec-0002x" in first.messages[1].content
+        assert not first.tools
+        rows = await s.rows("SELECT * FROM request WHERE purpose = 'summary' ORDER BY id")
+        assert len(rows) == len(asked(s))
+        assert {row["state"] for row in rows} == {"settled"}
+        assert all(row["plan"] is None and row["turn_id"] for row in rows)
+        assert (await s.rows("SELECT model FROM summary ORDER BY id DESC LIMIT 1"))[0]["model"]
+
+
+async def test_a_later_summary_extends_the_former_one(tmp_path: Path) -> None:
+    written = iter(f"memory {n}." for n in range(1, 99))
+    async with swarm(tmp_path, provider=model(lambda _: Answer(text=next(written))), settings=settings()) as s:
+        await s.commander.create("alpha", start=False)
+        await talk(s, 1, 6)
+        s.clock.by(3_600)
+        await talk(s, 7, 22)
+        requests = asked(s)
+        assert len(requests) > 1
+        assert "memory 1." in requests[1].messages[1].content
+        assert "rec-0002x" not in requests[1].messages[1].content
+
+
+async def test_the_spending_of_a_summary_counts_and_the_tally_of_turns_does_not(tmp_path: Path) -> None:
+    async with swarm(
+        tmp_path,
+        provider=model(lambda _: Answer(text=PROSE, usage=Usage(input_tokens=700, output_tokens=77))),
+        settings=settings(),
+    ) as s:
+        await s.commander.create("alpha", start=False)
+        await talk(s, 1, 6)
+        summaries = await s.value("SELECT count(*) FROM request WHERE purpose = 'summary'")
+        turns = await s.value("SELECT count(*) FROM request WHERE purpose = 'turn'")
+        assert summaries == len(asked(s)) > 0
+        assert await s.value("SELECT requests FROM tally") == turns
+        assert await spent(s) == await s.value("SELECT used_tokens FROM spend WHERE scope = 'mysis'")
+        assert await s.value("SELECT reserved_tokens FROM spend WHERE scope = 'mysis'") == 0
+
+
+async def spent(s: Swarm) -> int:
+    return int(
+        await s.value(
+            "SELECT sum(CASE WHEN state = 'estimated' THEN estimated_tokens ELSE"
+            " coalesce(input_tokens, 0) + coalesce(output_tokens, 0) END) FROM request"
+        )
+    )
+
+
+async def test_a_failed_model_is_asked_once_more_and_then_the_chosen_lines_serve(tmp_path: Path) -> None:
+    broken = ProviderError("busy", kind=ErrorClass.TRANSIENT)
+    async with swarm(tmp_path, provider=model(lambda _: broken), settings=settings()) as s:
+        await s.commander.create("alpha", start=False)
+        await talk(s, 1, 5)
+        assert len(asked(s)) == 2
+        assert "rec-0002x" in told(s)
+        assert PROSE not in told(s)
+        events = await s.rows("SELECT data FROM event WHERE kind = 'context.summary'")
+        assert '"status": "failed"' in events[0]["data"] or '"status":"failed"' in events[0]["data"]
+
+
+async def test_a_model_that_does_not_answer_in_time_holds_no_turn_up(tmp_path: Path) -> None:
+    provider = model()
+    provider.block(after=0, when=is_summary)
+    async with swarm(tmp_path, provider=provider, settings=settings(summary_timeout=0.05)) as s:
+        await s.commander.create("alpha", start=False)
+        await talk(s, 1, 5)
+        assert "rec-0002x" in told(s)
+        row = (await s.rows("SELECT state, reserved_tokens FROM request WHERE purpose = 'summary'"))[0]
+        assert row["state"] == "estimated"
+
+
+async def test_a_scripted_model_writes_no_summary_unless_it_is_told_to(tmp_path: Path) -> None:
+    async with swarm(tmp_path, provider=model(), settings=settings("auto")) as s:
+        await s.commander.create("alpha", start=False)
+        await talk(s, 1, 5)
+        assert asked(s) == []
+        assert "rec-0002x" in told(s)
+
+
+async def test_no_summary_is_asked_for_during_a_hold(tmp_path: Path) -> None:
+    provider = model()
+    async with swarm(tmp_path, provider=provider, settings=settings()) as s:
+        await s.commander.create("alpha", start=False)
+        await talk(s, 1, 4)
+        await s.commander.hold(True)
+        await s.commander.send("alpha", "number 5: go on.")
+        await s.run_due()
+        assert asked(s) == []
+        await s.commander.hold(False)
+        await s.settled()
+        assert len(asked(s)) == 1
+        assert PROSE in told(s)
+
+
+async def test_a_turn_cut_after_any_op_goes_on_with_the_same_request_and_pays_no_part_twice(tmp_path: Path) -> None:
+    whole = tmp_path / "whole"
+    whole.mkdir()
+    async with swarm(whole, provider=model(), settings=settings()) as s:
+        await s.commander.create("alpha", start=False)
+        await talk(s, 1, 4)
+        copies = Copies(s, tmp_path)
+        await s.commander.send("alpha", "number 5: go on.")
+        await s.settled()
+        copies.stop()
+        wanted = [request.messages for request in s.provider.requests if not is_summary(request)][-1]
+        assert TITLE in "".join(message.content for message in wanted)
+
+    assert len(copies.folders) >= 6
+    for folder, has_part in copies.folders:
+        again = model()
+        async with swarm(folder, provider=again, settings=settings()) as s:
+            await s.commander.start("alpha")
+            await s.settled()
+            assert await s.value("SELECT count(*) FROM request WHERE state = 'reserved'") == 0
+            assert await s.value("SELECT sum(reserved_tokens) FROM spend") == 0
+            assert await spent(s) == await s.value("SELECT used_tokens FROM spend WHERE scope = 'mysis'")
+            assert await s.value("SELECT count(*) FROM summary") == 1
+            made = [request for request in again.requests if not is_summary(request)]
+            if made:
+                assert made[0].messages == wanted
+            if has_part:
+                assert not asked(s)
+
+
+class Copies:
+    """A copy of the database after each op of the writer."""
+
+    def __init__(self, s: Swarm, folder: Path) -> None:
+        self.folders: list[tuple[Path, bool]] = []
+        self._store = s.store
+        self._write = s.store.write
+        self._path = s.path
+        self._folder = folder
+        s.store.write = self._copying  # type: ignore[method-assign]  # what a kill after the op would leave
+
+    async def _copying(self, op: Any, *, urgent: bool = False) -> Any:
+        found = await self._write(op, urgent=urgent)
+        folder = self._folder / f"cut{len(self.folders)}"
+        folder.mkdir()
+        with sqlite3.connect(self._path) as source, sqlite3.connect(folder / "zoea.db") as target:
+            source.backup(target)
+            has_part = target.execute(
+                "SELECT count(*) FROM turn_answer WHERE need LIKE '[\"SummaryPart\"%'"
+            ).fetchone()[0]
+        target.close()
+        source.close()
+        self.folders.append((folder, bool(has_part)))
+        return found
+
+    def stop(self) -> None:
+        self._store.write = self._write  # type: ignore[method-assign]
