@@ -71,6 +71,7 @@ class World:
     denies: bool
     failed: int = 0
     silent: int = 0
+    summaries: int = 0
 
     def live(self, run: Run, *, until: int | None = None) -> None:
         """Let the run go on to its end, or through so many events."""
@@ -82,6 +83,8 @@ class World:
         run.rows.now += SECOND
         if run.calling:
             run.give(self.answer(run))
+        elif run.summarising:
+            self.summarise(run)
         elif run.lifting:
             run.on_hold = False
             run.give(t.HoldLifted(run.rows.now))
@@ -96,6 +99,15 @@ class World:
             assert run.sleeping is not None
             run.rows.now = max(run.rows.now, run.sleeping)
             run.give(t.TimePassed(run.rows.now, run.rows.now))
+
+    def summarise(self, run: Run) -> None:
+        """Let the first part fail once and a hold begin at the second; then each is written."""
+        self.summaries += 1
+        run.on_hold = self.summaries == 2
+        if self.summaries == 1:
+            run.give(t.SummaryFailed(run.rows.now, can_retry=True))
+        else:
+            run.summarise()
 
     def answer(self, run: Run) -> t.TurnInput:
         at = run.rows.now
@@ -174,9 +186,9 @@ def passes(run: Run) -> t.BudgetVerdict:
 
 
 @pytest.mark.timeout(300)
-@given(SCRIPTS, st.lists(texts(3000), min_size=1, max_size=5), st.booleans(), FROZEN, st.booleans())
+@given(SCRIPTS, st.lists(texts(3000), min_size=1, max_size=5), st.booleans(), FROZEN, st.booleans(), st.integers(0, 3))
 def test_the_requests_after_a_cut_are_those_of_the_uncut_run(
-    script: list[Iteration], results: list[str], denies: bool, frozen: FrozenTurn, nudged: bool
+    script: list[Iteration], results: list[str], denies: bool, frozen: FrozenTurn, nudged: bool, parts: int
 ) -> None:
     world = World(script, results, denies)
     cuts: list[Cut] = []
@@ -195,6 +207,7 @@ def test_the_requests_after_a_cut_are_those_of_the_uncut_run(
         World(script[:1], results, denies).live(past)
     deliveries = () if nudged else (rows.arrive("old order"), rows.arrive("go", "[message from mysis alpha]"))
     row = rows.open_turn(deliveries, int(nudged), frozen)
+    rows.parts_left = parts
     uncut = Run.opened(rows, row, RULES, go, at_each_store=remember)
     remember(uncut)
     uncut.begin()

@@ -110,6 +110,8 @@ class Rows:
     turns: dict[int, TurnRow] = field(default_factory=dict)
     requests: list[RequestRow] = field(default_factory=list)
     now: int = 1_000_000 * SECOND
+    parts_left: int = 0
+    """Parts of a summary that the open turn waits for."""
 
     def copy(self) -> Rows:
         """The same rows, for a run that goes its own way; memories and calls never change in place."""
@@ -124,6 +126,7 @@ class Rows:
             },
             [copy.copy(one) for one in self.requests],
             self.now,
+            self.parts_left,
         )
 
     def arrive(self, text: str, label: str = "", *, steers: bool = False) -> int:
@@ -380,6 +383,7 @@ class Run:
     at_each_store: Callable[[Run], None] = lambda _: None
     planned: list[Planned] = field(default_factory=list)
     calling: bool = False
+    summarising: bool = False
     running: list[int] = field(default_factory=list)
     asked: list[int] = field(default_factory=list)
     sleeping: int | None = None
@@ -441,7 +445,7 @@ class Run:
     @property
     def waits(self) -> bool:
         """It waits for something outside."""
-        found = self.calling or self.running or self.asked or self.questioned or self.lifting
+        found = self.calling or self.summarising or self.running or self.asked or self.questioned or self.lifting
         return bool(found) or self.sleeping is not None
 
     def give(self, given: t.TurnInput) -> tuple[t.TurnEffect, ...]:
@@ -453,7 +457,10 @@ class Run:
                 self.running.remove(given.call_id)
             case t.Approved() if given.call_id in self.asked:
                 self.asked.remove(given.call_id)
+            case t.Summarised() | t.SummaryFailed():
+                self.summarising = False
             case t.TurnCancelled():
+                self.summarising = False
                 self.calling, self.running, self.asked, self.sleeping = False, [], [], None
                 self.questioned = self.lifting = False
             case t.HoldLifted():
@@ -486,10 +493,15 @@ class Run:
         assert self.end is not None or self.waits or self.aborting, "it ends, or waits for something outside"
 
     def _carry_out(self, effect: t.TurnEffect) -> t.TurnInput | None:
-        assert not (self.on_hold and isinstance(effect, t.Reserve | t.Call | t.Run)), "on hold nothing begins"
+        assert not (self.on_hold and isinstance(effect, t.Reserve | t.Call | t.Run | t.Summarise)), (
+            "on hold nothing begins"
+        )
         match effect:
             case t.Fetch():
-                return self._fetch()
+                return self._fetch(effect)
+            case t.Summarise():
+                assert not self.summarising
+                self.summarising = True
             case t.PlanRequest():
                 return self._plan(effect.shrink)
             case t.Reserve():
@@ -533,7 +545,15 @@ class Run:
         together = [self.rows.calls[one].name for one in (*self.running, *call_ids)]
         assert len(together) == 1 or all(name in READ_ONLY for name in together), "only read-only calls overlap"
 
-    def _fetch(self) -> t.TurnOpened:
+    def summarise(self) -> None:
+        """Store a part of the summary, and go on."""
+        self.rows.parts_left -= 1
+        self.at_each_store(self)
+        self.give(t.Summarised(self.rows.now))
+
+    def _fetch(self, effect: t.Fetch = t.Fetch()) -> t.TurnInput:
+        if self.rows.parts_left and not effect.gives_up:
+            return t.SummaryWanted(self.rows.now)
         before = self.row.frozen.before
         previous = self.rows.of_turn(self.rows.memories[before].turn_id) if before else ()
         return t.TurnOpened(self.rows.now, loop_guard.calls_of(previous)[-10:], loop_guard.texts_of(previous)[-10:])

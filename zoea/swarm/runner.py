@@ -35,7 +35,8 @@ from zoea.swarm.resolved_template import (
 from zoea.swarm.services import Services
 from zoea.swarm.situation import situation_text
 from zoea.swarm.turn import turn_types as t
-from zoea.swarm.turn.driver import DrivenTurn, TurnDriver, first_rank
+from zoea.swarm.turn.driven_turn import DrivenTurn
+from zoea.swarm.turn.driver import TurnDriver, first_rank
 from zoea.swarm.turn.machine import step as turn_step
 from zoea.swarm.turn.tool_budget import offer_tools
 from zoea.swarm.turn.turn_failures import broke_off, end_from, end_of_nothing, failure_from

@@ -8,11 +8,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass, replace
-from typing import Any, Protocol, assert_never
+from collections.abc import Coroutine
+from dataclasses import replace
+from typing import Any, assert_never
 
-from zoea.context import FrozenTurn
 from zoea.context import Plan as RequestPlan
 from zoea.model.enums import MASK, Activity, ApprovalAnswer, CallState, Outcome, ToolMode
 from zoea.model.errors import PlanError, ProviderError
@@ -23,7 +22,7 @@ from zoea.store import WriterConnection
 from zoea.swarm import budgets
 from zoea.swarm.live_view import LiveMysis
 from zoea.swarm.moved_times import move_times
-from zoea.swarm.persistence import mysis_ops, turn_ops, turn_records
+from zoea.swarm.persistence import mysis_ops, turn_ops
 from zoea.swarm.resolved_template import MysisProfile
 from zoea.swarm.rules import SECOND
 from zoea.swarm.services import Services
@@ -32,6 +31,7 @@ from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.budget_stage import BudgetStage, leave_budget_queue, spent_by
 from zoea.swarm.turn.call_bounds import bound_calls
 from zoea.swarm.turn.call_slice import find_call, slice_calls
+from zoea.swarm.turn.driven_turn import DrivenTurn, TurnOwner
 from zoea.swarm.turn.machine import step
 from zoea.swarm.turn.model_call import HeldBeforeSending, ModelCall
 from zoea.swarm.turn.need_rounds import answer_needs
@@ -48,44 +48,11 @@ _log = logging.getLogger(__name__)
 CANCEL_WITHIN_S = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class DrivenTurn:
-    """The stored turn that a driver carries out.
-
-    Attributes:
-        before: What the op that opened it read for its plans; None where the turn is resumed.
-    """
-
-    turn_id: int
-    number: int
-    hop: int
-    frozen: FrozenTurn
-    used_tokens: int
-    by_person: bool
-    before: turn_records.BeforeTurn | None = None
-
-
 def first_rank(by_person: bool, *, is_new: bool) -> Rank:
     """Return the rank in which a turn begins; a person's new prompts go first."""
     if by_person:
         return Rank.NEW_PROMPT if is_new else Rank.PERSON
     return Rank.OTHER
-
-
-class TurnOwner(Protocol):
-    """The mysis of a turn, as the driver calls it."""
-
-    def taken(self, delivery_ids: tuple[int, ...]) -> None:
-        """Remove deliveries from the inbox because they joined the turn."""
-        ...
-
-    async def end_turn(self, end: t.TurnEnd) -> Callable[[WriterConnection], Mysis | None] | None:
-        """Return what to write in the op that ends the turn; None to leave the mysis as it is."""
-        ...
-
-    def take_stored_end(self, mysis: Mysis | None) -> None:
-        """Take the end as stored, with the row of the mysis where its state changed."""
-        ...
 
 
 class TurnDriver:
