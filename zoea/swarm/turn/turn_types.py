@@ -499,10 +499,7 @@ TurnOp = (
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Read what a turn needs from before it; answer `TurnOpened`, or `SummaryWanted`.
-
-    With `gives_up` no model is asked for the summary any more.
-    """
+    """Read a turn's needs, without a model for the summary if it `gives_up`; answer `TurnOpened` or `SummaryWanted`."""
 
     gives_up: bool = False
 
