@@ -18,6 +18,11 @@ from zoea.settings.endpoints import ProviderType
 from zoea.settings.key_paths import DEFAULT, Layer, Origin, Problem, find_nearest, format_key
 from zoea.settings.layers import check_settings
 from zoea.settings.paths import Places
+from zoea.settings.problems import find_origin
+from zoea.settings.template import Template
+from zoea.settings.template_advice import advise_template, describe_advice
+from zoea.settings.template_library import SHIPPED
+from zoea.settings.topic_source import use_snake_case
 
 
 @dataclass(slots=True)
@@ -60,6 +65,7 @@ def check_all(where: Places, *, online: bool = False, keep_models: bool = False)
         return report  # `check_settings` has reported the reason
     _check_keys(loaded, report)
     _check_prices(where, report)
+    _advise_templates(loaded, report)
     uses = [*_provider_models(loaded), *_template_models(loaded, report)]
     if online:
         asyncio.run(_ask_servers(loaded, report))
@@ -123,6 +129,29 @@ def _template_models(loaded: LoadedSettings, report: SettingsReport) -> Iterator
         elif template.model:
             origin = Origin(Layer.TEMPLATE, str(file), lines.get(("model",), 0))
             yield ModelUse("model", provider, template.model, origin)
+
+
+def _advise_templates(loaded: LoadedSettings, report: SettingsReport) -> None:
+    """Note what templates of topics may lack, with file and line."""
+    found: dict[str, Template] = {}
+    for name in loaded.templates.names():
+        try:
+            found[name] = loaded.templates.get(name)
+        except (TemplateError, TrustError):
+            continue
+    produced = {template.publishes for template in found.values() if template.publishes}
+    is_default = loaded.settings.context.strategy == "topics"
+    for name, template in found.items():
+        file = loaded.templates.file(name)
+        if file.parent == SHIPPED:
+            continue
+        document = read_document(file, Layer.TEMPLATE)
+        _, lines = use_snake_case(document.tree, document.lines)
+        origins = {path: Origin(Layer.TEMPLATE, str(file), line) for path, line in lines.items()}
+        for advice in advise_template(template, produced, is_default_topics=is_default):
+            origin = find_origin(advice[0], origins)
+            place = Origin(Layer.TEMPLATE, str(file)) if origin == DEFAULT else origin
+            report.notes.append(f"{place}: {describe_advice(advice)}")
 
 
 async def _ask_servers(loaded: LoadedSettings, report: SettingsReport) -> None:

@@ -1,4 +1,4 @@
-"""Parse a TOML file into a tree with the line of every key.
+"""Parse a TOML or JSON file into a tree with the line of every key.
 
 `tomllib` keeps no positions, so the text is split into statements (a key with its value, or a
 header) and `tomllib` parses each one again for its keys.
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from zoea.settings.json_document import JsonInvalid, parse_json
 from zoea.settings.key_paths import KeyPath, Layer, Origin, Problem
 
 MAX_BYTES = 1_000_000
@@ -45,7 +46,7 @@ class Document:
 
 
 def read_document(file: Path, layer: Layer) -> Document:
-    """Read a TOML file; errors become problems, and a missing file is empty."""
+    """Read a TOML file, or a JSON file by its suffix; errors become problems, and a missing file is empty."""
     origin = Origin(layer, str(file))
     try:
         if not file.is_file():
@@ -56,10 +57,10 @@ def read_document(file: Path, layer: Layer) -> Document:
             raw = stream.read(MAX_BYTES + 1)
     except OSError as error:
         return Document(problems=(Problem("", f"cannot be read: {error.strerror}", origin),))
-    return parse_document(raw, origin)
+    return parse_document(raw, origin, is_json=file.suffix == ".json")
 
 
-def parse_document(raw: bytes, origin: Origin) -> Document:
+def parse_document(raw: bytes, origin: Origin, *, is_json: bool = False) -> Document:
     """Parse bytes read before, as trust in a file's content requires."""
 
     def broken(message: str, line: int = 0) -> Document:
@@ -72,8 +73,9 @@ def parse_document(raw: bytes, origin: Origin) -> Document:
     except UnicodeDecodeError as error:
         return broken("is not UTF-8", raw.count(b"\n", 0, error.start) + 1)
     try:
-        tree = tomllib.loads(text)
-        lines = _find_lines(text)
+        tree, lines = parse_json(text) if is_json else (tomllib.loads(text), _find_lines(text))
+    except JsonInvalid as error:
+        return broken(str(error), error.line)
     except tomllib.TOMLDecodeError as error:
         message, line = _describe_syntax_error(str(error), text)
         return broken(f"is not valid TOML: {message}", line)
@@ -140,8 +142,9 @@ def _yield_statement(text: str, start: int, end: int) -> Iterator[tuple[int, str
 
 
 def _find_lines(text: str) -> dict[KeyPath, int]:
-    """Return every path the text sets, with the first line that names it."""
+    """Return every path the text sets, with the first line that names it; a table of a list has its index."""
     lines: dict[KeyPath, int] = {}
+    items: dict[KeyPath, int] = {}
     table: KeyPath = ()
     line, counted = 1, 0
     for start, statement in split_statements(text):
@@ -150,6 +153,10 @@ def _find_lines(text: str) -> dict[KeyPath, int]:
         found = tomllib.loads(statement)
         if statement.lstrip().startswith("["):
             *_, table = _iterate_paths(found, ())
+            if statement.lstrip().startswith("[["):
+                lines.setdefault(table, line)
+                items[table] = items.get(table, -1) + 1
+                table = (*table, str(items[table]))
             for length in range(1, len(table) + 1):
                 lines.setdefault(table[:length], line)
         else:

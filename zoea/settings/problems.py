@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from zoea.settings.key_paths import DEFAULT, KeyPath, Origin, Problem, find_near
 TABLES: Mapping[str, type[Section]] = {"provider": ProviderSettings, "upstream": UpstreamSettings}
 """Sections with named entries of one shape."""
 
+_QUOTED = re.compile(r"'([^']*)'")
 _GUARDED = frozenset({"provider", "upstream"})
 """Sections whose values a message never repeats, because a key may be misplaced there."""
 
@@ -37,6 +39,7 @@ def _explained(
     """Return one problem per key, sorted by line; messages of a union's members are joined."""
     by_path: dict[KeyPath, list[str]] = {}
     unknown: set[KeyPath] = set()
+    values: dict[KeyPath, str] = {}
     for error in found:
         path = _path(tree, error)
         message = _message(error, path)
@@ -44,12 +47,15 @@ def _explained(
             by_path[path].append(message)
         if error["type"] == "extra_forbidden":
             unknown.add(path)
+        elif error["type"] == "literal_error" and isinstance(error["input"], str):
+            words = _QUOTED.findall(error.get("ctx", {}).get("expected", ""))
+            values[path] = find_nearest(error["input"].lower(), words)
     problems = [
         Problem(
             format_key(path),
             ", or ".join(messages),
             find_origin(path, origins),
-            _nearest(model, path) if path in unknown else "",
+            _nearest(model, path) if path in unknown else values.get(path, ""),
         )
         for path, messages in by_path.items()
     ]
@@ -71,6 +77,9 @@ def _path(tree: Mapping[str, Any], error: ErrorDetails) -> KeyPath:
     for part in error["loc"]:
         if isinstance(node, Mapping) and isinstance(part, str) and part in node:
             path.append(part)
+            node = node[part]
+        elif isinstance(node, list) and isinstance(part, int) and isinstance(node[part], Mapping):
+            path.append(str(part))
             node = node[part]
         elif error["type"] == "missing" and part == error["loc"][-1]:
             path.append(str(part))
@@ -103,6 +112,8 @@ def model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
         if place == 1 and path[0] in TABLES:
             node = TABLES[path[0]]
             continue
+        if part.isdecimal() and node is not None:
+            continue  # a table of a list
         field = node.model_fields.get(part) if node else None
         kind = field.annotation if field else None
         node = find_model(kind)
@@ -112,6 +123,8 @@ def model_at(model: type[BaseModel], path: KeyPath) -> type[BaseModel] | None:
 def find_model(kind: Any) -> type[BaseModel] | None:
     """Return the model of a table's type, also of one that may be unset."""
     kinds = (kind, *getattr(kind, "__args__", ()))
+    if Ellipsis in kinds:
+        return find_model(kinds[1])  # a list of tables
     return next((one for one in kinds if isinstance(one, type) and issubclass(one, BaseModel)), None)
 
 

@@ -13,8 +13,7 @@ from typing import Annotated, Any, Literal
 from blake3 import blake3
 from pydantic import AfterValidator, AliasChoices, Field, ValidationError
 
-from zoea.model.errors import TemplateError, UsageError
-from zoea.model.topics import check_topic
+from zoea.model.errors import TemplateError
 from zoea.settings.fields import NAME_PATTERN, Section, Words, lowest_bound, setting
 from zoea.settings.schema import (
     NOVA,
@@ -30,14 +29,7 @@ from zoea.settings.schema import (
     WaitSettings,
     find_conflicts,
 )
-from zoea.settings.topic_source import ContextStrategy
-
-
-def _checked_topic(name: str) -> str:
-    try:
-        return check_topic(name)
-    except UsageError as error:
-        raise ValueError(f"{error.what}; {error.hint}") from None
+from zoea.settings.topic_source import ContextStrategy, TopicName
 
 
 def _checked_schema(schema: dict[str, Any]) -> dict[str, Any]:
@@ -85,8 +77,6 @@ CAPS = (
 _VERSION = 1
 _LATER = ("subscribes", "publishes", "role", "context_strategy", "output_schema")
 """Keys that are stored only where they are set, so that a template without them keeps the hash it always had."""
-
-TopicName = Annotated[str, AfterValidator(_checked_topic)]
 
 
 class ToolPolicySettings(Section):

@@ -16,6 +16,7 @@ from zoea.settings.document import Document, read_document
 from zoea.settings.key_paths import KeyPath, Layer, Origin, Problem, SettingsInvalid, find_nearest, merge_trees
 from zoea.settings.problems import find_problems
 from zoea.settings.template import PARENT, Template
+from zoea.settings.topic_source import use_snake_case
 from zoea.settings.trust import Trust, find_untrusted_keys
 
 TEMPLATES_FOLDER = ".zoea/templates"
@@ -111,9 +112,9 @@ class Templates:
 
     def _find(self, name: str, start: int) -> tuple[int, Path]:
         for place, level in enumerate(self._levels[start:], start):
-            file = level.folder / f"{name}.toml"
-            if file in _files(level.folder):
-                return place, file
+            for file in _files(level.folder):
+                if file.stem == name:
+                    return place, file
         known = self.names()
         close = find_nearest(name, known)
         raise TemplateError(
@@ -153,17 +154,24 @@ class Templates:
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.glob("*.toml") if file.is_file())
+    """Return the templates of a folder; where two formats have the same name, the TOML file comes first."""
+    found = (file for suffix in (".toml", ".json") for file in folder.glob(f"*{suffix}") if file.is_file())
+    return sorted(found, key=lambda file: (file.stem, file.suffix != ".toml"))
 
 
 def _read_own(file: Path, document: Document) -> _Resolved:
     """Return the part of one file, validated alone so that errors name its lines."""
-    origins = {path: Origin(Layer.TEMPLATE, str(file), line) for path, line in document.lines.items()}
-    tree = {key: value for key, value in document.tree.items() if key != "extends"}
+    tree, lines = use_snake_case(document.tree, document.lines)
+    origins = {path: Origin(Layer.TEMPLATE, str(file), line) for path, line in lines.items()}
+    tree.pop("extends", None)
     named = tree.setdefault("name", file.stem)
     problems = find_problems(Template, tree, {(): Origin(Layer.TEMPLATE, str(file)), **origins}, partial=True)
     if not problems and named != file.stem:
         problems = [Problem("name", f"{named!r} is not the name of its file", origins[("name",)])]
+    other = file.with_suffix(".json" if file.suffix == ".toml" else ".toml")
+    if not problems and other.is_file():
+        place = Origin(Layer.TEMPLATE, str(file))
+        problems = [Problem("", f"has the same name as {other.name}; rename one", place)]
     if problems:
         raise TemplateInvalid(problems)
     return _Resolved(tree, origins)
@@ -175,7 +183,28 @@ def _extend(base: _Resolved, own: _Resolved) -> _Resolved:
     tree = merge_trees(kept, own.tree)
     if isinstance(prompt := own.tree.get("prompt"), str):
         tree["prompt"] = prompt.replace(PARENT, str(base.tree.get("prompt", "")).strip())
+    if "output_schema" in own.tree:
+        tree["output_schema"] = own.tree["output_schema"]  # a schema is one value
     return _Resolved(tree, {**base.origins, **own.origins})
+
+
+def import_template(file: Path, folder: Path) -> Path:
+    """Copy a template into a folder as it stands, and return its new path.
+
+    Raises:
+        TemplateError: It is invalid, or the folder has a template of its name.
+    """
+    library = Templates((Level(Layer.USER, file.parent), Level(Layer.USER, folder)))
+    document = read_document(file, Layer.USER)
+    if not document.raw:
+        raise TemplateError(f"{file} cannot be read", hint="Name a JSON file with a contextStrategy.")
+    if taken := [one for one in _files(folder) if one.stem == file.stem]:
+        raise TemplateError(f"{taken[0]} exists already", hint="Rename one of them.")
+    library.get(file.stem)
+    folder.mkdir(parents=True, exist_ok=True)
+    made = folder / file.name
+    made.write_bytes(document.raw)
+    return made
 
 
 def find_upward(start: Path, name: str) -> Iterator[Path]:

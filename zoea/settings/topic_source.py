@@ -6,13 +6,27 @@ Keys may be written in camelCase, so that a strategy written for Zeroshot loads 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, AliasGenerator, BeforeValidator, ConfigDict, Field, PlainSerializer, model_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    AliasGenerator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    model_validator,
+)
 from pydantic.alias_generators import to_camel
 
+from zoea.model.errors import UsageError
+from zoea.model.topics import check_topic
 from zoea.settings.fields import Section, Whole, setting
+from zoea.settings.key_paths import KeyPath
 
 Selection = Literal["latest", "oldest", "all"]
 DEFAULT_MAX_TOKENS = 100_000
@@ -41,7 +55,9 @@ def parse_since(value: Any) -> Any:
             aware = read if read.tzinfo else read.replace(tzinfo=UTC)
             return round(aware.timestamp() * 1_000_000)
     names = ", ".join(SINCE_NAMES)
-    raise ValueError(f"use one of {names}, an ISO 8601 time or Unix milliseconds, not {value!r}")
+    near = get_close_matches(value.lower(), SINCE_NAMES, n=1) if isinstance(value, str) else []
+    meant = f"; did you mean {near[0]}?" if near else ""
+    raise ValueError(f"use one of {names}, an ISO 8601 time or Unix milliseconds, not {value!r:.60}{meant}")
 
 
 def write_since(value: int | str | None) -> str | None:
@@ -57,7 +73,7 @@ def parse_max_tokens(value: Any) -> Any:
         value = int(value)
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
         return value or DEFAULT_MAX_TOKENS
-    raise ValueError(f"expected a number of tokens; 0 or nothing means {DEFAULT_MAX_TOKENS:,}")
+    raise ValueError(f"expected a number of tokens, not {value!r:.60}; 0 or nothing means {DEFAULT_MAX_TOKENS:,}")
 
 
 Since = Annotated[
@@ -67,6 +83,16 @@ Since = Annotated[
 ]
 Amount = Annotated[Whole, Field(ge=1)] | None
 MaxTokens = Annotated[int, BeforeValidator(parse_max_tokens, json_schema_input_type=int | str | None)]
+
+
+def _checked_topic(name: str) -> str:
+    try:
+        return check_topic(name)
+    except UsageError as error:
+        raise ValueError(f"{error.what}; {error.hint}") from None
+
+
+TopicName = Annotated[str, AfterValidator(_checked_topic)]
 
 
 class CamelSection(Section):
@@ -90,7 +116,7 @@ class CamelSection(Section):
 class TopicSource(CamelSection):
     """Selects messages of one topic; `compact_*` select them where the full form does not fit."""
 
-    topic: str = Field(title="Topic", description="The topic of the messages.", min_length=1)
+    topic: TopicName = Field(title="Topic", description="The topic of the messages.")
     sender: str | None = setting(None, "Sender", "Only messages of this sender.")
     since: Since = setting(None, "Since", "The first message that counts: a name, an ISO time or Unix milliseconds.")
     strategy: Selection | None = setting(None, "Selection", "The end of the topic that is taken.")
@@ -129,6 +155,35 @@ class ContextStrategy(CamelSection):
     max_tokens: MaxTokens = setting(
         DEFAULT_MAX_TOKENS, "Budget", "The most tokens of a request; budget.token_budget_per_agent bounds it if set."
     )
+
+
+def use_snake_case(tree: Mapping[str, Any], lines: Mapping[KeyPath, int]) -> tuple[dict[str, Any], dict[KeyPath, int]]:
+    """Return a template's tree and lines with the keys of this module in snake_case; a key given twice stays."""
+
+    def named(path: KeyPath) -> str:
+        return _SNAKE.get(path[-1], path[-1]) if path[0] in _TABLES else path[-1]
+
+    def renamed(node: Any, above: KeyPath) -> Any:
+        if isinstance(node, list):
+            return [renamed(item, (*above, str(place))) for place, item in enumerate(node)]
+        if not isinstance(node, Mapping) or (above and above[0] not in _STRATEGY):
+            return node
+        return {
+            key if named((*above, key)) in node else named((*above, key)): renamed(value, (*above, key))
+            for key, value in node.items()
+        }
+
+    places = {tuple(named(path[: end + 1]) for end in range(len(path))): line for path, line in lines.items()}
+    return renamed(tree, ()), {**places, **lines}
+
+
+_STRATEGY = ("context_strategy", to_camel("context_strategy"))
+_TABLES = (*_STRATEGY, "output_schema", to_camel("output_schema"))
+_SNAKE = {
+    to_camel(name): name
+    for name in ("context_strategy", "output_schema", *ContextStrategy.model_fields, *TopicSource.model_fields)
+    if to_camel(name) != name
+}
 
 
 def source_warnings(source: TopicSource) -> list[str]:

@@ -25,6 +25,7 @@ from zoea.settings.schema import Settings
 from zoea.settings.settings_display import SettingRow, escape_unprintable, list_settings
 from zoea.settings.shannon_file import read_shannon_file
 from zoea.settings.template import Template
+from zoea.settings.template_library import import_template
 from zoea.text.control_characters import strip
 
 app = typer.Typer(help="Write, read and check the settings.", no_args_is_help=True)
@@ -49,13 +50,24 @@ def init(
 
 @app.command("import")
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The shannon.yaml of a Shannon.")],
+    file: Annotated[
+        Path,
+        typer.Argument(metavar="FILE", help="The shannon.yaml of a Shannon, or a JSON file with a contextStrategy."),
+    ],
 ) -> None:
-    """Take the settings of a Shannon into your config.toml: its table `session`.
+    """Take the settings of a Shannon into your config.toml, or a context strategy of a Zeroshot into your templates.
 
-    Example: zoea config import shannon.yaml
+    Of a shannon.yaml it is the table `session`. A JSON file becomes the template of its name, as it stands.
+
+    Examples:
+        zoea config import shannon.yaml
+        zoea config import worker.json
     """
     where = places(configured=False)
+    if file.suffix == ".json":
+        made = import_template(file.expanduser(), where.templates)
+        typer.echo(f'Wrote {made}. A template takes it over with `extends = "{made.stem}"`.')
+        return
     values = {budget_key(key): value for key, value in read_shannon_file(file.expanduser()).items()}
     set_keys(where.config_file, values)
     for key, value in values.items():

@@ -1,0 +1,88 @@
+"""Advice on valid templates of the strategy `topics`: what they may lack, for `zoea config check`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from zoea.model.topics import METRICS_TOPIC, RAW_TOPIC, SNAPSHOT_TOPIC
+from zoea.settings.key_paths import KeyPath, find_nearest, format_key
+from zoea.settings.template import Template
+from zoea.settings.topic_source import ContextStrategy, source_warnings
+
+SNAPSHOT_ROLES = ("worker", "planner", "validator")
+"""Roles that cannot do without the state of the work."""
+FROM_PEOPLE = ("ISSUE_OPENED",)
+"""Topics that people publish on, by `zoea topic publish`."""
+FROM_ZOEA = (SNAPSHOT_TOPIC, METRICS_TOPIC)
+
+Advice = tuple[KeyPath, str]
+
+
+def advise_template(template: Template, produced: Iterable[str], *, is_default_topics: bool = False) -> list[Advice]:
+    """Return what a template of topics may lack, each with the key that it is about.
+
+    Args:
+        produced: Topics on which the templates publish.
+        is_default_topics: Whether templates without a strategy have the strategy `topics`.
+    """
+    strategy = template.chosen_strategy or ("topics" if is_default_topics else "")
+    if strategy != "topics":
+        return list(_unused(template))
+    known = {*produced, *FROM_PEOPLE, *FROM_ZOEA, *((template.publishes,) if template.publishes else ())}
+    return [*_sources(template, known), *_anchors(template), *_outputs(template), *_role(template)]
+
+
+def describe_advice(advice: Advice) -> str:
+    """Return advice as `key: text`."""
+    path, text = advice
+    return f"{format_key(path)}: {text}"
+
+
+def _unused(template: Template) -> Iterator[Advice]:
+    for name in ("context_strategy", "output_schema", "role"):
+        if getattr(template, name):
+            yield (name,), 'has no effect without strategy = "topics"'
+
+
+def _sources(template: Template, known: set[str]) -> Iterator[Advice]:
+    strategy = template.context_strategy or ContextStrategy()
+    for place, source in enumerate(strategy.sources):
+        path = ("context_strategy", "sources", str(place))
+        for text in source_warnings(source):
+            yield path, text
+        if source.topic == RAW_TOPIC:
+            yield path, f"{RAW_TOPIC} is raw output, which no request shows"
+        elif source.topic not in known:
+            near = find_nearest(source.topic, known)
+            meant = f"; did you mean {near}?" if near else ""
+            yield path, f"{source.topic}: no template publishes on it{meant}"
+    shown = {source.topic for source in strategy.sources}
+    for topic in template.subscribes:
+        if topic not in shown:
+            yield ("subscribes",), f"{topic} opens turns and is no source, so earlier messages on it are not shown"
+
+
+def _anchors(template: Template) -> Iterator[Advice]:
+    if template.role not in SNAPSHOT_ROLES:
+        return
+    path = ("context_strategy", "sources")
+    found = [one for one in (template.context_strategy or ContextStrategy()).sources if one.topic == SNAPSHOT_TOPIC]
+    if not found:
+        yield path, f"{SNAPSHOT_TOPIC} is no source; a {template.role} needs it, with priority required"
+    elif all(source.pack_priority != "required" for source in found):
+        yield path, f"{SNAPSHOT_TOPIC} is not required; a {template.role} needs it in each request"
+
+
+def _outputs(template: Template) -> Iterator[Advice]:
+    if template.output_schema is None:
+        return
+    if not template.publishes:
+        yield ("output_schema",), "outputs are checked and published nowhere; name a topic in publishes"
+    elif template.send != "swarm":
+        yield ("send",), f'{template.send} lets it publish nothing, also no output; use "swarm"'
+
+
+def _role(template: Template) -> Iterator[Advice]:
+    role = template.role
+    if role not in SNAPSHOT_ROLES and (near := find_nearest(role.lower(), SNAPSHOT_ROLES)):
+        yield ("role",), f"{role} is a role of your own; did you mean {near}?"
