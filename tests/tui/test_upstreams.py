@@ -324,7 +324,7 @@ async def test_changed_settings_are_noticed_and_applied_while_myses_run(
         (tmp_path / "config").mkdir(exist_ok=True)
         (tmp_path / "config" / "config.toml").write_text('[tui]\ntheme = "tide"\nkeys = {"swarm.hold" = "f6"}\n')
         stage.app.tick()
-        await stage.until(lambda: "The settings or themes changed: f5 applies them (:reload)" in stage.notices)
+        await stage.until(lambda: "Settings, credentials or themes changed: f5 applies them (:reload)" in stage.notices)
         assert "settings changed: f5 applies them" in stage.text()
         await stage.press("f5")
         await stage.until(lambda: stage.app.theme_spec.name == "tide" and stage.app.keys["swarm.hold"] == "f6")

@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from zoea.settings import Credentials
+from zoea.settings.key_stamp import ACCOUNTS, SECRETS
 from zoea.tools.secret_vault import KeptSecret
 
 _PLAIN = re.compile(r"[A-Za-z0-9_.@ -]{1,40}")
-_ROOT = "account/"
-_SECRETS = "secret/"
 
 
 class CredentialAccounts:
@@ -79,7 +78,7 @@ class CredentialSecrets:
 
     async def load_secrets(self) -> Mapping[int, KeptSecret]:
         """Return all secrets by number. Raises SettingsError if the file cannot be read."""
-        found = await asyncio.to_thread(self._credentials.with_prefix, _SECRETS)
+        found = await asyncio.to_thread(self._credentials.with_prefix, SECRETS)
         kept = {}
         for name, value in found.items():
             upstream, _, number = name.rpartition("/")
@@ -89,8 +88,8 @@ class CredentialSecrets:
 
     async def save_secrets(self, kept: Mapping[int, KeptSecret]) -> None:
         """Store secrets; durable when this returns. Raises SettingsError if the file cannot be written."""
-        entries = {f"{_SECRETS}@{one.upstream}/{number}": json.dumps(one.value) for number, one in kept.items()}
-        stale = {f"{_SECRETS}@/{number}" for number, one in kept.items() if one.upstream}
+        entries = {f"{SECRETS}@{one.upstream}/{number}": json.dumps(one.value) for number, one in kept.items()}
+        stale = {f"{SECRETS}@/{number}" for number, one in kept.items() if one.upstream}
         await asyncio.to_thread(self._credentials.set_many, entries)
         for name in stale & set(await asyncio.to_thread(self._credentials.names)):
             await asyncio.to_thread(self._credentials.delete, name)
@@ -113,13 +112,13 @@ def settle_accounts(credentials: Credentials, myses: Iterable[tuple[str, str]]) 
     Raises:
         SettingsError: if the file cannot be read or written.
     """
-    kept = [name for name in credentials.names() if name.startswith(_ROOT) and "/@" not in name]
+    kept = [name for name in credentials.names() if name.startswith(ACCOUNTS) and "/@" not in name]
     if not kept:
         return
     uids = {_key_of(name): uid for name, uid in myses}
     moves = {}
     for entry in kept:
-        upstream, _, name = entry.removeprefix(_ROOT).rpartition("/")
+        upstream, _, name = entry.removeprefix(ACCOUNTS).rpartition("/")
         if name in uids:
             moves[entry] = account_key(upstream, uids[name])
     credentials.rename(moves)
@@ -131,7 +130,7 @@ def account_reader(credentials: Credentials, upstream: str) -> Callable[[str, st
     Raises:
         SettingsError: if the file cannot be read.
     """
-    found = credentials.with_prefix(f"{_ROOT}{upstream}/")
+    found = credentials.with_prefix(f"{ACCOUNTS}{upstream}/")
 
     def fields(uid: str, name: str) -> Mapping[str, str] | None:
         stored = found.get(f"@{uid}") or found.get(_key_of(name))
@@ -143,12 +142,12 @@ def account_reader(credentials: Credentials, upstream: str) -> Callable[[str, st
 
 def account_key(upstream: str, uid: str) -> str:
     """Return the credential's name of an account; the `@`, which names cannot contain, marks a uid."""
-    return f"{_ROOT}{upstream}/@{uid}"
+    return f"{ACCOUNTS}{upstream}/@{uid}"
 
 
 def name_key(upstream: str, mysis: str) -> str:
     """Return the credential's name under which a person stores an account for a mysis."""
-    return f"{_ROOT}{upstream}/{_key_of(mysis)}"
+    return f"{ACCOUNTS}{upstream}/{_key_of(mysis)}"
 
 
 def _key_of(mysis: str) -> str:

@@ -45,6 +45,7 @@ class LiveConnections:
         loaded: LoadedSettings,
     ) -> None:
         self._loaded = loaded
+        self._settings = loaded.settings
         self._toolbox = toolbox
         self._providers = providers
         self._door = door
@@ -63,7 +64,7 @@ class LiveConnections:
 
     async def reload(self) -> ReloadReport:
         places = self._loaded.places
-        fresh = await asyncio.to_thread(load, places, overrides=read_command_line_values(self._loaded))
+        fresh = await asyncio.to_thread(load_again, self._loaded)
         given = await asyncio.to_thread(build_upstreams, fresh.settings, Credentials(places.credentials))
         # The world is no setting; it stays as it runs.
         upstreams = (*given, *(config for config in self._toolbox.configs() if config.name == WORLD))
@@ -72,6 +73,7 @@ class LiveConnections:
         mask_in_log(changes.secrets)
         await self._providers.adopt(changes)
         self._adopt(fresh.settings)
+        self._settings = fresh.settings
         changed = await self._toolbox.configure(upstreams, build_policies(upstreams, fresh.settings))
         waiting = find_waiting_keys(self._loaded.settings, fresh.settings)
         return ReloadReport(
@@ -123,7 +125,7 @@ class LiveConnections:
         except TimeoutError:
             return replace(view, problem=f"no answer within {ASKING_S:g} s")
         names = tuple(model.name for model in models)
-        given = self._loaded.settings.provider_named(name)
+        given = self._settings.provider_named(name)
         if given is not None and given.type in LISTING_TYPES:
             await asyncio.to_thread(ModelLists(self._loaded.places).record, given, names)
         return replace(view, latency_ms=_since(began) / 1_000, models=names)
@@ -131,6 +133,18 @@ class LiveConnections:
 
 WAITING_SECTIONS = ("workspace", "world", "memory", "log", "mcp")
 """Sections that are read once, when the swarm is opened."""
+
+
+def load_again(loaded: LoadedSettings) -> LoadedSettings:
+    """Load the settings with what the command line gave.
+
+    A server that was found when the swarm opened stays, but is no longer the default one where the files name another.
+    """
+    values = read_command_line_values(loaded)
+    found = values.get("swarm.default_provider")
+    if f"provider.{found}.type" in values and load(loaded.places).settings.swarm.default_provider:
+        del values["swarm.default_provider"]
+    return load(loaded.places, overrides=values)
 
 
 def read_command_line_values(loaded: LoadedSettings) -> dict[str, Any]:

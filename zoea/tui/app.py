@@ -239,7 +239,7 @@ class CockpitApp(Cockpit):
         self.cursors.settle()
         if self.settings_watch.look():
             key = key_name(self.keys[actions.APP_RELOAD.id])
-            self.notify(f"The settings or themes changed: {key} applies them (:reload)", markup=False)
+            self.notify(f"Settings, credentials or themes changed: {key} applies them (:reload)", markup=False)
         screen = self.screen_stack[-1] if self.is_running and self.screen_stack else None
         if isinstance(screen, BaseScreen) and screen.is_mounted:
             screen.tick()

@@ -85,6 +85,7 @@ def build_cockpit(
         sandbox_opener=with_world,
         stored=stored,
         config=where.config,
+        credentials=where.credentials,
         theme_name=wanted.theme,
         keymap=dict(wanted.keys),
         reduced_motion=wanted.reduced_motion or reduced_motion,

@@ -112,7 +112,10 @@ class WelcomeScreen(CockpitScreen[None]):
         glyphs, cockpit = self.cockpit.glyphs, self.cockpit
         brand = f"{glyphs['brand']}  Z  O  E  A  {glyphs['brand-full']}"
         is_empty = bool(self._doing) or not cockpit.feed.myses
-        if not is_empty:
+        if not is_empty and self._connected_to:
+            name = one_line(self._connected_to)
+            said = f"{name} is connected: myses without a provider of their own use it now. esc shows the myses."
+        elif not is_empty:
             said = "There are myses already: esc shows them."
         elif self._connected_to:
             key = key_name(cockpit.keys[actions.WELCOME_NEW.id])
@@ -249,14 +252,20 @@ class WelcomeScreen(CockpitScreen[None]):
             self.run_worker(DeferredWork(lambda: self._use(name)), exclusive=True, group="begin")
 
     async def _use(self, name: str) -> None:
-        """Reopen an empty own swarm with the new settings; leave any other swarm alone."""
+        """Reopen an empty own swarm with the new settings; any other one reads them while its myses go on."""
         cockpit = self.cockpit
         opened = cockpit.opened
-        if opened is None or not opened.is_owner or cockpit.feed.myses:
-            self.notify(f"{name} is in your settings; it applies when the swarm is opened again", markup=False)
-        else:
+        if opened is not None and opened.is_owner and not cockpit.feed.myses:
             if await self._reopened("reading the new settings…", None):
                 cockpit.settings_watch.mark_applied()
+                self._connected_to = name
+        else:
+            try:
+                await cockpit.api.reload()
+            except ZoeaError as error:
+                cockpit.show_error(error)
+                self.notify(f"{name} is in your settings; it applies when the swarm is opened again", markup=False)
+            else:
                 self._connected_to = name
         self.run_worker(DeferredWork(self._discover_again), exclusive=True, group="look")
 

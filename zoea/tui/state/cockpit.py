@@ -60,6 +60,7 @@ class Cockpit(App[str]):
     Args:
         opener: Opens the swarm; entered after the first paint, left at the end.
         config: The configuration directory, for themes.
+        credentials: The file with keys, which is watched for changes.
         theme_name: The theme to start with.
         keymap: Keys by action id, over the defaults.
         stored: Reads the rows that are shown until the swarm is open; None where there are none to show.
@@ -76,6 +77,7 @@ class Cockpit(App[str]):
         opener: Opener,
         *,
         config: Path,
+        credentials: Path | None = None,
         theme_name: str = themes.DEFAULT,
         keymap: dict[str, str] | None = None,
         reduced_motion: bool = False,
@@ -104,7 +106,7 @@ class Cockpit(App[str]):
         self.drafts = Drafts()
         self.opening_wait = OpeningWait(lambda: self.is_opening, self.redraw_bars)
         self.type_ahead = TypeAhead(self, self.opening_wait)
-        self.settings_watch = SettingsWatch(config)
+        self.settings_watch = SettingsWatch(config, credentials)
         self.feed = SwarmFeed(self.feed_changed, self.feed_event, self.report_defect)
         self.connection = SwarmConnection(opener, self.feed, self.opening_failed, lambda: self.start_leaving("stop"))
         self.approvals = OpenApprovals(lambda: self.api.approvals(), self.approvals_changed)

@@ -1,4 +1,4 @@
-"""Notices changes of `config.toml` and of the themes while the cockpit runs."""
+"""Notices changes of `config.toml`, of keys and of themes while the cockpit runs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from zoea.settings.key_stamp import KeyStamp
 from zoea.settings.paths import USER_FILE
 from zoea.tui.theme import themes
 
@@ -17,10 +18,12 @@ class SettingsWatch:
 
     Args:
         config: The configuration directory.
+        credentials: The file with keys; None where none is watched.
     """
 
-    def __init__(self, config: Path) -> None:
+    def __init__(self, config: Path, credentials: Path | None = None) -> None:
         self._config = config
+        self._keys = KeyStamp(credentials) if credentials is not None else None
         self._applied = self._read()
         self.has_changed = False
 
@@ -42,8 +45,9 @@ class SettingsWatch:
             self.mark_applied()
 
     def _read(self) -> Stamp:
+        keys = self._keys.read() if self._keys is not None else ""
         try:
             found = (self._config / USER_FILE).stat()
         except OSError:
-            return (None, themes.read_file_stamps(self._config))
-        return (found.st_mtime_ns, found.st_size, themes.read_file_stamps(self._config))
+            return (None, keys, themes.read_file_stamps(self._config))
+        return (found.st_mtime_ns, found.st_size, keys, themes.read_file_stamps(self._config))

@@ -1,0 +1,83 @@
+"""What a person changes while the cockpit runs applies without opening it again: a connected model, stored keys."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.terminal_screen import TerminalScreen
+from tests.e2e.zoea_process import environment
+from tests.fakes.openai_server import OpenAIServer, Say
+
+pytestmark = pytest.mark.timeout(180)
+
+
+@pytest.fixture(autouse=True)
+def _runtime(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+
+
+def set_key(name: str, value: str) -> None:
+    """Store a key as another program would: without telling the running swarm."""
+    code = (
+        "import sys; from zoea.settings import Credentials, places; "
+        "Credentials(places('').credentials).set(*sys.argv[1:])"
+    )
+    subprocess.run([sys.executable, "-c", code, name, value], env=environment(), timeout=60, check=True)
+
+
+def leave(glass: TerminalScreen) -> None:
+    glass.press("q")
+    glass.until("end the swarm")
+    glass.press("s")
+    assert glass.end() == 0
+
+
+async def test_a_model_connected_beside_working_myses_serves_at_once() -> None:
+    async with OpenAIServer(otherwise=lambda _: Say("from the connected model")) as server:
+
+        def connect() -> None:
+            options = ("run", "--myses", "1", "--provider", "scripted")
+            with closing(TerminalScreen(*options, environ={"ZOEA_SWARM__DISCOVER": "false"})) as glass:
+                glass.until("1 mysis", "alpha")
+                glass.press(":welcome", "enter")
+                glass.until("connect a model")
+                glass.press("c")
+                glass.until("CONNECT A MODEL")
+                glass.press("lab", "tab", server.base_url, "tab", "\x14")
+                glass.until("It answers")
+                glass.press("enter")
+                glass.until("window, as 32768")
+                glass.press("tab", "32768", "enter")
+                glass.until("lab is connected: myses without a provider of their own use it now")
+                assert "settings changed" not in glass.text
+                glass.press("escape", ":new beta", "enter")
+                glass.until("2 myses")
+                glass.press(":send beta hello", "enter")
+                glass.until("from the connected model")
+                leave(glass)
+
+        await asyncio.to_thread(connect)
+
+
+def test_a_key_that_another_program_stores_is_noticed_and_applied() -> None:
+    options = ("run", "--myses", "1", "--provider", "scripted")
+    with closing(TerminalScreen(*options, environ={"ZOEA_SWARM__DISCOVER": "false"})) as glass:
+        glass.until("1 mysis", "alpha")
+        set_key("lab", "not-shown-anywhere")
+        glass.until("settings changed: f5 applies them")
+        assert "not-shown-anywhere" not in glass.text
+        glass.press(":reload", "enter")
+        glass.until(lambda text: "settings changed" not in text)
+        set_key("account/reef/uid", '{"password": "x"}')
+        glass.press("l")
+        glass.until("LOG")
+        glass.press("escape")
+        glass.until("1 mysis")
+        assert "settings changed" not in glass.text
+        leave(glass)
