@@ -219,6 +219,12 @@ class Plan:
         limits = (Reason.BUDGET, Reason.MAX_CHARS)
         return any(decision.reason in limits or decision.truncated for decision in self.decisions)
 
+    @property
+    def is_fitted(self) -> bool:
+        """Whether something was shortened or left out because of the budget or the limit on characters."""
+        limits = (Reason.BUDGET, Reason.MAX_CHARS)
+        return bool(self.left_out_tools) or any(decision.reason in limits for decision in self.decisions)
+
     def decision(self, pack: str) -> Decision | None:
         """Return the decision on a pack, by its id."""
         return next((decision for decision in self.decisions if decision.id == pack), None)

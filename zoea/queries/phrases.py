@@ -34,6 +34,8 @@ _WORDS = {
     "hold.set": "on hold: {reason}",
     "hold.lifted": "hold lifted",
     "context.summary": "Previous context summary added ({messages} msgs, ~{tokens} tokens)",
+    "context.recalled": "Memory recalled ({items} items)",
+    "context.trimmed": "Context trimmed to stay within budget",
     "context.summary_skipped": "the conversation is long, but its summary is still recent",
     "budget.warning": "has used {used} of the {limit} tokens of the budget of {scope}",
     "budget.refused": "budget of {scope} is spent: {used} of {limit} tokens",

@@ -26,6 +26,7 @@ from zoea.context import (
     StoredAnswer,
     missing_needs,
 )
+from zoea.context.past_packs import hit_ids
 from zoea.model.enums import Role
 from zoea.model.errors import PlanError, StoreError
 from zoea.model.values import Memory
@@ -100,6 +101,7 @@ async def answer_needs(
         if stored is None:
             stored = await turn_records.read_answers(services.store, frozen.turn_id)
         new: dict[str, str] = {}
+        recalled = 0
         for need in wanted:
             match need:
                 case OutsideNeed() if need.key in stored:
@@ -109,6 +111,7 @@ async def answer_needs(
                     if answer is None:
                         return None
                     answers[need], new[need.key] = answer, answer.text
+                    recalled += len(hit_ids(answer)) if isinstance(need, Recall) else 0
                 case EarlierTurns():
                     answers[need] = await turn_records.read_earlier(services.store, need)
                 case MemoriesById():
@@ -117,7 +120,7 @@ async def answer_needs(
                     found = await turn_records.read_before_turn(services.store, frozen.mysis_id, (need,))
                     answers |= found.answers
         if new:
-            await services.write(partial(_store, turn_id=frozen.turn_id, answers=new))
+            await services.write(partial(_store, frozen=frozen, answers=new, recalled=recalled))
     if wanted := missing_needs(frozen, answers):
         raise PlanError(
             f"The strategy {frozen.strategy} still wants {type(wanted[0]).__name__} after {MAX_ROUNDS} rounds.",
@@ -136,5 +139,7 @@ def _reader_of(need: OutsideNeed) -> NeedReader:
     return reader
 
 
-def _store(conn: WriterConnection, turn_id: int, answers: Mapping[str, str]) -> None:
-    turn_ops.store_answers(conn, turn_id, answers)
+def _store(conn: WriterConnection, frozen: FrozenTurn, answers: Mapping[str, str], recalled: int) -> None:
+    turn_ops.store_answers(conn, frozen.turn_id, answers)
+    if recalled:
+        conn.emit("context.recalled", frozen.mysis_id, turn=frozen.turn_id, items=recalled)

@@ -93,7 +93,10 @@ class RequestPreparation:
         def reserve(conn: WriterConnection) -> spend_ops.Reserved:
             if self.catalogue.hash not in self.known_catalogues:
                 spend_ops.store_catalogue(conn, self.catalogue.hash, self.catalogue.tools)
-            return spend_ops.reserve(conn, self.info, limits, ask)
+            reserved = spend_ops.reserve(conn, self.info, limits, ask)
+            if plan.is_fitted and reserved.request_id and not reserved.scope:
+                conn.emit("context.trimmed", self.info.mysis_id, turn=turn_id, request=reserved.request_id)
+            return reserved
 
         return reserve
 
