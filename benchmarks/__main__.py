@@ -19,6 +19,7 @@ BENCHMARKS = (
     "search",
     "swarm_scale",
     "admission",
+    "loop_stalls",
     "first_paint",
     "large_start",
     "tui_load",

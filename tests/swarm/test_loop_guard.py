@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -98,6 +99,16 @@ class TestFingerprints:
     def test_broken_arguments_are_compared_as_text(self) -> None:
         assert fingerprint.of_call("act", "{broken") == fingerprint.of_call("act", "{broken")
         assert fingerprint.of_call("act", "{broken") != fingerprint.of_call("act", "{other")
+
+    def test_long_arguments_are_compared_as_text_because_parsing_holds_up_others(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(_text: str) -> None:
+            raise AssertionError("it was parsed")
+
+        monkeypatch.setattr(json, "loads", refuse)
+        long = json.dumps({"text": "x" * fingerprint.LARGEST_PARSED})
+        assert fingerprint.of_call("act", long) == fingerprint.of_call("act", long)
 
     def test_volatile_fields_are_left_out_wherever_they_stand(self) -> None:
         one = '{"current_tick": 5, "ships": [{"seen_at": 1, "id": 3}], "server_timestamp_ms": 9}'

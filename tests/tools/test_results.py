@@ -159,3 +159,21 @@ async def test_a_large_result_is_read_in_a_thread(
     result = await read_result({"structuredContent": [{"a": 1}] * count})
     assert (threads != [threading.get_ident()]) is is_elsewhere
     assert len(result.content) > count
+
+
+def test_a_large_picture_is_decoded_in_slices_so_that_others_run_between(monkeypatch: pytest.MonkeyPatch) -> None:
+    slices: list[int] = []
+    real = base64.b64decode
+
+    def decode(data: str, *, validate: bool) -> bytes:
+        slices.append(len(data))
+        return real(data, validate=validate)
+
+    data = bytes(range(256)) * 20_000 + b"!!"
+    encoded = base64.b64encode(data).decode()
+    monkeypatch.setattr(base64, "b64decode", decode)
+    wire = {"content": [{"type": "image", "mimeType": "image/png", "data": encoded}]}
+    assert parse_result(wire).blobs[0].data == data
+    assert max(slices) <= 2**20
+    wire["content"][0]["data"] = f"{encoded}{encoded}"
+    assert parse_result(wire).content == "[image png, unreadable]"

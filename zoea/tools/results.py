@@ -25,6 +25,8 @@ MAX_LISTED = 2_000
 """Tools of a page of a list that are read; far fewer are offered (`max_tools`)."""
 MAX_LISTED_VALUES = 20_000
 """Values of all tools of a page; far fewer are offered (`max_schema_chars`)."""
+_BASE64_SLICE = 2**20
+"""Characters, a multiple of four."""
 NOTHING = "(no output)"
 EMPTY = "(the result is empty)"
 _EMPTY = frozenset({"[]", "{}", "null", '""'})
@@ -167,10 +169,12 @@ def _resource(resource: Any) -> tuple[str, Blob | None]:
 
 
 def _decode(data: Any) -> bytes | None:
-    if not isinstance(data, str):
+    """Decode base64 in slices, so that other threads run in between; None where it is none."""
+    if not isinstance(data, str) or "=" in data[:-2]:
         return None
     try:
-        return base64.b64decode(data, validate=True)
+        slices = (data[start : start + _BASE64_SLICE] for start in range(0, len(data), _BASE64_SLICE))
+        return b"".join([base64.b64decode(one, validate=True) for one in slices])
     except (binascii.Error, ValueError):
         return None
 

@@ -41,6 +41,7 @@ class MessageStreamDecoder:
         self._reader = EventReader()
         self._blocks: dict[int, dict[str, Any]] = {}
         self._inputs: dict[int, list[str]] = {}
+        self._pieces: dict[tuple[int, str], list[str]] = {}
         self._usage: dict[str, Any] = {}
         self._stop = ""
         self._named = ""
@@ -80,6 +81,9 @@ class MessageStreamDecoder:
 
     def answer(self) -> Answer:
         """Build the answer. Raises ProviderError (content filter) if a refusal left no text."""
+        for (index, key), pieces in self._pieces.items():
+            self._blocks[index][key] = "".join([self._blocks[index].get(key, ""), *pieces])
+        self._pieces.clear()
         blocks = [self._blocks[index] for index in sorted(self._blocks)]
         text = "".join(block.get("text", "") for block in blocks if block["type"] == "text")
         finish = _FINISH.get(self._stop, Finish.UNKNOWN)
@@ -152,6 +156,8 @@ class MessageStreamDecoder:
         block = {**block, **{key: as_text_value(block[key]) for key in _TEXTS if key in block}}
         self._blocks[index] = block
         self._inputs.pop(index, None)
+        for key in _TEXTS:
+            self._pieces.pop((index, key), None)
         if kind == "tool_use":
             given = block.get("input")
             self._inputs[index] = [json.dumps(given)] if given else []
@@ -160,21 +166,24 @@ class MessageStreamDecoder:
             self._new[0].append(block.setdefault("text", ""))
 
     def _delta(self, index: int, delta: dict[str, Any]) -> None:
-        block = self._blocks.get(index)
-        if block is None:
+        if index not in self._blocks:
             return
         match delta:
             case {"type": "text_delta", "text": str(text)}:
-                block["text"] = block.get("text", "") + text
+                self._add(index, "text", text)
                 self._new[0].append(text)
             case {"type": "thinking_delta", "thinking": str(thinking)}:
-                block["thinking"] = block.get("thinking", "") + thinking
+                self._add(index, "thinking", thinking)
                 self._new[1].append(thinking)
             case {"type": "signature_delta", "signature": str(signature)}:
-                block["signature"] = block.get("signature", "") + signature
+                self._add(index, "signature", signature)
             case {"type": "input_json_delta", "partial_json": str(piece)} if index in self._inputs:
                 self._inputs[index].append(piece)
                 self._new[2].append(piece)
+
+    def _add(self, index: int, key: str, piece: str) -> None:
+        """Keep a piece of a block's text, to be joined once."""
+        self._pieces.setdefault((index, key), []).append(piece)
 
 
 def _index(event: dict[str, Any]) -> int:

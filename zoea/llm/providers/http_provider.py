@@ -27,6 +27,8 @@ MAX_ANSWER_BYTES = 64 * 1024 * 1024
 """Includes all framing; several times the longest answer of any model."""
 MAX_EVENT_BYTES = 16 * 1024 * 1024
 """The longest event, as a whole answer that is not streamed."""
+FEED_BYTES = 32 * 1024
+"""Bytes that are decoded before the rest of the event loop has its turn: some 400 events."""
 MAX_SILENCE_S = 600.0
 """How long keep-alive without content may last: such a server has lost the request."""
 SLOWEST_READING = 20
@@ -118,7 +120,8 @@ class HttpProvider:
             decoder = self._decoder(request)
             if reply.content_type in ("application/json", "text/html") and reply.content_type != self.stream_type:
                 body = await reply.read_all(16 * 1024 * 1024)
-                if len(body) > LARGE_CHARS:
+                size = len(body)
+                if size > LARGE_CHARS:
                     await asyncio.to_thread(decoder.feed_whole, body)
                 else:
                     decoder.feed_whole(body)
@@ -133,6 +136,7 @@ class HttpProvider:
                     if decoder.is_done:
                         await reply.drain()
                         break
+                size = limits.size
             if (delta := decoder.end()) is not None:
                 yield delta
             if not decoder.is_complete:
@@ -141,7 +145,8 @@ class HttpProvider:
                     f"{self.name} ended its answer in the middle",
                     title="The connection to the provider broke",
                 )
-            yield self._complete(request, decoder.answer())
+            answer = await asyncio.to_thread(decoder.answer) if size > LARGE_CHARS else decoder.answer()
+            yield self._complete(request, answer)
         finally:
             if reply is not None:
                 await reply.close()
@@ -212,14 +217,18 @@ class HttpProvider:
 
 
 class _EventFeeder:
-    """Feeds a decoder, in a thread where an event of over `LARGE_CHARS` bytes may end."""
+    """Feeds a decoder in pieces, between which the event loop goes on.
 
-    __slots__ = ("_decoder", "_name", "_pending")
+    Where an event of over `LARGE_CHARS` bytes may end it is fed in a thread.
+    """
+
+    __slots__ = ("_decoder", "_fed", "_name", "_pending")
 
     def __init__(self, name: str, decoder: StreamDecoder) -> None:
         self._name = name
         self._decoder = decoder
         self._pending = 0
+        self._fed = 0
 
     async def feed(self, data: bytes) -> Delta | ReadProgress | None:
         """Decode data that came from the network. Raises ProviderError above `MAX_EVENT_BYTES` without a new line."""
@@ -235,24 +244,39 @@ class _EventFeeder:
             )
         if size > LARGE_CHARS and newline >= 0:
             return await asyncio.to_thread(self._decoder.feed, data)
-        return self._decoder.feed(data)
+        heard: Delta | ReadProgress | None = None
+        for start in range(0, len(data), FEED_BYTES):
+            piece = data[start : start + FEED_BYTES]
+            heard = _join(heard, self._decoder.feed(piece))
+            self._fed += len(piece)
+            if self._fed >= FEED_BYTES:
+                self._fed = 0
+                await asyncio.sleep(0)  # many small reads may be waiting too
+        return heard
+
+
+def _join(first: Delta | ReadProgress | None, second: Delta | ReadProgress | None) -> Delta | ReadProgress | None:
+    """Return both as one; what the model said counts more than its progress."""
+    if isinstance(first, Delta) and isinstance(second, Delta):
+        return Delta(first.text + second.text, first.reasoning + second.reasoning, first.call + second.call)
+    return first if isinstance(first, Delta) or second is None else second
 
 
 class _AnswerLimits:
     """Limits an answer: total bytes, and seconds without any progress."""
 
-    __slots__ = ("_bytes", "_name", "_progress_at", "_silence")
+    __slots__ = ("_name", "_progress_at", "_silence", "size")
 
     def __init__(self, name: str, silence: float) -> None:
         self._name = name
         self._silence = silence
-        self._bytes = 0
+        self.size = 0
         self._progress_at = asyncio.get_running_loop().time()
 
     def count(self, received: int, *, has_progress: bool) -> None:
         """Count received bytes. Raises ProviderError above a limit."""
-        self._bytes += received
-        if self._bytes > MAX_ANSWER_BYTES:
+        self.size += received
+        if self.size > MAX_ANSWER_BYTES:
             raise provider_error(
                 ErrorClass.BAD_REQUEST,
                 f"{self._name} sent more than {MAX_ANSWER_BYTES // 2**20} MiB for one answer, and did not end",

@@ -7,7 +7,7 @@ arguments as objects, content as parts, usage in any chunk or none, no `[DONE]`,
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from zoea.llm.messages import json_schema_tools
@@ -41,7 +41,7 @@ _FINISH: dict[str, Finish] = {
 class _Call:
     id: str = ""
     name: str = ""
-    arguments: str = ""
+    arguments: list[str] = field(default_factory=list)
     extra: Any = None
 
 
@@ -62,6 +62,7 @@ class ChatStreamDecoder:
         self._calls: list[_Call] = []
         self._by_index: dict[int, _Call] = {}
         self._details: list[dict[str, Any]] = []
+        self._detail_pieces: dict[str, list[str]] = {}
         self._usage: dict[str, Any] | None = None
         self._timings: dict[str, Any] = {}
         self._progress: ReadProgress | None = None
@@ -129,10 +130,11 @@ class ChatStreamDecoder:
         return _FINISH.get(self._finish) is Finish.LENGTH
 
     def _answer_call(self, call: _Call) -> AnswerCall:
-        arguments, broken = repair(call.arguments, is_cut=self._is_cut and call is self._calls[-1])
+        arguments, broken = repair("".join(call.arguments), is_cut=self._is_cut and call is self._calls[-1])
         return AnswerCall(as_tool_name(call.name), arguments, call.id, broken)
 
     def _native(self) -> Native | None:
+        self._join_detail()
         blocks: list[dict[str, Any]] = [{"type": "detail", "detail": one} for one in self._details]
         blocks += [
             {"type": "extra", "position": position, "extra_content": call.extra}
@@ -220,20 +222,27 @@ class ChatStreamDecoder:
         """Add a piece of `reasoning_details`: pieces of one block share its index and type."""
         last = self._details[-1] if self._details else None
         if last is None or (last.get("index"), last.get("type")) != (detail.get("index"), detail.get("type")):
+            self._join_detail()
             self._details.append(dict(detail))
             return
         for key, value in detail.items():
             if key in ("text", "summary", "data") and isinstance(value, str):
-                last[key] = as_text_value(last.get(key)) + value
+                self._detail_pieces.setdefault(key, [as_text_value(last.get(key))]).append(value)
             elif value is not None:
                 last[key] = value
+
+    def _join_detail(self) -> None:
+        """Join the pieces of the last block, once."""
+        for key, pieces in self._detail_pieces.items():
+            self._details[-1][key] = "".join(pieces)
+        self._detail_pieces.clear()
 
     def _call(self, piece: dict[str, Any]) -> None:
         function = as_mapping(piece.get("function"))
         call = self._place(piece, function)
         name = as_text_value(function.get("name"))
         if name and name != call.name and not call.arguments:
-            call.name += name
+            call.name = as_tool_name(call.name + name)
         if piece.get("id"):
             call.id = str(piece["id"])
         if piece.get("extra_content"):
@@ -241,7 +250,8 @@ class ChatStreamDecoder:
         arguments = function.get("arguments")
         if arguments is not None and not isinstance(arguments, str):
             arguments = json.dumps(arguments, ensure_ascii=False)
-        call.arguments += arguments or ""
+        if arguments:
+            call.arguments.append(arguments)
         self._new[2].append(f"{name} {arguments or ''}" if name else arguments or "")
 
     def _place(self, piece: dict[str, Any], function: dict[str, Any]) -> _Call:

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 from typing import Any
 
-LARGEST_PARSED = 64_000  # characters; parsing a longer result would take milliseconds, so it is compared as text
+LARGEST_PARSED = 64_000  # characters; parsing a longer text would take milliseconds, so it is compared as text
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
 
@@ -42,6 +42,8 @@ def parsed(content: str) -> Any:
 
 
 def _canonical(arguments: str) -> str:
+    if len(arguments) > LARGEST_PARSED:
+        return arguments
     try:
         return _ENCODER.encode(json.loads(arguments))
     except (ValueError, RecursionError):
