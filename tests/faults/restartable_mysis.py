@@ -18,7 +18,7 @@ from tests.fakes.tool_descriptions import described
 from tests.swarm.harness import HandIds, OneProvider
 from tests.waiting import until
 from zoea.llm.providers.scripted import ScriptedProvider
-from zoea.model.enums import ApprovalAnswer, DeliveryMode, MysisState
+from zoea.model.enums import ApprovalAnswer, DeliveryMode, MysisState, ToolShow
 from zoea.model.errors import ProviderError, UsageError
 from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.settings import Settings, Templates, parse_template
@@ -37,7 +37,7 @@ WITHIN_S = 30
 PATIENCE_US = 200 * 1_000_000
 
 Message = tuple[str, str, str, tuple[tuple[str, str, str], ...]]
-"""Role, content, the id of the call it answers, the calls it makes (id, name, arguments)."""
+"""Role, content, the id of the call it answers, the calls it makes (id, name, arguments). The first has the tools."""
 
 Request = tuple[Message, ...]
 
@@ -166,7 +166,10 @@ async def _house(
 
     toolbox = Toolbox(
         [UpstreamConfig("peer", server=_server(ran))],
-        policies=lambda body: ToolPolicy(ask_destructive=parse_template(body).tools.ask_destructive),
+        policies=lambda body: ToolPolicy(
+            ask_destructive=parse_template(body).tools.ask_destructive,
+            show=ToolShow(str(story.settings.get("tool", {}).get("show", "all"))),
+        ),
         logs=folder,
     )
     toolbox.open()
@@ -265,7 +268,9 @@ async def _end(*tasks: asyncio.Task[Any]) -> None:
 
 
 def _shown(request: ModelRequest) -> list[Message]:
-    return [
+    tools = "\n".join(f"{tool.name}: {tool.description}" for tool in request.tools)
+    messages = (
         (str(m.role), m.content, m.call_id, tuple((c.id, c.name, c.arguments) for c in m.calls))
         for m in request.messages
-    ]
+    )
+    return [("tools", tools, "", ()), *messages]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -9,9 +10,9 @@ import pytest
 
 from tests.faults import database_checker
 from tests.faults.restartable_mysis import Cut, Request, Story, call, live
-from zoea.model.enums import DeliveryMode, ErrorClass
+from zoea.model.enums import CALL_TOOL, FIND_TOOL, DeliveryMode, ErrorClass
 from zoea.model.errors import ProviderError
-from zoea.model.request import Answer
+from zoea.model.request import Answer, AnswerCall
 from zoea.swarm.persistence.restore import MAY_HAVE_RUN, NEVER_RAN
 
 OPENING = 2  # op of each life before anything can be commanded
@@ -33,6 +34,10 @@ def broken(kind: ErrorClass, retry_after: float | None = None) -> ProviderError:
 
 def rounds(*names: str) -> tuple[Answer, ...]:
     return tuple(Answer(text=f"round {name}", calls=(call("act", name),)) for name in names)
+
+
+def by_need(name: str, text: str) -> AnswerCall:
+    return AnswerCall(CALL_TOOL, json.dumps({"name": name, "arguments": {"text": text}}))
 
 
 STORIES = {
@@ -113,6 +118,17 @@ STORIES = {
     ),
     "calls that cannot run": Story(
         ("go",), (Answer(calls=(call("nothing", "a"), call("act", "b"))), Answer(text="well"))
+    ),
+    "tools that are found and called by need": Story(
+        ("go", "on"),
+        (
+            Answer(calls=(AnswerCall(FIND_TOOL, '{"query": "act"}'),)),
+            Answer(calls=(by_need("look", "a"), by_need("burn", "b"), by_need("act", "c"))),
+            Answer(text="done"),
+            Answer(calls=(call("act", "d"), by_need("nothing", "e"))),
+            Answer(text="well"),
+        ),
+        settings={"tool": {"show": "search"}},
     ),
     "the last round": Story(("go",), rounds("one", "two"), settings={"turn": {"max_iterations": 2}}),
 }

@@ -61,6 +61,9 @@ class FrozenTurn:
         keep_turns_why: Why it is so many, where Zoea chose.
         earlier: The earlier turns that they do show, oldest first.
         label_to: The name of the mysis, where the line above each prompt says it; see `context/labels.py`.
+        tool_show: `search` where only some tools of upstreams stand whole in the requests; else `all`.
+        shown_tools: Names of those that do.
+        tools_note: Why, and how many do not.
         recall_items: How many older memories are searched for the prompt's words; 0 searches none.
     """
 
@@ -99,6 +102,9 @@ class FrozenTurn:
     mission_id: int | None = None
     mission_tokens: int | None = None
     topics: TopicRules | None = None
+    tool_show: str = "all"
+    shown_tools: tuple[str, ...] = ()
+    tools_note: str = ""
 
     @property
     def is_nudged(self) -> bool:
@@ -141,7 +147,7 @@ class FrozenTurn:
             if unknown := sorted(set(values) - known):
                 raise ValueError(f"it has the unknown field {unknown[0]}")
             values["opened_by"] = OpenedBy(values.get("opened_by", OpenedBy.PROMPT))
-            for names in ("snapshot_tools", "keep_tools", "left_out_tools"):
+            for names in ("snapshot_tools", "keep_tools", "left_out_tools", "shown_tools"):
                 if names in values:
                     values[names] = tuple(values[names])
             if values.get("window") is not None:

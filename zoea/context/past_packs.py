@@ -144,7 +144,7 @@ def past_notes(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[
     """Return what the plan says of these packs beside its decisions."""
     found = _recalled(answers)
     late = (LATE_RECALL,) if found is not None and found.value["late"] else ()
-    why = (frozen.keep_turns_why,) if frozen.keep_turns_why else ()
+    why = tuple(note for note in (frozen.keep_turns_why, frozen.tools_note) if note)
     return (*why, *_window_notes(answers), *late)
 
 

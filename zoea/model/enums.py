@@ -51,6 +51,14 @@ class Source(StrEnum):
     SYSTEM = "system"
 
 
+class ToolShow(StrEnum):
+    """How a request shows the tools of upstreams."""
+
+    ALL = "all"
+    SEARCH = "search"
+    AUTO = "auto"
+
+
 class SenderKind(StrEnum):
     """The kind of a message's sender."""
 
@@ -176,6 +184,8 @@ MASK = "‹account›"
 """Replaces, in storage and display, an argument that Zoea filled in and no model may see."""
 ASK_TOOL = "zoea_ask"
 DONE_TOOL = "zoea_done"
+FIND_TOOL = "zoea_find_tools"
+CALL_TOOL = "zoea_call_tool"
 """Zoea's tool for a question to the commander; the approval is the answer."""
 
 

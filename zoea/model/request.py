@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from zoea.model.enums import Finish, Role, Source
+from zoea.model.enums import Finish, Role, Source, ToolShow
 from zoea.model.values import Native, Usage
 
 
@@ -65,13 +65,27 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """The toolbox of one mysis at one moment; `hash` covers every spec, in order."""
+    """The toolbox of one mysis at one moment; `hash` covers every spec that it offers, in order.
+
+    Attributes:
+        others: Tools that it does not offer and that can be called all the same.
+        show: How requests show the tools of upstreams.
+        pinned: Names of tools that they show whole in any case.
+    """
 
     tools: tuple[ToolSpec, ...] = ()
     hash: str = ""
+    others: tuple[ToolSpec, ...] = ()
+    show: ToolShow = ToolShow.ALL
+    pinned: frozenset[str] = frozenset()
 
     def find(self, name: str) -> ToolSpec | None:
         return next((tool for tool in self.tools if tool.name == name), None)
+
+    @property
+    def callable(self) -> tuple[ToolSpec, ...]:
+        """All tools that a call may name."""
+        return (*self.tools, *self.others)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +96,7 @@ class ModelRequest:
     `as_schema` asks for calls by a JSON schema for the answer, where the provider has that mode and its settings
     leave the choice. `estimated_tokens` of the prompt; a slow server of this machine has longer to read more.
     After so many of the messages as each of `cache_ends` says, later requests may differ: a place for a cache mark.
+    `other_tools` are names of tools that can be called and are not among `tools`.
     """
 
     model: str
@@ -96,6 +111,7 @@ class ModelRequest:
     as_schema: bool = False
     estimated_tokens: int = 0
     cache_ends: tuple[int, ...] = ()
+    other_tools: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

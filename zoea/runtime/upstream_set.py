@@ -8,6 +8,7 @@ from functools import cache
 
 from pydantic import SecretStr
 
+from zoea.model.enums import ToolShow
 from zoea.runtime.run_options import WORLD
 from zoea.settings import Credentials, Settings, Template, parse_template
 from zoea.settings.endpoints import UpstreamSettings
@@ -66,6 +67,7 @@ def build_policies(upstreams: tuple[UpstreamConfig, ...], settings: Settings) ->
 def build_policy(template: Template, upstreams: tuple[str, ...], settings: Settings) -> ToolPolicy:
     """Build the tool policy of a template; denies all tools of upstreams that it does not use."""
     unused = tuple(f"{name}/*" for name in upstreams if not template.uses_upstream(name))
+    tool = template.overrides().get("tool", {})
     return ToolPolicy(
         allow=template.tools.allow,
         deny=(*template.tools.deny, *unused),
@@ -74,7 +76,9 @@ def build_policy(template: Template, upstreams: tuple[str, ...], settings: Setti
         send=Send(template.send),
         search=SearchScope(template.search),
         topics=bool(template.subscribes or template.publishes),
-        own=OwnTools(template.overrides().get("tool", {}).get("own", settings.tool.own)),
+        own=OwnTools(tool.get("own", settings.tool.own)),
+        show=ToolShow(tool.get("show", settings.tool.show)),
+        pin=tuple(tool.get("pin", settings.tool.pin)),
     )
 
 

@@ -130,6 +130,14 @@ class ToolSettings(Section):
         "Zoea's own tools",
         "slim offers one short tool to recall older things; full offers the three searches with all arguments.",
     )
+    show: Literal["auto", "all", "search"] = setting(
+        "auto",
+        "Tools shown",
+        "all puts the schema of every tool into each request; search those of Zoea, pinned and used tools, and the "
+        "others as one line each, with a search for them. auto is search where all schemas are over 20 % of a "
+        "request, or over 4,000 tokens with more than 24 tools.",
+    )
+    pin: Words = setting((), "Pinned tools", "Tools, as globs, that stand whole in each request where show is search.")
 
 
 class TurnSettings(Section):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -19,6 +18,7 @@ from zoea.model.values import Mysis
 from zoea.settings import Settings, Template, effective_settings, parse_template
 from zoea.settings.topic_source import ContextStrategy
 from zoea.swarm.rules import SECOND, LifeRules, LoopRules, TickFields, TurnRules, WaitRules
+from zoea.swarm.turn.tool_budget import show_tools
 from zoea.text import estimate
 from zoea.text.shorten import head
 
@@ -156,9 +156,6 @@ def freezer(
 ) -> Callable[[int, int, int, float], FrozenTurn]:
     """Return a function that freezes a turn from id, number, memory before it and calibration."""
     settings = profile.settings
-    tools_tokens = -(-sum(tool_sizes(catalogue).values()) // estimate.CHARS_PER_TOKEN)
-    shows_turns = settings.context.strategy == "turns" and not nudged
-    keep_turns, why = kept_turns(profile, tools_tokens) if shows_turns else (0, "")
     topics, max_tokens = None, settings.budget.token_budget_per_agent
     if settings.context.strategy == "topics":
         topics, max_tokens = topic_rules(profile)
@@ -180,17 +177,19 @@ def freezer(
         max_tokens=max_tokens,
         max_output_tokens=profile.max_output_tokens,
         context_window=profile.window,
-        tools_tokens=tools_tokens,
         snapshot_tools=settings.context.snapshot_tools,
         keep_tools=settings.context.keep_tools,
         max_result_chars=settings.tool.max_result_chars,
         window=window_rules(settings, now) if settings.context.strategy == "window" else None,
         topics=topics,
-        keep_turns=keep_turns,
-        keep_turns_why=why,
         recall_items=recalled_items(settings) if not nudged else 0,
         label_to=profile.name if settings.context.labels == "named" else "",
     )
+
+    frozen, _ = show_tools(frozen, catalogue)
+    if settings.context.strategy == "turns" and not nudged:
+        keep_turns, why = kept_turns(profile, frozen.tools_tokens)
+        frozen = replace(frozen, keep_turns=keep_turns, keep_turns_why=why)
 
     def freeze(turn_id: int, number: int, before: int, calibration: float) -> FrozenTurn:
         known = topics and replace(topics, ending=_ending(profile.template, number))
@@ -254,22 +253,6 @@ def kept_turns(profile: MysisProfile, tools_tokens: int) -> tuple[int, str]:
         why = f"the model caches a prompt from {least:,} tokens on, and system prompt and tools have only {stable:,}"
         return MANY_TURNS, f"Up to {MANY_TURNS} earlier turns are kept, because {why} (context.keep_turns = auto)."
     return FEW_TURNS, f"Up to {FEW_TURNS} earlier turns are kept (context.keep_turns = auto)."
-
-
-def tool_sizes(catalogue: Catalogue) -> Mapping[str, int]:
-    """Count the characters of each tool's schema, once per catalogue."""
-    sizes = _counted.get(catalogue.hash)
-    if sizes is None:
-        sizes = _counted[catalogue.hash] = {
-            tool.name: len(
-                json.dumps({"name": tool.name, "description": tool.description, "parameters": tool.input_schema})
-            )
-            for tool in catalogue.tools
-        }
-    return sizes
-
-
-_counted: dict[str, Mapping[str, int]] = {}
 
 
 def nudge_text(level: int, catalogue: Catalogue, task: str = "", *, is_plain: bool = False) -> str:

@@ -30,7 +30,6 @@ from zoea.swarm.resolved_template import (
     build_profile,
     freezer,
     life_rules,
-    tool_sizes,
 )
 from zoea.swarm.services import Services
 from zoea.swarm.situation import situation_text
@@ -472,7 +471,7 @@ class MysisRunner:
                     freeze(turn_id, number, before, spend_ops.calibration(conn, profile.provider.name, profile.model)),
                     tool_mode=model_facts.tool_mode(conn, profile.provider.name, profile.model) or "",
                 ),
-                tools=tool_sizes(catalogue),
+                catalogue=catalogue,
             )
 
         self._is_opening = True

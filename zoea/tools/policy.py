@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
+from zoea.model.enums import ToolShow
 from zoea.model.request import ToolSpec
 
 
@@ -46,6 +47,8 @@ class ToolPolicy:
         search: Memories that it may search.
         topics: Whether it is offered the tools of topics, because its template subscribes or publishes.
         own: Whether it is offered one tool to recall older things, or the three searches with all their arguments.
+        show: Whether its requests show all tools of upstreams, or those it needs and a search for the others.
+        pin: Globs of tools that its requests show in any case.
     """
 
     allow: tuple[str, ...] = ("*",)
@@ -56,6 +59,8 @@ class ToolPolicy:
     search: SearchScope = SearchScope.OWN
     own: OwnTools = OwnTools.FULL
     topics: bool = False
+    show: ToolShow = ToolShow.ALL
+    pin: tuple[str, ...] = ()
 
 
 def matches(globs: tuple[str, ...], origin: str, upstream: str = "") -> bool:

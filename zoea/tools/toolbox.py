@@ -13,14 +13,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from zoea.model.enums import CALL_TOOL, FIND_TOOL, ToolShow
 from zoea.model.errors import ToolError, UpstreamLost, UsageError, ZoeaError
 from zoea.model.request import Answer, AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
 from zoea.text.control_characters import clean
 from zoea.tools.accounts_login import AccountKeeper, Caller, InMemoryAccounts, UpstreamAccounts
 from zoea.tools.catalogue import build_catalogue
-from zoea.tools.policy import OwnTools, ToolPolicy, apply_policy
+from zoea.tools.policy import OwnTools, ToolPolicy, apply_policy, matches
 from zoea.tools.results import error_result, read_result
 from zoea.tools.secret_vault import InMemorySecrets, SecretKeeper, SecretVault
+from zoea.tools.tool_search import build_search_tools, explain_wrong_call, find_tools
 from zoea.tools.upstream.http_pool import HttpPool
 from zoea.tools.upstream.upstream_client import Upstream, UpstreamStatus
 from zoea.tools.upstream.upstream_config import UpstreamConfig
@@ -164,8 +166,15 @@ class Toolbox:
         if kept is not None and kept.version == version:
             return kept
         own = self._builtin.specs(policy) if self._builtin is not None else ()
-        catalogue = build_catalogue(own, [_visible_tools(upstream) for upstream in self._upstreams.values()], policy)
-        by_name = {tool.name: tool for tool in (*self._unlisted(policy), *catalogue.tools)}
+        built = build_catalogue(own, [_visible_tools(upstream) for upstream in self._upstreams.values()], policy)
+        can_search = not any(matches(policy.deny, name) for name in (FIND_TOOL, CALL_TOOL))
+        catalogue = replace(
+            built,
+            others=tuple(tool for tool in self._unlisted(policy) if built.find(tool.name) is None),
+            show=policy.show if can_search else ToolShow.ALL,
+            pinned=frozenset(tool.name for tool in built.tools if matches(policy.pin, tool.origin, tool.upstream)),
+        )
+        by_name = {tool.name: tool for tool in (*build_search_tools(()), *catalogue.callable)}
         made = _PolicyCatalogue(version, catalogue, by_name)
         self._catalogues[policy] = made
         return made
@@ -293,12 +302,16 @@ class ToolboxSession:
             arguments = parse_arguments(call.arguments)
         except UsageError as error:
             return error_result(f"{call.name}: {error.what}")
+        if spec.name in (FIND_TOOL, CALL_TOOL):
+            return self._search(spec.name, arguments)
         result = await self._toolbox.call(spec, arguments, meta, self._policy, self._caller)
         return await self._toolbox.secrets.mask_result(result)
 
     async def conceal_answer(self, answer: Answer) -> Answer:
         """Return the answer with marks for the secrets of its calls; their values are kept."""
-        calls = [(call, spec := self._find(call.name), self._toolbox.listed_schema(spec)) for call in answer.calls]
+        # What names no tool may still hold a secret for one.
+        found = ((call, None if call.name == CALL_TOOL else self._find(call.name)) for call in answer.calls)
+        calls = [(call, spec, self._toolbox.listed_schema(spec)) for call, spec in found]
         return await self._toolbox.secrets.conceal_answer(answer, calls)
 
     async def conceal_partial(self, answer: Answer) -> Answer:
@@ -312,6 +325,16 @@ class ToolboxSession:
     async def close(self) -> None:
         """Close the sessions of this mysis."""
         self._toolbox.release(self._caller.name)
+
+    def _search(self, name: str, arguments: dict[str, Any]) -> ToolResult:
+        """Find tools, or say why a call through `zoea_call_tool` names none."""
+        if name == CALL_TOOL:
+            return error_result(explain_wrong_call(arguments, self._unknown(str(arguments.get("name", "")))))
+        query = arguments.get("query")
+        if not isinstance(query, str) or not query.strip():
+            return error_result(f"{FIND_TOOL}: query is missing; give a name, or words for what you want to do")
+        tools = self._toolbox.catalogue_of(self._policy).catalogue.tools
+        return ToolResult(find_tools(query, [tool for tool in tools if tool.upstream]))
 
     def _find(self, name: str) -> ToolSpec | None:
         return self._toolbox.catalogue_of(self._policy).by_name.get(name)

@@ -13,7 +13,7 @@ from zoea.context import FrozenTurn, Note, missing_needs
 from zoea.context.window.prompt_context import merge_contexts, override_turn, read_stored
 from zoea.model.enums import CallState, ErrorClass, Finish, OpenedBy, Outcome
 from zoea.model.fast_replace import replace
-from zoea.model.request import ToolResult
+from zoea.model.request import Catalogue, ToolResult
 from zoea.model.values import Delivery, Memory, ToolCall, Usage
 from zoea.store import WriterConnection
 from zoea.swarm import life as lf
@@ -29,6 +29,7 @@ from zoea.swarm.persistence import (
     turn_records,
 )
 from zoea.swarm.persistence.earlier_turn_reads import choose_earlier_turns
+from zoea.swarm.persistence.known_tools import KnownTools
 from zoea.swarm.turn import prompt_budget, shown_notes, tool_budget
 from zoea.swarm.turn.turn_types import (
     BreakOffTurn,
@@ -87,7 +88,7 @@ def open_turn(
     nudge_level: int,
     stored_life: lf.StoredLife,
     freeze: Callable[[int, int, int], FrozenTurn],
-    tools: Mapping[str, int],
+    catalogue: Catalogue,
 ) -> OpenedTurn | None:
     """Write the turn row, and store the pending prompts that fit as its memories.
 
@@ -96,7 +97,7 @@ def open_turn(
     Args:
         stored_life: Stored in the same op: a prompt ends a wait, and a nudge counts once its turn exists.
         freeze: Called with turn id, number, and the newest memory id before the turn.
-        tools: Characters of each tool's schema, by name.
+        catalogue: The tools that the mysis may call.
     """
     waiting = memory_ops.pending(conn, mysis_id, delivery_ids)
     mysis_ops.store_life(conn, mysis_id, stored_life)
@@ -108,8 +109,21 @@ def open_turn(
     frozen = topic_cursor_ops.begin_turn(conn, freeze(turn_id, number, before))
     known = turn_records.read_before_opened(conn, mysis_id, missing_needs(frozen))
     required = estimate.tokens(waiting[0].content) if waiting else turn_records.order_tokens(known)
-    frozen, deliveries = _choose_prompts(conn, frozen, waiting, tools, required)
+    known_tools = KnownTools(conn, mysis_id, number)
+
+    def offer(turn: FrozenTurn, read_known: Callable[[], frozenset[str]] = known_tools.read) -> FrozenTurn:
+        return tool_budget.choose_tools(
+            turn,
+            catalogue,
+            read_known,
+            required,
+            lambda: dict(map(tuple, conn.execute(turn_records.TOOL_USES, (mysis_id,)))),
+        )
+
+    frozen, deliveries = _choose_prompts(conn, frozen, waiting, offer)
     frozen = choose_earlier_turns(conn, frozen, sum(map(prompt_budget.prompt_tokens, deliveries)))
+    if frozen.shown_tools and (kept := known_tools.after_cut(frozen)) != known_tools.read():
+        frozen = offer(frozen, lambda: kept)
     if frozen.earlier:
         answers = turn_records.read_before_opened(conn, mysis_id, missing_needs(frozen, known.answers)).answers
         known = replace(known, answers={**known.answers, **answers})
@@ -132,16 +146,9 @@ def _choose_prompts(
     conn: WriterConnection,
     frozen: FrozenTurn,
     waiting: tuple[Delivery, ...],
-    tools: Mapping[str, int],
-    required: int,
+    offer: Callable[[FrozenTurn], FrozenTurn],
 ) -> tuple[FrozenTurn, tuple[Delivery, ...]]:
     """Return the prompts that fit, and the turn with its tools and what the prompts override."""
-
-    def offer(turn: FrozenTurn) -> FrozenTurn:
-        return tool_budget.leave_out_tools(
-            turn, tools, required, lambda: dict(map(tuple, conn.execute(turn_records.TOOL_USES, (turn.mysis_id,))))
-        )
-
     offered = offer(frozen)
     deliveries = prompt_budget.select_fitting(waiting, prompt_budget.room_for_prompts(offered), at_least=1)
     contexts = {delivery.message_id: read_stored(delivery.context) for delivery in deliveries}

@@ -271,4 +271,4 @@ async def pending(store: Store, mysis_id: int | None = None) -> list[Delivery]:
 
 def read_only_names(catalogue: Catalogue) -> frozenset[str]:
     """Return the names of tools with calls that may overlap."""
-    return frozenset(tool.name for tool in catalogue.tools if tool.read_only)
+    return frozenset(tool.name for tool in catalogue.callable if tool.read_only)

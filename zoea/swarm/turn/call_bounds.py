@@ -1,11 +1,13 @@
-"""Bounds the calls of one answer. Pure."""
+"""Bounds the calls of one answer, and makes of each what is stored. Pure."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
 from zoea.context import MESSAGE_FRAME
-from zoea.model.request import Answer, AnswerCall
+from zoea.model.request import Answer, AnswerCall, ToolSpec
+from zoea.swarm.turn import fingerprint
+from zoea.swarm.turn.turn_types import PreparedCall
 from zoea.text import estimate
 
 MOST_KEPT = 512
@@ -41,3 +43,29 @@ def bound_calls(answer: Answer, most: int, room: int) -> BoundedCalls:
         # The provider's own blocks may name calls that are not stored.
         answer = replace(answer, calls=tuple(kept), native=None)
     return BoundedCalls(answer, tuple(kept), tuple(skipped))
+
+
+def prepare_call(
+    call: AnswerCall, spec: ToolSpec | None, *, arguments: str, granted: bool, skipped: str
+) -> PreparedCall:
+    """Return a call as it is stored.
+
+    Args:
+        spec: The called tool; None for an unknown one.
+        arguments: In the form that may be stored.
+        granted: Whether a person allowed the tool before.
+        skipped: The result, where it is not run.
+    """
+    return PreparedCall(
+        name=call.name,
+        arguments=arguments,
+        upstream=spec.upstream if spec else "",
+        provider_call_id=call.provider_call_id,
+        fingerprint=fingerprint.of_call(call.name, arguments),
+        broken=call.broken,
+        known=spec is not None,
+        read_only=spec.read_only if spec else False,
+        asks=spec is not None and spec.asks and not granted,
+        schema_hash=spec.schema_hash if spec else "",
+        skipped=skipped,
+    )

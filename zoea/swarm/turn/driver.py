@@ -16,7 +16,7 @@ from zoea.context import Plan as RequestPlan
 from zoea.model.enums import MASK, Activity, ApprovalAnswer, CallState, Outcome, ToolMode
 from zoea.model.errors import PlanError, ProviderError
 from zoea.model.ports import Timer, ToolSession
-from zoea.model.request import Answer, AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
+from zoea.model.request import Answer, AnswerCall, CallMeta, Catalogue, ToolResult
 from zoea.model.values import Mysis
 from zoea.store import WriterConnection
 from zoea.swarm import budgets
@@ -26,10 +26,9 @@ from zoea.swarm.persistence import mysis_ops, turn_ops
 from zoea.swarm.resolved_template import MysisProfile
 from zoea.swarm.rules import SECOND
 from zoea.swarm.services import Services
-from zoea.swarm.turn import fingerprint
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.budget_stage import BudgetStage, leave_budget_queue, spent_by
-from zoea.swarm.turn.call_bounds import bound_calls
+from zoea.swarm.turn.call_bounds import bound_calls, prepare_call
 from zoea.swarm.turn.call_slice import find_call, slice_calls
 from zoea.swarm.turn.driven_turn import DrivenTurn, TurnOwner
 from zoea.swarm.turn.machine import step
@@ -42,6 +41,7 @@ from zoea.swarm.turn.tool_calls import ToolCalls
 from zoea.swarm.turn.turn_failures import cause_of, end_from, failure_from
 from zoea.swarm.turn.turn_gate import Rank
 from zoea.text.call_text import format_call
+from zoea.tools.tool_search import unwrap_calls
 
 _log = logging.getLogger(__name__)
 
@@ -71,7 +71,7 @@ class TurnDriver:
         self._profile = profile
         self._session = session
         self._catalogue = catalogue
-        self._specs = {tool.name: tool for tool in catalogue.tools}
+        self._specs = {tool.name: tool for tool in catalogue.callable}
         self._opened = opened
         self._owner = owner
         self._live: LiveMysis = services.view.row(profile.mysis_id)
@@ -355,7 +355,7 @@ class TurnDriver:
             self._services,
             self._profile,
             self._plan.messages,
-            self._catalogue.tools,
+            self._catalogue,
             self._progress,
             by_person=self._opened.by_person,
             as_schema=self._opened.frozen.tool_mode == ToolMode.JSON_SCHEMA,
@@ -369,7 +369,7 @@ class TurnDriver:
 
     async def _answer(self, call: ModelCall) -> None:
         try:
-            answer = await self._session.conceal_answer(await call.run())
+            answer = await self._session.conceal_answer(unwrap_calls(await call.run(), self._catalogue))
         except HeldBeforeSending:
             self.post(t.CallWithheld(self._now()))
             return
@@ -406,23 +406,14 @@ class TurnDriver:
 
     def _prepared(self, call: AnswerCall, skipped: str) -> t.PreparedCall:
         spec = self._specs.get(call.name)
-        arguments = self._session.stored_arguments(call) if spec is not None and not call.broken else call.arguments
-        return t.PreparedCall(
-            name=call.name,
-            arguments=arguments,
-            upstream=spec.upstream if spec else "",
-            provider_call_id=call.provider_call_id,
-            fingerprint=fingerprint.of_call(call.name, arguments),
-            broken=call.broken,
-            known=spec is not None,
-            read_only=spec.read_only if spec else False,
-            asks=spec is not None and spec.asks and not self._granted(spec),
-            schema_hash=spec.schema_hash if spec else "",
+        template = self._profile.template.name
+        return prepare_call(
+            call,
+            spec,
+            arguments=call.arguments if spec is None or call.broken else self._session.stored_arguments(call),
+            granted=spec is not None and self._services.approvals.is_granted(self._profile.mysis_id, template, spec),
             skipped=skipped,
         )
-
-    def _granted(self, spec: ToolSpec) -> bool:
-        return self._services.approvals.is_granted(self._profile.mysis_id, self._profile.template.name, spec)
 
     def _run_tools(self, call_ids: tuple[int, ...]) -> None:
         self._show(Activity.TOOL)

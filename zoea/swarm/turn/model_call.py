@@ -12,13 +12,13 @@ from zoea.model.errors import ProviderError
 from zoea.model.request import (
     Answer,
     BytesReceived,
+    Catalogue,
     Delta,
     ModelRequest,
     ReadProgress,
     RequestHeld,
     RequestMessage,
     RequestSent,
-    ToolSpec,
 )
 from zoea.swarm.resolved_template import MysisProfile
 from zoea.swarm.services import Services
@@ -39,7 +39,7 @@ class ModelCall:
         services: Services,
         profile: MysisProfile,
         messages: tuple[RequestMessage, ...],
-        tools: tuple[ToolSpec, ...],
+        catalogue: Catalogue,
         progress: Callable[[], None],
         *,
         by_person: bool = False,
@@ -68,7 +68,8 @@ class ModelCall:
         self._request = ModelRequest(
             model=profile.model,
             messages=messages,
-            tools=tools,
+            tools=catalogue.tools,
+            other_tools=frozenset(tool.name for tool in catalogue.others),
             max_output_tokens=profile.max_output_tokens,
             context_window=profile.window if profile.window_known else None,
             mysis=profile.name,

@@ -1,22 +1,122 @@
-"""Which tools a turn offers, where its requests would not fit with all of them. Pure."""
+"""Which tools a turn offers: all, or those it needs; fewer, where its requests would not fit with them. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import replace
 from hashlib import blake2b
 
 from zoea.context import MESSAGE_FRAME, FrozenTurn, request_limit
-from zoea.model.request import Catalogue
+from zoea.model.enums import CALL_TOOL, FIND_TOOL, ToolShow
+from zoea.model.request import Catalogue, ToolSpec
 from zoea.text import estimate
+from zoea.tools.tool_search import build_search_tools
 
 _RESERVE = 8
 """One part in so many of a request stays free for the calls of the turn and their results."""
+SHARE, MOST_TOKENS, MOST_TOOLS = 0.2, 4_000, 24
+"""With `auto`, tools above this share of a request, or above both numbers, are shown by need."""
+WORTH = 0.75
+"""With `auto`, tools are shown by need only where that takes at most this share of what all of them take."""
+_SEARCH_TOOLS = (FIND_TOOL, CALL_TOOL)
+
+CountUses = Callable[[], Mapping[str, int]]
+ReadKnown = Callable[[], Set[str]]
 
 
-def leave_out_tools(
-    frozen: FrozenTurn, sizes: Mapping[str, int], required: int, count_uses: Callable[[], Mapping[str, int]]
+def tool_sizes(catalogue: Catalogue) -> Mapping[str, int]:
+    """Count the characters of each tool's schema, once per catalogue."""
+    sizes = _counted.get(catalogue.hash)
+    if sizes is None:
+        sizes = _counted[catalogue.hash] = {tool.name: _size(tool) for tool in catalogue.tools}
+    return sizes
+
+
+_counted: dict[str, Mapping[str, int]] = {}
+
+
+def _size(tool: ToolSpec) -> int:
+    return len(json.dumps({"name": tool.name, "description": tool.description, "parameters": tool.input_schema}))
+
+
+def choose_tools(
+    frozen: FrozenTurn, catalogue: Catalogue, known: ReadKnown, required: int, count_uses: CountUses
 ) -> FrozenTurn:
+    """Freeze which tools the requests of a turn show whole, and which they leave out to fit.
+
+    Args:
+        known: Reads which tools the turns before used, or showed whole; only called where tools are shown by need.
+        required: Tokens, before calibration, of the turn's first prompt or standing order.
+        count_uses: Counts the calls of each tool; only called where not all fit.
+    """
+    frozen, why = show_tools(frozen, catalogue)
+    if not why:
+        return leave_out_tools(frozen, tool_sizes(catalogue), required, count_uses)
+    theirs = {tool.name for tool in catalogue.tools if tool.upstream}
+    frozen = _with_shown(frozen, catalogue, (catalogue.pinned | known()) & theirs)
+    frozen = _hide_least_used(frozen, catalogue, required, count_uses)
+    frozen = leave_out_tools(frozen, _offered_sizes(catalogue, frozen), required, count_uses)
+    listed = len(theirs - set(frozen.shown_tools))
+    count = f"{listed} tools stand as one line each" if listed != 1 else "1 tool stands as one line"
+    return replace(frozen, tools_note=f"{count} in {FIND_TOOL} ({why}).") if listed else frozen
+
+
+def show_tools(frozen: FrozenTurn, catalogue: Catalogue) -> tuple[FrozenTurn, str]:
+    """Decide whether tools are shown by need, and why: then those of Zoea and pinned ones stand whole."""
+    sizes = tool_sizes(catalogue)
+    chars, every = sum(sizes.values()), ToolShow.ALL.value
+    frozen = replace(
+        frozen, tools_tokens=_tokens(chars), tool_show=every, shown_tools=(), left_out_tools=(), tools_note=""
+    )
+    why = "tool.show = search"
+    if catalogue.show == ToolShow.AUTO:
+        # Not calibrated, because a ratio that changes a little must not change the tools.
+        why = _why_by_need(frozen.tools_tokens, len(sizes), request_limit(replace(frozen, calibration=1.0)).tokens)
+    if catalogue.show == ToolShow.ALL or not why:
+        return frozen, ""
+    theirs = {tool.name for tool in catalogue.tools if tool.upstream}
+    least = _with_shown(frozen, catalogue, catalogue.pinned & theirs)
+    is_worth_it = catalogue.show == ToolShow.SEARCH or least.tools_tokens <= WORTH * frozen.tools_tokens
+    return (least, why) if is_worth_it else (frozen, "")
+
+
+def _why_by_need(tokens: int, tools: int, limit: int) -> str:
+    """Return why `auto` shows tools by need; empty where it shows all."""
+    if tokens > SHARE * limit:
+        return f"tool.show = auto: all schemas take {tokens:,} tokens, over {SHARE:.0%} of {limit:,}"
+    if tokens > MOST_TOKENS and tools > MOST_TOOLS:
+        return f"tool.show = auto: the schemas of {tools} tools take {tokens:,} tokens"
+    return ""
+
+
+def _with_shown(frozen: FrozenTurn, catalogue: Catalogue, shown: Iterable[str]) -> FrozenTurn:
+    chosen = replace(frozen, tool_show=ToolShow.SEARCH.value, shown_tools=tuple(sorted(shown)))
+    return replace(chosen, tools_tokens=_tokens(sum(_offered_sizes(catalogue, chosen).values())))
+
+
+def _offered_sizes(catalogue: Catalogue, frozen: FrozenTurn) -> Mapping[str, int]:
+    sizes = tool_sizes(catalogue)
+    return {tool.name: sizes.get(tool.name) or _size(tool) for tool in offer_tools(catalogue, frozen).tools}
+
+
+def _hide_least_used(frozen: FrozenTurn, catalogue: Catalogue, required: int, count_uses: CountUses) -> FrozenTurn:
+    """Show fewer tools whole, by least use, until a request of the turn fits; pinned ones stay."""
+    room = _room(frozen, required)
+    if frozen.tools_tokens <= room:
+        return frozen
+    uses, sizes = count_uses(), tool_sizes(catalogue)
+    can_go = sorted(
+        set(frozen.shown_tools) - catalogue.pinned, key=lambda name: (uses.get(name, 0), -sizes[name], name)
+    )
+    for name in can_go:
+        if frozen.tools_tokens <= room:
+            break
+        frozen = _with_shown(frozen, catalogue, set(frozen.shown_tools) - {name})
+    return frozen
+
+
+def leave_out_tools(frozen: FrozenTurn, sizes: Mapping[str, int], required: int, count_uses: CountUses) -> FrozenTurn:
     """Leave out tools by least use until a request of the turn fits; those of Zoea's own go last.
 
     Args:
@@ -24,14 +124,14 @@ def leave_out_tools(
         required: Tokens, before calibration, of the turn's first prompt or standing order.
         count_uses: Counts the calls of each tool; only called where tools are left out.
     """
-    limit = int(request_limit(frozen).tokens / frozen.calibration)
-    room = limit - limit // _RESERVE - estimate.tokens(frozen.system_text) - required - 2 * MESSAGE_FRAME
+    room = _room(frozen, required)
     chars = sum(sizes.values())
     if _tokens(chars) <= room:
         return frozen
     uses = count_uses()
     left_out: list[str] = []
-    for name in sorted(sizes, key=lambda name: (name.startswith("zoea_"), uses.get(name, 0), -sizes[name], name)):
+    candidates = sizes.keys() - set(_SEARCH_TOOLS)
+    for name in sorted(candidates, key=lambda name: (name.startswith("zoea_"), uses.get(name, 0), -sizes[name], name)):
         if _tokens(chars) <= room:
             break
         chars -= sizes[name]
@@ -39,14 +139,28 @@ def leave_out_tools(
     return replace(frozen, left_out_tools=tuple(left_out), tools_tokens=_tokens(chars))
 
 
+def _room(frozen: FrozenTurn, required: int) -> int:
+    """Return the tokens that tools may take in a request of the turn."""
+    limit = int(request_limit(frozen).tokens / frozen.calibration)
+    return limit - limit // _RESERVE - estimate.tokens(frozen.system_text) - required - 2 * MESSAGE_FRAME
+
+
 def _tokens(chars: int) -> int:
     return -(-chars // estimate.CHARS_PER_TOKEN)
 
 
 def offer_tools(catalogue: Catalogue, frozen: FrozenTurn) -> Catalogue:
-    """Return the tools that the requests of a turn offer."""
-    if not frozen.left_out_tools:
+    """Return the tools that the requests of a turn offer, and those that can be called all the same."""
+    tools, listed = catalogue.tools, tuple[ToolSpec, ...]()
+    if frozen.tool_show == ToolShow.SEARCH:
+        shown = set(frozen.shown_tools)
+        listed = tuple(tool for tool in tools if tool.upstream and tool.name not in shown)
+        own = tuple(tool for tool in tools if not tool.upstream)
+        search = build_search_tools(listed) if listed else ()
+        tools = (*own, *search, *(tool for tool in tools if tool.name in shown and tool.upstream))
+    tools = tuple(tool for tool in tools if tool.name not in frozen.left_out_tools)
+    if tools == catalogue.tools:
         return catalogue
-    tools = tuple(tool for tool in catalogue.tools if tool.name not in frozen.left_out_tools)
-    names = "\0".join(frozen.left_out_tools).encode()
-    return Catalogue(tools, f"{catalogue.hash}-{blake2b(names, digest_size=8).hexdigest()}")
+    names = "\0".join((*frozen.left_out_tools, "", *(tool.name for tool in listed))).encode()
+    offered = f"{catalogue.hash}-{blake2b(names, digest_size=8).hexdigest()}"
+    return replace(catalogue, tools=tools, hash=offered, others=(*catalogue.others, *listed))
