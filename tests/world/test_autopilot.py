@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.world.sample_fleet import NUDGE, Fleet, random_pilot, toolbox
-from zoea.model.enums import Finish, Role, Source
+from zoea.model.enums import CALL_TOOL, FIND_TOOL, Finish, Role, Source
 from zoea.model.ports import Provider
 from zoea.model.request import Answer, Delta, ModelRequest, RequestCall, RequestMessage, StreamItem, ToolSpec
 from zoea.process.clock import SystemClock
+from zoea.tools.tool_search import build_search_tools, find_tools
 from zoea.world import AutopilotProvider
 from zoea.world.autopilot.belt_notes import BeltNote, BeltOutlet, build_note, parse_notes, rank_routes
 from zoea.world.autopilot.decisions import MOST_SLICES, build_answer
@@ -356,3 +357,18 @@ def benchmark_answer() -> Callable[[], float]:
         return (time.process_time() - start) / max(1, fleet.captains[0].requests - asked)
 
     return measure
+
+
+def test_it_looks_up_and_calls_tools_that_stand_as_a_line() -> None:
+    reef = [tool for tool in TOOLS if tool.upstream]
+    by_need = build_search_tools(reef)
+    messages = [SYSTEM, user("Go.")]
+    looked_up = build_answer(messages, by_need).calls
+    assert {call.name for call in looked_up} == {FIND_TOOL}
+    wanted = [json.loads(call.arguments)["query"] for call in looked_up]
+    assert wanted[0] == "get_status"
+    found = [(FIND_TOOL, {"query": name}, find_tools(name, reef)) for name in wanted]
+    messages += piece(*found)
+    calls = build_answer(messages, by_need).calls
+    assert {call.name for call in calls} == {CALL_TOOL}
+    assert [json.loads(call.arguments)["name"] for call in calls] == names([SYSTEM, user("Go.")])

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from zoea.model.enums import CALL_TOOL, FIND_TOOL
 from zoea.model.request import AnswerCall, RequestMessage, ToolSpec
 from zoea.world.autopilot import remarks
 from zoea.world.autopilot.belt_notes import BeltNote, build_note
@@ -157,10 +158,17 @@ def _build_broadcast(facts: RequestFacts, fresh: list[BeltNote]) -> list[Planned
 
 
 def _answer_with_calls(facts: RequestFacts, why: str, orders: Sequence[PlannedCall]) -> AutopilotAnswer:
+    wanted = [(facts.names[order.tool], order.args) for order in orders if facts.has(order.tool)]
+    if unseen := list(dict.fromkeys(name for name, _ in wanted if name in facts.unseen)):
+        return AutopilotAnswer(
+            reasoning=f"I do not see how {', '.join(unseen)} is called, so I look it up.",
+            calls=tuple(AnswerCall(FIND_TOOL, json.dumps({"query": name})) for name in unseen),
+        )
     calls = tuple(
-        AnswerCall(name=facts.names[order.tool], arguments=json.dumps(order.args))
-        for order in orders
-        if facts.has(order.tool)
+        AnswerCall(CALL_TOOL, json.dumps({"name": name, "arguments": args}))
+        if name in facts.listed
+        else AnswerCall(name, json.dumps(args))
+        for name, args in wanted
     )
     return AutopilotAnswer(text=remarks.announce_calls(facts, orders), reasoning=why, calls=calls)
 

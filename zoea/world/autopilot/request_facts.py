@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from zoea.model.enums import Role, Source
+from zoea.model.enums import CALL_TOOL, FIND_TOOL, Role, Source
 from zoea.model.request import RequestMessage, ToolSpec
 from zoea.world.autopilot.belt_notes import BeltNote, parse_notes
 
@@ -16,6 +16,11 @@ NUDGES = ("Continue your mission", "You need to respond", "URGENT: Respond")
 _LABEL = re.compile(
     r"^\[(?:message |broadcast )?(?:to [^\]\n]*, )?from (?:the commander|(?:mysis|client) (?P<who>[^\]\n]*))\]\n?"
 )
+
+
+_LISTED = re.compile(r"^- ([\w-]+)", re.MULTILINE)
+_FOUND = re.compile(r'^\{"name": "([\w-]+)"', re.MULTILINE)
+_SEARCH = (FIND_TOOL, CALL_TOOL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +51,9 @@ class RequestFacts:
     """Hold the facts of a request.
 
     Args:
+        names: Names of the tools by origin, those that are not shown whole included.
+        listed: Names of the tools that are not shown whole.
+        unseen: Those of them whose arguments were not shown either.
         turn: Calls of this turn, grouped by answer.
         before: Last group of calls of an earlier turn.
     """
@@ -57,6 +65,8 @@ class RequestFacts:
     turn: tuple[tuple[ReefCall, ...], ...]
     told: tuple[BeltNote, ...]
     past_calls: tuple[ReefCall, ...] = field(default=())
+    listed: frozenset[str] = frozenset()
+    unseen: frozenset[str] = frozenset()
 
     def latest(self, tool: str) -> dict[str, Any] | None:
         """Return the newest successful result of a tool in this turn."""
@@ -71,7 +81,10 @@ class RequestFacts:
 
 def read_request(messages: Sequence[RequestMessage], tools: Sequence[ToolSpec]) -> RequestFacts:
     """Collect the facts of a request; skip malformed or cut results."""
-    names = {tool.origin or tool.name: tool.name for tool in tools}
+    listed = _listed_names(tools)
+    names = {name.rpartition("__")[2]: name for name in listed} | {
+        tool.origin or tool.name: tool.name for tool in tools
+    }
     origins = {name: origin for origin, name in names.items()}
     start = _start(messages)
     earlier, later = messages[:start], messages[start:]
@@ -88,7 +101,22 @@ def read_request(messages: Sequence[RequestMessage], tools: Sequence[ToolSpec]) 
         turn=turn,
         told=tuple(told),
         past_calls=tuple(past_call for piece in turn for past_call in piece),
+        listed=listed,
+        unseen=listed - _seen_names(messages),
     )
+
+
+def _listed_names(tools: Sequence[ToolSpec]) -> frozenset[str]:
+    """Return the names of tools that stand as one line in the tool that finds them."""
+    text = next((tool.description for tool in tools if tool.name == FIND_TOOL), "")
+    return frozenset(_LISTED.findall(text))
+
+
+def _seen_names(messages: Sequence[RequestMessage]) -> set[str]:
+    """Return the names of tools that were called, or that a search showed with their arguments."""
+    called = {call.name for message in messages for call in message.calls}
+    shown = [message.content for message in messages if message.role is Role.TOOL and message.name == FIND_TOOL]
+    return called | {name for text in shown for name in _FOUND.findall(text)}
 
 
 def is_nudge(message: RequestMessage) -> bool:
@@ -127,11 +155,12 @@ def _slices(messages: Sequence[RequestMessage], origins: dict[str, str]) -> tupl
     results = {m.call_id: m for m in messages if m.role is Role.TOOL}
     slices = []
     for message in messages:
-        if message.role is Role.ASSISTANT and message.calls:
+        if message.role is Role.ASSISTANT and any(call.name not in _SEARCH for call in message.calls):
             slices.append(
                 tuple(
                     _deed(origins.get(call.name, call.name), call.arguments, results.get(call.id))
                     for call in message.calls
+                    if call.name not in _SEARCH
                 )
             )
     return tuple(slices)
