@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from tests.swarm.harness import script, swarm
@@ -38,6 +39,15 @@ def test_the_line_names_recipient_and_sender() -> None:
         "[broadcast to bob, from mysis ann]",
         "[broadcast to bob, from client zed]",
     ]
+
+
+def test_the_line_of_a_topic_names_topic_recipient_and_sender() -> None:
+    lines = [
+        name_label(replace(prompt(MessageKind.TOPIC, sender), source=Source.TOPIC, label=text), "bob")
+        for sender in (Sender(), Sender(SenderKind.MYSIS, 2, "ann"))
+        for text in (label(MessageKind.TOPIC, sender, "PLAN_READY"),)
+    ]
+    assert lines == ["[topic PLAN_READY to bob, from the commander]", "[topic PLAN_READY to bob, from mysis ann]"]
 
 
 async def test_every_prompt_of_a_request_has_the_line_and_the_inspector_shows_what_was_sent(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from zoea.context.frozen_turn import WINDOW_SETTING
 from zoea.context.plan_values import Decision, PackStatus, Plan, PlanStep, Reason, StepKind, Variant
 
+NAME_WIDTH = 12
 _WHY = {
     Reason.REQUIRED: "must be there",
     Reason.FITS: "fits",
@@ -60,7 +61,8 @@ def explain(plan: Plan, *, title: str = "") -> str:
     if budget.over_budget_tokens:
         lines.append(f"{budget.over_budget_tokens:,} tokens over the budget, because the required parts are larger")
     lines.append("")
-    lines += [_decision_line(decision) for decision in plan.decisions]
+    width = max([NAME_WIDTH, *(len(decision.id) + 2 for decision in plan.decisions)])
+    lines += [_decision_line(decision, width) for decision in plan.decisions]
     if plan.steps:
         lines += ["", "Not verbatim:"]
         lines += [_step_line(step) for step in plan.steps]
@@ -104,15 +106,15 @@ def explain_data(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _decision_line(decision: Decision) -> str:
+def _decision_line(decision: Decision, width: int) -> str:
     size = f"{decision.tokens:>8,} tokens"
     reason = describe_reason(decision.reason)
     if decision.status is PackStatus.SKIPPED:
         wanted = f", {decision.wanted_tokens:,} tokens" if decision.wanted_tokens else ""
-        return f"  {decision.id:<12}{'left out':<9}{'':>15}  {reason}{wanted}"
+        return f"  {decision.id:<{width}}{'left out':<9}{'':>15}  {reason}{wanted}"
     form = "compact" if decision.variant is Variant.COMPACT else "full"
     cut = ", parts of it cut" if decision.truncated else ""
-    return f"  {decision.id:<12}{form:<9}{size}  {reason}{cut}"
+    return f"  {decision.id:<{width}}{form:<9}{size}  {reason}{cut}"
 
 
 def _step_line(step: PlanStep) -> str:
