@@ -98,7 +98,7 @@ def test_redacting_leaves_the_text_in_no_file(zoea: Zoea, where: Places) -> None
     done = zoea("redact", SECRET, "--yes", "--json")
     assert done.code == 0, done.err
     assert done.json["occurrences"] > 10
-    assert (done.json["memories"], done.json["turns"], done.json["blobs"]) == (6, 2, 2)
+    assert (done.json["memories"], done.json["turns"], done.json["blobs"]) == (6, 2, 5)  # and three commits
     assert done.json["remaining"] == ["zoea.log"]
     (where.data / "zoea.log").unlink()
     text = every_text(where)
@@ -206,6 +206,7 @@ def test_purging_removes_a_deleted_mysis_and_keeps_what_others_heard(zoea: Zoea,
     assert done.code == 0, done.err
     assert (done.json["turns"], done.json["memories"]) == (1, 5)
     assert KEPT not in every_text(where)
+    assert rows(where, "SELECT DISTINCT principal FROM ctx_commit") == [("beta",)]
     assert f"all: {SECRET}" in "\n".join(row[0] for row in rows(where, "SELECT content FROM memory"))
     assert zoea("undelete").out == "There are no deleted myses\n"
     assert [one["name"] for one in zoea("list", "--json").json] == ["beta"]

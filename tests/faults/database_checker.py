@@ -8,6 +8,9 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+from zoea.chain.chain_reader import ChainReader
+from zoea.chain.commit_rows import read_commit
+from zoea.chain.verification import verify_chains
 from zoea.store import open_reader
 
 ALWAYS = {
@@ -77,6 +80,15 @@ ALWAYS = {
         AND (SELECT count(*) FROM tool_call c WHERE c.result_memory_id = m.id) <> 1""",
     "one answer a request": """
         SELECT request_id FROM memory WHERE request_id IS NOT NULL GROUP BY 1 HAVING count(*) > 1""",
+    "commits of a mysis cover memories in order, each once": """
+        SELECT seq FROM (SELECT seq, mysis_id, first_memory_id,
+          lag(last_memory_id) OVER (PARTITION BY mysis_id ORDER BY seq) AS before
+          FROM ctx_commit WHERE mysis_id IS NOT NULL AND first_memory_id IS NOT NULL)
+        WHERE before >= first_memory_id""",
+    "the branch of a mysis names its newest commit": """
+        SELECT y.id FROM mysis y JOIN ctx_ref r ON r.name IN ('@' || y.name, 'deleted/' || y.name || '-' || y.id)
+        WHERE (y.deleted_at IS NULL) = (r.name LIKE '@%')
+        AND r.commit_seq <> (SELECT max(seq) FROM ctx_commit WHERE mysis_id = y.id)""",
     "answered requests are settled": """
         SELECT m.id FROM memory m JOIN request r ON r.id = m.request_id
         WHERE m.partial = 0 AND r.state NOT IN ('settled', 'estimated')""",
@@ -226,3 +238,25 @@ def at_rest(path: Path) -> None:
     """When a swarm had all the time it wanted, and was closed."""
     always(path)
     check(path, AT_REST)
+
+
+def contexts(path: Path) -> int:
+    """Check that each mysis's commits hold its memories in order, and that all can be read; return how many do."""
+    found = 0
+    with closing(open_reader(path)) as connection:
+        assert list(verify_chains(connection)) == []
+        for mysis_id, tip in connection.execute(
+            "SELECT mysis_id, max(seq) FROM ctx_commit WHERE mysis_id IS NOT NULL GROUP BY 1"
+        ).fetchall():
+            commit = read_commit(connection, tip)
+            assert commit is not None
+            entries = ChainReader(connection).read_messages(commit, to_root=True)
+            known = [(str(one.role), one.content) for one in entries if not one.is_synthetic]
+            stored = connection.execute(
+                "SELECT m.role, m.content FROM memory m JOIN turn t ON t.id = m.turn_id WHERE m.mysis_id = ?"
+                " ORDER BY t.number, m.seq",
+                (mysis_id,),
+            ).fetchall()
+            assert known == list(map(tuple, stored))
+            found += 1
+    return found

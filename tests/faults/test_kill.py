@@ -134,6 +134,7 @@ def test_a_swarm_that_is_killed_at_any_moment_loses_nothing_it_acknowledged(tmp_
     record.take(said.splitlines())
     record.check(path, whole=True)
     database_checker.at_rest(path)
+    assert database_checker.contexts(path) > 0
     acknowledged = {fact["ack"] for fact in (*record.facts, *record.states)}
     assert {
         "memory",

@@ -45,6 +45,6 @@ async def test_a_picture_in_a_result_is_kept_once_and_named_in_words(tmp_path: P
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
         await s.settled()
-        assert await s.value("SELECT count(*) FROM blob") == 1
+        assert await s.value("SELECT count(DISTINCT blob_id) FROM memory_blob") == 1
         assert await s.rows("SELECT media_type FROM memory_blob") == [{"media_type": "image/png"}] * 2
         assert "look:" in s.sent()[1][-1][1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zoea.store import WriterConnection
@@ -15,6 +16,7 @@ REFLOG_DAYS = 30
 _REACHED = """
 WITH RECURSIVE reached(seq) AS (
   SELECT commit_seq FROM ctx_ref
+  UNION SELECT commit_seq FROM ctx_origin
   UNION SELECT new FROM ctx_reflog WHERE created_at >= :since AND new IN (SELECT seq FROM ctx_commit)
   UNION SELECT old FROM ctx_reflog WHERE created_at >= :since AND old IN (SELECT seq FROM ctx_commit)
   UNION SELECT c.parent FROM reached JOIN ctx_commit c ON c.seq = reached.seq WHERE c.parent IS NOT NULL
@@ -40,13 +42,29 @@ def find_unreached(conn: sqlite3.Connection, since: int) -> list[int]:
 def collect(conn: WriterConnection, since: int) -> CollectedChains:
     """Remove what `find_unreached` finds. For use in an op."""
     count, size = _blob_totals(conn)
-    unreached = [(seq,) for seq in reversed(find_unreached(conn, since))]  # children first
-    for table, column in (("ctx_note", "commit_seq"), ("ctx_blob", "commit_seq"), ("ctx_commit", "seq")):
-        conn.executemany(f"DELETE FROM {table} WHERE {column} = ?", unreached)
+    unreached = find_unreached(conn, since)
+    _remove_commits(conn, unreached)
     conn.execute("DELETE FROM ctx_reflog WHERE created_at < ?", (since,))
     remove_unused_blobs(conn)
     count_after, size_after = _blob_totals(conn)
     return CollectedChains(len(unreached), count - count_after, size - size_after)
+
+
+def forget_branches(conn: sqlite3.Connection, names: Sequence[str], since: int) -> None:
+    """Remove branches for good, with the commits that nothing else reaches. For use in a transaction.
+
+    Blobs stay until `remove_unused_blobs`. Commits that another branch reaches stay.
+    """
+    for name in names:
+        conn.execute("DELETE FROM ctx_ref WHERE name = ?", (name,))
+        conn.execute("DELETE FROM ctx_reflog WHERE name = ?", (name,))
+    _remove_commits(conn, find_unreached(conn, since))
+
+
+def _remove_commits(conn: sqlite3.Connection, unreached: Sequence[int]) -> None:
+    gone = [(seq,) for seq in reversed(unreached)]  # children first
+    for table, column in (("ctx_note", "commit_seq"), ("ctx_blob", "commit_seq"), ("ctx_commit", "seq")):
+        conn.executemany(f"DELETE FROM {table} WHERE {column} = ?", gone)
 
 
 def _blob_totals(conn: sqlite3.Connection) -> tuple[int, int]:

@@ -6,15 +6,21 @@ Blobs are hashed and compressed before the op (`prepare_blobs`); inside it they 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from zoea.chain.commit import Checkpoint, CommitNote, CommitType, ContextCommit, Provenance, commit_digest
-from zoea.chain.commit_rows import newest_time, read_commit, read_ref
+from zoea.chain.commit_rows import read_ref
 from zoea.model.errors import StoreConflict
 from zoea.store import WriterConnection
 from zoea.store.blobs import PackedBlob, pack_blob, put_packed
+
+# The hash of the parent, the number of the newest commit, and the time of the principal's newest.
+_BEFORE = """
+SELECT (SELECT hash FROM ctx_commit WHERE seq = ?1),
+  coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'ctx_commit'), 0),
+  coalesce((SELECT max(created_at) FROM ctx_commit WHERE principal = ?2), 0)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +30,7 @@ class NewCommit:
     Attributes:
         parent: The commit before it; None for the first of a chain.
         lifted: Blobs that the blob refers to.
+        media: Hashes of blobs that it refers to and that are stored already.
         memories: First and last memory id that it covers, if it covers stored ones.
     """
 
@@ -38,6 +45,7 @@ class NewCommit:
     token_count: int
     note: CommitNote = field(default_factory=CommitNote)
     memories: tuple[int, int] | None = None
+    media: tuple[bytes, ...] = ()
 
 
 def prepare_blobs(data: bytes, lifted: Mapping[bytes, bytes]) -> tuple[PackedBlob, tuple[PackedBlob, ...]]:
@@ -52,15 +60,15 @@ def insert_commit(conn: WriterConnection, new: NewCommit) -> ContextCommit:
         StoreConflict: There is no such parent.
         StoreFull: A blob cannot be written.
     """
-    parent = None if new.parent is None else read_commit(conn, new.parent)
+    about = new.provenance
+    parent, last, newest = conn.execute(_BEFORE, (new.parent, about.principal)).fetchone()
     if new.parent is not None and parent is None:
         raise StoreConflict(f"there is no context commit {new.parent} to be a parent")
     blob_id = put_packed(conn, new.blob)
-    seq = _next_seq(conn)
-    created_at = max(conn.now(), newest_time(conn, new.provenance.principal))
-    about = new.provenance
+    seq = last + 1  # numbers of removed commits are not used again
+    created_at = max(conn.now(), newest)
     digest = commit_digest(
-        parent=None if parent is None else parent.digest,
+        parent=parent,
         blob=new.blob.digest,
         provenance=about,
         seq=seq,
@@ -92,7 +100,10 @@ def insert_commit(conn: WriterConnection, new: NewCommit) -> ContextCommit:
         ),
     )
     lifted = {put_packed(conn, one) for one in new.lifted}
-    conn.executemany("INSERT INTO ctx_blob VALUES (?, ?)", [(seq, one) for one in sorted(lifted)])
+    for one in new.media:
+        lifted.update(row[0] for row in conn.execute("SELECT id FROM blob WHERE hash = ?", (one,)))
+    if lifted:
+        conn.executemany("INSERT INTO ctx_blob VALUES (?, ?)", [(seq, one) for one in sorted(lifted)])
     add_note(conn, seq, new.note)
     return ContextCommit(
         seq,
@@ -110,9 +121,17 @@ def insert_commit(conn: WriterConnection, new: NewCommit) -> ContextCommit:
     )
 
 
+def append_commit(conn: WriterConnection, ref: str, new: NewCommit, reason: str) -> ContextCommit:
+    """Store a commit after the one that a ref names, or as the first of a chain, and move the ref to it."""
+    tip = read_ref(conn, ref)
+    stored = insert_commit(conn, new if tip is None else replace(new, parent=tip))
+    _set_ref(conn, ref, tip, stored.seq, reason)
+    return stored
+
+
 def add_note(conn: WriterConnection, seq: int, note: CommitNote) -> None:
     """Store a summary and tags, which count instead of the earlier ones."""
-    tags = json.dumps(sorted(set(note.tags)), ensure_ascii=False)
+    tags = json.dumps(sorted(set(note.tags)), ensure_ascii=False) if note.tags else "[]"
     conn.execute(
         "INSERT INTO ctx_note(commit_seq, summary, tags, model, created_at) VALUES (?, ?, ?, ?, ?)",
         (seq, note.summary, tags, note.model, conn.now()),
@@ -121,13 +140,27 @@ def add_note(conn: WriterConnection, seq: int, note: CommitNote) -> None:
 
 def move_ref(conn: WriterConnection, name: str, seq: int, reason: str) -> None:
     """Set a ref to a commit, and note where it was in the reflog."""
-    old = read_ref(conn, name)
+    _set_ref(conn, name, read_ref(conn, name), seq, reason)
+
+
+def _set_ref(conn: WriterConnection, name: str, old: int | None, seq: int, reason: str) -> None:
     conn.execute(
         "INSERT INTO ctx_ref VALUES (?, ?, ?)"
         " ON CONFLICT(name) DO UPDATE SET commit_seq = excluded.commit_seq, updated_at = excluded.updated_at",
         (name, seq, conn.now()),
     )
     _log_move(conn, name, old, seq, reason)
+
+
+def rename_ref(conn: WriterConnection, old: str, new: str, reason: str) -> bool:
+    """Give a ref another name, under which its reflog is found too. False if there is none."""
+    tip = read_ref(conn, old)
+    if tip is None:
+        return False
+    conn.execute("UPDATE ctx_ref SET name = ?, updated_at = ? WHERE name = ?", (new, conn.now(), old))
+    conn.execute("UPDATE ctx_reflog SET name = ? WHERE name = ?", (new, old))
+    _log_move(conn, new, tip, tip, reason)
+    return True
 
 
 def delete_ref(conn: WriterConnection, name: str, reason: str) -> bool:
@@ -145,9 +178,3 @@ def _log_move(conn: WriterConnection, name: str, old: int | None, new: int | Non
         "INSERT INTO ctx_reflog(name, old, new, reason, created_at) VALUES (?, ?, ?, ?, ?)",
         (name, old, new, reason, conn.now()),
     )
-
-
-def _next_seq(conn: sqlite3.Connection) -> int:
-    """Return the sequence number that the next commit gets; numbers of removed commits are not used again."""
-    row = conn.execute("SELECT seq FROM sqlite_sequence WHERE name = 'ctx_commit'").fetchone()
-    return (row[0] if row is not None else 0) + 1

@@ -110,12 +110,6 @@ def resolve_time(conn: sqlite3.Connection, principal: str, at: int) -> ContextCo
     return None if row is None else _commit(row)
 
 
-def newest_time(conn: sqlite3.Connection, principal: str) -> int:
-    """Return when the principal's newest commit was made, µs UTC; 0 if it has none."""
-    row = conn.execute("SELECT max(created_at) FROM ctx_commit WHERE principal = ?", (principal,)).fetchone()
-    return row[0] or 0
-
-
 def read_ref(conn: sqlite3.Connection, name: str) -> int | None:
     """Return the commit of a ref, or None."""
     row = conn.execute("SELECT commit_seq FROM ctx_ref WHERE name = ?", (name,)).fetchone()

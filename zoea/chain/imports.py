@@ -6,17 +6,15 @@ from dataclasses import dataclass
 
 from zoea.chain.commit import Checkpoint, CommitNote, CommitType, ContextCommit, Provenance
 from zoea.chain.commit_ops import NewCommit, insert_commit, move_ref, prepare_blobs
+from zoea.chain.delta_summary import summarise_entries
 from zoea.chain.entries import ContextEntry
 from zoea.chain.formats import ZOEA, known_formats
 from zoea.chain.materialize import find_format
-from zoea.model.enums import Role
 from zoea.model.errors import ContextFormatError
 from zoea.store import WriterConnection
-from zoea.text.shorten import head
 
 IMPORTED = "import/"
 """The beginning of refs of imported contexts."""
-_SUMMARY_CHARS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +51,7 @@ def prepare_import(data: bytes, name: str, format_name: str = "") -> ImportedCon
         provenance=Provenance(principal=format_name.removesuffix("-v1")),
         message_count=len(entries),
         token_count=sum(entry.token_count for entry in entries),
-        note=CommitNote(summarise(entries)),
+        note=CommitNote(summarise_entries(entries)),
     )
     return ImportedContext(IMPORTED + name, new)
 
@@ -63,14 +61,6 @@ def store_import(conn: WriterConnection, imported: ImportedContext) -> ContextCo
     stored = insert_commit(conn, imported.commit)
     move_ref(conn, imported.ref, stored.seq, "import")
     return stored
-
-
-def summarise(entries: tuple[ContextEntry, ...]) -> str:
-    """Return what a context began with and said last: a summary without a model."""
-    first = next((one.content for one in entries if one.role is Role.USER and not one.is_synthetic), "")
-    last = next((one.content for one in reversed(entries) if one.role is Role.ASSISTANT and one.content), "")
-    parts = [head(" ".join(one.split()), _SUMMARY_CHARS) for one in (first, last) if one]
-    return " … ".join(parts)
 
 
 def _recognise(data: bytes) -> tuple[str, tuple[ContextEntry, ...]]:

@@ -54,6 +54,8 @@ _HINT = "Revisions: ctx-1a2b3c4d, @NAME, @NAME~3, @NAME^^, @NAME@{10:30}; `zoea 
 
 def _named(conn: sqlite3.Connection, name: str) -> ContextCommit:
     seq = read_ref(conn, name)
+    if seq is None:
+        seq = read_ref(conn, f"@{name}")  # the name of a mysis alone
     if seq is not None:
         return _commit(conn, seq, name)
     digits = name.removeprefix(ID_PREFIX).lower()

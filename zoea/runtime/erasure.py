@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from zoea.chain.collection import DAY, REFLOG_DAYS, forget_branches
 from zoea.process.clock import SystemClock
 from zoea.runtime.maintenance import Say, open_alone, optimize
 from zoea.settings.paths import Places
@@ -20,6 +21,7 @@ from zoea.store.redaction import RedactedCounts, redact_text
 from zoea.store.retention import RemovedCounts, RetentionRule, remove_mysis, remove_unused
 from zoea.store.sqlite_errors import translate_errors
 from zoea.store.writer_connection import transaction
+from zoea.swarm.persistence.capture_ops import branches_of
 
 _CHUNK = 1 << 20
 
@@ -57,6 +59,8 @@ def purge(places: Places, myses: Sequence[int], confirm: Callable[[RemovedCounts
             removed = RemovedCounts()
             for mysis_id in myses:
                 removed += remove_mysis(connection, mysis_id, now=now, who=f"zoea purge, {getpass.getuser()}")
+            branches = [name for one in myses for name in branches_of(connection, one)]
+            forget_branches(connection, branches, now - REFLOG_DAYS * DAY)
             remove_unused(connection, RetentionRule(), now=now, who="")
             if not confirm(removed):
                 raise Declined

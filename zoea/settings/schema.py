@@ -491,6 +491,19 @@ class MemorySettings(Section):
     )
 
 
+class ChainSettings(Section):
+    """Commits of what myses know; see the guide on contexts."""
+
+    capture: str = setting(
+        "answer",
+        "Commit",
+        "When a mysis commits what it knows: answer (after each answer and at the end of a turn), tool_results (also "
+        "after each result), every:N (after each Nth answer), significant (at the end of a turn and when it broadcasts "
+        "or publishes), explicit (when told to) or off.",
+        pattern=r"^(answer|tool_results|significant|explicit|off|every:[1-9][0-9]{0,3})$",
+    )
+
+
 class LogSettings(Section):
     """The log file."""
 
@@ -543,6 +556,7 @@ class Settings(Section):
     mcp: McpSettings = Field(McpSettings(), title="MCP server")
     world: WorldSettings = Field(WorldSettings(), title="World")
     memory: MemorySettings = Field(MemorySettings(), title="Memory")
+    chain: ChainSettings = Field(ChainSettings(), title="Contexts")
     log: LogSettings = Field(LogSettings(), title="Log")
     tui: TuiSettings = Field(TuiSettings(), title="Cockpit")
 

@@ -18,6 +18,7 @@ from zoea.settings.fields import NAME_PATTERN, Section, Words, lowest_bound, set
 from zoea.settings.schema import (
     NOVA,
     BudgetSettings,
+    ChainSettings,
     ContextSettings,
     LlmSettings,
     LoopSettings,
@@ -61,7 +62,7 @@ def _far_references(node: Any) -> Iterator[str]:
 
 PARENT = "{{parent}}"
 """Placeholder in a prompt for the prompt of the extended template."""
-OVERRIDES = ("nudge", "wait", "loop", "turn", "context", "session", "budget", "llm", "tool")
+OVERRIDES = ("nudge", "wait", "loop", "turn", "context", "session", "budget", "llm", "tool", "chain")
 """The sections of the settings that a template may set for its own myses."""
 CAPS = (
     "token_budget_per_agent",
@@ -152,6 +153,7 @@ class Template(Section):
     budget: BudgetSettings = Field(BudgetSettings(), title="Budgets")
     llm: LlmSettings = Field(LlmSettings(), title="Model calls")
     tool: ToolSettings = Field(ToolSettings(), title="Tool calls")
+    chain: ChainSettings = Field(ChainSettings(), title="Contexts")
 
     @property
     def chosen_strategy(self) -> str:

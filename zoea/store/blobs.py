@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from blake3 import blake3
 from zoea.model.errors import StoreError, StoreFull
 from zoea.settings.private_file import open_private
 
+_THREAD = threading.local()
+"""Holds a compressor for each thread, because making one costs more than compressing a short text."""
 ROW_BYTES = 1024 * 1024
 SELECT = "SELECT hash, place, data, size FROM blob WHERE id = ?"
 
@@ -35,7 +38,10 @@ class PackedBlob:
 
 def pack_blob(data: bytes) -> PackedBlob:
     """Hash and compress bytes; costly for large ones, so before an op where possible."""
-    return PackedBlob(blake3(data).digest(), len(data), zstandard.ZstdCompressor().compress(data))
+    compressor: zstandard.ZstdCompressor | None = getattr(_THREAD, "compressor", None)
+    if compressor is None:
+        compressor = _THREAD.compressor = zstandard.ZstdCompressor()
+    return PackedBlob(blake3(data).digest(), len(data), compressor.compress(data))
 
 
 def put_blob(connection: sqlite3.Connection, data: bytes) -> int:

@@ -51,6 +51,7 @@ _MYSIS_STEPS = (
     "DELETE FROM summary WHERE mysis_id = :mysis",
     "DELETE FROM mysis_tag WHERE mysis_id = :mysis",
     "DELETE FROM topic_cursor WHERE mysis_id = :mysis",
+    "DELETE FROM ctx_origin WHERE mysis_id = :mysis",
     "UPDATE mysis SET state_reason = :reason, overrides = '{}', error = NULL, wait = NULL, held_reason = '', goal = ''"
     " WHERE id = :mysis",
 )

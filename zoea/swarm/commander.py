@@ -52,6 +52,7 @@ from zoea.swarm.resolved_template import Providers, ResolvedTemplate, resolve_st
 from zoea.swarm.rules import SECOND
 from zoea.swarm.runner import MysisRunner
 from zoea.swarm.services import DISK_FULL, HoldSwitch, Services
+from zoea.swarm.tail_recovery import find_left_tails, flush_all, recover_tail
 from zoea.swarm.turn.tool_calls import LateCalls
 from zoea.swarm.turn.turn_failures import failure_from
 from zoea.swarm.turn.turn_gate import TurnGate
@@ -156,8 +157,12 @@ class Commander:
         self.hold_switch.set_swarm(is_held and reason != DISK_FULL, reason)
         self.live_view.set_hold(on=self.hold_switch.swarm)
         self._bodies.update(await swarm_reads.template_bodies(self._store))
+        left_tails = await find_left_tails(self._store)
         for one in await load_mysis.load_all(self._store, self._clock.now()):
-            damage = self._resolved_template(one.mysis.template_hash).damage
+            known = self._resolved_template(one.mysis.template_hash)
+            if one.mysis.id in left_tails:
+                await recover_tail(one.mysis, known.settings.chain.capture, self._store, self._clock)
+            damage = known.damage
             if damage is not None and one.mysis.state is MysisState.IDLE:
                 fail = partial(mysis_ops.fail, mysis_id=one.mysis.id, failure=failure_from(damage))
                 one = replace(one, mysis=await self._store.write(fail))
@@ -515,6 +520,7 @@ class Commander:
             _, late = await asyncio.wait(closing, timeout=CLOSE_WITHIN_S)
             for task in late:
                 task.cancel()
+        await flush_all(runner.capture for runner in self.runners.values())
         try:
             await self._store.write(
                 lambda conn: mysis_ops.store_left_running(conn, mysis_ops.recover_states(conn, CLOSED))

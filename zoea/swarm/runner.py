@@ -19,6 +19,7 @@ from zoea.model.request import Catalogue
 from zoea.model.values import Delivery, Failure, Mysis
 from zoea.store import WriterConnection
 from zoea.swarm import life as lf
+from zoea.swarm.context_capture import ContextCapture
 from zoea.swarm.live_view import LiveMysis
 from zoea.swarm.moved_times import move_times
 from zoea.swarm.persistence import model_facts, mysis_ops, spend_ops, turn_ops, turn_records
@@ -76,6 +77,7 @@ class MysisRunner:
         self._live: LiveMysis = services.view.row(mysis.id)
         self._body = body
         self._known = known
+        self.capture = ContextCapture(mysis, known.settings.chain.capture, services.store, services.clock)
         self._inputs: asyncio.Queue[_QueuedInput] = asyncio.Queue()
         self._unheard: dict[int, lf.Pending] = {}  # stored and in `_inputs`, not yet processed by the life machine
         self._timer: Timer | None = None
@@ -144,6 +146,7 @@ class MysisRunner:
     def adopt(self, known: ResolvedTemplate) -> None:
         """Take changed settings: rules of nudges at once, all others from the next turn on."""
         self._known = known
+        self.capture.adopt(known.settings.chain.capture)
         self.tell(lf.NewRules(self._now(), life_rules(known.settings, known.template)))
 
     async def stopped(self) -> None:
@@ -302,13 +305,16 @@ class MysisRunner:
 
     async def _set_state(self, effect: lf.SetState) -> None:
         def op(conn: WriterConnection) -> tuple[int, Mysis]:
+            last.write(conn)
             session = mysis_ops.set_state(conn, self.mysis.id, effect, stored_life)
             return session, mysis_ops.find(conn, self.mysis.id)
 
         stored_life, before = lf.stored_life(self.life), self.mysis.state
+        last = await self.capture.prepare_end(ends=before is MysisState.RUNNING is not effect.state)
         self._written_life = None
         session_id, mysis = await self._services.write(op)
-        self._session_id = session_id or self._session_id
+        last.settle()
+        self.capture.session_id = self._session_id = session_id or self._session_id
         self.refresh(mysis)
         if before is MysisState.STOPPED:
             self._services.approvals.session_ended(self.mysis.id)
@@ -343,6 +349,7 @@ class MysisRunner:
             return None  # the next start finds the turn broken off and resumes it
         ended = self._turn_ended(move_times(end, self._moved - moved), self._opened_by, is_fruitless=is_fruitless)
         planned = self._planned_end = lf.step_end_of_turn(self.life, ended)
+        self.capture.ends_session = planned.life.state is not MysisState.RUNNING  # stopped before, or by this end
         return lambda conn: mysis_ops.store_turn_end(conn, self.mysis.id, planned.state, planned.stored_life)
 
     def take_stored_end(self, mysis: Mysis | None) -> None:
@@ -438,6 +445,7 @@ class MysisRunner:
         if self._session is None:
             self._session = services.tools.session(self.mysis.id, self.mysis.name, self._body, uid=self.mysis.uid)
         catalogue = await self._session.catalogue()
+        await self.capture.load()
         if effect.resume:
             return await self._resume(profile, self._session, catalogue)
         return await self._open(profile, self._session, catalogue, effect)
@@ -483,6 +491,9 @@ class MysisRunner:
         if opened.left:
             left = tuple(prompt for prompt in effect.prompts if prompt.delivery_id in opened.left)
             self._queue(lf.PromptsLeft(left))
+        self.capture.begin_turn(
+            opened.number, opened.memories, opened.notes, opened.frozen.nudge_text, opened.opened_at
+        )
         about = DrivenTurn(opened.turn_id, opened.number, opened.hop, opened.frozen, 0, by_person, opened.before)
         offered = offer_tools(catalogue, opened.frozen)
         turn = self._new_turn(profile, offered, opened, effect)
@@ -530,6 +541,7 @@ class MysisRunner:
         )
         turn = replace(turn, known_ticks=dict(self._services.ticks))
         frozen = FrozenTurn.from_json(stored.frozen, system=profile.template.prompt)
+        self.capture.go_on(stored.number, stored.memories, frozen.nudge_text, self._now())
         catalogue = offer_tools(catalogue, frozen)
         profile = replace(profile, max_output_tokens=frozen.max_output_tokens)  # as its first request had it
         about = DrivenTurn(

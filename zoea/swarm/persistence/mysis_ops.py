@@ -14,11 +14,17 @@ from zoea.model.values import Failure, Mysis
 from zoea.settings import Template
 from zoea.store import WriterConnection
 from zoea.swarm import life as lf
-from zoea.swarm.persistence import approval_ops, row_values
+from zoea.swarm.persistence import approval_ops, capture_ops, row_values
 from zoea.text import clean
 
 _NAME = re.compile(r"[\w .\-]{1,40}", re.UNICODE)
 _RESERVED = ("ctx-", "tkt-")
+_TIP = "(SELECT r.commit_seq FROM ctx_ref r JOIN mysis y ON r.name = '@' || y.name WHERE y.id = {})"
+_BEGIN_SESSION = f"INSERT INTO ctx_session(session_id, start_commit) VALUES (?1, {_TIP.format('?2')})"
+_TIP_AT_END = f"""
+UPDATE ctx_session SET end_commit = {_TIP.format("?1")}
+WHERE session_id IN (SELECT id FROM session WHERE mysis_id = ?1 AND ended_at IS NULL)
+"""
 _GREEK = [
     "alpha",
     "beta",
@@ -232,6 +238,7 @@ def set_state(conn: WriterConnection, mysis_id: int, to: lf.SetState, stored_lif
                 "INSERT INTO session(mysis_id, template_hash, started_at) VALUES (?,?,?)",
                 (mysis_id, row["template_hash"], now),
             )
+            conn.execute(_BEGIN_SESSION, (session_id, mysis_id))
     else:
         _end_session(conn, mysis_id, str(state))
     title = failure.title if failure else ""
@@ -240,6 +247,7 @@ def set_state(conn: WriterConnection, mysis_id: int, to: lf.SetState, stored_lif
 
 
 def _end_session(conn: WriterConnection, mysis_id: int, outcome: str) -> None:
+    conn.execute(_TIP_AT_END, (mysis_id,))
     conn.execute(
         "UPDATE session SET ended_at = ?, outcome = ? WHERE mysis_id = ? AND ended_at IS NULL",
         (conn.now(), outcome, mysis_id),
@@ -249,6 +257,7 @@ def _end_session(conn: WriterConnection, mysis_id: int, outcome: str) -> None:
 def archive(conn: WriterConnection, mysis_id: int) -> None:
     """Hide a mysis and free its name; its memories stay."""
     conn.execute("UPDATE mysis SET deleted_at = ? WHERE id = ?", (conn.now(), mysis_id))
+    capture_ops.archive_branch(conn, mysis_id, find(conn, mysis_id).name)
     conn.emit("mysis.deleted", mysis_id)
 
 
@@ -260,6 +269,7 @@ def undelete(conn: WriterConnection, mysis_id: int, max_myses: int) -> Mysis:
     if row["name"].casefold() in _living_names(conn, max_myses):
         raise NameRefused(f"the name {row['name']!r} was given to another mysis", hint="delete that one first")
     conn.execute("UPDATE mysis SET deleted_at = NULL WHERE id = ?", (mysis_id,))
+    capture_ops.restore_branch(conn, mysis_id, row["name"])
     conn.emit("mysis.undeleted", mysis_id)
     return find(conn, mysis_id)
 

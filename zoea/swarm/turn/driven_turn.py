@@ -9,6 +9,7 @@ from typing import Protocol
 from zoea.context import FrozenTurn
 from zoea.model.values import Mysis
 from zoea.store import WriterConnection
+from zoea.swarm.context_capture import ContextCapture
 from zoea.swarm.persistence import turn_records
 from zoea.swarm.turn import turn_types as t
 
@@ -32,6 +33,8 @@ class DrivenTurn:
 
 class TurnOwner(Protocol):
     """The mysis of a turn, as the driver calls it."""
+
+    capture: ContextCapture
 
     def taken(self, delivery_ids: tuple[int, ...]) -> None:
         """Remove deliveries from the inbox because they joined the turn."""

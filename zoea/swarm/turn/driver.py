@@ -454,7 +454,7 @@ class TurnDriver:
         is_warning_of = budgets.crossed_warning(before, used, limit)
         end = op.end if isinstance(op, t.StoreAnswer | t.CloseTurn | t.BreakOffTurn) else None
         follows = await self._owner.end_turn(end) if end is not None else None
-
+        capture = await self._owner.capture.prepare(op)
         info = replace(
             self._requests.info,
             first_token_us=None if self._model is None else self._model.first_token_us,
@@ -466,6 +466,7 @@ class TurnDriver:
         def write(conn: WriterConnection) -> tuple[t.OpStored, Any, Mysis | None, int]:
             ahead = clock.now() - clock.uptime()
             stored = turn_ops.carry_out(conn, info, op)
+            capture.write(conn, stored.memories)
             self._outputs.conclude(conn, op)
             if is_warning_of:
                 conn.emit("budget.warning", self._profile.mysis_id, scope="turn", used=used, limit=limit)
@@ -478,6 +479,7 @@ class TurnDriver:
             late = clock.now() - clock.uptime() - ahead
             memories = tuple(move_times(memory, late) for memory in stored.memories)
             stored = replace(move_times(stored, late), memories=memories)
+        capture.settle(stored.memories, stored.notes, stored.at)
         self._is_end_stored = end is not None
         self._outputs.hand_over()
         if isinstance(op, t.StoreAnswer | t.SettleRequest | t.FailRequest | t.LeaveTurn):

@@ -1,0 +1,213 @@
+"""Myses commit what they know: at every trigger of their policy, and nothing is lost by a crash."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.swarm.harness import Swarm, call, script, swarm
+from zoea.chain import commit_ops
+from zoea.chain.chain_reader import ChainReader
+from zoea.chain.commit import ContextCommit
+from zoea.chain.commit_rows import read_commit, read_ref, walk_chain
+from zoea.chain.entries import ContextEntry
+from zoea.chain.verification import verify_chains
+from zoea.model.enums import Role
+from zoea.model.errors import StoreError
+from zoea.model.request import Answer
+from zoea.settings import Settings
+from zoea.store.database_file import connect_reader
+
+
+def read_chain(path: Path, ref: str) -> list[ContextCommit]:
+    with closing(connect_reader(path)) as conn:
+        tip = read_ref(conn, ref)
+        return [] if tip is None else walk_chain(conn, tip)
+
+
+def read_messages(path: Path, ref: str) -> tuple[ContextEntry, ...]:
+    with closing(connect_reader(path)) as conn:
+        tip = read_ref(conn, ref)
+        commit = None if tip is None else read_commit(conn, tip)
+        return () if commit is None else ChainReader(conn).read_messages(commit, to_root=True)
+
+
+def triggers(path: Path, ref: str = "@alpha") -> list[str]:
+    return [f"{one.checkpoint}:{one.message_count}" for one in read_chain(path, ref)]
+
+
+def with_capture(text: str, **more: object) -> Settings:
+    return Settings.model_validate({"chain": {"capture": text}, **more})
+
+
+TWO_CALLS = (
+    Answer(text="I look.", calls=(call("look", "north"), call("act", "dig"))),
+    Answer(text="Found iron."),
+    Answer(calls=(call("look", "south"),)),
+    Answer(text="Nothing there."),
+)
+
+
+async def two_turns(s: Swarm) -> None:
+    await s.commander.create("alpha", start=True)
+    for text in ("find iron", "and in the south?"):
+        await s.commander.send("alpha", text)
+        await s.settled()
+
+
+async def test_each_answer_is_a_commit_that_names_where_it_comes_from(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(*TWO_CALLS)) as s:
+        await two_turns(s)
+        chain = read_chain(s.path, "@alpha")
+        template_hash, session = (
+            await s.value("SELECT template_hash FROM mysis"),
+            await s.value("SELECT id FROM session"),
+        )
+        memories = await s.rows("SELECT id, role, content FROM memory ORDER BY turn_id, seq")
+    assert triggers(s.path) == ["turn_boundary:2", "turn_boundary:3", "turn_boundary:2", "turn_boundary:2"]
+    for commit in chain:
+        about = commit.provenance
+        assert (about.principal, about.mysis_id, about.template_hash, about.session_id) == (
+            "alpha",
+            1,
+            template_hash,
+            session,
+        )
+        assert about.machine
+        assert commit.note.summary
+        assert commit.token_count > 0
+    found = read_messages(s.path, "@alpha")
+    assert [(one.role, one.content) for one in found] == [(Role(row["role"]), row["content"]) for row in memories]
+    assert [one.position for one in found if one.role is Role.TOOL] == [0, 1, 0]
+    assert [json.loads(one.arguments)["text"] for entry in found for one in entry.calls] == ["north", "dig", "south"]
+    with closing(connect_reader(s.path)) as conn:
+        assert list(verify_chains(conn)) == []
+
+
+async def test_an_answer_is_committed_before_its_tools_start(tmp_path: Path) -> None:
+    seen: list[int] = []
+
+    async with swarm(tmp_path, script(*TWO_CALLS[:2])) as s:
+
+        class Gate:
+            async def wait(self) -> None:
+                seen.append(len(read_chain(s.path, "@alpha")))
+
+        s.peer.gates["look"] = Gate()  # type: ignore[assignment]  # it only has to wait
+        await s.commander.create("alpha")
+        await s.commander.send("alpha", "find iron")
+        await s.settled()
+    assert seen == [1]
+
+
+@pytest.mark.parametrize(
+    ("policy", "expected"),
+    [
+        ("tool_results", ["turn_boundary:2", "tool_call:1", "tool_call:1", "turn_boundary:1"]),
+        ("every:2", ["turn_boundary:5"]),
+        ("significant", ["turn_boundary:5"]),
+        ("explicit", []),
+        ("off", []),
+    ],
+)
+async def test_the_policy_of_a_template_says_when_it_commits(tmp_path: Path, policy: str, expected: list[str]) -> None:
+    async with swarm(tmp_path, script(*TWO_CALLS[:2]), settings=with_capture(policy)) as s:
+        await s.commander.create("alpha")
+        await s.commander.send("alpha", "find iron")
+        await s.settled()
+        assert triggers(s.path) == expected
+    if policy not in ("explicit", "off"):
+        assert len(read_messages(s.path, "@alpha")) == 5
+
+
+async def test_what_a_coarse_policy_left_is_committed_when_the_session_ends(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(*TWO_CALLS[:2]), settings=with_capture("every:9")) as s:
+        await s.commander.create("alpha")
+        await s.commander.send("alpha", "find iron")
+        await s.settled()
+        assert triggers(s.path) == []
+        await s.commander.stop("alpha")
+        assert triggers(s.path) == ["session_end:5"]
+        (row,) = await s.rows("SELECT start_commit, end_commit FROM ctx_session")
+        assert row == {"start_commit": None, "end_commit": 1}
+
+
+async def test_a_turn_that_is_stopped_commits_its_results_and_the_session_ends_after_it(tmp_path: Path) -> None:
+    import asyncio
+
+    async with swarm(tmp_path, script(*TWO_CALLS)) as s:
+        s.peer.gates["look"] = asyncio.Event()
+        await s.commander.create("alpha")
+        await s.commander.send("alpha", "find iron")
+        await s.until(lambda: s.peer.running)
+        await s.commander.stop("alpha")
+        s.peer.gates["look"].set()
+        assert triggers(s.path) == ["turn_boundary:2", "session_end:2"]
+        (row,) = await s.rows("SELECT s.outcome, c.end_commit FROM ctx_session c JOIN session s ON s.id = c.session_id")
+        assert row == {"outcome": "stopped", "end_commit": 2}
+
+
+async def test_a_nudge_stands_in_the_context_as_sent_by_nobody(tmp_path: Path) -> None:
+    settings = with_capture("answer", nudge={"idle_interval": 10})
+    async with swarm(tmp_path, script(Answer(text="on it")), settings=settings) as s:
+        await s.commander.create("alpha")
+        await s.run_due()
+        s.clock.by(11)
+        await s.until(lambda: read_chain(s.path, "@alpha"))
+    first = read_messages(s.path, "@alpha")[0]
+    assert (first.role, first.is_synthetic, first.source) == (Role.USER, True, "system")
+    assert first.content
+
+
+async def test_a_failed_commit_stops_nothing_and_the_next_one_holds_both_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = [2]
+    real = commit_ops.insert_commit
+
+    def failing(*given: object, **named: object) -> object:
+        if left[0]:
+            left[0] -= 1
+            raise (StoreError("no"), sqlite3.IntegrityError("no"))[left[0]]
+        return real(*given, **named)  # type: ignore[arg-type]  # passed on
+
+    monkeypatch.setattr(commit_ops, "insert_commit", failing)
+    async with swarm(tmp_path, script(*TWO_CALLS)) as s:
+        await two_turns(s)
+        assert triggers(s.path) == ["turn_boundary:7", "turn_boundary:2"]
+        assert s.state() == "running"
+        assert await s.value("SELECT count(*) FROM memory") == 9
+
+
+async def test_messages_stored_before_commits_were_made_are_committed_first(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(*TWO_CALLS[:2]), settings=with_capture("off")) as s:
+        await s.commander.create("alpha")
+        await s.commander.send("alpha", "find iron")
+        await s.settled()
+    async with swarm(tmp_path, script(*TWO_CALLS[2:])) as s:
+        await s.commander.send("alpha", "and in the south?")
+        await s.settled()
+        memories = await s.rows("SELECT role, content FROM memory ORDER BY turn_id, seq")
+    assert triggers(s.path)[0] == "explicit:5"
+    found = read_messages(s.path, "@alpha")
+    assert [(one.role, one.content) for one in found] == [(Role(row["role"]), row["content"]) for row in memories]
+    assert [one.position for one in found if one.role is Role.TOOL] == [0, 1, 0]
+
+
+async def test_the_branch_of_a_deleted_mysis_leaves_its_name_free_and_returns_with_it(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(text="done"))) as s:
+        await s.commander.create("alpha")
+        await s.commander.send("alpha", "one")
+        await s.settled()
+        before = read_chain(s.path, "@alpha")
+        await s.commander.delete("alpha")
+        await s.commander.create("alpha")
+        assert read_chain(s.path, "@alpha") == []
+        assert read_chain(s.path, "deleted/alpha-1") == before
+        await s.commander.delete("alpha")
+        await s.commander.undelete(1)
+        assert read_chain(s.path, "@alpha") == before

@@ -1,0 +1,65 @@
+"""Converts memories and notes to the entries of a context."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from zoea.chain.entries import ContextCall, ContextEntry, ContextMedia
+from zoea.context import Note
+from zoea.model.enums import Role, Source
+from zoea.model.values import Memory
+from zoea.swarm.turn.shown_notes import is_only_shown
+
+_SENDER = re.compile(r"\[.*from (?:mysis|client) (?P<name>.*)\]", re.DOTALL)
+_AFTER_MEMORY = 1
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedEntry:
+    """An entry and its place in the conversation: number of the turn, sequence number, 1 for a note after it.
+
+    `memory_id` is 0 for what is in no memory.
+    """
+
+    place: tuple[int, int, int]
+    entry: ContextEntry
+    memory_id: int = 0
+
+
+def build_entry(memory: Memory, positions: Mapping[int, int], media: tuple[ContextMedia, ...] = ()) -> PlacedEntry:
+    """Return the entry of a memory; `positions` are those of calls by their row ids."""
+    sender = _SENDER.fullmatch(memory.label)
+    entry = ContextEntry(
+        memory.role,
+        memory.content,
+        source=memory.source.value,
+        sender=sender["name"] if sender else "",
+        at=memory.created_at,
+        reasoning=memory.reasoning,
+        calls=tuple([ContextCall(call.name, call.arguments) for call in memory.calls]),
+        position=positions.get(memory.call_id or 0) if memory.role is Role.TOOL else None,
+        is_error=memory.is_error,
+        is_partial=memory.partial,
+        media=media,
+    )
+    return PlacedEntry((memory.turn_number, memory.seq, 0), entry, memory.id)
+
+
+def build_notes(turn_number: int, notes: Iterable[Note], at: int) -> list[PlacedEntry]:
+    """Return the entries of the notes that the model was sent."""
+    return [
+        PlacedEntry((turn_number, note.after_seq, _AFTER_MEMORY), _synthetic(note.content, at))
+        for note in notes
+        if not is_only_shown(note.kind)
+    ]
+
+
+def build_nudge(turn_number: int, text: str, at: int) -> PlacedEntry:
+    """Return the entry of the nudge that opened a turn."""
+    return PlacedEntry((turn_number, 0, 0), _synthetic(text, at))
+
+
+def _synthetic(text: str, at: int) -> ContextEntry:
+    return ContextEntry(Role.USER, text, Source.SYSTEM.value, at=at, is_synthetic=True)

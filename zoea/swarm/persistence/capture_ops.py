@@ -1,0 +1,146 @@
+"""Commits of myses: written within the ops that store what they hold, or from stored memories afterwards."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+from dataclasses import dataclass
+
+from zoea.chain.commit import Checkpoint, ContextCommit
+from zoea.chain.commit_ops import NewCommit, append_commit, rename_ref
+from zoea.chain.entries import ContextMedia
+from zoea.context import Note
+from zoea.model.enums import OpenedBy
+from zoea.model.errors import ZoeaError
+from zoea.store import WriterConnection
+from zoea.swarm.memory_entries import PlacedEntry, build_entry, build_notes, build_nudge
+from zoea.swarm.persistence import row_values
+
+_log = logging.getLogger(__name__)
+
+BRANCH = "@"
+"""The beginning of the ref of a mysis; its name follows."""
+DELETED = "deleted/"
+"""The beginning of the ref of a deleted mysis; its name and id follow."""
+_COMMITTED = """
+SELECT last_memory_id FROM ctx_commit WHERE principal = :name AND mysis_id = :mysis AND last_memory_id IS NOT NULL
+ORDER BY created_at DESC, seq DESC LIMIT 1
+"""
+ORIGIN = f"""
+SELECT coalesce(({_COMMITTED}), 0) AS committed, coalesce((SELECT max(id) FROM memory WHERE mysis_id = :mysis), 0) AS
+  newest, (SELECT ticket_id FROM ctx_origin WHERE mysis_id = :mysis) AS ticket_id,
+  (SELECT thread_id FROM ctx_origin WHERE mysis_id = :mysis) AS thread_id,
+  coalesce((SELECT max(id) FROM session WHERE mysis_id = :mysis), 0) AS session_id
+"""
+"""What a mysis committed last and has stored, and for what it works."""
+LEFT = """
+SELECT y.id FROM mysis y JOIN ctx_ref r ON r.name = '@' || y.name
+WHERE y.deleted_at IS NULL
+AND (SELECT outcome FROM session WHERE mysis_id = y.id ORDER BY id DESC LIMIT 1) = 'crashed'
+AND (SELECT max(id) FROM memory WHERE mysis_id = y.id) > coalesce((SELECT last_memory_id FROM ctx_commit
+  WHERE principal = y.name AND mysis_id = y.id AND last_memory_id IS NOT NULL
+  ORDER BY created_at DESC, seq DESC LIMIT 1), 0)
+"""
+"""The myses that have committed before, and with memories that a killed process did not commit."""
+_TAIL = f"{row_values.MEMORY} WHERE m.mysis_id = ? AND m.id > ? AND m.id <= ? ORDER BY m.id LIMIT ?"
+_POSITIONS = """
+SELECT id, position FROM tool_call WHERE result_memory_id IN (SELECT value FROM json_each(?))
+"""
+_NEWEST_CALLS = """
+SELECT id, position, name FROM tool_call WHERE memory_id =
+  (SELECT id FROM memory WHERE mysis_id = ? AND role = 'assistant' ORDER BY id DESC LIMIT 1)
+"""
+_MEDIA = """
+SELECT x.memory_id, b.hash, x.media_type, x.note FROM memory_blob x JOIN blob b ON b.id = x.blob_id
+WHERE x.memory_id IN (SELECT value FROM json_each(?)) ORDER BY x.memory_id, x.position
+"""
+_NUDGES = """
+SELECT number, opened_at, frozen ->> '$.nudge_text' AS text FROM turn
+WHERE opened_by = ? AND id IN (SELECT value FROM json_each(?))
+"""
+_NOTES = """
+SELECT t.number, n.after_seq, n.kind, n.content, t.opened_at FROM turn_note n JOIN turn t ON t.id = n.turn_id
+WHERE n.turn_id IN (SELECT value FROM json_each(?))
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTail:
+    """Entries of memories that are in no commit yet, in conversation order, with the first and last memory id."""
+
+    entries: tuple[PlacedEntry, ...]
+    first: int
+    last: int
+
+
+def record_commit(conn: WriterConnection, name: str, new: NewCommit) -> ContextCommit | None:
+    """Store a commit on the branch of a mysis; where that fails, log it and leave the op as it was.
+
+    Returns None where it failed: the next commit holds the same messages too.
+    """
+    conn.execute("SAVEPOINT capture")
+    try:
+        stored = append_commit(conn, f"{BRANCH}{name}", new, new.checkpoint.value)
+    except (ZoeaError, sqlite3.Error) as error:
+        if not conn.in_transaction:
+            raise  # SQLite gave up the whole op, which the writer reports or runs again
+        conn.execute("ROLLBACK TO capture")
+        conn.execute("RELEASE capture")
+        _log.warning("a commit of mysis #%s was not stored: %s", new.provenance.mysis_id, error)
+        return None
+    conn.execute("RELEASE capture")
+    if new.checkpoint is Checkpoint.SESSION_END:
+        # A session that was stopped during a turn ends with the turn.
+        session_id = new.provenance.session_id
+        conn.execute("UPDATE ctx_session SET end_commit = ? WHERE session_id = ?", (stored.seq, session_id))
+        conn.execute("UPDATE session SET ended_at = ? WHERE id = ? AND ended_at IS NOT NULL", (conn.now(), session_id))
+    return stored
+
+
+def archive_branch(conn: WriterConnection, mysis_id: int, name: str) -> None:
+    """Rename the branch of a deleted mysis, so that its name is free."""
+    rename_ref(conn, f"{BRANCH}{name}", f"{DELETED}{name}-{mysis_id}", "deleted")
+
+
+def restore_branch(conn: WriterConnection, mysis_id: int, name: str) -> None:
+    """Undo `archive_branch`."""
+    rename_ref(conn, f"{DELETED}{name}-{mysis_id}", f"{BRANCH}{name}", "undeleted")
+
+
+def branches_of(conn: sqlite3.Connection, mysis_id: int) -> list[str]:
+    """Return the refs of a mysis that was deleted."""
+    (name,) = conn.execute("SELECT name FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
+    return [f"{DELETED}{name}-{mysis_id}"]
+
+
+def read_state(
+    conn: WriterConnection, name: str, mysis_id: int, most: int
+) -> tuple[StoredTail, list[tuple[int, int, str]]]:
+    """Read what no commit holds yet, and id, position and tool of the calls of the newest answer. For use in an op."""
+    origin = conn.execute(ORIGIN, {"name": name, "mysis": mysis_id}).fetchone()
+    tail = read_tail(conn, mysis_id, origin["committed"], origin["newest"], most)
+    return tail, list(map(tuple, conn.execute(_NEWEST_CALLS, (mysis_id,)).fetchall()))
+
+
+def read_tail(conn: sqlite3.Connection, mysis_id: int, after: int, upto: int, most: int) -> StoredTail:
+    """Read the oldest memories after an id, at most so many, as entries with the notes between them."""
+    memories = [row_values.memory(row) for row in conn.execute(_TAIL, (mysis_id, after, upto, most))]
+    if not memories:
+        return StoredTail((), after, after)
+    ids = json.dumps([memory.id for memory in memories])
+    positions = dict(map(tuple, conn.execute(_POSITIONS, (ids,)).fetchall()))
+    media: dict[int, tuple[ContextMedia, ...]] = {}
+    for memory_id, digest, media_type, note in map(tuple, conn.execute(_MEDIA, (ids,)).fetchall()):
+        media[memory_id] = (*media.get(memory_id, ()), ContextMedia(digest, media_type, note))
+    found = [build_entry(memory, positions, media.get(memory.id, ())) for memory in memories]
+    begins = {one.turn_number: min(m.seq for m in memories if m.turn_number == one.turn_number) for one in memories}
+    turns = json.dumps(sorted({memory.turn_id for memory in memories}))
+    for number, after_seq, kind, content, at in map(tuple, conn.execute(_NOTES, (turns,)).fetchall()):
+        if after_seq >= begins[number] - 1:
+            found += build_notes(number, [Note(after_seq, kind, content)], at)
+    for number, at, text in map(tuple, conn.execute(_NUDGES, (OpenedBy.NUDGE, turns)).fetchall()):
+        if text and begins[number] == 1:
+            found.append(build_nudge(number, text, at))
+    found.sort(key=lambda one: one.place)
+    return StoredTail(tuple(found), memories[0].id, memories[-1].id)
