@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import json
 import tempfile
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,6 +133,9 @@ class _PlainSession:
 
     async def conceal_partial(self, answer: Answer) -> Answer:
         return answer
+
+    async def stream_mask(self) -> Callable[[str], str]:
+        return str
 
     def stored_arguments(self, call: AnswerCall) -> str:
         return call.arguments

@@ -14,7 +14,7 @@ from zoea.model.values import Native
 class SecretiveModel:
     """Calls `unlock` with the secret first, then with the mark it sees, then ends. Keeps its requests.
 
-    With `breaks_off` it streams the secret whole and cut, and never ends that answer.
+    With `breaks_off` it streams the secret in pieces, whole and cut, and never ends that answer.
     """
 
     breaks_off = False
@@ -32,7 +32,9 @@ class SecretiveModel:
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
         self.requests.append(request)
         if self.breaks_off:
-            yield Delta(text=f"It is {self._secret}, I say, {self._secret[:-3]}")
+            said = f"It is {self._secret}, I say, {self._secret[:-3]}"
+            for start in range(0, len(said), 4):
+                yield Delta(text=said[start : start + 4], reasoning=said[start : start + 4])
             self.has_streamed.set()
             await asyncio.Event().wait()
         seen = [call.arguments for message in request.messages for call in message.calls]

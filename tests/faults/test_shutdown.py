@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -57,6 +57,9 @@ class StubbornTools:
 
     async def conceal_partial(self, answer: Answer) -> Answer:
         return answer
+
+    async def stream_mask(self) -> Callable[[str], str]:
+        return str
 
     def stored_arguments(self, call: AnswerCall) -> str:
         return call.arguments

@@ -45,6 +45,8 @@ async def test_a_canary_is_in_no_file_export_event_or_later_request(
         model.breaks_off = True
         await swarm.send("alpha", "say it")
         await model.has_streamed.wait()
+        (row,) = (await swarm.view()).myses
+        assert row.streaming == row.thinking == "It is ‹secret:1›, I say, "
         await swarm.stop("alpha")
     calls = [json.loads(line) for line in journal.read_text().splitlines()]
     passwords = [call["arguments"]["password"] for call in calls if call["what"] == "call" and call["tool"] == "unlock"]

@@ -113,6 +113,13 @@ class ToolSession(Protocol):
         """Return the part of an answer that was broken off, with marks for known secrets."""
         ...
 
+    async def stream_mask(self) -> Callable[[str], str]:
+        """Return a function that takes the pieces of one text as they come, and returns what may be shown.
+
+        Known secrets are marks in it, also where a piece ends within one.
+        """
+        ...
+
     def stored_arguments(self, call: AnswerCall) -> str:
         """Return the arguments in the form that may be stored: injected ones as `‹account›`."""
         ...

@@ -10,13 +10,14 @@ import json
 import logging
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from zoea.model.errors import SettingsError, ToolError
 from zoea.model.request import Answer, AnswerCall, Blob, ToolResult, ToolSpec
 from zoea.tools.secret_arguments import replace_in_text, replace_secrets
+from zoea.tools.stream_mask import StreamMask
 
 log = logging.getLogger(__name__)
 
@@ -121,6 +122,11 @@ class SecretVault:
         await self._load()
         return replace(answer, text=self._mask_broken(answer.text), reasoning=self._mask_broken(answer.reasoning))
 
+    async def stream_mask(self) -> Callable[[str], str]:
+        """Return a function that masks known values in the pieces of one text as they come."""
+        await self._load()
+        return StreamMask(self._texts).feed
+
     def _mask_broken(self, text: str) -> str:
         text = self.mask_text(text)
         for number, forms in self._texts.items():
@@ -216,7 +222,7 @@ class SecretVault:
                 self._is_failing = True
                 return
             self._kept = {**loaded, **self._kept}
-            self._texts = {number: _forms(kept.value) for number, kept in self._kept.items()}
+            self._texts.update({number: _forms(kept.value) for number, kept in self._kept.items()})
             self._is_loaded = True
 
     async def _save(self) -> None:

@@ -318,6 +318,10 @@ class ToolboxSession:
         """Return the part of an answer that was broken off, with marks for known secrets and their beginnings."""
         return await self._toolbox.secrets.conceal_partial(answer)
 
+    async def stream_mask(self) -> Callable[[str], str]:
+        """Return a function that masks known secrets in the pieces of one text as they come."""
+        return await self._toolbox.secrets.stream_mask()
+
     def stored_arguments(self, call: AnswerCall) -> str:
         """Return the arguments as they may be stored: injected ones as `‹account›`."""
         return self._toolbox.stored_arguments(self._find(call.name), self._caller, call.arguments)

@@ -354,6 +354,7 @@ class TurnDriver:
         self._model = ModelCall(
             self._services,
             self._profile,
+            self._session,
             self._plan.messages,
             self._catalogue,
             self._progress,

@@ -9,6 +9,7 @@ from typing import assert_never
 
 from zoea.model.enums import ErrorClass, Finish
 from zoea.model.errors import ProviderError
+from zoea.model.ports import ToolSession
 from zoea.model.request import (
     Answer,
     BytesReceived,
@@ -38,6 +39,7 @@ class ModelCall:
         self,
         services: Services,
         profile: MysisProfile,
+        session: ToolSession,
         messages: tuple[RequestMessage, ...],
         catalogue: Catalogue,
         progress: Callable[[], None],
@@ -49,7 +51,10 @@ class ModelCall:
     ) -> None:
         self._services = services
         self._profile = profile
+        self._session = session
         self._progress = progress
+        self._show_text: Callable[[str], str]
+        self._show_reasoning: Callable[[str], str]
         self._text: list[str] = []
         self._reasoning: list[str] = []
         self._row = services.view.row(profile.mysis_id)
@@ -93,6 +98,8 @@ class ModelCall:
         hold, mysis_id = self._services.hold, self._profile.mysis_id
         llm = self._profile.settings.llm
         self._row.clear_stream()
+        self._show_text = await self._session.stream_mask()
+        self._show_reasoning = await self._session.stream_mask()
         self._sent_at = self._services.clock.uptime()
         try:
             async with (
@@ -137,8 +144,8 @@ class ModelCall:
                 self.is_held = False
                 self._extend_deadline()
                 self._keep(item)
-                self._row.stream(item.text)
-                self._row.add_reasoning(item.reasoning)
+                self._row.stream(self._show_text(item.text))
+                self._row.add_reasoning(self._show_reasoning(item.reasoning))
                 self._progress()
             case ReadProgress():
                 self.is_held = False
