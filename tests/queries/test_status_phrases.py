@@ -29,7 +29,7 @@ SOON = NOW + 8 * SECOND
         ),
         (replace(ERRORED, retry_at=SOON, retry_count=2), "retrying (attempt 2 in 8 s: 429 from ollama)"),
         (ERRORED, "errored: 429 from ollama"),
-        (replace(RUNNING, waiting_until=SOON, waiting_for="arrival_tick 12"), "waiting (in 8 s: arrives T12)"),
+        (replace(RUNNING, waiting_until=SOON, waiting_for="arrival_tick 12"), "waiting (arrives T12, 8 s left)"),
         (replace(RUNNING, held=True), "paused"),
         (replace(RUNNING, held=True, activity=Activity.LLM), "paused: finishes its call first"),
         (replace(RUNNING, swarm_held=True), "held"),

@@ -52,7 +52,9 @@ def describe_detail(view: MysisView, now: int | None = None) -> str:
             head = " ".join(part for part in (words, left) if part)
             return ": ".join(part for part in (head, describe_retry_cause(view)) if part)
         case StatusWord.WAITING:
-            return ": ".join(part for part in (left, describe_wait_reason(view)) if part)
+            ends = next_change_at(view)
+            rest = "" if now is None or ends is None else f"{format_span(ends - now)} left"
+            return ", ".join(part for part in (describe_wait_reason(view), rest) if part)
         case StatusWord.WORKING if view.reading is not None:
             return f"reading {view.reading} %"
         case StatusWord.HELD | StatusWord.PAUSED:

@@ -149,8 +149,7 @@ def _size(seen: RequestSummary) -> list[Piece]:
         (f" of {number_format.tokens(seen.max_tokens)} tokens", ""),
     ]
     if seen.input_tokens:
-        off = round((seen.tokens - seen.input_tokens) / seen.input_tokens * 100)
-        line.append((f"  really {number_format.tokens(seen.input_tokens)} (estimate {off:+d} %)", "quiet"))
+        line.append((f", actual {number_format.tokens(seen.input_tokens)}", "quiet"))
     return line
 
 

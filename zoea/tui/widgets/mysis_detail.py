@@ -23,7 +23,7 @@ from zoea.model.errors import StoreError
 from zoea.model.status import StatusWord
 from zoea.model.values import MysisView
 from zoea.queries.error_report import report_error
-from zoea.queries.status_phrases import describe_assumed_window, describe_detail
+from zoea.queries.status_phrases import describe_assumed_window, describe_status
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.state.deferred_work import DeferredWork
@@ -198,10 +198,9 @@ class MysisDetail(Horizontal):
 
 def format_state(view: MysisView, now: int) -> str:
     """Return the status with its cause, turn and request, and the age of the text."""
-    detail = describe_detail(view, now)
     where = f" · turn {view.turn_number}, request {view.iteration}" if view.iteration else ""
     since = _format_text_age(view, now)
-    return f"{view.status}{f': {detail}' if detail else ''}{where}{f' · text {since} old' if since else ''}"
+    return f"{describe_status(view, now)}{where}{f' · text {since} old' if since else ''}"
 
 
 def _format_text_age(view: MysisView, now: int) -> str:
