@@ -85,11 +85,13 @@ async def test_stored_rows_are_shown_while_the_swarm_opens(tmp_path: Path) -> No
     async with unopened(tmp_path) as (stage, gate):
         assert "Opening the swarm" in stage.text()
         assert all(name in stage.text() for name in ("alpha", "beta", "gamma"))
+        assert "No broadcast yet" not in stage.text()
+        await stage.swarm.commander.broadcast("Meet at the belt")
         await stage.swarm.commander.delete("beta")
         gate.open()
         await stage.until(lambda: stage.app.feed.view is not None)
         assert [view.name for view in stage.app.feed.in_order()] == ["alpha", "gamma"]
-        assert "2 myses" in stage.text()
+        await stage.until(lambda: "2 myses" in stage.text() and "Meet at the belt" in stage.text())
 
 
 async def test_a_broadcast_typed_before_the_swarm_is_open_is_sent_once_it_is(tmp_path: Path) -> None:

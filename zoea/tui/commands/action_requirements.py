@@ -86,7 +86,7 @@ def require_startable_target(context: ActionContext) -> str:
     if why := require_target(context):
         return why
     if all(view.state is MysisState.RUNNING for view in context.targets):
-        return "it is running already"
+        return "it is started already: m sends it a message"
     return ""
 
 
@@ -94,7 +94,7 @@ def require_resting_target(context: ActionContext) -> str:
     if why := require_target(context):
         return why
     is_running = any(view.state is MysisState.RUNNING for view in context.targets)
-    return "a running mysis cannot be changed: s stops it" if is_running else ""
+    return "only a stopped mysis can be changed: s stops it" if is_running else ""
 
 
 def require_failed_target(context: ActionContext) -> str:

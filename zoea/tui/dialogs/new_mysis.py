@@ -141,7 +141,7 @@ class NewMysisDialog(CockpitDialog[None]):
         self.cockpit.ask_swarm(work, done=self._created, refused=self._say)
 
     def _created(self, view: MysisView) -> None:
-        self.cockpit.notify(f"{one_line(view.name)} is {view.state}", markup=False)
+        self.cockpit.notify(f"{one_line(view.name)} is created", markup=False)
         if self.is_current:
             self.dismiss()
 

@@ -26,6 +26,7 @@ from zoea.tui.commands.actions import ActionPlace, BoundAction, bindings, of
 from zoea.tui.screens.base import NARROW, CockpitScreen
 from zoea.tui.screens.message_controller import MessageController
 from zoea.tui.screens.mysis_controller import MysisController
+from zoea.tui.state.swarm_connection import OpenSwarm
 from zoea.tui.swarm_list.broadcasts_panel import build_broadcast_lines
 from zoea.tui.swarm_list.hive_layout import HIVE_CELLS, HiveCell, HiveGrouping, find_level
 from zoea.tui.swarm_list.mysis_row import TableRow, build_heading
@@ -78,7 +79,8 @@ class DashboardScreen(CockpitScreen[None]):
         super().__init__()
         self._messages = MessageController(self)
         self._myses = MysisController(self, self.targets, lambda: bool(self.cockpit.marks) or self._meant is not None)
-        self.broadcasts: tuple[Broadcast, ...] = ()
+        self.broadcasts: tuple[Broadcast, ...] | None = None
+        self._broadcasts_from: OpenSwarm | None = None
         self._broadcasts_task: asyncio.Task[None] | None = None
         self._broadcasts_are_stale = False
         self._wants_needs: bool | None = None
@@ -249,7 +251,6 @@ class DashboardScreen(CockpitScreen[None]):
     def feed_changed(self, ids: frozenset[int]) -> None:
         if not self.is_mounted:
             return
-        first = not self.table.count and bool(self.cockpit.feed.myses)
         self.table.show(self.cockpit.feed.in_order(), ids or None)
         self._share_room()
         cursor = self.table.cursor
@@ -259,7 +260,8 @@ class DashboardScreen(CockpitScreen[None]):
         self._draw_titles()
         self._messages.retarget()
         super().feed_changed(ids)
-        if first or (self._broadcasts_task is None and self.cockpit.opened is not None):
+        if self.cockpit.opened is not self._broadcasts_from:
+            self._broadcasts_from = self.cockpit.opened
             self._refresh_broadcasts()
 
     def feed_event(self, event: Event) -> None:
@@ -395,6 +397,8 @@ class DashboardScreen(CockpitScreen[None]):
         self._heads.put(build_heading(table.columns) if table.grouping is None else [(_HIVE_HEAD, "quiet")])
 
     def _draw_broadcasts(self) -> None:
+        if self.broadcasts is None:
+            return
         size, now = self._broadcasts_panel.content_size, self.cockpit.now()
         full = build_broadcast_lines(self.broadcasts, now, size.width, COUNTED_MOST)
         if len(full) != self._said:

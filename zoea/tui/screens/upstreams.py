@@ -368,7 +368,7 @@ def _about_provider(row: ProviderView) -> list[list[Piece]]:
         [
             (one_line(row.name), "strong"),
             (f"  {state}", _role(state)),
-            (f"  {one_line(row.label)}", "quiet"),
+            (f"  {one_line(row.label)}" if row.label != row.name else "", "quiet"),
             ("  default" if row.is_default else "", "commander"),
         ],
         [("its tokens count against the budgets" if row.metered else "its tokens count against no budget", "quiet")],
