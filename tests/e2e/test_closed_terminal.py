@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import pty
-import select
 import signal
-import struct
 import subprocess
 import sys
 import tempfile
-import termios
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.e2e.controlling_terminal import ControllingTerminal, wait_for_successor
 from tests.e2e.zoea_process import PATIENCE_S, environment, find_owner, spawn, zoea
 from tests.waiting import until_true
 from zoea.process.lock import read_holder
@@ -28,8 +23,6 @@ from zoea.settings.paths import places
 SOAK = bool(os.environ.get("ZOEA_SOAK"))
 ROUNDS = range(20 if SOAK else 1)
 UNREAD_S = 60.0 if SOAK else 0.0
-FULL_S = 1.5
-"""Seconds without a new byte in a terminal that is full; a busy cockpit writes each second."""
 ZOEA = f"{sys.executable} -m zoea"
 RUN = "run --myses 2 --provider scripted"
 BUSY = "run --world reef --myses 2 --start-swarm"
@@ -49,72 +42,6 @@ def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
                 os.kill(holder.pid, signal.SIGKILL)
 
 
-class ControllingTerminal:
-    """A shell command in a session with a controlling terminal, until its swarm runs.
-
-    Args:
-        hangup: Whether the command gets the SIGHUP of its terminal; else it ignores it, as a shell or `nohup` can.
-    """
-
-    def __init__(self, command: str, *, hangup: bool = True) -> None:
-        self.master, terminal = pty.openpty()
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
-
-        def begin_session() -> None:
-            os.setsid()
-            fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-            if not hangup:
-                signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
-
-        self.process = subprocess.Popen(
-            ["/bin/sh", "-c", command],
-            env={**environment(), "TERM": "xterm-256color", "LANG": "C.UTF-8"},
-            stdin=terminal,
-            stdout=terminal,
-            stderr=terminal,
-            preexec_fn=begin_session,
-        )
-        os.close(terminal)
-        self.wait_for("2 myses")
-        holder = read_holder(places("").data)
-        assert holder is not None
-        self.owner = holder.pid
-
-    def wait_for(self, words: str) -> None:
-        """Read until the words were shown."""
-        shown, deadline = b"", time.monotonic() + PATIENCE_S
-        while words.encode() not in shown:
-            assert time.monotonic() < deadline, shown.decode(errors="replace")
-            if select.select([self.master], [], [], 0.2)[0]:
-                shown += os.read(self.master, 65_536)
-
-    def wait_until_unread(self) -> None:
-        """Wait until the terminal holds all that it can hold, and `UNREAD_S` longer."""
-        held, since = -1, 0.0
-
-        def is_full() -> bool:
-            nonlocal held, since
-            now = int.from_bytes(fcntl.ioctl(self.master, termios.FIONREAD, b"\0" * 4), sys.byteorder)
-            if now != held:
-                held, since = now, time.monotonic()
-            return held > 0 and time.monotonic() - since > FULL_S
-
-        until_true(is_full, within=PATIENCE_S)
-        threading.Event().wait(UNREAD_S)
-
-    def close(self) -> None:
-        os.close(self.master)
-
-
-def wait_for_successor(terminal: ControllingTerminal) -> None:
-    """Wait until another process runs the swarm and answers; then end the swarm."""
-
-    until_true(lambda: find_owner() not in (0, terminal.owner))
-    assert terminal.process.wait(PATIENCE_S) is not None
-    assert not Path(f"/proc/{terminal.owner}/exe").exists()
-    assert zoea("stop", "--swarm").returncode == 0
-
-
 @pytest.mark.parametrize("hangup", [True, False], ids=["SIGHUP", "no SIGHUP"])
 def test_a_closed_terminal_hands_the_swarm_on(hangup: bool, attempt: int) -> None:
     terminal = ControllingTerminal(f"exec {ZOEA} {RUN}", hangup=hangup)
@@ -131,7 +58,7 @@ def test_a_closed_terminal_with_make_in_between_hands_the_swarm_on(tmp_path: Pat
 
 def test_a_terminal_that_does_not_read_does_not_hold_up_the_swarm(attempt: int) -> None:
     terminal = ControllingTerminal(f"exec {ZOEA} {BUSY}")
-    terminal.wait_until_unread()
+    terminal.wait_until_unread(UNREAD_S)
     assert zoea("start", "--all").returncode == 0
     terminal.wait_for("beta")
     assert terminal.process.poll() is None
@@ -142,7 +69,7 @@ def test_a_terminal_that_does_not_read_does_not_hold_up_the_swarm(attempt: int) 
 
 def test_a_swarm_ends_in_order_at_sigterm_though_its_terminal_does_not_read(attempt: int) -> None:
     terminal = ControllingTerminal(f"exec {ZOEA} {BUSY}")
-    terminal.wait_until_unread()
+    terminal.wait_until_unread(UNREAD_S)
     os.kill(terminal.owner, signal.SIGTERM)
     assert terminal.process.wait(PATIENCE_S) == 0
     assert read_holder(places("").data) is None
