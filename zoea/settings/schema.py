@@ -1,6 +1,6 @@
 """The schema of all settings: sections with defaults, limits, titles and descriptions.
 
-`load` makes a `Settings`; `Settings()` holds the defaults. `find_conflicts` checks rules between
+`load` makes a `Settings`; `Settings()` holds the defaults. `conflicts.find_conflicts` checks rules between
 fields. Each field's `source` names the system its default comes from.
 """
 
@@ -577,27 +577,3 @@ class Settings(Section):
         """Return an upstream's limits, its own over the defaults."""
         own = {name: value for name in UpstreamDefaults.model_fields if (value := getattr(upstream, name)) is not None}
         return self.upstream_defaults.model_copy(update=own)
-
-
-def find_conflicts(settings: Settings) -> list[tuple[tuple[str, ...], str]]:
-    """Return rules between fields that are broken, as (path, message)."""
-    found: list[tuple[tuple[str, ...], str]] = []
-    budget = settings.budget
-    if budget.token_budget_per_task < budget.token_budget_per_agent:
-        found.append(
-            (
-                ("budget", "token_budget_per_task"),
-                f"{budget.token_budget_per_task} is below budget.token_budget_per_agent "
-                f"({budget.token_budget_per_agent}); a turn must hold at least one request",
-            )
-        )
-    if settings.llm.backoff_first > settings.llm.backoff_max:
-        found.append((("llm", "backoff_first"), "is above llm.backoff_max"))
-    for name, upstream in settings.upstream.items():
-        if bool(upstream.command) == bool(upstream.url):
-            found.append((("upstream", name), "needs either command or url, and not both"))
-    default = settings.swarm.default_provider
-    if default and settings.provider_named(default) is None:
-        known = ", ".join(settings.provider) or "none is configured"
-        found.append((("swarm", "default_provider"), f"is not a configured provider ({known})"))
-    return found

@@ -14,6 +14,7 @@ from blake3 import blake3
 from pydantic import AfterValidator, AliasChoices, Field, ValidationError
 
 from zoea.model.errors import TemplateError
+from zoea.settings.conflicts import find_conflicts
 from zoea.settings.fields import NAME_PATTERN, Section, Words, lowest_bound, setting
 from zoea.settings.schema import (
     NOVA,
@@ -28,7 +29,6 @@ from zoea.settings.schema import (
     ToolSettings,
     TurnSettings,
     WaitSettings,
-    find_conflicts,
 )
 from zoea.settings.topic_source import ContextStrategy, TopicName
 
