@@ -128,6 +128,18 @@ async def test_z_undoes_a_stop_of_several(tmp_path: Path) -> None:
         assert stage.notices[-1] == "alpha and beta started again"
 
 
+async def test_an_undo_of_a_stop_starts_only_those_that_ran(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.api.start("alpha")
+        await stage.until(lambda: stage.view().state is MysisState.RUNNING)
+        await stage.press("asterisk", "s")
+        await stage.until(lambda: all(v.state is MysisState.STOPPED for v in stage.app.feed.myses.values()))
+        await stage.until(lambda: [name for _, name in stage.app.undo.newest] == ["alpha"])
+        await stage.press("z")
+        await stage.until(lambda: stage.view().state is MysisState.RUNNING)
+        assert stage.view("beta").state is MysisState.STOPPED
+
+
 async def test_p_pauses_one_mysis_and_resumes_it(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
         await stage.press("j", "p")

@@ -76,6 +76,16 @@ async def test_charts_are_drawn_in_every_kind_of_theme(tmp_path: Path, theme: st
         await stage.until(lambda: stage.shows(ChartsScreen) and "TURNS BY OUTCOME · 1 in all" in stage.text())
 
 
+def test_outcomes_are_counted_over_the_whole_time_as_their_title_says() -> None:
+    ended = replace(STATS.points[0], turns={"answered": 4})
+    chart = build_charts(replace(STATS, points=(ended, *STATS.points[1:])))["turns"]
+    assert [chart.describe(each) for each in chart.series] == ["answered 5", "other ends 2"]
+    chart = build_charts(STATS)["myses"]
+    assert [chart.describe(each) for each in chart.series] == [
+        f"{each.label} {each.values[-1]:.0f}" for each in chart.series
+    ]
+
+
 def test_a_series_leaves_out_statuses_that_no_mysis_had() -> None:
     charts = build_charts(STATS)
     assert [each.label for each in charts["myses"].series] == ["working", "errored"]

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
+from zoea.model.enums import MysisState
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView, Receipt, ReloadReport
@@ -31,6 +32,7 @@ class BatchCommand:
         undo: Undoes it for one mysis, by id; None where it cannot be undone.
         undone: What the myses are after the undo.
         has_turns: Starts a turn of each, which costs tokens.
+        can_undo: Says of a mysis, as it was before, whether the undo leads back to that.
     """
 
     verb: str
@@ -39,10 +41,16 @@ class BatchCommand:
     undo: Callable[[SwarmApi, int], Awaitable[object]] | None = None
     undone: str = ""
     has_turns: bool = False
+    can_undo: Callable[[MysisView], bool] = lambda view: True
 
 
 STOP = BatchCommand(
-    "stop", "stopped", lambda api, ref: api.stop(ref), lambda api, mysis_id: api.start(f"#{mysis_id}"), "started again"
+    "stop",
+    "stopped",
+    lambda api, ref: api.stop(ref),
+    lambda api, mysis_id: api.start(f"#{mysis_id}"),
+    "started again",
+    can_undo=lambda view: view.state is MysisState.RUNNING,  # one that rested would work, and spend
 )
 RELAUNCH = BatchCommand(
     "relaunch",
@@ -209,7 +217,8 @@ def _run(
         named = [(view.id, view.name) for view in views]
         names, refused = await _each(cockpit, named, lambda mysis_id: command.run(api, f"#{mysis_id}"))
         if (undo := command.undo) is not None:
-            taken = tuple(one for one in named if one not in refused)
+            can_undo = {view.id for view in views if command.can_undo(view)}
+            taken = tuple(one for one in named if one not in refused and one[0] in can_undo)
             cockpit.undo.add(UndoStep(taken, lambda mysis_id: undo(cockpit.api, mysis_id), command.undone))
             cockpit.redraw_bars()
         return names

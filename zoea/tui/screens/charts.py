@@ -59,7 +59,7 @@ class StatPlot(PlotextPlot, can_focus=True):
         plot.xticks(places, labels)
         plot.xaxes(True, False)
         plot.yaxes(True, False)
-        named = [(f"{each.label} {chart.write(each.values[-1])}", f"$role-{each.role}") for each in chart.series]
+        named = [(chart.describe(each), f"$role-{each.role}") for each in chart.series]
         parts = [part for name in named for part in (" · ", name)][1:] if len(named) > 1 else []
         is_first = not stats.turns and not stats.tokens and not stats.points[-1].statuses
         self.border_subtitle = Content.assemble(*(parts or (_NOTHING if is_first else f"last {stats.span}",)))

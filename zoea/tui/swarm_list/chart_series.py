@@ -47,11 +47,19 @@ class ChartSeries:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One chart: its title with the newest or total number, its lines, and how its numbers are written."""
+    """One chart: its title with the newest or total number, its lines, and how its numbers are written.
+
+    `is_sum` says that the values of a line add up, as the turns of each minute do.
+    """
 
     title: str
     series: tuple[ChartSeries, ...]
     write: Callable[[float], str] = _write_count
+    is_sum: bool = False
+
+    def describe(self, series: ChartSeries) -> str:
+        """Return a line's label with its total or newest value, as the title counts."""
+        return f"{series.label} {self.write(sum(series.values) if self.is_sum else series.values[-1])}"
 
     @property
     def highest(self) -> float:
@@ -87,7 +95,7 @@ def build_charts(stats: SwarmStats) -> dict[str, Chart]:
             _write_dollars,
         ),
         "myses": Chart(f"MYSES BY STATUS · {_newest_statuses(newest)}", _status_series(points)),
-        "turns": Chart(f"TURNS BY OUTCOME · {turns:,} in all", _outcome_series(stats)),
+        "turns": Chart(f"TURNS BY OUTCOME · {turns:,} in all", _outcome_series(stats), is_sum=True),
         "waiting": Chart(
             f"MESSAGES WAITING · {newest.waiting if newest else 0:,} now",
             (ChartSeries("messages", "queued", tuple(float(point.waiting) for point in points)),),
