@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, ValidationError
 
-from zoea.settings.conflicts import find_conflicts
 from zoea.settings.endpoints import ProviderSettings, ProviderType, UpstreamSettings
 from zoea.settings.fields import lowest_bound, parse_seconds
 from zoea.settings.key_paths import get_value
 from zoea.settings.problems import TABLES, model_at
 from zoea.settings.schema import Settings
+from zoea.settings.settings_conflicts import find_conflicts
 from zoea.settings.template import Template
 
 

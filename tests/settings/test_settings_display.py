@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoea.settings.conflicts import find_conflicts
 from zoea.settings.layers import LoadedSettings, load
 from zoea.settings.paths import places
 from zoea.settings.reference import render_reference, render_sample
 from zoea.settings.schema import Settings
+from zoea.settings.settings_conflicts import find_conflicts
 from zoea.settings.settings_display import HIDDEN, escape_unprintable, format_toml, hide_secrets, list_settings
 
 ROOT = Path(__file__).parents[2]

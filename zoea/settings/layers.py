@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from zoea.settings.conflicts import find_conflicts
 from zoea.settings.document import Document, read_document
 from zoea.settings.fields import lowest_bound
 from zoea.settings.key_paths import (
@@ -34,6 +33,7 @@ from zoea.settings.paths import places as places_of
 from zoea.settings.problems import TABLES, find_origin, find_problems
 from zoea.settings.renamed_keys import rename_keys
 from zoea.settings.schema import Settings
+from zoea.settings.settings_conflicts import find_conflicts
 from zoea.settings.template import CAPS
 from zoea.settings.template_library import TEMPLATES_FOLDER, Templates, find_upward, template_levels
 from zoea.settings.trust import Trust, split_inert

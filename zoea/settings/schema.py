@@ -1,7 +1,7 @@
 """The schema of all settings: sections with defaults, limits, titles and descriptions.
 
-`load` makes a `Settings`; `Settings()` holds the defaults. `conflicts.find_conflicts` checks rules between
-fields. Each field's `source` names the system its default comes from.
+`load` makes a `Settings`; `Settings()` holds the defaults. `settings_conflicts.find_conflicts` checks rules
+between fields. Each field's `source` names the system its default comes from.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from blake3 import blake3
 from pydantic import AfterValidator, AliasChoices, Field, ValidationError
 
 from zoea.model.errors import TemplateError
-from zoea.settings.conflicts import find_conflicts
 from zoea.settings.fields import NAME_PATTERN, Section, Words, lowest_bound, setting
 from zoea.settings.schema import (
     NOVA,
@@ -30,6 +29,7 @@ from zoea.settings.schema import (
     TurnSettings,
     WaitSettings,
 )
+from zoea.settings.settings_conflicts import find_conflicts
 from zoea.settings.topic_source import ContextStrategy, TopicName
 
 
