@@ -51,6 +51,7 @@ COMMANDS: dict[str, Command] = {
     "ctx": Command("zoea.cli.commands.context:app", "Read, import and compare contexts, which are commits"),
     "stats": Command("zoea.cli.commands.stats:command", "Show tokens, spending and turns over time"),
     "budgets": Command("zoea.cli.commands.budgets:command", "Show how much of each budget is used, and what to do"),
+    "metrics": Command("zoea.cli.commands.metrics:command", "Print metrics in the format of Prometheus"),
     "hold": Command("zoea.cli.commands.control:hold", "Pause the swarm or one mysis, or lift the hold"),
     "approvals": Command(
         "zoea.cli.commands.control:approvals", "List what waits for your answer: questions, tool calls, budgets"

@@ -43,7 +43,7 @@ async def run_owned_swarm(options: RunOptions, where: Places) -> int:
     front = _front(options, where)
     parting: ExitChoice | RestReport = ExitChoice.QUIT
     loaded = await load_run_settings(where, discover=not options.provider, is_headless=not options.is_interactive)
-    swarm_options = SwarmOptions(world=options.world, loaded=loaded)
+    swarm_options = SwarmOptions(world=options.world, metrics=options.metrics, loaded=loaded)
     swarm_of = partial(running_swarm, options=swarm_options)
     async with _until_open(own_workspace(where, swarm_of)) as owner:
         owner.be_the_process(on_hangup=detach_terminal)

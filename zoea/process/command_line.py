@@ -6,6 +6,7 @@ It does without typer, because loading typer takes a large part of the time to t
 from __future__ import annotations
 
 import sys
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from typing import Any, Generic, TypeVar
@@ -29,10 +30,13 @@ class Option:
     metavar: str = ""
     parse: Callable[[str], Any] = str
     is_repeatable: bool = False
+    bare: str | None = None
+    """The value where the option is given without one; None where it needs one."""
 
     @property
     def usage(self) -> str:
-        return " ".join(filter(None, (", ".join(self.names), self.metavar)))
+        metavar = f"[{self.metavar}]" if self.bare is not None else self.metavar
+        return " ".join(filter(None, (", ".join(self.names), metavar)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +74,15 @@ def choice(name: str, values: Iterable[str]) -> Callable[[str], str]:
     return parse
 
 
-def option(*names: str, metavar: str, text: str, default: Any = "", parse: Callable[[str], Any] = str) -> Any:
-    """Return a dataclass field for an option with a value; `parse` raises UsageError for a wrong one."""
-    return field(default=default, metadata={"option": Option(names, text, metavar, parse)})
+def option(
+    *names: str, metavar: str, text: str, default: Any = "", parse: Callable[[str], Any] = str, bare: str | None = None
+) -> Any:
+    """Return a dataclass field for an option with a value; `parse` raises UsageError for a wrong one.
+
+    Args:
+        bare: The value of the option without one, for a command without other words.
+    """
+    return field(default=default, metadata={"option": Option(names, text, metavar, parse, bare=bare)})
 
 
 def whole_number(name: str, lowest: int, highest: int | None = None) -> Callable[[str], int]:
@@ -131,8 +141,9 @@ class LightCommand(Generic[Options]):
         by_name = {name: (key, option) for key, option in self._fields.items() for name in option.names}
         values: dict[str, Any] = {}
         given: list[str] = []
-        left = iter(arguments)
-        for word in left:
+        left = deque(arguments)
+        while left:
+            word = left.popleft()
             if self._words and word == "--":
                 given += left
                 break
@@ -150,8 +161,12 @@ class LightCommand(Generic[Options]):
                     raise self._error(f"{name} takes no value")
                 values[key] = True
                 continue
-            if value is None and (value := next(left, None)) is None:
-                raise self._error(f"{name} needs a value: {name} {option.metavar}")
+            if value is None and option.bare is not None and (not left or left[0].startswith("-")):
+                value = option.bare
+            if value is None:
+                if not left:
+                    raise self._error(f"{name} needs a value: {name} {option.metavar}")
+                value = left.popleft()
             parsed = option.parse(value)
             values[key] = (*values.get(key, ()), parsed) if option.is_repeatable else parsed
         for key, kind in self._words.items():

@@ -49,6 +49,7 @@ SWARM_CLOSE_S = 3.0
 TOOLS_CLOSE_S = 3.0
 PROVIDERS_CLOSE_S = 0.5
 STORE_CLOSE_S = 1.5
+METRICS_CLOSE_S = 0.5
 _CANCELLABLE = frozenset({"view", "mysis", "wait", "receipt", "approvals", "grants"})
 """Methods of the commander that change nothing."""
 
@@ -61,10 +62,12 @@ class SwarmOptions:
         world: `reef` runs the sandbox world beside the swarm; an existing world always runs.
         providers: Existing providers by name, for tests and embedding.
         overrides: Settings by dotted key, above all other layers.
+        metrics: HOST:PORT to serve metrics at; empty leaves it to the settings.
         loaded: The settings, if the caller has loaded them; `overrides` is not used then.
     """
 
     world: str = ""
+    metrics: str = ""
     providers: Mapping[str, Provider] = field(default_factory=dict)
     overrides: Mapping[str, object] = field(default_factory=dict)
     loaded: LoadedSettings | None = None
@@ -161,9 +164,33 @@ async def running_swarm(
         keep = RetentionRule(loaded.settings.memory.keep_days, loaded.settings.memory.keep_memories)
         await stack.enter_async_context(run_maintenance(store, clock, keep))
         await stack.enter_async_context(record_minutes(store, clock, commander.live_view.count_statuses))
+        await _serve_metrics(stack, store, places, commander, clock, options.metrics)
         stack.enter_context(tuned_gc())
         lag = stack.enter_context(measured_lag(clock.now))
         yield RunningSwarm.of(commander, LiveConnections(toolbox, providers, door, commander.adopt, loaded), lag)
+
+
+async def _serve_metrics(
+    stack: AsyncExitStack, store: Store, places: Places, commander: Commander, clock: SystemClock, address: str
+) -> None:
+    """Serve metrics until the stack is left, where the settings or the command line say so. Raises OwnerError."""
+    settings = commander.services.settings
+    if not address and not settings.metrics.serve:
+        return
+    # Late, because most runs serve none.
+    from zoea.runtime.swarm_metrics import CONTENT_TYPE, SwarmMetrics
+    from zoea.web.metrics_server import MetricsServer
+
+    host, _, port = (address or f"{settings.metrics.host}:{settings.metrics.port}").rpartition(":")
+    metrics = await asyncio.to_thread(
+        lambda: SwarmMetrics(
+            places.database, lambda: commander.services.settings, clock.now, stats=store.stats, is_from_now=True
+        )
+    )
+    server = MetricsServer(metrics.render, CONTENT_TYPE, host=host, port=int(port))
+    await server.open()
+    stack.push_async_callback(close_within, METRICS_CLOSE_S, server.close, "the metrics server")
+    log.info("metrics are served at %s", server.address)
 
 
 async def _assign_accounts(places: Places) -> None:

@@ -25,6 +25,7 @@ OPENING_S = 5.0
 
 MAX_MYSES = 2000
 WORLD = "reef"
+METRICS_ADDRESS = "127.0.0.1:2112"
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h)?")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, None: 1.0}
@@ -61,6 +62,14 @@ def parse_task(text: str) -> str:
     return text
 
 
+def parse_address(text: str) -> str:
+    """Return an address of the form HOST:PORT, or a port of this machine. Raises UsageError."""
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65_535:
+        raise UsageError(f"{text!r} is not an address", hint=f"Write HOST:PORT, such as {METRICS_ADDRESS}, or a port.")
+    return f"{host.strip('[]') or '127.0.0.1'}:{port}"
+
+
 @dataclass(frozen=True, slots=True)
 class StartOptions:
     """The options of every command that may start a swarm."""
@@ -83,6 +92,13 @@ class StartOptions:
         text="Task of new myses: they are nudged until they report that it is done. Without --myses one is created.",
     )
     world: str = option("--world", metavar=WORLD, parse=parse_world, text="Run the sandbox world beside the swarm.")
+    metrics: str = option(
+        "--metrics",
+        metavar="ADDRESS",
+        bare=METRICS_ADDRESS,
+        parse=parse_address,
+        text=f"Serve metrics for Prometheus over HTTP, at {METRICS_ADDRESS} if no address is given.",
+    )
     start_swarm: bool = flag("--start-swarm", "Start the myses that ran when Zoea ended, and those that never ran.")
     go_on: bool = False
     workspace: str = option("-w", "--workspace", metavar="NAME", text=WORKSPACE_HELP)

@@ -504,6 +504,21 @@ class ChainSettings(Section):
     )
 
 
+class MetricsSettings(Section):
+    """Metrics for Prometheus over HTTP; `--metrics` serves them for one run."""
+
+    serve: bool = setting(False, "Serve metrics", "Serve metrics at /metrics whenever the swarm runs.")
+    host: str = setting(
+        "127.0.0.1",
+        "Address",
+        "The address to listen on. The numbers are readable by everyone who reaches it.",
+        min_length=1,
+    )
+    port: Whole = setting(
+        2112, "Port", "The port to listen on; 0 takes any free port.", source=SHANNON, ge=0, le=65_535
+    )
+
+
 class LogSettings(Section):
     """The log file."""
 
@@ -557,6 +572,7 @@ class Settings(Section):
     world: WorldSettings = Field(WorldSettings(), title="World")
     memory: MemorySettings = Field(MemorySettings(), title="Memory")
     chain: ChainSettings = Field(ChainSettings(), title="Contexts")
+    metrics: MetricsSettings = Field(MetricsSettings(), title="Metrics")
     log: LogSettings = Field(LogSettings(), title="Log")
     tui: TuiSettings = Field(TuiSettings(), title="Cockpit")
 

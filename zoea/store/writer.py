@@ -12,9 +12,10 @@ import asyncio
 import logging
 import sqlite3
 import threading
+from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import Any
@@ -34,6 +35,10 @@ INTERRUPTED_S = 1.0
 _log = logging.getLogger(__name__)
 
 
+COMMIT_BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+"""Seconds by which the commits are counted."""
+
+
 @dataclass(slots=True)
 class WriterStats:
     """Totals since the store was opened, changed by the writer thread only.
@@ -43,6 +48,7 @@ class WriterStats:
         seconds, longest: Time spent in COMMIT, in total and at most.
         failed: Ops that raised.
         lost: Groups that lost their transaction and were run again op by op.
+        commit_counts: Commits within each of `COMMIT_BOUNDS`, and above the last.
     """
 
     commits: int = 0
@@ -51,11 +57,13 @@ class WriterStats:
     longest: float = 0.0
     failed: int = 0
     lost: int = 0
+    commit_counts: list[int] = field(default_factory=lambda: [0] * (len(COMMIT_BOUNDS) + 1))
 
     def add_commit(self, ops: int, seconds: float) -> None:
         self.commits += 1
         self.ops += ops
         self.seconds += seconds
+        self.commit_counts[bisect_left(COMMIT_BOUNDS, seconds)] += 1
         self.longest = max(self.longest, seconds)
 
 

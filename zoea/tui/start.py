@@ -222,7 +222,7 @@ async def _own_swarm(options: RunOptions, where: Places, session: CockpitSession
     # Imported after the first paint, because it takes longer than the first paint may.
     compose, discovery, owner = await asyncio.to_thread(_import_composition)
     loaded = await discovery.load_run_settings(where, discover=not options.provider)
-    swarm_options = compose.SwarmOptions(world=options.world, loaded=loaded)
+    swarm_options = compose.SwarmOptions(world=options.world, metrics=options.metrics, loaded=loaded)
 
     async with owner.own_workspace(where, lambda *given: compose.running_swarm(*given, options=swarm_options)) as owned:
         if session is not None:

@@ -125,7 +125,7 @@ class BrowserServer:
         await runner.setup()
         self._limit = ConnectionLimit(fit_to_descriptors(MAX_CONNECTIONS), NEW_PER_ADDRESS, HEAD_S)
         try:
-            for listener in await _bind(self._host, self._port):
+            for listener in await bind(self._host, self._port):
                 await web.SockSite(runner, BoundedListener(listener, self._limit)).start()
         except (OSError, OverflowError) as problem:
             await runner.cleanup()
@@ -234,7 +234,7 @@ class BrowserServer:
         return browser
 
 
-async def _bind(host: str, port: int) -> list[socket.socket]:
+async def bind(host: str, port: int) -> list[socket.socket]:
     """Bind a socket to each address of a host. Raises OSError, and OverflowError for an impossible port."""
     found = await asyncio.get_running_loop().getaddrinfo(
         host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_NUMERICSERV
