@@ -34,6 +34,10 @@ def describe_advice(setting: str) -> str:
 
     A window is the server's: a larger number in Zoea's settings alone would only make its requests too long.
     """
+    return " and ".join(_describe_setting(one) for one in setting.split(" and "))
+
+
+def _describe_setting(setting: str) -> str:
     name, _, value = setting.partition(" = ")
     if name != WINDOW_SETTING or not value.isdecimal():
         return setting

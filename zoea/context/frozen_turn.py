@@ -186,12 +186,27 @@ def request_limit(frozen: FrozenTurn) -> Limit:
     A message costs at least a quarter of its characters in tokens, so the last bound keeps every
     request within `max_chars` without counting twice.
     """
-    is_own = frozen.topics is not None and not frozen.topics.is_capped
-    limits = [Limit(frozen.max_tokens, TOPICS_SETTING if is_own else "budget.token_budget_per_agent")]
+    limits = [_budget_limit(frozen)]
     if frozen.context_window is not None:
         limits.append(Limit(frozen.context_window - frozen.max_output_tokens, WINDOW_SETTING))
     limits.append(Limit(int(frozen.max_chars / 4 * frozen.calibration), ""))
     return min(limits, key=lambda one: one.tokens)
+
+
+def _budget_limit(frozen: FrozenTurn) -> Limit:
+    is_own = frozen.topics is not None and not frozen.topics.is_capped
+    return Limit(frozen.max_tokens, TOPICS_SETTING if is_own else "budget.token_budget_per_agent")
+
+
+def name_settings(bound: Limit, frozen: FrozenTurn, tokens: int) -> str:
+    """Return the settings with values that would allow `tokens`, joined by " and ", the binding one first."""
+    found = {bound.setting: raised_setting(bound, frozen, tokens)}
+    if frozen.plan_version > 1:
+        if tokens > frozen.max_tokens:
+            found.setdefault(_budget_limit(frozen).setting, tokens)
+        if frozen.context_window is not None and tokens > frozen.context_window - frozen.max_output_tokens:
+            found.setdefault(WINDOW_SETTING, tokens + frozen.max_output_tokens)
+    return " and ".join(f"{name} = {value}" for name, value in found.items())
 
 
 def raised_setting(bound: Limit, frozen: FrozenTurn, tokens: int) -> int:

@@ -13,7 +13,7 @@ from functools import partial
 from zoea.context.candidates import PackCandidate, PackMeter, build_plan, measure_packs, sort_by_priority
 from zoea.context.compaction import build_step, own_chars
 from zoea.context.forms import BARE, FULL, ORDER, render_memory
-from zoea.context.frozen_turn import FrozenTurn, Limit, raised_setting
+from zoea.context.frozen_turn import FrozenTurn, Limit, name_settings, raised_setting
 from zoea.context.measure import Counter, TextCounter
 from zoea.context.needs import Need, NeedAnswer
 from zoea.context.past_packs import past_notes
@@ -183,16 +183,20 @@ def _set_binding_settings(
     `grown` is the cost of the turn without compaction.
     """
     longest = max((one.before_chars for one in steps if one.kind is StepKind.LIMIT), default=0)
-    taken = grown + sum(one.full.tokens for one in candidates if one.is_required and one.pack.id != "turn")
+    # A turn that outgrows its budget once is compacted as a whole, so only a budget for all of it keeps each pack.
+    is_whole = frozen.plan_version > 1
+    taken = grown + sum(
+        one.full.tokens for one in candidates if (is_whole or one.is_required) and one.pack.id != "turn"
+    )
     for candidate in sort_by_priority(candidates):
-        if not candidate.is_required:
+        if not candidate.is_required and not is_whole:
             taken += candidate.full.tokens
         if candidate.reason is Reason.BUDGET:
             candidate.reason = budget_reason(bound)
         if candidate.reason is Reason.MAX_CHARS:
             candidate.setting = ""
         elif candidate.reason is Reason.BUDGET:
-            candidate.setting = f"{bound.setting} = {raised_setting(bound, frozen, taken)}"
+            candidate.setting = name_settings(bound, frozen, taken)
         elif candidate.truncated:
             candidate.setting = f"tool.max_result_chars = {longest}"
 

@@ -49,10 +49,12 @@ def choose_packs(candidates: Sequence[PackCandidate], max_tokens: int, taken: in
     Packs are taken by priority, then declaration order: in full if they fit, else compact, else skipped.
     Required packs are always taken.
     """
+    whole = taken  # of all packs so far in full: with this budget each of them is
     for candidate in sort_by_priority(candidates):
         _decide(candidate, max_tokens - taken)
+        whole += candidate.full.tokens
         if candidate.reason is Reason.BUDGET:
-            candidate.setting = f"max_tokens = {taken + candidate.full.tokens}"
+            candidate.setting = f"max_tokens = {whole}"
         taken += candidate.size.tokens
 
 
