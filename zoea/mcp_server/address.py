@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from zoea.model.errors import OwnerError
 from zoea.settings.paths import Places
-from zoea.settings.schema import McpSettings
+from zoea.settings.server_settings import McpSettings
 
 PATH = "/mcp"
 HEARTBEAT_S = 5.0

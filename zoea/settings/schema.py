@@ -26,6 +26,7 @@ from zoea.settings.fields import (
     Words,
     setting,
 )
+from zoea.settings.server_settings import McpSettings, MetricsSettings
 
 NOVA = "Zoea Nova"
 SHANNON = "Shannon"
@@ -458,20 +459,6 @@ class WorldSettings(Section):
     turbo: bool = setting(False, "Turbo", "Advance a tick as soon as every player has acted; for tests.")
 
 
-class McpSettings(Section):
-    """Zoea as an MCP server for other clients; `zoea mcp token new NAME` creates their tokens."""
-
-    http: bool = setting(False, "Serve over HTTP", "Serve clients over HTTP whenever the swarm runs.")
-    host: str = setting(
-        "127.0.0.1",
-        "Address",
-        "The address to listen on. Outside this machine tokens are sent unencrypted.",
-        min_length=1,
-    )
-    port: Whole = setting(9632, "Port", "The port to listen on; 0 takes any free port.", ge=0, le=65_535)
-    hosts: Words = setting((), "Names", "Additional host names that clients may use, for example of a proxy.")
-
-
 class MemorySettings(Section):
     """Removal of old memories; everything is kept unless a rule is set."""
 
@@ -501,21 +488,6 @@ class ChainSettings(Section):
         "after each result), every:N (after each Nth answer), significant (at the end of a turn and when it broadcasts "
         "or publishes), explicit (when told to) or off.",
         pattern=r"^(answer|tool_results|significant|explicit|off|every:[1-9][0-9]{0,3})$",
-    )
-
-
-class MetricsSettings(Section):
-    """Metrics for Prometheus over HTTP; `--metrics` serves them for one run."""
-
-    serve: bool = setting(False, "Serve metrics", "Serve metrics at /metrics whenever the swarm runs.")
-    host: str = setting(
-        "127.0.0.1",
-        "Address",
-        "The address to listen on. The numbers are readable by everyone who reaches it.",
-        min_length=1,
-    )
-    port: Whole = setting(
-        2112, "Port", "The port to listen on; 0 takes any free port.", source=SHANNON, ge=0, le=65_535
     )
 
 
