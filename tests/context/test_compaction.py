@@ -235,7 +235,10 @@ def test_the_refusal_names_the_window_if_it_is_the_limit() -> None:
     recorder.open("p" * 40_000)
     with pytest.raises(PlanError) as raised:
         recorder.plan(context_window=8192, max_output_tokens=4096)
-    assert raised.value.hint.startswith("Raise provider.NAME.context_window to at least 14,")
+    assert raised.value.hint.startswith("Start the model server with a window of at least 14,")
+    with pytest.raises(PlanError) as assumed:
+        recorder.plan(context_window=8192, max_output_tokens=4096, is_window_assumed=True)
+    assert assumed.value.hint.startswith("Raise context.context_window to at least 14,")
 
 
 def test_a_system_prompt_over_the_budget_is_never_cut_and_the_error_names_its_size_and_the_setting() -> None:

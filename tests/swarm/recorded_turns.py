@@ -109,7 +109,7 @@ async def play_turns(s: Swarm) -> None:
 def written(request: ModelRequest) -> dict[str, Any]:
     """Return a request as JSON values, without its tools, which have their own tests."""
     value: dict[str, Any] = json.loads(json.dumps(asdict(request)))
-    for hint in ("tools", "by_person", "options", "estimated_tokens", "cache_ends"):
+    for hint in ("tools", "by_person", "options", "estimated_tokens", "cache_ends", "other_tools"):
         del value[hint]
     if not value["as_schema"]:
         del value["as_schema"]

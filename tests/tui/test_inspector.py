@@ -102,7 +102,7 @@ async def test_messages_unfold_and_the_tools_are_another_part(tmp_path: Path) ->
         await stage.press("y")
         await stage.press("tab")
         assert screen.part == "tools"
-        await stage.until(lambda: "look" in stage.text())
+        await stage.until(lambda: "zoea_search_messages" in stage.text())
         await stage.press("enter")
         await stage.until(lambda: '"properties"' in stage.one(FoldingList, "#tools").plain)
 

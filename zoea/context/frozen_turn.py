@@ -21,6 +21,8 @@ PLAN_VERSIONS = (1, 2)
 """The versions that this Zoea can plan. 1 never changes: `tests/context/recorded_plans.py` holds plans of it."""
 WINDOW_SETTING = "provider.NAME.context_window"
 """Replaces the window that the provider reports, and `context.context_window`."""
+ASSUMED_WINDOW_SETTING = "context.context_window"
+"""The window that is assumed where the provider reports none: a larger one may be true."""
 
 TOPICS_SETTING = "context_strategy.max_tokens"
 """The budget of the strategy `topics`, in its template."""
@@ -64,6 +66,7 @@ class FrozenTurn:
         tool_show: `search` where only some tools of upstreams stand whole in the requests; else `all`.
         shown_tools: Names of those that do.
         tools_note: Why, and how many do not.
+        is_window_assumed: Whether `context_window` is the setting, because the provider reports none.
         recall_items: How many older memories are searched for the prompt's words; 0 searches none.
     """
 
@@ -105,6 +108,7 @@ class FrozenTurn:
     tool_show: str = "all"
     shown_tools: tuple[str, ...] = ()
     tools_note: str = ""
+    is_window_assumed: bool = False
 
     @property
     def is_nudged(self) -> bool:
@@ -188,7 +192,7 @@ def request_limit(frozen: FrozenTurn) -> Limit:
     """
     limits = [_budget_limit(frozen)]
     if frozen.context_window is not None:
-        limits.append(Limit(frozen.context_window - frozen.max_output_tokens, WINDOW_SETTING))
+        limits.append(Limit(frozen.context_window - frozen.max_output_tokens, _window_setting(frozen)))
     limits.append(Limit(int(frozen.max_chars / 4 * frozen.calibration), ""))
     return min(limits, key=lambda one: one.tokens)
 
@@ -198,6 +202,10 @@ def _budget_limit(frozen: FrozenTurn) -> Limit:
     return Limit(frozen.max_tokens, TOPICS_SETTING if is_own else "budget.token_budget_per_agent")
 
 
+def _window_setting(frozen: FrozenTurn) -> str:
+    return ASSUMED_WINDOW_SETTING if frozen.is_window_assumed else WINDOW_SETTING
+
+
 def name_settings(bound: Limit, frozen: FrozenTurn, tokens: int) -> str:
     """Return the settings with values that would allow `tokens`, joined by " and ", the binding one first."""
     found = {bound.setting: raised_setting(bound, frozen, tokens)}
@@ -205,10 +213,11 @@ def name_settings(bound: Limit, frozen: FrozenTurn, tokens: int) -> str:
         if tokens > frozen.max_tokens:
             found.setdefault(_budget_limit(frozen).setting, tokens)
         if frozen.context_window is not None and tokens > frozen.context_window - frozen.max_output_tokens:
-            found.setdefault(WINDOW_SETTING, tokens + frozen.max_output_tokens)
+            found.setdefault(_window_setting(frozen), tokens + frozen.max_output_tokens)
     return " and ".join(f"{name} = {value}" for name, value in found.items())
 
 
 def raised_setting(bound: Limit, frozen: FrozenTurn, tokens: int) -> int:
     """Return the value of the binding setting that would allow `tokens`."""
-    return tokens + frozen.max_output_tokens if bound.setting == WINDOW_SETTING else tokens
+    is_window = bound.setting in (WINDOW_SETTING, ASSUMED_WINDOW_SETTING)
+    return tokens + frozen.max_output_tokens if is_window else tokens

@@ -13,7 +13,7 @@ from functools import partial
 from zoea.context.candidates import PackCandidate, PackMeter, build_plan, measure_packs, sort_by_priority
 from zoea.context.compaction import build_step, own_chars
 from zoea.context.forms import BARE, FULL, ORDER, render_memory
-from zoea.context.frozen_turn import FrozenTurn, Limit, name_settings, raised_setting
+from zoea.context.frozen_turn import WINDOW_SETTING, FrozenTurn, Limit, name_settings, raised_setting
 from zoea.context.measure import Counter, TextCounter
 from zoea.context.needs import Need, NeedAnswer
 from zoea.context.past_packs import past_notes
@@ -164,7 +164,15 @@ def refuse_plan(candidates: Sequence[PackCandidate], bound: Limit, frozen: Froze
     need = sum(candidate.size.tokens for candidate in must)
     sizes = ", ".join(f"{_part(one)[0]} {one.size.tokens:,} ({one.size.chars:,} characters)" for one in must)
     advice = _part(must[0])[1]
-    raised = f"Raise {bound.setting} to at least {raised_setting(bound, frozen, need):,}, or " if bound.setting else ""
+    raised = ""
+    if bound.setting:
+        value = raised_setting(bound, frozen, need)
+        # The window is the server's: a larger number in the settings alone would only make the requests too long.
+        is_servers = bound.setting == WINDOW_SETTING
+        ways = (
+            ("Start the model server with a window of", "tokens") if is_servers else (f"Raise {bound.setting} to", "")
+        )
+        raised = f"{ways[0]} at least {value:,} {ways[1]}".rstrip() + ", or "
     return PlanError(
         f"The request needs at least {need:,} tokens and may have {max(bound.tokens, 0):,}. It must hold {sizes}.",
         hint=f"{raised}{advice}." if raised else f"{advice[0].upper()}{advice[1:]}.",

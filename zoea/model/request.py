@@ -111,7 +111,7 @@ class ModelRequest:
     as_schema: bool = False
     estimated_tokens: int = 0
     cache_ends: tuple[int, ...] = ()
-    other_tools: frozenset[str] = frozenset()
+    other_tools: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

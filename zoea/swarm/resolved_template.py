@@ -177,6 +177,7 @@ def freezer(
         max_tokens=max_tokens,
         max_output_tokens=profile.max_output_tokens,
         context_window=profile.window,
+        is_window_assumed=not profile.window_known,
         snapshot_tools=settings.context.snapshot_tools,
         keep_tools=settings.context.keep_tools,
         max_result_chars=settings.tool.max_result_chars,

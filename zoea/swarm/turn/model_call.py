@@ -74,7 +74,7 @@ class ModelCall:
             model=profile.model,
             messages=messages,
             tools=catalogue.tools,
-            other_tools=frozenset(tool.name for tool in catalogue.others),
+            other_tools=tuple([tool.name for tool in catalogue.others]),
             max_output_tokens=profile.max_output_tokens,
             context_window=profile.window if profile.window_known else None,
             mysis=profile.name,

@@ -9,6 +9,7 @@ from typing import Any
 from zoea.model.values import ToolView
 from zoea.queries.request_inspection import OfferedTool
 from zoea.text.control_characters import one_line
+from zoea.tui import number_format
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.folding_list import FoldingItem
 
@@ -26,14 +27,15 @@ def build_tool_item(tool: ToolView) -> FoldingItem:
 
 
 def build_offered_items(tools: Sequence[OfferedTool]) -> list[FoldingItem]:
-    """Build the tools offered in a request: name, description, schema."""
+    """Build the tools offered in a request, the largest first: name, tokens, description, schema."""
     return [
         FoldingItem(
             [(one_line(tool.name), "tool"), (f"  {one_line(tool.description)}", "quiet")],
+            [(f" ~{number_format.tokens(tool.tokens)}", "quiet")],
             body=((tool.description, ""), (tool.schema, "quiet")),
             brief=0,
         )
-        for tool in tools
+        for tool in sorted(tools, key=lambda tool: (-tool.tokens, tool.name))
     ]
 
 
