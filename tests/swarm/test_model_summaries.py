@@ -216,3 +216,27 @@ class Copies:
 
     def stop(self) -> None:
         self._store.write = self._write  # type: ignore[method-assign]
+
+
+async def test_summaries_have_a_budget_of_their_own_for_each_day(tmp_path: Path) -> None:
+    async with swarm(tmp_path, provider=model(), settings=settings()) as s:
+        await s.commander.create("alpha", start=False)
+        await talk(s, 1, 6)
+        used = "SELECT sum(input_tokens + output_tokens) FROM request WHERE purpose = 'summary'"
+        [row] = await s.rows("SELECT used_tokens, reserved_tokens FROM spend WHERE scope = 'background'")
+        assert row == {"used_tokens": await s.value(used), "reserved_tokens": 0}
+
+
+async def test_without_background_budget_the_chosen_lines_serve_and_the_turn_goes_on(tmp_path: Path) -> None:
+    own = settings()
+    own = own.model_copy(update={"budget": own.budget.model_copy(update={"background": 50})})
+    async with swarm(tmp_path, provider=model(), settings=own) as s:
+        await s.commander.create("alpha", start=False)
+        await talk(s, 1, 6)
+        assert asked(s) == []
+        assert "rec-0002x" in told(s)
+        scopes = await s.rows("SELECT DISTINCT data ->> 'scope' AS scope FROM event WHERE kind = 'budget.refused'")
+        assert scopes == [{"scope": "background"}]
+        assert await s.value("SELECT count(*) FROM turn WHERE outcome = 'answered'") == 6
+        statuses = await s.rows("SELECT DISTINCT data ->> 'status' AS status FROM event WHERE kind = 'context.summary'")
+        assert statuses == [{"status": "failed"}]

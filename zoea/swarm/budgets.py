@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 # Share of the budget used, and the delay of the next request (µs).
 _BACKPRESSURE = ((1.0, 5_000_000), (0.95, 1_500_000), (0.90, 750_000), (0.85, 300_000), (0.80, 50_000))
-_NAMES = {"turn": "Task", "mission": "Mission", "mysis": "Mysis", "swarm": "Swarm"}
+_NAMES = {"turn": "Task", "mission": "Mission", "mysis": "Mysis", "swarm": "Swarm", "background": "Background"}
 MICROS = 1_000_000
 WARN_AT = 0.80
 

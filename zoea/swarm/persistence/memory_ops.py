@@ -37,6 +37,7 @@ class TurnInfo:
     approval_expiry: int
     prompt_room: int
     mission_id: int | None = None
+    is_background: bool = False
     first_token_us: int | None = None  # of the request that is being settled
     duration_us: int | None = None  # since it was reserved
 

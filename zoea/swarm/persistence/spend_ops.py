@@ -45,6 +45,11 @@ class RequestOwner(Protocol):
     @property
     def metered(self) -> bool: ...
     @property
+    def is_background(self) -> bool:
+        """Whether it is no request of a turn, but a summary, which has a budget of its own for each day."""
+        ...
+
+    @property
     def mission_id(self) -> int | None:
         """The message that gave the turn a share of its total; None where none did."""
         ...
@@ -77,6 +82,7 @@ class Limits:
     mission: BudgetLimit = _NO_LIMIT
     mysis_money: BudgetLimit = _NO_LIMIT
     swarm_money: BudgetLimit = _NO_LIMIT
+    background: BudgetLimit = _NO_LIMIT
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +245,8 @@ def _scopes(owner: RequestOwner, reserved_at: int) -> tuple[tuple[str, int, str]
         found.append(("mission", owner.mission_id, ""))
     if owner.metered:
         found.append(("swarm", 0, day_of(reserved_at)))
+    if owner.metered and owner.is_background:
+        found.append(("background", 0, day_of(reserved_at)))
     return tuple(found)
 
 
@@ -248,6 +256,7 @@ def _budget_states(conn: WriterConnection, owner: RequestOwner, limits: Limits) 
         "mysis": (limits.mysis, limits.mysis_money),
         "mission": (limits.mission,),
         "swarm": (limits.swarm, limits.swarm_money),
+        "background": (limits.background,),
     }
     found = []
     if limits.turn.limit is not None:
@@ -441,7 +450,9 @@ def recover(conn: WriterConnection, metered: dict[str, bool]) -> int:
     ).fetchall()
     for row in rows:
         is_metered = metered.get(row["provider"], True)
-        owner = _PastOwner(row["mysis_id"], row["provider"], row["model"], is_metered, row["mission_id"])
+        owner = _PastOwner(
+            row["mysis_id"], row["provider"], row["model"], is_metered, row["mission_id"], row["purpose"] == "summary"
+        )
         settle(conn, owner, row["id"], Usage(), finish=Finish.UNKNOWN)
     return len(rows)
 
@@ -453,6 +464,7 @@ class _PastOwner:
     model: str
     metered: bool
     mission_id: int | None
+    is_background: bool
     first_token_us: int | None = None
     duration_us: int | None = None
 

@@ -66,6 +66,7 @@ class _SummaryOwner:
     model: str
     metered: bool
     mission_id: int | None
+    is_background: bool = True
     first_token_us: int | None = None
     duration_us: int | None = None
 
@@ -250,7 +251,7 @@ class SummaryStage:
         )
 
     def _limits(self) -> spend_ops.Limits:
-        """Return the limits of mission, mysis and day. No person is asked: without room no model writes."""
+        """Return the limits of summaries. No person is asked: without room no model writes."""
         limits = limits_of(self._services, self._profile, 0, self._frozen)
         return replace(
             limits,
@@ -260,6 +261,7 @@ class SummaryStage:
             mission=_without_question(limits.mission),
             mysis_money=_without_question(limits.mysis_money),
             swarm_money=_without_question(limits.swarm_money),
+            background=BudgetLimit(self._services.settings.budget.background, "hard"),
         )
 
 
