@@ -88,3 +88,20 @@ def wait_for_successor(terminal: ControllingTerminal) -> None:
     assert terminal.process.wait(PATIENCE_S) is not None
     assert not Path(f"/proc/{terminal.owner}/exe").exists()
     assert zoea("stop", "--swarm").returncode == 0
+
+
+def fill(terminal: str) -> None:
+    """Fill the terminal of this name until it takes nothing more from its writers."""
+    # Opened again, so that only this descriptor does not wait.
+    again = os.open(terminal, os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
+
+    def is_full() -> bool:
+        try:
+            os.write(again, b"x" * 100)
+        except BlockingIOError:
+            return True
+        return False
+
+    until_true(is_full)
+    until_true(is_full)
+    os.close(again)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.controlling_terminal import ControllingTerminal, wait_for_successor
+from tests.e2e.controlling_terminal import ControllingTerminal, fill, wait_for_successor
 from tests.e2e.zoea_process import PATIENCE_S, environment, find_owner, spawn, zoea
 from tests.waiting import until_true
 from zoea.process.lock import read_holder
@@ -83,30 +83,13 @@ def test_a_terminal_that_does_not_read_for_long_is_given_up(tmp_path: Path, atte
     terminal.close()
 
 
-def fill(descriptor: int) -> None:
-    """Fill a terminal until it takes nothing more from its writers."""
-    # Opened again, so that only this descriptor does not wait.
-    again = os.open(os.ttyname(descriptor), os.O_WRONLY | os.O_NONBLOCK | os.O_NOCTTY)
-
-    def is_full() -> bool:
-        try:
-            os.write(again, b"x" * 100)
-        except BlockingIOError:
-            return True
-        return False
-
-    until_true(is_full)
-    until_true(is_full)
-    os.close(again)
-
-
 def test_a_plain_run_ends_in_order_at_sigterm_though_its_terminal_does_not_read(attempt: int) -> None:
     master, terminal = pty.openpty()
     command = [sys.executable, "-m", "zoea", *RUN.split(), "--plain"]
     with subprocess.Popen(command, env=environment(), stdin=subprocess.DEVNULL, stdout=terminal) as plain:
         try:
             until_true(lambda: zoea("start", "--all").returncode == 0, within=PATIENCE_S)
-            fill(terminal)
+            fill(os.ttyname(terminal))
             plain.send_signal(signal.SIGTERM)
             assert plain.wait(PATIENCE_S) == 0
         finally:

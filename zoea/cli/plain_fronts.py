@@ -16,6 +16,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import aclosing, suppress
 from datetime import datetime
 from pathlib import Path
+from threading import Lock
 from typing import Any, NoReturn, Protocol
 
 from zoea.cli.terminal_rows import one_line
@@ -37,6 +38,9 @@ READ_AGAIN_S = 1.0
 TERMINAL_END_S = 0.5
 PIPE_END_S = 5.0
 """How long output that is not read keeps a run from its end; the reader of a pipe may be slow."""
+
+_writing = Lock()
+"""Held while a line is written, so that an end of the run can wait for the last one."""
 
 EventCallback = Callable[[Event], None]
 
@@ -170,7 +174,9 @@ async def write_in_time(last: Coroutine[Any, Any, object]) -> bool:
     if done:
         task.result()
     else:
-        log.warning("the output of this run is not read, so its last lines are left out")
+        # In a thread, because the log may be written to the same terminal.
+        warning = asyncio.to_thread(log.warning, "the output of this run is not read, so its last lines are left out")
+        await asyncio.wait({asyncio.create_task(warning)}, timeout=TERMINAL_END_S)
     task.cancel()
     return bool(done)
 
@@ -188,13 +194,20 @@ async def write_line(line: str) -> None:
 def write_text(text: str) -> None:
     """Write to stdout; after the terminal was closed, redirect it to /dev/null instead of raising."""
     try:
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        with _writing:
+            sys.stdout.write(text)
+            sys.stdout.flush()
     except OSError as problem:
         # EIO means that the terminal was closed; SIGHUP may arrive later than this error.
         if problem.errno != errno.EIO:
             raise
         detach_terminal()
+
+
+def finish_writing() -> None:
+    """Wait until the line that is being written is out."""
+    with _writing:
+        sys.stdout.flush()
 
 
 def _clock(at: int) -> str:

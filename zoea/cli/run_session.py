@@ -15,7 +15,15 @@ from functools import partial
 from typing import Any
 
 from zoea.cli import notices
-from zoea.cli.plain_fronts import Front, JsonFront, PlainFront, leave_unread_output, read_newest, write_in_time
+from zoea.cli.plain_fronts import (
+    Front,
+    JsonFront,
+    PlainFront,
+    finish_writing,
+    leave_unread_output,
+    read_newest,
+    write_in_time,
+)
 from zoea.cli.swarm_rest import RestReport, TurnCount, wait_for_rest
 from zoea.cli.typed_commands import ExitChoice, read_commands
 from zoea.model.errors import NoRunningSwarm
@@ -97,7 +105,7 @@ async def run_attached(options: RunOptions, where: Places) -> int:
                 rows = summary(myses, await asyncio.to_thread(read_credits, where, myses))
                 is_written = await write_in_time(front.summary(rows))
             else:
-                is_written = await write_in_time(asyncio.to_thread(sys.stdout.flush))
+                is_written = await write_in_time(asyncio.to_thread(finish_writing))
         except NoRunningSwarm:
             is_written = await write_in_time(front.say("The running swarm has ended"))
     if not is_written:

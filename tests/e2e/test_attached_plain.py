@@ -1,0 +1,124 @@
+"""`zoea run --plain` beside a swarm that runs: commands are typed in a real terminal, and the swarm outlasts it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e.controlling_terminal import fill
+from tests.e2e.zoea_process import PATIENCE_S, environment, find_owner, spawn, zoea
+from tests.waiting import until_true
+
+pytestmark = pytest.mark.timeout(60 + 2 * PATIENCE_S)
+
+
+class PlainTerminal:
+    """A plain front in a pseudo-terminal."""
+
+    def __init__(self) -> None:
+        self.master, terminal = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "zoea", "run", "--plain"],
+            env=environment(),
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            start_new_session=True,
+        )
+        self.name = os.ttyname(terminal)
+        os.close(terminal)
+
+    def type(self, words: str) -> None:
+        os.write(self.master, words.encode() + b"\n")
+
+    def wait_for(self, words: str) -> None:
+        """Read until the words were shown."""
+        shown, deadline = b"", time.monotonic() + PATIENCE_S
+        while words.encode() not in shown:
+            assert time.monotonic() < deadline, shown.decode(errors="replace")
+            if select.select([self.master], [], [], 0.2)[0]:
+                shown += os.read(self.master, 65_536)
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            os.close(self.master)
+
+
+@pytest.fixture
+def owner(monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str]]:
+    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        words = "run --headless --json --myses 2 --provider scripted"
+        process = spawn(*words.split(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            until_true(find_owner, within=PATIENCE_S)
+            yield process
+        finally:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture
+def attached(owner: subprocess.Popen[str]) -> Iterator[PlainTerminal]:
+    terminal = PlainTerminal()
+    try:
+        terminal.wait_for(f"Attached to the swarm of process {owner.pid}; quit leaves it running.")
+        yield terminal
+    finally:
+        terminal.process.kill()
+        terminal.process.wait()
+        terminal.close()
+
+
+def test_typed_commands_reach_the_swarm_and_quit_leaves_it_running(
+    owner: subprocess.Popen[str], attached: PlainTerminal
+) -> None:
+    attached.type("send alpha hello from the terminal")
+    attached.wait_for("Answered prompt")
+    assert "hello from the terminal" in zoea("log", "alpha").stdout
+    attached.type("stop beta")
+    attached.wait_for("beta is stopped")
+    attached.type("send nobody hello")
+    attached.wait_for("there is no mysis 'nobody'")
+    attached.type("quit")
+    assert attached.process.wait(PATIENCE_S) == 0
+    assert owner.poll() is None
+    assert '"stopped"' in zoea("show", "beta", "--json").stdout
+
+
+def test_a_closed_terminal_ends_the_front_and_not_the_swarm(
+    owner: subprocess.Popen[str], attached: PlainTerminal
+) -> None:
+    attached.close()
+    zoea("send", "alpha", "hello")
+    assert attached.process.wait(PATIENCE_S) == 0
+    assert owner.poll() is None
+    assert zoea("list").returncode == 0
+
+
+def test_a_front_says_that_the_swarm_has_ended(owner: subprocess.Popen[str], attached: PlainTerminal) -> None:
+    assert zoea("stop", "--swarm").returncode == 0
+    attached.wait_for("The running swarm has ended")
+    assert attached.process.wait(PATIENCE_S) == 0
+    assert owner.wait(PATIENCE_S) == 0
+
+
+def test_a_front_that_is_not_read_holds_up_no_one_and_ends_at_sigterm(
+    owner: subprocess.Popen[str], attached: PlainTerminal
+) -> None:
+    fill(attached.name)
+    assert zoea("send", "alpha", "hello").returncode == 0
+    until_true(lambda: "Answered prompt" in zoea("log", "alpha").stdout, within=PATIENCE_S)
+    attached.process.send_signal(signal.SIGTERM)
+    assert attached.process.wait(PATIENCE_S) == 0
+    assert owner.poll() is None
