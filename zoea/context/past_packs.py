@@ -23,8 +23,13 @@ LATE_RECALL = "Nothing was recalled, because the search among older memories too
 
 def memories_of(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer], need: Need) -> tuple[Memory, ...]:
     """Return the answer to a need of rows, with the labels of this turn."""
+    return with_labels(rows_of(answers, need), frozen.label_to)
+
+
+def rows_of(answers: Mapping[Need, NeedAnswer], need: Need) -> tuple[Memory, ...]:
+    """Return the answer to a need of rows as they are stored: only prompts get labels."""
     answer = answers[need]
-    return with_labels(answer, frozen.label_to) if isinstance(answer, tuple) else ()
+    return answer if isinstance(answer, tuple) else ()
 
 
 def past_form(memory: Memory, max_result_chars: int) -> Form:
@@ -120,7 +125,7 @@ def _shown(memories: Iterable[Memory], forms: Mapping[int, Form]) -> tuple[Reque
 
 def recall_need(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer], shown: Iterable[int]) -> Recall:
     """Return the search for what the request does not hold otherwise."""
-    earlier = [one.id for one in memories_of(frozen, answers, earlier_need(frozen))] if frozen.earlier else []
+    earlier = [one.id for one in rows_of(answers, earlier_need(frozen))] if frozen.earlier else []
     return Recall(frozen.before, frozen.recall_items, tuple(sorted({*shown, *earlier})))
 
 

@@ -63,15 +63,15 @@ def memories_of(encoded: Mapping[str, Any]) -> tuple[int, ...]:
 def _encode_message(message: RequestMessage, forms: Mapping[int, Form]) -> dict[str, Any]:
     form = forms.get(message.memory_id) if message.memory_id is not None else None
     if form is not None:
-        entry: dict[str, Any] = {"m": message.memory_id, "f": form.kind.value}
+        entry: dict[str, Any] = {"m": message.memory_id, "f": form.kind}
         if form.keep:
             entry["k"] = form.keep
         if form.at:
             entry["a"] = form.at
         return entry
-    entry = {"t": message.content, "role": message.role.value}
+    entry = {"t": message.content, "role": message.role}
     if message.source is not Source.SYSTEM:
-        entry["source"] = message.source.value
+        entry["source"] = message.source
     if message.calls:
         entry["calls"] = [[call.id, call.name, call.arguments] for call in message.calls]
     if message.native is not None:

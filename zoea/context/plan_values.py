@@ -98,10 +98,10 @@ class Decision:
         return {
             "id": self.id,
             "section": self.section,
-            "priority": self.priority.value,
-            "status": self.status.value,
-            "variant": self.variant.value if self.variant is not None else None,
-            "reason": self.reason.value,
+            "priority": self.priority,
+            "status": self.status,
+            "variant": self.variant,
+            "reason": self.reason,
             "chars": self.chars,
             "tokens": self.tokens,
             "truncated": self.truncated,
@@ -140,7 +140,7 @@ class PlanStep:
 
     def as_dict(self) -> dict[str, Any]:
         return {
-            "kind": self.kind.value,
+            "kind": self.kind,
             "memory_id": self.memory_id,
             "before_chars": self.before_chars,
             "after_chars": self.after_chars,

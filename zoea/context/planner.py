@@ -7,7 +7,6 @@ replayed unit by unit beside them (see `turn_replay.py`), and the limits are tho
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 from zoea.context.candidates import PackCandidate, PackMeter, build_plan, measure_packs, sort_by_priority
@@ -29,6 +28,7 @@ from zoea.context.selection import (
 from zoea.context.strategies import packs as packs_of
 from zoea.context.turn_replay import CurrentTurn, TurnReplay, budget_reason
 from zoea.model.errors import PlanError
+from zoea.model.fast_replace import replace
 
 LOOK_BACK = 20
 """Blocks before a mark in which Anthropic looks for what it has cached."""

@@ -102,7 +102,7 @@ def replay_turn(
         earlier is not None
         and earlier.opening == opening
         and earlier.units == tuple(units[: len(earlier.units)])
-        and earlier.frozen == frozen
+        and (earlier.frozen is frozen or earlier.frozen == frozen)
         and earlier.past == past
     ):
         state, begin = earlier.state.copy(), len(earlier.units)

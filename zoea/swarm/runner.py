@@ -497,8 +497,7 @@ class MysisRunner:
         about = DrivenTurn(opened.turn_id, opened.number, opened.hop, opened.frozen, 0, by_person, opened.before)
         offered = offer_tools(catalogue, opened.frozen)
         turn = self._new_turn(profile, offered, opened, effect)
-        effects = () if turn_records.is_answered(opened.frozen, opened.before) else (t.Fetch(),)
-        return await self._drive(profile, session, offered, about, turn, effects)
+        return await self._drive(profile, session, offered, about, turn, (t.Fetch(),))
 
     def _goal_to_reach(self) -> str:
         """Return the goal that is not reached yet; under the planning rules 1 only a task that a person gave."""

@@ -83,16 +83,18 @@ class SecretVault:
         concealed = [self._conceal_call(call, spec, schema) for call, spec, schema in calls]
         if self._kept != before or self._unsaved:
             await self._save()
-        concealed = [replace(call, arguments=self.mask_text(call.arguments)) for call in concealed]
-        if [call.arguments for call in concealed] == [call.arguments for call in answer.calls]:
-            masked = replace(answer, text=self.mask_text(answer.text), reasoning=self.mask_text(answer.reasoning))
-            return answer if masked == answer else replace(masked, native=None)
-        # The vendor's own blocks repeat the arguments.
+        arguments = [self.mask_text(call.arguments) for call in concealed]
+        text, reasoning = self.mask_text(answer.text), self.mask_text(answer.reasoning)
+        was = [call.arguments for call in answer.calls]
+        if (arguments, text, reasoning) == (was, answer.text, answer.reasoning):
+            return answer
+        masked = zip(concealed, arguments, strict=True)
+        # The vendor's own blocks repeat what was masked.
         return replace(
             answer,
-            calls=tuple(concealed),
-            text=self.mask_text(answer.text),
-            reasoning=self.mask_text(answer.reasoning),
+            calls=tuple(replace(call, arguments=shown) for call, shown in masked),
+            text=text,
+            reasoning=reasoning,
             native=None,
         )
 

@@ -19,6 +19,7 @@ from zoea.context.past_packs import (
     past_form,
     recall_need,
     recall_pack,
+    rows_of,
 )
 from zoea.context.plan_values import Pack, Priority
 from zoea.context.turn_packs import first_form
@@ -48,7 +49,8 @@ def needs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Need,
     if frozen.earlier:
         wanted.append(earlier_need(frozen))
     if frozen.recall_items and all(need in answers for need in wanted if not isinstance(need, TurnSoFar)):
-        recall = recall_need(frozen, answers, [*_history(frozen, answers).full_forms, *_said_ids(frozen, answers)])
+        shown = [one.id for one in (*_find_history(frozen, answers), *_find_said(frozen, answers))]
+        recall = recall_need(frozen, answers, shown)
         wanted.append(recall)
         if (found := answers.get(recall)) is not None and (hits := hit_ids(found)):
             wanted.append(MemoriesById(hits))
@@ -71,11 +73,6 @@ def packs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Pack,
     return tuple(pack for pack in made if pack is not None)
 
 
-def _said_ids(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[int, ...]:
-    pack = _said(frozen, answers)
-    return () if pack is None else tuple(pack.full_forms)
-
-
 def order_pack(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack | None:
     """Return the standing order for a nudged turn, which has no prompt of its own."""
     if not frozen.is_nudged:
@@ -88,17 +85,25 @@ def order_pack(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack |
     return Pack("order", "order", Priority.REQUIRED, full, preserve=True, full_forms={prompt.id: ORDER})
 
 
-def _history(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack:
+def _find_history(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Memory, ...]:
+    """Return the latest slice, unless an earlier turn shows it."""
     window = frozen.scan_window
-    found = memories_of(frozen, answers, LatestSlice(frozen.before, window)) if frozen.before else ()
+    found = rows_of(answers, LatestSlice(frozen.before, window)) if frozen.before else ()
     unit = latest_slice((one for one in found if one.id <= frozen.before), window)
     if unit is None or is_shown_earlier(frozen, unit.memories[0].turn_id, whole=True):
+        return ()
+    return unit.memories
+
+
+def _history(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack:
+    memories = _find_history(frozen, answers)
+    if not memories:
         return Pack("history", "history", Priority.HIGH, ())
-    full = {memory.id: past_form(memory, frozen.max_result_chars) for memory in unit.memories}
+    full = {memory.id: past_form(memory, frozen.max_result_chars) for memory in memories}
     least = min(HISTORY_COMPACT, frozen.max_result_chars)
-    compact = {memory.id: _elided_form(memory, least) for memory in unit.memories}
-    shown = _shown(unit.memories, compact)
-    full_shown = _shown(unit.memories, full)
+    compact = {memory.id: _elided_form(memory, least) for memory in memories}
+    shown = _shown(memories, compact)
+    full_shown = _shown(memories, full)
     return Pack(
         "history",
         "history",
@@ -110,15 +115,21 @@ def _history(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack:
     )
 
 
+def _find_said(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Memory, ...]:
+    """Return the final answer of the previous turn, or nothing; also where an earlier turn shows it."""
+    found = rows_of(answers, LastAnswer(frozen.before)) if frozen.before and frozen.keep_answer else ()
+    finals = [one for one in found if _is_final(one, frozen)][-1:]
+    return () if not finals or is_shown_earlier(frozen, finals[0].turn_id) else tuple(finals)
+
+
 def _said(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack | None:
     """Return the final answer of the previous turn, which may hold the mysis's intentions."""
     if not frozen.keep_answer:
         return None
-    found = memories_of(frozen, answers, LastAnswer(frozen.before)) if frozen.before else ()
-    finals = [one for one in found if _is_final(one, frozen)]
-    if not finals or is_shown_earlier(frozen, finals[-1].turn_id):
+    found = _find_said(frozen, answers)
+    if not found:
         return Pack("said", "said", Priority.MEDIUM, ())
-    answer = finals[-1]
+    answer = found[0]
     tail = Form(FormKind.TAIL, SAID_COMPACT)
     compact = (render_memory(answer, tail),) if len(answer.content) > SAID_COMPACT else None
     return Pack(

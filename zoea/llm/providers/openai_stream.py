@@ -176,10 +176,13 @@ class ChatStreamDecoder:
             self._progress = progress_of(as_mapping(payload["prompt_progress"]))
         if "timings" in payload:
             self._timings = as_mapping(payload["timings"])
-        for choice in as_mappings(payload.get("choices")):
-            if choice.get("index"):
+        choices = payload.get("choices")
+        for choice in choices if isinstance(choices, list) else ():
+            if not isinstance(choice, dict) or choice.get("index"):
                 continue
-            self._delta(as_mapping(choice.get("delta") or choice.get("message")))
+            delta = choice.get("delta") or choice.get("message")
+            if isinstance(delta, dict):
+                self._delta(delta)
             if choice.get("finish_reason"):
                 self._finish = str(choice["finish_reason"])
 

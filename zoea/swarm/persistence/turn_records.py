@@ -9,7 +9,6 @@ from typing import assert_never
 
 from zoea.context import (
     EarlierTurns,
-    FrozenTurn,
     LastAnswer,
     LatestSlice,
     MemoriesById,
@@ -20,7 +19,6 @@ from zoea.context import (
     ShownConversation,
     StandingOrder,
     TurnSoFar,
-    missing_needs,
 )
 from zoea.model.enums import ErrorClass, Finish, OpenedBy, RequestState
 from zoea.model.request import Catalogue
@@ -141,11 +139,6 @@ async def read_answers(store: Store, turn_id: int) -> dict[str, str]:
     """Read the stored answers of a turn, by the key of their need."""
     found = await store.read("SELECT need, answer FROM turn_answer WHERE turn_id = ?", (turn_id,))
     return {row["need"]: row["answer"] for row in found}
-
-
-def is_answered(frozen: FrozenTurn, before: BeforeTurn) -> bool:
-    """Return whether the first plan of a turn can be made from what the op that opened it read."""
-    return not missing_needs(frozen, before.answers)
 
 
 def _query_values(mysis_id: int, wanted: tuple[Need, ...]) -> dict[str, int]:

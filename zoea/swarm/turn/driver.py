@@ -9,12 +9,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Coroutine
-from dataclasses import replace
 from typing import Any, assert_never
 
 from zoea.context import Plan as RequestPlan
 from zoea.model.enums import MASK, Activity, ApprovalAnswer, CallState, Outcome, ToolMode
 from zoea.model.errors import PlanError, ProviderError
+from zoea.model.fast_replace import replace
 from zoea.model.ports import Timer, ToolSession
 from zoea.model.request import Answer, AnswerCall, CallMeta, Catalogue, ToolResult
 from zoea.model.values import Mysis
@@ -147,11 +147,9 @@ class TurnDriver:
             del self._watchdog, self._calls
 
     async def _begin(self, effects: tuple[t.TurnEffect, ...]) -> None:
-        """Carry out the first effects of a restored turn, or begin a new one."""
-        before = self._opened.before
-        async with self._services.gate.place(first_rank(self._opened.by_person, is_new=before is not None)):
-            if before is not None and not effects:
-                effects = self._step(t.TurnOpened(self._now(), before.calls, before.texts))
+        """Carry out the first effects of a turn."""
+        is_new = self._opened.before is not None
+        async with self._services.gate.place(first_rank(self._opened.by_person, is_new=is_new)):
             await self._carry_out_all(deque(effects))
 
     async def _leave_open(self, end: t.TurnEnd) -> t.TurnEnd:
@@ -289,8 +287,9 @@ class TurnDriver:
         found = await answer_needs(self._services, frozen, self._turn.memories, known, self._summaries)
         if found is None:
             return t.SummaryWanted(self._now())
-        self._requests = replace(self._requests, answers=found.answers)
-        return t.TurnOpened(self._now(), found.calls, found.texts)
+        before = found.before
+        self._requests.answers, self._requests.store_answers = before.answers, found.store
+        return t.TurnOpened(self._now(), before.calls, before.texts)
 
     async def _summarise(self) -> None:
         self.post(await self._summaries.write())

@@ -1,7 +1,8 @@
 """Answers the needs of a turn in rounds, before its first plan.
 
 Rows are read from the store. An `OutsideNeed` is answered by the reader registered for its class in `READERS`,
-once in the life of a turn: the answer is stored in `turn_answer` and read from there after a restart.
+once in the life of a turn: the first reservation stores the answer in `turn_answer`, before anything is sent, and
+after a restart it is read from there.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -70,38 +72,49 @@ READERS: dict[type[OutsideNeed], NeedReader] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class AnsweredNeeds:
+    """The answers to all needs of a turn.
+
+    Attributes:
+        store: Stores the new answers of readers, and reports recalled memories; None where there are none.
+    """
+
+    before: turn_records.BeforeTurn
+    store: Callable[[WriterConnection], None] | None
+
+
 async def answer_needs(
     services: Services,
     frozen: FrozenTurn,
     memories: Sequence[Memory],
     known: turn_records.BeforeTurn | None,
     summaries: SummaryStage,
-) -> turn_records.BeforeTurn | None:
+) -> AnsweredNeeds | None:
     """Return the answers to all that the turn's strategy wants, of which `known` are already there.
 
-    None where a model has to write a part of a summary first, which `summaries` then wants. Each round's new answers
-    of readers are stored in one op before the next round.
+    None where a model has to write a part of a summary first, which `summaries` then wants.
 
     Args:
         memories: Those of the turn, in conversation order.
+        known: What the op that opened the turn read; None where the turn is resumed, which may have stored answers.
 
     Raises:
         PlanError: The strategy wants something new after `MAX_ROUNDS` rounds, or no reader knows a need.
     """
     prompts = tuple(itertools.takewhile(lambda memory: memory.role is Role.USER, memories))
     facts = OpenedTurnFacts(services, frozen, prompts, summaries)
+    stored: Mapping[str, str] = {}
     if known is None:
+        stored = await turn_records.read_answers(services.store, frozen.turn_id)
         known = await turn_records.read_before_turn(services.store, frozen.mysis_id, missing_needs(frozen))
     answers: dict[Any, NeedAnswer] = dict(known.answers)
-    stored: Mapping[str, str] | None = None
+    new: dict[str, str] = {}
+    recalled = 0
     for _ in range(MAX_ROUNDS):
         wanted = missing_needs(frozen, answers)
         if not wanted:
-            return turn_records.BeforeTurn(answers, known.calls, known.texts)
-        if stored is None:
-            stored = await turn_records.read_answers(services.store, frozen.turn_id)
-        new: dict[str, str] = {}
-        recalled = 0
+            break
         for need in wanted:
             match need:
                 case OutsideNeed() if need.key in stored:
@@ -119,14 +132,15 @@ async def answer_needs(
                 case _:
                     found = await turn_records.read_before_turn(services.store, frozen.mysis_id, (need,))
                     answers |= found.answers
-        if new:
-            await services.write(partial(_store, frozen=frozen, answers=new, recalled=recalled))
-    if wanted := missing_needs(frozen, answers):
+    else:
+        wanted = missing_needs(frozen, answers)
+    if wanted:
         raise PlanError(
             f"The strategy {frozen.strategy} still wants {type(wanted[0]).__name__} after {MAX_ROUNDS} rounds.",
             hint="This is a defect of Zoea; report it with `zoea doctor --report`.",
         )
-    return turn_records.BeforeTurn(answers, known.calls, known.texts)
+    store = partial(_store, frozen=frozen, answers=new, recalled=recalled) if new else None
+    return AnsweredNeeds(turn_records.BeforeTurn(answers, known.calls, known.texts), store)
 
 
 def _reader_of(need: OutsideNeed) -> NeedReader:

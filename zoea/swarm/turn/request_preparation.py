@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from zoea.context import FrozenTurn, Need, NeedAnswer, Plan, TurnRecord, TurnReplay, TurnSoFar, encode, plan_next
 from zoea.llm.prices import ModelPrice
+from zoea.model.fast_replace import replace
 from zoea.model.request import Catalogue, RequestMessage
 from zoea.model.values import Memory
 from zoea.store import WriterConnection
@@ -38,6 +39,7 @@ class RequestPreparation:
 
     Attributes:
         answers: What the strategy needs from before the turn.
+        store_answers: Stores the answers that are new, in the op of the next reservation.
         known_catalogues: Hashes of the catalogues that the store has; others are stored with the request.
         price: Of the model; None where it is unknown.
         replay: Of the newest plan, for the next one.
@@ -51,6 +53,7 @@ class RequestPreparation:
     max_output_tokens: int
     known_catalogues: set[str]
     price: ModelPrice | None = None
+    store_answers: Callable[[WriterConnection], None] | None = None
     replay: TurnReplay | None = None
     planned: tuple[RequestMessage, ...] = ()
 
@@ -90,7 +93,11 @@ class RequestPreparation:
             micros=None if self.price is None else self.price.cost(prompt, self.max_output_tokens),
         )
 
+        store_answers, self.store_answers = self.store_answers, None
+
         def reserve(conn: WriterConnection) -> spend_ops.Reserved:
+            if store_answers is not None:
+                store_answers(conn)
             if self.catalogue.hash not in self.known_catalogues:
                 spend_ops.store_catalogue(conn, self.catalogue.hash, self.catalogue.tools)
             reserved = spend_ops.reserve(conn, self.info, limits, ask)
