@@ -10,7 +10,7 @@ from tests.llm.sample_requests import SCAN, provider, request
 from tests.llm.sample_requests import answer as ask
 from zoea.llm.messages.text_calls import MAX_PREAMBLE, read_text_calls
 from zoea.model.enums import Finish, ToolMode
-from zoea.model.request import Answer, AnswerCall
+from zoea.model.request import Answer, AnswerCall, ToolSpec
 
 TOOLS = frozenset({"get_time", "zoea_wait", "send"})
 BERLIN = AnswerCall("get_time", '{"city":"Berlin"}')
@@ -161,3 +161,15 @@ async def test_every_wire_reads_calls_from_text_unless_its_mode_is_native(kind: 
     assert (read.text, read.calls) == ("", (AnswerCall("scan", '{"sector":"b"}'),))
     assert read.are_calls_text
     assert (kept.text, kept.calls) == (SCAN_CALL, ())
+
+
+async def test_a_text_call_of_a_tool_that_stands_as_a_line_is_read_too() -> None:
+    async with _server("openai") as server:
+        model = provider("openai", f"{server.url}/v1")
+        named = await ask(
+            model, request(tools=(ToolSpec("look", "Looks.", {}),), other_tools=("scan",), model="reef:1b")
+        )
+        unknown = await ask(model, request(tools=(ToolSpec("look", "Looks.", {}),), model="reef:1b"))
+        await model.close()
+    assert named.calls == (AnswerCall("scan", '{"sector":"b"}'),)
+    assert (unknown.text, unknown.calls) == (SCAN_CALL, ())

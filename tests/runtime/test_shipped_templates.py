@@ -14,14 +14,15 @@ from mcp.types import ToolAnnotations
 
 from tests.swarm.harness import Swarm, script, swarm
 from zoea.model.enums import ApprovalAnswer, MysisState
-from zoea.model.request import Answer, AnswerCall
+from zoea.model.request import Answer, AnswerCall, ToolSpec
 from zoea.runtime.upstream_set import build_policy
 from zoea.settings.key_paths import Layer
 from zoea.settings.schema import NudgeSettings, Settings
 from zoea.settings.template import parse_template
 from zoea.settings.template_library import Level, Templates
 from zoea.tools import UpstreamConfig
-from zoea.tools.policy import ToolPolicy
+from zoea.tools.policy import ToolPolicy, apply_policy
+from zoea.world.catalog import REEF_TOOLS
 
 GUIDE = Path(__file__).parents[2] / "documentation" / "guide" / "templates.md"
 READS = {"read_file", "list_files", "search_code"}
@@ -129,6 +130,14 @@ async def test_a_watcher_writes_only_to_the_commander_and_looks_again_after_its_
         asked = len(s.provider.requests)
         s.clock.by(601)
         await s.until(lambda: len(s.provider.requests) > asked)
+
+
+@pytest.mark.parametrize("template", ["reef", "miner", "scout", "trader"])
+def test_a_captain_is_offered_all_of_reef_but_logout_and_help(template: str) -> None:
+    policy = build_policy(Templates().get(template), ("reef",), Settings())
+    tools = [ToolSpec(name, "", {}, upstream="reef", origin=name) for name in REEF_TOOLS]
+    left_out = {tool.name for tool in tools if apply_policy(tool, policy) is None}
+    assert left_out == {"logout", "help"}
 
 
 # The guide.

@@ -17,6 +17,7 @@ from zoea.model.request import Answer, ModelInfo, ModelRequest
 from zoea.model.values import COMMANDER
 from zoea.settings import Settings
 from zoea.swarm.persistence import memory_ops, message_ops, mysis_ops
+from zoea.swarm.resolved_template import output_limit
 from zoea.swarm.runner import MysisRunner
 from zoea.swarm.turn.turn_types import TurnEnd
 from zoea.tools.toolbox import ToolboxSession
@@ -286,6 +287,13 @@ async def test_the_lower_limit_of_provider_and_budget_bounds_an_answer(
         await s.commander.send("alpha", "go")
         await s.settled()
         assert s.provider.requests[-1].max_output_tokens == sent
+
+
+@pytest.mark.parametrize(("window", "free"), [(8_192, 1_024), (4_096, 512), (2_048, 512), (131_072, 4_096), (512, 256)])
+def test_an_answer_reserves_an_eighth_of_the_window_and_never_more_than_half(window: int, free: int) -> None:
+    assert output_limit(Settings(), None, None, window) == free
+    assert output_limit(Settings(), 300, None, window) == min(300, window // 2)
+    assert output_limit(Settings(), None, 200, window) == 200
 
 
 @pytest.mark.parametrize("began", [False, True], ids=["first token", "between tokens"])
