@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from tests.swarm.harness import script, swarm
 from tests.swarm.test_builtin_backend import templates
+from zoea.context import SourceMessages
+from zoea.context.topics.topic_block import LedgerPositions, render_topic, select_messages
+from zoea.context.topics.topic_rules import write_source
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.enums import MysisState, Role
 from zoea.model.request import Answer, RequestMessage
 from zoea.queries.request_inspection import inspect_request
-from zoea.settings import Settings
+from zoea.runtime.upstream_set import build_policy
+from zoea.settings import Settings, parse_template
+from zoea.settings.topic_source import TopicSource
+from zoea.store import WriterConnection, open_reader
+from zoea.store.topic_reader import TOPIC_MESSAGE, topic_message
+from zoea.swarm.turn.source_stage import render_source
 
 QUIET = Settings.model_validate({"nudge": {"enabled": False}})
 WORKER = """
@@ -234,3 +243,91 @@ async def test_a_turn_that_is_cut_in_its_repair_asks_no_third_time(tmp_path: Pat
         assert again.requests[0].messages == before
         assert again.calls == 1
         assert await s.value("SELECT outcome FROM turn") == "failed"
+
+
+async def test_a_role_with_an_output_schema_has_no_tool_that_ends_its_turn_otherwise(tmp_path: Path) -> None:
+    policies: dict[str, Any] = {"policies": lambda body: build_policy(parse_template(body), ("peer",), QUIET)}
+    offered = {}
+    for name, made in (("planner", with_planner), ("worker", with_roles)):
+        answers = [Answer(text=PLAN)] if made is with_planner else DONE
+        folder = tmp_path / name
+        folder.mkdir()
+        async with made(folder, *(answers if isinstance(answers, list) else [answers]), **policies) as s:
+            await s.commander.create("petra", template=name, start=False)
+            await s.commander.send("petra", "Begin.")
+            await s.settled("petra")
+            offered[name] = {tool.name for tool in s.provider.requests[0].tools}
+    assert {"zoea_publish", "zoea_read_topic"} <= offered["planner"]
+    assert not {"zoea_wait", "zoea_done", "zoea_ask"} & offered["planner"]
+    assert "zoea_wait" in offered["worker"]
+    assert "zoea_ask" not in offered["worker"]
+
+
+async def test_the_plan_names_a_required_topic_without_a_message(tmp_path: Path) -> None:
+    async with with_roles(tmp_path) as s:
+        await s.commander.create("wanda", template="worker", start=False)
+        await s.commander.publish("PLAN_READY", "Fix the cookie.")
+        await s.settled("wanda")
+        plan = inspect_request(s.path, await s.value("SELECT max(id) FROM request")).plan
+        assert plan is not None
+        assert plan.notes == ("ISSUE_OPENED is required and empty: there is no message on it that a request may show.",)
+
+
+SENT = (
+    ("A", "ann", False), ("A", "bob", False), ("A", "ann", True), ("B", "ann", False),
+    ("A", "ann", False), ("A", "bob", True), ("A", "ann", False), ("A", "bob", False),
+)  # fmt: skip
+
+
+SOURCES: list[dict[str, Any]] = [
+    {},
+    {"amount": 2},
+    {"amount": 2, "strategy": "oldest"},
+    {"amount": 3, "strategy": "all"},
+    {"limit": 1},
+    {"sender": "ann", "amount": 2},
+    {"since": "last_task_end"},
+    {"since": "last_agent_start", "strategy": "oldest", "amount": 1},
+    {"since": 5_000},
+    {"since": "1970-01-01T00:00:05Z"},
+    {"compact_amount": 3, "compact_strategy": "oldest"},
+    {"amount": 5, "compact_amount": 2},
+]
+
+
+async def test_the_ledger_is_read_as_the_source_says(tmp_path: Path) -> None:
+    async with with_roles(tmp_path) as s:
+
+        def op(conn: WriterConnection) -> None:
+            for place, (topic, sender, is_raw) in enumerate(SENT, start=1):
+                conn.execute(
+                    "INSERT INTO topic_message(topic, sender_kind, sender, content, is_raw, created_at)"
+                    " VALUES (?, 'client', ?, ?, ?, ?)",
+                    (topic, sender, f"text {place}", is_raw, place * 1_000_000),
+                )
+
+        await s.store.write(op)
+        ledger = [topic_message(row) for row in await s.store.read(f"{TOPIC_MESSAGE} ORDER BY id")]
+        positions = LedgerPositions(5, 4)
+        with closing(open_reader(s.path)) as connection:
+            for keys in SOURCES:
+                source = TopicSource.model_validate({"topic": "A", **keys})
+                answer = render_source(connection, SourceMessages(0, write_source(source), 7, 5, 4), 500_000).value
+                for form in ("full", "compact"):
+                    shown = select_messages(ledger[:7], source, positions, is_compact=form == "compact")
+                    assert answer[form] == render_topic("A", shown), (keys, form)
+                    assert shown, keys
+                    assert not any(one.is_raw for one in shown)
+
+
+async def test_a_source_is_read_no_further_than_a_request_may_hold(tmp_path: Path) -> None:
+    async with with_roles(tmp_path) as s:
+        for place in range(1, 8):
+            await s.commander.publish("A", f"{place} " * 100)
+        for strategy, first in (("latest", "7 7"), ("oldest", "1 1")):
+            source = write_source(TopicSource.model_validate({"topic": "A", "strategy": strategy, "amount": 6}))
+            with closing(open_reader(s.path)) as connection:
+                answer = render_source(connection, SourceMessages(0, source, 7, 0, 0), 500).value
+            assert answer["messages"] == 3
+            assert first in answer["full"]
+            assert len(answer["full"]) > 500

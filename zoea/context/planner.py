@@ -26,6 +26,7 @@ from zoea.context.selection import (
     parse_limit,
 )
 from zoea.context.strategies import packs as packs_of
+from zoea.context.strategies.ledger_topics import source_notes
 from zoea.context.turn_replay import CurrentTurn, TurnReplay, budget_reason
 from zoea.model.errors import PlanError
 from zoea.model.fast_replace import replace
@@ -120,7 +121,7 @@ def _describe_turn(made: Plan, candidates: Sequence[PackCandidate], turn: Curren
         made,
         steps=(*past, *omitted, *turn.steps),
         left_out_tools=frozen.left_out_tools,
-        notes=past_notes(frozen, answers),
+        notes=(*past_notes(frozen, answers), *source_notes(frozen, answers)),
         label_to=frozen.label_to,
         cache_ends=_find_cache_ends(before_turn, frozen),
     )

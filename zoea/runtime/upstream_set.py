@@ -8,7 +8,7 @@ from functools import cache
 
 from pydantic import SecretStr
 
-from zoea.model.enums import ToolShow
+from zoea.model.enums import ASK_TOOL, DONE_TOOL, WAIT_TOOL, ToolShow
 from zoea.runtime.run_options import WORLD
 from zoea.settings import Credentials, Settings, Template, parse_template
 from zoea.settings.endpoints import UpstreamSettings
@@ -70,7 +70,7 @@ def build_policy(template: Template, upstreams: tuple[str, ...], settings: Setti
     tool = template.overrides().get("tool", {})
     return ToolPolicy(
         allow=template.tools.allow,
-        deny=(*template.tools.deny, *unused),
+        deny=(*template.tools.deny, *unused, *_unfit_tools(template, settings)),
         ask=template.tools.ask,
         ask_destructive=template.tools.ask_destructive,
         send=Send(template.send),
@@ -80,6 +80,13 @@ def build_policy(template: Template, upstreams: tuple[str, ...], settings: Setti
         show=ToolShow(tool.get("show", settings.tool.show)),
         pin=tuple(tool.get("pin", settings.tool.pin)),
     )
+
+
+def _unfit_tools(template: Template, settings: Settings) -> tuple[str, ...]:
+    """Return the tools that do not fit the strategy `topics`, where no one answers and an output ends each turn."""
+    if (template.chosen_strategy or settings.context.strategy) != "topics":
+        return ()
+    return (ASK_TOOL,) if template.output_schema is None else (ASK_TOOL, DONE_TOOL, WAIT_TOOL)
 
 
 def _upstream(name: str, given: UpstreamSettings, settings: Settings, credentials: Credentials) -> UpstreamConfig:

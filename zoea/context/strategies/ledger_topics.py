@@ -53,6 +53,18 @@ def packs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Pack,
     return tuple(pack for pack in made if pack is not None)
 
 
+def source_notes(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[str, ...]:
+    """Return for each required source without messages why it shows none."""
+    notes = []
+    for need in _source_needs(frozen.topics) if frozen.topics is not None else ():
+        source = read_source(need.source)
+        if source.pack_priority == Priority.REQUIRED and need in answers and not _value(answers, need)["full"]:
+            bounds = [f"from {source.sender}" if source.sender else "", f"since {source.since}" if source.since else ""]
+            which = " ".join(filter(None, ("there is no message", *bounds)))
+            notes.append(f"{source.topic} is required and empty: {which} on it that a request may show.")
+    return tuple(notes)
+
+
 def _system(name: str, text: str) -> Pack:
     return Pack(name, "system", Priority.REQUIRED, text, preserve=True)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from zoea.context.topics.agent_texts import write_repair
-from zoea.model.enums import DONE_TOOL, CallState, ErrorClass, Outcome, Role
+from zoea.model.enums import DONE_TOOL, WAIT_TOOL, CallState, ErrorClass, Outcome, Role
 from zoea.model.fast_replace import replace
 from zoea.model.request import Answer, ToolResult
 from zoea.model.values import Failure, Memory, ToolCall, Usage
@@ -172,7 +172,7 @@ def _after_slice(turn: TurnState, at: int) -> Step:
     calls = slice_calls(turn)
     if any(call.state.is_open for call in calls):
         return _run_more(turn)
-    if any(call.name in (waits.WAIT_TOOL, DONE_TOOL) and call.state is CallState.DONE for call in calls):
+    if any(call.name in (WAIT_TOOL, DONE_TOOL) and call.state is CallState.DONE for call in calls):
         return _close(turn, Outcome.ANSWERED, at=at)
     done = iterations(turn.memories)
     if done >= turn.rules.max_iterations:

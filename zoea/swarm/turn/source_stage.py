@@ -16,24 +16,25 @@ from zoea.swarm.turn.opened_turn_facts import OpenedTurnFacts
 
 async def read_source_messages(facts: OpenedTurnFacts, need: SourceMessages) -> StoredAnswer:
     """Answer the full and the compact form of a source."""
+    async with facts.services.store.search_reader() as reader:
+        return await reader.run(lambda connection: render_source(connection, need, facts.frozen.max_chars))
+
+
+def render_source(connection: sqlite3.Connection, need: SourceMessages, max_chars: int) -> StoredAnswer:
+    """Read and render both forms; a form of more than `max_chars` characters may lack what is behind them."""
     source = read_source(need.source)
     positions = LedgerPositions(need.last_task_end, need.last_agent_start)
-
-    def read(connection: sqlite3.Connection) -> StoredAnswer:
-        forms = [
-            select_messages(
-                _read_enough(connection, need, source, positions, facts.frozen.max_chars, is_compact=is_compact),
-                source,
-                positions,
-                is_compact=is_compact,
-            )
-            for is_compact in (False, True)
-        ]
-        full, compact = (render_topic(source.topic, messages) for messages in forms)
-        return StoredAnswer.of({"full": full, "compact": compact, "messages": len(forms[0])})
-
-    async with facts.services.store.search_reader() as reader:
-        return await reader.run(read)
+    forms = [
+        select_messages(
+            _read_enough(connection, need, source, positions, max_chars, is_compact=is_compact),
+            source,
+            positions,
+            is_compact=is_compact,
+        )
+        for is_compact in (False, True)
+    ]
+    full, compact = (render_topic(source.topic, messages) for messages in forms)
+    return StoredAnswer.of({"full": full, "compact": compact, "messages": len(forms[0])})
 
 
 def _read_enough(

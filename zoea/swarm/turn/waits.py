@@ -11,12 +11,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from zoea.model.enums import CallState, Role
+from zoea.model.enums import WAIT_TOOL, CallState, Role
 from zoea.model.values import Memory
 from zoea.swarm.rules import SECOND, TickFields, WaitRules
 from zoea.swarm.turn.fingerprint import LARGEST_PARSED, parsed
 
-WAIT_TOOL = "zoea_wait"
 _LONGEST = 3600 * SECOND
 _FAR = 30 * 24 * 3600 * SECOND  # results are not trusted: a wait stays below this
 _LONGEST_TICK = 24 * 3600 * SECOND

@@ -20,7 +20,7 @@ from zoea.tui.widgets.folding_list import FoldingItem
 PACK_ROLES = ("llm", "running", "asking", "tool", "commander", "reasoning", "waiting")
 """Theme roles of the packs, in their order, in bar and table."""
 
-ID_WIDTH = 11
+ID_WIDTH, MOST_ID_WIDTH = 11, 22
 TOKENS_WIDTH = 7
 _FORMS = {
     FormKind.FULL: "verbatim",
@@ -144,6 +144,7 @@ def build_pack_bar(plan: Plan, width: int) -> list[Piece]:
 
 
 def _decision_lines(decision: Decision, role: str, plan: Plan, width: int) -> list[list[Piece]]:
+    id_width = min(MOST_ID_WIDTH, max(ID_WIDTH, *(len(one.id) + 1 for one in plan.decisions)))
     is_out = decision.status is PackStatus.SKIPPED
     is_empty = decision.reason is Reason.EMPTY
     form = (
@@ -156,11 +157,11 @@ def _decision_lines(decision: Decision, role: str, plan: Plan, width: int) -> li
     lines: list[list[Piece]] = [
         [
             ("━ " if not is_out else "  ", role),
-            (fit_text(decision.id, ID_WIDTH), "quiet" if is_out else ""),
+            (fit_text(decision.id, id_width), "quiet" if is_out else ""),
             (fit_text(tokens, TOKENS_WIDTH, right=True), "quiet" if is_out else ""),
             ("  ", ""),
             (fit_text(form, 9), form_role),
-            (_cut(describe_reason(decision.reason) + wanted + cut, width - ID_WIDTH - TOKENS_WIDTH - 13), "quiet"),
+            (_cut(describe_reason(decision.reason) + wanted + cut, width - id_width - TOKENS_WIDTH - 13), "quiet"),
         ]
     ]
     if decision.setting:
