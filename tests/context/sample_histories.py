@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from zoea.context import (
     EarlierTurns,
     FrozenTurn,
+    InheritedContext,
     LastAnswer,
     LatestSlice,
     MemoriesById,
@@ -175,6 +176,8 @@ class Recorder:
                 return tuple(self.memories[one - 1] for one in memory_ids)
             case OutsideNeed():
                 return self.outside(need)
+            case InheritedContext():
+                raise AssertionError("no sample inherits a context")
 
     def _store(self, seq: int, role: Role, source: Source, content: str, **rest: Any) -> Memory:
         memory = Memory(

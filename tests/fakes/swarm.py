@@ -99,6 +99,7 @@ class FakeSwarm:
         start: bool = True,
         inherit_broadcast: bool = True,
         task: str = "",
+        context: str = "",
     ) -> MysisView:
         number = len(self._myses) + len(self._deleted) + 1
         name = name or f"mysis-{number}"

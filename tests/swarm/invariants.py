@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from tests.swarm.turn_simulator import Planned, Rows
 from zoea.context import (
+    InheritedMessages,
     Plan,
     StoredAnswer,
     TurnRecord,
@@ -45,7 +46,7 @@ def one_memories(one: Planned) -> dict[int, Memory]:
     """The memories as they stood when the request was planned."""
     found: dict[int, Memory] = {}
     for answer in one.answers.values():
-        if not isinstance(answer, StoredAnswer):
+        if not isinstance(answer, StoredAnswer | InheritedMessages):
             for memory in answer.memories if isinstance(answer, TurnRecord) else answer:
                 found[memory.id] = memory
     return found

@@ -20,6 +20,7 @@ from zoea.context import (
     EarlierTurn,
     EarlierTurns,
     FrozenTurn,
+    InheritedContext,
     LastAnswer,
     LatestSlice,
     MemoriesById,
@@ -347,7 +348,7 @@ class Rows:
                 return tuple(memory for turn_id in turn_ids for memory in self.of_turn(turn_id))
             case MemoriesById(memory_ids):
                 return tuple(self.memory(one) for one in memory_ids)
-            case OutsideNeed():
+            case OutsideNeed() | InheritedContext():
                 raise AssertionError("it is answered once a turn")
             case _:
                 assert_never(need)

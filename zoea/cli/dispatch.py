@@ -30,6 +30,7 @@ COMMANDS: dict[str, Command] = {
     "run": Command("zoea.cli.commands.run:command", "Run the swarm, or attach to the one that runs"),
     "serve": Command("zoea.cli.commands.serve:command", "Show the cockpit in browsers"),
     "new": Command("zoea.cli.commands.myses:new", "Create a mysis and start it"),
+    "fork": Command("zoea.cli.commands.forks:fork", "Make myses that know a conversation up to a commit"),
     "list": Command("zoea.cli.commands.list_myses:command", "List all myses and their states"),
     "show": Command("zoea.cli.commands.myses:show", "Show one mysis in full"),
     "send": Command("zoea.cli.commands.messages:send", "Send a message to one mysis"),

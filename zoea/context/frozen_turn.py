@@ -67,6 +67,9 @@ class FrozenTurn:
         shown_tools: Names of those that do.
         tools_note: Why, and how many do not.
         is_window_assumed: Whether `context_window` is the setting, because the provider reports none.
+        inherited: The row of the commit that the mysis was made from; 0 for none.
+        inherited_tokens: The most that its conversation may take, before calibration.
+        is_inherited_whole: Whether it is shown as it stands; else its summary.
         recall_items: How many older memories are searched for the prompt's words; 0 searches none.
     """
 
@@ -102,6 +105,9 @@ class FrozenTurn:
     recall_items: int = 0
     label_to: str = ""
     task_tokens: int | None = None
+    inherited: int = 0
+    inherited_tokens: int = 0
+    is_inherited_whole: bool = False
     mission_id: int | None = None
     mission_tokens: int | None = None
     topics: TopicRules | None = None

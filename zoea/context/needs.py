@@ -21,6 +21,7 @@ import json
 from dataclasses import dataclass, fields
 from typing import Any
 
+from zoea.model.request import RequestMessage
 from zoea.model.values import Memory
 
 
@@ -77,6 +78,17 @@ class MemoriesById:
     """Memories by their ids. Answer: those that are still there, in the order of the ids."""
 
     memory_ids: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InheritedContext:
+    """The conversation of a commit, by its row, at most so many tokens of it verbatim.
+
+    Commits never change, so it is read again after a restart. Answer: `InheritedMessages`.
+    """
+
+    commit: int
+    max_tokens: int
 
 
 class OutsideNeed:
@@ -139,7 +151,9 @@ class CriteriaHints(OutsideNeed):
     until: int
 
 
-Need = LatestSlice | LastAnswer | StandingOrder | TurnSoFar | EarlierTurns | MemoriesById | OutsideNeed
+Need = (
+    LatestSlice | LastAnswer | StandingOrder | TurnSoFar | EarlierTurns | MemoriesById | InheritedContext | OutsideNeed
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +190,26 @@ class StoredAnswer:
         return json.loads(self.text)
 
 
-NeedAnswer = tuple[Memory, ...] | TurnRecord | StoredAnswer
+@dataclass(frozen=True, slots=True)
+class InheritedMessages:
+    """The newest messages of a commit's conversation that fit.
+
+    Attributes:
+        whole: How many messages the conversation has.
+        left_out: How many of the oldest do not fit, and `left_out_summary` what they say.
+        summary: Of the whole conversation.
+        tier: How faithful they are; 1 is best, from 3 on they are one text.
+    """
+
+    messages: tuple[RequestMessage, ...]
+    whole: int
+    left_out: int
+    left_out_summary: str
+    summary: str
+    tier: int = 1
+
+
+NeedAnswer = tuple[Memory, ...] | TurnRecord | StoredAnswer | InheritedMessages
 
 MAX_ROUNDS = 4
 """How often a strategy may want something new in one turn."""

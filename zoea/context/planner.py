@@ -39,6 +39,7 @@ _PARTS = {
     "header": ("the header of the role", "raise the budget"),
     "schema": ("the output schema", "make the template's output_schema smaller"),
     "tools": ("the tool schemas", "allow fewer tools in the template"),
+    "inherited": ("what the mysis inherited", "lower inherited.max_tokens"),
     "order": ("the standing order", "give the mysis a shorter order"),
     "turn": ("the prompts and latest calls of the turn", "send the text in smaller parts"),
 }

@@ -44,8 +44,12 @@ class MysisApi(Protocol):
         start: bool = True,
         inherit_broadcast: bool = True,
         task: str = "",
+        context: str = "",
     ) -> MysisView:
         """Create a mysis. An empty name is generated; an empty template means the default one.
+
+        With a `context`, a revision such as `@alpha` or `ctx-1a2b3c4d`, it knows the conversation up to that commit
+        and, unless they are given, has its template, provider and model.
 
         A `task` is its first message and its goal: it is nudged until it reports that it is done.
         """

@@ -491,6 +491,20 @@ class ChainSettings(Section):
     )
 
 
+class InheritedSettings(Section):
+    """What a mysis that was made from a commit is shown of it."""
+
+    max_tokens: Whole = setting(
+        0, "Most tokens", "Tokens of its newest messages that stand as they were; 0 is 40 % of a request.", ge=0
+    )
+    keep: Whole = setting(
+        1,
+        "Turns",
+        "In how many of its first turns they stand as they were, later their summary; 0 is in every turn.",
+        ge=0,
+    )
+
+
 class LogSettings(Section):
     """The log file."""
 
@@ -544,6 +558,7 @@ class Settings(Section):
     world: WorldSettings = Field(WorldSettings(), title="World")
     memory: MemorySettings = Field(MemorySettings(), title="Memory")
     chain: ChainSettings = Field(ChainSettings(), title="Contexts")
+    inherited: InheritedSettings = Field(InheritedSettings(), title="Inherited contexts")
     metrics: MetricsSettings = Field(MetricsSettings(), title="Metrics")
     log: LogSettings = Field(LogSettings(), title="Log")
     tui: TuiSettings = Field(TuiSettings(), title="Cockpit")

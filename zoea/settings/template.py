@@ -20,6 +20,7 @@ from zoea.settings.schema import (
     BudgetSettings,
     ChainSettings,
     ContextSettings,
+    InheritedSettings,
     LlmSettings,
     LoopSettings,
     NudgeSettings,
@@ -62,7 +63,7 @@ def _far_references(node: Any) -> Iterator[str]:
 
 PARENT = "{{parent}}"
 """Placeholder in a prompt for the prompt of the extended template."""
-OVERRIDES = ("nudge", "wait", "loop", "turn", "context", "session", "budget", "llm", "tool", "chain")
+OVERRIDES = ("nudge", "wait", "loop", "turn", "context", "session", "budget", "llm", "tool", "chain", "inherited")
 """The sections of the settings that a template may set for its own myses."""
 CAPS = (
     "token_budget_per_agent",
@@ -154,6 +155,7 @@ class Template(Section):
     llm: LlmSettings = Field(LlmSettings(), title="Model calls")
     tool: ToolSettings = Field(ToolSettings(), title="Tool calls")
     chain: ChainSettings = Field(ChainSettings(), title="Contexts")
+    inherited: InheritedSettings = Field(InheritedSettings(), title="Inherited contexts")
 
     @property
     def chosen_strategy(self) -> str:

@@ -205,26 +205,19 @@ class Commander:
         start: bool = True,
         inherit_broadcast: bool = True,
         task: str = "",
+        context: str = "",
     ) -> MysisView:
         """See `SwarmApi.create`. Raises also TemplateError and ProviderError (no such provider)."""
-        found = self._templates.get(template or self._settings.swarm.default_template)
-        chosen = self._settings.provider_name(provider or found.provider)
-        self._providers.get(chosen)
+        origin = await creation.read_origin(self._store, context) if context else creation.NO_ORIGIN
+        if template or origin.template is None:
+            found = self._templates.get(template or self._settings.swarm.default_template)
+        else:
+            found = origin.template
+        wish = creation.Wish(self._ids.uid(), name, provider, model, tags, task, inherit_broadcast)
+        new = creation.build_spec(wish, found, origin, self._settings)
+        self._providers.get(new.provider)
         self._resolved_templates[found.hash] = resolve_template(found.text, self._settings)
-        new = mysis_ops.MysisSpec(
-            uid=self._ids.uid(),
-            name=mysis_ops.check_name(name) if name.strip() else "",
-            template_name=found.name,
-            template_hash=found.hash,
-            template_body=found.text,
-            provider=chosen,
-            model=model or found.model or creation.default_model(chosen, self._settings),
-            tags=tags,
-            goal=creation.checked_prompt(task, self._settings),
-        )
-        mysis = await self._command(
-            lambda conn: creation.store_new(conn, new, found, self._settings, inherit_broadcast)
-        )
+        mysis = await self._command(lambda conn: creation.store_new(conn, new, found, self._settings, wish, origin))
         self._bodies[found.hash] = found.text
         runner = self._start_runner(await load_mysis.load_one(self._store, mysis, self._clock.now()))
         if start:

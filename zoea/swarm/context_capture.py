@@ -111,6 +111,7 @@ class ContextCapture:
 
     Attributes:
         session_id: The running session.
+        inherited: The row of the commit that the mysis was made from, once loaded; 0 for none.
         ends_session: True where the op that ends the turn also ends the session.
     """
 
@@ -119,6 +120,7 @@ class ContextCapture:
         self.policy = CapturePolicy.parse(policy)
         self.session_id: int | None = None
         self.ends_session = False
+        self.inherited = 0
         self._mysis = mysis
         self._store = store
         self._clock = clock
@@ -166,6 +168,7 @@ class ContextCapture:
         self._waiting.clear()  # it is stored, and read from there
         origin = (await self._store.read(capture_ops.ORIGIN, {"name": self.name, "mysis": self._mysis.id}))[0]
         self._for = (origin["ticket_id"], origin["thread_id"])
+        self.inherited = origin["inherited"]
         if self.policy.at_session_end and origin["newest"] > origin["committed"]:
             await self.commit_stored(Checkpoint.EXPLICIT)
 

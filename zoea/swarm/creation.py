@@ -1,13 +1,95 @@
-"""Stores a new mysis with the messages that open its first turn."""
+"""Stores a new mysis with the messages that open its first turn, or with the context that it begins with."""
 
 from __future__ import annotations
 
+import sqlite3
+from dataclasses import dataclass
+
+from zoea.chain.chain_reader import ChainReader
+from zoea.chain.commit import ContextCommit
+from zoea.chain.revisions import resolve_revision
 from zoea.model.enums import DeliveryMode
+from zoea.model.errors import RevisionError, TemplateError
 from zoea.model.values import COMMANDER, Mysis
-from zoea.settings import Settings, Template
-from zoea.store import WriterConnection
-from zoea.swarm.persistence import message_ops, mysis_ops
+from zoea.settings import Settings, Template, parse_template
+from zoea.store import Store, WriterConnection
+from zoea.swarm.persistence import capture_ops, message_ops, mysis_ops
 from zoea.swarm.rules import HOUR
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What someone said about a new mysis; empty values are chosen."""
+
+    uid: str
+    name: str = ""
+    provider: str = ""
+    model: str = ""
+    tags: tuple[str, ...] = ()
+    task: str = ""
+    inherit_broadcast: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ContextOrigin:
+    """The commit that a mysis is made from, and the template, provider and model of the mysis that made it."""
+
+    commit: ContextCommit | None = None
+    template: Template | None = None
+    provider: str = ""
+    model: str = ""
+
+
+NO_ORIGIN = ContextOrigin()
+
+
+async def read_origin(store: Store, revision: str) -> ContextOrigin:
+    """Read what a revision names, and check that its conversation can be read.
+
+    Raises:
+        RevisionError: It names no commit, or several.
+        MissingBlob: A part of the conversation is gone.
+    """
+    async with store.search_reader() as reader:
+        return await reader.run(lambda conn: _read_origin(conn, revision))
+
+
+def _read_origin(conn: sqlite3.Connection, revision: str) -> ContextOrigin:
+    commit = resolve_revision(conn, revision, _refuse_time)
+    ChainReader(conn).materialize(commit)
+    row = conn.execute(capture_ops.MADE_BY, (commit.provenance.template_hash, commit.provenance.mysis_id)).fetchone()
+    body, provider, model = row
+    try:
+        template = None if body is None else parse_template(body)
+    except TemplateError:
+        template = None  # of a newer Zoea; the default one serves
+    return ContextOrigin(commit, template, provider or "", model or "")
+
+
+def _refuse_time(text: str) -> int:
+    raise RevisionError(
+        f"a time such as {text} is not read here", hint="Name the commit by its id; `zoea ctx log` shows it."
+    )
+
+
+def build_spec(wish: Wish, template: Template, origin: ContextOrigin, settings: Settings) -> mysis_ops.MysisSpec:
+    """Return the values of a new mysis. Raises NameRefused, UsageError."""
+    has_origin_template = origin.template is not None and origin.template.hash == template.hash
+    known = origin.provider if has_origin_template and not wish.provider else ""
+    provider = settings.provider_name(wish.provider or known or template.provider)
+    model = wish.model or (origin.model if known else "") or template.model or default_model(provider, settings)
+    return mysis_ops.MysisSpec(
+        uid=wish.uid,
+        name=mysis_ops.check_name(wish.name) if wish.name.strip() else "",
+        template_name=template.name,
+        template_hash=template.hash,
+        template_body=template.text,
+        provider=provider,
+        model=model,
+        tags=wish.tags,
+        goal=checked_prompt(wish.task, settings),
+        family=origin.commit.provenance.principal if origin.commit and origin.commit.provenance.mysis_id else "",
+    )
 
 
 def checked_prompt(text: str, settings: Settings) -> str:
@@ -22,17 +104,26 @@ def default_model(provider: str, settings: Settings) -> str:
 
 
 def store_new(
-    conn: WriterConnection, new: mysis_ops.MysisSpec, template: Template, settings: Settings, inherit: bool
+    conn: WriterConnection,
+    new: mysis_ops.MysisSpec,
+    template: Template,
+    settings: Settings,
+    wish: Wish,
+    origin: ContextOrigin = NO_ORIGIN,
 ) -> Mysis:
     """Store a mysis with its first messages: its task, else its template's opening, and the latest broadcast.
 
+    One that is made from a commit gets neither opening nor broadcast: it goes on from there.
     Raises SwarmFull, NameRefused and UsageError.
     """
     mysis = mysis_ops.create(conn, new, settings.swarm.max_myses)
-    if first := new.goal or checked_prompt(template.opening, settings):
+    if origin.commit is not None:
+        capture_ops.begin_branch(conn, mysis, origin.commit.seq)
+    opening = "" if origin.commit is not None else template.opening
+    if first := new.goal or checked_prompt(opening, settings):
         outgoing = message_ops.OutgoingMessage(first, COMMANDER, DeliveryMode.QUEUE, is_task=bool(new.goal))
         message_ops.send(conn, mysis.id, outgoing, settings.swarm.max_hops, 0)
     hours = settings.swarm.inherit_broadcast_hours
-    if inherit and hours:
+    if wish.inherit_broadcast and hours and origin.commit is None:
         message_ops.inherit(conn, mysis.id, conn.now() - int(hours * HOUR))
     return mysis_ops.find(conn, mysis.id)

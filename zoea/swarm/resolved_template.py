@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from zoea.context import FrozenTurn, TopicRules, WindowRules
+from zoea.context.inherited_pack import freeze_inherited
 from zoea.context.topics.agent_texts import write_ending, write_opening
 from zoea.context.topics.topic_rules import write_source
 from zoea.context.window.window_rules import choose_size
@@ -153,6 +154,7 @@ def freezer(
     situation: str,
     task: str = "",
     now: int = 0,
+    inherited: int = 0,
 ) -> Callable[[int, int, int, float], FrozenTurn]:
     """Return a function that freezes a turn from id, number, memory before it and calibration."""
     settings = profile.settings
@@ -194,9 +196,10 @@ def freezer(
 
     def freeze(turn_id: int, number: int, before: int, calibration: float) -> FrozenTurn:
         known = topics and replace(topics, ending=_ending(profile.template, number))
-        return replace(
+        opened = replace(
             frozen, turn_id=turn_id, turn_number=number, before=before, calibration=calibration, topics=known
         )
+        return freeze_inherited(opened, inherited, settings.inherited.max_tokens, settings.inherited.keep)
 
     return freeze
 

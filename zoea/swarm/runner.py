@@ -464,6 +464,7 @@ class MysisRunner:
             situation=situation,
             task=self._goal_to_reach(),
             now=self._now(),
+            inherited=self.capture.inherited,
         )
         stored_life = replace(lf.stored_life(self.life), encouragement=effect.nudge_level)
 

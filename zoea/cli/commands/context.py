@@ -30,12 +30,13 @@ from zoea.chain.imports import prepare_import, store_import
 from zoea.chain.materialize import Tier, find_format
 from zoea.chain.revisions import resolve_revision
 from zoea.chain.verification import verify_chains
+from zoea.cli.commands.forks import fork
 from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.cli.typed_time import read_time
 from zoea.model.enums import Role
 from zoea.model.errors import RevisionError, StoreError, StoreMissing, UsageError
 from zoea.process.clock import SystemClock
-from zoea.queries.search_reader import parse_moment
 from zoea.settings.paths import places
 from zoea.store.database_file import connect_reader
 from zoea.store.sqlite_errors import translate_errors
@@ -50,6 +51,8 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
 )
+
+app.command("fork")(fork)
 
 Revision = Annotated[
     str, typer.Argument(metavar="REV", help="ctx-1a2b3c4d, a ref such as import/talk; after it ~3, ^^ or @{10:30}.")
@@ -200,7 +203,7 @@ def resolve(
 ) -> None:
     """Show the newest commit of a mysis at a time."""
     with _reading(workspace) as conn:
-        commit = resolve_time(conn, principal.removeprefix("@"), _read_time(at))
+        commit = resolve_time(conn, principal.removeprefix("@"), read_time(at))
         if commit is None:
             raise RevisionError(f"{principal} has no commit at {at} or before", hint="`zoea ctx log` lists commits.")
         if as_json:
@@ -324,19 +327,7 @@ def _reading(workspace: str) -> Iterator[sqlite3.Connection]:
 
 
 def _find(conn: sqlite3.Connection, revision: str) -> ContextCommit:
-    return resolve_revision(conn, revision, _read_time)
-
-
-def _read_time(text: str) -> int:
-    from datetime import datetime
-
-    found = parse_moment(text, SystemClock().now())
-    if found is not None:
-        return found
-    try:
-        return round(datetime.fromisoformat(text).timestamp() * 1_000_000)
-    except ValueError:
-        raise UsageError(f"{text!r} is no time", hint="Give 10:30, 2h (ago), 2026-01-31 or ISO 8601.") from None
+    return resolve_revision(conn, revision, read_time)
 
 
 def _by_seq(conn: sqlite3.Connection, seq: int) -> ContextCommit:

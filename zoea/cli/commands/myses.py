@@ -48,6 +48,9 @@ def new(
             metavar="TEXT", help="Its first message and its goal: it is nudged until it reports that it is done."
         ),
     ] = "",
+    from_: Annotated[
+        str, typer.Option("--from", metavar="REV", help="Let it know a conversation up to a commit; see `zoea fork`.")
+    ] = "",
     tag: Annotated[list[str], typer.Option(metavar="TAG", help="A tag; repeatable.")] = [],  # noqa: B006  # typer reads the default, which is never changed
     idle: Annotated[bool, typer.Option("--idle", help="Do not start it.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Do not give it the latest broadcast.")] = False,
@@ -79,6 +82,7 @@ def new(
             start=not idle,
             inherit_broadcast=not fresh,
             task=task,
+            context=from_,
         ),
     )
     if as_json:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from zoea.context.frozen_turn import FrozenTurn
+from zoea.context.inherited_pack import inherited_needs, inherited_pack
 from zoea.context.needs import (
     CriteriaHints,
     Need,
@@ -30,7 +31,7 @@ _HINTS = "## Do not validate these again\n\nEarlier attempts could not validate 
 def needs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Need, ...]:
     """Return the reads: the turn, the messages of each source, hints for a validator, the order if nudged."""
     rules = frozen.topics or TopicRules()
-    wanted: list[Need] = [TurnSoFar(frozen.turn_id), *_source_needs(rules)]
+    wanted: list[Need] = [TurnSoFar(frozen.turn_id), *inherited_needs(frozen), *_source_needs(rules)]
     if rules.role == VALIDATOR:
         wanted.append(_hints_need(rules))
     if frozen.is_nudged and frozen.before:
@@ -45,6 +46,7 @@ def packs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Pack,
         _system("header", rules.opening),
         _system("system", frozen.system),
         _system("schema", rules.ending),
+        inherited_pack(frozen, answers),
         *_source_packs(rules, answers),
         _hints(rules, answers),
         turns.situation_pack(frozen) if frozen.situation else None,

@@ -11,6 +11,7 @@ from typing import Any
 
 from zoea.context.forms import BARE, Form, FormKind, data_block, note_message, render_memory
 from zoea.context.frozen_turn import FrozenTurn
+from zoea.context.inherited_pack import inherited_needs, inherited_pack
 from zoea.context.labels import with_labels
 from zoea.context.needs import (
     MemoriesById,
@@ -46,7 +47,7 @@ class _View:
 
 def needs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Need, ...]:
     """Return the reads: the turn, the view of the conversation before it, its memories, the order if nudged."""
-    wanted: list[Need] = [TurnSoFar(frozen.turn_id)]
+    wanted: list[Need] = [TurnSoFar(frozen.turn_id), *inherited_needs(frozen)]
     if frozen.before:
         view = ShownConversation(frozen.before)
         wanted.append(view)
@@ -69,6 +70,7 @@ def packs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Pack,
     shown = {memory.id for memory in (*answer.primers, *answer.recents)}
     made = [
         Pack("system", "system", Priority.REQUIRED, frozen.system, preserve=True),
+        inherited_pack(frozen, answers),
         _messages("primers", answer.primers, answer.elided, frozen, 1, from_end=False),
         _summary(answer),
         _messages("recents", answer.recents, answer.elided, frozen, FEWEST_RECENTS, from_end=True),

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from zoea.context.forms import BARE, ORDER, Form, FormKind, data_block, note_message, render_memory
 from zoea.context.frozen_turn import FrozenTurn
+from zoea.context.inherited_pack import inherited_needs, inherited_pack
 from zoea.context.needs import LastAnswer, LatestSlice, MemoriesById, Need, NeedAnswer, StandingOrder, TurnSoFar
 from zoea.context.past_packs import (
     earlier_need,
@@ -39,7 +40,7 @@ def needs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Need,
     A turn that a message opened may want earlier turns too; once it is known what these show, hits of a search
     among what is older; and then the memories that were hit.
     """
-    wanted: list[Need] = [TurnSoFar(frozen.turn_id)]
+    wanted: list[Need] = [TurnSoFar(frozen.turn_id), *inherited_needs(frozen)]
     if frozen.before:
         wanted.append(LatestSlice(frozen.before, frozen.scan_window))
         if frozen.keep_answer:
@@ -63,6 +64,7 @@ def packs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Pack,
     system = Pack("system", "system", Priority.REQUIRED, frozen.system, preserve=frozen.plan_version > 1)
     made = [
         system,
+        inherited_pack(frozen, answers),
         earlier_pack(frozen, answers),
         order_pack(frozen, answers),
         _history(frozen, answers),

@@ -8,11 +8,12 @@ import sqlite3
 from dataclasses import dataclass
 
 from zoea.chain.commit import Checkpoint, ContextCommit
-from zoea.chain.commit_ops import NewCommit, append_commit, rename_ref
+from zoea.chain.commit_ops import NewCommit, append_commit, move_ref, rename_ref
 from zoea.chain.entries import ContextMedia
 from zoea.context import Note
 from zoea.model.enums import OpenedBy
 from zoea.model.errors import ZoeaError
+from zoea.model.values import Mysis
 from zoea.store import WriterConnection
 from zoea.swarm.memory_entries import PlacedEntry, build_entry, build_notes, build_nudge
 from zoea.swarm.persistence import row_values
@@ -31,6 +32,7 @@ ORIGIN = f"""
 SELECT coalesce(({_COMMITTED}), 0) AS committed, coalesce((SELECT max(id) FROM memory WHERE mysis_id = :mysis), 0) AS
   newest, (SELECT ticket_id FROM ctx_origin WHERE mysis_id = :mysis) AS ticket_id,
   (SELECT thread_id FROM ctx_origin WHERE mysis_id = :mysis) AS thread_id,
+  coalesce((SELECT commit_seq FROM ctx_origin WHERE mysis_id = :mysis), 0) AS inherited,
   coalesce((SELECT max(id) FROM session WHERE mysis_id = :mysis), 0) AS session_id
 """
 """What a mysis committed last and has stored, and for what it works."""
@@ -43,6 +45,11 @@ AND (SELECT max(id) FROM memory WHERE mysis_id = y.id) > coalesce((SELECT last_m
   ORDER BY created_at DESC, seq DESC LIMIT 1), 0)
 """
 """The myses that have committed before, and with memories that a killed process did not commit."""
+MADE_BY = """
+SELECT (SELECT body FROM template WHERE hash = ?1), (SELECT provider FROM mysis WHERE id = ?2),
+  (SELECT model FROM mysis WHERE id = ?2)
+"""
+"""The template of a commit, and the provider and model of the mysis that made it."""
 _TAIL = f"{row_values.MEMORY} WHERE m.mysis_id = ? AND m.id > ? AND m.id <= ? ORDER BY m.id LIMIT ?"
 _POSITIONS = """
 SELECT id, position FROM tool_call WHERE result_memory_id IN (SELECT value FROM json_each(?))
@@ -96,6 +103,12 @@ def record_commit(conn: WriterConnection, name: str, new: NewCommit) -> ContextC
         conn.execute("UPDATE ctx_session SET end_commit = ? WHERE session_id = ?", (stored.seq, session_id))
         conn.execute("UPDATE session SET ended_at = ? WHERE id = ? AND ended_at IS NOT NULL", (conn.now(), session_id))
     return stored
+
+
+def begin_branch(conn: WriterConnection, mysis: Mysis, seq: int) -> None:
+    """Let the branch of a new mysis begin at a commit."""
+    conn.execute("INSERT INTO ctx_origin VALUES (?, ?, NULL, NULL, ?)", (mysis.id, seq, conn.now()))
+    move_ref(conn, f"{BRANCH}{mysis.name}", seq, "fork")
 
 
 def archive_branch(conn: WriterConnection, mysis_id: int, name: str) -> None:

@@ -18,6 +18,7 @@ from zoea.swarm.persistence import approval_ops, capture_ops, row_values
 from zoea.text import clean
 
 _NAME = re.compile(r"[\w .\-]{1,40}", re.UNICODE)
+_FAMILY_CHARS = 34
 _RESERVED = ("ctx-", "tkt-")
 _TIP = "(SELECT r.commit_seq FROM ctx_ref r JOIN mysis y ON r.name = '@' || y.name WHERE y.id = {})"
 _BEGIN_SESSION = f"INSERT INTO ctx_session(session_id, start_commit) VALUES (?1, {_TIP.format('?2')})"
@@ -66,6 +67,8 @@ class MysisSpec:
     model: str
     tags: tuple[str, ...] = ()
     goal: str = ""
+    family: str = ""
+    """The name that a number is added to where none is given."""
 
 
 def check_name(name: str) -> str:
@@ -84,7 +87,7 @@ def check_name(name: str) -> str:
 def create(conn: WriterConnection, new: MysisSpec, max_myses: int) -> Mysis:
     """Store a new mysis. Raises SwarmFull, NameRefused."""
     taken = _living_names(conn, max_myses)
-    name = new.name or _free_name(taken)
+    name = new.name or _free_name(taken, new.family)
     _check_free(name, taken)
     now = conn.now()
     store_template(conn, new.template_hash, new.template_name, new.template_body)
@@ -149,7 +152,13 @@ def _check_free(name: str, taken: set[str]) -> None:
         raise NameRefused(f"there is a mysis named {name!r} already", hint="choose another name")
 
 
-def _free_name(taken: set[str]) -> str:
+def _free_name(taken: set[str], family: str = "") -> str:
+    if family:
+        base = family[:_FAMILY_CHARS]
+        number = 2
+        while f"{base}-{number}".casefold() in taken:
+            number += 1
+        return f"{base}-{number}"
     for name in _GREEK:
         if name not in taken:
             return name

@@ -9,6 +9,7 @@ from typing import assert_never
 
 from zoea.context import (
     EarlierTurns,
+    InheritedContext,
     LastAnswer,
     LatestSlice,
     MemoriesById,
@@ -169,7 +170,7 @@ def _before(wanted: tuple[Need, ...], found: Iterable[sqlite3.Row]) -> BeforeTur
                 answers[need] = tuple(by_need.get("order", ()))
             case LastAnswer():
                 answers[need] = tuple(m for m in previous[-1:] if not m.calls and not m.partial)
-            case TurnSoFar() | EarlierTurns() | MemoriesById() | OutsideNeed():
+            case TurnSoFar() | EarlierTurns() | MemoriesById() | InheritedContext() | OutsideNeed():
                 continue
             case _:
                 assert_never(need)

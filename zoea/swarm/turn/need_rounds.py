@@ -19,6 +19,7 @@ from zoea.context import (
     CriteriaHints,
     EarlierTurns,
     FrozenTurn,
+    InheritedContext,
     MemoriesById,
     NeedAnswer,
     OutsideNeed,
@@ -34,6 +35,7 @@ from zoea.model.errors import PlanError, StoreError
 from zoea.model.values import Memory
 from zoea.store import WriterConnection
 from zoea.store.search import find_related
+from zoea.swarm.inherited_context import read_inherited
 from zoea.swarm.persistence import turn_ops, turn_records
 from zoea.swarm.services import Services
 from zoea.swarm.turn.opened_turn_facts import OpenedTurnFacts
@@ -127,6 +129,8 @@ async def answer_needs(
                     recalled += len(hit_ids(answer)) if isinstance(need, Recall) else 0
                 case EarlierTurns():
                     answers[need] = await turn_records.read_earlier(services.store, need)
+                case InheritedContext():
+                    answers[need] = await read_inherited(services.store, need)
                 case MemoriesById():
                     answers[need] = await turn_records.read_by_id(services.store, need)
                 case _:

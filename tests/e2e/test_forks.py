@@ -1,0 +1,94 @@
+"""Forks over real processes: what a server is asked first holds the whole conversation, at the price said before."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.e2e.zoea_process import ask, find_owner, spawn, zoea
+from tests.fakes.openai_server import Call, OpenAIServer, Say
+from tests.waiting import until
+
+pytestmark = pytest.mark.timeout(180)
+
+LONG = "The drone looks at the belt and finds iron, nickel and a little gold there. " * 20
+
+
+@pytest.fixture(autouse=True)
+def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
+        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
+        yield
+
+
+def configure(tmp_path: Path, server: OpenAIServer) -> None:
+    (tmp_path / "config").mkdir(exist_ok=True)
+    (tmp_path / "config" / "config.toml").write_text(
+        f'[provider.local]\ntype = "openai"\nbase_url = "{server.base_url}"\nmodel = "gpt-5"\n'
+        "context_window = 32768\n[nudge]\nenabled = false\n"
+    )
+
+
+async def command(*arguments: str) -> str:
+    done = await asyncio.to_thread(zoea, *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+async def is_idle(name: str, turns: int) -> bool:
+    answered = "SELECT count(*) FROM turn t JOIN mysis y ON y.id = t.mysis_id WHERE t.outcome = 'answered'"
+    return await asyncio.to_thread(ask, f"{answered} AND y.name = '{name}'") == [(turns,)]
+
+
+def told(body: Any) -> list[tuple[str, str]]:
+    return [(one["role"], one.get("content") or "") for one in body["messages"] if one["role"] != "system"]
+
+
+async def test_three_forks_know_the_whole_conversation_at_the_tokens_said_before(tmp_path: Path) -> None:
+    look = Say(LONG, calls=(Call("zoea_list_myses", "{}"),))
+    async with OpenAIServer(
+        look, Say("It holds iron. " + LONG), otherwise=lambda _: Say("Another way, then.")
+    ) as server:
+        configure(tmp_path, server)
+        process = spawn("run", "--headless")
+        try:
+            await until(find_owner, within=60)
+            await command("new", "alpha")
+            await command("send", "alpha", "What does the belt hold?")
+            await until(lambda: is_idle("alpha", 1), within=60)
+            log = json.loads(await command("ctx", "log", "alpha", "--json"))
+            assert [one["checkpoint"] for one in log] == ["turn_boundary", "turn_boundary"]
+            wish = ("fork", "alpha", "-n", "3", "-m", "Try it differently")
+            said = json.loads(await command(*wish, "--dry-run", "--json"))
+            assert (said["messages"], said["shown"], said["tier"], said["myses"]) == (4, 4, 1, [])
+            before = len(server.chats)
+            line = await command(*wish)
+            assert f"4 messages. First request: about {said['tokens_each']:,} tokens each" in line
+            assert "Undo: zoea delete alpha-2 alpha-3 alpha-4" in line
+            for name in ("alpha-2", "alpha-3", "alpha-4"):
+                await until(partial(is_idle, name, 1), within=60)
+            first = [request.json for request in server.chats[before:]]
+            estimated = await asyncio.to_thread(ask, "SELECT estimated_tokens FROM request WHERE mysis_id > 1")
+            await command("delete", "--yes", "alpha-2", "alpha-3", "alpha-4")
+            names = [one["name"] for one in json.loads(await command("list", "--json"))]
+        finally:
+            process.terminate()
+            await asyncio.to_thread(process.communicate, timeout=60)
+    assert names == ["alpha"]
+    assert len(first) == 3
+    stored = ask("SELECT role, content FROM memory WHERE mysis_id = 1 ORDER BY turn_id, seq")
+    for body in first:
+        assert [text for _, text in told(body)[1:-1]] == [content for _, content in stored[1:]]
+        assert told(body)[0][1].endswith("What does the belt hold?")
+        assert told(body)[-1][1].endswith("Try it differently")
+        (call,) = [one for message in body["messages"] for one in message.get("tool_calls") or ()]
+        assert [one["tool_call_id"] for one in body["messages"] if one["role"] == "tool"] == [call["id"]]
+    total = sum(row[0] for row in estimated)
+    assert abs(total - said["tokens"]) <= 0.05 * total

@@ -1,0 +1,143 @@
+"""A mysis made from a commit knows the conversation up to it: its first request holds every message."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.swarm.harness import Swarm, call, script, swarm
+from tests.swarm.test_context_capture import read_chain, read_messages
+from zoea.chain.commit_rows import read_refs
+from zoea.chain.entries import NOT_EXECUTED
+from zoea.model.enums import Role
+from zoea.model.errors import MissingBlob, RevisionError
+from zoea.model.request import Answer, ModelRequest, RequestMessage
+from zoea.settings import Settings
+from zoea.store.database_file import connect_reader
+
+TALK = (
+    Answer(text="I look.", calls=(call("look", "north"), call("act", "dig"))),
+    Answer(text="Found iron at 7."),
+    Answer(calls=(call("look", "south"),)),
+    Answer(text="Nothing there."),
+    Answer(text="Going on."),
+)
+
+
+async def talk(s: Swarm, *texts: str) -> None:
+    await s.commander.create("alpha")
+    for text in texts or ("find iron", "and in the south?"):
+        await s.commander.send("alpha", text)
+        await s.settled()
+
+
+async def fork(s: Swarm, revision: str, text: str, **more: str) -> ModelRequest:
+    """Make a mysis from a commit, send it a message, and return its first request."""
+    made = await s.commander.create("", context=revision, **more)  # type: ignore[arg-type]  # texts only
+    before = len(s.provider.requests)
+    await s.commander.send(made.name, text)
+    await s.settled(made.name)
+    return s.provider.requests[before]
+
+
+def told(request: ModelRequest) -> list[tuple[str, str]]:
+    return [(str(one.role), one.content) for one in request.messages if one.role is not Role.SYSTEM]
+
+
+def check_calls(messages: tuple[RequestMessage, ...]) -> None:
+    """Check that each call is followed by its result, and no id is used twice."""
+    waiting: list[str] = []
+    seen: set[str] = set()
+    for one in messages:
+        if one.role is Role.TOOL:
+            assert one.call_id == waiting.pop(0)
+        else:
+            assert not waiting
+            waiting = [each.id for each in one.calls]
+            assert not seen & set(waiting)
+            seen |= set(waiting)
+    assert not waiting
+
+
+@pytest.mark.parametrize("strategy", ["turns", "window"])
+async def test_the_first_request_of_a_fork_holds_every_message_up_to_the_commit(tmp_path: Path, strategy: str) -> None:
+    settings = Settings.model_validate({"context": {"strategy": strategy}})
+    async with swarm(tmp_path, script(*TALK), settings=settings) as s:
+        await talk(s)
+        request = await fork(s, "@alpha", "try it differently")
+        memories = await s.rows("SELECT role, content FROM memory WHERE mysis_id = 1 ORDER BY turn_id, seq")
+    assert told(request)[:-1] == [(row["role"], row["content"]) for row in memories]
+    assert told(request)[-1] == ("user", "try it differently")
+    check_calls(request.messages)
+
+
+async def test_a_fork_of_an_earlier_moment_knows_nothing_of_what_came_later(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(*TALK)) as s:
+        await talk(s)
+        request = await fork(s, "@alpha~3", "stop here")
+    assert [text for _, text in told(request)] == ["find iron", "I look.", NOT_EXECUTED, NOT_EXECUTED, "stop here"]
+    check_calls(request.messages)
+
+
+async def test_forks_are_named_after_their_origin_and_their_branches_begin_at_the_commit(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(*TALK)) as s:
+        await talk(s)
+        tip = read_chain(s.path, "@alpha")[-1]
+        made = [await s.commander.create("", context="@alpha") for _ in range(3)]
+        assert [one.name for one in made] == ["alpha-2", "alpha-3", "alpha-4"]
+        assert {(one.template, one.provider, one.model) for one in made} == {
+            (view.template, view.provider, view.model) for view in [await s.commander.mysis("alpha")]
+        }
+        await s.commander.send("alpha-2", "try it differently")
+        await s.settled("alpha-2")
+        own = read_chain(s.path, "@alpha-2")
+        assert own[-2] == tip
+        assert own[-1].provenance.principal == "alpha-2"
+        assert [one.content for one in read_messages(s.path, "@alpha-2")][-2:] == ["try it differently", "Going on."]
+        assert read_chain(s.path, "@alpha")[-1] == tip
+        await s.commander.delete("alpha-3")
+        with closing(connect_reader(s.path)) as conn:
+            assert set(read_refs(conn)) == {"@alpha", "@alpha-2", "@alpha-4", "deleted/alpha-3-3"}
+
+
+async def test_what_does_not_fit_is_summed_up_and_later_turns_have_the_summary(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"inherited": {"max_tokens": 300}})
+    async with swarm(tmp_path, script(*TALK), settings=settings) as s:
+        await talk(s, "find iron " * 300, "error: the drill at port 8443 broke", "and in the south?")
+        request = await fork(s, "@alpha", "go on")
+        name = "alpha-2"
+        before = len(s.provider.requests)
+        await s.commander.send(name, "again")
+        await s.settled(name)
+        later = s.provider.requests[before]
+    first = told(request)
+    assert first[0][1].startswith("[data: summary of ")
+    assert ("assistant", "Going on.") in first
+    assert not any("find iron find iron" in text for _, text in first[1:])
+    check_calls(request.messages)
+    assert [text for _, text in told(later)].count("Going on.") == 1, "the last answer of its own"
+    assert told(later)[0][1].startswith("[data: summary of ")
+    assert "8443" in told(later)[0][1]
+
+
+async def test_a_fork_of_a_context_with_a_missing_part_says_why_and_makes_nothing(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(*TALK)) as s:
+        await talk(s)
+        await s.store.write(lambda conn: conn.execute("UPDATE blob SET place = 'redacted', data = NULL"))
+        with pytest.raises(MissingBlob, match="redacted"):
+            await s.commander.create("", context="@alpha")
+        with pytest.raises(RevisionError, match="beta"):
+            await s.commander.create("", context="@beta")
+        assert await s.value("SELECT count(*) FROM mysis") == 1
+
+
+async def test_a_fork_goes_on_after_a_restart_with_the_same_context(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(*TALK)) as s:
+        await talk(s)
+        await s.commander.create("fork", context="@alpha")
+    async with swarm(tmp_path, script(Answer(text="Back."))) as s:
+        await s.commander.send("fork", "still there?")
+        await s.settled("fork")
+        assert ("assistant", "Found iron at 7.") in told(s.provider.requests[0])

@@ -1,0 +1,109 @@
+"""`zoea fork`: make myses that know a conversation up to a commit."""
+
+from __future__ import annotations
+
+import shlex
+from contextlib import closing
+from typing import Annotated, Any
+
+import typer
+
+from zoea.chain.commit_rows import shortest_id
+from zoea.chain.revisions import resolve_revision
+from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.cli.swarm_access import command
+from zoea.cli.typed_time import read_time
+from zoea.llm.prices import PriceList
+from zoea.model.errors import StoreMissing, UsageError
+from zoea.model.swarm_api import SwarmApi
+from zoea.model.values import MysisView
+from zoea.queries.fork_costs import ForkCost, read_fork_cost
+from zoea.settings import load
+from zoea.settings.paths import Places, places
+from zoea.store.database_file import connect_reader
+from zoea.store.sqlite_errors import translate_errors
+from zoea.text.control_characters import strip
+
+MOST = 50
+_WHOLE_TIER = 2
+
+
+def fork(
+    revision: Annotated[
+        str,
+        typer.Argument(metavar="REV", help="A mysis, for what it knows now, or another commit: alpha~3, ctx-1a2b3c4d."),
+    ],
+    count: Annotated[int, typer.Option("-n", "--count", min=1, max=MOST, help="How many myses to make.")] = 1,
+    message: Annotated[str, typer.Option("-m", "--message", metavar="TEXT", help="Their first message.")] = "",
+    name: Annotated[
+        str, typer.Option(metavar="NAME", help="The name of one; else the origin's name and a number.")
+    ] = "",
+    template: Annotated[str, typer.Option(metavar="NAME", help="Another template than the commit's.")] = "",
+    provider: Annotated[str, typer.Option(metavar="NAME", help="Another provider.")] = "",
+    model: Annotated[str, typer.Option(metavar="NAME", help="Another model.")] = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would cost.")] = False,
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Make myses that know a conversation up to a commit, and say first what their first requests cost.
+
+    Example: zoea fork alpha -n 3 -m "Try it differently"
+    """
+    if name and count > 1:
+        raise UsageError(f"one name cannot be that of {count} myses", hint="Leave out --name.")
+    where = places(workspace)
+    commit_id, short, cost = _estimate(where, revision, message)
+    price = PriceList(where.prices).find(provider or cost.provider, model or cost.model)
+    micros = None if price is None else price.cost(cost.tokens * count, 0)
+    if not as_json:
+        typer.echo(strip(_describe(short, cost, count, micros)))
+
+    async def work(swarm: SwarmApi) -> list[MysisView]:
+        made = []
+        for _ in range(count):
+            one = await swarm.create(name, template=template, provider=provider, model=model, context=commit_id)
+            made.append(one)
+            if message:
+                await swarm.send(one.name, message)
+        return made
+
+    made = [] if dry_run else command(workspace, work)
+    if as_json:
+        write_json(_as_dict(commit_id, cost, count, micros, made))
+    elif made:
+        typer.echo(strip(f"{', '.join(one.name for one in made)}: made from {short}"))
+        typer.echo(strip(f"Undo: zoea delete {' '.join(shlex.quote(one.name) for one in made)}"))
+
+
+def _estimate(where: Places, revision: str, message: str) -> tuple[str, str, ForkCost]:
+    """Return the id of a commit, its short id, and what a fork of it costs."""
+    if not where.database.exists():
+        raise StoreMissing(f"there is no database at {where.database}", hint="`zoea run` starts a swarm.")
+    settings = load(where).settings
+    with closing(connect_reader(where.database)) as conn, translate_errors():
+        commit = resolve_revision(conn, revision, read_time)
+        return commit.id, shortest_id(conn, commit), read_fork_cost(conn, commit, message, settings)
+
+
+def _describe(short: str, cost: ForkCost, count: int, micros: int | None) -> str:
+    shown = "" if cost.shown == cost.messages else f", the newest {cost.shown} as they were and a summary of the others"
+    if cost.tier > _WHOLE_TIER:
+        shown = ", told as one text, because its format is not understood message by message"
+    money = "at a price that is not known" if micros is None else f"about ${micros / 1_000_000:.4f}"
+    tools = "" if cost.has_tools else ", without the schemas of tools"
+    each = f"about {cost.tokens:,} tokens{tools}"
+    total = f"{each}, {money}" if count == 1 else f"{each} each, {cost.tokens * count:,} for {count}, {money}"
+    return f"{short}: {cost.messages:,} messages{shown}. First request: {total}"
+
+
+def _as_dict(commit_id: str, cost: ForkCost, count: int, micros: int | None, made: list[MysisView]) -> dict[str, Any]:
+    return {
+        "context": commit_id,
+        "messages": cost.messages,
+        "shown": cost.shown,
+        "tier": cost.tier,
+        "tokens_each": cost.tokens,
+        "tokens": cost.tokens * count,
+        "cost_micros": micros,
+        "myses": made,
+    }

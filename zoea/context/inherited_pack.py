@@ -1,0 +1,77 @@
+"""The pack `inherited`: the conversation of the commit that a mysis was made from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from zoea.context.forms import data_block, note_message
+from zoea.context.frozen_turn import FrozenTurn, request_limit
+from zoea.context.measure import message_tokens
+from zoea.context.needs import InheritedContext, InheritedMessages, Need, NeedAnswer
+from zoea.context.plan_values import Pack, Priority
+from zoea.model.enums import Role
+from zoea.model.request import RequestMessage
+
+SHARE = 0.4
+"""The share of a request that it may take where no number is set."""
+SUMMARY_SHARE = 4
+"""The summary of what has no room takes at most one part in so many of the room."""
+
+
+def freeze_inherited(frozen: FrozenTurn, commit: int, max_tokens: int, keep: int) -> FrozenTurn:
+    """Return the turn with what it inherits.
+
+    Args:
+        commit: The commit's row, 0 for none.
+        max_tokens: The most that it may take; 0 for `SHARE` of the request.
+        keep: In how many of the first turns it is whole; 0 for all.
+    """
+    if not commit:
+        return frozen
+    room = max_tokens or int(request_limit(frozen).tokens * SHARE)
+    return replace(
+        frozen, inherited=commit, inherited_tokens=room, is_inherited_whole=not keep or frozen.turn_number <= keep
+    )
+
+
+def inherited_needs(frozen: FrozenTurn) -> tuple[Need, ...]:
+    """Return the read that the pack needs, if the mysis was made from a commit."""
+    return (InheritedContext(frozen.inherited, frozen.inherited_tokens),) if frozen.inherited else ()
+
+
+def inherited_pack(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack | None:
+    """Return the conversation, whole in the first turns, then its summary."""
+    if not frozen.inherited:
+        return None
+    found = answers[InheritedContext(frozen.inherited, frozen.inherited_tokens)]
+    assert isinstance(found, InheritedMessages)
+    compact = (summary_message(found.summary, found.whole),) if found.summary else ()
+    if frozen.is_inherited_whole:
+        full = (
+            *((summary_message(found.left_out_summary, found.left_out),) if found.left_out else ()),
+            *found.messages,
+        )
+        return Pack("inherited", "inherited", Priority.REQUIRED, full, preserve=True)
+    return Pack("inherited", "inherited", Priority.HIGH, compact)
+
+
+def summary_message(text: str, count: int) -> RequestMessage:
+    """Return the message that stands for inherited messages that are not shown."""
+    return note_message(data_block(f"summary of {count:,} earlier messages of what you inherited", text))
+
+
+def split_room(messages: Sequence[RequestMessage], max_tokens: int) -> int:
+    """Return where the newest messages begin that fit, never within a call and its results; 0 where all fit."""
+    sizes = [message_tokens(one) for one in messages]
+    if sum(sizes) <= max_tokens:
+        return 0
+    room = max_tokens - max_tokens // SUMMARY_SHARE
+    begin, taken = len(messages), 0
+    for place in range(len(messages) - 1, -1, -1):
+        taken += sizes[place]
+        if taken > room:
+            break
+        if messages[place].role is not Role.TOOL:
+            begin = place
+    return begin
