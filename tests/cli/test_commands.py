@@ -20,6 +20,7 @@ COMMANDING = [
     ("send", "alpha", "mine"),
     ("broadcast", "meet"),
     ("withdraw", "1"),
+    ("preserve", "1"),
     ("start", "alpha"),
     ("stop", "alpha"),
     ("stop", "--swarm"),
@@ -152,6 +153,11 @@ class TestBeside:
         assert (zoea("withdraw", "2").code, other_owner.swarm.waiting) == (2, {})
         for verb in ("withdraw", "approve", "revoke"):
             assert "there is no id" in zoea(verb, str(2**63)).err
+
+    def test_messages_are_kept_and_released_by_their_ids(self, zoea: Zoea, other_owner: OwnerThread) -> None:
+        assert zoea("preserve", "3", "7").out == "3 is kept\n7 is kept\n"
+        assert zoea("preserve", "3", "--remove", "--json").json == {"released": [3]}
+        assert other_owner.swarm.preserved == {7}
 
     def test_a_repeated_key_sends_one_message(self, zoea: Zoea, other_owner: OwnerThread) -> None:
         zoea("new", "alpha")

@@ -63,6 +63,7 @@ class FakeSwarm:
     def __init__(self, on_shutdown: Callable[[], None] = lambda: None) -> None:
         self.on_shutdown = on_shutdown
         self.said: list[tuple[Sender, str, str]] = []
+        self.preserved: frozenset[int] = frozenset()
         self.published: list[TopicMessage] = []
         self.shutdowns = 0
         self.asked: dict[int, ApprovalView] = {}
@@ -250,6 +251,11 @@ class FakeSwarm:
             for line in self._receipts[message_id].lines
         )
         self._receipts[message_id] = Receipt(message_id, tuple(lines))
+
+    async def preserve(self, memory_id: int, on: bool = True) -> None:
+        if memory_id == 99:
+            raise UsageError(f"there is no message {memory_id}")
+        self.preserved = self.preserved | {memory_id} if on else self.preserved - {memory_id}
 
     async def receipt(self, message_id: int) -> Receipt:
         if message_id not in self._receipts:

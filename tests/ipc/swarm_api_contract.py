@@ -148,6 +148,10 @@ class SwarmApiContract:
         with pytest.raises(UsageError):
             await swarm.withdraw(99)
 
+    async def test_a_message_that_does_not_exist_cannot_be_kept(self, swarm: SwarmApi) -> None:
+        with pytest.raises(UsageError, match="there is no message 99"):
+            await swarm.preserve(99)
+
     async def test_a_pending_delivery_is_withdrawn_once(self, swarm: SwarmApi) -> None:
         await swarm.create("alpha", start=False)
         await swarm.hold(True)

@@ -70,6 +70,18 @@ async def settles(stage: Stage, found: Callable[[], Any]) -> None:
     await stage.pilot.pause()
 
 
+class TestKeeping:
+    async def test_a_message_is_kept_and_released_by_a_key_and_says_so(self, tmp_path: Path) -> None:
+        async with focus(tmp_path, Answer(text="done")) as stage:
+            await stage.press("G", "K")
+            await shows(stage, "kept")
+            ids = await stage.swarm.rows("SELECT role FROM memory WHERE preserved = 1")
+            assert [row["role"] for row in ids] == ["assistant"]
+            await stage.press("K")
+            await settles(stage, lambda: "kept" not in view(stage).plain)
+            assert await stage.swarm.value("SELECT count(*) FROM memory WHERE preserved = 1") == 0
+
+
 class TestReading:
     async def test_enter_opens_the_conversation_and_escape_leaves_it(self, tmp_path: Path) -> None:
         asked = Answer(text="**I look**", reasoning="hm", calls=(call("look", "ore"),))

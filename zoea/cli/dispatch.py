@@ -37,6 +37,8 @@ COMMANDS: dict[str, Command] = {
     "broadcast": Command("zoea.cli.commands.messages:broadcast", "Send a message to all myses, or to some"),
     "receipt": Command("zoea.cli.commands.messages:receipt", "Show what became of a message, for each recipient"),
     "withdraw": Command("zoea.cli.commands.messages:withdraw", "Take back messages that no turn has taken yet"),
+    "preserve": Command("zoea.cli.commands.preserve:preserve", "Keep messages word for word in a window"),
+    "preserved": Command("zoea.cli.commands.preserve:preserved", "List the messages of a mysis that are kept"),
     "topic": Command("zoea.cli.commands.topic:app", "List, read, publish and follow messages of topics"),
     "start": Command("zoea.cli.commands.myses:start", "Start or relaunch myses"),
     "stop": Command("zoea.cli.commands.myses:stop", "Stop myses, or the whole swarm and its owner"),

@@ -164,6 +164,10 @@ class MessageApi(Protocol):
 
     async def withdraw(self, delivery_id: int) -> None: ...
 
+    async def preserve(self, memory_id: int, on: bool = True) -> None:
+        """Keep a message verbatim in the strategy `window`, or no longer. Raises UsageError if there is none."""
+        ...
+
     async def receipt(self, message_id: int) -> Receipt: ...
 
 

@@ -28,7 +28,7 @@ SELECT t.id, t.number, t.opened_by, t.nudge_level, t.attempt, t.outcome, t.broke
 FROM turn t WHERE t.mysis_id = ?
 """
 _BESIDE = """
-SELECT m.id, m.request_id, q.duration_us, g.kind, g.sender_kind, g.sender_id, g.sender_name, p.topic
+SELECT m.id, m.request_id, m.preserved, q.duration_us, g.kind, g.sender_kind, g.sender_id, g.sender_name, p.topic
 FROM memory m LEFT JOIN request q ON q.id = m.request_id LEFT JOIN message g ON g.id = m.message_id
 LEFT JOIN topic_message p ON p.id = g.topic_message_id
 """
@@ -55,6 +55,7 @@ class ConversationEntry:
         request_id: The request that an answer came from.
         took_us: Duration of that request.
         topic: The topic of a prompt that came by one.
+        is_preserved: Whether the strategy `window` keeps it word for word.
     """
 
     memory: Memory
@@ -64,6 +65,7 @@ class ConversationEntry:
     request_id: int | None = None
     took_us: int | None = None
     topic: str = ""
+    is_preserved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +242,14 @@ def _entry(memory: Memory, beside: sqlite3.Row, cut: int | None) -> Conversation
         sender = Sender(SenderKind(beside["sender_kind"]), beside["sender_id"], beside["sender_name"])
         kind = row_values.message_kind(beside["kind"], beside["topic"])
     return ConversationEntry(
-        memory, chars, sender, kind, beside["request_id"], beside["duration_us"], beside["topic"] or ""
+        memory,
+        chars,
+        sender,
+        kind,
+        beside["request_id"],
+        beside["duration_us"],
+        beside["topic"] or "",
+        bool(beside["preserved"]),
     )
 
 

@@ -34,6 +34,8 @@ _WORDS = {
     "hold.set": "on hold: {reason}",
     "hold.lifted": "hold lifted",
     "context.summary": "Previous context summary added ({messages} msgs, ~{tokens} tokens)",
+    "memory.preserved": "message {memory} is kept word for word",
+    "memory.released": "message {memory} is kept no longer",
     "context.recalled": "Memory recalled ({items} items)",
     "context.trimmed": "Context trimmed to stay within budget",
     "context.summary_skipped": "the conversation is long, but its summary is still recent",

@@ -227,6 +227,13 @@ def read_memories(database: Path, ref: str, *, last: int = 100, turn: int | None
     return tuple(sorted(memories, key=lambda memory: (memory.turn_number, memory.seq)))
 
 
+def read_preserved(database: Path, ref: str) -> tuple[Memory, ...]:
+    """Read the messages of a mysis that are kept word for word, oldest first. Raises as `read_mysis_view`."""
+    with open_database(database) as reader:
+        kept = f"{row_values.MEMORY} WHERE m.preserved = 1 AND m.mysis_id = ? ORDER BY m.id"
+        return tuple(row_values.memory(row) for row in reader.execute(kept, (_find(reader, ref).id,)))
+
+
 def read_queued(database: Path, ref: str) -> tuple[Delivery, ...]:
     """Read the pending deliveries of a mysis, oldest first. Raises as `read_mysis_view`."""
     with open_database(database) as reader:

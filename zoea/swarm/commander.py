@@ -46,6 +46,7 @@ from zoea.swarm.event_hub import EventHub
 from zoea.swarm.live_view import LiveView
 from zoea.swarm.outbox import Outbox
 from zoea.swarm.persistence import load_mysis, message_ops, mysis_ops, spend_ops, swarm_reads, time_ops
+from zoea.swarm.persistence.preserved_memories import preserve_memory
 from zoea.swarm.persistence.stored_context import NEWEST_PLANS, read_contexts
 from zoea.swarm.references import resolve_reference
 from zoea.swarm.resolved_template import Providers, ResolvedTemplate, resolve_stored_template, resolve_template
@@ -400,6 +401,9 @@ class Commander:
             runner.refresh(mysis)
             gone = lf.DeliveriesGone(frozenset({delivery_id}), has_goal=bool(mysis.goal))
             await self._tell([runner], lambda _: gone)
+
+    async def preserve(self, memory_id: int, on: bool = True) -> None:
+        await self._command(lambda conn: preserve_memory(conn, memory_id, on))
 
     async def receipt(self, message_id: int) -> Receipt:
         found = await self._store.read(message_ops.RECEIPT, (message_id,))

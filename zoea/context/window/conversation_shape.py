@@ -155,7 +155,7 @@ def shape_conversation(
     covered = conversation.covered
     opening, omitted = read_units(conversation.opening)
     newer, more = read_units(conversation.newer)
-    marked = _fit_marked(conversation.marked, budget // MARKED_SHARE)
+    marked, left = _fit_marked(conversation.marked, budget // MARKED_SHARE)
     fixed = overhead + sum(map(estimate_memory, marked))
     costs = {memory.id: estimate_memory(memory) for memory in (*conversation.opening, *conversation.newer)}
     parts = _Parts(opening, newer, costs)
@@ -171,6 +171,11 @@ def shape_conversation(
             parts.keep_recents(rules.recents if is_over else rules.size)
             is_skipped = is_over and not parts.middle
     steps, halvings = _degrade(parts, rules, FULL_SHARE * budget / MARGIN - fixed, covered.tokens, budget)
+    if left:
+        steps = (
+            *steps,
+            f"{left} kept messages are left to the summary: kept ones have a fifth of the budget",
+        )
     middle = [memory for memory in _memories(parts.middle) if not covered.holds(memory)]
     last = max(map(_order, middle), default=(0, 0))
     lost = [one for one in (*omitted, *more) if _order(one.memory) <= last]
@@ -226,15 +231,19 @@ def _is_too_early(covered: CoveredMessages, parts: _Parts, now: int) -> bool:
     return covered.new_messages(parts.recents) < RATE_MESSAGES or 0 <= now - covered.at < RATE_US
 
 
-def _fit_marked(marked: Sequence[Memory], tokens: int) -> tuple[Memory, ...]:
-    """Return the newest marked messages that fit, in conversation order."""
-    taken: list[Memory] = []
-    for memory in sorted(marked, key=_order, reverse=True):
-        cost = estimate_memory(memory)
+def _fit_marked(marked: Sequence[Memory], tokens: int) -> tuple[tuple[Memory, ...], int]:
+    """Return the newest marked messages that fit, in conversation order, and how many do not; slices stay whole."""
+    taken: list[Unit] = []
+    units, omitted = read_units(sorted(marked, key=_order))
+    left = len(omitted)
+    for unit in reversed(units):
+        cost = sum(map(estimate_memory, unit.memories))
         if cost <= tokens:
             tokens -= ceil(cost)
-            taken.append(memory)
-    return tuple(taken[::-1])
+            taken.append(unit)
+        else:
+            left += len(unit.memories)
+    return _memories(taken[::-1]), left
 
 
 def _bound(rules: WindowRules, tokens: float, budget: int, halvings: int = 0) -> int:

@@ -10,7 +10,7 @@ from zoea.context import WindowRules
 from zoea.context.units import read_units
 from zoea.context.window.conversation_shape import Conversation, CoveredMessages, split_front
 from zoea.store import Store, WriterConnection
-from zoea.swarm.persistence import row_values
+from zoea.swarm.persistence import preserved_memories, row_values
 
 MOST_READ = 5_000
 """Messages that are read at once. Where more are new, the oldest of them are left to the search tools."""
@@ -44,6 +44,7 @@ class ConversationRows:
     opening: Sequence[sqlite3.Row]
     newer: Sequence[sqlite3.Row]
     covered: CoveredMessages
+    marked: Sequence[sqlite3.Row]
     primers: int
     unread: int
 
@@ -54,7 +55,8 @@ class ConversationRows:
         first = [memory for unit in split_front(units, self.primers)[0] for memory in unit.memories]
         taken = {memory.id for memory in first}
         newer = [row_values.memory(row) for row in self.newer if row["id"] not in taken]
-        return Conversation(tuple(first), tuple(newer), self.covered, (), self.unread)
+        marked = tuple(row_values.memory(row) for row in self.marked)
+        return Conversation(tuple(first), tuple(newer), self.covered, marked, self.unread)
 
 
 async def read_conversation(store: Store, mysis_id: int, before: int, rules: WindowRules) -> ConversationRows:
@@ -73,7 +75,8 @@ async def read_conversation(store: Store, mysis_id: int, before: int, rules: Win
         unread = (await store.read(_COUNT, last))[0]["count"] - len(newer)
     if rules.primers == 0:
         opening = []
-    return ConversationRows(opening, newer, covered, rules.primers, unread)
+    marked = await store.read(preserved_memories.OF_MYSIS, given)
+    return ConversationRows(opening, newer, covered, marked, rules.primers, unread)
 
 
 def _covered(rows: Sequence[sqlite3.Row]) -> CoveredMessages:

@@ -436,6 +436,7 @@ FOCUS_EXPORT = _focus(
     takes_text=True,
 )
 FOCUS_COPY = _focus("focus.copy", "y", "copy", "Copy the block under the cursor", footer=65, only_if_room=True)
+FOCUS_KEEP = _focus("focus.keep", "K", "keep", "Keep or release this message", require_one_target, commands_swarm=True)
 FOCUS_MESSAGE = _focus(
     "focus.message",
     "m",

@@ -58,6 +58,7 @@ class ConversationBlock:
         missing: Characters of the body that were not read yet.
         full: Text for copying; the body if empty.
         has_gap: Whether a blank line stands above it.
+        is_kept: Whether the strategy `window` keeps its memory word for word.
     """
 
     key: str
@@ -76,6 +77,7 @@ class ConversationBlock:
     missing: int = 0
     full: str = ""
     has_gap: bool = True
+    is_kept: bool = False
 
     @property
     def copy(self) -> str:
@@ -216,6 +218,8 @@ def _prompt(
         head = [(f"{number_format.clock(memory.created_at, now, seconds=not is_first)}  ", "quiet"), *_said_by(entry)]
         if not is_first:
             head.append(("  during the turn", "quiet"))
+    if entry.is_preserved:
+        head.append(("  kept" if head else "kept", "strong"))
     return ConversationBlock(
         f"memory {memory.id}",
         BlockKind.PROMPT,
@@ -226,6 +230,7 @@ def _prompt(
         role="strong",
         missing=entry.chars - len(memory.content),
         has_gap=not is_only,
+        is_kept=entry.is_preserved,
     )
 
 
@@ -257,11 +262,12 @@ def _answer(
             turn.number,
             memory.id,
             entry.request_id,
-            head=cut_off,
+            head=(*cut_off, ("kept", "strong")) if entry.is_preserved else cut_off,
             body=strip(memory.content).strip() or "empty answer",
             role="" if memory.content.strip() else "quiet",
             shape=BodyFormat.MARKDOWN if memory.content.strip() else BodyFormat.TEXT,
             missing=entry.chars - len(memory.content),
+            is_kept=entry.is_preserved,
         )
     elif memory.partial:
         yield _line(f"partial {memory.id}", turn, "cut off before it was an answer", "waiting")
@@ -292,7 +298,9 @@ def _call(
             (f"{symbols.tool} ", "tool"),
             (one_line(call.name), "called"),
             (f"({format_arguments(call.arguments, hidden=MASK, more=symbols.more)})", "quiet"),
+            *([("  kept", "strong")] if result is not None and result.is_preserved else []),
         ),
+        is_kept=result is not None and result.is_preserved,
         right=_state(call, result, now, symbols),
         body=content,
         role="errored" if is_bad else "",

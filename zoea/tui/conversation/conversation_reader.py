@@ -109,6 +109,15 @@ def read_newer(source: ConversationSource, window: TurnWindow) -> TurnWindow:
     )
 
 
+def read_again(source: ConversationSource, window: TurnWindow, number: int) -> TurnWindow:
+    """Read a turn of the window, and those after it, again."""
+    page = conversation.read_newer(source.database, source.mysis_id, number)
+    found = {turn.number: turn for turn in page.turns}
+    made = {turn: blocks for turn, blocks in _blocks(source, page).items() if turn in window.made}
+    turns = tuple(found.get(turn.number, turn) for turn in window.turns)
+    return replace(window, turns=turns, made={**window.made, **made})
+
+
 def _first_open(window: TurnWindow) -> int:
     """Return the number of the first turn that may still change, or of the last one."""
     return next((turn.number for turn in window.turns if turn.outcome is None), window.turns[-1].number)
@@ -179,6 +188,10 @@ class ConversationReader:
     def changed(self) -> None:
         """Read the end again if the window contains it."""
         self._want("changed", lambda source, window: window if window.has_newer else read_newer(source, window))
+
+    def again(self, number: int) -> None:
+        """Read a turn again, because something of it was changed."""
+        self._want("again", lambda source, window: read_again(source, window, number))
 
     def forget(self) -> None:
         """Drop the window and pending reads, for another mysis."""

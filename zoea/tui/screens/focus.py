@@ -108,6 +108,7 @@ class FocusScreen(CockpitScreen[None]):
             actions.FOCUS_INSPECT.bind(self._open_inspector),
             actions.FOCUS_EXPORT.bind(self._open_export),
             actions.FOCUS_COPY.bind(self._copier.copy),
+            actions.FOCUS_KEEP.bind(self._toggle_kept),
             actions.FOCUS_MESSAGE.bind(self._write_message),
             actions.FOCUS_STOP.bind(self._stop),
             actions.FOCUS_RELAUNCH.bind(self._relaunch),
@@ -452,6 +453,22 @@ class FocusScreen(CockpitScreen[None]):
 
     def _toggle_pause(self) -> None:
         swarm_commands.toggle_pause(self.cockpit, self.action_context().targets)
+
+    def _toggle_kept(self) -> None:
+        """Keep the message under the cursor, or keep it no longer."""
+        block = self.transcript.cursor
+        if block is None or block.memory_id is None:
+            self.notify("Only a message, an answer or a result can be kept", markup=False)
+            return
+        memory_id, turn, on = block.memory_id, block.turn, not block.is_kept
+        done = "Kept word for word in a window" if on else "Kept no longer"
+
+        async def keep() -> None:
+            await self.cockpit.api.preserve(memory_id, on)
+            self._reading.again(turn)
+            self.notify(done, markup=False)
+
+        self.cockpit.ask_swarm(keep())
 
     def _write_message(self) -> None:
         view = self.view
