@@ -191,6 +191,8 @@ def _line(reader: sqlite3.Connection, kind: str, row: sqlite3.Row, clean: Clean 
         del values["topic_message_id"]
     if kind == "message" and not values["context"]:
         del values["context"]
+    if kind == "memory" and not values["preserved"]:
+        del values["preserved"]
     if kind == "blob":
         values["data"] = _bytes(reader, row["blob_id"]) if clean is None else None
     if "kind" in values:
