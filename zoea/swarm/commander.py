@@ -406,10 +406,7 @@ class Commander:
         await self._command(lambda conn: preserve_memory(conn, memory_id, on))
 
     async def receipt(self, message_id: int) -> Receipt:
-        found = await self._store.read(message_ops.RECEIPT, (message_id,))
-        if not found:
-            raise UsageError(f"there is no message {message_id}")
-        return Receipt(message_id, tuple(message_ops.receipt_line(row) for row in found))
+        return await message_ops.read_receipt(self._store, message_id)
 
     # Hold and approvals.
 

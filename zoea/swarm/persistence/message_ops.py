@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from zoea.model.enums import DeliveryMode, DeliveryState, MessageKind, MysisState, SenderKind
 from zoea.model.errors import NoRecipients, RateExceeded, StateRefused, UsageError
 from zoea.model.values import Delivery, Receipt, ReceiptLine, Recipients, Sender
-from zoea.store import WriterConnection
+from zoea.store import Store, WriterConnection
 from zoea.swarm.persistence import mysis_ops, row_values
 from zoea.swarm.rules import HOUR, SECOND
 from zoea.text import clean, estimate
@@ -288,6 +288,14 @@ RECEIPT = (
 def receipt(conn: WriterConnection, message_id: int) -> Receipt:
     """Return the state of a message, one line per recipient."""
     return Receipt(message_id, tuple(receipt_line(row) for row in conn.execute(RECEIPT, (message_id,))))
+
+
+async def read_receipt(store: Store, message_id: int) -> Receipt:
+    """Read what became of a message, for each recipient. Raises UsageError if there is none."""
+    found = await store.read(RECEIPT, (message_id,))
+    if not found:
+        raise UsageError(f"there is no message {message_id}")
+    return Receipt(message_id, tuple(receipt_line(row) for row in found))
 
 
 def receipt_line(row: sqlite3.Row) -> ReceiptLine:
