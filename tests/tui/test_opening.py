@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import swarm
@@ -42,7 +45,9 @@ class Gate:
 
 
 @asynccontextmanager
-async def unopened(folder: Path, *, shows_rows: bool = True) -> AsyncIterator[tuple[Stage, Gate]]:
+async def unopened(
+    folder: Path, *, shows_rows: bool = True, waits_for_rows: bool = True
+) -> AsyncIterator[tuple[Stage, Gate]]:
     """A cockpit over alpha, beta and gamma that opens once its gate does."""
     gate = Gate(asyncio.Event())
     async with swarm(folder, answering(), settings=QUIET) as inner:
@@ -62,12 +67,26 @@ async def unopened(folder: Path, *, shows_rows: bool = True) -> AsyncIterator[tu
         app = CockpitApp(opener, config=folder / "config", reduced_motion=True, stored=stored, now=HandClock(START).now)
         async with app.run_test(size=(120, 40), notifications=True):
             stage = Stage(app, IdlePilot(app), inner.clock, inner, [])
-            await stage.until(lambda: not shows_rows or stage.has("alpha", "beta", "gamma"))
+            await stage.until(lambda: not (shows_rows and waits_for_rows) or stage.has("alpha", "beta", "gamma"))
             try:
                 yield stage, gate
             finally:
                 gate.open()
                 await app.connection.close()
+
+
+async def test_a_swarm_opens_although_its_stored_rows_cannot_be_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def read_broken(database: Path) -> SwarmView:
+        raise ValueError("an unknown state")
+
+    monkeypatch.setitem(globals(), "read_swarm_view", read_broken)
+    async with unopened(tmp_path, waits_for_rows=False) as (stage, gate):
+        await stage.until(lambda: "an unknown state" in stage.text())
+        assert gc.isenabled()
+        gate.open()
+        await stage.until(lambda: stage.has("alpha", "beta", "gamma"))
 
 
 async def type_slowly(stage: Stage, text: str) -> None:

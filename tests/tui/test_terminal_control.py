@@ -108,7 +108,7 @@ async def test_q_asks_whether_the_swarm_ends_or_keeps_running(tmp_path: Path) ->
         await stage.press("q")
         assert stage.shows(QuitDialog)
         text = stage.text()
-        assert "3 of 3 myses running" in text
+        assert "3 of 3 myses started, 0 at work now" in text
         assert "end the swarm" in text
         assert "leave it running" in text
         await stage.press("escape")

@@ -303,6 +303,7 @@ async def test_space_switches_an_upstream_off_and_on_and_d_removes_it(
         assert settings_of(tmp_path)["upstream"]["reef"]["enabled"] is False
         given, api.given_upstreams = api.given_upstreams, ()
         await stage.until(lambda: isinstance(screen.chosen, UpstreamView) and screen.chosen.state == "off")
+        assert "◌ reef" in stage.text()  # neither fine nor broken
         await stage.press("space")
         await stage.until(lambda: api.reloads == 2)
         assert settings_of(tmp_path)["upstream"] == {"reef": {"command": "serve"}}

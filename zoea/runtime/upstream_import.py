@@ -48,7 +48,7 @@ class UpstreamImport:
         """Return the result as lines of text."""
         found: list[str] = []
         for name, notes in self.imported.items():
-            found.append(f"imported {name}")
+            found.append(f"{name} is added")
             found += [f"  {note}" for note in notes]
         found += [f"stored {where} as the credential {name}" for name, where in self.moved.items()]
         found += [f"left out {name}: {why}" for name, why in self.left_out.items()]

@@ -124,13 +124,17 @@ class CockpitApp(Cockpit):
 
     async def _show_stored(self) -> None:
         """Paint the stored rows, because it takes a while until the swarm is open."""
-        view = await asyncio.to_thread(self._read_stored) if self._read_stored is not None else None
-        if view is not None:
-            painted = asyncio.Event()
-            self.feed.show_stored(view)
-            self.call_after_refresh(painted.set)
-            await painted.wait()
-        gc.enable()
+        try:
+            view = await asyncio.to_thread(self._read_stored) if self._read_stored is not None else None
+            if view is not None:
+                painted = asyncio.Event()
+                self.feed.show_stored(view)
+                self.call_after_refresh(painted.set)
+                await painted.wait()
+        except Exception as error:  # noqa: BLE001  the swarm opens all the same
+            self.report_defect(error)
+        finally:
+            gc.enable()
 
     def opening_failed(self, error: ZoeaError) -> None:
         self.feed_changed(frozenset())

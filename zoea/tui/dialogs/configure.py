@@ -45,7 +45,7 @@ class ConfigureDialog(CockpitDialog[None]):
 
     CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "configure.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "keep", "keep", priority=True),
+        Binding("enter", "keep", "save", priority=True),
         Binding("escape", "leave", "back"),
         Binding("down", "app.focus_next", show=False),
         Binding("up", "app.focus_previous", show=False),
@@ -67,7 +67,7 @@ class ConfigureDialog(CockpitDialog[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = Content(f"CONFIGURE {self._who}")
-            box.border_subtitle = key_hints("enter keep · tab next field · esc back")
+            box.border_subtitle = key_hints("enter save · tab next field · esc back")
             yield from form_row("template", InlineChoice([(_KEPT, _AS_THEY_ARE)], id="template"))
             yield from form_row("provider", InlineChoice([(_KEPT, _AS_THEY_ARE)], id="provider"))
             yield from form_row("model", ModelField(id="model"))

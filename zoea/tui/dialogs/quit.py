@@ -13,6 +13,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.types import CSSPathType
 
+from zoea.model.status import StatusWord
 from zoea.tui import number_format
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.text_layout import Piece
@@ -25,6 +26,8 @@ _SAID = {
     "leave": "The swarm continues without a screen; zoea run attaches to it.",
     "detach": "Detaching; the swarm continues.",
 }
+
+_AT_WORK = (StatusWord.WORKING, StatusWord.QUEUED, StatusWord.RETRYING, StatusWord.WAITING, StatusWord.ASKING)
 
 
 class QuitDialog(CockpitDialog[None]):
@@ -66,9 +69,10 @@ class QuitDialog(CockpitDialog[None]):
             self._ask()
 
     def _ask(self) -> None:
-        running = sum(1 for view in self.cockpit.feed.myses.values() if view.state == "running")
+        running = [view for view in self.cockpit.feed.myses.values() if view.state == "running"]
+        busy = sum(1 for view in running if view.status in _AT_WORK)
         waiting = self.cockpit.action_context().approvals
-        said = f"{running} of {len(self.cockpit.feed.myses)} myses running"
+        said = f"{len(running)} of {len(self.cockpit.feed.myses)} myses started, {busy} at work now"
         said += f", {waiting} waiting for your answer" if waiting else ""
         lines: list[list[Piece]] = [
             [(said, "strong")],

@@ -50,7 +50,7 @@ class SettingsScreen(CockpitScreen[None]):
 
     CSS_PATH = "settings.tcss"
     PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.SETTINGS)
-    ON_ENTER: ClassVar[str] = "keep"
+    ON_ENTER: ClassVar[str] = "save"
     BINDINGS: ClassVar[list[BindingType]] = [
         *bindings(of(ActionPlace.SETTINGS)),
         Binding("right", "deeper", show=False),

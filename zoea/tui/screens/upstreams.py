@@ -204,8 +204,9 @@ class UpstreamsScreen(TabbedScreen):
         if isinstance(row, str):
             return [(row, "quiet" if row.startswith(" ") else "title")]
         state, latency, offers = _summary(row)
+        marks = {"running": self.symbols.ok, "errored": self.symbols.bad}
         return [
-            (f" {self.symbols.ok if _role(state) == 'running' else self.symbols.bad} ", _role(state)),
+            (f" {marks.get(_role(state)) or self.cockpit.glyphs[_role(state)]} ", _role(state)),
             (fit_text(one_line(row.name), NAME_WIDTH), "strong"),
             (" ", ""),
             (fit_text(state, STATE_WIDTH), _role(state)),
