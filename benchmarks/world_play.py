@@ -35,7 +35,7 @@ PLAYER = Template(name="default", prompt=PROMPT, send="none")
 PROBE = Template.model_validate({"name": "probe", "prompt": PROMPT, "send": "none", "nudge": {"enabled": False}})
 
 
-class _Accounts:
+class MemoryAccounts:
     """Accounts for as long as the benchmark runs."""
 
     def __init__(self) -> None:
@@ -55,7 +55,7 @@ def toolbox(folder: Path) -> Toolbox:
         "reef", command=program, args=tuple(arguments), inject=INJECT, login=LoginTools(), max_parallel=512
     )
     only = ToolPolicy(deny=("zoea_*",))
-    return Toolbox([reef], policies=lambda template: only, logs=folder, accounts=_Accounts())
+    return Toolbox([reef], policies=lambda template: only, logs=folder, accounts=MemoryAccounts())
 
 
 class TimedModel:
