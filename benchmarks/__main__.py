@@ -13,6 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 BENCHMARKS = (
     "planning",
+    "planner",
     "prefix",
     "compression",
     "store_writes",
@@ -25,7 +26,7 @@ BENCHMARKS = (
     "tui_load",
     "transcript",
 )
-WITH_QUICK = ("swarm_scale", "first_paint", "large_start", "tui_load")
+WITH_QUICK = ("planner", "swarm_scale", "first_paint", "large_start", "tui_load")
 
 
 def main() -> int:
