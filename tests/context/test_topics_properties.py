@@ -135,6 +135,26 @@ def test_a_larger_budget_never_lowers_the_first_pack_whose_decision_changes(
             return
 
 
+@given(topic_turns(longest=2000))
+def test_the_advice_for_a_pack_that_is_not_whole_makes_it_whole(made: tuple[Story, FrozenTurn]) -> None:
+    story, frozen = made
+    frozen = replace(frozen, context_window=None)
+    try:
+        plan = plan_turn(frozen, story.at(0, frozen))
+    except PlanError:
+        return
+    for decision in plan.decisions:
+        setting, _, value = decision.setting.partition(" = ")
+        if setting != "context_strategy.max_tokens":
+            continue
+        larger = replace(frozen, max_tokens=int(value))
+        again = plan_turn(larger, story.at(0, larger)).decision(decision.id)
+        assert again is not None
+        if request_limit(larger).setting == setting:
+            assert again.variant is Variant.FULL
+            assert not again.truncated
+
+
 def _height(decision: Decision) -> tuple[int, bool]:
     if decision.status is PackStatus.SKIPPED:
         return 0, True

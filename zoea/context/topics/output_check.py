@@ -11,6 +11,8 @@ from typing import Any
 NO_OBJECT = "it is not one JSON object"
 _FENCED = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n?```", re.DOTALL | re.IGNORECASE)
 _ERROR_CHARS = 300
+_MOST_TRIES = 1000
+"""Braces of an answer from which on an object is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +41,33 @@ def check_output(text: str, schema: Mapping[str, Any]) -> OutputCheck:
 
 
 def _read_object(text: str) -> dict[str, Any] | str:
-    """Return the object of an answer, or what is wrong with it."""
-    fenced = _FENCED.findall(text)
-    begin, end = text.find("{"), text.rfind("}")
+    """Return the last object that stands in an answer, whole or in a code block first; else what is wrong with it."""
     why = NO_OBJECT
-    for candidate in (text, *fenced[-1:], text[begin : end + 1]):
-        if not candidate.strip():
-            continue
+    for candidate in (text, *_FENCED.findall(text)[-1:]):
         try:
-            found = json.loads(candidate, parse_constant=_reject_constant)
+            found = _DECODER.decode(candidate.strip())
         except (ValueError, RecursionError) as error:
             if candidate.lstrip().startswith("{"):
                 why = f"it is not valid JSON: {error}"
             continue
         if isinstance(found, dict):
             return found
-    return why
+    last = None
+    begin = text.find("{")
+    # Within a broken object that is meant as the output, no inner one is taken for it.
+    for _ in range(_MOST_TRIES if why == NO_OBJECT else 1):
+        if begin < 0:
+            break
+        try:
+            last, end = _DECODER.raw_decode(text, begin)
+        except (ValueError, RecursionError):
+            end = begin + 1
+        begin = text.find("{", end)
+    return why if last is None else last
 
 
 def _reject_constant(name: str) -> Any:
     raise ValueError(f"{name} is no JSON number")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_reject_constant)

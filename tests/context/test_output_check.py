@@ -1,0 +1,72 @@
+"""The last answer of a turn is read as one JSON object and checked against the output schema of its role."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zoea.context.topics.output_check import NO_OBJECT, check_output
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "required": ["approved"],
+    "properties": {"approved": {"type": "boolean"}, "errors": {"type": "array", "items": {"type": "string"}}},
+}
+RIGHT = '{"approved": true}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        RIGHT,
+        f"  {RIGHT}\n",
+        f"```json\n{RIGHT}\n```",
+        f"```\n{RIGHT}\n```",
+        f"Here is my verdict:\n\n```JSON\n{RIGHT}\n```\nThat is all.",
+        f"I checked it. {RIGHT}",
+        f'<think>Is {{this}} it? {{"approved": false}} No.</think>\n{RIGHT}',
+        f"```json\n[1]\n```\n{RIGHT}",
+    ],
+)
+def test_an_object_is_found_whole_in_a_code_block_and_between_sentences(text: str) -> None:
+    check = check_output(text, SCHEMA)
+    assert (json.loads(check.data), check.error) == ({"approved": True}, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", NO_OBJECT),
+        ("All is well.", NO_OBJECT),
+        ("[true]", NO_OBJECT),
+        ('{"approved": tru}', "it is not valid JSON: "),
+        ('{"approved": NaN}', "it is not valid JSON: NaN is no JSON number"),
+        ('{"approved": tru, "errors": {"approved": true}}', "it is not valid JSON: "),
+        ("{}", "'approved' is a required property"),
+        ('{"approved": "yes"}', "approved: 'yes' is not of type 'boolean'"),
+        ('{"approved": true, "errors": ["a", 2]}', "errors.1: 2 is not of type 'string'"),
+    ],
+)
+def test_an_output_that_is_wrong_says_where_and_why(text: str, said: str) -> None:
+    check = check_output(text, SCHEMA)
+    assert check.data == ""
+    assert check.error.startswith(said)
+
+
+def test_a_long_error_is_cut() -> None:
+    assert len(check_output(json.dumps({"approved": "x" * 9000}), SCHEMA).error) < 400
+
+
+@given(st.text(alphabet='{}[]",:`ab1 \n', max_size=200))
+def test_any_answer_has_an_output_or_an_error(text: str) -> None:
+    check = check_output(text, {"type": "object"})
+    assert bool(check.data) is not bool(check.error)
+    assert not check.data or isinstance(json.loads(check.data), dict)
+
+
+def test_an_answer_of_braces_is_read_in_bounded_time() -> None:
+    assert check_output("{" * 200_000, SCHEMA).error
