@@ -212,6 +212,16 @@ def stored_life(life: Life) -> StoredLife:
     return StoredLife(life.encouragement, life.wait_until, life.wait_reason, life.nothing_new, life.done)
 
 
+def is_by_person(given: object) -> bool:
+    """Return whether a person waits for what this input leads to."""
+    match given:
+        case Start():
+            return not given.resume
+        case Arrived():
+            return given.pending.from_person
+    return False
+
+
 def is_waiting(life: Life) -> bool:
     """True where the mysis waits and no turn is open."""
     return life.state is MysisState.RUNNING and not life.open_turn and life.wait_until is not None

@@ -312,7 +312,8 @@ class MysisRunner:
         stored_life, before = lf.stored_life(self.life), self.mysis.state
         last = await self.capture.prepare_end(ends=before is MysisState.RUNNING is not effect.state)
         self._written_life = None
-        session_id, mysis = await self._services.write(op)
+        urgent = self._current is not None and lf.is_by_person(self._current.given)
+        session_id, mysis = await self._services.write(op, urgent=urgent)
         last.settle()
         self.capture.session_id = self._session_id = session_id or self._session_id
         self.refresh(mysis)
