@@ -134,5 +134,17 @@ def test_a_text_is_redacted_in_commits_and_their_summaries(zoea: Zoea, transcrip
     zoea("ctx", "import", str(transcript))
     assert zoea("redact", "Where is the bug?", "--yes").code == 0
     assert "Where is the bug" not in zoea("ctx", "show", "import/shop").out
-    assert zoea("ctx", "cat", "import/shop").code == 4
+    shown = zoea("ctx", "cat", "import/shop")
+    assert (shown.code, "[REDACTED]" in shown.out, "Where is the bug" in shown.out) == (0, True, False)
+    assert "1 parts were redacted" in zoea("ctx", "fsck").out
     assert zoea("ctx", "log").code == 0
+
+
+def test_a_tag_keeps_a_commit_until_it_is_removed(zoea: Zoea, transcript: Path) -> None:
+    made = zoea("ctx", "import", str(transcript), "--json").json
+    assert zoea("ctx", "tag", "storm", "import/shop").out == "tag/storm names import/shop\n"
+    assert zoea("ctx", "show", "tag/storm", "--json").json["id"] == made["id"]
+    assert zoea("ctx", "tag", "storm", "--delete").code == 0
+    gone = zoea("ctx", "tag", "storm", "--delete")
+    assert (gone.code != 0, "there is no ref tag/storm" in gone.err) == (True, True)
+    assert zoea("ctx", "refs", "--json").json == {"import/shop": made["id"]}

@@ -11,6 +11,7 @@ from tests.swarm.harness import Swarm, call, script, swarm
 from tests.swarm.test_context_capture import read_chain, read_messages
 from zoea.chain.commit_rows import read_refs
 from zoea.chain.entries import NOT_EXECUTED
+from zoea.chain.verification import verify_chains
 from zoea.model.enums import Role
 from zoea.model.errors import MissingBlob, RevisionError
 from zoea.model.request import Answer, ModelRequest, RequestMessage
@@ -125,8 +126,8 @@ async def test_what_does_not_fit_is_summed_up_and_later_turns_have_the_summary(t
 async def test_a_fork_of_a_context_with_a_missing_part_says_why_and_makes_nothing(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(*TALK)) as s:
         await talk(s)
-        await s.store.write(lambda conn: conn.execute("UPDATE blob SET place = 'redacted', data = NULL"))
-        with pytest.raises(MissingBlob, match="redacted"):
+        await s.store.write(lambda conn: conn.execute("UPDATE blob SET data = x'00'"))
+        with pytest.raises(MissingBlob, match="damaged"):
             await s.commander.create("", context="@alpha")
         with pytest.raises(RevisionError, match="beta"):
             await s.commander.create("", context="@beta")
@@ -141,3 +142,20 @@ async def test_a_fork_goes_on_after_a_restart_with_the_same_context(tmp_path: Pa
         await s.commander.send("fork", "still there?")
         await s.settled("fork")
         assert ("assistant", "Found iron at 7.") in told(s.provider.requests[0])
+
+
+async def test_a_redacted_part_is_shown_as_redacted_and_is_no_defect(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(*TALK)) as s:
+        await talk(s)
+        redact = (
+            "UPDATE blob SET place = 'redacted', data = NULL WHERE id = (SELECT blob_id FROM ctx_commit WHERE seq = 2)"
+        )
+        await s.store.write(lambda conn: conn.execute(redact))
+        request = await fork(s, "@alpha", "go on")
+        with closing(connect_reader(s.path)) as conn:
+            assert list(verify_chains(conn)) == []
+    texts = [text for _, text in told(request)]
+    assert any(text.endswith("[REDACTED]") for text in texts)
+    assert "Found iron at 7." not in texts
+    assert "Nothing there." in texts
+    check_calls(request.messages)

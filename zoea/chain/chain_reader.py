@@ -10,6 +10,7 @@ from zoea.chain.entries import ContextEntry
 from zoea.chain.materialize import MaterializedContext, join_native, materialize
 from zoea.model.errors import MissingBlob, StoreError
 from zoea.store.blobs import get_blob
+from zoea.store.redaction import REDACTED
 
 
 class ChainReader:
@@ -28,14 +29,24 @@ class ChainReader:
         return self.fetch(commit.blob)
 
     def fetch(self, digest: bytes) -> bytes:
-        """Return the bytes with a BLAKE3 hash. Raises MissingBlob, which says why they are not there."""
+        """Return the bytes with a BLAKE3 hash; `[REDACTED]` for those that were redacted.
+
+        Raises MissingBlob, which says why they are not there.
+        """
         found = self._texts.get(digest)
         if found is None:
             found = self._texts[digest] = self._read(digest)
         return found
 
+    def is_redacted(self, digest: bytes) -> bool:
+        """Return whether the bytes with a hash were redacted."""
+        sql = "SELECT 1 FROM blob WHERE hash = ? AND place = 'redacted'"
+        return self._connection.execute(sql, (digest,)).fetchone() is not None
+
     def _read(self, digest: bytes) -> bytes:
-        row = self._connection.execute("SELECT id FROM blob WHERE hash = ?", (digest,)).fetchone()
+        row = self._connection.execute("SELECT id, place FROM blob WHERE hash = ?", (digest,)).fetchone()
+        if row is not None and row[1] == "redacted":
+            return REDACTED.encode()
         if row is None:
             raise MissingBlob(f"blob {digest.hex()} is not there", hint="`zoea ctx fsck` lists what is missing.")
         try:

@@ -78,6 +78,16 @@ def count_commits(conn: sqlite3.Connection) -> int:
     return count
 
 
+def count_redacted(conn: sqlite3.Connection) -> int:
+    """Return how many parts of commits were redacted."""
+    sql = """
+SELECT count(*) FROM blob WHERE place = 'redacted'
+AND (id IN (SELECT blob_id FROM ctx_commit) OR id IN (SELECT blob_id FROM ctx_blob))
+"""
+    count: int = conn.execute(sql).fetchone()[0]
+    return count
+
+
 def find_common(conn: sqlite3.Connection, one: int, other: int) -> ContextCommit | None:
     """Return the newest commit that both chains have; None if they have none."""
     sql = """

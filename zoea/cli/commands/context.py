@@ -15,9 +15,12 @@ import typer
 from zoea.chain import collection
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import ContextCommit
+from zoea.chain.commit_ops import delete_ref, move_ref
 from zoea.chain.commit_rows import (
     count_commits,
+    count_redacted,
     find_common,
+    read_children,
     read_newest,
     read_refs,
     resolve_time,
@@ -27,7 +30,7 @@ from zoea.chain.commit_rows import (
 from zoea.chain.entries import ContextEntry
 from zoea.chain.formats import ZOEA, known_formats
 from zoea.chain.imports import prepare_import, store_import
-from zoea.chain.materialize import Tier, find_format
+from zoea.chain.materialize import Tier, find_format, write_as
 from zoea.chain.revisions import resolve_revision
 from zoea.chain.verification import verify_chains
 from zoea.cli.commands.forks import fork
@@ -38,6 +41,7 @@ from zoea.model.enums import Role
 from zoea.model.errors import RevisionError, StoreError, StoreMissing, UsageError
 from zoea.process.clock import SystemClock
 from zoea.settings.paths import places
+from zoea.store import WriterConnection
 from zoea.store.database_file import connect_reader
 from zoea.store.sqlite_errors import translate_errors
 from zoea.text.control_characters import strip
@@ -57,6 +61,8 @@ app.command("fork")(fork)
 Revision = Annotated[
     str, typer.Argument(metavar="REV", help="ctx-1a2b3c4d, a ref such as import/talk; after it ~3, ^^ or @{10:30}.")
 ]
+TAG = "tag/"
+"""The beginning of refs that people give."""
 _TEXT = 100
 _NATIVE = {"openai": "openai-chat-v1", "claude": "claude-code-v1"}
 _TIERS = {Tier.NARRATIVE: "narrative: texts only", Tier.RAW: "raw: some bytes are not understood"}
@@ -134,6 +140,7 @@ def show(revision: Revision, as_json: AsJson = False, workspace: Workspace = "")
         if as_json:
             write_json(shown)
             return
+        shown["followed by"] = [shortest_id(conn, one) for one in read_children(conn, commit.seq)]
         for name, value in shown.items():
             if value not in (None, "", []):
                 text = ", ".join(value) if isinstance(value, list) else value
@@ -178,7 +185,7 @@ def cat(
         for entry in context.entries:
             write_json(_entry_dict(entry))
     else:
-        sys.stdout.buffer.write(find_format(name).write(context.entries))
+        sys.stdout.buffer.write(write_as(context, name))
         sys.stdout.flush()
 
 
@@ -192,6 +199,37 @@ def refs(as_json: AsJson = False, workspace: Workspace = "") -> None:
             return
         for name, commit in found.items():
             typer.echo(strip(f"{shortest_id(conn, commit)}  {name}"))
+
+
+@app.command("tag")
+def tag(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the ref, after tag/.")],
+    revision: Annotated[str, typer.Argument(metavar="[REV]", help="The commit that it names.")] = "",
+    delete: Annotated[
+        bool, typer.Option("--delete", help="Remove the name; commits stay until they are collected.")
+    ] = False,
+    workspace: Workspace = "",
+) -> None:
+    """Name a commit, so that it is kept whatever becomes of its mysis. No swarm may run.
+
+    Example: zoea ctx tag before-the-storm alpha~3
+    """
+    if delete is bool(revision):
+        raise UsageError("give a revision, or --delete", hint="`zoea ctx refs` lists names.")
+    ref = f"{TAG}{name}"
+
+    def write(conn: WriterConnection) -> None:
+        if not delete:
+            move_ref(conn, ref, _find(conn, revision).seq, "tag")
+        elif not delete_ref(conn, ref, "tag --delete"):
+            raise RevisionError(f"there is no ref {ref}", hint="`zoea ctx refs` lists names.")
+
+    async def store() -> None:
+        async with held_workspace(places(workspace)) as held:
+            await held.store.write(write)
+
+    asyncio.run(store())
+    typer.echo(strip(f"{ref} is removed" if delete else f"{ref} names {revision}"))
 
 
 @app.command("resolve")
@@ -270,17 +308,22 @@ def fsck(as_json: AsJson = False, workspace: Workspace = "") -> None:
     """Check every commit: its id, bytes, long texts and format. Exit code 4 if something is wrong."""
     with _reading(workspace) as conn:
         defects = list(verify_chains(conn))
-        count = count_commits(conn)
+        count, redacted = count_commits(conn), count_redacted(conn)
     if as_json:
         write_json(
-            {"commits": count, "defects": [{"commit": d.commit, "blob": d.blob, "what": d.what} for d in defects]}
+            {
+                "commits": count,
+                "redacted": redacted,
+                "defects": [{"commit": d.commit, "blob": d.blob, "what": d.what} for d in defects],
+            }
         )
     for one in () if as_json else defects:
         typer.echo(strip(f"{one.commit[:20]}  {f'blob {one.blob[:16]}  ' if one.blob else ''}{one.what}"))
     if defects:
         raise StoreError(f"{len(defects)} defects in {count:,} commits", hint="Restore the database from a backup.")
     if not as_json:
-        typer.echo(f"{count:,} commits, all good")
+        note = f"; {redacted:,} parts were redacted" if redacted else ""
+        typer.echo(f"{count:,} commits, all good{note}")
 
 
 @app.command("gc")
