@@ -7,11 +7,14 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from tests.swarm.harness import script
+import pytest
+
+from tests.swarm.harness import script, swarm
 from tests.swarm.test_topics import publishing, with_topics
+from tests.swarm.test_topics_strategy import PLAN, with_planner
 from zoea.model.request import Answer
 from zoea.queries.conversation import read_newest
-from zoea.settings import Settings
+from zoea.settings import Settings, parse_template
 from zoea.store import Store, open_reader
 from zoea.store.redaction import redact_text
 from zoea.store.retention import LEAST, RetentionRule, remove_mysis, remove_unused
@@ -101,3 +104,48 @@ async def test_a_redaction_replaces_a_text_in_the_ledger_and_in_prompts(tmp_path
     assert "opal-4711" not in json.dumps(found)
     assert {"content": "Build it with [REDACTED].", "topic": "PLAN_READY", "data": None} in found
     assert rows(path, "SELECT 1 FROM memory WHERE instr(content, 'opal-4711') > 0") == []
+
+
+async def imported(folder: Path, ids: list[int]) -> Path:
+    """Export these myses of the swarm in a folder, and import them into an empty workspace."""
+    file, other = folder / "some.jsonl", folder / "other.db"
+    file.write_text("".join(swarm_pieces(folder / "zoea.db", ids, Format.JSONL)), encoding="utf-8")
+    store = await Store.open(other, clock_now=lambda: NOW)
+    try:
+        await store.write(lambda conn: import_file(conn, file, Settings(), lambda *_: None))
+    finally:
+        await store.close()
+    return other
+
+
+async def test_a_turn_of_the_strategy_topics_is_exported_and_imported(tmp_path: Path) -> None:
+    async with with_planner(tmp_path, Answer(text=PLAN)) as s:
+        await s.commander.create("petra", template="planner", start=False)
+        await s.commander.publish("ISSUE_OPENED", "The login fails.")
+        await s.settled("petra")
+    other = await imported(tmp_path, [1])
+    frozen = (rows(one, "SELECT frozen FROM turn")[0]["frozen"] for one in (tmp_path / "zoea.db", other))
+    kept, came = (json.loads(one)["topics"] for one in frozen)
+    assert came == kept
+    body = rows(other, "SELECT body FROM template WHERE body LIKE '%planner%'")[0]["body"]
+    assert parse_template(body).output_schema is not None
+
+
+@pytest.mark.parametrize("context", [{"strategy": "window"}, {"keep_turns": 2}])
+async def test_a_conversation_of_another_strategy_is_exported_and_imported(
+    tmp_path: Path, context: dict[str, Any]
+) -> None:
+    settings = Settings.model_validate({"context": context, "nudge": {"enabled": False}})
+    async with swarm(tmp_path, script(Answer(text="Aye.")), settings=settings) as s:
+        await s.commander.create("alpha", start=False)
+        for text in ("one", "two", "three"):
+            await s.commander.send("alpha", text)
+            await s.settled("alpha")
+    other = await imported(tmp_path, [1])
+    before, after = (
+        [json.loads(row["frozen"]) for row in rows(one, "SELECT frozen FROM turn ORDER BY id")]
+        for one in (tmp_path / "zoea.db", other)
+    )
+    assert [turn.get("window") for turn in after] == [turn.get("window") for turn in before]
+    assert any(turn.get("window") or turn["earlier"] for turn in before)
+    assert not any(turn["earlier"] for turn in after)

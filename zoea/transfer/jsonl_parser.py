@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
-from zoea.context import FrozenTurn
+from zoea.context import EarlierTurn, FrozenTurn, TopicRules, WindowRules
 from zoea.model.enums import OpenedBy
 from zoea.model.errors import PlanError, UsageError
 from zoea.text import clean
@@ -260,11 +260,17 @@ def convert_frozen(
     for one in fields(FrozenTurn):
         if not _fits(getattr(value, one.name), one.default, one.name):
             raise InvalidColumn(f"{one.name} in the frozen settings of the turn is of the wrong type")
-    moved = replace(value, mysis_id=mysis_id, turn_id=turn_id, before=before(value.before))
+    # Turns that it showed have other ids here, and the next turn would begin with those.
+    moved = replace(value, mysis_id=mysis_id, turn_id=turn_id, before=before(value.before), earlier=())
     return replace(moved, template_hash=templates.get(value.template_hash, value.template_hash)).to_json()
 
 
 def _fits(value: Any, default: Any, name: str) -> bool:
+    match value:
+        case WindowRules() | TopicRules():
+            return all(_fits(getattr(value, one.name), one.default, one.name) for one in fields(value))
+        case EarlierTurn():
+            return _is_int(value.turn_id) and isinstance(value.whole, bool)
     match default:
         case OpenedBy():
             return isinstance(value, OpenedBy)
@@ -275,8 +281,8 @@ def _fits(value: Any, default: Any, name: str) -> bool:
         case str():
             return isinstance(value, str)
         case tuple():
-            return all(isinstance(one, str) for one in value)
-        case None:  # context_window, the only one that may be unknown
+            return all(isinstance(one, str) or (name == "earlier" and _fits(one, None, name)) for one in value)
+        case None:  # a number that may be unknown
             return value is None or _is_int(value)
     return _is_int(value)
 
