@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -75,3 +76,41 @@ def test_a_refused_explain_names_the_reason(zoea: Zoea, stored_turns: None) -> N
     assert "belongs to beta" in zoea("explain", "alpha", "3").err
     assert zoea("explain", "alpha", "99").code == 2
     assert zoea("explain", "nobody").code == 6
+
+
+def test_two_requests_are_compared(zoea: Zoea, stored_turns: None) -> None:
+    said = zoea("explain", "alpha", "1", "--diff", "2").out
+    assert "tokens beside request 1." in said
+    assert "0 are gone, 2 are new." in said
+    assert "turn         full," in said
+    assert "+ tool memory" in said
+    assert "look did x" not in said
+    assert "look did x" in zoea("explain", "alpha", "1", "--diff", "2", "--text").out
+    found = zoea("explain", "alpha", "1", "--diff", "2", "--json").json
+    assert [message["role"] for message in found["added"]] == ["assistant", "tool"]
+    assert (found["removed"], found["tools_added"]) == ([], [])
+    assert [pack["id"] for pack in found["packs"]] == ["turn"]
+    assert zoea("explain", "alpha", "1", "--diff", "3").code == 2
+
+
+def test_troubles_are_named_with_their_cause_and_remedy(zoea: Zoea) -> None:
+    where = places("").database
+    where.parent.mkdir(parents=True, exist_ok=True)
+
+    async def squeeze() -> None:
+        settings = Settings.model_validate(
+            {"nudge": {"enabled": False}, "budget": {"token_budget_per_agent": 2600}, "context": {"strategy": "window"}}
+        )
+        rules = script(Answer(text="word " * 700), Answer(text="done"))
+        async with swarm(where.parent, rules, settings=settings) as inner:
+            await inner.commander.create("alpha", start=False)
+            for _ in range(3):
+                await inner.commander.send("alpha", "Tell me " * 300)
+                await inner.settled()
+
+    asyncio.run(squeeze())
+    said = zoea("explain", "alpha").out
+    assert "Troubleshooting:" in said
+    found = zoea("explain", "alpha", "--json").json
+    assert found["troubles"]
+    assert all(one["symptom"] and one["cause"] and one["remedy"] for one in found["troubles"])

@@ -50,7 +50,7 @@ COMMANDS: dict[str, Command] = {
     "search": Command("zoea.cli.commands.search:command", "Search all stored messages of the swarm"),
     "export": Command("zoea.cli.commands.export:export", "Write the conversation of a mysis, or of all, to a file"),
     "import": Command("zoea.cli.commands.imports:import_", "Import an export, or a Zoea Nova database"),
-    "explain": Command("zoea.cli.commands.export:explain", "Show the contents of a request, and the reasons"),
+    "explain": Command("zoea.cli.commands.explain:explain", "Show the contents of a request, and the reasons"),
     "ctx": Command("zoea.cli.commands.context:app", "Read, import and compare contexts, which are commits"),
     "stats": Command("zoea.cli.commands.stats:command", "Show tokens, spending and turns over time"),
     "budgets": Command("zoea.cli.commands.budgets:command", "Show how much of each budget is used, and what to do"),

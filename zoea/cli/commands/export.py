@@ -1,22 +1,16 @@
-"""`zoea export` and `zoea explain`: read the database, with or without a running swarm."""
+"""`zoea export`: reads the database, with or without a running swarm."""
 
 from __future__ import annotations
 
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from zoea.cli.local_time import moment
-from zoea.cli.options import AsJson, MysisRef, Workspace, row_ids, write_json
-from zoea.context.explain import explain as explained
-from zoea.context.explain import explain_data
-from zoea.ipc.codec import encode
+from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.model.errors import UsageError
-from zoea.queries.phrases import failure_phrase
-from zoea.queries.request_inspection import Inspection, StoredRequest, inspect_request, read_requests
 from zoea.queries.stored_swarm import read_mysis_view
 from zoea.settings.paths import places
 from zoea.text.control_characters import strip
@@ -119,87 +113,3 @@ def _export_all(
         write_json({"myses": list(myses.values()), "format": form.value, "path": str(output), "turns": turns})
     else:
         typer.echo(f"{turns} turn{'s' * (turns != 1)} of {len(myses)} myses are in {output}")
-
-
-def explain(
-    name: MysisRef,
-    request: Annotated[
-        int | None,
-        typer.Argument(
-            metavar="REQUEST", callback=row_ids, help="Id of the request; the newest one kept if not given."
-        ),
-    ] = None,
-    with_text: Annotated[
-        bool, typer.Option("--text", help="Show also the text of each message, as it was sent.")
-    ] = False,
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
-    """Show the parts of a request, their sizes, and the reason of each cut.
-
-    Example: zoea explain alpha
-    """
-    database = places(workspace).database
-    mysis = read_mysis_view(database, name)
-    if request is None:
-        found = read_requests(database, mysis.id)
-        if not found:
-            raise UsageError(f"{mysis.name} has made no request yet")
-        request = next((one.id for one in found if one.has_plan), found[0].id)
-    inspection = inspect_request(database, request)
-    if inspection.request.mysis_id != mysis.id:
-        raise UsageError(
-            f"request {request} belongs to {inspection.request.mysis}", hint=f"Run `zoea explain {mysis.name}`."
-        )
-    if as_json:
-        write_json(_data(inspection, with_text=with_text))
-        return
-    lines = [_title(inspection.request), _numbers(inspection.request), ""]
-    lines.append(explained(inspection.plan) if inspection.plan is not None else inspection.gone)
-    lines += _tool_lines(inspection)
-    if with_text:
-        lines += _sent_lines(inspection)
-    typer.echo(strip("\n".join(lines)))
-
-
-def _tool_lines(inspection: Inspection) -> list[str]:
-    """List the offered tools by size, because each costs its tokens in every request."""
-    tools = sorted(inspection.tools, key=lambda tool: (-tool.tokens, tool.name))
-    return ["", "Tools:", *(f"  {tool.name:<28} ~{tool.tokens:,} tokens" for tool in tools)] if tools else []
-
-
-def _sent_lines(inspection: Inspection) -> list[str]:
-    """Return each message as it was sent, with its calls."""
-    lines = ["", "Sent:"]
-    for message in inspection.messages:
-        lines += ["", f"--- {message.role}", message.content]
-        lines += [f"{call.name} {call.arguments}" for call in message.calls]
-    return lines
-
-
-def _title(request: StoredRequest) -> str:
-    where = f", turn {request.turn_number}, its request {request.iteration}" if request.turn_number else ""
-    model = f": {request.model}" if request.model else ""
-    return f"Request {request.id} of {request.mysis}{where}, {moment(request.created_at)}{model}"
-
-
-def _numbers(request: StoredRequest) -> str:
-    actual = request.usage.input_tokens
-    said = f"estimated {request.planned_tokens:,} tokens, "
-    said += f"the provider counted {actual:,}" if actual is not None else "the provider did not count"
-    off = request.off_by
-    said += f" (estimate {off:+.0%})" if off is not None else ""
-    failed = failure_phrase(request.state, request.error_class)
-    return said + (f"; it {failed}" if failed else "")
-
-
-def _data(inspection: Inspection, *, with_text: bool) -> dict[str, Any]:
-    plan = inspection.plan
-    return {
-        "request": encode(inspection.request),
-        "plan": explain_data(plan) if plan is not None else None,
-        "gone": inspection.gone,
-        "tools": [tool.name for tool in inspection.tools],
-        "tool_tokens": {tool.name: tool.tokens for tool in inspection.tools},
-        **({"sent": [encode(message) for message in inspection.messages]} if with_text else {}),
-    }

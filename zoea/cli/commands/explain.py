@@ -1,0 +1,181 @@
+"""`zoea explain`: what a request held and why not the rest, or how two of them differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from zoea.cli.local_time import moment
+from zoea.cli.options import AsJson, MysisRef, Workspace, row_ids, write_json
+from zoea.context.explain import describe_advice, explain_data
+from zoea.context.explain import explain as explained
+from zoea.ipc.codec import encode
+from zoea.model.errors import UsageError
+from zoea.model.values import MysisView
+from zoea.queries.phrases import failure_phrase
+from zoea.queries.request_difference import RequestDifference, compare_requests
+from zoea.queries.request_inspection import Inspection, SentMessage, StoredRequest, inspect_request, read_requests
+from zoea.queries.request_troubles import find_troubles
+from zoea.queries.stored_swarm import read_mysis_view
+from zoea.settings.paths import places
+from zoea.text.control_characters import strip
+
+
+def explain(
+    name: MysisRef,
+    request: Annotated[
+        int | None,
+        typer.Argument(
+            metavar="REQUEST", callback=row_ids, help="Id of the request; the newest one kept if not given."
+        ),
+    ] = None,
+    other: Annotated[
+        int | None,
+        typer.Option("--diff", metavar="REQUEST", callback=row_ids, help="Compare it with this later request."),
+    ] = None,
+    with_text: Annotated[
+        bool, typer.Option("--text", help="Show also the text of each message, as it was sent.")
+    ] = False,
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Show the parts of a request, their sizes, the reason of each cut, and what to change.
+
+    With --diff two requests are compared: packs, messages, tools and budget.
+    Example: zoea explain alpha 41 --diff 42
+    """
+    database = places(workspace).database
+    mysis = read_mysis_view(database, name)
+    if request is None:
+        found = read_requests(database, mysis.id)
+        if not found:
+            raise UsageError(f"{mysis.name} has made no request yet")
+        request = next((one.id for one in found if one.has_plan), found[0].id)
+    inspection = _inspect(database, mysis, request)
+    if other is not None:
+        difference = compare_requests(inspection, _inspect(database, mysis, other))
+        if as_json:
+            write_json(_difference_data(difference))
+        else:
+            typer.echo(strip("\n".join(_difference_lines(difference, with_text=with_text))))
+        return
+    troubles = find_troubles(database, inspection)
+    if as_json:
+        write_json({**_data(inspection, with_text=with_text), "troubles": encode(troubles)})
+        return
+    lines = [_title(inspection.request), _numbers(inspection.request), ""]
+    lines.append(explained(inspection.plan) if inspection.plan is not None else inspection.gone)
+    if troubles:
+        lines += ["", "Troubleshooting:"]
+        lines += [f"  {one.symptom}: {one.cause}. To change it: {one.remedy}." for one in troubles]
+    lines += _tool_lines(inspection)
+    if with_text:
+        lines += _sent_lines(inspection)
+    typer.echo(strip("\n".join(lines)))
+
+
+def _inspect(database: Path, mysis: MysisView, request: int) -> Inspection:
+    """Read a request of this mysis. Raises UsageError."""
+    inspection = inspect_request(database, request)
+    if inspection.request.mysis_id != mysis.id:
+        raise UsageError(
+            f"request {request} belongs to {inspection.request.mysis}", hint=f"Run `zoea explain {mysis.name}`."
+        )
+    return inspection
+
+
+def _difference_lines(found: RequestDifference, *, with_text: bool) -> list[str]:
+    """Describe what changed from one request to another."""
+    lines = [f"Request {found.second} has {found.tokens:+,} tokens beside request {found.first}."]
+    if found.max_tokens[0] != found.max_tokens[1]:
+        lines.append("The budget is {:,} tokens instead of {:,}.".format(*reversed(found.max_tokens)))
+    lines += [f"{name.replace('_', ' ')}: {before} -> {after}" for name, (before, after) in found.values.items()]
+    same, gone, new = found.repeated, len(found.removed), len(found.added)
+    lines.append(f"Both begin with the same {same} messages; {gone} are gone, {new} are new.")
+    if found.packs:
+        lines += ["", "Packs:"]
+    for pack in found.packs:
+        advice = f"; {describe_advice(pack.setting)} would have kept it whole" if pack.setting else ""
+        lines.append(f"  {pack.id:<12} {pack.before} -> {pack.after} ({pack.tokens:+,} tokens{advice})")
+    for sign, messages in (("-", found.removed), ("+", found.added)):
+        for sent in messages:
+            memory = f" memory {sent.message.memory_id}" if sent.message.memory_id else ""
+            lines.append(f"{sign} {sent.message.role}{memory}, {sent.tokens:,} tokens")
+            lines += [f"    {line}" for line in sent.message.content.splitlines()] if with_text else []
+    for word, names in (("Tools gone", found.tools_removed), ("Tools new", found.tools_added)):
+        lines += [f"{word}: {', '.join(names)}"] if names else []
+    return lines
+
+
+def _difference_data(found: RequestDifference) -> dict[str, Any]:
+    """Return the difference as plain values, without any text of a message."""
+
+    def rows(messages: tuple[SentMessage, ...]) -> list[dict[str, Any]]:
+        return [
+            {
+                "role": str(sent.message.role),
+                "memory_id": sent.message.memory_id,
+                "form": sent.form,
+                "tokens": sent.tokens,
+            }
+            for sent in messages
+        ]
+
+    return {
+        "first": found.first,
+        "second": found.second,
+        "tokens": found.tokens,
+        "max_tokens": list(found.max_tokens),
+        "packs": encode(found.packs),
+        "repeated": found.repeated,
+        "removed": rows(found.removed),
+        "added": rows(found.added),
+        "tools_removed": list(found.tools_removed),
+        "tools_added": list(found.tools_added),
+        "values": {name: list(pair) for name, pair in found.values.items()},
+    }
+
+
+def _tool_lines(inspection: Inspection) -> list[str]:
+    """List the offered tools by size, because each costs its tokens in every request."""
+    tools = sorted(inspection.tools, key=lambda tool: (-tool.tokens, tool.name))
+    return ["", "Tools:", *(f"  {tool.name:<28} ~{tool.tokens:,} tokens" for tool in tools)] if tools else []
+
+
+def _sent_lines(inspection: Inspection) -> list[str]:
+    """Return each message as it was sent, with its calls."""
+    lines = ["", "Sent:"]
+    for message in inspection.messages:
+        lines += ["", f"--- {message.role}", message.content]
+        lines += [f"{call.name} {call.arguments}" for call in message.calls]
+    return lines
+
+
+def _title(request: StoredRequest) -> str:
+    where = f", turn {request.turn_number}, its request {request.iteration}" if request.turn_number else ""
+    model = f": {request.model}" if request.model else ""
+    return f"Request {request.id} of {request.mysis}{where}, {moment(request.created_at)}{model}"
+
+
+def _numbers(request: StoredRequest) -> str:
+    actual = request.usage.input_tokens
+    said = f"estimated {request.planned_tokens:,} tokens, "
+    said += f"the provider counted {actual:,}" if actual is not None else "the provider did not count"
+    off = request.off_by
+    said += f" (estimate {off:+.0%})" if off is not None else ""
+    failed = failure_phrase(request.state, request.error_class)
+    return said + (f"; it {failed}" if failed else "")
+
+
+def _data(inspection: Inspection, *, with_text: bool) -> dict[str, Any]:
+    plan = inspection.plan
+    return {
+        "request": encode(inspection.request),
+        "plan": explain_data(plan) if plan is not None else None,
+        "gone": inspection.gone,
+        "tools": [tool.name for tool in inspection.tools],
+        "tool_tokens": {tool.name: tool.tokens for tool in inspection.tools},
+        **({"sent": [encode(message) for message in inspection.messages]} if with_text else {}),
+    }

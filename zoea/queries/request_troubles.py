@@ -1,0 +1,106 @@
+"""Finds what is usually wrong with a request, with its cause and the setting to change.
+
+The symptoms are those of the troubleshooting pages of Shannon and Zeroshot: missing anchors, stale messages, over
+budget, truncated, no summary, only a summary.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zoea.context import PackStatus, Plan, Priority, Reason
+from zoea.context.explain import describe_advice
+from zoea.queries.request_inspection import Inspection
+from zoea.queries.stored_swarm import open_database
+
+FEWEST_MESSAGES = 20
+"""A conversation of no more messages is not summarised."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """A symptom with the cause that was found and what to change."""
+
+    symptom: str
+    cause: str
+    remedy: str
+
+
+def find_troubles(database: Path, inspection: Inspection) -> tuple[Trouble, ...]:
+    """Find the troubles of a request; none where its plan was deleted. Raises StoreError."""
+    if inspection.plan is None:
+        return ()
+    with open_database(database) as reader:
+        row = reader.execute(
+            "SELECT t.frozen FROM request q JOIN turn t ON t.id = q.turn_id WHERE q.id = ?", (inspection.request.id,)
+        ).fetchone()
+    frozen = json.loads(row[0]) if row is not None else {}
+    plan = inspection.plan
+    return (*_of_budget(plan), *_of_topics(plan, frozen), *_of_window(plan, frozen))
+
+
+def _of_budget(plan: Plan) -> Iterator[Trouble]:
+    budget = plan.budget
+    left_out = [one for one in plan.decisions if one.reason in (Reason.BUDGET, Reason.MAX_CHARS)]
+    if left_out:
+        largest = max(plan.decisions, key=lambda one: one.tokens)
+        named = ", ".join(one.id for one in left_out)
+        cause = f"{named} did not fit into {budget.max_tokens:,} tokens, of which {largest.id} takes {largest.tokens:,}"
+        advice = next((describe_advice(one.setting) for one in reversed(left_out) if one.setting), "a larger budget")
+        yield Trouble("over budget", cause, f"raise it ({advice}), or make {largest.id} shorter")
+    cut = [one.id for one in plan.decisions if one.truncated]
+    if cut or plan.steps:
+        packs = ", ".join(dict.fromkeys([*cut, *(step.pack for step in plan.steps)]))
+        cause = f"{len(plan.steps)} memories in {packs} are not shown as they were said"
+        yield Trouble(
+            "truncated", cause, "raise tool.max_result_chars or the budget; context.keep_tools keeps tools whole"
+        )
+
+
+def _of_topics(plan: Plan, frozen: Mapping[str, Any]) -> Iterator[Trouble]:
+    for text in (frozen.get("topics") or {}).get("sources", ()):
+        source = json.loads(text) if isinstance(text, str) else text
+        topic = source.get("topic", "")
+        decision = next((one for one in plan.decisions if topic and topic in one.id), None)
+        is_anchor = decision is not None and decision.priority is Priority.REQUIRED
+        if decision is not None and is_anchor and decision.status is PackStatus.SKIPPED:
+            since = f" since {source['since']}" if source.get("since") else ""
+            yield Trouble(
+                "missing anchor",
+                f"no message on {topic}{since} counts for this source",
+                f"let a role publish {topic}, or change since of the source in the template",
+            )
+        if source.get("amount") is None and source.get("limit") is None:
+            taken = source.get("strategy") or "all"
+            yield Trouble(
+                "stale messages",
+                f"the source of {topic} has no amount, so it shows {taken} its messages, oldest first",
+                'set strategy = "latest" and amount in the template',
+            )
+
+
+def _of_window(plan: Plan, frozen: Mapping[str, Any]) -> Iterator[Trouble]:
+    rules = frozen.get("window")
+    if frozen.get("strategy") != "window" or not rules:
+        return
+    summary, recents = plan.decision("summary"), plan.decision("recents")
+    if summary is None or summary.reason is Reason.EMPTY:
+        trigger = int(plan.budget.max_tokens * rules["trigger"])
+        yield Trouble(
+            "no summary",
+            f"the request has {plan.budget.final_tokens:,} tokens in {len(plan.messages)} messages; the middle is "
+            f"summarised from {trigger:,} tokens and {FEWEST_MESSAGES + 1} messages on",
+            "lower budget.token_budget_per_agent or session.compression_trigger_ratio",
+        )
+    elif recents is not None and recents.status is PackStatus.INCLUDED:
+        yield Trouble(
+            "only a summary of the middle",
+            f"{rules['primers']} first and {rules['recents']} newest messages stay, all between is in a summary of "
+            f"{summary.tokens:,} tokens",
+            "raise session.primers_count, session.recents_count or session.compression_target_ratio; or keep a memory "
+            "with a mark",
+        )
