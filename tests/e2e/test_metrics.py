@@ -24,6 +24,7 @@ def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
         monkeypatch.setenv("ZOEA_WORLD__TICK", "0.2")
         monkeypatch.setenv("ZOEA_NUDGE__IDLE_INTERVAL", "0.2")
+        monkeypatch.setenv("ZOEA_CONTEXT_METRICS", "1")
         yield
 
 
@@ -54,7 +55,8 @@ def test_a_running_swarm_is_scraped_and_its_numbers_are_printed_afterwards() -> 
         until_true(has_turns, within=120)
     finally:
         process.terminate()
-        process.communicate(timeout=30)
+        said, _ = process.communicate(timeout=30)
+    assert '[ContextMetrics] {"request": 1, ' in said
     printed = zoea("metrics")
     assert turns(printed.stdout) > 0, printed.stderr
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,7 @@ from zoea.process.loop_lag import LoopLag, measured_lag
 from zoea.queries.stored_swarm import read_mysis_records
 from zoea.runtime.accounts import CredentialAccounts, CredentialSecrets, settle_accounts
 from zoea.runtime.connections import LiveConnections
+from zoea.runtime.context_reports import context_report
 from zoea.runtime.maintenance import run_maintenance
 from zoea.runtime.minute_stats import record_minutes
 from zoea.runtime.owner import close_within
@@ -62,12 +64,14 @@ class SwarmOptions:
         world: `reef` runs the sandbox world beside the swarm; an existing world always runs.
         providers: Existing providers by name, for tests and embedding.
         overrides: Settings by dotted key, above all other layers.
+        write_line: Writes a line for the person; None where a screen is shown.
         metrics: HOST:PORT to serve metrics at; empty leaves it to the settings.
         loaded: The settings, if the caller has loaded them; `overrides` is not used then.
     """
 
     world: str = ""
     metrics: str = ""
+    write_line: Callable[[str], None] | None = None
     providers: Mapping[str, Provider] = field(default_factory=dict)
     overrides: Mapping[str, object] = field(default_factory=dict)
     loaded: LoadedSettings | None = None
@@ -156,6 +160,7 @@ async def running_swarm(
             prices=PriceList(places.prices, providers.is_free),
         )
         stack.push_async_callback(close_within, SWARM_CLOSE_S, commander.close, "the swarm")
+        commander.services.report_context = context_report(commander, os.environ, options.write_line)
         toolbox.serve(MysisTools(commander.builtin_backend))
         toolbox.open()
         stack.push_async_callback(close_within, DOOR_CLOSE_S, door.close, "the MCP server")

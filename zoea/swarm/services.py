@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from zoea.llm.prices import PriceList
 from zoea.model.errors import StoreClosed, StoreError, StoreFull
@@ -119,6 +119,7 @@ class Services:
     hold_swarm: Callable[[str], Awaitable[None]]
     announce_hold: Callable[[], None]
     prices: PriceList = field(default_factory=PriceList)
+    report_context: Callable[[dict[str, Any]], Awaitable[None]] | None = None
     known_catalogues: set[str] = field(default_factory=set)
     ticks: dict[str, Tick] = field(default_factory=dict)
     full: asyncio.Event = field(default_factory=asyncio.Event)  # set while the disk is full

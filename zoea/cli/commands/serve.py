@@ -91,7 +91,7 @@ async def _serve_own_swarm(server: BrowserServer, options: StartOptions, where: 
     from zoea.runtime.owner import own_workspace
 
     loaded = await load_run_settings(where, discover=not options.provider)
-    swarm_options = SwarmOptions(world=options.world, metrics=options.metrics, loaded=loaded)
+    swarm_options = SwarmOptions(world=options.world, metrics=options.metrics, write_line=_say, loaded=loaded)
     async with own_workspace(where, partial(running_swarm, options=swarm_options)) as owner:
         owner.be_the_process(on_hangup=detach_terminal)
         if owner.warning:

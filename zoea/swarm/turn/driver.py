@@ -12,6 +12,7 @@ from collections.abc import Coroutine
 from typing import Any, assert_never
 
 from zoea.context import Plan as RequestPlan
+from zoea.context.context_metrics import measure_context
 from zoea.model.enums import MASK, Activity, ApprovalAnswer, CallState, Outcome, ToolMode
 from zoea.model.errors import PlanError, ProviderError
 from zoea.model.fast_replace import replace
@@ -314,6 +315,9 @@ class TurnDriver:
         self._reserved_at = self._services.clock.uptime()
         self._estimated = self._requests.estimated_tokens(self._plan)
         self._services.known_catalogues.add(self._catalogue.hash)
+        if self._services.report_context is not None and reserved.request_id and not reserved.scope:
+            about = {"request": reserved.request_id, "mysis": self._profile.mysis_id, "turn": turn_id}
+            await self._services.report_context(about | measure_context(self._plan))
         stage = BudgetStage(
             self._services,
             self._live,
