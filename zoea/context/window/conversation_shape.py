@@ -116,22 +116,28 @@ class _Parts:
         self.recents = recents
         self.middle: list[Unit] = []
         self.elided: set[int] = set()
+        self.middle_cost = 0.0
         self._costs = dict(costs)
         self.verbatim = self.cost(primers) + self.cost(recents)
 
     def cost(self, units: Iterable[Unit]) -> float:
-        return sum(self._costs[memory.id] for unit in units for memory in unit.memories)
+        costs = self._costs
+        return sum([costs[memory.id] for unit in units for memory in unit.memories])
 
     def keep_recents(self, messages: int) -> None:
         """Move all but the last units into the middle."""
         self.middle, self.recents = _split_back(self.recents, messages)
-        self.verbatim -= self.cost(self.middle)
+        self._take(self.cost(self.middle))
 
     def move(self, unit: Unit, place: int) -> int:
         """Put a unit that was taken from either end into the middle; return its messages."""
-        self.verbatim -= self.cost((unit,))
+        self._take(self.cost((unit,)))
         self.middle.insert(place, unit)
         return len(unit.memories)
+
+    def _take(self, cost: float) -> None:
+        self.verbatim -= cost
+        self.middle_cost += cost
 
     def elide(self, memory: Memory) -> float:
         """Shorten a result; return what that saves."""
@@ -179,7 +185,7 @@ def shape_conversation(
     middle = [memory for memory in _memories(parts.middle) if not covered.holds(memory)]
     last = max(map(_order, middle), default=(0, 0))
     lost = [one for one in (*omitted, *more) if _order(one.memory) <= last]
-    bound = _bound(rules, covered.tokens + parts.cost(parts.middle), budget, halvings)
+    bound = _bound(rules, covered.tokens + parts.middle_cost, budget, halvings)
     shown = {memory.id for memory in (*_memories(parts.primers), *_memories(parts.recents))}
     return ConversationShape(
         primers=_memories(parts.primers),
@@ -265,7 +271,7 @@ def _degrade(
     halvings = 0
 
     def excess() -> float:
-        covered = covered_tokens + parts.cost(parts.middle)
+        covered = covered_tokens + parts.middle_cost
         return parts.verbatim + _bound(rules, covered, budget, halvings) - room
 
     over, count = excess(), 0
