@@ -4,23 +4,35 @@ Run: `python -m benchmarks.compression`. Messages of 250 tokens, a budget of 25,
 (characters / 4) of the conversation in the request. `facts` are those of 50 that the request holds, `held out` the
 same with the other half of `benchmarks/facts`. `shape` is the time in which a turn decides what it shows, `summary`
 that of a first summary of all its middle, in ms. The exit code is 1 where a goal is missed.
+
+A model adds a row, and its facts without those that Zoea appended: `--endpoint URL --model NAME` for an
+OpenAI-compatible server, or `--gguf FILE` for a model that runs inside Zoea.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import quantiles
 
 from benchmarks.facts import Fact, Half, converse, held_out, known, recalled
 from zoea.context.window.conversation_shape import Conversation, ConversationShape, shape_conversation
 from zoea.context.window.conversation_summary import summarise
+from zoea.context.window.summary_parts import SummaryProse, find_next_part
 from zoea.context.window.window_estimate import estimate_messages
 from zoea.context.window.window_rules import WindowRules
+from zoea.llm.provider_config import ProviderConfig
+from zoea.llm.registry import make
+from zoea.model.ports import Provider
+from zoea.model.request import Answer, ModelRequest
 from zoea.model.values import Memory
+from zoea.process.clock import SystemClock
 from zoea.text.estimate import tokens
 
 SIZES = (50, 100, 500, 1000)
@@ -28,6 +40,8 @@ BUDGET = 25_000
 MESSAGE = 250
 FACTS = 50
 RULES = WindowRules()
+PROSE_SHARE = 0.6
+ANSWER = 4_096
 MOST = {100: 12_500, 500: 15_500, 1000: 15_500}
 """The most base tokens that the seed's table allows; 50 messages stay as they are."""
 
@@ -83,6 +97,56 @@ SCHEMES: dict[str, Callable[[list[Memory]], Shown]] = {
 }
 
 
+@asynccontextmanager
+async def open_model(asked: argparse.Namespace) -> AsyncIterator[Provider]:
+    """Open the provider that the command line names."""
+    if asked.gguf:
+        from benchmarks.models.__main__ import MeasuredSetup, opened  # needs llama.cpp
+
+        async with opened(Path(asked.gguf), MeasuredSetup(asked.model, "embedded", "auto"), asked.context, None) as one:
+            yield one
+        return
+    config = ProviderConfig("openai", model=asked.model, base_url=asked.endpoint)
+    provider = make("bench", config, clock=SystemClock())
+    try:
+        yield provider
+    finally:
+        await provider.close()
+
+
+async def summarise_by_model(asked: argparse.Namespace, memories: list[Memory]) -> tuple[Shown, str]:
+    """Return what our scheme shows with a model's summary, and the model's prose alone."""
+    shape = shape_of(memories)
+    if not shape.is_due:
+        return Shown((*shape.primers, *shape.recents)), ""
+    written: dict[str, str] = {}
+    prose_tokens, room = int(PROSE_SHARE * shape.summary_tokens), min(BUDGET, asked.context) - ANSWER
+    async with open_model(asked) as provider:
+        while True:
+            part = find_next_part(shape.middle, "", written, prose_tokens=prose_tokens, room=room)
+            if isinstance(part, SummaryProse):
+                break
+            request = ModelRequest(asked.model, part.messages, max_output_tokens=ANSWER, context_window=asked.context)
+            async with aclosing(provider.stream(request)) as stream:  # type: ignore[type-var]  # a generator
+                async for item in stream:
+                    if isinstance(item, Answer):
+                        written[part.key] = item.text
+    summary = summarise(shape.middle, shape.summary_tokens, prose=part.text)
+    return Shown((*shape.primers, *shape.recents), summary), part.text
+
+
+def print_model_row(
+    asked: argparse.Namespace, size: int, whole: int, halves: list[tuple[list[Memory], list[Fact]]]
+) -> None:
+    begun = time.perf_counter()
+    (shown, prose), (other, _) = (asyncio.run(summarise_by_model(asked, memories)) for memories, _ in halves)
+    taken = time.perf_counter() - begun
+    kept, held = len(recalled(halves[0][1], shown.text)), len(recalled(halves[1][1], other.text))
+    own = f"{len(recalled(halves[0][1], prose))} in the prose, {taken / 2:.0f} s"
+    share = f"{(whole - shown.tokens) / whole:.0%}"
+    print(f"{size:>8}  {'ours, a model':<18}{shown.tokens:>9,}{share:>7}{kept:>7}{held:>10}  {own}", flush=True)
+
+
 def talk(half: Half, size: int, seed: int) -> tuple[list[Memory], list[Fact]]:
     facts = half.facts(FACTS, seed)
     return converse(half, size, MESSAGE, facts, seed, (RULES.primers, RULES.recents)), facts
@@ -102,6 +166,10 @@ def percentiles(memories: list[Memory], rounds: int) -> tuple[float, float]:
 def main() -> int:
     parser = argparse.ArgumentParser(description="What the strategy window saves and keeps.")
     parser.add_argument("--rounds", type=int, default=200, help="runs for the times")
+    parser.add_argument("--endpoint", default="", help="address of an OpenAI-compatible server")
+    parser.add_argument("--gguf", default="", help="file of a model that runs inside Zoea")
+    parser.add_argument("--model", default="bench", help="the model's name")
+    parser.add_argument("--context", type=int, default=32_768, help="the model's window, in tokens")
     asked = parser.parse_args()
     missed: list[str] = []
     columns = ("messages", "scheme", "tokens", "saved", "facts", "held out", "shape p50", "p95", "summary")
@@ -125,6 +193,8 @@ def main() -> int:
             print(f"{size:>8}  {name:<18}{shown.tokens:>9,}{share:>7}{len(kept):>7}{len(held):>10}{speed}", flush=True)
             if scheme is ours:
                 missed += judge(size, shown, facts, kept, len(held))
+        if asked.endpoint or asked.gguf:
+            print_model_row(asked, size, whole, [(memories, facts), (others, other_facts)])
     for line in missed:
         print(f"missed: {line}")
     return 1 if missed else 0

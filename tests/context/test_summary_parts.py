@@ -78,7 +78,8 @@ def test_a_fact_that_only_the_former_prose_held_is_appended_where_the_new_one_lo
     one = summarise(first.memories, 400, prose="They decided to use port 8443 for the gateway. It rains.")
     assert KEPT not in one
     both = summarise(second.memories, 400, earlier=one, prose="The weather is better.")
-    assert [line.text for line in read_kept_lines(both)] == ["They decided to use port 8443 for the gateway."]
+    kept = [line.text for line in read_kept_lines(both)]
+    assert kept == ["They decided to use port 8443 for the gateway.", "The sun shines."]
 
 
 def test_what_a_model_wrote_before_stays_where_it_fails_later() -> None:

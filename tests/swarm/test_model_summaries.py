@@ -162,7 +162,7 @@ async def test_no_summary_is_asked_for_during_a_hold(tmp_path: Path) -> None:
 async def test_a_turn_cut_after_any_op_goes_on_with_the_same_request_and_pays_no_part_twice(tmp_path: Path) -> None:
     whole = tmp_path / "whole"
     whole.mkdir()
-    async with swarm(whole, provider=model(), settings=settings()) as s:
+    async with swarm(whole, provider=model(), settings=settings(recall_items=3)) as s:
         await s.commander.create("alpha", start=False)
         await talk(s, 1, 4)
         copies = Copies(s, tmp_path)
@@ -171,11 +171,12 @@ async def test_a_turn_cut_after_any_op_goes_on_with_the_same_request_and_pays_no
         copies.stop()
         wanted = [request.messages for request in s.provider.requests if not is_summary(request)][-1]
         assert TITLE in "".join(message.content for message in wanted)
+        assert await s.value("SELECT count(*) FROM turn_answer WHERE need LIKE '[\"Recall\"%'")
 
     assert len(copies.folders) >= 6
     for folder, has_part in copies.folders:
         again = model()
-        async with swarm(folder, provider=again, settings=settings()) as s:
+        async with swarm(folder, provider=again, settings=settings(recall_items=3)) as s:
             await s.commander.start("alpha")
             await s.settled()
             assert await s.value("SELECT count(*) FROM request WHERE state = 'reserved'") == 0

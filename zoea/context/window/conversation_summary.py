@@ -6,7 +6,7 @@ A summary can be extended: its kept lines are read back and chosen again togethe
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from zoea.context.window.salient_lines import (
     FACTS,
@@ -54,14 +54,14 @@ def summarise(
     room = max_chars - len(note) - len(TITLE) - len(KEPT) - len(_LEFT_OUT) - 8
     told = redact_all(" ".join((prose or former).split("\r"))).strip()
     if told:
-        # What a model wrote about all of it stands for what is no fact; else only for what came before.
-        facts, rest = (lines, []) if prose else (before, new)
+        # What no cue marks may be a fact too, so that the other lines have what room the prose and the facts leave.
+        facts, rest = (lines, [line for line in new if line.kind not in FACTS]) if prose else (before, new)
         missing = find_missing(facts, told)
         for _ in range(2):  # what is cut off may hold facts that need more room
-            taken = sum(len(str(line)) + 1 for line in (*missing, *rest))
+            taken = sum(len(str(line)) + 1 for line in (missing if prose else (*missing, *rest)))
             told = _cut(told, max(int(room * _PROSE_SHARE), room - taken))
             missing = find_missing(facts, told)
-        lines = [*missing, *rest]
+        lines = [*missing, *(find_missing(rest, told, frozenset(LineKind)) if prose else rest)]
         room -= len(told) + 2
     return _compose(f"{note}\n{told}".strip(), lines, room)
 
@@ -112,15 +112,15 @@ def find_said_lines(prose: str, kept: Sequence[SalientLine]) -> list[SalientLine
     return [line for line in lines if line.kind in FACTS]
 
 
-def find_missing(lines: Iterable[SalientLine], prose: str) -> list[SalientLine]:
-    """Return the facts among the lines that a text does not hold.
+def find_missing(lines: Iterable[SalientLine], prose: str, kinds: Container[LineKind] = FACTS) -> list[SalientLine]:
+    """Return the lines of these kinds that a text does not hold.
 
     A fact is held where four fifths of its words are, and each word with a digit.
     """
     said = frozenset(_TERM.findall(prose.casefold()))
     missing = []
     for line in lines:
-        if line.kind not in FACTS:
+        if line.kind not in kinds:
             continue
         terms = frozenset(_TERM.findall(redact_all(line.text).casefold()))
         exact = {term for term in terms if any(one.isdigit() for one in term)}
