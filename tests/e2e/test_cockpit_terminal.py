@@ -121,6 +121,17 @@ def test_keys_in_one_write_reach_the_prompt_that_the_first_of_them_opens(cockpit
     assert len(listed()) == 3
 
 
+def test_keys_typed_before_the_cockpit_has_the_terminal_are_not_lost(cockpit: OpenSwarm) -> None:
+    glass = cockpit("--myses", "2", "--provider", "scripted")
+    glass.press("bdig xx and X\r:theme tide\r")  # the terminal itself still echoes them, and makes a line of each enter
+    glass.until("dig xx and X", "2 answered")
+    glass.press("q")
+    glass.until("end the swarm")
+    glass.press("s")
+    assert glass.end() == 0
+    assert ask("SELECT content FROM message WHERE kind = 'broadcast'") == [("dig xx and X",)]
+
+
 def test_stored_rows_stand_there_before_the_swarm_is_open_and_keys_wait_for_it(
     cockpit: OpenSwarm, tmp_path: Path
 ) -> None:

@@ -2,14 +2,20 @@
 
 Textual's own driver writes through a queue of 30 entries: once the terminal stops reading, or its writer thread
 ends with an error, the event loop blocks. Its input thread loops without a pause at the end of the input, and
-an error of reading ends the app as a defect.
+an error of reading ends the app as a defect. Keys that were typed before it took the terminal keep no enter.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
+import termios
+from array import array
 from collections.abc import Callable
+from contextlib import suppress
 
+from textual._parser import ParseError
+from textual._xterm_parser import XTermParser
 from textual.drivers.linux_driver import LinuxDriver
 
 from zoea.tui.terminal.terminal_output import TerminalOutput
@@ -75,10 +81,27 @@ class TerminalDriver(LinuxDriver):
     def run_input_thread(self) -> None:
         """Read keys until the end; an error means that the terminal is lost."""
         try:
+            self._read_early_keys()
             super().run_input_thread()
         except OSError:
             if not self._is_lost:
                 self._lose()
+
+    def _read_early_keys(self) -> None:
+        """Read what was typed before this driver took the terminal, which turned each enter into a line feed."""
+        if not os.isatty(self.fileno):
+            return
+        waiting = array("i", [0])
+        fcntl.ioctl(self.fileno, termios.FIONREAD, waiting)
+        if not waiting[0]:
+            return
+        typed = os.read(self.fileno, waiting[0]).decode("utf-8", "replace").replace("\n", "\r")
+        parser = XTermParser(self._debug)
+        for message in parser.feed(typed):
+            self.process_message(message)
+        with suppress(EOFError, ParseError):
+            for message in parser.feed(""):  # the end of input: an escape stands for itself
+                self.process_message(message)
 
     def _lose(self) -> None:
         self._is_lost = True
