@@ -51,7 +51,7 @@ class TaskResult:
 
 
 class PlayedPast:
-    """The model under test; until `begin` each prompt is only noted, so that a long past costs nothing."""
+    """The model under test; until `begin` each prompt has an answer ready, so that a long past costs nothing."""
 
     def __init__(self, inner: Provider) -> None:
         self._inner = inner
@@ -63,7 +63,7 @@ class PlayedPast:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
         if self._is_past:
-            yield Answer("Noted.")
+            yield Answer(FILLER.get(request.messages[-1].content.rpartition("\n")[2], "Noted."))
             return
         async for item in self._inner.stream(request):
             yield item
@@ -162,9 +162,10 @@ async def fact_of_turn_2(provider: Provider, folder: Path) -> TaskResult:
 
     async def play(one: Rig) -> tuple[int, int]:
         names = [f"m{number}" for number in range(len(FACTS))]
+        first, *others = FILLER
         for name, fact in zip(names, FACTS, strict=True):
             mysis = await one.commander.create(name, template="assistant", start=False)
-            for text in (FILLER[0], fact.said, *FILLER[1:]):
+            for text in (first, fact.said, *others):
                 await one.turn(mysis.id, text)
         past.begin()
         answers = [await _ask(one, fact.asked, name) for name, fact in zip(names, FACTS, strict=True)]
