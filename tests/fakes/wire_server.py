@@ -60,6 +60,10 @@ class Outgoing:
     def end(self) -> None:
         self._transport.write(b"0\r\n\r\n")
 
+    def interim(self, status: int) -> None:
+        """Send an interim answer, after which the answer follows."""
+        self._transport.write(self._head(status, {}))
+
     def cut(self) -> None:
         """Close the connection in mid-answer."""
         self._transport.close()

@@ -7,6 +7,8 @@ import pytest
 from tests.fakes.endless_heads import KINDS, EndlessHeads
 from tests.fakes.wire_server import Outgoing, Received, WireServer
 from tests.waiting import until
+from zoea.llm.provider_config import Timeouts
+from zoea.llm.transport.bounded_protocol import MAX_INTERIM
 from zoea.llm.transport.http_client import HttpClient
 from zoea.model.errors import ProviderError
 
@@ -60,4 +62,30 @@ async def test_a_large_body_read_slowly_is_no_head() -> None:
         reply = await client.open("GET", "/")
         assert len(await reply.read_all(8_000_000)) == 8_000_000
         await reply.close()
+        await client.close()
+
+
+class Interim(WireServer):
+    """Sends so many interim answers, and the answer only after few of them."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self._count = count
+
+    async def handle(self, request: Received, out: Outgoing) -> None:
+        for _ in range(self._count):
+            out.interim(103)
+        if self._count <= MAX_INTERIM:
+            out.json(200, {"ok": True})
+
+
+async def test_a_few_interim_answers_are_read_and_many_small_ones_are_refused() -> None:
+    async with Interim(MAX_INTERIM) as server:
+        client = HttpClient(server.url, name="reefnet")
+        assert (await client.read_document("GET", "/"))[0] == 200
+        await client.close()
+    async with Interim(MAX_INTERIM + 1) as server:
+        client = HttpClient(server.url, name="reefnet", timeouts=Timeouts(first=5.0))
+        with pytest.raises(ProviderError, match=f"over {MAX_INTERIM} interim answers"):
+            await client.read_document("GET", "/")
         await client.close()
