@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
 from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_rows import walk_chain
 from zoea.chain.entries import ContextEntry
-from zoea.chain.materialize import MaterializedContext, join_native, materialize
+from zoea.chain.materialize import MaterializedContext, contributing, join_native, materialize
 from zoea.model.errors import MissingBlob, StoreError
-from zoea.store.blobs import get_blob
+from zoea.store.blobs import blob_directory, unpack_blob
 from zoea.store.redaction import REDACTED
+
+_BLOB = "SELECT id, hash, place, data, size FROM blob"
+_BLOBS_OF = f"""
+{_BLOB} WHERE id IN (SELECT c.blob_id FROM json_each(?1) j JOIN ctx_commit c ON c.seq = j.value
+  UNION SELECT l.blob_id FROM json_each(?1) j JOIN ctx_blob l ON l.commit_seq = j.value)
+"""
 
 
 class ChainReader:
@@ -23,6 +34,7 @@ class ChainReader:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._texts: dict[bytes, bytes] = {}
+        self._directory: Path | None = None
 
     def read_bytes(self, commit: ContextCommit) -> bytes:
         """Return the bytes of a commit. Raises MissingBlob."""
@@ -44,13 +56,20 @@ class ChainReader:
         return self._connection.execute(sql, (digest,)).fetchone() is not None
 
     def _read(self, digest: bytes) -> bytes:
-        row = self._connection.execute("SELECT id, place FROM blob WHERE hash = ?", (digest,)).fetchone()
-        if row is not None and row[1] == "redacted":
-            return REDACTED.encode()
+        row = self._connection.execute(f"{_BLOB} WHERE hash = ?", (digest,)).fetchone()
         if row is None:
             raise MissingBlob(f"blob {digest.hex()} is not there", hint="`zoea ctx fsck` lists what is missing.")
+        return self._unpack(row)
+
+    def _unpack(self, row: Any) -> bytes:
+        """Return the bytes of a row of `_BLOB`. Raises MissingBlob."""
+        blob_id, digest, place = row[0], row[1], row[2]
+        if place == "redacted":
+            return REDACTED.encode()
+        if self._directory is None:
+            self._directory = blob_directory(self._connection)
         try:
-            return get_blob(self._connection, row[0])
+            return unpack_blob(self._directory, blob_id, [row[1:]])
         except StoreError as error:
             hint = "`zoea ctx fsck` lists what is missing."
             raise MissingBlob(f"blob {digest.hex()}: {error}", hint=hint) from error
@@ -68,7 +87,17 @@ class ChainReader:
             StoreError: `stop` is no ancestor of the commit.
             MissingBlob: A part of it is not there.
         """
-        return materialize(self.select_range(commit, stop=stop, to_root=to_root), self.read_bytes, self.fetch)
+        chain = self.select_range(commit, stop=stop, to_root=to_root)
+        self._read_ahead(chain)
+        return materialize(chain, self.read_bytes, self.fetch)
+
+    def _read_ahead(self, chain: Sequence[ContextCommit]) -> None:
+        """Read what the conversation of a range needs at once; what cannot be read raises when it is needed."""
+        seqs = json.dumps([one.seq for one in contributing(chain)])
+        for row in self._connection.execute(_BLOBS_OF, (seqs,)):
+            if row[1] not in self._texts:
+                with suppress(MissingBlob):
+                    self._texts[row[1]] = self._unpack(row)
 
     def read_messages(
         self, commit: ContextCommit, *, stop: ContextCommit | None = None, to_root: bool = False

@@ -5,19 +5,19 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 from zoea.chain.commit import ID_PREFIX, Checkpoint, CommitNote, CommitType, ContextCommit, Provenance
 
-_NOTE = """
-  (SELECT json_array(n.summary, json(n.tags), n.model) FROM ctx_note n
-   WHERE n.commit_seq = c.seq ORDER BY n.id DESC LIMIT 1)
-"""
-_COLUMNS = f"""
+_NOTE = "LEFT JOIN ctx_note n ON n.id = (SELECT max(id) FROM ctx_note WHERE commit_seq = c.seq)"
+_COLUMNS = """
   c.seq, c.hash, c.parent, c.type, b.hash, c.format, c.checkpoint, c.principal, c.machine, c.template_hash, c.mysis_id,
-  c.session_id, c.ticket_id, c.thread_id, c.message_count, c.token_count, c.created_at, {_NOTE}
+  c.session_id, c.ticket_id, c.thread_id, c.message_count, c.token_count, c.created_at, n.summary,
+  n.tags, n.model
 """
-_FROM = f"SELECT {_COLUMNS} FROM ctx_commit c JOIN blob b ON b.id = c.blob_id"
+_FROM = f"SELECT {_COLUMNS} FROM ctx_commit c JOIN blob b ON b.id = c.blob_id {_NOTE}"
 _WALK = f"""
 WITH RECURSIVE walk(seq) AS (
   SELECT ?1 UNION ALL
@@ -25,8 +25,14 @@ WITH RECURSIVE walk(seq) AS (
   WHERE c.parent IS NOT NULL AND c.seq <> ?2 AND NOT (?3 AND c.type <> 'delta')
   LIMIT ?4
 )
-SELECT {_COLUMNS} FROM walk JOIN ctx_commit c ON c.seq = walk.seq JOIN blob b ON b.id = c.blob_id ORDER BY c.seq
+SELECT {_COLUMNS} FROM walk JOIN ctx_commit c ON c.seq = walk.seq JOIN blob b ON b.id = c.blob_id {_NOTE}
 """
+_TYPES = {one.value: one for one in CommitType}
+_CHECKPOINTS = {one.value: one for one in Checkpoint}
+_NO_NOTE = CommitNote()
+_SEQ = itemgetter(0)
+_provenance = lru_cache(1024)(Provenance)
+"""Shares one value among the commits of a session."""
 _LONGEST_WALK = 1_000_000_000
 
 
@@ -69,6 +75,7 @@ def walk_chain(
         limit: The most commits, counted from `seq` backwards.
     """
     rows = conn.execute(_WALK, (seq, stop, int(to_compaction), limit)).fetchall()
+    rows.sort(key=_SEQ)  # here, because SQLite would copy whole rows into a temporary table
     return [_commit(row) for row in rows]
 
 
@@ -153,21 +160,25 @@ def _common(one: str, other: str) -> int:
     return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
+def _read_tags(tags: str) -> tuple[str, ...]:
+    return () if tags == "[]" else tuple(json.loads(tags))
+
+
 def _commit(row: Any) -> ContextCommit:
     seq, digest, parent, kind, blob, format_name, checkpoint, *rest = row
-    principal, machine, template, mysis_id, session_id, ticket, thread, messages, tokens, created_at, note = rest
-    summary, tags, model = json.loads(note) if note else ("", [], "")
+    principal, machine, template, mysis_id, session_id, ticket, thread, messages, tokens, created_at, *note = rest
+    summary, tags, model = note
     return ContextCommit(
         seq,
         digest,
         parent,
-        CommitType(kind),
+        _TYPES[kind],
         blob,
         format_name,
-        Checkpoint(checkpoint),
-        Provenance(principal, machine, template, mysis_id, session_id, ticket, thread),
+        _CHECKPOINTS[checkpoint],
+        _provenance(principal, machine, template, mysis_id, session_id, ticket, thread),
         messages,
         tokens,
         created_at,
-        CommitNote(summary, tuple(tags), model),
+        _NO_NOTE if summary is None else CommitNote(summary, _read_tags(tags), model),
     )

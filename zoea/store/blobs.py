@@ -22,7 +22,7 @@ from zoea.model.errors import StoreError, StoreFull
 from zoea.settings.private_file import open_private
 
 _THREAD = threading.local()
-"""Holds a compressor for each thread, because making one costs more than compressing a short text."""
+"""Holds a compressor and a decompressor for each thread, because making one costs more than a short text."""
 ROW_BYTES = 1024 * 1024
 SELECT = "SELECT hash, place, data, size FROM blob WHERE id = ?"
 
@@ -42,6 +42,13 @@ def pack_blob(data: bytes) -> PackedBlob:
     if compressor is None:
         compressor = _THREAD.compressor = zstandard.ZstdCompressor()
     return PackedBlob(blake3(data).digest(), len(data), compressor.compress(data))
+
+
+def _decompressor() -> zstandard.ZstdDecompressor:
+    found: zstandard.ZstdDecompressor | None = getattr(_THREAD, "decompressor", None)
+    if found is None:
+        found = _THREAD.decompressor = zstandard.ZstdDecompressor()
+    return found
 
 
 def put_blob(connection: sqlite3.Connection, data: bytes) -> int:
@@ -65,7 +72,7 @@ def put_packed(connection: sqlite3.Connection, blob: PackedBlob) -> int:
     place: str = "row"
     row: bytes | None = blob.packed
     if blob.size > ROW_BYTES:
-        _write_file(blob_path(_directory(connection), blob.digest), blob.packed)
+        _write_file(blob_path(blob_directory(connection), blob.digest), blob.packed)
         place, row = "file", None
     cursor = connection.execute(
         "INSERT INTO blob(hash, size, place, data) VALUES (?, ?, ?, ?)", (blob.digest, blob.size, place, row)
@@ -81,7 +88,7 @@ def _find_blob(connection: sqlite3.Connection, digest: bytes) -> int | None:
 
 def get_blob(connection: sqlite3.Connection, blob_id: int) -> bytes:
     """Return the bytes of a blob, through any connection to the database. Raises as `unpack_blob`."""
-    return unpack_blob(_directory(connection), blob_id, connection.execute(SELECT, (blob_id,)).fetchall())
+    return unpack_blob(blob_directory(connection), blob_id, connection.execute(SELECT, (blob_id,)).fetchall())
 
 
 def unpack_blob(directory: Path, blob_id: int, rows: Sequence[sqlite3.Row]) -> bytes:
@@ -101,7 +108,7 @@ def unpack_blob(directory: Path, blob_id: int, rows: Sequence[sqlite3.Row]) -> b
         announced = zstandard.get_frame_parameters(packed).content_size
         if announced != size:
             raise StoreError(f"blob {blob_id} is damaged: it announces {announced:,} bytes instead of {size:,}")
-        data = zstandard.ZstdDecompressor().decompress(packed)
+        data = _decompressor().decompress(packed)
     except OSError as error:
         raise StoreError(f"the file of blob {blob_id} cannot be read: {error.strerror}") from error
     except zstandard.ZstdError as error:
@@ -111,7 +118,8 @@ def unpack_blob(directory: Path, blob_id: int, rows: Sequence[sqlite3.Row]) -> b
     return data
 
 
-def _directory(connection: sqlite3.Connection) -> Path:
+def blob_directory(connection: sqlite3.Connection) -> Path:
+    """Return the directory of the database, beside which the files of blobs lie."""
     name: str = connection.execute("SELECT file FROM pragma_database_list WHERE name = 'main'").fetchone()[0]
     return Path(name).parent
 
