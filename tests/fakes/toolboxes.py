@@ -101,6 +101,9 @@ class FakeBackend:
         self.calls.append(("answer", mysis_id, call_id))
         return "" if call_id == 404 else "Sell at Halcyon"
 
+    async def preserve(self, meta: CallMeta, memory_id: int | None, on: bool) -> int:
+        return memory_id or 1
+
     def list_myses(self) -> tuple[MysisView, ...]:
         return self.myses
 

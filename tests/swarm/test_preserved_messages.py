@@ -10,8 +10,9 @@ from tests.swarm.harness import Swarm, call, script, swarm
 from tests.swarm.test_window_strategy import contents, settings, talk
 from zoea.model.enums import Role
 from zoea.model.errors import UsageError
-from zoea.model.request import Answer
+from zoea.model.request import Answer, AnswerCall
 from zoea.swarm.persistence.preserved_memories import MOST_PRESERVED
+from zoea.tools import ToolPolicy
 
 WORDS = "Lanterns by the eastern pier are lit at dusk, one after another."
 
@@ -53,6 +54,28 @@ async def test_a_kept_result_stands_with_its_call(tmp_path: Path) -> None:
         shown = s.provider.requests[-1].messages
         place = next(at for at, message in enumerate(shown) if message.role is Role.TOOL)
         assert shown[place - 1].calls[0].id == shown[place].call_id
+
+
+async def test_a_mysis_keeps_what_it_was_told_by_a_tool_of_its_own(tmp_path: Path) -> None:
+    answers = [Answer(calls=(AnswerCall("zoea_remember", "{}"),)), Answer(text="kept")]
+    policy = ToolPolicy(remembers=True)
+    async with swarm(tmp_path, script(*answers), settings=settings(), policy=policy) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", WORDS)
+        await s.settled()
+        assert await s.value("SELECT content FROM memory WHERE preserved = 1") == WORDS
+        assert "zoea_remember" in {tool.name for tool in s.provider.requests[0].tools}
+
+
+async def test_a_mysis_cannot_keep_what_is_not_its_own(tmp_path: Path) -> None:
+    answers = [Answer(text="hi"), Answer(calls=(AnswerCall("zoea_remember", '{"id": 1}'),)), Answer(text="no")]
+    async with swarm(tmp_path, script(*answers), settings=settings(), policy=ToolPolicy(remembers=True)) as s:
+        for name in ("alpha", "beta"):
+            await s.commander.create(name, start=False)
+            await s.commander.send(name, "hello")
+            await s.settled(name)
+        assert await s.value("SELECT count(*) FROM memory WHERE preserved = 1") == 0
+        assert "there is no message 1" in await s.value("SELECT content FROM memory WHERE role = 'tool'")
 
 
 async def test_an_unknown_message_is_refused_with_the_way_to_find_ids(tmp_path: Path) -> None:

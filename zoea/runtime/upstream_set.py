@@ -67,7 +67,7 @@ def build_policies(upstreams: tuple[UpstreamConfig, ...], settings: Settings) ->
 def build_policy(template: Template, upstreams: tuple[str, ...], settings: Settings) -> ToolPolicy:
     """Build the tool policy of a template; denies all tools of upstreams that it does not use."""
     unused = tuple(f"{name}/*" for name in upstreams if not template.uses_upstream(name))
-    tool = template.overrides().get("tool", {})
+    tool, context = (template.overrides().get(name, {}) for name in ("tool", "context"))
     return ToolPolicy(
         allow=template.tools.allow,
         deny=(*template.tools.deny, *unused, *_unfit_tools(template, settings)),
@@ -76,6 +76,7 @@ def build_policy(template: Template, upstreams: tuple[str, ...], settings: Setti
         send=Send(template.send),
         search=SearchScope(template.search),
         topics=bool(template.subscribes or template.publishes),
+        remembers=context.get("strategy", settings.context.strategy) == "window",
         own=OwnTools(tool.get("own", settings.tool.own)),
         show=ToolShow(tool.get("show", settings.tool.show)),
         pin=tuple(tool.get("pin", settings.tool.pin)),

@@ -15,6 +15,7 @@ from zoea.swarm.command_tasks import CommandTasks
 from zoea.swarm.live_view import LiveView
 from zoea.swarm.outbox import Outbox
 from zoea.swarm.persistence.approval_ops import SENTENCE_OF_CALL
+from zoea.swarm.persistence.preserved_memories import NEWEST_PROMPT, preserve_memory
 
 
 class SwarmBackend:
@@ -52,6 +53,15 @@ class SwarmBackend:
     async def read_answer(self, mysis_id: int, call_id: int) -> str:
         found = await self._store.read(SENTENCE_OF_CALL, (call_id, mysis_id))
         return str(found[0]["sentence"]) if found else ""
+
+    async def preserve(self, meta: CallMeta, memory_id: int | None, on: bool) -> int:
+        if memory_id is None:
+            found = await self._store.read(NEWEST_PROMPT, (meta.mysis_id,))
+            memory_id = found[0]["id"] if found else 0
+        kept = memory_id
+        write = self._store.write(lambda conn: preserve_memory(conn, kept, on, mysis_id=meta.mysis_id))
+        await self._commands.run(write)
+        return memory_id
 
     def list_myses(self) -> tuple[MysisView, ...]:
         return tuple(self._view.freeze(row.mysis.id) for row in self._view.rows())

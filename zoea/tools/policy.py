@@ -46,6 +46,7 @@ class ToolPolicy:
         send: Recipients that the mysis may write to.
         search: Memories that it may search.
         topics: Whether it is offered the tools of topics, because its template subscribes or publishes.
+        remembers: Whether it may keep messages word for word, because its strategy is `window`.
         own: Whether it is offered one tool to recall older things, or the three searches with all their arguments.
         show: Whether its requests show all tools of upstreams, or those it needs and a search for the others.
         pin: Globs of tools that its requests show in any case.
@@ -59,6 +60,7 @@ class ToolPolicy:
     search: SearchScope = SearchScope.OWN
     own: OwnTools = OwnTools.FULL
     topics: bool = False
+    remembers: bool = False
     show: ToolShow = ToolShow.ALL
     pin: tuple[str, ...] = ()
 

@@ -10,6 +10,8 @@ MOST_PRESERVED = 100
 """Messages of one mysis that can be kept: more would have no room in a request."""
 _COUNT = "SELECT count(*) FROM memory WHERE mysis_id = ? AND preserved = 1"
 
+NEWEST_PROMPT = "SELECT id FROM memory WHERE mysis_id = ? AND role = 'user' ORDER BY id DESC LIMIT 1"
+
 # With a call, its results: a request has both or neither.
 OF_MYSIS = f"""
 WITH marked AS (SELECT id FROM memory WHERE mysis_id = :mysis AND preserved = 1 AND id <= :before),

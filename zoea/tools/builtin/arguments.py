@@ -228,6 +228,11 @@ class RecallArguments(Arguments):
     before_id: Id | None = Field(None, description="For older ones: next_before_id of the answer before.")
 
 
+class RememberArguments(Arguments):
+    id: Id | None = Field(None, description="Its id; if left out, the newest message that you were told.")
+    keep: bool = Field(True, description="false keeps it no longer.")
+
+
 class SlimWaitArguments(WaitArguments):
     seconds: Annotated[float, Field(ge=1, le=3_600), BeforeValidator(_to_number)] | None = Field(
         None, description="1 to 3600."

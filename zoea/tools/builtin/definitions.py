@@ -25,6 +25,7 @@ from zoea.tools.builtin.arguments import (
     ReadArguments,
     ReadTopicArguments,
     RecallArguments,
+    RememberArguments,
     SearchArguments,
     SendArguments,
     SendToCommanderArguments,
@@ -159,6 +160,7 @@ _SEARCHES = {
 
 
 RECALL_TOOL = "zoea_recall"
+REMEMBER_TOOL = "zoea_remember"
 
 # The same tools in few words. Small models call them better, and they cost a third of the tokens.
 
@@ -187,6 +189,16 @@ _SLIM_DONE = BuiltinTool(
 )
 
 
+_REMEMBER = BuiltinTool(
+    REMEMBER_TOOL,
+    "Remember",
+    "Keep a message word for word in all your later requests, such as a rule that you must never lose. Without an id "
+    "it is the newest message that you were told; a search shows the ids of others. Keep few.",
+    RememberArguments,
+    reads=False,
+)
+
+
 def _slim_tools(policy: ToolPolicy) -> tuple[BuiltinTool, ...]:
     """List the tools in few words, with one tool for all searches."""
     tools = {
@@ -205,6 +217,8 @@ def _slim_tools(policy: ToolPolicy) -> tuple[BuiltinTool, ...]:
 def mysis_tools(policy: ToolPolicy) -> tuple[BuiltinTool, ...]:
     """List Zoea's own tools for a template's policy, before allow and deny."""
     tools = _slim_tools(policy) if policy.own is OwnTools.SLIM else _full_tools(policy)
+    if policy.remembers:
+        tools = (*tools, _REMEMBER)
     if not policy.topics:
         return tools
     return (*tools, *((_PUBLISH,) if policy.send is Send.SWARM else ()), _READ_TOPIC)

@@ -25,13 +25,14 @@ from zoea.tools.builtin.arguments import (
     ReadArguments,
     ReadTopicArguments,
     RecallArguments,
+    RememberArguments,
     SearchArguments,
     SendArguments,
     SendToCommanderArguments,
     SlimWaitArguments,
     WaitArguments,
 )
-from zoea.tools.builtin.definitions import RECALL_TOOL, mysis_tools
+from zoea.tools.builtin.definitions import RECALL_TOOL, REMEMBER_TOOL, mysis_tools
 from zoea.tools.builtin.memory_tools import MemorySource, MemoryTools, MysisRows
 from zoea.tools.builtin.topic_rows import read_topic_rows
 from zoea.tools.policy import OwnTools, SearchScope, Send, ToolPolicy
@@ -81,6 +82,10 @@ class BuiltinBackend(Protocol):
         """Read what the commander answered to the question of this call; empty where there is no answer."""
         ...
 
+    async def preserve(self, meta: CallMeta, memory_id: int | None, on: bool) -> int:
+        """Keep a memory of the mysis, the newest prompt of its turn for None; return its id. Raises UsageError."""
+        ...
+
     def list_myses(self) -> tuple[MysisView, ...]:
         """List all myses of the swarm."""
         ...
@@ -105,6 +110,7 @@ class MysisTools:
             "zoea_search_reasoning": self._search_reasoning,
             "zoea_read_memory": self._read,
             RECALL_TOOL: self._recall,
+            REMEMBER_TOOL: self._remember,
         }
 
     def specs(self, policy: ToolPolicy) -> tuple[ToolSpec, ...]:
@@ -192,6 +198,11 @@ class MysisTools:
 
     async def _read(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
         return _result(await self._memory_tools(meta, policy).read(ReadArguments.parse(arguments), READ_CHARS))
+
+    async def _remember(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
+        given = RememberArguments.parse(arguments)
+        memory_id = await self._backend.preserve(meta, given.id, given.keep)
+        return ToolResult(content=f"Message {memory_id} is kept word for word{'' if given.keep else ' no longer'}.")
 
     async def _recall(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
         """Search by words, best matches first."""
