@@ -26,7 +26,15 @@ def test_a_test_that_passes_when_it_is_run_again_alone_is_named_and_another_fail
     tmp_path: Path, more: str, code: int
 ) -> None:
     (tmp_path / "test_both.py").write_text(FLAKY + more)
-    command = [ROOT / ".ci" / "tests", "-n1", "-c", ROOT / "pyproject.toml", "--rootdir", tmp_path, tmp_path]
+    command: list[str | Path] = [
+        ROOT / ".ci" / "tests",
+        "-n1",
+        "-c",
+        ROOT / "pyproject.toml",
+        "--rootdir",
+        tmp_path,
+        tmp_path,
+    ]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
     assert ran.returncode == code, ran.stdout + ran.stderr
     named = [line for line in ran.stdout.splitlines() if line.startswith("flaky: ")]
