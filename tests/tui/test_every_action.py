@@ -74,6 +74,7 @@ ELSEWHERE = {
     "approval.later": "test_approvals.py::test_escape_leaves_the_input_then_the_dialog_and_the_question_stays_open",
     "mysis.dismiss": "test_dashboard_actions.py::test_a_dot_dismisses_the_error_of_the_row",
     "swarm.next-in-need": "test_needs_you_panel.py::test_words_act_on_their_mysis_and_show_keys_only_if_they_do",
+    "focus.keep": "test_focus.py::test_k_keeps_a_message_word_for_word_and_releases_it",
     "swarm.hive": "test_hive.py::test_v_shows_the_hive_with_the_same_cursor_marks_filter_and_detail",
     "screen.budgets": "test_budgets_dialog.py::test_the_day_is_shown_with_a_bar_and_what_to_do_near_its_end",
     "screen.charts": "test_charts.py::test_the_charts_show_what_is_stored_and_the_span_changes",

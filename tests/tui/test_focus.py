@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -558,3 +559,18 @@ async def test_hostile_text_in_a_conversation_is_harmless(tmp_path: Path) -> Non
             assert stage.app._exception is None
             if stage.swarm.state() is MysisState.ERRORED:  # what does not fit, or says nothing twice
                 await stage.swarm.commander.start("alpha")
+
+
+async def test_k_keeps_a_message_word_for_word_and_releases_it(tmp_path: Path) -> None:
+    async def kept(stage: Stage) -> int:
+        return len(await stage.swarm.rows("SELECT id FROM memory WHERE preserved = 1"))
+
+    def is_kept(stage: Stage, wanted: bool) -> bool:
+        block = view(stage).cursor
+        return block is not None and block.is_kept is wanted
+
+    async with focus(tmp_path) as stage:
+        for count in (1, 0):
+            await stage.press("K")
+            await stage.until(partial(is_kept, stage, bool(count)))
+            assert await kept(stage) == count
