@@ -77,7 +77,8 @@ def build_request_line(request: StoredRequest, width: int, symbols: Symbols) -> 
     """Build one line of the request list."""
     role, _ = _state(request)
     sign = {"errored": symbols.bad, "waiting": symbols.run}.get(role, symbols.ok)
-    turn = f"t{request.turn_number}.{request.iteration}" if request.turn_number is not None else request.purpose
+    is_of_turn = request.turn_number is not None and request.purpose == "turn"
+    turn = f"t{request.turn_number}.{request.iteration}" if is_of_turn else request.purpose
     actual = request.usage.input_tokens
     tokens = number_format.tokens(actual) if actual is not None else f"~{number_format.tokens(request.planned_tokens)}"
     again = f"x{request.attempt}" if request.attempt > 1 else ""

@@ -261,7 +261,8 @@ class InspectorScreen(TabbedScreen):
             head.put([[(name, "mysis"), (f"  {NO_REQUEST}", "quiet")]])
             return
         newer = f"   {self._at} newer" if self._at else ""
-        turn = f"turn {request.turn_number}, request {request.iteration}" if request.turn_number else request.purpose
+        kind = f"request {request.iteration}" if request.purpose == "turn" else request.purpose
+        turn = f"turn {request.turn_number}, {kind}" if request.turn_number else request.purpose
         first: list[Piece] = [(name, "mysis"), (f"  {turn}", "strong"), (newer, "asking")]
         lines = build_head_lines(request, self.cockpit.now())
         is_narrow = self.has_class("-narrow")
