@@ -11,12 +11,15 @@ from zoea.model.values import ApprovalView, Event
 from zoea.queries.phrases import (
     EventTextSource,
     approval_phrase,
+    budget_phrase,
+    context_phrase,
     event_sentence,
     event_subject,
     event_text_source,
     failure_phrase,
     is_trouble,
 )
+from zoea.text.short_count import short_count
 
 
 @pytest.mark.parametrize(
@@ -116,3 +119,24 @@ def test_trouble_is_recognized(kind: str, data: dict[str, Any], bad: bool) -> No
 )
 def test_a_released_request_did_not_fail(state: str, error_class: str, said: str) -> None:
     assert failure_phrase(state, error_class) == said
+
+
+@pytest.mark.parametrize(
+    ("count", "said"),
+    [
+        (999, "999"),
+        (1_000, "1k"),
+        (1_100, "1.1k"),
+        (6_240, "6.2k"),
+        (50_000, "50k"),
+        (45_200, "45.2k"),
+        (2_000_000, "2M"),
+    ],
+)
+def test_counts_are_written_short(count: int, said: str) -> None:
+    assert short_count(count) == said
+
+
+def test_a_request_is_described_as_in_shannon() -> None:
+    assert context_phrase(50, 6_210) == "Preparing context (50 msgs, ~6.2k tokens)"
+    assert budget_phrase(14_800, 50_000) == "Budget used: 14.8k/50k"

@@ -13,6 +13,7 @@ from enum import StrEnum
 from zoea.model.enums import ASK_TOOL, MASK, ErrorClass, Outcome, RequestState
 from zoea.model.values import ApprovalView, Event, ReloadReport
 from zoea.text.call_text import format_arguments, format_call
+from zoea.text.short_count import short_count
 
 UNREMARKABLE = frozenset({"delivery.taken", "mysis.created"})
 """Kinds of events that are not shown, because another event tells the same."""
@@ -165,6 +166,16 @@ def is_unsent(state: str, error_class: str) -> bool:
 
 _CLASS_WORDS: Mapping[str, str] = {ErrorClass.TRANSIENT: "a fault that may pass"}
 """Error classes in words, where their name does not say enough."""
+
+
+def context_phrase(messages: int, tokens: int) -> str:
+    """Say what a request was prepared with, before it was sent."""
+    return f"Preparing context ({messages} msgs, ~{short_count(tokens)} tokens)"
+
+
+def budget_phrase(used: int, limit: int) -> str:
+    """Say how much of a budget is used."""
+    return f"Budget used: {short_count(used)}/{short_count(limit)}"
 
 
 def failure_phrase(state: str, error_class: str) -> str:

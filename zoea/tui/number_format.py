@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from zoea.text.short_count import short_count
+
 SECOND = 1_000_000
 UNKNOWN = "–"
 
 
 def tokens(count: int | None) -> str:
     """Format a token count: 999, 1k, 1.1k, 6.2k, 50k, 1.2M; `?` if unknown."""
-    if count is None:
-        return "?"
-    if count < 1000:
-        return str(count)
-    if count < 999_950:
-        return f"{count / 1000:.1f}".removesuffix(".0") + "k"
-    return f"{count / 1_000_000:.1f}".removesuffix(".0") + "M"
+    return "?" if count is None else short_count(count)
 
 
 def age(since: int, now: int) -> str:
