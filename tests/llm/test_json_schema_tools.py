@@ -144,8 +144,9 @@ HAIL = ToolSpec(
 
 
 def test_examples_show_calls_that_fit_their_schemas() -> None:
-    title, asked, called = examples((HAIL,))
+    title, asked, called, *answered = examples((HAIL,))
     assert (title, asked) == ("Examples:", "User: Use hail.")
+    assert answered == ["User: Result of hail:", "one", "two", 'You: {"answer": "The result has one and two."}']
     step = json.loads(called.removeprefix("You: "))
     assert step["arguments"] == {
         "to": "<to>",
@@ -163,7 +164,7 @@ def test_examples_show_calls_that_fit_their_schemas() -> None:
 
 def test_at_most_three_tools_are_shown_and_each_once() -> None:
     tools = [ToolSpec(name, "", {}) for name in "abcdef"]
-    shown = [[line[-2] for line in examples(tools[:count]) if line.startswith("User")] for count in (1, 2, 3, 6)]
+    shown = [[line[-2] for line in examples(tools[:count]) if line.startswith("User: Use")] for count in (1, 2, 3, 6)]
     assert shown == [["a"], ["a", "b"], ["a", "b", "c"], ["a", "d", "f"]]
 
 
