@@ -10,6 +10,7 @@ from shlex import quote
 from typing import Any
 
 from zoea.context.window.prompt_context import parse_prompt_context
+from zoea.mcp_server.context_tools import list_commits, read_conversation
 from zoea.mcp_server.swarm_client import SwarmClient
 from zoea.mcp_server.tokens import McpClient
 from zoea.model.errors import NoRecipients, NoRunningSwarm, StateRefused, StoreMissing, UsageError
@@ -26,6 +27,8 @@ from zoea.tools.builtin.arguments import (
     BroadcastArguments,
     ClientReadArguments,
     ClientSendArguments,
+    ContextLogArguments,
+    ContextMaterializeArguments,
     ListArguments,
     MemorySearchArguments,
     PublishArguments,
@@ -64,6 +67,8 @@ class ClientTools:
             "zoea_publish": self._publish,
             "zoea_read_topic": self._read_topic,
             "zoea_wait": self._wait,
+            "zoea_context_log": self._context_log,
+            "zoea_context_materialize": self._context,
         }
 
     async def call(self, name: str, arguments: Arguments, client: McpClient) -> dict[str, Any]:
@@ -159,6 +164,12 @@ class ClientTools:
 
         given = ReadTopicArguments.parse(arguments)
         return await read_topic_rows(given, lambda: self._memories.run(read_topics), read_messages)
+
+    async def _context_log(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
+        return await list_commits(self._memories, ContextLogArguments.parse(arguments))
+
+    async def _context(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
+        return await read_conversation(self._memories, ContextMaterializeArguments.parse(arguments))
 
     async def _wait(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
         wait = WaitForMysisArguments.parse(arguments)

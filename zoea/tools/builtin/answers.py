@@ -159,6 +159,35 @@ class TopicAnswer(AnswerModel):
     hint: str = Field("", description="What to do where nothing was found.")
 
 
+class CommitRow(AnswerModel):
+    id: str
+    by: str = Field(description="The mysis or program that made it.")
+    at: int = Field(description="When, in microseconds since the epoch.")
+    checkpoint: str = Field(description="What made it: turn_boundary, tool_call, compaction, session_end or explicit.")
+    messages: Count
+    tokens: Count
+    summary: str
+
+
+class ContextMessageRow(AnswerModel):
+    role: str
+    content: str
+    calls: list[str]
+
+
+class ContextLogAnswer(AnswerModel):
+    commits: list[CommitRow] = Field(description="The chain, newest first.")
+
+
+class ContextAnswer(AnswerModel):
+    commit: CommitRow
+    tier: Count = Field(
+        description="How faithful the messages are: 1 and 2 as they were, 3 as texts, 4 not understood."
+    )
+    messages: list[ContextMessageRow] = Field(description="The newest messages that fit, oldest first.")
+    left_out: Count = Field(description="How many older ones do not.")
+
+
 class WaitAnswer(AnswerModel):
     is_done: bool
     mysis: MysisRow

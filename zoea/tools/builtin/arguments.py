@@ -195,6 +195,18 @@ class ReadTopicArguments(Arguments):
     before_id: Id | None = Field(None, description="For older ones: the next_before_id of the answer before.")
 
 
+class ContextLogArguments(Arguments):
+    context: Text = Field(description="A mysis, or a commit: alpha, alpha~3, ctx-1a2b3c4d.")
+    limit: Integer = Field(20, ge=1, le=100, description="Newest commits at most, 1 to 100; 20 if left out.")
+
+
+class ContextMaterializeArguments(Arguments):
+    context: Text = Field(description="A mysis, or a commit: alpha, alpha~3, ctx-1a2b3c4d.")
+    max_chars: Integer = Field(
+        1000, ge=20, le=10_000, description="Characters shown of each message; 1000 if left out."
+    )
+
+
 class WaitForMysisArguments(Arguments):
     mysis: Text = Field(description="The name of the mysis to wait for.")
     seconds: Number = Field(CLIENT_WAIT_S, ge=1, le=300, description="How long at most, 1 to 300; 30 if left out.")
