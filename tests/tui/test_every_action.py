@@ -51,7 +51,7 @@ BY_HAND = {
     "swarm.attention", "swarm.broadcast", "swarm.broadcast-all", "swarm.hold", "swarm.stop-all",
     "mysis.configure", "mysis.delete", "mysis.focus", "mysis.inspect", "mysis.mark", "mysis.mark-all", "mysis.message",
     "mysis.new", "mysis.pause", "mysis.relaunch", "mysis.stop", "mysis.task", "mysis.undo",
-    "focus.copy", "focus.export", "focus.inspect", "focus.keep", "focus.message", "focus.next-hit",
+    "focus.copy", "focus.export", "focus.inspect", "focus.message", "focus.next-hit",
     "focus.next-mysis",
     "focus.next-turn", "focus.pause", "focus.previous-hit", "focus.previous-mysis", "focus.previous-turn",
     "focus.relaunch", "focus.stop", "focus.verbose",
@@ -242,7 +242,6 @@ async def test_actions_of_a_conversation_and_its_requests(tmp_path: Path) -> Non
         await drive("focus.next-turn")
         await drive("focus.verbose")
         await drive("focus.copy")
-        await drive("focus.keep")
         await drive.and_back("focus.export", ExportDialog)
         await stage.press("slash")
         await stage.write("belt")
