@@ -11,7 +11,7 @@ import os
 import platform
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,6 +42,14 @@ def measured() -> Iterator[Cost]:
     finally:
         cost.cpu = time.process_time() - cpu
         cost.seconds = time.perf_counter() - begun
+
+
+def judge(found: Mapping[str, float], goals: Mapping[str, float]) -> int:
+    """Print which goals, each a most, were met; return 1 if one was missed."""
+    missed = [name for name, value in found.items() if value > goals[name]]
+    for name, value in found.items():
+        print(f"{'missed' if name in missed else 'met':7} {name} {value:g} (the goal: at most {goals[name]:g})")
+    return 1 if missed else 0
 
 
 def resident() -> int:

@@ -34,7 +34,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cost import child_cpu, machine, measured, quantile, resident
+from benchmarks.cost import child_cpu, judge, machine, measured, quantile, resident
 from benchmarks.rig import PlainModel, Rig, rig
 from benchmarks.world_play import PLAYER, PROBE, SETTINGS, PlanWatch, TimedModel, toolbox
 
@@ -238,14 +238,6 @@ def run_part(name: str, numbers: list[str]) -> None:
     print(json.dumps(figures))
 
 
-def judge(found: dict[str, float]) -> int:
-    """Say which goals were met; 1 where one was not."""
-    missed = [name for name, value in found.items() if value > GOALS[name]]
-    for name, value in found.items():
-        print(f"{'missed' if name in missed else 'met':7} {name} {value:g} (the goal: at most {GOALS[name]:g})")
-    return 1 if missed else 0
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description="What a swarm costs as it grows.")
     parser.add_argument("--quick", action="store_true", help="shorter, within a minute")
@@ -271,7 +263,7 @@ def main() -> int:
         seconds = 4 if asked.quick else 15
         found["delay_p99_ms"] = [part("play", myses, seconds) for myses in (10, 100, MYSES)][-1]["delay_p99_ms"]
     print(f"machine   {json.dumps(machine())}")
-    return judge(found)
+    return judge(found, GOALS)
 
 
 if __name__ == "__main__":

@@ -32,7 +32,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.cost import machine, measured, quantile, resident
+from benchmarks.cost import judge, machine, measured, quantile, resident
 from benchmarks.rig import PlainModel, Rig, rig
 from benchmarks.terminal import Terminal, plain
 from tests.fakes.no_connections import NoConnections
@@ -417,14 +417,6 @@ def measure(wanted: list[str], quick: bool) -> dict[str, float]:
     return found
 
 
-def judge(found: dict[str, float]) -> int:
-    """Print which goals were met; return 1 if one was missed."""
-    missed = [name for name, value in found.items() if value > GOALS[name]]
-    for name, value in found.items():
-        print(f"{'missed' if name in missed else 'met':7} {name} {value:g} (the goal: at most {GOALS[name]:g})")
-    return 1 if missed else 0
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description="What the cockpit costs over a large swarm.")
     parser.add_argument("--quick", action="store_true", help="shorter, within a minute")
@@ -439,7 +431,7 @@ def main() -> int:
     print(f"machine   {json.dumps(machine())}", flush=True)
     found = measure(asked.only.split(","), asked.quick)
     print(f"machine   {json.dumps(machine())}")
-    return judge(found)
+    return judge(found, GOALS)
 
 
 if __name__ == "__main__":

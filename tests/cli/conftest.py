@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
 from tests.fakes.owner import OwnerThread, fake_owner
+from tests.fakes.swarm import FakeSwarm
 from zoea import __main__
+from zoea.model.swarm_api import SwarmApi
+from zoea.runtime import compose
+from zoea.settings.paths import Places
 
 
 @dataclass(frozen=True)
@@ -47,3 +52,27 @@ def other_owner(monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnerThread]:
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
         with fake_owner() as owner:
             yield owner
+
+
+@pytest.fixture
+def owned_swarm(monkeypatch: pytest.MonkeyPatch) -> FakeSwarm:
+    """Replace the swarm that a command owns; the watchdog does not end the test process."""
+    swarm = FakeSwarm()
+
+    @asynccontextmanager
+    async def running(
+        _where: Places, on_shutdown: Callable[[], None], *, options: compose.SwarmOptions
+    ) -> AsyncIterator[SwarmApi]:
+        swarm.on_shutdown = on_shutdown
+        yield swarm
+
+    monkeypatch.setattr(compose, "running_swarm", running)
+    monkeypatch.setattr("zoea.runtime.owner.threading.Timer", lambda *_: _NoTimer())
+    return swarm
+
+
+class _NoTimer:
+    daemon = False
+
+    def start(self) -> None:
+        """Do nothing: the watchdog must not end the test process."""

@@ -9,19 +9,14 @@ import pytest
 
 from tests.cli.conftest import Zoea
 from tests.fakes.owner import OwnerThread
-from tests.store.sample_memories import database, remember
+from tests.store.sample_memories import workspace
 from zoea.model.values import UpstreamView
-from zoea.settings.paths import Places, places
+from zoea.settings.paths import Places
 
 
 @pytest.fixture
 def where() -> Places:
-    found = places("")
-    found.make_data()
-    with closing(database(found.database)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
-        remember(connection, "iron ore")
-    return found
+    return workspace()
 
 
 def test_doctor_checks_and_rebuilds_the_database(zoea: Zoea, where: Places) -> None:

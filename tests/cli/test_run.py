@@ -7,8 +7,6 @@ import json
 import re
 import signal
 import subprocess
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 from typing import Any
 from unittest.mock import AsyncMock
 
@@ -21,35 +19,15 @@ from zoea.cli import run_session
 from zoea.cli.commands import run as run_command
 from zoea.cli.typed_commands import ExitChoice
 from zoea.model.errors import UsageError
-from zoea.model.swarm_api import SwarmApi
-from zoea.runtime import compose
 from zoea.runtime.run_options import RunOptions, leave_running, parse_duration
 from zoea.settings.paths import Places, places
 
 
 @pytest.fixture
-def fake_swarm(monkeypatch: pytest.MonkeyPatch) -> FakeSwarm:
-    """Replace the swarm that a run owns; the database is empty."""
-    swarm = FakeSwarm()
-
-    @asynccontextmanager
-    async def running(
-        _where: Places, on_shutdown: Callable[[], None], *, options: compose.SwarmOptions
-    ) -> AsyncIterator[SwarmApi]:
-        swarm.on_shutdown = on_shutdown
-        yield swarm
-
-    monkeypatch.setattr(compose, "running_swarm", running)
+def fake_swarm(owned_swarm: FakeSwarm, monkeypatch: pytest.MonkeyPatch) -> FakeSwarm:
+    """The swarm that a run owns; the database is empty."""
     monkeypatch.setattr(run_session, "read_newest", AsyncMock(return_value=0))
-    monkeypatch.setattr("zoea.runtime.owner.threading.Timer", lambda *_: _NoTimer())
-    return swarm
-
-
-class _NoTimer:
-    daemon = False
-
-    def start(self) -> None:
-        """Do nothing: the watchdog must not end the test process."""
+    return owned_swarm
 
 
 def lines(text: str) -> list[dict[str, Any]]:

@@ -6,8 +6,7 @@ import asyncio
 import re
 import signal
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -16,10 +15,7 @@ from tests.cli.conftest import Zoea
 from tests.fakes.owner import OwnerThread, fake_owner
 from tests.fakes.swarm import FakeSwarm
 from zoea.cli.commands import serve as serve_command
-from zoea.model.swarm_api import SwarmApi
 from zoea.process.lock import read_holder
-from zoea.runtime import compose
-from zoea.settings.paths import Places
 from zoea.web.browser_server import BrowserServer
 
 ADDRESS = re.compile(r"The cockpit is at http://127\.0\.0\.1:\d+/[\w-]{43,}/\n")
@@ -45,49 +41,23 @@ def after_start(_once_announced: list[Callable[[], object]]) -> Callable[[Callab
     return _once_announced.append
 
 
-@pytest.fixture
-def fake_swarm(monkeypatch: pytest.MonkeyPatch) -> FakeSwarm:
-    """The swarm that `zoea serve` owns."""
-    swarm = FakeSwarm()
-
-    @asynccontextmanager
-    async def running(
-        _where: Places, on_shutdown: Callable[[], None], *, options: compose.SwarmOptions
-    ) -> AsyncIterator[SwarmApi]:
-        swarm.on_shutdown = on_shutdown
-        yield swarm
-
-    class NoTimer:
-        daemon = False
-
-        def __init__(self, *_: object) -> None:
-            """Do nothing: the watchdog must not end the test process."""
-
-        def start(self) -> None:
-            """Do nothing."""
-
-    monkeypatch.setattr(compose, "running_swarm", running)
-    monkeypatch.setattr("zoea.runtime.owner.threading.Timer", NoTimer)
-    return swarm
-
-
 def test_serve_without_a_swarm_owns_one_and_starts_no_mysis(
-    zoea: Zoea, fake_swarm: FakeSwarm, after_start: Callable[[Callable[[], object]], None]
+    zoea: Zoea, owned_swarm: FakeSwarm, after_start: Callable[[Callable[[], object]], None]
 ) -> None:
     after_start(lambda: signal.raise_signal(signal.SIGINT))
     ran = zoea("serve", "--port", "0", "--myses", "2")
     assert ran.code == 0, ran.err
     assert ADDRESS.match(ran.out)
     assert "ctrl+c ends it" in ran.out
-    assert {mysis.state.value for mysis in asyncio.run(fake_swarm.view()).myses} == {"idle"}
+    assert {mysis.state.value for mysis in asyncio.run(owned_swarm.view()).myses} == {"idle"}
 
 
 def test_serve_starts_myses_on_request(
-    zoea: Zoea, fake_swarm: FakeSwarm, after_start: Callable[[Callable[[], object]], None]
+    zoea: Zoea, owned_swarm: FakeSwarm, after_start: Callable[[Callable[[], object]], None]
 ) -> None:
-    after_start(lambda: fake_swarm.on_shutdown())
+    after_start(lambda: owned_swarm.on_shutdown())
     assert zoea("serve", "--port", "0", "--myses", "2", "--start-swarm", "--provider", "autopilot").code == 0
-    assert {mysis.state.value for mysis in asyncio.run(fake_swarm.view()).myses} == {"running"}
+    assert {mysis.state.value for mysis in asyncio.run(owned_swarm.view()).myses} == {"running"}
 
 
 def test_serve_attaches_and_a_signal_leaves_the_swarm_running(
@@ -162,7 +132,7 @@ def test_serve_follows_the_swarm_to_its_next_owner(
 
 
 def test_a_public_address_is_served_with_a_warning(
-    zoea: Zoea, fake_swarm: FakeSwarm, after_start: Callable[[Callable[[], object]], None]
+    zoea: Zoea, owned_swarm: FakeSwarm, after_start: Callable[[Callable[[], object]], None]
 ) -> None:
     after_start(lambda: signal.raise_signal(signal.SIGTERM))
     ran = zoea("serve", "--port", "0", "--host", "0.0.0.0")

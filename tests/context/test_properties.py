@@ -13,6 +13,7 @@ from hypothesis import given, note
 from hypothesis import strategies as st
 
 from tests.context.sample_histories import Story, stories
+from tests.swarm.invariants import is_whole
 from zoea.context import (
     HEADROOM,
     FrozenTurn,
@@ -136,15 +137,7 @@ def test_i2_every_call_has_its_results_right_after_it_and_every_result_its_call(
     story: Story, limits: dict[str, object]
 ) -> None:
     for _, _, plan in plans(story, limits):
-        waiting: list[str] = []
-        for message in plan.messages:
-            if message.role is Role.TOOL:
-                assert waiting
-                assert waiting.pop(0) == message.call_id
-            else:
-                assert not waiting
-                waiting = [call.id for call in message.calls]
-        assert not waiting
+        is_whole(plan.messages)
 
 
 @given(stories(), LIMITS)

@@ -7,14 +7,13 @@ import json
 import os
 import subprocess
 import sys
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.terminal_screen import TerminalScreen
 from tests.e2e.zoea_process import PATIENCE_S, environment, zoea
-from tests.store.sample_memories import database, remember
+from tests.store.sample_memories import workspace
 from zoea.settings.paths import Places, places
 
 PR_CAPBSET_DROP, OVERRIDES = 24, (1, 2)
@@ -37,26 +36,12 @@ def respect_modes() -> None:
 
 def read(*arguments: str) -> subprocess.CompletedProcess[str]:
     """`zoea ARGUMENTS` as a user for whom modes hold."""
-    return subprocess.run(
-        [sys.executable, "-m", "zoea", *arguments],
-        env=environment(),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE_S,
-        check=False,
-        preexec_fn=respect_modes,
-    )
+    return zoea(*arguments, preexec_fn=respect_modes)
 
 
 @pytest.fixture
 def where() -> Places:
-    found = places("")
-    found.make_data()
-    with closing(database(found.database)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
-        remember(connection, "iron ore")
-    return found
+    return workspace()
 
 
 def test_a_read_only_directory_can_be_read(where: Places, tmp_path: Path) -> None:

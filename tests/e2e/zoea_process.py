@@ -33,8 +33,8 @@ def spawn(*arguments: str, **options: Any) -> subprocess.Popen[str]:
     )
 
 
-def zoea(*arguments: str, timeout: float = PATIENCE_S) -> subprocess.CompletedProcess[str]:
-    """`zoea ARGUMENTS`, run to its end."""
+def zoea(*arguments: str, timeout: float = PATIENCE_S, **options: Any) -> subprocess.CompletedProcess[str]:
+    """`zoea ARGUMENTS`, run to its end; with options of `subprocess.run`."""
     return subprocess.run(
         [sys.executable, "-m", "zoea", *arguments],
         env=environment(),
@@ -43,6 +43,7 @@ def zoea(*arguments: str, timeout: float = PATIENCE_S) -> subprocess.CompletedPr
         text=True,
         timeout=timeout,
         check=False,
+        **options,
     )
 
 

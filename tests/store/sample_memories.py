@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
+from zoea.settings.paths import Places, places
 from zoea.store.migrate import migrate
 from zoea.store.search.fts_index import INDEXES, catch_up
 from zoea.text import clean
@@ -29,6 +31,16 @@ def database(path: Path | None = None, *, myses: int = 2, folder: Path | None = 
         )
         turn(connection, number)
     return connection
+
+
+def workspace() -> Places:
+    """Make the data directory of the test's own home, with a database of one memory about iron ore."""
+    found = places("")
+    found.make_data()
+    with closing(database(found.database)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        remember(connection, "iron ore")
+    return found
 
 
 def turn(connection: sqlite3.Connection, mysis: int, *, at: int = 1, is_open: bool = False) -> int:

@@ -23,7 +23,6 @@ from zoea.text.control_characters import one_line, strip
 from zoea.tui.dialogs.modal import CockpitDialog, form_row
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.server_models import ServerModels
-from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.model_field import ModelField
@@ -197,9 +196,7 @@ class ConfigureDialog(CockpitDialog[None]):
         if not self.is_attached:
             self.cockpit.show_error(error)
             return
-        lines: list[list[Piece]] = [[(error.title, "errored"), (f": {error.what}", "")]]
-        lines += [[(error.hint, "quiet")]] if error.hint else []
-        self.query_one("#error", TextBlock).put(lines)
+        self.query_one("#error", TextBlock).put_error(error)
 
 
 def _as_it_is(name: str) -> str:

@@ -21,7 +21,6 @@ from zoea.tui import number_format
 from zoea.tui.dialogs.modal import CockpitDialog, form_row
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.server_models import ServerModels
-from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.model_field import ModelField
@@ -150,9 +149,7 @@ class NewMysisDialog(CockpitDialog[None]):
         if not self.is_attached:
             self.cockpit.show_error(error)
             return
-        lines: list[list[Piece]] = [[(error.title, "errored"), (f": {error.what}", "")]]
-        lines += [[(error.hint, "quiet")]] if error.hint else []
-        self.query_one("#error", TextBlock).put(lines)
+        self.query_one("#error", TextBlock).put_error(error)
 
 
 def _template(name: str, title: str) -> Content:

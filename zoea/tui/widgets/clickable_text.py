@@ -17,6 +17,7 @@ from textual.style import Style
 from textual.widget import Widget
 from textual.widgets import Static
 
+from zoea.model.errors import ZoeaError
 from zoea.text.control_characters import strip
 from zoea.tui.commands.keymap import normal
 from zoea.tui.text_layout import Piece
@@ -78,6 +79,11 @@ class TextBlock(Static):
             self._lines = lines
             # A block of fixed size needs no layout: its text moves nothing else on the screen.
             self.update(self._content(), layout=self.styles.auto_dimensions)
+
+    def put_error(self, error: ZoeaError) -> None:
+        """Show what went wrong, and what to do in a line below."""
+        hint: list[list[Piece]] = [[(error.hint, "quiet")]] if error.hint else []
+        self.put([[(error.title, "errored"), (f": {error.what}", "")], *hint])
 
     @property
     def plain(self) -> str:
