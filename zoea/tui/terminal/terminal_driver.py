@@ -14,9 +14,8 @@ from array import array
 from collections.abc import Callable
 from contextlib import suppress
 
-from textual._parser import ParseError
-from textual._xterm_parser import XTermParser
-from textual.drivers.linux_driver import LinuxDriver
+# The parser of the driver itself; its modules are private, and the driver does not say that it passes the names on.
+from textual.drivers.linux_driver import LinuxDriver, ParseError, XTermParser  # type: ignore[attr-defined]
 
 from zoea.tui.terminal.terminal_output import TerminalOutput
 
