@@ -87,9 +87,12 @@ def test_i1_a_refusal_is_correct_and_says_how_to_fix_it(story: Story, limits: di
         assert "tokens" in refused.what
         wider = dict.fromkeys(("max_tokens", "max_chars", "context_window"), 10**7)
         if request_limit(frozen).setting:
-            setting, value = refused.hint.removeprefix("Raise ").split(", or")[0].split(" to at least ")
-            raised = {"budget.token_budget_per_agent": "max_tokens", "provider.NAME.context_window": "context_window"}
-            wider[raised[setting]] = int(value.replace(",", ""))
+            way, value = refused.hint.split(", or")[0].split(" at least ")
+            raised = {
+                "Raise budget.token_budget_per_agent to": "max_tokens",
+                "Start the model server with a window of": "context_window",
+            }
+            wider[raised[way]] = int(value.removesuffix(" tokens").replace(",", ""))
         else:
             assert "Raise" not in refused.hint
         assert refusal_of(replace(frozen, **wider), answers) is None  # type: ignore[arg-type]  # every value is an int

@@ -169,12 +169,11 @@ def refuse_plan(candidates: Sequence[PackCandidate], bound: Limit, frozen: Froze
     raised = ""
     if bound.setting:
         value = raised_setting(bound, frozen, need)
-        # The window is the server's: a larger number in the settings alone would only make the requests too long.
-        is_servers = bound.setting == WINDOW_SETTING
-        ways = (
-            ("Start the model server with a window of", "tokens") if is_servers else (f"Raise {bound.setting} to", "")
-        )
-        raised = f"{ways[0]} at least {value:,} {ways[1]}".rstrip() + ", or "
+        if bound.setting == WINDOW_SETTING:
+            # The window is the server's: a larger number in the settings alone would only make the requests too long.
+            raised = f"Start the model server with a window of at least {value:,} tokens, or "
+        else:
+            raised = f"Raise {bound.setting} to at least {value:,}, or "
     return PlanError(
         f"The request needs at least {need:,} tokens and may have {max(bound.tokens, 0):,}. It must hold {sizes}.",
         hint=f"{raised}{advice}." if raised else f"{advice[0].upper()}{advice[1:]}.",
