@@ -18,6 +18,7 @@ async def test_the_day_is_shown_with_a_bar_and_what_to_do_near_its_end(tmp_path:
         await stage.press("dollar_sign")
         await stage.until(lambda: stage.shows(BudgetsDialog) and "the swarm today" in stage.text())
         await stage.press("escape")
+        await stage.until(lambda: not stage.shows(BudgetsDialog))
         await stage.api.send("alpha", "go")
         await stage.until(lambda: stage.swarm.commander.runner("alpha").is_settled)
         await stage.press("dollar_sign")

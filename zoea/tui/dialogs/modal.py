@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import ClassVar, TypeVar
 
 from textual.app import ComposeResult
+from textual.binding import BindingType
 from textual.containers import Horizontal
 from textual.screen import ModalScreen
 from textual.types import CSSPathType
@@ -13,16 +14,17 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from zoea.tui.commands import actions
-from zoea.tui.commands.actions import BoundAction
+from zoea.tui.commands.actions import BoundAction, bindings
 from zoea.tui.screens.base import BaseScreen
 
 T = TypeVar("T")
 
 
 class CockpitDialog(ModalScreen[T], BaseScreen[T]):
-    """A box in the middle of the screen; keys do not reach the screen behind it."""
+    """A box in the middle of the screen; keys do not reach the screen behind it, or the app."""
 
     CSS_PATH: ClassVar[CSSPathType | None] = "modal.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings((actions.APP_BACK,))]
 
     def bind_actions(self) -> Iterable[BoundAction]:
         return (actions.APP_BACK.bind(self.back),)
