@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -85,11 +86,12 @@ class PriceList:
 
     def find(self, provider: str, model: str) -> ModelPrice | None:
         """Return the price of a provider's model; None if it is unknown."""
-        if (own := find_price(model, self._read_own())) is not None:
-            return own
+        own = self._read_own()
+        if own and (price := find_price(model, own)) is not None:
+            return price
         if self._is_free(provider, model):
             return FREE
-        return find_price(model, published_prices())
+        return find_published(model)
 
     def add_cost(self, answer: Answer, provider: str, model: str) -> Answer:
         """Return the answer with its cost, unless the provider reported one or the price is unknown."""
@@ -128,6 +130,12 @@ def published_prices() -> tuple[ModelPrice, ...]:
     return tuple(
         ModelPrice(name, one.input, one.cached, one.output, one.source, one.as_of) for name, one in PUBLISHED.items()
     )
+
+
+@lru_cache(256)
+def find_published(model: str) -> ModelPrice | None:
+    """Return the price of a model among those that Zoea ships; looked up at each request."""
+    return find_price(model, published_prices())
 
 
 def find_price(model: str, prices: Iterable[ModelPrice]) -> ModelPrice | None:

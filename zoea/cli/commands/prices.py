@@ -11,7 +11,7 @@ from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.llm.model_table import cache_minimum
 from zoea.llm.price_writer import remove_price, set_price
-from zoea.llm.prices import ModelPrice, find_price, published_prices, read_price_file
+from zoea.llm.prices import ModelPrice, find_price, find_published, published_prices, read_price_file
 from zoea.model.errors import UsageError
 from zoea.process.clock import SystemClock
 from zoea.settings.paths import places
@@ -43,7 +43,7 @@ def prices(
     own = read_price_file(file)
     found = [*own, *(one for one in published_prices() if one.name not in {mine.name for mine in own})]
     if model:
-        price = find_price(model, own) or find_price(model, published_prices())
+        price = find_price(model, own) or find_published(model)
         if price is None:
             raise UsageError(
                 f"the price of {model} is not known",
