@@ -161,11 +161,12 @@ async def test_a_reload_opens_added_upstreams_closes_removed_ones_and_keeps_the_
     kept = box.upstream("kept")
     try:
         where.config_file.write_text(
-            f"[turn]\nmax_iterations = 7\n[world]\nturbo = true\n[upstream.kept]\n{serve}\n[upstream.new]\n{serve}"
+            "[turn]\nmax_iterations = 7\n[world]\nturbo = true\n[metrics]\nport = 0\n"
+            f"[upstream.kept]\n{serve}\n[upstream.new]\n{serve}"
         )
         report = await live.reload()
         assert set(report.upstreams) == {"gone", "new"}
-        assert report.waiting == ("world.turbo",)
+        assert report.waiting == ("world.turbo", "metrics.port")
         assert [view.name for view in await live.upstreams()] == ["kept", "new"]
         assert box.upstream("kept") is kept
         where.config_file.write_text("[upstream.kept]\nenabled = maybe\n")

@@ -131,7 +131,7 @@ class LiveConnections:
         return replace(view, latency_ms=_since(began) / 1_000, models=names)
 
 
-WAITING_SECTIONS = ("workspace", "world", "memory", "log", "mcp")
+WAITING_SECTIONS = ("workspace", "world", "memory", "log", "mcp", "metrics")
 """Sections that are read once, when the swarm is opened."""
 
 
