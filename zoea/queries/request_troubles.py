@@ -14,11 +14,11 @@ from typing import Any
 
 from zoea.context import PackStatus, Plan, Priority, Reason
 from zoea.context.explain import describe_advice
+from zoea.context.topics.topic_rules import read_source
+from zoea.context.window.conversation_shape import LEAST_MESSAGES
 from zoea.queries.request_inspection import Inspection
 from zoea.queries.stored_swarm import open_database
-
-FEWEST_MESSAGES = 20
-"""A conversation of no more messages is not summarised."""
+from zoea.settings.topic_source import write_since
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,23 +62,21 @@ def _of_budget(plan: Plan) -> Iterator[Trouble]:
 
 
 def _of_topics(plan: Plan, frozen: Mapping[str, Any]) -> Iterator[Trouble]:
-    for text in (frozen.get("topics") or {}).get("sources", ()):
-        source = json.loads(text) if isinstance(text, str) else text
-        topic = source.get("topic", "")
-        decision = next((one for one in plan.decisions if topic and topic in one.id), None)
-        is_anchor = decision is not None and decision.priority is Priority.REQUIRED
-        if decision is not None and is_anchor and decision.status is PackStatus.SKIPPED:
-            since = f" since {source['since']}" if source.get("since") else ""
+    sources = map(read_source, (frozen.get("topics") or {}).get("sources", ()))
+    decisions = (one for one in plan.decisions if one.section == "sources")
+    for source, decision in zip(sources, decisions, strict=False):
+        topic = source.topic
+        if decision.priority is Priority.REQUIRED and decision.status is PackStatus.SKIPPED:
+            since = f" since {write_since(source.since)}" if source.since else ""
             yield Trouble(
                 "missing anchor",
                 f"no message on {topic}{since} counts for this source",
                 f"let a role publish {topic}, or change since of the source in the template",
             )
-        if source.get("amount") is None and source.get("limit") is None:
-            taken = source.get("strategy") or "all"
+        if source.most is None:
             yield Trouble(
                 "stale messages",
-                f"the source of {topic} has no amount, so it shows {taken} its messages, oldest first",
+                f"the source of {topic} has no amount, so it shows all its messages, oldest first",
                 'set strategy = "latest" and amount in the template',
             )
 
@@ -93,7 +91,7 @@ def _of_window(plan: Plan, frozen: Mapping[str, Any]) -> Iterator[Trouble]:
         yield Trouble(
             "no summary",
             f"the request has {plan.budget.final_tokens:,} tokens in {len(plan.messages)} messages; the middle is "
-            f"summarised from {trigger:,} tokens and {FEWEST_MESSAGES + 1} messages on",
+            f"summarised from {trigger:,} tokens and {LEAST_MESSAGES + 1} messages on",
             "lower budget.token_budget_per_agent or session.compression_trigger_ratio",
         )
     elif recents is not None and recents.status is PackStatus.INCLUDED:
