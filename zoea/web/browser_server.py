@@ -13,7 +13,6 @@ import ipaddress
 import logging
 import re
 import secrets
-import socket
 from collections.abc import Awaitable, Callable, Sequence
 from importlib.resources import files
 from string import Template
@@ -23,9 +22,9 @@ from urllib.parse import urlsplit
 
 from aiohttp import WSMsgType, web
 
-from zoea.model.errors import OwnerError
-from zoea.process.connection_limit import BoundedListener, ConnectionLimit, fit_to_descriptors
+from zoea.process.connection_limit import ConnectionLimit, fit_to_descriptors
 from zoea.web.browser_cockpit import BrowserCockpit
+from zoea.web.listeners import listen
 
 log = logging.getLogger(__name__)
 
@@ -122,20 +121,10 @@ class BrowserServer:
             shutdown_timeout=SHUTDOWN_S,
             keepalive_timeout=KEEP_ALIVE_S,
         )
-        await runner.setup()
         self._limit = ConnectionLimit(fit_to_descriptors(MAX_CONNECTIONS), NEW_PER_ADDRESS, HEAD_S)
-        try:
-            for listener in await bind(self._host, self._port):
-                await web.SockSite(runner, BoundedListener(listener, self._limit)).start()
-        except (OSError, OverflowError) as problem:
-            await runner.cleanup()
-            said = problem.strerror if isinstance(problem, OSError) else str(problem)
-            raise OwnerError(
-                f"cannot serve at {self._host}, port {self._port}: {said}",
-                hint="`--port 0` takes any free port.",
-            ) from None
+        hint = "`--port 0` takes any free port."
+        self._port = await listen(runner, self._host, self._port, self._limit, what="cannot serve", hint=hint)
         self._runner = runner
-        self._port = runner.addresses[0][1]
 
     async def close(self) -> None:
         """Stop listening and end every cockpit."""
@@ -232,28 +221,6 @@ class BrowserServer:
             await cockpit.stop()
             self._cockpits.discard(cockpit)
         return browser
-
-
-async def bind(host: str, port: int) -> list[socket.socket]:
-    """Bind a socket to each address of a host. Raises OSError, and OverflowError for an impossible port."""
-    found = await asyncio.get_running_loop().getaddrinfo(
-        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_NUMERICSERV
-    )
-    bound: list[socket.socket] = []
-    try:
-        for family, kind, protocol, _name, address in dict.fromkeys(found):
-            listener = socket.socket(family, kind, protocol)
-            bound.append(listener)
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if family == socket.AF_INET6:
-                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            listener.bind(address)
-            listener.listen()  # a second server at the address fails here
-    except BaseException:
-        for listener in bound:
-            listener.close()
-        raise
-    return bound
 
 
 def _cells(request: web.Request, name: str, default: int) -> int:

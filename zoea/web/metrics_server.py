@@ -13,9 +13,9 @@ from collections.abc import Callable
 
 from aiohttp import web
 
-from zoea.model.errors import OwnerError, StoreError
-from zoea.process.connection_limit import BoundedListener, ConnectionLimit, fit_to_descriptors
-from zoea.web.browser_server import bind
+from zoea.model.errors import StoreError
+from zoea.process.connection_limit import ConnectionLimit, fit_to_descriptors
+from zoea.web.listeners import listen
 
 log = logging.getLogger(__name__)
 
@@ -52,20 +52,10 @@ class MetricsServer:
         app = web.Application()
         app.router.add_get("/metrics", self._serve)
         runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_S)
-        await runner.setup()
         self._limit = ConnectionLimit(fit_to_descriptors(MAX_CONNECTIONS), NEW_PER_ADDRESS, HEAD_S)
-        try:
-            for listener in await bind(self._host, self.port):
-                await web.SockSite(runner, BoundedListener(listener, self._limit)).start()
-        except (OSError, OverflowError) as problem:
-            await runner.cleanup()
-            said = problem.strerror if isinstance(problem, OSError) else str(problem)
-            raise OwnerError(
-                f"cannot serve metrics at {self._host}, port {self.port}: {said}",
-                hint="Give another address: --metrics 127.0.0.1:PORT, or the setting metrics.port; 0 is any free port.",
-            ) from None
+        hint = "Give another address: --metrics 127.0.0.1:PORT, or the setting metrics.port; 0 is any free port."
+        self.port = await listen(runner, self._host, self.port, self._limit, what="cannot serve metrics", hint=hint)
         self._runner = runner
-        self.port = runner.addresses[0][1]
 
     async def close(self) -> None:
         """Stop listening."""
@@ -85,7 +75,7 @@ class MetricsServer:
             return web.Response(status=503, text="The metrics cannot be read now.\n")
 
     def _is_own_name(self, host: str) -> bool:
-        """True for this machine's addresses, and for the name that was given; others may be pointed here by anyone."""
+        """True for addresses and the given name; other names may be pointed here by anyone."""
         name = host.rsplit(":", 1)[0] if host.rpartition(":")[2].isdigit() else host
         name = name.strip("[]").lower()
         if name in ("localhost", self._host.lower()):

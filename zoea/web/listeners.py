@@ -1,0 +1,56 @@
+"""Open an HTTP server on every address of a host, with bounds for its connections."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+from aiohttp import web
+
+from zoea.model.errors import OwnerError
+from zoea.process.connection_limit import BoundedListener, ConnectionLimit
+
+
+async def listen(runner: web.AppRunner, host: str, port: int, limit: ConnectionLimit, *, what: str, hint: str) -> int:
+    """Set up a runner that listens at every address of a host; return the port.
+
+    Args:
+        port: 0 takes any free port.
+        what: What the error says of the attempt, such as `cannot serve`.
+        hint: What the error advises.
+
+    Raises:
+        OwnerError: The address is in use or not of this machine.
+    """
+    await runner.setup()
+    try:
+        for listener in await _bind(host, port):
+            await web.SockSite(runner, BoundedListener(listener, limit)).start()
+    except (OSError, OverflowError) as problem:
+        await runner.cleanup()
+        said = problem.strerror if isinstance(problem, OSError) else str(problem)
+        raise OwnerError(f"{what} at {host}, port {port}: {said}", hint=hint) from None
+    bound: int = runner.addresses[0][1]
+    return bound
+
+
+async def _bind(host: str, port: int) -> list[socket.socket]:
+    """Bind a socket to each address of a host. Raises OSError, and OverflowError for an impossible port."""
+    found = await asyncio.get_running_loop().getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE | socket.AI_NUMERICSERV
+    )
+    bound: list[socket.socket] = []
+    try:
+        for family, kind, protocol, _name, address in dict.fromkeys(found):
+            listener = socket.socket(family, kind, protocol)
+            bound.append(listener)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listener.bind(address)
+            listener.listen()  # a second server at the address fails here
+    except BaseException:
+        for listener in bound:
+            listener.close()
+        raise
+    return bound
