@@ -49,6 +49,13 @@ def resolve_revision(conn: sqlite3.Connection, revision: str, read_time: ReadTim
     return commit
 
 
+def refuse_time(text: str) -> int:
+    """Serve as `read_time` where no person writes the revision. Raises RevisionError."""
+    raise RevisionError(
+        f"a time such as {text} is not read here", hint="Name the commit by its id; `zoea ctx log` shows it."
+    )
+
+
 _HINT = "Revisions: ctx-1a2b3c4d, @NAME, @NAME~3, @NAME^^, @NAME@{10:30}; `zoea ctx log` lists commits."
 
 

@@ -9,8 +9,7 @@ from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_rows import shortest_id, walk_chain
 from zoea.chain.entries import ContextEntry
-from zoea.chain.revisions import resolve_revision
-from zoea.model.errors import RevisionError
+from zoea.chain.revisions import refuse_time, resolve_revision
 from zoea.store.memory_reader import MemoryReader
 from zoea.text.shorten import head
 from zoea.tools.builtin.answer_size import ROOM, within
@@ -23,7 +22,7 @@ async def list_commits(memories: MemoryReader, given: ContextLogArguments) -> di
     """Return the newest commits of a chain. Raises RevisionError."""
 
     def read(conn: sqlite3.Connection) -> dict[str, Any]:
-        tip = resolve_revision(conn, given.context, _refuse_time)
+        tip = resolve_revision(conn, given.context, refuse_time)
         chain = walk_chain(conn, tip.seq, limit=given.limit)[::-1]
         return {"commits": within((_commit_row(conn, one) for one in chain), ROOM)}
 
@@ -34,7 +33,7 @@ async def read_conversation(memories: MemoryReader, given: ContextMaterializeArg
     """Return the newest messages of the conversation up to a commit. Raises RevisionError, MissingBlob."""
 
     def read(conn: sqlite3.Connection) -> dict[str, Any]:
-        commit = resolve_revision(conn, given.context, _refuse_time)
+        commit = resolve_revision(conn, given.context, refuse_time)
         found = ChainReader(conn).materialize(commit)
         newest = within((_message_row(one, given.max_chars) for one in reversed(found.entries)), ROOM)
         return {
@@ -45,10 +44,6 @@ async def read_conversation(memories: MemoryReader, given: ContextMaterializeArg
         }
 
     return await memories.run(read)
-
-
-def _refuse_time(text: str) -> int:
-    raise RevisionError(f"a time such as {text} is not read here", hint="name a commit by its id")
 
 
 def _commit_row(conn: sqlite3.Connection, commit: ContextCommit) -> dict[str, Any]:

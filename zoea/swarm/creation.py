@@ -1,4 +1,4 @@
-"""Stores a new mysis with the messages that open its first turn, or with the context that it begins with."""
+"""Stores a new mysis with its first messages, or with the context that it begins with."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import ContextCommit
-from zoea.chain.revisions import resolve_revision
+from zoea.chain.revisions import refuse_time, resolve_revision
 from zoea.model.enums import DeliveryMode
-from zoea.model.errors import RevisionError, TemplateError
+from zoea.model.errors import TemplateError
 from zoea.model.values import COMMANDER, Mysis
 from zoea.settings import Settings, Template, parse_template
 from zoea.store import Store, WriterConnection
@@ -32,7 +32,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class ContextOrigin:
-    """The commit that a mysis is made from, and the template, provider and model of the mysis that made it."""
+    """The commit that a mysis is made from; template, provider and model are of the commit's mysis."""
 
     commit: ContextCommit | None = None
     template: Template | None = None
@@ -55,7 +55,7 @@ async def read_origin(store: Store, revision: str) -> ContextOrigin:
 
 
 def _read_origin(conn: sqlite3.Connection, revision: str) -> ContextOrigin:
-    commit = resolve_revision(conn, revision, _refuse_time)
+    commit = resolve_revision(conn, revision, refuse_time)
     ChainReader(conn).materialize(commit)
     row = conn.execute(capture_ops.MADE_BY, (commit.provenance.template_hash, commit.provenance.mysis_id)).fetchone()
     body, provider, model = row
@@ -64,12 +64,6 @@ def _read_origin(conn: sqlite3.Connection, revision: str) -> ContextOrigin:
     except TemplateError:
         template = None  # of a newer Zoea; the default one serves
     return ContextOrigin(commit, template, provider or "", model or "")
-
-
-def _refuse_time(text: str) -> int:
-    raise RevisionError(
-        f"a time such as {text} is not read here", hint="Name the commit by its id; `zoea ctx log` shows it."
-    )
 
 
 def build_spec(wish: Wish, template: Template, origin: ContextOrigin, settings: Settings) -> mysis_ops.MysisSpec:
