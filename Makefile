@@ -50,7 +50,7 @@ format: $(STAMP) ## Format and mend what can be mended
 	$(BIN)/ruff check --fix zoea tests benchmarks documentation
 
 bench: $(STAMP) ## The measurements that the performance claims rest on
-	@for file in $$(grep -l '__main__' benchmarks/*.py | grep -v peers); do echo "== $$file"; PYTHONPATH=. $(BIN)/python $$file || exit 1; done
+	$(BIN)/python -m benchmarks
 
 bench-models: $(STAMP) ## Real work with real models: MODEL=FILE.gguf, ARGS="--types openai"; takes long, done by hand
 	@test -n "$(MODEL)" || { echo "Name a model: make bench-models MODEL=FILE.gguf" >&2; exit 1; }

@@ -1,4 +1,4 @@
-"""Every benchmark but the peers, one after another: `python -m benchmarks [--quick]`.
+"""Every benchmark with goals, one after another: `python -m benchmarks [--quick]`.
 
 Each runs in a process of its own. The exit code is 1 where one of them missed a goal.
 """
@@ -17,7 +17,9 @@ BENCHMARKS = (
     "prefix",
     "compression",
     "store_writes",
+    "chain",
     "search",
+    "mcp_search",
     "swarm_scale",
     "admission",
     "loop_stalls",
