@@ -33,6 +33,7 @@ from zoea.model.ports import Provider
 from zoea.model.request import Answer, ModelRequest
 from zoea.model.values import Memory
 from zoea.process.clock import SystemClock
+from zoea.swarm.turn.summary_stage import PROSE_SHARE
 from zoea.text.estimate import tokens
 
 SIZES = (50, 100, 500, 1000)
@@ -40,7 +41,6 @@ BUDGET = 25_000
 MESSAGE = 250
 FACTS = 50
 RULES = WindowRules()
-PROSE_SHARE = 0.6
 ANSWER = 4_096
 MOST = {100: 12_500, 500: 15_500, 1000: 15_500}
 """The most base tokens that the seed's table allows; 50 messages stay as they are."""
