@@ -25,7 +25,6 @@ from zoea.model.values import Usage
 log = logging.getLogger(__name__)
 
 _RELEASE = re.compile(r"(?:[-@:]?(?:\d{4}-?\d{2}-?\d{2}|\d{4,8}|latest|preview(?:[-0-9]*)))?")
-_MICROS = 1_000_000
 _EXAMPLE = '[model."gpt-5"] with input, output and, if you like, cached, source and as_of'
 Dollars = Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)]
 
@@ -139,7 +138,10 @@ def find_published(model: str) -> ModelPrice | None:
 
 
 def find_price(model: str, prices: Iterable[ModelPrice]) -> ModelPrice | None:
-    """Return the price of a model by its name, with or without `vendor/`; a longer name or pattern goes first."""
+    """Return the price of a model by its name, with or without `vendor/`.
+
+    Of several that fit, the longest name or pattern counts.
+    """
     names = {model.lower(), model.lower().rpartition("/")[2]}
     fitting = [one for one in prices if any(_fits(name, one) for name in names)]
     return max(fitting, key=lambda one: len(one.name), default=None)

@@ -183,11 +183,11 @@ class ToolMode(StrEnum):
 MASK = "‹account›"
 """Replaces, in storage and display, an argument that Zoea filled in and no model may see."""
 ASK_TOOL = "zoea_ask"
+"""Zoea's tool for a question to the commander; the approval is the answer."""
 DONE_TOOL = "zoea_done"
 WAIT_TOOL = "zoea_wait"
 FIND_TOOL = "zoea_find_tools"
 CALL_TOOL = "zoea_call_tool"
-"""Zoea's tool for a question to the commander; the approval is the answer."""
 
 
 class ApprovalAnswer(StrEnum):

@@ -1,4 +1,4 @@
-"""What a turn of the strategy `topics` freezes: role, sources, and the places in the ledger that bound its reads."""
+"""What a turn of the strategy `topics` freezes: texts, sources, and its places in the ledger."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
 
-from zoea.context.topics.topic_block import LedgerPositions
 from zoea.settings.topic_source import TopicSource
 
 
@@ -33,10 +32,6 @@ class TopicRules:
     until: int = 0
     last_task_end: int = 0
     last_agent_start: int = 0
-
-    @property
-    def positions(self) -> LedgerPositions:
-        return LedgerPositions(self.last_task_end, self.last_agent_start)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
