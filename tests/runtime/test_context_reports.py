@@ -14,7 +14,7 @@ from zoea.model.errors import ProviderError
 from zoea.model.request import Answer
 from zoea.model.topics import METRICS_TOPIC
 from zoea.queries.topic_ledger import read_messages
-from zoea.runtime.context_reports import context_report
+from zoea.runtime.context_reports import build_context_report
 from zoea.runtime.swarm_metrics import SwarmMetrics
 from zoea.settings import Settings
 
@@ -28,8 +28,8 @@ def read_logs(folder: Path) -> str:
 
 async def test_nothing_is_reported_unless_it_is_asked_for(tmp_path: Path) -> None:
     async with swarm(tmp_path) as s:
-        assert context_report(s.commander, {}) is None
-        assert context_report(s.commander, {"ZOEA_CONTEXT_METRICS": "0"}) is None
+        assert build_context_report(s.commander, {}) is None
+        assert build_context_report(s.commander, {"ZOEA_CONTEXT_METRICS": "0"}) is None
 
 
 @pytest.mark.parametrize("strategy", ["turns", "window"])
@@ -38,7 +38,7 @@ async def test_each_request_is_reported_once_and_its_packs_sum_up(tmp_path: Path
     rules = script(Answer(calls=(call("look"),)), Answer(text="done"))
     settings = Settings.model_validate({"context": {"strategy": strategy}})
     async with swarm(tmp_path, rules, settings=settings) as s:
-        s.commander.services.report_context = context_report(s.commander, BOTH, lines.append)
+        s.commander.services.report_context = build_context_report(s.commander, BOTH, lines.append)
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
         await s.settled()
@@ -62,7 +62,7 @@ async def test_no_text_of_a_message_is_in_an_event_a_metric_a_log_or_a_report(
     )
     settings = Settings.model_validate({"session": {"context_window_default": 5}, "context": {"strategy": "window"}})
     async with swarm(tmp_path, rules, settings=settings) as s:
-        s.commander.services.report_context = context_report(s.commander, BOTH, lines.append)
+        s.commander.services.report_context = build_context_report(s.commander, BOTH, lines.append)
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", f"Remember {CANARY}.", is_task=True)
         await s.until(lambda: s.commander.live_view.row(1).approvals)

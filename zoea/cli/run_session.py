@@ -23,6 +23,7 @@ from zoea.cli.plain_fronts import (
     leave_unread_output,
     read_newest,
     write_in_time,
+    write_text,
 )
 from zoea.cli.swarm_rest import RestReport, TurnCount, wait_for_rest
 from zoea.cli.typed_commands import ExitChoice, read_commands
@@ -51,7 +52,12 @@ async def run_owned_swarm(options: RunOptions, where: Places) -> int:
     front = _front(options, where)
     parting: ExitChoice | RestReport = ExitChoice.QUIT
     loaded = await load_run_settings(where, discover=not options.provider, is_headless=not options.is_interactive)
-    swarm_options = SwarmOptions(world=options.world, metrics=options.metrics, write_line=write_line, loaded=loaded)
+    swarm_options = SwarmOptions(
+        world=options.world,
+        metrics=options.metrics,
+        write_line=lambda line: write_text(f"{line}\n"),
+        loaded=loaded,
+    )
     swarm_of = partial(running_swarm, options=swarm_options)
     async with _until_open(own_workspace(where, swarm_of)) as owner:
         owner.be_the_process(on_hangup=detach_terminal)
@@ -164,12 +170,6 @@ async def _show(
 
 async def _wait(reason: asyncio.Event) -> None:
     await reason.wait()
-
-
-def write_line(line: str) -> None:
-    """Write a line of context metrics to stdout."""
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 def _front(options: RunOptions, where: Places) -> Front:

@@ -29,7 +29,7 @@ from zoea.process.loop_lag import LoopLag, measured_lag
 from zoea.queries.stored_swarm import read_mysis_records
 from zoea.runtime.accounts import CredentialAccounts, CredentialSecrets, settle_accounts
 from zoea.runtime.connections import LiveConnections
-from zoea.runtime.context_reports import context_report
+from zoea.runtime.context_reports import build_context_report
 from zoea.runtime.maintenance import run_maintenance
 from zoea.runtime.minute_stats import record_minutes
 from zoea.runtime.owner import close_within
@@ -160,7 +160,7 @@ async def running_swarm(
             prices=PriceList(places.prices, providers.is_free),
         )
         stack.push_async_callback(close_within, SWARM_CLOSE_S, commander.close, "the swarm")
-        commander.services.report_context = context_report(commander, os.environ, options.write_line)
+        commander.services.report_context = build_context_report(commander, os.environ, options.write_line)
         toolbox.serve(MysisTools(commander.builtin_backend))
         toolbox.open()
         stack.push_async_callback(close_within, DOOR_CLOSE_S, door.close, "the MCP server")

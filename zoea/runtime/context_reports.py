@@ -1,4 +1,4 @@
-"""Reports the sizes of each request where the environment asks for it: as a line, and on a topic.
+"""Reports the sizes of each request as a line and on a topic, where the environment asks for it.
 
 `ZOEA_CONTEXT_METRICS=1` writes a line `[ContextMetrics] {json}`: to stdout without a screen, else to the log.
 `ZOEA_CONTEXT_METRICS_LEDGER=1` publishes the same on the topic CONTEXT_METRICS. The names with ZEROSHOT_ mean the same.
@@ -27,7 +27,7 @@ _LEDGER = ("ZOEA_CONTEXT_METRICS_LEDGER", "ZEROSHOT_CONTEXT_METRICS_LEDGER")
 Report = Callable[[dict[str, Any]], Awaitable[None]]
 
 
-def context_report(
+def build_context_report(
     commander: Commander, env: Mapping[str, str], write: Callable[[str], None] | None = None
 ) -> Report | None:
     """Return what reports the numbers of a request; None where the environment asks for nothing.
