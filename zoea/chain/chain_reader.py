@@ -92,7 +92,7 @@ class ChainReader:
         return materialize(chain, self.read_bytes, self.fetch)
 
     def _read_ahead(self, chain: Sequence[ContextCommit]) -> None:
-        """Read what the conversation of a range needs at once; what cannot be read raises when it is needed."""
+        """Read all blobs of a range by one query; one that cannot be read raises when it is needed."""
         seqs = json.dumps([one.seq for one in contributing(chain)])
         for row in self._connection.execute(_BLOBS_OF, (seqs,)):
             if row[1] not in self._texts:

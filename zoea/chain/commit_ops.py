@@ -122,7 +122,10 @@ def insert_commit(conn: WriterConnection, new: NewCommit) -> ContextCommit:
 
 
 def append_commit(conn: WriterConnection, ref: str, new: NewCommit, reason: str) -> ContextCommit:
-    """Store a commit after the one that a ref names, or as the first of a chain, and move the ref to it."""
+    """Store a commit after the one that a ref names, and move the ref to it.
+
+    Without the ref it is the first of a chain.
+    """
     tip = read_ref(conn, ref)
     stored = insert_commit(conn, new if tip is None else replace(new, parent=tip))
     _set_ref(conn, ref, tip, stored.seq, reason)

@@ -62,7 +62,10 @@ def summary_message(text: str, count: int) -> RequestMessage:
 
 
 def split_room(messages: Sequence[RequestMessage], max_tokens: int) -> int:
-    """Return where the newest messages begin that fit, never within a call and its results; 0 where all fit."""
+    """Return where the newest messages begin that fit; 0 where all fit.
+
+    The place is never between a call and its results.
+    """
     sizes = [message_tokens(one) for one in messages]
     if sum(sizes) <= max_tokens:
         return 0

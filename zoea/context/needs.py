@@ -131,7 +131,7 @@ class Recall(OutsideNeed):
 
 @dataclass(frozen=True, slots=True)
 class SourceMessages(OutsideNeed):
-    """The messages of a `TopicSource`, as JSON, with ids up to `until`, in its full and its compact form.
+    """The messages of a `TopicSource` (as JSON) with ids up to `until`, full and compact.
 
     Answer: `{"full": text, "compact": text, "messages": how many the full form has}`.
     """

@@ -41,7 +41,7 @@ class TurnReplay:
 
 
 class CurrentTurn:
-    """The turn that a request is for: its limits, and its parts as a pack that is compacted as it grows.
+    """The turn that a request is for, as a pack that is compacted as it grows.
 
     Attributes:
         replay: What the next plan of the turn may pass as `earlier`; set by `choose`.
@@ -92,7 +92,10 @@ def replay_turn(
     made: Callable[[], Sequence[Pack]],
     scale: PackMeter,
 ) -> TurnReplay:
-    """Replay the turn, from where `earlier` ends if it leads to these units; else choose among the packs first."""
+    """Replay the turn from where `earlier` ends.
+
+    Where `earlier` does not lead to these units, choose among the packs first and replay all of them.
+    """
     budget = request_limit(frozen).tokens
     past: dict[Need, NeedAnswer] = {need: answer for need, answer in answers.items() if not isinstance(need, TurnSoFar)}
     opening = next(
@@ -165,4 +168,5 @@ def _apply_compaction(turn: PackCandidate, state: CompactedTurn, scale: PackMete
 
 
 def budget_reason(bound: Limit) -> Reason:
+    """Return the reason for what a limit cuts."""
     return Reason.MAX_CHARS if not bound.setting else Reason.BUDGET

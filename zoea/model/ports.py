@@ -114,9 +114,9 @@ class ToolSession(Protocol):
         ...
 
     async def stream_mask(self) -> Callable[[str], str]:
-        """Return a function that takes the pieces of one text as they come, and returns what may be shown.
+        """Return a function that masks known secrets in the pieces of one text.
 
-        Known secrets are marks in it, also where a piece ends within one.
+        It takes each piece as it comes, and returns what may be shown; a secret may be cut by the end of a piece.
         """
         ...
 

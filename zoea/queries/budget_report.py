@@ -99,9 +99,9 @@ class BudgetUse:
 
 
 def read_budgets(database: Path, settings: Settings, now: int) -> tuple[BudgetUse, ...]:
-    """Read the budgets of the day, of each mysis that has one, and of the newest messages with a total.
+    """Read the budgets of the day, of myses and of messages.
 
-    Raises StoreError.
+    Myses without a bound are left out, and of messages with a total only the newest are read. Raises StoreError.
     """
     with open_database(database) as reader:
         found = [*_of_day(reader, settings, day_of(now))]

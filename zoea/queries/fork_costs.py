@@ -1,4 +1,4 @@
-"""What the first request of a mysis made from a commit will hold and cost, before it is made."""
+"""Estimates what the first request of a mysis made from a commit will hold and cost."""
 
 from __future__ import annotations
 

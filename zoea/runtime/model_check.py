@@ -43,7 +43,9 @@ class ModelDoubt:
 async def find_doubt(
     swarm: SwarmApi, places: Places, model: str, *, provider: str = "", template: str = ""
 ) -> ModelDoubt | None:
-    """Ask the server of a mysis whether it lists a model; None where it does, or does not say.
+    """Ask the server of a mysis whether it lists a model; None where it does.
+
+    A server that lists no models is not doubted.
 
     Args:
         provider: The provider's name; empty for the template's, else the default one.

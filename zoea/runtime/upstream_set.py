@@ -84,7 +84,10 @@ def build_policy(template: Template, upstreams: tuple[str, ...], settings: Setti
 
 
 def _unfit_tools(template: Template, settings: Settings) -> tuple[str, ...]:
-    """Return the tools that do not fit the strategy `topics`, where no one answers and an output ends each turn."""
+    """Return the tools that do not fit the strategy `topics`.
+
+    No person answers there, and with an output schema the output ends each turn.
+    """
     if (template.chosen_strategy or settings.context.strategy) != "topics":
         return ()
     return (ASK_TOOL,) if template.output_schema is None else (ASK_TOOL, DONE_TOOL, WAIT_TOOL)

@@ -46,7 +46,10 @@ class Document:
 
 
 def read_document(file: Path, layer: Layer) -> Document:
-    """Read a TOML file, or a JSON file by its suffix; errors become problems, and a missing file is empty."""
+    """Read a TOML file, or a JSON file by its suffix.
+
+    Errors become problems, and a missing file is empty.
+    """
     origin = Origin(layer, str(file))
     try:
         if not file.is_file():
@@ -142,7 +145,10 @@ def _yield_statement(text: str, start: int, end: int) -> Iterator[tuple[int, str
 
 
 def _find_lines(text: str) -> dict[KeyPath, int]:
-    """Return every path the text sets, with the first line that names it; a table of a list has its index."""
+    """Return every path the text sets, with the first line that names it.
+
+    The path of a table in a list has its index.
+    """
     lines: dict[KeyPath, int] = {}
     items: dict[KeyPath, int] = {}
     table: KeyPath = ()

@@ -21,7 +21,9 @@ class JsonInvalid(ValueError):
 
 
 def parse_json(text: str) -> tuple[dict[str, Any], dict[KeyPath, int]]:
-    """Return the tree of a JSON object and the line of each key and list item; an item's key is its index.
+    """Return the tree of a JSON object, and the line of each key and list item.
+
+    The key of an item is its index.
 
     Raises:
         JsonInvalid: The text is not valid, a key stands twice in one object, or it is no object.

@@ -158,7 +158,10 @@ class ContextStrategy(CamelSection):
 
 
 def use_snake_case(tree: Mapping[str, Any], lines: Mapping[KeyPath, int]) -> tuple[dict[str, Any], dict[KeyPath, int]]:
-    """Return a template's tree and lines with the keys of this module in snake_case; a key given twice stays."""
+    """Return a template's tree and lines with the keys of this module in snake_case.
+
+    A key that is given in both forms stays as it is.
+    """
 
     def named(path: KeyPath) -> str:
         return _SNAKE.get(path[-1], path[-1]) if path[0] in _TABLES else path[-1]

@@ -88,7 +88,10 @@ def iterate_topic(
     newest_first: bool = False,
     cluster_id: int = SWARM_CLUSTER,
 ) -> Iterator[TopicMessage]:
-    """Yield the messages of a topic but raw output, with ids from `first` to `until` and times from `since`, µs."""
+    """Yield the messages of a topic, but no raw output.
+
+    Their ids are from `first` to `until`, and their times at least `since`, µs.
+    """
     given = {
         "cluster": cluster_id,
         "topic": topic,

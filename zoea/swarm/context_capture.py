@@ -1,4 +1,4 @@
-"""Commits of one mysis: keeps what no commit holds yet, and adds commits to the ops of its turns.
+"""Keeps what no commit of a mysis holds yet, and adds commits to the ops of its turns.
 
 Texts are encoded, hashed and compressed before the op; inside it ready blobs are inserted. A commit that fails leaves
 the op as it was, and the next one holds its messages too.
@@ -100,7 +100,7 @@ class CaptureStep:
 
     def settle(self, memories: Sequence[Memory] = (), notes: Iterable[Note] = (), at: int = 0) -> None:
         """Keep what the op stored and the commit does not hold."""
-        self._owner.settled(self)
+        self._owner.note_settled(self)
         if self._made is not None:
             self._owner.forget(self._covered)
         self._owner.add(memories, notes, at, committed=self._added if self._made is not None else 0)
@@ -134,7 +134,7 @@ class ContextCapture:
         self._is_loaded = False
         self._unsettled: CaptureStep | None = None
 
-    def settled(self, step: CaptureStep) -> None:
+    def note_settled(self, step: CaptureStep) -> None:
         """Note that the op of a step is stored and known."""
         if self._unsettled is step:
             self._unsettled = None

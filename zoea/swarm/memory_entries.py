@@ -18,9 +18,11 @@ _AFTER_MEMORY = 1
 
 @dataclass(frozen=True, slots=True)
 class PlacedEntry:
-    """An entry and its place in the conversation: number of the turn, sequence number, 1 for a note after it.
+    """An entry and its place in the conversation.
 
-    `memory_id` is 0 for what is in no memory.
+    Attributes:
+        place: Number of the turn, sequence number, and 1 for a note after it.
+        memory_id: 0 for what is in no memory.
     """
 
     place: tuple[int, int, int]

@@ -1,4 +1,4 @@
-"""Commits what myses knew when their process ended: at its close, or at the next start after a kill."""
+"""Commits what myses knew when their process ended; after a kill, at the next start."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ async def find_left_tails(store: Store) -> frozenset[int]:
 
 
 async def recover_tail(mysis: Mysis, policy: str, store: Store, clock: Clock) -> None:
-    """Commit what a killed process left of a mysis; a failure is logged, and the next commit holds it."""
+    """Commit what a killed process left of a mysis.
+
+    A failure is logged, and the next commit holds the same.
+    """
     capture = ContextCapture(mysis, policy, store, clock)
     if not capture.policy.at_session_end:
         return

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 
 class StreamMask:
-    """Masks secrets in the pieces of one text; what may be the beginning of a secret is held back.
+    """Masks secrets in the pieces of one text, and holds back what may begin one.
 
     Args:
         forms: The texts that hold each secret, by its number; may grow while the text comes.
@@ -43,7 +43,7 @@ class StreamMask:
         return at, -length, number
 
     def _find_begin(self, text: str) -> int:
-        """Return where a secret may begin that goes on in the next piece; the length of the text if nowhere."""
+        """Return where a secret may begin that the next piece continues; the text's length if nowhere."""
         known = [form for forms in self._forms.values() for form in forms]
         longest = max(map(len, known), default=0)
         for start in range(max(0, len(text) - longest + 1), len(text)):

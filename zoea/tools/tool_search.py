@@ -49,7 +49,7 @@ _ARGUMENTS = ("arguments", "parameters")
 
 
 def build_search_tools(listed: Sequence[ToolSpec]) -> tuple[ToolSpec, ToolSpec]:
-    """Build the tool that finds the listed tools, with a line for each, and the tool that calls one."""
+    """Build the tool that lists and finds these tools, and the one that calls them."""
     lines, left = [_HOW], MAX_LINES
     for place, tool in enumerate(listed):
         line = describe_tool(tool)
@@ -108,7 +108,10 @@ def _as_found(tool: ToolSpec) -> dict[str, Any]:
 
 
 def _score(query: str, words: set[str], tool: ToolSpec) -> int:
-    """Rate a tool: its whole name counts most, then words of its name, of its description, of its arguments."""
+    """Rate a tool by the words of a query.
+
+    Its whole name counts most, then words of its name, of its description, of its arguments.
+    """
     if query.strip().casefold() in (tool.name.casefold(), tool.origin.casefold()):
         return 1_000
     named = tool.name.casefold() in words or tool.origin.casefold() in query.casefold().split()
@@ -121,7 +124,7 @@ def _score(query: str, words: set[str], tool: ToolSpec) -> int:
 
 
 def _count(words: set[str], field: set[str]) -> int:
-    """Count the words of a query in a field: twice where it is there, once where only its beginning is."""
+    """Count the words of a query in a field; a word of which only the beginning is there counts half."""
     stems = {word[:_STEM] for word in field if len(word) >= _STEM}
     return sum(2 if word in field else word[:_STEM] in stems and len(word) >= _STEM for word in words)
 
@@ -153,7 +156,7 @@ def _unwrapped(call: AnswerCall, names: set[str]) -> AnswerCall:
 
 
 def _inner_arguments(given: Mapping[str, Any]) -> str:
-    """Return the inner arguments as JSON; beside the name they may also stand without an object of their own."""
+    """Return the inner arguments as JSON, also where they stand beside the name."""
     inner = next((given[key] for key in _ARGUMENTS if key in given), dict(given))
     if isinstance(inner, str):
         return inner

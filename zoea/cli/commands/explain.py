@@ -77,7 +77,7 @@ def explain(
 
 
 def _event_lines(inspection: Inspection) -> list[str]:
-    """Return what Shannon reports of a request: its size, and its part of the budget once it is answered."""
+    """Return the lines that Shannon reports of a request: its size, and the budget that its answer used."""
     plan, used = inspection.plan, inspection.request.usage.total
     if plan is None:
         return []

@@ -24,7 +24,10 @@ class OutputCheck:
 
 
 def check_output(text: str, schema: Mapping[str, Any]) -> OutputCheck:
-    """Read the output of an answer: one JSON object, which may stand in a code block or between sentences."""
+    """Read the output of an answer, which is one JSON object.
+
+    It may stand in a code block or between sentences.
+    """
     # Only roles with a schema need the library, which takes a while to load.
     from jsonschema import Draft202012Validator
     from jsonschema.exceptions import best_match
@@ -41,7 +44,10 @@ def check_output(text: str, schema: Mapping[str, Any]) -> OutputCheck:
 
 
 def _read_object(text: str) -> dict[str, Any] | str:
-    """Return the last object that stands in an answer, whole or in a code block first; else what is wrong with it."""
+    """Return the object of an answer, or say why there is none.
+
+    The whole answer is tried first, then its last code block, then the last object within the text.
+    """
     why = NO_OBJECT
     for candidate in (text, *_FENCED.findall(text)[-1:]):
         try:

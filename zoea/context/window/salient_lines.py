@@ -129,7 +129,10 @@ def _sentences(content: str) -> list[tuple[LineKind, str]]:
 
 
 def find_prose_lines(prose: str, turn: int) -> list[SalientLine]:
-    """Return the sentences of a summary's prose as lines of a turn, with the weight of lines that were kept before."""
+    """Return the sentences of a summary's prose as lines of a turn.
+
+    They weigh as much as lines that were kept before.
+    """
     return [SalientLine(turn, kind, text, _WORTH[kind] + 0.5) for kind, text in _sentences(prose)]
 
 

@@ -1,4 +1,4 @@
-"""The requests by which a model writes a summary: one for each part that fits, then one that joins their notes.
+"""The requests by which a model writes a summary: one for each part, then one that joins their notes.
 
 Everything is derived from the messages and from what the model wrote so far, so that a summary that was broken off
 goes on where it was. A part is known by the hash of its text: what was written for the same text is never asked again.
@@ -133,7 +133,7 @@ def _cost(text: str) -> float:
 
 
 def _cut(text: str, tokens: int) -> str:
-    """Cut the middle out of a text until it costs so many tokens; one token is at least one character."""
+    """Cut the middle out of a text until it costs at most so many tokens."""
     keep = len(text)
     while _cost(text) > tokens and keep > 2 * LEAST_PROSE:
         keep = max(2 * LEAST_PROSE, int(keep * min(0.9, tokens / _cost(text))))

@@ -74,7 +74,7 @@ WHERE n.turn_id IN (SELECT value FROM json_each(?))
 
 @dataclass(frozen=True, slots=True)
 class StoredTail:
-    """Entries of memories that are in no commit yet, in conversation order, with the first and last memory id."""
+    """Entries of memories that no commit holds, in conversation order, with the first and last memory id."""
 
     entries: tuple[PlacedEntry, ...]
     first: int
@@ -82,9 +82,9 @@ class StoredTail:
 
 
 def record_commit(conn: WriterConnection, name: str, new: NewCommit) -> ContextCommit | None:
-    """Store a commit on the branch of a mysis; where that fails, log it and leave the op as it was.
+    """Store a commit on the branch of a mysis; None where that failed.
 
-    Returns None where it failed: the next commit holds the same messages too.
+    A failure is logged and leaves the op as it was: the next commit holds the same messages too.
     """
     conn.execute("SAVEPOINT capture")
     try:

@@ -46,7 +46,7 @@ class RequestOwner(Protocol):
     def metered(self) -> bool: ...
     @property
     def is_background(self) -> bool:
-        """Whether it is no request of a turn, but a summary, which has a budget of its own for each day."""
+        """Whether it is a summary, which has a budget of its own for each day."""
         ...
 
     @property

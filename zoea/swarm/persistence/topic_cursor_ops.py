@@ -1,4 +1,4 @@
-"""Places of a mysis in the ledger of topics: where its previous turn began, and where its last task ended.
+"""Places of a mysis in the ledger: where its previous turn began, where its last task ended.
 
 Both are written in the op that opens or ends a turn, so that no crash comes between.
 """
@@ -24,7 +24,10 @@ ON CONFLICT DO UPDATE SET last_task_end = ?3
 
 
 def begin_turn(conn: WriterConnection, frozen: FrozenTurn) -> FrozenTurn:
-    """Return a turn of the strategy `topics` with the places that bound its reads, and store where it begins."""
+    """Return a turn with its places in the ledger, and store where it begins.
+
+    A turn of another strategy than `topics` stays as it is.
+    """
     rules = frozen.topics
     if rules is None:
         return frozen

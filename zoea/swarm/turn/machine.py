@@ -281,7 +281,10 @@ def _answered(turn: TurnState, given: Answered) -> Step:
 
 
 def _conclude(turn: TurnState, given: Answered, op: StoreAnswer) -> Step:
-    """End the turn with an answer; one that misses its output schema is asked for once more, then fails the turn."""
+    """End the turn with an answer.
+
+    One that misses its output schema is asked for once more, and then fails the turn.
+    """
     outcome, error = Outcome.ANSWERED, given.output.error if given.output is not None else ""
     if error:
         if not any(note.kind == OUTPUT_NOTE for note in turn.notes):

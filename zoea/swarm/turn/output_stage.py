@@ -1,4 +1,4 @@
-"""The end of a turn of the strategy `topics`: check its output, publish it, and move the cursor, in one op."""
+"""Check the output of a turn of the strategy `topics`, and publish it in the op that ends the turn."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class OutputStage:
         return None if self.rules is None or schema is None else check_output(text, schema)
 
     def conclude(self, conn: WriterConnection, op: t.TurnOp) -> None:
-        """Publish the output of an op that ends the turn, and store where the task ended in the ledger."""
+        """Publish the output of an op that ends the turn, and store the place in the ledger."""
         if self.rules is None or not isinstance(op, t.StoreAnswer | t.CloseTurn) or op.outcome is not Outcome.ANSWERED:
             return
         topic = self.profile.template.publishes

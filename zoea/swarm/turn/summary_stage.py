@@ -99,7 +99,10 @@ class SummaryStage:
         self.failure = self.failure or "no answer"
 
     async def find_prose(self, conversation: Conversation, shape: ConversationShape) -> str | None:
-        """Return what the model wrote, "" where no model writes; None where `wanted` has to be asked for first."""
+        """Return what the model wrote; None where `wanted` has to be asked for first.
+
+        It is "" where no model writes.
+        """
         model = None if self.failure else await self._find_model()
         if model is None:
             return ""
@@ -127,7 +130,10 @@ class SummaryStage:
         return None
 
     async def _find_model(self) -> SummaryModel | None:
-        """Return the model that the settings name; None, with the reason in `failure` where it is not at hand."""
+        """Return the model that the settings name; None where there is none.
+
+        Where it cannot be reached, `failure` says why.
+        """
         own = self._profile.settings.context
         provider, model = self._profile.provider, self._profile.model
         is_off = own.summary == "extract" or (own.summary == "auto" and provider.kind == NO_MODEL)

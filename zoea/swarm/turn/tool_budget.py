@@ -1,4 +1,4 @@
-"""Which tools a turn offers: all, or those it needs; fewer, where its requests would not fit with them. Pure."""
+"""Chooses the tools that a turn offers: all, those it needs, or those that fit. Pure."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _tokens(chars: int) -> int:
 
 
 def offer_tools(catalogue: Catalogue, frozen: FrozenTurn) -> Catalogue:
-    """Return the tools that the requests of a turn offer, and those that can be called all the same."""
+    """Return the tools that a turn offers, and in `others` those that can be called all the same."""
     tools, listed = catalogue.tools, tuple[ToolSpec, ...]()
     if frozen.tool_show == ToolShow.SEARCH:
         shown = set(frozen.shown_tools)

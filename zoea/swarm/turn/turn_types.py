@@ -206,7 +206,7 @@ class PreparedCall:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """The answer of the model, with its calls; `output` is its check where its role has an output schema."""
+    """The answer of the model; `output` is its check where its role has an output schema."""
 
     at: int
     answer: Answer

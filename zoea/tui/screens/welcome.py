@@ -252,7 +252,7 @@ class WelcomeScreen(CockpitScreen[None]):
             self.run_worker(DeferredWork(lambda: self._use(name)), exclusive=True, group="begin")
 
     async def _use(self, name: str) -> None:
-        """Reopen an empty own swarm with the new settings; any other one reads them while its myses go on."""
+        """Reopen an empty own swarm with the new settings, and let any other one read them."""
         cockpit = self.cockpit
         opened = cockpit.opened
         if opened is not None and opened.is_owner and not cockpit.feed.myses:

@@ -1,4 +1,4 @@
-"""Actions that were given before the swarm was open: they wait for it, and so do the keys after them."""
+"""Holds actions that were given before the swarm was open, and the keys after them."""
 
 from __future__ import annotations
 
