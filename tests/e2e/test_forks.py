@@ -71,6 +71,7 @@ async def test_three_forks_know_the_whole_conversation_at_the_tokens_said_before
             before = len(server.chats)
             line = await command(*wish)
             assert f"4 messages. First request: about {said['tokens_each']:,} tokens each" in line
+            assert (said["cost_micros"], "at no cost" in line) == (0, True)  # its server is on this machine
             assert "Undo: zoea delete alpha-2 alpha-3 alpha-4" in line
             for name in ("alpha-2", "alpha-3", "alpha-4"):
                 await until(partial(is_idle, name, 1), within=60)

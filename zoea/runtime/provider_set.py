@@ -89,18 +89,8 @@ class ProviderSet:
         return known | {name: provider.metered for name, provider in self._made.items()}
 
     def is_free(self, name: str, model: str) -> bool:
-        """Return whether a provider runs this model on this machine, so that it costs nothing.
-
-        A name that ends in `-cloud` is a model that Ollama forwards. The autopilot and scripts are no models.
-        """
-        from zoea.llm.transport.http_client import is_loopback  # late, because it loads HTTP
-
-        given = self._settings.provider_named(name)
-        if given is None or given.type is ProviderType.EMBEDDED:
-            return given is not None
-        if given.base_url:
-            return is_loopback(given.base_url) and not model.endswith("-cloud")
-        return given.type is ProviderType.OLLAMA and not model.endswith("-cloud")
+        """Return whether a provider runs this model on this machine, so that it costs nothing."""
+        return is_on_this_machine(self._settings, name, model)
 
     def secrets(self) -> tuple[str, ...]:
         """List the keys and header values, to be masked in logs; skips references that cannot be resolved."""
@@ -187,3 +177,24 @@ class ProviderSet:
 def _tick_of(settings: Settings, name: str) -> float | None:
     given = settings.provider_named(name)
     return given.tick if given is not None else None
+
+
+def is_on_this_machine(settings: Settings, name: str, model: str) -> bool:
+    """Return whether a provider runs this model on this machine.
+
+    A name that ends in `-cloud` is a model that Ollama forwards. The autopilot and scripts are no models.
+    """
+    from zoea.llm.transport.http_client import is_loopback  # late, because it loads HTTP
+
+    given = settings.provider_named(name)
+    if given is None or given.type is ProviderType.EMBEDDED:
+        return given is not None
+    if given.base_url:
+        return is_loopback(given.base_url) and not model.endswith("-cloud")
+    return given.type is ProviderType.OLLAMA and not model.endswith("-cloud")
+
+
+def costs_nothing(settings: Settings, name: str, model: str) -> bool:
+    """Return whether no money is spent with a provider: it runs here, or is no model."""
+    given = settings.provider_named(name)
+    return (given is not None and given.type in UNMETERED) or is_on_this_machine(settings, name, model)

@@ -46,7 +46,7 @@ async def held_workspace(places: Places) -> AsyncIterator[Workspace]:
         lock.acquire()
     except WorkspaceHeld as held:
         raise WorkspaceHeld(
-            held.what, hint="End it with `zoea stop --swarm`, import, then start it again with `zoea run`."
+            held.what, hint="End it with `zoea stop --swarm`, give the command again, then start it with `zoea run`."
         ) from None
     try:
         store = await Store.open(places.database, clock_now=clock.now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from contextlib import closing
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -18,7 +19,8 @@ from zoea.model.errors import StoreMissing, UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
 from zoea.queries.fork_costs import ForkCost, read_fork_cost
-from zoea.settings import load
+from zoea.runtime.provider_set import costs_nothing
+from zoea.settings import Settings, load
 from zoea.settings.paths import Places, places
 from zoea.store.database_file import connect_reader
 from zoea.store.sqlite_errors import translate_errors
@@ -52,8 +54,10 @@ def fork(
     if name and count > 1:
         raise UsageError(f"one name cannot be that of {count} myses", hint="Leave out --name.")
     where = places(workspace)
-    commit_id, short, cost = _estimate(where, revision, message)
-    price = PriceList(where.prices).find(provider or cost.provider, model or cost.model)
+    settings = load(where).settings
+    commit_id, short, cost = _estimate(where, settings, revision, message)
+    prices = PriceList(where.prices, partial(costs_nothing, settings))
+    price = prices.find(provider or cost.provider, model or cost.model)
     micros = None if price is None else price.cost(cost.tokens * count, 0)
     if not as_json:
         typer.echo(strip(_describe(short, cost, count, micros)))
@@ -75,11 +79,10 @@ def fork(
         typer.echo(strip(f"Undo: zoea delete {' '.join(shlex.quote(one.name) for one in made)}"))
 
 
-def _estimate(where: Places, revision: str, message: str) -> tuple[str, str, ForkCost]:
+def _estimate(where: Places, settings: Settings, revision: str, message: str) -> tuple[str, str, ForkCost]:
     """Return the id of a commit, its short id, and what a fork of it costs."""
     if not where.database.exists():
         raise StoreMissing(f"there is no database at {where.database}", hint="`zoea run` starts a swarm.")
-    settings = load(where).settings
     with closing(connect_reader(where.database)) as conn, translate_errors():
         commit = resolve_revision(conn, revision, read_time)
         return commit.id, shortest_id(conn, commit), read_fork_cost(conn, commit, message, settings)
@@ -89,7 +92,9 @@ def _describe(short: str, cost: ForkCost, count: int, micros: int | None) -> str
     shown = "" if cost.shown == cost.messages else f", the newest {cost.shown} as they were and a summary of the others"
     if cost.tier > _WHOLE_TIER:
         shown = ", told as one text, because its format is not understood message by message"
-    money = "at a price that is not known" if micros is None else f"about ${micros / 1_000_000:.4f}"
+    money = f"about ${micros / 1_000_000:.4f}" if micros else "at no cost"
+    if micros is None:
+        money = "at a price that is not known"
     tools = "" if cost.has_tools else ", without the schemas of tools"
     each = f"about {cost.tokens:,} tokens{tools}"
     total = f"{each}, {money}" if count == 1 else f"{each} each, {cost.tokens * count:,} for {count}, {money}"
