@@ -74,38 +74,7 @@ def insert_commit(conn: WriterConnection, new: NewCommit) -> ContextCommit:
         seq=seq,
         created_at=created_at,
     )
-    first, last = new.memories or (None, None)
-    conn.execute(
-        "INSERT INTO ctx_commit VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            seq,
-            digest,
-            new.parent,
-            new.kind.value,
-            blob_id,
-            new.format,
-            about.template_hash,
-            about.principal,
-            about.mysis_id,
-            about.machine,
-            about.session_id,
-            new.checkpoint.value,
-            about.ticket_id,
-            about.thread_id,
-            first,
-            last,
-            new.message_count,
-            new.token_count,
-            created_at,
-        ),
-    )
-    lifted = {put_packed(conn, one) for one in new.lifted}
-    for one in new.media:
-        lifted.update(row[0] for row in conn.execute("SELECT id FROM blob WHERE hash = ?", (one,)))
-    if lifted:
-        conn.executemany("INSERT INTO ctx_blob VALUES (?, ?)", [(seq, one) for one in sorted(lifted)])
-    add_note(conn, seq, new.note)
-    return ContextCommit(
+    stored = ContextCommit(
         seq,
         digest,
         new.parent,
@@ -118,6 +87,41 @@ def insert_commit(conn: WriterConnection, new: NewCommit) -> ContextCommit:
         new.token_count,
         created_at,
         new.note,
+    )
+    _insert_row(conn, stored, blob_id, new.memories)
+    lifted = {put_packed(conn, one) for one in new.lifted}
+    for one in new.media:
+        lifted.update(row[0] for row in conn.execute("SELECT id FROM blob WHERE hash = ?", (one,)))
+    if lifted:
+        conn.executemany("INSERT INTO ctx_blob VALUES (?, ?)", [(seq, one) for one in sorted(lifted)])
+    add_note(conn, seq, new.note)
+    return stored
+
+
+def _insert_row(conn: WriterConnection, commit: ContextCommit, blob_id: int, memories: tuple[int, int] | None) -> None:
+    about = commit.provenance
+    conn.execute(
+        "INSERT INTO ctx_commit VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            commit.seq,
+            commit.digest,
+            commit.parent,
+            commit.kind.value,
+            blob_id,
+            commit.format,
+            about.template_hash,
+            about.principal,
+            about.mysis_id,
+            about.machine,
+            about.session_id,
+            commit.checkpoint.value,
+            about.ticket_id,
+            about.thread_id,
+            *(memories or (None, None)),
+            commit.message_count,
+            commit.token_count,
+            commit.created_at,
+        ),
     )
 
 

@@ -39,7 +39,9 @@ def prepare_import(data: bytes, name: str, format_name: str = "") -> ImportedCon
         (format_name, find_format(format_name).read(data, _no_blobs)) if format_name else _recognise(data)
     )
     if not entries:
-        raise ContextFormatError("the context holds no messages")
+        raise ContextFormatError(
+            "the context holds no messages", hint="Name a file with at least one prompt or answer."
+        )
     blob, lifted = prepare_blobs(data, {})
     new = NewCommit(
         parent=None,
@@ -81,4 +83,7 @@ def _recognise(data: bytes) -> tuple[str, tuple[ContextEntry, ...]]:
 
 
 def _no_blobs(digest: bytes) -> bytes:
-    raise ContextFormatError(f"the context needs blob {digest.hex()}, which a file cannot bring")
+    raise ContextFormatError(
+        f"the context needs blob {digest.hex()}, which a file cannot bring",
+        hint="Export it with `zoea ctx cat REV --as openai` or `--as claude`, which hold all texts.",
+    )

@@ -89,12 +89,13 @@ def _commit(conn: sqlite3.Connection, seq: int, name: str) -> ContextCommit:
 def _back(conn: sqlite3.Connection, commit: ContextCommit, count: int) -> ContextCommit:
     chain = walk_chain(conn, commit.seq, limit=count + 1)
     if len(chain) <= count:
-        raise RevisionError(f"there are only {len(chain) - 1} commits before {shortest_id(conn, commit)}, not {count}")
+        said = f"there are only {len(chain) - 1} commits before {shortest_id(conn, commit)}, not {count}"
+        raise RevisionError(said, hint=_HINT)
     return chain[0]
 
 
 def _compaction(conn: sqlite3.Connection, commit: ContextCommit) -> ContextCommit:
     oldest = walk_chain(conn, commit.parent, to_compaction=True)[:1] if commit.parent is not None else []
     if not oldest or oldest[0].kind is CommitType.DELTA:
-        raise RevisionError(f"there is no compaction before {shortest_id(conn, commit)}")
+        raise RevisionError(f"there is no compaction before {shortest_id(conn, commit)}", hint=_HINT)
     return oldest[0]
