@@ -85,7 +85,9 @@ def import_(
     try:
         data = file.expanduser().read_bytes()
     except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}") from None
+        raise UsageError(
+            f"cannot read {file}: {error.strerror}", hint="Name the file of a conversation that you may read."
+        ) from None
     imported = prepare_import(data, name or file.stem, format_name)
 
     async def store() -> ContextCommit:

@@ -51,7 +51,9 @@ def explain(
     if request is None:
         found = read_requests(database, mysis.id)
         if not found:
-            raise UsageError(f"{mysis.name} has made no request yet")
+            raise UsageError(
+                f"{mysis.name} has made no request yet", hint=f"Give it something to do: `zoea send {mysis.name} TEXT`."
+            )
         request = next((one.id for one in found if one.has_plan), found[0].id)
     inspection = _inspect(database, mysis, request)
     if other is not None:

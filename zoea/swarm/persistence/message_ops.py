@@ -294,7 +294,7 @@ async def read_receipt(store: Store, message_id: int) -> Receipt:
     """Read what became of a message, for each recipient. Raises UsageError if there is none."""
     found = await store.read(RECEIPT, (message_id,))
     if not found:
-        raise UsageError(f"there is no message {message_id}")
+        raise UsageError(f"there is no message {message_id}", hint="`zoea send` and `zoea broadcast` say its number.")
     return Receipt(message_id, tuple(receipt_line(row) for row in found))
 
 
