@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +12,7 @@ import pytest
 from tests.e2e.zoea_process import zoea
 from tests.fakes.openai_server import OpenAIServer
 
-pytestmark = pytest.mark.timeout(180)
-
-
-@pytest.fixture(autouse=True)
-def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        yield
+pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("own_runtime")]
 
 
 def write(tmp_path: Path, name: str, text: str) -> Path:

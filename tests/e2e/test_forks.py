@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,16 +14,9 @@ from tests.e2e.zoea_process import ask, find_owner, spawn, zoea
 from tests.fakes.openai_server import Call, OpenAIServer, Say
 from tests.waiting import until
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("own_runtime")]
 
 LONG = "The drone looks at the belt and finds iron, nickel and a little gold there. " * 20
-
-
-@pytest.fixture(autouse=True)
-def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        yield
 
 
 def configure(tmp_path: Path, server: OpenAIServer) -> None:

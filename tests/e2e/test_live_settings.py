@@ -6,8 +6,7 @@ import asyncio
 import json
 import subprocess
 import sys
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -17,14 +16,7 @@ from tests.e2e.zoea_process import environment, spawn, zoea
 from tests.fakes.openai_server import OpenAIServer, Say
 from tests.waiting import until_true
 
-pytestmark = pytest.mark.timeout(180)
-
-
-@pytest.fixture(autouse=True)
-def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        yield
+pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("own_runtime")]
 
 
 def configure(tmp_path: Path, server: OpenAIServer, model: str, more: str = "") -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,14 +12,7 @@ from tests.e2e.zoea_process import PATIENCE_S, environment, find_owner, zoea
 from tests.waiting import until_true
 from zoea.settings.paths import places
 
-pytestmark = pytest.mark.timeout(120)
-
-
-@pytest.fixture(autouse=True)
-def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        yield
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_runtime")]
 
 
 def test_doctor_tells_that_the_event_loop_was_held_up_and_the_log_names_the_code() -> None:

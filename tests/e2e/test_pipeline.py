@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +14,9 @@ from tests.fakes.openai_server import OpenAIServer
 from tests.fakes.pipeline_model import REWORK, play_role, text_of
 from tests.waiting import until_true
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("own_runtime")]
 EXAMPLE = ROOT / "documentation" / "examples" / "pipeline"
 ROLES = ("planner", "worker", "validator")
-
-
-@pytest.fixture(autouse=True)
-def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        yield
 
 
 def configure(folder: Path, server: OpenAIServer) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import tempfile
-from collections.abc import Iterator
 
 import aiohttp
 import pytest
@@ -13,14 +11,7 @@ import pytest
 from tests.e2e.serve_process import gone, served
 from tests.e2e.zoea_process import PATIENCE_S
 
-pytestmark = pytest.mark.timeout(120)
-
-
-@pytest.fixture(autouse=True)
-def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        yield
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_runtime")]
 
 
 async def shows(browser: aiohttp.ClientWebSocketResponse, text: str) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import resource
 import socket
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -19,19 +18,12 @@ import pytest
 from tests.e2e.serve_process import served
 from tests.e2e.zoea_process import zoea
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("own_runtime")]
 
 SILENT = 1_200
 FILES = 1_024
 """The limit of files that most systems give to a process."""
 LOG_BYTES = 50_000
-
-
-@pytest.fixture(autouse=True)
-def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        yield
 
 
 @pytest.fixture

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from tests.e2e.zoea_process import zoea
 from tests.fakes.openai_server import NEVER, Fail, OpenAIServer, Say, Step
 from zoea.settings.paths import places
 
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("own_runtime")]
 
 CONFIG = """
 [swarm]
@@ -32,13 +31,6 @@ model = "reef-1"
 context_window = 8192
 concurrency = 1
 """
-
-
-@pytest.fixture(autouse=True)
-def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        yield
 
 
 def write_config(url: str) -> None:

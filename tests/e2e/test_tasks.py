@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,16 +13,9 @@ from tests.e2e.zoea_process import events, zoea
 from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say
 from tests.fakes.wire_server import Received
 
-pytestmark = pytest.mark.timeout(120)
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_runtime")]
 
 SUMMARY = "Sold for 40 credits."
-
-
-@pytest.fixture(autouse=True)
-def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        yield
 
 
 def configure(tmp_path: Path, server: OpenAIServer) -> None:

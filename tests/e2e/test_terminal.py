@@ -9,10 +9,8 @@ import select
 import signal
 import subprocess
 import sys
-import tempfile
 import termios
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,14 +18,7 @@ import pytest
 from tests.e2e.zoea_process import PATIENCE_S, environment, find_owner
 from tests.waiting import until_true
 
-pytestmark = pytest.mark.timeout(120)
-
-
-@pytest.fixture(autouse=True)
-def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        yield
+pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_runtime")]
 
 
 class Terminal:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -18,19 +16,13 @@ from tests.e2e.zoea_process import PATIENCE_S
 pytestmark = [
     pytest.mark.timeout(180),
     pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine: apt-get install chromium"),
+    pytest.mark.usefixtures("own_runtime"),
 ]
 
 # Without WebGL the terminal is drawn as text, which the test can read.
 SCREEN = """[...document.querySelectorAll(".xterm-rows > div")].map((row) => row.innerText).join("\\n")"""
 FONTS = "[...document.fonts].map((font) => font.status).join()"
 NOTICE = """document.querySelector(".-closed")?.innerText ?? ''"""
-
-
-@pytest.fixture(autouse=True)
-def _runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
-        monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
-        yield
 
 
 async def test_two_tabs_command_one_swarm_and_request_only_its_server(tmp_path: Path) -> None:
