@@ -226,6 +226,9 @@ async def test_trying_shows_the_models_and_fills_the_first_in(tmp_path: Path) ->
         await stage.press("ctrl+t")
         await stage.until(lambda: "It answers. Models: qwen3:8b" in stage.text())
         assert stage.one(Input, "#model").value == "qwen3:8b"
+        stage.one(Input, "#address").value = "lab"
+        await stage.press("ctrl+t")
+        await stage.until(lambda: "not an http or https address" in stage.text())
         stage.one(Input, "#address").value = "http://127.0.0.1:1"
         await stage.press("ctrl+t")
         await stage.until(lambda: "unreachable" in stage.text())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zoea.llm.discovery import (
@@ -236,8 +236,14 @@ def save_connection(where: Places, connection: ModelConnection) -> None:
 
 
 async def probe_connection(where: Places, connection: ModelConnection) -> ProbeResult:
-    """Ask the provider for its models, at no cost. Raises SettingsError if the key cannot be found."""
+    """Ask the provider for its models, at no cost.
+
+    Raises:
+        SettingsInvalid: if a value is not allowed, such as an address that is none.
+        SettingsError: if the key cannot be found.
+    """
     name = connection.name or connection.type
+    await asyncio.to_thread(check_connection, where, replace(connection, name=name))
     config = _config_of(where, connection)
     discovery = build_discovery(load(where), ())
     candidate = ProbeCandidate(

@@ -140,12 +140,12 @@ class ConnectDialog(CockpitDialog[str | None]):
             self.query_one("#model", Input).focus()
 
     async def _probe(self, connection: ModelConnection) -> ProbeResult | None:
-        """Ask the server for its models, and offer them; None where the key cannot be found."""
+        """Ask the server for its models, and offer them; None where a value is wrong or the key cannot be found."""
         self._is_busy = True
         try:
             found = await probe_connection(self.cockpit.places, connection)
         except SettingsError as error:
-            self._say([[(error.what, "errored")], [(error.hint, "quiet")]])
+            self._show_error(error)
             return None
         finally:
             self._is_busy = False
@@ -169,10 +169,8 @@ class ConnectDialog(CockpitDialog[str | None]):
             self._is_busy = True
             with self.cockpit.settings_watch.own_change():
                 await asyncio.to_thread(save_connection, self.cockpit.places, connection)
-        except SettingsInvalid as error:
-            self._say([[(f"{one.key.rpartition('.')[2]}: {one.message}", "errored")] for one in error.problems])
         except SettingsError as error:
-            self._say([[(error.what, "errored")], [(error.hint, "quiet")]])
+            self._show_error(error)
         else:
             self.dismiss(connection.name)
         finally:
@@ -216,6 +214,12 @@ class ConnectDialog(CockpitDialog[str | None]):
     @property
     def _models(self) -> ModelField:
         return self.query_one(ModelField)
+
+    def _show_error(self, error: SettingsError) -> None:
+        if isinstance(error, SettingsInvalid):
+            self._say([[(f"{one.key.rpartition('.')[2]}: {one.message}", "errored")] for one in error.problems])
+        else:
+            self._say([[(error.what, "errored")], [(error.hint, "quiet")]])
 
     def _say(self, lines: list[list[Piece]]) -> None:
         self.query_one("#error", TextBlock).put(lines)
