@@ -19,6 +19,8 @@ from zoea.queries.phrases import (
     failure_phrase,
     is_trouble,
 )
+from zoea.swarm.turn import loop_guard
+from zoea.swarm.turn.machine import OUTPUT_NOTE
 from zoea.text.short_count import short_count
 
 
@@ -140,3 +142,9 @@ def test_counts_are_written_short(count: int, said: str) -> None:
 def test_a_request_is_described_as_in_shannon() -> None:
     assert context_phrase(50, 6_210) == "Preparing context (50 msgs, ~6.2k tokens)"
     assert budget_phrase(14_800, 50_000) == "Budget used: 14.8k/50k"
+
+
+@pytest.mark.parametrize("kind", [loop_guard.NOTE_KIND, OUTPUT_NOTE])
+def test_a_note_says_what_was_noted_not_its_kind(kind: str) -> None:
+    said = event_sentence(Event(1, "turn.note", 1, {"turn": 2, "note": kind}))
+    assert said.startswith("Zoea notes: it")

@@ -23,7 +23,6 @@ _WORDS = {
     "turn.resumed": "goes on where it was",
     "turn.broke_off": "turn broke off: {why}",
     "call.late_result": "a call of the stopped turn has ended",
-    "turn.note": "Zoea notes: {note}",
     "request.retried": "request failed ({why}); attempt {attempt} of {attempts} follows in {seconds} s",
     "delivery.withdrawn": "a queued message is withdrawn",
     "mysis.deleted": "is deleted",
@@ -48,6 +47,12 @@ _WORDS = {
     "clock.set": "the system's clock was set by {seconds} s",
     "grant.revoked": "grant {grant} is revoked: its tool asks again",
 }
+
+_NOTES = {
+    "loop": "it repeats itself, and is told so",
+    "output": "its answer does not match the output schema, and is asked for once more",
+}
+"""What the kinds of notes mean that do not say it themselves."""
 
 _OF_MONEY = {
     "budget.warning": "has spent ${used:.2f} of the ${limit:.2f} of the budget of {scope}",
@@ -105,6 +110,9 @@ def event_sentence(event: Event, text: str = "") -> str:
             return f"is configured: new {changed}" if changed else "is configured, as it was before"
         case "approval.asked" if text:
             return text
+        case "turn.note":
+            kind = str(event.data.get("note", ""))
+            return f"Zoea notes: {_NOTES.get(kind, kind)}"
     words = _WORDS.get(event.kind)
     if words is None:
         return " ".join([event.kind, *(f"{key}={value}" for key, value in event.data.items())])
