@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -89,4 +90,52 @@ def test_setting_and_removing_a_price_keeps_what_else_stands_in_the_file(tmp_pat
     assert remove_price(file, "a-*")
     assert not remove_price(file, "a-*")
     assert file.read_text().startswith("# mine\n")
+    assert [one.name for one in read_price_file(file)] == ["b"]
+
+
+@pytest.mark.parametrize(
+    "text", [f"x = {'[' * 20_000}{']' * 20_000}", f"x = {'1' * 5_000}", '[model." "]\ninput = 1\noutput = 2']
+)
+def test_a_file_that_no_parser_can_take_leaves_the_prices_read_before(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "prices.toml"
+    file.write_text("[model.m]\ninput = 1\noutput = 2\n")
+    prices = PriceList(file)
+    own = prices.find("p", "m")
+    file.write_text(text)
+    assert own is not None
+    assert prices.find("p", "m") == own
+    with pytest.raises(SettingsError):
+        read_price_file(file)
+
+
+def test_a_price_file_that_is_a_pipe_is_refused_without_waiting_for_a_writer(tmp_path: Path) -> None:
+    file = tmp_path / "prices.toml"
+    os.mkfifo(file)
+    assert PriceList(file).find("p", "gpt-5") == price_of("gpt-5")
+    with pytest.raises(SettingsError, match="is not a file"):
+        read_price_file(file)
+
+
+@pytest.mark.parametrize(("name", "dollars"), [("m", float("inf")), ("m", float("nan")), ("m", 200_000.0), (" ", 1.0)])
+def test_a_price_that_could_not_be_read_again_is_not_written(tmp_path: Path, name: str, dollars: float) -> None:
+    file = tmp_path / "prices.toml"
+    with pytest.raises(SettingsError):
+        set_price(file, ModelPrice(name, dollars, dollars, dollars))
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "model = {a = {input = 1, output = 2}}\n",
+        "[model]\na.input = 1\na.output = 2\n",
+        "model.a = {input = 1, output = 2}\n",
+    ],
+)
+def test_a_price_is_added_to_entries_in_any_form_of_toml(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "prices.toml"
+    file.write_text(text)
+    set_price(file, ModelPrice("b", 3, 3, 4))
+    assert {one.name: one.output for one in read_price_file(file)} == {"a": 2, "b": 4}
+    assert remove_price(file, "a")
     assert [one.name for one in read_price_file(file)] == ["b"]

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import tomlkit
 from tomlkit import TOMLDocument
+from tomlkit.items import InlineTable
 
-from zoea.llm.prices import ModelPrice, read_price_file
+from zoea.llm.prices import ModelPrice, parse_prices, read_price_file
+from zoea.settings.document import parse_document
+from zoea.settings.key_paths import Layer, Origin
 from zoea.settings.private_file import lock_file, write_private
 
 _HEAD = "# Prices of models in dollars per million tokens; they win over those that Zoea knows (`zoea prices`).\n"
@@ -20,13 +23,15 @@ def set_price(file: Path, price: ModelPrice) -> None:
         document = _read(file)
         if "model" not in document:
             document["model"] = tomlkit.table(is_super_table=True)
-        entry = tomlkit.table()
+        # A table written on one line takes only entries on its line.
+        is_inline = isinstance(document["model"], InlineTable)
+        entry = tomlkit.inline_table() if is_inline else tomlkit.table()
         entry.update({"input": price.input, "cached": price.cached, "output": price.output})
         if price.source:
             entry["source"] = price.source
         entry["as_of"] = price.as_of
         document["model"][price.name] = entry
-        write_private(file, tomlkit.dumps(document))
+        _write(file, document)
 
 
 def remove_price(file: Path, model: str) -> bool:
@@ -40,7 +45,7 @@ def remove_price(file: Path, model: str) -> bool:
         if model not in entries:
             return False
         del entries[model]
-        write_private(file, tomlkit.dumps(document))
+        _write(file, document)
     return True
 
 
@@ -48,3 +53,10 @@ def _read(file: Path) -> TOMLDocument:
     """Return the document. Raises SettingsError if it is no valid price file."""
     read_price_file(file)
     return tomlkit.parse(file.read_text("utf-8") if file.exists() else _HEAD)
+
+
+def _write(file: Path, document: TOMLDocument) -> None:
+    """Write the document, unless it could not be read again. Raises SettingsError."""
+    text = tomlkit.dumps(document)
+    parse_prices(file, parse_document(text.encode(), Origin(Layer.USER, str(file))))
+    write_private(file, text)

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import logging
 import re
-import tomllib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -21,12 +20,16 @@ from zoea.llm.price_table import PUBLISHED
 from zoea.model.errors import SettingsError
 from zoea.model.request import Answer
 from zoea.model.values import Usage
+from zoea.settings.document import Document, read_document
+from zoea.settings.key_paths import Layer
 
 log = logging.getLogger(__name__)
 
 _RELEASE = re.compile(r"(?:[-@:]?(?:\d{4}-?\d{2}-?\d{2}|\d{4,8}|latest|preview(?:[-0-9]*)))?")
 _EXAMPLE = '[model."gpt-5"] with input, output and, if you like, cached, source and as_of'
-Dollars = Annotated[float, Field(ge=0, le=100_000, allow_inf_nan=False)]
+MOST_DOLLARS = 100_000
+Dollars = Annotated[float, Field(ge=0, le=MOST_DOLLARS, allow_inf_nan=False)]
+ModelName = Annotated[str, Field(pattern=r"^\S(.*\S)?$", max_length=200)]
 
 
 class _FileEntry(BaseModel):
@@ -40,7 +43,7 @@ class _FileEntry(BaseModel):
 
 class _PriceFile(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
-    model: dict[str, _FileEntry] = {}
+    model: dict[ModelName, _FileEntry] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,14 +163,17 @@ def read_price_file(file: Path) -> tuple[ModelPrice, ...]:
     Raises:
         SettingsError: It cannot be read, or an entry is wrong.
     """
+    return parse_prices(file, read_document(file, Layer.USER))
+
+
+def parse_prices(file: Path, document: Document) -> tuple[ModelPrice, ...]:
+    """Return the prices of a document. Raises SettingsError as `read_price_file` does."""
+    if document.problems:
+        broken = document.problems[0]
+        line = f":{broken.origin.line}" if broken.origin.line else ""
+        raise SettingsError(f"{file}{line} {broken.message}", hint=f"An entry is {_EXAMPLE}.")
     try:
-        tree: dict[str, Any] = tomllib.loads(file.read_text("utf-8"))
-    except FileNotFoundError:
-        return ()
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SettingsError(f"{file} cannot be read: {error}", hint=f"An entry is {_EXAMPLE}.") from None
-    try:
-        entries = _PriceFile.model_validate(tree).model
+        entries = _PriceFile.model_validate(document.tree).model
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))

@@ -11,7 +11,14 @@ from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.llm.model_table import cache_minimum
 from zoea.llm.price_writer import remove_price, set_price
-from zoea.llm.prices import ModelPrice, find_price, find_published, published_prices, read_price_file
+from zoea.llm.prices import (
+    MOST_DOLLARS,
+    ModelPrice,
+    find_price,
+    find_published,
+    published_prices,
+    read_price_file,
+)
 from zoea.model.errors import UsageError
 from zoea.process.clock import SystemClock
 from zoea.settings.paths import places
@@ -63,11 +70,17 @@ def prices(
 @app.command("set")
 def set_(
     model: Model,
-    per_input: Annotated[float, typer.Option("--input", metavar="DOLLARS", min=0, help="Per million input tokens.")],
-    per_output: Annotated[float, typer.Option("--output", metavar="DOLLARS", min=0, help="Per million output tokens.")],
+    per_input: Annotated[
+        float, typer.Option("--input", metavar="DOLLARS", min=0, max=MOST_DOLLARS, help="Per million input tokens.")
+    ],
+    per_output: Annotated[
+        float, typer.Option("--output", metavar="DOLLARS", min=0, max=MOST_DOLLARS, help="Per million output tokens.")
+    ],
     cached: Annotated[
         float | None,
-        typer.Option(metavar="DOLLARS", min=0, help="Per million cached input tokens; else the price of input."),
+        typer.Option(
+            metavar="DOLLARS", min=0, max=MOST_DOLLARS, help="Per million cached input tokens; else the price of input."
+        ),
     ] = None,
     source: Annotated[str, typer.Option(metavar="TEXT", help="Where the price was read, such as a URL.")] = "",
     workspace: Workspace = "",
