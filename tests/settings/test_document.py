@@ -117,3 +117,10 @@ def test_an_unreadable_file_is_a_problem(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(Path, "open", refuse)
     (problem,) = read_document(file, Layer.USER).problems
     assert problem.message == "cannot be read: Permission denied"
+
+
+def test_half_of_a_character_is_refused_because_no_database_stores_it() -> None:
+    [problem] = parse_document(rb'{"prompt": "\ud800 x"}', HERE, is_json=True).problems
+    assert "half of a character" in problem.message
+    whole = parse_document(rb'{"prompt": "\ud83d\ude00"}', HERE, is_json=True)
+    assert whole.tree == {"prompt": "\U0001f600"}

@@ -11,6 +11,8 @@ from zoea.settings.key_paths import KeyPath
 
 _TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
+_HALF = re.compile(r"[\ud800-\udfff]")
+
 
 class JsonInvalid(ValueError):
     """The text is no JSON object; `line` is from 1, 0 where there is none."""
@@ -26,7 +28,8 @@ def parse_json(text: str) -> tuple[dict[str, Any], dict[KeyPath, int]]:
     The key of an item is its index.
 
     Raises:
-        JsonInvalid: The text is not valid, a key stands twice in one object, or it is no object.
+        JsonInvalid: The text is not valid, a key stands twice in one object, it is no object, or it holds half of a
+            surrogate pair, which no database and no file can store.
     """
     try:
         tree = json.loads(text, object_pairs_hook=_reject_twice)
@@ -34,6 +37,8 @@ def parse_json(text: str) -> tuple[dict[str, Any], dict[KeyPath, int]]:
         raise JsonInvalid(f"is not valid JSON: {error.msg[:1].lower()}{error.msg[1:]}", error.lineno) from None
     if not isinstance(tree, dict):
         raise JsonInvalid("is not a JSON object", 1)
+    if half := _HALF.search(json.dumps(tree, ensure_ascii=False)) if "\\u" in text else None:
+        raise JsonInvalid(f"holds \\u{ord(half[0]):x}, which is half of a character; write both halves")
     return tree, _find_lines(text)
 
 
