@@ -18,9 +18,10 @@ from zoea.model.enums import ErrorClass
 from zoea.model.errors import OwnerError, ProviderError
 from zoea.model.request import Answer
 from zoea.model.values import Usage
+from zoea.process.connection_limit import CLOSING
 from zoea.runtime.swarm_metrics import CONTENT_TYPE, SwarmMetrics
 from zoea.settings import Settings
-from zoea.web.metrics_server import MetricsServer
+from zoea.web.metrics_server import MAX_CONNECTIONS, MetricsServer
 
 DASHBOARD = Path(__file__).parents[2] / "documentation" / "observability" / "zoea-dashboard.json"
 CANARY = "canary-4711-zebra"
@@ -154,3 +155,21 @@ async def test_the_server_answers_prometheus_and_refuses_other_host_names(tmp_pa
                 await other.open()
         finally:
             await server.close()
+
+
+async def test_clients_that_keep_their_connections_and_read_nothing_keep_no_other_out(tmp_path: Path) -> None:
+    server = MetricsServer(lambda: b"x" * 4_000_000, CONTENT_TYPE, host="127.0.0.1", port=0)
+    await server.open()
+    clients: list[asyncio.StreamWriter] = []
+    try:
+        for _ in range(MAX_CONNECTIONS + CLOSING):
+            _, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1)
+            clients.append(writer)
+            writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            await writer.drain()
+        answer = await asyncio.to_thread(lambda: urlopen(server.address, timeout=20).read())
+        assert len(answer) == 4_000_000
+    finally:
+        for writer in clients:
+            writer.transport.abort()
+        await server.close()

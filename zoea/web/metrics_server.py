@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS, NEW_PER_ADDRESS = 32, 8
 HEAD_S = 10.0
-"""Seconds that a connection has until its request has arrived."""
+"""Seconds that a connection has for its request and its answer."""
 SHUTDOWN_S = 0.5
 
 
@@ -66,13 +66,14 @@ class MetricsServer:
     async def _serve(self, request: web.Request) -> web.Response:
         if not self._is_own_name(request.host):
             return web.Response(status=403, text="Zoea is not served under this host name.\n")
-        if request.transport is not None:
-            self._limit.confirm(request.transport.get_extra_info("peername")[:2])
         try:
-            return web.Response(body=await asyncio.to_thread(self._render), headers=self._headers)
+            answer = web.Response(body=await asyncio.to_thread(self._render), headers=self._headers)
         except StoreError as problem:
             log.warning("the metrics cannot be read: %s", problem.what)
-            return web.Response(status=503, text="The metrics cannot be read now.\n")
+            answer = web.Response(status=503, text="The metrics cannot be read now.\n")
+        # One answer for each connection, because clients that keep theirs, or read nothing, would take all places.
+        answer.force_close()
+        return answer
 
     def _is_own_name(self, host: str) -> bool:
         """True for addresses and the given name; other names may be pointed here by anyone."""
