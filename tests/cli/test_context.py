@@ -148,3 +148,20 @@ def test_a_tag_keeps_a_commit_until_it_is_removed(zoea: Zoea, transcript: Path) 
     gone = zoea("ctx", "tag", "storm", "--delete")
     assert (gone.code != 0, "there is no ref tag/storm" in gone.err) == (True, True)
     assert zoea("ctx", "refs", "--json").json == {"import/shop": made["id"]}
+
+
+@pytest.mark.parametrize("name", ["@beta", "x~3", "a^^", "a@{10:30}", " ", "", "a\x1b[31mb", "\udcff", "-x", "a" * 81])
+def test_a_tag_that_no_revision_could_name_is_refused(zoea: Zoea, transcript: Path, name: str) -> None:
+    zoea("ctx", "import", str(transcript))
+    refused = zoea("ctx", "tag", "--", name, "import/shop")
+    assert refused.code == 2
+    assert "cannot be the name of a commit" in refused.err
+    assert list(zoea("ctx", "refs", "--json").json) == ["import/shop"]
+
+
+def test_a_name_of_bytes_that_are_no_text_names_no_commit(zoea: Zoea, transcript: Path) -> None:
+    zoea("ctx", "import", str(transcript))
+    for command in (("show", "\udcff"), ("cat", "import/shop\udcff"), ("fork", "\udcff\udcfe")):
+        refused = zoea("ctx", *command)
+        assert (refused.code, "No such context" in refused.err) == (2, True)
+    assert "there is no ref" in zoea("ctx", "tag", "\udcff", "--delete").err

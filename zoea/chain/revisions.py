@@ -14,6 +14,7 @@ from difflib import get_close_matches
 from zoea.chain.commit import ID_PREFIX, CommitType, ContextCommit
 from zoea.chain.commit_rows import find_by_prefix, read_commit, read_ref, read_refs, ref_at, shortest_id, walk_chain
 from zoea.model.errors import RevisionError
+from zoea.text.control_characters import clean
 
 ReadTime = Callable[[str], int]
 """Return the µs UTC of a time as a person writes it. Raises UsageError."""
@@ -30,7 +31,7 @@ def resolve_revision(conn: sqlite3.Connection, revision: str, read_time: ReadTim
         UsageError: Its time cannot be read.
     """
     start = re.match(r"@?[^~^{}@]+", revision)
-    if start is None:
+    if start is None or clean(revision) != revision:
         raise RevisionError(f"{revision!r} is no revision", hint=_HINT)
     name, rest = start[0], revision[start.end() :]
     if timed := _AT.match(rest):

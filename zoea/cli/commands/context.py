@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sqlite3
 import sys
 from collections.abc import Iterator
@@ -44,7 +45,7 @@ from zoea.settings.paths import places
 from zoea.store import WriterConnection
 from zoea.store.database_file import connect_reader
 from zoea.store.sqlite_errors import translate_errors
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import clean, strip
 from zoea.text.shorten import head
 from zoea.transfer.run_import import held_workspace
 
@@ -63,6 +64,7 @@ Revision = Annotated[
 ]
 TAG = "tag/"
 """The beginning of refs that people give."""
+_TAG_NAME = re.compile(r"\w[\w.:/-]{0,79}")
 _TEXT = 100
 _NATIVE = {"openai": "openai-chat-v1", "claude": "claude-code-v1"}
 _TIERS = {Tier.NARRATIVE: "narrative: texts only", Tier.RAW: "raw: some bytes are not understood"}
@@ -218,7 +220,12 @@ def tag(
     """
     if delete is bool(revision):
         raise UsageError("give a revision, or --delete", hint="`zoea ctx refs` lists names.")
-    ref = f"{TAG}{name}"
+    if not delete and _TAG_NAME.fullmatch(name) is None:
+        raise UsageError(
+            f"{name!r:.60} cannot be the name of a commit",
+            hint="Use 1 to 80 letters, digits, '_', '-', '.', ':' or '/', starting with a letter or digit.",
+        )
+    ref = clean(f"{TAG}{name}")
 
     def write(conn: WriterConnection) -> None:
         if not delete:
