@@ -12,7 +12,7 @@ from zoea.model.enums import CALL_TOOL, FIND_TOOL, ToolShow
 from zoea.model.request import Answer, AnswerCall, Catalogue, ToolSpec
 from zoea.tools import ToolPolicy
 from zoea.tools.builtin.mysis_tools import MysisTools
-from zoea.tools.tool_search import MAX_FOUND, MAX_LINES, build_search_tools, find_tools, unwrap_calls
+from zoea.tools.tool_search import MAX_FOUND, MAX_LINES, MAX_QUERY, build_search_tools, find_tools, unwrap_calls
 
 
 def tool(name: str, description: str = "", **properties: str) -> ToolSpec:
@@ -138,3 +138,25 @@ async def test_a_wrong_name_is_answered_with_the_nearest(open_box: Opener) -> No
     empty = await session.call(asked(FIND_TOOL), meta=meta())
     assert empty.is_error
     assert "query is missing" in empty.content
+
+
+def test_only_the_beginning_of_a_long_query_is_searched_for() -> None:
+    late = " ".join(["x"] * MAX_QUERY) + " get_weather"
+    assert find_tools(late, TOOLS).startswith("No tool fits")
+    assert find_tools(f"get_weather {late}", TOOLS).startswith('{"name": "get_weather"')
+
+
+@pytest.mark.parametrize("properties", [5, True, None, ["city", 3], "city"])
+def test_a_schema_whose_arguments_are_no_table_does_not_break_the_search(properties: object) -> None:
+    odd = ToolSpec("odd", "Does it.", {"type": "object", "properties": properties}, upstream="yard", origin="odd")
+    assert find_tools("weather", (odd, *TOOLS)).startswith('{"name": "get_weather"')
+    assert json.loads(find_tools("odd", (odd,)).splitlines()[0])["arguments"] == {}
+
+
+@pytest.mark.parametrize("arguments", ['{"to": "\\ud800"}', '"{}\\ud800"'])
+def test_half_of_a_character_in_arguments_becomes_one_that_can_be_stored(arguments: str) -> None:
+    text = f'{{"name": "send_mail", "arguments": {arguments}}}'
+    [call] = unwrap_calls(Answer(calls=(AnswerCall(CALL_TOOL, text),)), catalogue()).calls
+    assert call.name == "send_mail"
+    assert "\ufffd" in call.arguments
+    call.arguments.encode()

@@ -13,7 +13,7 @@ from typing import Any
 
 from zoea.model.enums import CALL_TOOL, FIND_TOOL
 from zoea.model.request import Answer, AnswerCall, Catalogue, ToolSpec
-from zoea.text.control_characters import one_line
+from zoea.text.control_characters import clean, one_line
 from zoea.text.shorten import head
 from zoea.tools.catalogue import digest
 
@@ -21,6 +21,8 @@ MOST_FOUND = 5
 """Tools that one search shows."""
 MAX_FOUND = 12_000
 """Characters of one search's result."""
+MAX_QUERY = 400
+"""Characters of a query that are searched for, because each word is compared with each tool while all others wait."""
 MAX_LINES = 8_000
 """Characters of the lines that name tools; where they would be more, the last tools are only counted."""
 _LINE = 100
@@ -84,6 +86,7 @@ def _own_tool(name: str, description: str, schema: dict[str, Any], *, reads: boo
 
 def find_tools(query: str, tools: Sequence[ToolSpec]) -> str:
     """Return the tools that fit a query best, with their schemas, as JSON text."""
+    query = head(query, MAX_QUERY)
     words = set(_words(query))
     ranked = sorted(((_score(query, words, tool), -place) for place, tool in enumerate(tools)), reverse=True)
     best = [tools[-place] for score, place in ranked if score][:MOST_FOUND]
@@ -103,8 +106,14 @@ def _as_found(tool: ToolSpec) -> dict[str, Any]:
     return {
         "name": tool.name,
         "description": tool.description,
-        "arguments": tool.input_schema.get("properties", {}),
+        "arguments": _properties(tool),
     } | ({"required": tool.input_schema["required"]} if tool.input_schema.get("required") else {})
+
+
+def _properties(tool: ToolSpec) -> dict[str, Any]:
+    """Return the schemas of a tool's arguments; none where its server wrote something else."""
+    found = tool.input_schema.get("properties")
+    return found if isinstance(found, dict) else {}
 
 
 def _score(query: str, words: set[str], tool: ToolSpec) -> int:
@@ -118,7 +127,7 @@ def _score(query: str, words: set[str], tool: ToolSpec) -> int:
     fields = (
         (8, _words(f"{tool.name} {tool.upstream}")),
         (3, _words(tool.description)),
-        (1, _words(" ".join(tool.input_schema.get("properties", ())))),
+        (1, _words(" ".join(_properties(tool)))),
     )
     return 500 * named + sum(weight * _count(words, set(field)) for weight, field in fields)
 
@@ -159,8 +168,9 @@ def _inner_arguments(given: Mapping[str, Any]) -> str:
     """Return the inner arguments as JSON, also where they stand beside the name."""
     inner = next((given[key] for key in _ARGUMENTS if key in given), dict(given))
     if isinstance(inner, str):
-        return inner
-    return json.dumps({} if inner is None else inner, ensure_ascii=False)
+        return clean(inner)
+    # Half of a surrogate pair, which the model escaped, could not be stored.
+    return clean(json.dumps({} if inner is None else inner, ensure_ascii=False))
 
 
 def explain_wrong_call(arguments: Mapping[str, Any], describe_unknown: str) -> str:
