@@ -41,6 +41,16 @@ async def leave(store: Store, spare: int) -> None:
     await store.write(lambda connection: connection.execute(f"PRAGMA max_page_count = {pages + spare}"))
 
 
+async def fill_during_answer(s: Swarm) -> None:
+    """Let alpha's answer come when no space is left, and wait for the hold."""
+    block = s.provider.block()
+    await s.commander.send("alpha", "go")
+    await block.reached.wait()
+    await leave(s.store, 0)
+    block.release()
+    await s.until(lambda: s.commander.hold_switch.swarm)
+
+
 async def on_hold(s: Swarm) -> bool:
     view = await s.commander.view()
     assert view.hold_reason in ("", DISK_FULL)
@@ -69,12 +79,7 @@ async def test_it_goes_on_by_itself_within_one_interval_once_there_is_space(tmp_
     replies = script(Answer(text=LONG, calls=(call("act"),)), Answer(text="done"))
     async with swarm(tmp_path, replies, settings=SETTINGS) as s:
         await s.commander.create("alpha", start=False)
-        block = s.provider.block()
-        await s.commander.send("alpha", "go")
-        await block.reached.wait()
-        await leave(s.store, 0)
-        block.release()
-        await s.until(lambda: s.commander.hold_switch.swarm)
+        await fill_during_answer(s)
         for _ in range(3):
             s.clock.by(RETRY_DISK_S)
             await asyncio.sleep(0.02)
@@ -134,12 +139,7 @@ async def test_a_person_who_made_space_need_not_wait_for_the_next_trial(tmp_path
     async with swarm(tmp_path, script(Answer(text=LONG)), settings=SETTINGS) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.create("beta", start=False)
-        block = s.provider.block()
-        await s.commander.send("alpha", "go")
-        await block.reached.wait()
-        await leave(s.store, 0)
-        block.release()
-        await s.until(lambda: s.commander.hold_switch.swarm)
+        await fill_during_answer(s)
         assert (await s.commander.mysis("alpha")).swarm_held
         with pytest.raises(StoreFull, match=DISK_FULL):
             await s.commander.start("beta")
@@ -156,12 +156,7 @@ async def test_a_hold_that_is_lifted_once_there_is_space_lets_everything_go_on(t
     async with swarm(tmp_path, script(Answer(text=LONG), Answer(text="heard")), settings=SETTINGS) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.create("beta", start=False)
-        block = s.provider.block()
-        await s.commander.send("alpha", "go")
-        await block.reached.wait()
-        await leave(s.store, 0)
-        block.release()
-        await s.until(lambda: s.commander.hold_switch.swarm)
+        await fill_during_answer(s)
         await leave(s.store, PLENTY)
         await s.commander.hold(False)
         assert not await on_hold(s)
@@ -173,12 +168,7 @@ async def test_a_hold_that_is_lifted_once_there_is_space_lets_everything_go_on(t
 async def test_a_swarm_on_a_full_disk_closes_at_once(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text=LONG), Answer(text="again")), settings=SETTINGS) as s:
         await s.commander.create("alpha", start=False)
-        block = s.provider.block()
-        await s.commander.send("alpha", "go")
-        await block.reached.wait()
-        await leave(s.store, 0)
-        block.release()
-        await s.until(lambda: s.commander.hold_switch.swarm)
+        await fill_during_answer(s)
         async with asyncio.timeout(STOP_WITHIN_S):  # by itself, not because the time of its turn is over
             await s.commander.close()
         await leave(s.store, PLENTY)
