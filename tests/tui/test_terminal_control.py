@@ -13,10 +13,12 @@ from textual import events
 
 from tests.fakes.llm_clock import HandClock
 from tests.fakes.swarm import FakeSwarm
+from tests.swarm.harness import script
 from tests.tui.cockpit import Stage, asks_when_told, cockpit, cockpit_over
 from tests.tui.idle_pilot import IdlePilot
 from tests.tui.test_approvals import ask
 from zoea.model.errors import NoRunningSwarm
+from zoea.model.request import Answer, AnswerCall
 from zoea.model.values import MysisView
 from zoea.store import Store
 from zoea.tui.app import CockpitApp
@@ -113,6 +115,15 @@ async def test_q_asks_whether_the_swarm_ends_or_keeps_running(tmp_path: Path) ->
         assert "leave it running" in text
         await stage.press("escape")
         assert stage.shows(DashboardScreen)
+
+
+async def test_q_counts_no_mysis_that_waits_as_at_work(tmp_path: Path) -> None:
+    wait = Answer(calls=(AnswerCall("zoea_wait", '{"seconds": 60, "reason": "the ore is far"}'),))
+    async with cockpit(tmp_path, script(wait), names=("alpha",)) as stage:
+        await stage.api.send("alpha", "go")
+        await stage.until(lambda: "1 waiting" in stage.text())
+        await stage.press("q")
+        await stage.until(lambda: "1 of 1 myses started, 0 at work now" in stage.text())
 
 
 async def test_s_ends_the_swarm_and_the_app(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ _SAID = {
     "detach": "Detaching; the swarm continues.",
 }
 
-_AT_WORK = (StatusWord.WORKING, StatusWord.QUEUED, StatusWord.RETRYING, StatusWord.WAITING, StatusWord.ASKING)
+_AT_WORK = (StatusWord.WORKING, StatusWord.QUEUED, StatusWord.RETRYING)
 
 
 class QuitDialog(CockpitDialog[None]):
