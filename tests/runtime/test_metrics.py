@@ -81,6 +81,7 @@ async def test_a_real_parser_reads_what_a_swarm_did(tmp_path: Path) -> None:
         assert samples(live.render().decode())["zoea_llm_calls_total", model] == 2, "nothing is counted twice"
         assert CANARY not in text
         assert "alpha" not in text
+        assert "_created" not in text
 
 
 async def test_a_turn_that_is_open_at_one_scrape_is_counted_at_a_later_one(tmp_path: Path) -> None:

@@ -11,7 +11,14 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    disable_created_metrics,
+    generate_latest,
+)
 from prometheus_client.core import HistogramMetricFamily
 from prometheus_client.registry import Collector
 
@@ -21,6 +28,8 @@ from zoea.settings import Settings
 from zoea.store.writer import COMMIT_BOUNDS, WriterStats
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+# They would date what is stored to this process.
+disable_created_metrics()  # type: ignore[no-untyped-call]  # the library leaves it untyped
 _SECONDS = (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 _SAVED = (100, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000)
 _RATIOS = (1, 1.5, 2, 3, 5, 8, 12, 20, 30, 50)
