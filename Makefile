@@ -64,7 +64,7 @@ bench-peers: $(STAMP) ## The same work done by other agent libraries, each in it
 	$(BIN)/python -m benchmarks.peers
 
 soak: $(STAMP) ## Every test at full strength: property, kill and closed-terminal tests, ten minutes of chaos, then millions of rows: two hours
-	ZOEA_SOAK=1 $(TESTS) --timeout 3600
+	ZOEA_SOAK=1 $(TESTS)
 	$(MAKE) bench-full
 
 SEEDS ?= 1 2 3 4 5

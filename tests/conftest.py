@@ -41,6 +41,13 @@ def pytest_xdist_auto_num_workers() -> int:
     return cores + cores // 2
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give each test an hour at full strength, whatever its own limit is."""
+    if os.environ.get("ZOEA_SOAK"):
+        for item in items:
+            item.add_marker(pytest.mark.timeout(3600), append=False)
+
+
 def pytest_sessionstart() -> None:
     """End a run at SIGTERM as at ctrl+c, so that its tests end their processes."""
     if threading.current_thread() is threading.main_thread():

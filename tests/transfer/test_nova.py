@@ -216,6 +216,13 @@ async def test_a_database_without_schema_version_is_read_by_its_columns(tmp_path
     assert [arrival.turns for arrival in report.arrivals] == [4, 1]
 
 
+async def test_a_database_whose_damage_is_not_even_text_is_refused(tmp_path: Path) -> None:
+    source = nova_database(tmp_path / "nova.db")
+    source.write_bytes(source.read_bytes().replace(b"version INTEGER PRIMARY KEY", b"version INTEGER PRIMARY \xc2 Y"))
+    with pytest.raises(StoreForeign, match="cannot be read"):
+        await import_database(source)
+
+
 async def test_an_import_is_refused_beside_an_owner_and_over_the_limit(tmp_path: Path) -> None:
     source = nova_database(tmp_path / "nova.db")
     where = places()

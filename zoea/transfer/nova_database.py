@@ -186,7 +186,7 @@ def open_nova(path: Path) -> Iterator[NovaDatabase]:
                     )
             conn = stack.enter_context(closing(_connect(path, stack)))
             yield NovaDatabase(conn, path)
-        except sqlite3.DatabaseError as problem:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as problem:  # of a message that quotes the damage
             raise StoreForeign(
                 f"{path} cannot be read: {problem}.",
                 hint="It may be damaged; `.recover` of the sqlite3 shell can help.",
