@@ -20,8 +20,9 @@ from tests.fakes.swarm import FakeSwarm
 from zoea.model.enums import MysisState
 from zoea.model.values import Failure
 from zoea.tui.commands import actions
+from zoea.tui.commands.action import Action, ActionPlace
 from zoea.tui.commands.action_requirements import ActionContext
-from zoea.tui.commands.actions import ACTIONS, BY_ID, Action, ActionPlace, bindings, clashes, of
+from zoea.tui.commands.actions import ACTIONS, BY_ID, bindings, clashes, of
 
 COPIES_FIRST = {"ctrl+c"}
 """Ours where nothing is selected; what is selected is copied, as text editing does."""

@@ -8,8 +8,9 @@ from pathlib import Path
 from textual.geometry import Size
 
 from tests.tui.cockpit import Stage, cockpit
+from zoea.tui.commands.action import ActionPlace
 from zoea.tui.commands.action_requirements import ActionContext
-from zoea.tui.commands.actions import BY_ID, ActionPlace
+from zoea.tui.commands.actions import BY_ID
 from zoea.tui.screens.help import HelpScreen
 from zoea.tui.widgets.pick_list import PickList
 from zoea.tui.widgets.status_bars import KeyFooter

@@ -24,8 +24,9 @@ from zoea.model.values import Event
 from zoea.process.signal_watchdog import SignalWatchdog
 from zoea.text.control_characters import strip
 from zoea.tui.commands import actions, swarm_commands
+from zoea.tui.commands.action import Action, ActionPlace, BoundAction
 from zoea.tui.commands.action_requirements import ActionContext
-from zoea.tui.commands.actions import Action, ActionPlace, BoundAction, bindings, of
+from zoea.tui.commands.actions import bindings, of
 from zoea.tui.screens.base import BaseScreen
 from zoea.tui.screens.screen_opener import ScreenOpener
 from zoea.tui.state.cockpit import OTHER_WORKSPACE, Cockpit

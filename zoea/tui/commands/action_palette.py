@@ -8,8 +8,9 @@ from typing import cast
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider, SearchIcon
 from textual.content import Content
 
+from zoea.tui.commands.action import Action, ActionPlace
 from zoea.tui.commands.action_requirements import ActionContext
-from zoea.tui.commands.actions import ACTIONS, Action, ActionPlace
+from zoea.tui.commands.actions import ACTIONS
 from zoea.tui.commands.palette_sources import SOURCES
 from zoea.tui.screens.base import BaseScreen, CockpitScreen
 from zoea.tui.state.cockpit import Cockpit

@@ -15,8 +15,9 @@ from zoea.model.errors import MysisMissing, UsageError
 from zoea.model.values import MysisView, Recipients
 from zoea.text.control_characters import one_line
 from zoea.tui.commands import actions, swarm_commands
+from zoea.tui.commands.action import Action
 from zoea.tui.commands.action_requirements import needs_open_swarm
-from zoea.tui.commands.actions import ACTIONS, Action
+from zoea.tui.commands.actions import ACTIONS
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.swarm_list.message_targets import Audience, target_many
 

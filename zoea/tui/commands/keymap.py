@@ -15,7 +15,8 @@ from functools import cache
 from textual.binding import Binding
 from textual.keys import Keys
 
-from zoea.tui.commands.actions import ACTIONS, BY_ID, Action, ActionPlace, clashes
+from zoea.tui.commands.action import Action, ActionPlace
+from zoea.tui.commands.actions import ACTIONS, BY_ID, clashes
 from zoea.tui.widgets.status_bars import key_name
 
 _MODIFIERS = ("ctrl", "alt", "shift", "super", "hyper", "meta")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from zoea.tui.commands.actions import ActionPlace, of
+from zoea.tui.commands.action import ActionPlace
+from zoea.tui.commands.actions import of
 from zoea.tui.commands.keymap import fixed_keys
 from zoea.tui.screens.help import PLACE_TITLES
 from zoea.tui.widgets.status_bars import key_name

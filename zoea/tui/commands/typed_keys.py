@@ -11,7 +11,7 @@ from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
-from zoea.tui.commands.actions import Action
+from zoea.tui.commands.action import Action
 
 _FIRST = ("enter", "ctrl+j", "tab", "escape")
 """Keys that come first in the footer, in this order."""

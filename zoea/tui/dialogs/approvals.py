@@ -24,7 +24,8 @@ from zoea.queries.phrases import approval_question
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.commands import actions
-from zoea.tui.commands.actions import ActionPlace, BoundAction, bindings, of
+from zoea.tui.commands.action import ActionPlace, BoundAction
+from zoea.tui.commands.actions import bindings, of
 from zoea.tui.commands.typed_keys import TypedKey
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.text_layout import Piece

@@ -11,7 +11,7 @@ from textual.containers import Vertical
 from textual.content import Content
 
 from zoea.tui.commands import keymap
-from zoea.tui.commands.actions import Action
+from zoea.tui.commands.action import Action
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock

@@ -14,7 +14,8 @@ from textual.widget import Widget
 from textual.widgets import Static
 
 from zoea.tui.commands import actions
-from zoea.tui.commands.actions import BoundAction, bindings
+from zoea.tui.commands.action import BoundAction
+from zoea.tui.commands.actions import bindings
 from zoea.tui.screens.base import BaseScreen
 
 T = TypeVar("T")

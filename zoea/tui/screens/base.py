@@ -14,8 +14,9 @@ from zoea.model.status import StatusWord
 from zoea.model.values import Event
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
+from zoea.tui.commands.action import Action, ActionPlace, BoundAction
 from zoea.tui.commands.action_requirements import ActionContext
-from zoea.tui.commands.actions import Action, ActionPlace, BoundAction, of
+from zoea.tui.commands.actions import of
 from zoea.tui.commands.typed_keys import is_typing, typed_keys
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.text_layout import Piece, count_cells

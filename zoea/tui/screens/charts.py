@@ -17,7 +17,8 @@ from textual_plotext import PlotextPlot
 from zoea.model.errors import StoreError
 from zoea.queries.swarm_stats import StatSpan, SwarmStats, read_stats
 from zoea.tui.commands import actions
-from zoea.tui.commands.actions import ActionPlace, BoundAction, bindings, of
+from zoea.tui.commands.action import ActionPlace, BoundAction
+from zoea.tui.commands.actions import bindings, of
 from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.swarm_list.chart_series import Chart, build_charts, build_ticks
 from zoea.tui.theme.themes import ThemeSpec

@@ -16,8 +16,9 @@ from zoea.model.enums import Activity
 from zoea.model.errors import StoreError
 from zoea.model.values import Event, MysisView
 from zoea.tui.commands import actions, swarm_commands
+from zoea.tui.commands.action import ActionPlace, BoundAction
 from zoea.tui.commands.action_requirements import ActionContext
-from zoea.tui.commands.actions import ActionPlace, BoundAction, bindings, of
+from zoea.tui.commands.actions import bindings, of
 from zoea.tui.conversation.blocks import BlockKind
 from zoea.tui.conversation.conversation_reader import (
     ConversationReader,

@@ -25,8 +25,9 @@ from zoea.queries.request_inspection import (
 )
 from zoea.text.control_characters import one_line
 from zoea.tui.commands import actions
+from zoea.tui.commands.action import ActionPlace, BoundAction
 from zoea.tui.commands.action_requirements import ActionContext
-from zoea.tui.commands.actions import ActionPlace, BoundAction, bindings, of
+from zoea.tui.commands.actions import bindings, of
 from zoea.tui.conversation.request_lines import (
     build_head_lines,
     build_message_items,

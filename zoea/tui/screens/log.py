@@ -29,7 +29,8 @@ from zoea.queries.events import (
 from zoea.queries.phrases import UNREMARKABLE
 from zoea.tui import number_format
 from zoea.tui.commands import actions
-from zoea.tui.commands.actions import ActionPlace, BoundAction, bindings, of
+from zoea.tui.commands.action import ActionPlace, BoundAction
+from zoea.tui.commands.actions import bindings, of
 from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.line_list import LineList

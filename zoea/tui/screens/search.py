@@ -24,7 +24,8 @@ from zoea.queries.search_reader import (
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.commands import actions
-from zoea.tui.commands.actions import ActionPlace, BoundAction, bindings, of
+from zoea.tui.commands.action import ActionPlace, BoundAction
+from zoea.tui.commands.actions import bindings, of
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock

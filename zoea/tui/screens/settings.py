@@ -22,7 +22,8 @@ from zoea.settings.key_paths import DEFAULT, Layer, SettingsInvalid
 from zoea.settings.layers import LoadedSettings, load
 from zoea.text.control_characters import one_line
 from zoea.tui.commands import actions
-from zoea.tui.commands.actions import BY_ID, ActionPlace, BoundAction, bindings, of
+from zoea.tui.commands.action import ActionPlace, BoundAction
+from zoea.tui.commands.actions import BY_ID, bindings, of
 from zoea.tui.dialogs.key_capture import KeyCaptureDialog
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.screens.theme_choice import TITLE_WIDTH, ThemeChooser

@@ -9,7 +9,7 @@ from textual import events
 from textual.binding import Binding, BindingType
 
 from zoea.tui.commands import actions
-from zoea.tui.commands.actions import BoundAction
+from zoea.tui.commands.action import BoundAction
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.widgets.clickable_text import ClickablePiece, TextBlock
 

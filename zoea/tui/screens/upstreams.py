@@ -21,8 +21,9 @@ from zoea.settings.layers import load
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.commands import actions, swarm_commands
+from zoea.tui.commands.action import ActionPlace, BoundAction
 from zoea.tui.commands.action_requirements import ActionContext
-from zoea.tui.commands.actions import ActionPlace, BoundAction, bindings, of
+from zoea.tui.commands.actions import bindings, of
 from zoea.tui.conversation.tool_items import build_tool_item
 from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.text_layout import Piece, fit_text, wrap_words

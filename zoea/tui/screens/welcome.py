@@ -15,7 +15,8 @@ from zoea.model.errors import SettingsError, ZoeaError
 from zoea.settings.key_paths import SettingsInvalid
 from zoea.text.control_characters import one_line
 from zoea.tui.commands import actions
-from zoea.tui.commands.actions import BY_ID, ActionPlace, BoundAction, bindings, of
+from zoea.tui.commands.action import ActionPlace, BoundAction
+from zoea.tui.commands.actions import BY_ID, bindings, of
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import fit_text

@@ -24,8 +24,9 @@ from zoea.model.values import Event, MysisView, SwarmView
 from zoea.settings.paths import Places
 from zoea.text.sentences import begin_sentence
 from zoea.tui.commands import keymap as keymaps
+from zoea.tui.commands.action import Action, BoundAction
 from zoea.tui.commands.action_requirements import OPENING, ActionContext, needs_target
-from zoea.tui.commands.actions import BY_ID, Action, BoundAction
+from zoea.tui.commands.actions import BY_ID
 from zoea.tui.commands.key_arming import KeyArming
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.drafts import Drafts

@@ -13,8 +13,8 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from zoea.text.control_characters import strip
+from zoea.tui.commands.action import Action
 from zoea.tui.commands.action_requirements import ActionContext
-from zoea.tui.commands.actions import Action
 from zoea.tui.commands.typed_keys import TypedKey
 from zoea.tui.text_layout import Piece
 from zoea.tui.theme.role_styles import styles_of
