@@ -8,7 +8,8 @@ from tests.swarm.harness import script
 from tests.tui.cockpit import cockpit
 from zoea.model.request import Answer
 from zoea.model.values import Usage
-from zoea.tui.dialogs.budgets import BudgetsDialog
+from zoea.queries.budget_report import BudgetUse
+from zoea.tui.dialogs.budgets import BudgetsDialog, _row
 
 COSTLY = script(Answer(text="Done.", usage=Usage(input_tokens=1_800_000, output_tokens=10)))
 
@@ -25,3 +26,8 @@ async def test_the_day_is_shown_with_a_bar_and_what_to_do_near_its_end(tmp_path:
         await stage.until(lambda: "1.8M of 2M" in stage.text())
         assert "raise budget.swarm_per_day, then lift the hold" in stage.text()
         assert "summaries today" in stage.text()
+
+
+def test_a_budget_with_reservations_stands_on_one_line_of_80_columns() -> None:
+    use = BudgetUse("message", "21", False, 1_954_000, 107_100, 2_000_000, "soft", "")
+    assert sum(len(text) for text, *_ in _row(use)) <= 72

@@ -105,7 +105,7 @@ def describe_wait_reason(view: MysisView) -> str:
     if view.state is MysisState.IDLE:
         return one_line(view.state_reason)
     if view.waiting_until is None:
-        return one_line(view.waiting_for) or "its provider asked to wait"
+        return one_line(view.waiting_for) or "its provider or a nearly spent budget delays it"
     return describe_wait(view.waiting_for)
 
 

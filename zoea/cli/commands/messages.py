@@ -72,7 +72,7 @@ def broadcast(
     key: Key = "",
     total: Annotated[
         int | None,
-        typer.Option("--budget", metavar="N", min=1000, help="Tokens that all turns it opens may use together."),
+        typer.Option("--budget", metavar="N", min=1000, help="Tokens for all its turns, as budget.enforcement says."),
     ] = None,
     as_json: AsJson = False,
     workspace: Workspace = "",

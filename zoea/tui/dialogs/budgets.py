@@ -17,7 +17,7 @@ from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 
-_TITLE, _BAR = 18, 24
+_TITLE, _BAR = 18, 14
 _ROLES = {
     Pressure.LOW: "running",
     Pressure.MEDIUM: "running",
