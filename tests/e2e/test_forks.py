@@ -84,3 +84,25 @@ async def test_three_forks_know_the_whole_conversation_at_the_tokens_said_before
         assert [one["tool_call_id"] for one in body["messages"] if one["role"] == "tool"] == [call["id"]]
     total = sum(row[0] for row in estimated)
     assert abs(total - said["tokens"]) <= 0.05 * total
+
+
+async def test_forks_made_before_one_was_refused_are_named_with_their_undo(tmp_path: Path) -> None:
+    async with OpenAIServer(otherwise=lambda _: Say("It holds iron.")) as server:
+        configure(tmp_path, server)
+        with (tmp_path / "config" / "config.toml").open("a") as file:
+            file.write("[swarm]\nmax_myses = 3\n")
+        process = spawn("run", "--headless")
+        try:
+            await until(find_owner, within=60)
+            await command("new", "alpha")
+            await command("send", "alpha", "What does the belt hold?")
+            await until(lambda: is_idle("alpha", 1), within=60)
+            refused = await asyncio.to_thread(zoea, "fork", "alpha", "-n", "5")
+            again = await asyncio.to_thread(zoea, "fork", "alpha", "-n", "5", "--json")
+        finally:
+            process.terminate()
+            await asyncio.to_thread(process.communicate, timeout=60)
+    assert (refused.returncode, again.returncode) == (6, 6)
+    assert "The swarm is full" in refused.stderr
+    assert "Undo: zoea delete alpha-2 alpha-3\n" in refused.stdout
+    assert again.stdout == ""

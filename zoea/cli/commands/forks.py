@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from contextlib import closing
 from functools import partial
 from typing import Annotated, Any
@@ -62,21 +63,25 @@ def fork(
     if not as_json:
         typer.echo(strip(_describe(short, cost, count, micros)))
 
-    async def work(swarm: SwarmApi) -> list[MysisView]:
-        made = []
+    made: list[MysisView] = []
+
+    async def work(swarm: SwarmApi) -> None:
         for _ in range(count):
             one = await swarm.create(name, template=template, provider=provider, model=model, context=commit_id)
             made.append(one)
             if message:
                 await swarm.send(one.name, message)
-        return made
 
-    made = [] if dry_run else command(workspace, work)
-    if as_json:
-        write_json(_as_dict(commit_id, cost, count, micros, made))
-    elif made:
-        typer.echo(strip(f"{', '.join(one.name for one in made)}: made from {short}"))
-        typer.echo(strip(f"Undo: zoea delete {' '.join(shlex.quote(one.name) for one in made)}"))
+    try:
+        if not dry_run:
+            command(workspace, work)
+    finally:
+        # Those made before one was refused stay, and have to be named.
+        if as_json and (made or sys.exc_info()[0] is None):
+            write_json(_as_dict(commit_id, cost, count, micros, made))
+        elif made:
+            typer.echo(strip(f"{', '.join(one.name for one in made)}: made from {short}"))
+            typer.echo(strip(f"Undo: zoea delete {' '.join(shlex.quote(one.name) for one in made)}"))
 
 
 def _estimate(where: Places, settings: Settings, revision: str, message: str) -> tuple[str, str, ForkCost]:
