@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 from collections.abc import Iterator
@@ -221,3 +222,10 @@ def test_a_locked_keyring_is_a_settings_error(file: Path, ring: MemoryKeyring, m
     with pytest.raises(SettingsError, match="KeyringLocked") as caught:
         Credentials(file).resolve("keyring:claude")
     assert "sk-secret" not in str(caught.value)
+
+
+def test_a_pipe_in_place_of_the_file_is_refused_without_waiting_for_its_writer(file: Path) -> None:
+    file.parent.mkdir(parents=True)
+    os.mkfifo(file, 0o600)
+    with pytest.raises(SettingsError, match="it is not a file"):
+        Credentials(file).get("a")
