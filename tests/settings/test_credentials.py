@@ -227,5 +227,5 @@ def test_a_locked_keyring_is_a_settings_error(file: Path, ring: MemoryKeyring, m
 def test_a_pipe_in_place_of_the_file_is_refused_without_waiting_for_its_writer(file: Path) -> None:
     file.parent.mkdir(parents=True)
     os.mkfifo(file, 0o600)
-    with pytest.raises(SettingsError, match="it is not a file"):
+    with pytest.raises(SettingsError, match="it is a pipe"):
         Credentials(file).get("a")

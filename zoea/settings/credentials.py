@@ -170,9 +170,9 @@ class Credentials:
     def _read(self) -> dict[str, str]:
         """Return the file's values, read again only if it has changed."""
         try:
-            if self._file.exists() and not self._file.is_file():  # reading a pipe would wait for its writer
+            if self._file.is_fifo():  # reading it would wait for its writer
                 raise SettingsError(
-                    f"{self._file} cannot be read: it is not a file", hint="Remove it, then store the keys again."
+                    f"{self._file} cannot be read: it is a pipe", hint="Remove it, then store the keys again."
                 )
             stream = self._file.open("rb")
         except FileNotFoundError:
