@@ -16,11 +16,14 @@ from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_rows import read_commit, read_ref, walk_chain
 from zoea.chain.entries import ContextEntry
 from zoea.chain.verification import verify_chains
+from zoea.context import EarlierTurns
 from zoea.model.enums import Role
 from zoea.model.errors import StoreError
 from zoea.model.request import Answer
 from zoea.settings import Settings
 from zoea.store.database_file import connect_reader
+from zoea.swarm.context_capture import ContextCapture
+from zoea.swarm.persistence import row_values, turn_records
 
 
 def read_chain(path: Path, ref: str) -> list[ContextCommit]:
@@ -211,3 +214,22 @@ async def test_the_branch_of_a_deleted_mysis_leaves_its_name_free_and_returns_wi
         await s.commander.delete("alpha")
         await s.commander.undelete(1)
         assert read_chain(s.path, "@alpha") == before
+
+
+async def test_a_prompt_whose_turn_was_cancelled_while_it_was_stored_is_committed(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(*TWO_CALLS)) as s:
+        await two_turns(s)
+        (row,) = await s.store.read(row_values.MYSIS)
+        capture = ContextCapture(row_values.mysis(row), "answer", s.store, s.clock)
+        await capture.load()
+        await s.store.write(
+            lambda conn: conn.execute(
+                "INSERT INTO memory(mysis_id, turn_id, seq, role, source, content, tokens, created_at)"
+                " SELECT mysis_id, turn_id, max(seq) + 1, 'user', 'direct', 'and in the west?', 4, 1 FROM memory"
+                " WHERE turn_id = (SELECT max(turn_id) FROM memory)"
+            )
+        )
+        stored = await turn_records.read_earlier(s.store, EarlierTurns((2,)))
+        capture.go_on(2, stored, "", s.clock.now())
+        await capture.flush()
+    assert read_messages(s.path, "@alpha")[-1].content == "and in the west?"

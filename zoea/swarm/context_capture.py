@@ -161,7 +161,13 @@ class ContextCapture:
             self._is_loaded = False
 
     async def load(self) -> None:
-        """Commit what was stored and not committed, once: after an update, an import or a changed policy."""
+        """Commit what was stored and not committed, once: after an update, an import or a changed policy.
+
+        Call it before a turn is opened: until `begin_turn` or `go_on`, it is unknown what that op stores, because its
+        caller may be cancelled.
+        """
+        await self._catch_up()
+        self._unsettled = CaptureStep(self, None, (), 0)
         if self._is_loaded:
             return
         self._is_loaded = True
@@ -199,6 +205,7 @@ class ContextCapture:
 
     def begin_turn(self, number: int, memories: Sequence[Memory], notes: Iterable[Note], nudge: str, at: int) -> None:
         """Keep what opened a turn; `nudge` is empty where a message did."""
+        self._unsettled = None
         self._turn_number = number
         self.ends_session = False
         if nudge:
@@ -206,12 +213,14 @@ class ContextCapture:
         self.add(memories, notes, at)
 
     def go_on(self, number: int, memories: Sequence[Memory], nudge: str, at: int) -> None:
-        """Take up a turn that broke off; its memories are stored and committed."""
+        """Take up a turn that broke off; what no commit holds of its memories is read with the next step."""
         self._turn_number = number
         self.ends_session = False
         self._note_calls(memories)
-        if nudge and not memories:
-            self._waiting.append(build_nudge(number, nudge, at))
+        if not memories:
+            self._unsettled = None
+            if nudge:
+                self._waiting.append(build_nudge(number, nudge, at))
 
     def add(self, memories: Sequence[Memory], notes: Iterable[Note] = (), at: int = 0, *, committed: int = 0) -> None:
         """Keep stored memories and notes, but the first `committed` ones."""
