@@ -39,12 +39,14 @@ SELECT coalesce(({_COMMITTED}), 0) AS committed, coalesce((SELECT max(id) FROM m
 LEFT = """
 SELECT y.id FROM mysis y JOIN ctx_ref r ON r.name = '@' || y.name
 WHERE y.deleted_at IS NULL
-AND (SELECT outcome FROM session WHERE mysis_id = y.id ORDER BY id DESC LIMIT 1) = 'crashed'
 AND (SELECT max(id) FROM memory WHERE mysis_id = y.id) > coalesce((SELECT last_memory_id FROM ctx_commit
   WHERE principal = y.name AND mysis_id = y.id AND last_memory_id IS NOT NULL
   ORDER BY created_at DESC, seq DESC LIMIT 1), 0)
 """
-"""The myses that have committed before, and with memories that a killed process did not commit."""
+"""The myses that have committed before, and with memories that the process before did not commit.
+
+That a session ended in order says nothing: its last turn may have gone on after it.
+"""
 MADE_BY = """
 SELECT (SELECT body FROM template WHERE hash = ?1), (SELECT provider FROM mysis WHERE id = ?2),
   (SELECT model FROM mysis WHERE id = ?2)
