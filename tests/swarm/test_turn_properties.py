@@ -79,6 +79,7 @@ class Outside:
         self.row: TurnRow | None = None
         self.calls: list[t.PreparedCall] = []
         self.lifts = 0
+        self.steered = 0
 
     def verdict(self, run: Run) -> t.BudgetVerdict:
         at = run.rows.now
@@ -144,6 +145,7 @@ class Outside:
             case "steer":
                 known = self._arrive() if self.data.draw(st.booleans()) else 1
                 if known in self.rows.inbox:
+                    self.steered += 1
                     run.give(t.Steered(self.rows.now, (known, known)))
             case "now":
                 self.rows.now += self.data.draw(ODD_TIMES)
@@ -267,9 +269,9 @@ def test_a_turn_never_asks_its_model_more_often_than_its_limits_allow(
     outside.live(1)
     answers = [one for one in outside.rows.memories.values() if one.role == "assistant" and not one.partial]
     assert len(answers) <= rules.max_iterations
-    # Each answer may be tried anew after a passing failure, once after silence, once per turn with less,
-    # and with what was said meanwhile once a hold is lifted.
-    assert len(outside.planned) <= rules.max_iterations + 1 + outside.lifts
+    # Each answer may be tried again after a passing failure, once after silence, once per turn with less,
+    # with what was said during a hold once it is lifted, and with what was said while its tokens were reserved.
+    assert len(outside.planned) <= rules.max_iterations + 1 + outside.lifts + outside.steered
 
 
 def test_every_call_of_a_closed_turn_has_exactly_one_result_in_call_order() -> None:
