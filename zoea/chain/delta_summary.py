@@ -1,4 +1,4 @@
-"""Summarise messages without a model: what was asked, what was said last, which tools were called."""
+"""Summarises messages without a model: the first request, the last answer, the tools called."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def _fit_turn(candidates: Sequence[PackCandidate], turn: CurrentTurn, scale: Pac
 
 
 def _describe_turn(made: Plan, candidates: Sequence[PackCandidate], turn: CurrentTurn) -> Plan:
-    """Add to a plan what is only known of a turn: its steps, notes, tools and cache marks."""
+    """Add a turn's steps, notes, tools and cache marks to a plan."""
     frozen, answers = turn.frozen, turn.answers
     past = _report_past_memories(candidates, answers, frozen)
     omitted = [

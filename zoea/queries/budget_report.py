@@ -1,4 +1,4 @@
-"""Reads how much of each budget is used, what is left and what one can do.
+"""Reads how much of each budget is used and left, and what to do about it.
 
 Synchronous; fronts call it in a thread, with or without a running swarm.
 """

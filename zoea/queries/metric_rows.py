@@ -41,7 +41,7 @@ class _Table:
     open_ids: set[int] = field(default_factory=set)
 
     def skip_all(self, reader: sqlite3.Connection) -> None:
-        """Begin with what is stored from now on."""
+        """Begin reading at rows that are stored from now on."""
         self.last_id = reader.execute(f"SELECT coalesce(max(id), 0) FROM {self.name}").fetchone()[0]
 
     def read(self, reader: sqlite3.Connection) -> Iterator[sqlite3.Row]:
@@ -77,7 +77,7 @@ class FinishedRequest:
 
 @dataclass(frozen=True, slots=True)
 class MetricRows:
-    """What was completed since the last reading, and the present numbers."""
+    """Holds the events completed since the last reading, and the present numbers."""
 
     requests: list[FinishedRequest]
     turns: list[tuple[str, float]]
@@ -109,7 +109,7 @@ class MetricReader:
                 self._nudged = self._turns.last_id
 
     def read(self) -> MetricRows:
-        """Read what is new. Raises StoreError."""
+        """Read the new rows. Raises StoreError."""
         with open_database(self._database) as reader:
             reader.execute("BEGIN")  # one state of the database for all tables
             found = MetricRows(

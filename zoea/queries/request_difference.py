@@ -11,7 +11,7 @@ from zoea.queries.request_inspection import Inspection, SentMessage
 
 @dataclass(frozen=True, slots=True)
 class PackDifference:
-    """A pack whose decision differs; the sides are `left out`, or its form with tokens."""
+    """Holds a pack with two decisions: `left out`, or its form with tokens."""
 
     id: str
     before: str

@@ -1,4 +1,4 @@
-"""Finds what is usually wrong with a request, with its cause and the setting to change.
+"""Finds usual faults of a request, with their causes and the settings to change.
 
 The symptoms are those of the troubleshooting pages of Shannon and Zeroshot: missing anchors, stale messages, over
 budget, truncated, no summary, only a summary.

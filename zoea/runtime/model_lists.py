@@ -50,7 +50,7 @@ class ModelLists:
         return found if found.models else None
 
     def get(self, given: ProviderSettings) -> ModelList:
-        """Return what is stored of the server at a provider's address; also kept names without a list."""
+        """Return the stored models of the server at a provider's address, or the kept names."""
         return self._read().get(_key(given), ModelList())
 
     def record(self, given: ProviderSettings, models: Sequence[str]) -> None:

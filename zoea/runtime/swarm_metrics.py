@@ -84,7 +84,7 @@ class SwarmMetrics:
             self.registry.register(_CommitCollector(stats))
 
     def render(self) -> bytes:
-        """Read what is new and return the text of all metrics. Raises StoreError."""
+        """Read the new rows and return the text of all metrics. Raises StoreError."""
         with self._lock:
             self._feed(self._reader.read())
             self._feed_budgets(read_budgets(self._database, self._settings(), self._now()))

@@ -61,7 +61,7 @@ def exceeded(scope: str, total: int, limit: int, used: int | None = None, *, is_
 
 
 def without_price(scope: str, model: str) -> str:
-    """Format the message for a request whose price is not known, under a budget of money."""
+    """Format the refusal of a request without a known price, under a budget of money."""
     what = f"the price of {model or 'its model'} is not known"
     return f"{_NAMES[scope]} budget of money: {what}; `zoea prices set` sets it"
 

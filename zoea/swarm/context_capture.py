@@ -161,7 +161,7 @@ class ContextCapture:
             self._is_loaded = False
 
     async def load(self) -> None:
-        """Commit what was stored and not committed, once: after an update, an import or a changed policy.
+        """Commit the stored messages that no commit holds, after an update, import or changed policy.
 
         Call it before a turn is opened: until `begin_turn` or `go_on`, it is unknown what that op stores, because its
         caller may be cancelled.

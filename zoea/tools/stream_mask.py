@@ -43,7 +43,7 @@ class StreamMask:
         return at, -length, number
 
     def _find_begin(self, text: str) -> int:
-        """Return where a secret may begin that the next piece continues; the text's length if nowhere."""
+        """Return where a secret may begin that the next piece continues, or the text's length."""
         known = [form for forms in self._forms.values() for form in forms]
         longest = max(map(len, known), default=0)
         for start in range(max(0, len(text) - longest + 1), len(text)):

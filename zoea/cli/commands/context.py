@@ -214,7 +214,7 @@ def tag(
     ] = False,
     workspace: Workspace = "",
 ) -> None:
-    """Name a commit, so that it is kept whatever becomes of its mysis. No swarm may run.
+    """Name a commit, so that it outlives its mysis. No swarm may run.
 
     Example: zoea ctx tag before-the-storm alpha~3
     """

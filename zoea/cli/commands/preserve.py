@@ -27,7 +27,7 @@ def preserve(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Keep messages word for word in the requests of the strategy window, whatever is summarised."""
+    """Keep messages word for word in each request of the strategy window."""
 
     async def work(swarm: SwarmApi) -> None:
         for memory in ids:

@@ -85,7 +85,7 @@ def set_(
     source: Annotated[str, typer.Option(metavar="TEXT", help="Where the price was read, such as a URL.")] = "",
     workspace: Workspace = "",
 ) -> None:
-    """Set the price of a model, or of all whose names match a pattern.
+    """Set the price of a model, or of all models that a pattern matches.
 
     Example: zoea prices set 'anthropic/claude-*' --input 3 --cached 0.3 --output 15
     """

@@ -23,13 +23,13 @@ _ITERATION = "This is your turn {number} in this work."
 
 
 def write_opening(name: str, role: str, *, has_schema: bool) -> str:
-    """Return what stands before the instructions: who the agent is, and that nobody answers it."""
+    """Return the text before the instructions: the agent's role, and that no person answers."""
     identity = (_ROLE if role else _IDENTITY).format(name=name, role=role)
     return f"{identity}\n\n{_RULES.format(end=_END_SCHEMA if has_schema else _END)}\n\n"
 
 
 def write_ending(schema: Mapping[str, Any] | None, publishes: str, number: int) -> str:
-    """Return what stands after the instructions: the output schema, and which turn it is.
+    """Return the text after the instructions: the output schema and the turn's number.
 
     The number stands last, because it changes the text from turn to turn and a provider caches what is before it.
     """

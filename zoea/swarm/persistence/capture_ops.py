@@ -132,7 +132,10 @@ def branches_of(conn: sqlite3.Connection, mysis_id: int) -> list[str]:
 def read_state(
     conn: WriterConnection, name: str, mysis_id: int, most: int
 ) -> tuple[StoredTail, list[tuple[int, int, str]]]:
-    """Read what no commit holds yet, and id, position and tool of the calls of the newest answer. For use in an op."""
+    """Read, in an op, the entries that no commit holds and the calls of the newest answer.
+
+    Each call is its id, position and tool.
+    """
     origin = conn.execute(ORIGIN, {"name": name, "mysis": mysis_id}).fetchone()
     tail = read_tail(conn, mysis_id, origin["committed"], origin["newest"], most)
     return tail, list(map(tuple, conn.execute(_NEWEST_CALLS, (mysis_id,)).fetchall()))

@@ -1,4 +1,4 @@
-"""Bounds the calls of one answer, and makes of each what is stored. Pure."""
+"""Bounds the calls of one answer and converts them to their stored form. Pure."""
 
 from __future__ import annotations
 

@@ -69,6 +69,6 @@ class OutputStage:
             turn_ops.store_note(conn, self.profile.mysis_id, note)
 
     def hand_over(self) -> None:
-        """Hand what was published to its subscribers."""
+        """Hand a published output to its subscribers."""
         published, self.published = self.published, ()
         self.services.topics.hand_over(published)

@@ -21,7 +21,7 @@ async def read_source_messages(facts: OpenedTurnFacts, need: SourceMessages) -> 
 
 
 def render_source(connection: sqlite3.Connection, need: SourceMessages, max_chars: int) -> StoredAnswer:
-    """Read and render both forms; a form of more than `max_chars` characters may lack what is behind them."""
+    """Read and render both forms, each at least up to `max_chars` characters."""
     source = read_source(need.source)
     positions = LedgerPositions(need.last_task_end, need.last_agent_start)
     forms = [

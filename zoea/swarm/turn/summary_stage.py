@@ -59,7 +59,7 @@ class SummaryModel:
 
 @dataclass(frozen=True, slots=True)
 class _SummaryOwner:
-    """Whose request it is; see `spend_ops.RequestOwner`."""
+    """Names the owner of a summary's request; see `spend_ops.RequestOwner`."""
 
     mysis_id: int
     provider: str
@@ -157,7 +157,10 @@ class SummaryStage:
         return self._model
 
     async def write(self) -> t.TurnInput:
-        """Ask for what is wanted; store the answer with the turn. Cancelling this leaves its request reserved."""
+        """Ask for the wanted summary and store it with the turn.
+
+        Cancelling this leaves its request reserved.
+        """
         part, model = self.wanted, self._model
         assert part is not None
         assert model is not None

@@ -1,4 +1,4 @@
-"""Budgets: a bar for each, what is over its bound, and what one can do."""
+"""Shows a bar for each budget, those over their bound, and the remedies."""
 
 from __future__ import annotations
 

@@ -87,7 +87,10 @@ class TerminalDriver(LinuxDriver):
                 self._lose()
 
     def _read_early_keys(self) -> None:
-        """Read what was typed before this driver took the terminal, which turned each enter into a line feed."""
+        """Read keys typed before this driver took the terminal, with enter as such.
+
+        The terminal turned each enter into a line feed.
+        """
         if not os.isatty(self.fileno):
             return
         waiting = array("i", [0])
