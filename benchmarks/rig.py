@@ -238,12 +238,12 @@ async def rig(
                 providers=OneProvider(provider),
                 tools=tools or PlainTools(),
                 on_shutdown=lambda: None,
+                serve_tools=lambda backend: None if tools is None else tools.serve(MysisTools(backend)),
             )
         except BaseException:
             await store.close()  # its threads would keep the process
             raise
         if tools is not None:
-            tools.serve(MysisTools(commander.builtin_backend))
             tools.open()
         listener = Listener(commander)
         try:

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import os
+import pty
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -249,6 +250,19 @@ class TestTyping:
         os.close(writing)
         assert [line async for line in lines] == ["second"]
         os.close(reading)
+
+    async def test_a_hangup_ends_the_lines_though_the_terminal_was_detached_before(self) -> None:
+        master, terminal = pty.openpty()
+        os.write(master, b"first\n")
+        lines = read_lines(terminal)
+        assert await anext(lines) == "first"
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, terminal)  # as `detach_terminal` does to 0, 1 and 2 when a write met the hangup first
+        os.close(master)
+        async with asyncio.timeout(PATIENCE_S):
+            assert [line async for line in lines] == []
+        os.close(terminal)
+        os.close(null)
 
 
 class TestRows:

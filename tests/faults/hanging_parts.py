@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncIterator
+from functools import partial
 from pathlib import Path
 
 from zoea.model.enums import MysisState, Role
@@ -71,8 +72,8 @@ class HangingProvider:
 async def main(places: Places) -> None:
     provider = HangingProvider()
     swarm_options = SwarmOptions(providers={"hanging": provider})
-    async with own_workspace(places, lambda where, end: running_swarm(where, end, options=swarm_options)) as owner:
-        owner.be_the_process(on_hangup=lambda: None)
+    swarm_of = partial(running_swarm, options=swarm_options)
+    async with own_workspace(places, swarm_of, on_hangup=lambda: None) as owner:
         for model in ("mute", "stubborn", "tool:hang"):
             await owner.api.create(model.replace(":", "-"), provider="hanging", model=model, start=False)
             await owner.api.send(model.replace(":", "-"), "go")

@@ -182,9 +182,9 @@ async def _house(
         providers=OneProvider(ScriptedProvider(reply, clock=clock, metered=True)),
         tools=toolbox,
         on_shutdown=lambda: None,
+        serve_tools=lambda backend: toolbox.serve(MysisTools(backend)),
     )
     swarm.append(commander)
-    toolbox.serve(MysisTools(commander.builtin_backend))
     try:
         yield commander, store
     finally:

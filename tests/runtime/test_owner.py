@@ -226,7 +226,6 @@ class TestOwner:
         loop = asyncio.get_running_loop()
         monkeypatch.setattr(owner_module, "SHUTDOWN_S", 0.01)
         monkeypatch.setattr(owner_module, "force_end", lambda _: loop.call_soon_threadsafe(forced.set))
-        async with own_workspace(where, fake_swarm) as owner:
-            owner.be_the_process(on_hangup=lambda: None)
+        async with own_workspace(where, fake_swarm, on_hangup=lambda: None) as owner:
             owner.end()
             await asyncio.wait_for(forced.wait(), timeout=20)

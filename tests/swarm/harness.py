@@ -253,8 +253,8 @@ async def swarm(
         tools=toolbox,
         on_shutdown=on_shutdown,
         prices=prices,
+        serve_tools=lambda backend: toolbox.serve(MysisTools(backend)),
     )
-    toolbox.serve(MysisTools(commander.builtin_backend))
     try:
         yield Swarm(commander, store, clock, model, peer, path)
     finally:

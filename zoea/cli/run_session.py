@@ -49,9 +49,9 @@ async def run_owned_swarm(options: RunOptions, where: Places) -> int:
     from zoea.runtime.owner import own_workspace
     from zoea.runtime.world_scores import read_credits
 
-    front = _front(options, where)
+    front, is_interactive = _front(options, where), options.is_interactive
     parting: ExitChoice | RestReport = ExitChoice.QUIT
-    loaded = await load_run_settings(where, discover=not options.provider, is_headless=not options.is_interactive)
+    loaded = await load_run_settings(where, discover=not options.provider, is_headless=not is_interactive)
     swarm_options = SwarmOptions(
         world=options.world,
         metrics=options.metrics,
@@ -59,19 +59,18 @@ async def run_owned_swarm(options: RunOptions, where: Places) -> int:
         loaded=loaded,
     )
     swarm_of = partial(running_swarm, options=swarm_options)
-    async with _until_open(own_workspace(where, swarm_of)) as owner:
-        owner.be_the_process(on_hangup=detach_terminal)
+    async with _until_open(own_workspace(where, swarm_of, on_hangup=detach_terminal)) as owner:
         if owner.warning:
             sys.stderr.write(f"zoea: {owner.warning}\n")
         swarm = owner.api
         after = await read_newest(where.database)
         await prepare_own_swarm(swarm, options, where, loaded.settings)
-        if options.is_interactive:
+        if is_interactive:
             await front.say("Type help for the commands; quit ends the swarm.")
         if ended := count_ended((await swarm.view()).myses):
-            how = "`start again` runs" if options.is_interactive else "`zoea start --again` runs"
+            how = "`start again` runs" if is_interactive else "`zoea start --again` runs"
             await front.say(f"{ended} ran when Zoea ended; {how} them again")
-        parting = await _show(swarm, front, options, after, ending=owner.ending, is_owner=True)
+        parting = await _show(swarm, front, options, after, is_interactive, ending=owner.ending, is_owner=True)
         # Written before the shutdown, so that the summary is the last line of the output.
         myses = (await swarm.view()).myses
         earned = await asyncio.to_thread(read_credits, where, myses)
@@ -92,7 +91,7 @@ async def run_attached(options: RunOptions, where: Places) -> int:
     """Show the swarm that another process owns, and leave it running."""
     from zoea.runtime.world_scores import read_credits
 
-    front = _front(options, where)
+    front, is_interactive = _front(options, where), options.is_interactive
     ending = asyncio.Event()
     async with await attach(where) as swarm:
         loop = asyncio.get_running_loop()
@@ -105,7 +104,7 @@ async def run_attached(options: RunOptions, where: Places) -> int:
         await front.say(f"Attached to the swarm of process {swarm.pid}; quit leaves it running.")
         await prepare_swarm(swarm, options, where)
         try:
-            await _show(swarm, front, options, after, ending=ending, is_owner=False)
+            await _show(swarm, front, options, after, is_interactive, ending=ending, is_owner=False)
             if options.as_json:  # the last line is the summary here too, as in an own run
                 myses = (await swarm.view()).myses
                 rows = summary(myses, await asyncio.to_thread(read_credits, where, myses))
@@ -141,9 +140,20 @@ def summary(myses: tuple[MysisView, ...], credits_by_name: dict[str, int] | None
 
 
 async def _show(
-    swarm: SwarmApi, front: Front, options: RunOptions, after: int, *, ending: asyncio.Event, is_owner: bool
+    swarm: SwarmApi,
+    front: Front,
+    options: RunOptions,
+    after: int,
+    is_interactive: bool,
+    *,
+    ending: asyncio.Event,
+    is_owner: bool,
 ) -> ExitChoice | RestReport:
-    """Show the swarm until the first reason to end; an error of the front ends the run."""
+    """Show the swarm until the first reason to end; an error of the front ends the run.
+
+    Args:
+        is_interactive: As at the start of the run: a terminal that was closed since is none.
+    """
     turns = TurnCount(options.turns, after)
     reasons: list[Coroutine[Any, Any, Any]] = [
         front.show(swarm, after, turns.seen),
@@ -152,9 +162,9 @@ async def _show(
     ]
     if options.seconds is not None:
         reasons.append(asyncio.sleep(options.seconds))
-    if options.is_interactive:
+    if is_interactive:
         reasons.append(read_commands(swarm, front.say, is_owner=is_owner))
-    if is_owner and options.turns is not None and options.seconds is None and not options.is_interactive:
+    if is_owner and options.turns is not None and options.seconds is None and not is_interactive:
         reasons.append(wait_for_rest(swarm, turns))
     tasks = [asyncio.create_task(reason) for reason in reasons]
     try:

@@ -112,7 +112,9 @@ async def read_lines(descriptor: int) -> AsyncIterator[str]:
     """Yield lines as they are typed.
 
     The descriptor stays in blocking mode, because a terminal shares the mode with stdout.
+    A copy of it is read, which still reports the hangup of a terminal after `detach_terminal`.
     """
+    descriptor = os.dup(descriptor)
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[bytes] = asyncio.Queue()
     loop.add_reader(descriptor, lambda: arrived.put_nowait(_read(descriptor)))
@@ -126,6 +128,7 @@ async def read_lines(descriptor: int) -> AsyncIterator[str]:
             yield buffered.decode("utf-8", "replace")
     finally:
         loop.remove_reader(descriptor)
+        os.close(descriptor)
 
 
 def _read(descriptor: int) -> bytes:

@@ -147,6 +147,7 @@ async def running_swarm(
         await _assign_accounts(places)
         toolbox = _toolbox(loaded, places, options)
         stack.push_async_callback(close_within, TOOLS_CLOSE_S, toolbox.close, "the upstreams")
+        toolbox.open()
         door = McpServerSupervisor(places, Address.of(loaded.settings.mcp), level=loaded.settings.log.level)
         commander = await Commander.open(
             store=store,
@@ -158,11 +159,10 @@ async def running_swarm(
             tools=toolbox,
             on_shutdown=on_shutdown,
             prices=PriceList(places.prices, providers.is_free),
+            serve_tools=lambda backend: toolbox.serve(MysisTools(backend)),
         )
         stack.push_async_callback(close_within, SWARM_CLOSE_S, commander.close, "the swarm")
         commander.services.report_context = build_context_report(commander, os.environ, options.write_line)
-        toolbox.serve(MysisTools(commander.builtin_backend))
-        toolbox.open()
         stack.push_async_callback(close_within, DOOR_CLOSE_S, door.close, "the MCP server")
         if loaded.settings.mcp.http:
             door.start()

@@ -100,8 +100,13 @@ class SwarmOwner:
 
 
 @asynccontextmanager
-async def own_workspace(places: Places, swarm: MakeSwarm) -> AsyncIterator[SwarmOwner]:
+async def own_workspace(
+    places: Places, swarm: MakeSwarm, *, on_hangup: Callable[[], None] | None = None
+) -> AsyncIterator[SwarmOwner]:
     """Own the workspace and run `swarm` in it until the block is left.
+
+    Args:
+        on_hangup: If given, signals are handled as `be_the_process` says before a front can attach.
 
     Raises:
         WorkspaceHeld: if another process owns it.
@@ -115,6 +120,8 @@ async def own_workspace(places: Places, swarm: MakeSwarm) -> AsyncIterator[Swarm
         owner = SwarmOwner(places, lock)
         stack.callback(owner.release_signals)
         owner.api = await stack.enter_async_context(swarm(places, owner.end))
+        if on_hangup is not None:
+            owner.be_the_process(on_hangup=on_hangup)
         server = SocketServer(owner.api, places.socket, started_at=clock.now())
         await server.open()
         stack.push_async_callback(close_within, 1.0, server.close, "the socket")

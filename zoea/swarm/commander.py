@@ -134,9 +134,15 @@ class Commander:
         tools: ToolFactory,
         on_shutdown: Callable[[], None],
         prices: PriceList = PriceList(),
+        serve_tools: Callable[[SwarmBackend], None] = lambda backend: None,
     ) -> Self:
-        """Load the stored swarm; myses that ran are idle, and their open turns can be resumed."""
+        """Load the stored swarm; myses that ran are idle, and their open turns can be resumed.
+
+        Args:
+            serve_tools: Called before a recovered turn can go on, so that its requests show Zoea's own tools.
+        """
         commander = cls(store, clock, ids, settings, templates, providers, tools, on_shutdown, prices)
+        serve_tools(commander.builtin_backend)
         await commander._load()
         return commander
 

@@ -92,8 +92,8 @@ async def _serve_own_swarm(server: BrowserServer, options: StartOptions, where: 
 
     loaded = await load_run_settings(where, discover=not options.provider)
     swarm_options = SwarmOptions(world=options.world, metrics=options.metrics, write_line=_say, loaded=loaded)
-    async with own_workspace(where, partial(running_swarm, options=swarm_options)) as owner:
-        owner.be_the_process(on_hangup=detach_terminal)
+    swarm_of = partial(running_swarm, options=swarm_options)
+    async with own_workspace(where, swarm_of, on_hangup=detach_terminal) as owner:
         if owner.warning:
             sys.stderr.write(f"zoea: {owner.warning}\n")
         await prepare_own_swarm(owner.api, options, where, loaded.settings)
