@@ -12,27 +12,35 @@ from typing import assert_never
 from zoea.context.topics.agent_texts import write_repair
 from zoea.model.enums import DONE_TOOL, WAIT_TOOL, CallState, ErrorClass, Outcome, Role
 from zoea.model.fast_replace import replace
-from zoea.model.request import Answer, ToolResult
-from zoea.model.values import Failure, Memory, ToolCall, Usage
+from zoea.model.request import ToolResult
+from zoea.model.values import Failure, Memory, ToolCall
 from zoea.swarm.moved_times import move_times
 from zoea.swarm.rules import SECOND
-from zoea.swarm.turn import loop_guard, waits
+from zoea.swarm.turn import loop_guard
 from zoea.swarm.turn.call_slice import find_call, first_batch, next_batch, repeats_of, slice_calls
-from zoea.swarm.turn.fingerprint import parsed
+from zoea.swarm.turn.turn_close import (
+    NOTHING_USED,
+    Step,
+    break_off_turn,
+    close_turn,
+    describe_end,
+    next_seq,
+    report_timeout,
+    result_op,
+    state_of,
+)
 from zoea.swarm.turn.turn_types import (
     Abort,
     Answered,
     Approved,
     Ask,
     AwaitLift,
-    BreakOffTurn,
     BudgetVerdict,
     Call,
     CallFailed,
     CallFinished,
     CallWithheld,
     ClockJumped,
-    CloseTurn,
     FailRequest,
     Fetch,
     HoldChanged,
@@ -51,7 +59,6 @@ from zoea.swarm.turn.turn_types import (
     StoreAnswer,
     StoreNote,
     StoreOp,
-    StoreResult,
     Summarise,
     Summarised,
     SummaryFailed,
@@ -59,8 +66,6 @@ from zoea.swarm.turn.turn_types import (
     TakeSteers,
     TimePassed,
     TurnCancelled,
-    TurnEffect,
-    TurnEnd,
     TurnInput,
     TurnOpened,
     TurnPhase,
@@ -69,19 +74,10 @@ from zoea.swarm.turn.turn_types import (
 )
 
 NO_RESPONSE = "(no response)"
-NOTHING_USED = Usage()
-NEVER_RAN = ToolResult("cancelled: stopped before this ran", is_error=True)
-MAY_HAVE_RUN = ToolResult(
-    "unknown: stopped while this ran; it may have been carried out, check before repeating it",
-    is_error=True,
-    is_unknown=True,
-)
 OUTPUT_NOTE = "output"
 UNFIT_OUTPUT = "Its answer does not match the output schema"
 UNFIT_HINT = "look at its last two answers, and make the template's output_schema or prompt clearer"
 CONTEXT_RETRY = 0.75  # of the budget, once, after a provider says the context is too long
-
-Step = tuple[TurnState, tuple[TurnEffect, ...]]
 
 
 def step(turn: TurnState, given: TurnInput) -> Step:
@@ -103,7 +99,7 @@ def step(turn: TurnState, given: TurnInput) -> Step:
         case Planned():
             return _reserve(turn)
         case Unplannable():
-            return _close(turn, Outcome.FAILED, failure=given.failure, error_class=ErrorClass.BAD_REQUEST)
+            return close_turn(turn, Outcome.FAILED, failure=given.failure, error_class=ErrorClass.BAD_REQUEST)
         case BudgetVerdict():
             return _verdict(turn, given)
         case Answered():
@@ -142,11 +138,6 @@ def _end_of_slice(turn: TurnState) -> int:
     return next((one.seq + len(one.calls) for one in answers), 0)
 
 
-def next_seq(memories: tuple[Memory, ...]) -> int:
-    """Return the next free place, after all reserved results."""
-    return max((memory.seq + len(memory.calls) for memory in memories), default=0) + 1
-
-
 def _last_seq(memories: tuple[Memory, ...]) -> int:
     """Return the place of the newest memory, 0 where there is none."""
     return max((memory.seq for memory in memories), default=0)
@@ -173,10 +164,10 @@ def _after_slice(turn: TurnState, at: int) -> Step:
     if any(call.state.is_open for call in calls):
         return _run_more(turn)
     if any(call.name in (WAIT_TOOL, DONE_TOOL) and call.state is CallState.DONE for call in calls):
-        return _close(turn, Outcome.ANSWERED, at=at)
+        return close_turn(turn, Outcome.ANSWERED, at=at)
     done = iterations(turn.memories)
     if done >= turn.rules.max_iterations:
-        return _close(turn, Outcome.ITERATION_LIMIT)
+        return close_turn(turn, Outcome.ITERATION_LIMIT)
     circling = _in_circles(turn) if done else None
     return circling or _request(turn)
 
@@ -191,7 +182,7 @@ def _in_circles(turn: TurnState) -> Step | None:
     last = _end_of_slice(turn)
     noted = [note.after_seq for note in turn.notes if note.kind == loop_guard.NOTE_KIND]
     if any(after < last and loop_guard.is_warning_of(after, repeated, *seen) for after in noted):
-        return _close(turn, Outcome.LOOP, failure=Failure("Loop", "Going round in circles", repeated.words))
+        return close_turn(turn, Outcome.LOOP, failure=Failure("Loop", "Going round in circles", repeated.words))
     if last in noted:
         return None
     note = StoreNote(turn.turn_id, last, loop_guard.NOTE_KIND, loop_guard.warning_text(repeated.words))
@@ -246,7 +237,7 @@ def _verdict(turn: TurnState, given: BudgetVerdict) -> Step:
     turn = replace(turn, request_id=given.request_id)
     if given.refused:
         failure = Failure("Budget", given.refused)
-        return _close(turn, Outcome.BUDGET, failure=failure, stops=given.stops)
+        return close_turn(turn, Outcome.BUDGET, failure=failure, stops=given.stops)
     if given.held:
         return replace(turn, phase=TurnPhase.HELD, next=NextStep.RESERVE), (AwaitLift(),)
     if given.asked:
@@ -292,7 +283,7 @@ def _conclude(turn: TurnState, given: Answered, op: StoreAnswer) -> Step:
             return replace(turn, next=NextStep.REQUEST), (StoreOp(replace(op, note=note)),)
         outcome, failure = Outcome.FAILED, Failure("Output", UNFIT_OUTPUT, error, UNFIT_HINT)
         turn = replace(turn, failure=failure, error_class=ErrorClass.BAD_REQUEST, final=True)
-    end = _end(replace(turn, outcome=outcome), given.at, concludes=given.answer)
+    end = describe_end(replace(turn, outcome=outcome), given.at, concludes=given.answer)
     output = given.output.data if given.output is not None else ""
     op = replace(op, outcome=outcome, end=end, output=output, failure=turn.failure)
     return replace(turn, outcome=outcome, phase=TurnPhase.ENDING, next=NextStep.END, end=end), (StoreOp(op),)
@@ -326,8 +317,8 @@ def _call_failed(turn: TurnState, given: CallFailed) -> Step:
     # One op for the failed request and the turn, because a crash between two would send it again.
     turn = replace(turn, failure=given.failure, error_class=given.error_class, partial=given.partial)
     if given.error_class in (ErrorClass.BAD_REQUEST, ErrorClass.CONTEXT_LENGTH, ErrorClass.CONTENT_FILTER):
-        return _close(turn, Outcome.FAILED, failure=given.failure, error_class=given.error_class, usage=given.usage)
-    return _break_off(turn, Outcome.FAILED, usage=given.usage)
+        return close_turn(turn, Outcome.FAILED, failure=given.failure, error_class=given.error_class, usage=given.usage)
+    return break_off_turn(turn, Outcome.FAILED, usage=given.usage)
 
 
 # Running tools.
@@ -357,21 +348,10 @@ def _finished(turn: TurnState, given: CallFinished) -> Step:
     answer, call = find_call(turn, given.call_id)
     if not call.state.is_open:
         return turn, ()  # a second result of the same call is ignored
-    op = _result_op(turn, given.call_id, given.result, _state_of(given.result))
+    op = result_op(turn, given.call_id, given.result, state_of(given.result))
     if repeats := repeats_of(turn, answer, call):
         op = replace(op, repeats=tuple((other.id, answer.seq + 1 + other.position) for other in repeats))
     return replace(turn, running=turn.running - {given.call_id}, next=NextStep.RUN), (StoreOp(op),)
-
-
-def _state_of(result: ToolResult) -> CallState:
-    if result.is_unknown:
-        return CallState.UNKNOWN
-    return CallState.ERROR if result.is_error else CallState.DONE
-
-
-def _result_op(turn: TurnState, call_id: int, result: ToolResult, state: CallState) -> StoreResult:
-    memory, call = find_call(turn, call_id)
-    return StoreResult(turn.turn_id, call_id, memory.seq + 1 + call.position, result, state)
 
 
 def _approved(turn: TurnState, given: Approved) -> Step:
@@ -383,7 +363,7 @@ def _approved(turn: TurnState, given: Approved) -> Step:
         return _run_more(turn)
     said = given.sentence or ("nobody answered in time" if given.answer == "expired" else "the commander said no")
     denied = ToolResult(f"{given.answer}: {said}", is_error=True)
-    op = _result_op(turn, given.call_id, denied, CallState.DENIED)
+    op = result_op(turn, given.call_id, denied, CallState.DENIED)
     return replace(turn, next=NextStep.RUN), (StoreOp(op),)
 
 
@@ -443,7 +423,7 @@ def _with_calls(memories: tuple[Memory, ...], calls: tuple[ToolCall, ...]) -> tu
     return tuple(made) if calls else memories
 
 
-# Time, cancelling, ending.
+# Time, cancelling.
 
 
 def _now(turn: TurnState, given: TimePassed) -> Step:
@@ -462,10 +442,10 @@ def _now(turn: TurnState, given: TimePassed) -> Step:
 
 def _cancelled(turn: TurnState, given: TurnCancelled) -> Step:
     if given.outcome is Outcome.TIMEOUT:
-        turn = replace(turn, failure=_timed_out(turn))
+        turn = replace(turn, failure=report_timeout(turn))
     first = {done.call_id: done for done in reversed(given.finished)}
     finished = tuple(
-        _result_op(turn, done.call_id, done.result, _state_of(done.result))
+        result_op(turn, done.call_id, done.result, state_of(done.result))
         for done in first.values()
         if find_call(turn, done.call_id)[1].state.is_open
     )
@@ -473,124 +453,5 @@ def _cancelled(turn: TurnState, given: TurnCancelled) -> Step:
     if given.unsent and turn.phase is TurnPhase.CALLING:
         turn = replace(turn, phase=TurnPhase.RESTING, next=NextStep.CALL)  # the provider never let it go
     if given.outcome is Outcome.CRASHED or (given.outcome is Outcome.TIMEOUT and not turn.nudged):
-        return _break_off(turn, given.outcome, finished)
-    return _close(turn, given.outcome, failure=turn.failure, finished=finished)
-
-
-def _timed_out(turn: TurnState) -> Failure:
-    seconds = turn.rules.timeout / SECOND
-    return Failure(
-        "TurnTimeout",
-        "Its turn made no progress",
-        f"nothing came from its model or its tools for {seconds:g} s",
-        "look at its provider and its tools, or raise turn.timeout",
-    )
-
-
-def _is_resting_before_call(turn: TurnState) -> bool:
-    """True where backpressure or the provider delays a reserved request."""
-    return turn.phase is TurnPhase.RESTING and turn.next is NextStep.CALL
-
-
-def _in_flight(turn: TurnState) -> int:
-    """Return the reserved, unsettled request, or 0."""
-    return turn.request_id if turn.phase is TurnPhase.CALLING or _is_resting_before_call(turn) else 0
-
-
-def _close(
-    turn: TurnState,
-    outcome: Outcome,
-    *,
-    at: int | None = None,
-    failure: Failure | None = None,
-    error_class: ErrorClass | None = None,
-    stops: bool = False,
-    finished: tuple[StoreResult, ...] = (),
-    usage: Usage = NOTHING_USED,
-) -> Step:
-    """End the turn for good; open calls get the result `unknown` if they run, else `cancelled`."""
-    done = {op.call_id for op in finished}
-    rest = tuple(
-        _result_op(turn, call.id, MAY_HAVE_RUN, CallState.UNKNOWN)
-        if call.id in turn.running
-        else _result_op(turn, call.id, NEVER_RAN, CallState.CANCELLED)
-        for call in slice_calls(turn)
-        if call.state.is_open and call.id not in done
-    )
-    turn = replace(
-        turn, running=frozenset(), outcome=outcome, failure=failure, error_class=error_class, stops=stops, final=True
-    )
-    return _leave(CloseTurn, turn, outcome, (*finished, *rest), usage, turn.at if at is None else at)
-
-
-def _break_off(
-    turn: TurnState, outcome: Outcome, finished: tuple[StoreResult, ...] = (), usage: Usage = NOTHING_USED
-) -> Step:
-    """Leave the turn open, to be resumed from its stored records."""
-    return _leave(BreakOffTurn, turn, outcome, finished, usage, turn.at)
-
-
-def _leave(
-    kind: type[CloseTurn] | type[BreakOffTurn],
-    turn: TurnState,
-    outcome: Outcome,
-    results: tuple[StoreResult, ...],
-    usage: Usage,
-    at: int,
-) -> Step:
-    end = _end(replace(turn, outcome=outcome), at)
-    op = kind(
-        turn_id=turn.turn_id,
-        outcome=outcome,
-        request_id=_in_flight(turn),
-        partial=turn.partial,
-        seq=next_seq(turn.memories),
-        results=results,
-        failure=turn.failure,
-        unsent=_is_resting_before_call(turn),
-        error_class=turn.error_class,
-        usage=usage,
-        end=end,
-    )
-    return replace(turn, phase=TurnPhase.ENDING, next=NextStep.END, end=end), (StoreOp(op),)
-
-
-def _end(turn: TurnState, at: int, *, concludes: Answer | None = None) -> TurnEnd:
-    """Return what the life machine hears; the op that ends the turn stores its consequences."""
-    outcome = turn.outcome or Outcome.ANSWERED
-    # A world may have stood still while Zoea did not run: ticks from before say nothing of its pace.
-    recent = tuple(memory for memory in turn.memories if memory.created_at >= (turn.resumed_at or 0))
-    tick = waits.learn_tick(recent, turn.rules_wait, turn.tick_length)
-    wait = None
-    if outcome is Outcome.ANSWERED:
-        wait = waits.asked(
-            turn.memories, turn.rules_wait, at, tick, concludes=concludes is not None, known=turn.known_ticks
-        )
-    report = _done_report(turn) if outcome is Outcome.ANSWERED else None
-    answers = [memory for memory in turn.memories if memory.role is Role.ASSISTANT and not memory.partial]
-    said = (*(memory.content for memory in answers), concludes.text if concludes else "")
-    return TurnEnd(
-        outcome=outcome,
-        responded=turn.responded,
-        nudged=turn.nudged,
-        failure=turn.failure,
-        error_class=turn.error_class,
-        final=turn.final,
-        stops=turn.stops,
-        wait_until=wait.until if wait else None,
-        wait_reason=wait.reason if wait else "",
-        tick_length=tick,
-        done=report is not None,
-        summary=report or "",
-        called=any(memory.calls for memory in answers),
-        said=tuple(text for text in said if text.strip()),
-        ticks=waits.newest_ticks(turn.memories, turn.rules_wait),
-    )
-
-
-def _done_report(turn: TurnState) -> str | None:
-    """Return the summary of a turn that reported its task as done; None where it did not."""
-    found = (call for call in slice_calls(turn) if call.name == DONE_TOOL and call.state is CallState.DONE)
-    call = next(found, None)
-    arguments = parsed(call.arguments) if call is not None else None
-    return str(arguments.get("summary", "")) if isinstance(arguments, dict) else None
+        return break_off_turn(turn, given.outcome, finished)
+    return close_turn(turn, given.outcome, failure=turn.failure, finished=finished)

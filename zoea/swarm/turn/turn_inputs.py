@@ -1,0 +1,236 @@
+"""What an open turn is told: the inputs of the turn machine. Times are µs UTC."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from zoea.context import Note
+from zoea.context.topics.output_check import OutputCheck
+from zoea.model.enums import ApprovalAnswer, ErrorClass, Outcome
+from zoea.model.request import Answer, ToolResult
+from zoea.model.values import Failure, Memory, ToolCall, Usage
+from zoea.swarm.turn.turn_state import PastCall
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOpened:
+    """The turn can begin or continue: its needs are read.
+
+    `calls` and `texts` are those of the previous turn, for the loop guard.
+    """
+
+    at: int
+    calls: tuple[PastCall, ...] = ()
+    texts: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryWanted:
+    """The turn cannot be planned before a model has written a part of its summary."""
+
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Summarised:
+    """A part of the summary is written and stored."""
+
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryFailed:
+    """The model wrote no part."""
+
+    at: int
+    can_retry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Unplannable:
+    """The required parts of the request do not fit."""
+
+    at: int
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetVerdict:
+    """The decision of the budgets: go, rest until a time, or refused with a reason.
+
+    After a hold (`held`) or a question to a person (`asked`, ended by `TimePassed`) the budgets are
+    asked again.
+    """
+
+    at: int
+    request_id: int = 0
+    rest_until: int | None = None
+    held: bool = False
+    asked: bool = False
+    refused: str = ""
+    stops: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedCall:
+    """A call as it will be stored; it runs only if it is `known` and neither `broken` nor `skipped`.
+
+    `skipped` is the result of a call beyond the limit.
+    """
+
+    name: str
+    arguments: str
+    upstream: str = ""
+    provider_call_id: str = ""
+    fingerprint: bytes = b""
+    broken: str = ""
+    known: bool = True
+    read_only: bool = False
+    asks: bool = False
+    schema_hash: str = ""
+    skipped: str = ""
+
+    @property
+    def can_run(self) -> bool:
+        return self.known and not self.broken and not self.asks and not self.skipped
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The answer of the model; `output` is its check where its role has an output schema."""
+
+    at: int
+    answer: Answer
+    calls: tuple[PreparedCall, ...] = ()
+    output: OutputCheck | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallFailed:
+    """The request failed. `retry_after` is in seconds, `jitter` in [0, 1), `partial` the streamed part.
+
+    `cause` is a word or two: `429`, `timeout`.
+    """
+
+    at: int
+    failure: Failure
+    error_class: ErrorClass
+    retry_after: float | None = None
+    jitter: float = 0.0
+    usage: Usage = field(default_factory=Usage)
+    partial: Answer | None = None
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class OpStored:
+    """The op is durable: new `memories`, changed `calls`, and `taken` deliveries."""
+
+    at: int
+    memories: tuple[Memory, ...] = ()
+    calls: tuple[ToolCall, ...] = ()
+    notes: tuple[Note, ...] = ()
+    taken: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CallFinished:
+    at: int
+    call_id: int
+    result: ToolResult
+
+
+@dataclass(frozen=True, slots=True)
+class Approved:
+    at: int
+    call_id: int
+    answer: ApprovalAnswer
+    sentence: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Steered:
+    """Messages that join the next request."""
+
+    at: int
+    deliveries: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HoldChanged:
+    """A hold began or ended. Calls in flight continue."""
+
+    at: int
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class HoldLifted:
+    """No hold is on: continue."""
+
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class CallWithheld:
+    """A hold began while the provider delayed the request; it was not sent."""
+
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class TimePassed:
+    """The time, and when the turn last made progress or had an excuse."""
+
+    at: int
+    progress_at: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ClockJumped:
+    """The wall clock was set by this many µs; every time of the turn moves by as much."""
+
+    delta: int
+
+
+@dataclass(frozen=True, slots=True)
+class TurnCancelled:
+    """Everything in flight was cancelled; results so far come along.
+
+    `unsent`: the request never left. `on_wire`: calls that were sent and have no result.
+    """
+
+    at: int
+    outcome: Outcome
+    partial: Answer | None = None
+    finished: tuple[CallFinished, ...] = ()
+    unsent: bool = False
+    on_wire: frozenset[int] = frozenset()
+
+
+TurnInput = (
+    TurnOpened
+    | SummaryWanted
+    | Summarised
+    | SummaryFailed
+    | Planned
+    | Unplannable
+    | BudgetVerdict
+    | Answered
+    | CallFailed
+    | OpStored
+    | CallFinished
+    | Approved
+    | Steered
+    | HoldChanged
+    | HoldLifted
+    | CallWithheld
+    | TimePassed
+    | ClockJumped
+    | TurnCancelled
+)
