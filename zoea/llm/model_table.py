@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 AS_OF = "2026-11"
+_NAMES = 256  # of models whose entry is remembered
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +71,14 @@ _CACHE_MINIMUMS: dict[str, int] = {
 }
 
 
+@lru_cache(_NAMES)
 def cache_minimum(model: str) -> int | None:
     """Return the tokens from which on a prompt's beginning is cached, or None if unknown."""
     key = _longest_prefix(model, _CACHE_MINIMUMS)
     return None if key is None else _CACHE_MINIMUMS[key]
 
 
+@lru_cache(_NAMES)
 def known(model: str) -> KnownModel | None:
     """Return the table's entry for a model (`vendor/name:variant` is read as `name`), or None."""
     key = _longest_prefix(model, _TABLE)

@@ -38,6 +38,11 @@ class BoundedResponseHandler(ResponseHandler):
         self._interim = self._without_progress = 0
         super().set_response_params(**options)
 
+    def resume_reading(self, *args: Any, **options: Any) -> None:
+        """Go on after a pause; aiohttp's reader calls this for every piece, paused or not."""
+        if self._reading_paused:
+            super().resume_reading(*args, **options)
+
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
         payload = self._payload
