@@ -24,6 +24,7 @@ WALL_CLOCK_READERS = {
 """Files that read the system's wall time themselves."""
 
 WALL_CLOCK_ARITHMETIC = {
+    "chain/bundle_import.py _check_commit": "refuses commits of another machine whose time is ahead of ours",
     "process/clock.py *": "notices that the wall clock was set",
     "context/window/conversation_shape.py _is_too_early": "the age of a stored summary; times ahead are ignored",
     "llm/transport/admission_gate.py _wall_time": "shows a time of the gate to people",

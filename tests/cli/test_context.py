@@ -165,3 +165,32 @@ def test_a_name_of_bytes_that_are_no_text_names_no_commit(zoea: Zoea, transcript
         refused = zoea("ctx", *command)
         assert (refused.code, "No such context" in refused.err) == (2, True)
     assert "there is no ref" in zoea("ctx", "tag", "\udcff", "--delete").err
+
+
+def test_a_bundle_goes_to_another_workspace_and_back_without_a_change(
+    zoea: Zoea, transcript: Path, tmp_path: Path
+) -> None:
+    made = zoea("ctx", "import", str(transcript), "--json").json
+    file = tmp_path / "shop.bundle"
+    written = zoea("ctx", "export", "import/shop", str(file), "--json").json
+    assert (written["commits"], written["blobs"], written["refs"]) == (1, 1, {"import/shop": made["id"]})
+    again = zoea("ctx", "export", "import/shop", str(file))
+    assert (again.code, "--force" in again.err) == (2, True)
+    assert zoea("ctx", "export", made["short_id"], str(file), "--force").code == 0
+    elsewhere = zoea("ctx", "import", str(file), "--workspace", "elsewhere", "--json").json
+    assert (elsewhere["commits"], elsewhere["refs"]) == (1, {f"import/{made['short_id']}": made["id"]})
+    assert "1 commits were here already" in zoea("ctx", "import", str(file), "--workspace", "elsewhere").out
+    assert "all good" in zoea("ctx", "fsck", "--workspace", "elsewhere").out
+    name = f"import/{made['short_id']}"
+    told = zoea("ctx", "cat", name, "--as", "claude", "--workspace", "elsewhere").out
+    assert told.encode() == transcript.read_bytes()
+
+
+def test_a_damaged_bundle_is_refused_and_makes_no_database(zoea: Zoea, transcript: Path, tmp_path: Path) -> None:
+    zoea("ctx", "import", str(transcript))
+    file = tmp_path / "shop.bundle"
+    zoea("ctx", "export", "import/shop", str(file))
+    file.write_bytes(file.read_bytes()[:-5])
+    refused = zoea("ctx", "import", str(file), "--workspace", "elsewhere")
+    assert (refused.code, "cut off" in refused.err) == (4, True)
+    assert not places("elsewhere").database.exists()

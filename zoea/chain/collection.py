@@ -24,6 +24,13 @@ WITH RECURSIVE reached(seq) AS (
 """
 _UNREACHED = f"{_REACHED} SELECT seq FROM ctx_commit WHERE seq NOT IN (SELECT seq FROM reached)"
 
+_ROWS = (
+    ("ctx_note", "commit_seq"),
+    ("ctx_blob", "commit_seq"),
+    ("ctx_import", "commit_seq"),
+    ("ctx_commit", "seq"),
+)
+
 
 @dataclass(frozen=True, slots=True)
 class CollectedChains:
@@ -63,7 +70,7 @@ def forget_branches(conn: sqlite3.Connection, names: Sequence[str], since: int) 
 
 def _remove_commits(conn: sqlite3.Connection, unreached: Sequence[int]) -> None:
     gone = [(seq,) for seq in reversed(unreached)]  # children first
-    for table, column in (("ctx_note", "commit_seq"), ("ctx_blob", "commit_seq"), ("ctx_commit", "seq")):
+    for table, column in _ROWS:
         conn.executemany(f"DELETE FROM {table} WHERE {column} = ?", gone)
 
 

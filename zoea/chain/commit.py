@@ -57,6 +57,15 @@ class Provenance:
 
 
 @dataclass(frozen=True, slots=True)
+class CommitIdentity:
+    """What the id of a commit is made of that another database numbers otherwise: its number, template and session."""
+
+    seq: int
+    template_hash: bytes | None
+    session_id: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class CommitNote:
     """The text about a commit that may change: its newest summary and tags."""
 
@@ -96,15 +105,17 @@ class ContextCommit:
         return ID_PREFIX + self.digest.hex()
 
 
-def commit_digest(*, parent: bytes | None, blob: bytes, provenance: Provenance, seq: int, created_at: int) -> bytes:
+def commit_digest(
+    *, parent: bytes | None, blob: bytes, principal: str, identity: CommitIdentity, created_at: int
+) -> bytes:
     """Return the hash that identifies a commit."""
     hasher = blake3()
     fields: Iterable[bytes] = (
         parent or b"",
         blob,
-        provenance.template_hash or b"",
-        provenance.principal.encode(),
-        struct.pack(">qqq", provenance.session_id or 0, seq, created_at),
+        identity.template_hash or b"",
+        principal.encode(),
+        struct.pack(">qqq", identity.session_id or 0, identity.seq, created_at),
     )
     for field in fields:
         hasher.update(struct.pack(">I", len(field)))  # so that no two lists of fields give the same bytes

@@ -6,10 +6,18 @@ Blobs are hashed and compressed before the op (`prepare_blobs`); inside it they 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from zoea.chain.commit import Checkpoint, CommitNote, CommitType, ContextCommit, Provenance, commit_digest
+from zoea.chain.commit import (
+    Checkpoint,
+    CommitIdentity,
+    CommitNote,
+    CommitType,
+    ContextCommit,
+    Provenance,
+    commit_digest,
+)
 from zoea.chain.commit_rows import read_ref
 from zoea.model.errors import StoreConflict
 from zoea.store import WriterConnection
@@ -70,8 +78,8 @@ def insert_commit(conn: WriterConnection, new: NewCommit) -> ContextCommit:
     digest = commit_digest(
         parent=parent,
         blob=new.blob.digest,
-        provenance=about,
-        seq=seq,
+        principal=about.principal,
+        identity=CommitIdentity(seq, about.template_hash, about.session_id),
         created_at=created_at,
     )
     stored = ContextCommit(
@@ -96,6 +104,30 @@ def insert_commit(conn: WriterConnection, new: NewCommit) -> ContextCommit:
         conn.executemany("INSERT INTO ctx_blob VALUES (?, ?)", [(seq, one) for one in sorted(lifted)])
     add_note(conn, seq, new.note)
     return stored
+
+
+def insert_imported(
+    conn: WriterConnection, commit: ContextCommit, identity: CommitIdentity, lifted: Iterable[bytes]
+) -> int:
+    """Store a commit of another database under its own id, with the next number; return that.
+
+    Its blobs are there already. It has a template only where the same one is stored here.
+    """
+    last = conn.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'ctx_commit'").fetchone()[0]
+    template = conn.execute("SELECT hash FROM template WHERE hash = ?", (identity.template_hash,)).fetchone()
+    about = replace(commit.provenance, template_hash=None if template is None else template[0])
+    stored = replace(commit, seq=last + 1, provenance=about)
+    (blob_id,) = conn.execute("SELECT id FROM blob WHERE hash = ?", (commit.blob,)).fetchone()
+    _insert_row(conn, stored, blob_id, None)
+    conn.execute(
+        "INSERT INTO ctx_import VALUES (?, ?, ?, ?, ?)",
+        (stored.seq, identity.seq, identity.session_id, identity.template_hash, conn.now()),
+    )
+    conn.executemany(
+        "INSERT INTO ctx_blob SELECT ?, id FROM blob WHERE hash = ?", [(stored.seq, one) for one in sorted(set(lifted))]
+    )
+    add_note(conn, stored.seq, commit.note)
+    return stored.seq
 
 
 def _insert_row(conn: WriterConnection, commit: ContextCommit, blob_id: int, memories: tuple[int, int] | None) -> None:

@@ -9,7 +9,15 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import Any
 
-from zoea.chain.commit import ID_PREFIX, Checkpoint, CommitNote, CommitType, ContextCommit, Provenance
+from zoea.chain.commit import (
+    ID_PREFIX,
+    Checkpoint,
+    CommitIdentity,
+    CommitNote,
+    CommitType,
+    ContextCommit,
+    Provenance,
+)
 
 _NOTE = "LEFT JOIN ctx_note n ON n.id = (SELECT max(id) FROM ctx_note WHERE commit_seq = c.seq)"
 _COLUMNS = """
@@ -50,6 +58,21 @@ def find_by_prefix(conn: sqlite3.Connection, digits: str, most: int = 2) -> list
     low, high = bytes.fromhex(digits.ljust(64, "0")), bytes.fromhex(digits.ljust(64, "f"))
     rows = conn.execute(f"{_FROM} WHERE c.hash BETWEEN ? AND ? ORDER BY c.seq LIMIT ?", (low, high, most))
     return [_commit(row) for row in rows.fetchall()]
+
+
+def find_digest(conn: sqlite3.Connection, digest: bytes) -> int | None:
+    """Return the number of the commit with an id, or None."""
+    row = conn.execute("SELECT seq FROM ctx_commit WHERE hash = ?", (digest,)).fetchone()
+    return None if row is None else row[0]
+
+
+def read_identity(conn: sqlite3.Connection, commit: ContextCommit) -> CommitIdentity:
+    """Return what a commit's id is made of, also where it came from another database."""
+    sql = "SELECT seq, template_hash, session_id FROM ctx_import WHERE commit_seq = ?"
+    row = conn.execute(sql, (commit.seq,)).fetchone()
+    if row is not None:
+        return CommitIdentity(*row)
+    return CommitIdentity(commit.seq, commit.provenance.template_hash, commit.provenance.session_id)
 
 
 def shortest_id(conn: sqlite3.Connection, commit: ContextCommit, shortest: int = 8) -> str:

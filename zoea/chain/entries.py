@@ -118,6 +118,12 @@ def decode_delta(data: bytes, fetch: FetchBlob) -> tuple[ContextEntry, ...]:
     return tuple(_entry(one, fetch) for one in body["entries"])
 
 
+def is_newer_delta(data: bytes) -> bool:
+    """Return whether a delta is of a version that this Zoea does not know. Raises ContextFormatError."""
+    version = _load(data).get("v")
+    return type(version) is int and version > VERSION
+
+
 def lifted_hashes(data: bytes) -> frozenset[bytes]:
     """Return the hashes of the blobs that a delta refers to. Raises ContextFormatError."""
     found: set[bytes] = set()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import ContextCommit, commit_digest
-from zoea.chain.commit_rows import read_commit, read_lifted, read_refs
+from zoea.chain.commit_rows import read_commit, read_identity, read_lifted, read_refs
 from zoea.chain.entries import lifted_hashes
 from zoea.chain.formats import ZOEA, known_formats
 from zoea.model.errors import ContextFormatError, MissingBlob
@@ -47,8 +47,8 @@ def _verify(conn: sqlite3.Connection, commit: ContextCommit) -> Iterator[ChainDe
     digest = commit_digest(
         parent=parent,
         blob=commit.blob,
-        provenance=commit.provenance,
-        seq=commit.seq,
+        principal=commit.provenance.principal,
+        identity=read_identity(conn, commit),
         created_at=commit.created_at,
     )
     if digest != commit.digest:

@@ -81,6 +81,33 @@ def put_packed(connection: sqlite3.Connection, blob: PackedBlob) -> int:
     return cursor.lastrowid
 
 
+def put_redacted(connection: sqlite3.Connection, digest: bytes, size: int) -> None:
+    """Store that the blob with a hash was redacted elsewhere, unless its bytes are here."""
+    connection.execute(
+        "INSERT INTO blob(hash, size, place) VALUES (?, ?, 'redacted') ON CONFLICT(hash) DO NOTHING", (digest, size)
+    )
+
+
+def restore_blob(connection: sqlite3.Connection, blob: PackedBlob) -> bool:
+    """Write the bytes of a blob again where they are gone or damaged; return whether they were.
+
+    A redacted blob stays redacted. For use in an op.
+    """
+    row = connection.execute("SELECT id, place FROM blob WHERE hash = ?", (blob.digest,)).fetchone()
+    if row is None or row[1] == "redacted":
+        return False
+    with suppress(StoreError):
+        get_blob(connection, row[0])
+        return False
+    packed: bytes | None = blob.packed
+    place = "row"
+    if blob.size > ROW_BYTES:
+        _write_file(blob_path(blob_directory(connection), blob.digest), blob.packed)
+        place, packed = "file", None
+    connection.execute("UPDATE blob SET size = ?, place = ?, data = ? WHERE id = ?", (blob.size, place, packed, row[0]))
+    return True
+
+
 def _find_blob(connection: sqlite3.Connection, digest: bytes) -> int | None:
     found = connection.execute("SELECT id FROM blob WHERE hash = ?", (digest,)).fetchone()
     return None if found is None else found[0]

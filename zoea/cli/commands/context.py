@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-import sqlite3
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -30,21 +26,26 @@ from zoea.chain.commit_rows import (
 )
 from zoea.chain.entries import ContextEntry
 from zoea.chain.formats import ZOEA, known_formats
-from zoea.chain.imports import prepare_import, store_import
 from zoea.chain.materialize import Tier, find_format, write_as
-from zoea.chain.revisions import resolve_revision
 from zoea.chain.verification import verify_chains
+from zoea.cli.commands.context_access import (
+    Revision,
+    commit_with,
+    describe_commit,
+    find_commit,
+    name_commits,
+    open_contexts,
+)
+from zoea.cli.commands.context_bundles import export, import_
 from zoea.cli.commands.forks import fork
 from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.cli.typed_time import read_time
 from zoea.model.enums import Role
-from zoea.model.errors import RevisionError, StoreError, StoreMissing, UsageError
+from zoea.model.errors import RevisionError, StoreError, UsageError
 from zoea.process.clock import SystemClock
 from zoea.settings.paths import places
 from zoea.store import WriterConnection
-from zoea.store.database_file import connect_reader
-from zoea.store.sqlite_errors import translate_errors
 from zoea.text.control_characters import clean, strip
 from zoea.text.shorten import head
 from zoea.transfer.run_import import held_workspace
@@ -58,51 +59,15 @@ app = typer.Typer(
 )
 
 app.command("fork")(fork)
+app.command("export")(export)
+app.command("import")(import_)
 
-Revision = Annotated[
-    str, typer.Argument(metavar="REV", help="ctx-1a2b3c4d, a ref such as import/talk; after it ~3, ^^ or @{10:30}.")
-]
 TAG = "tag/"
 """The beginning of refs that people give."""
 _TAG_NAME = re.compile(r"\w[\w.:/-]{0,79}")
 _TEXT = 100
 _NATIVE = {"openai": "openai-chat-v1", "claude": "claude-code-v1"}
 _TIERS = {Tier.NARRATIVE: "narrative: texts only", Tier.RAW: "raw: some bytes are not understood"}
-
-
-@app.command("import")
-def import_(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="A Claude Code transcript or a list of OpenAI messages.")
-    ],
-    name: Annotated[str, typer.Option(help="Name of the ref, after import/; else the name of the file.")] = "",
-    format_name: Annotated[str, typer.Option("--format", help="Format of the file; else it is recognised.")] = "",
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
-    """Import a conversation of another program as a commit. No swarm may run; the file's bytes are kept.
-
-    Example: zoea ctx import ~/.claude/projects/shop/0f3a.jsonl --name shop
-    """
-    try:
-        data = file.expanduser().read_bytes()
-    except OSError as error:
-        raise UsageError(
-            f"cannot read {file}: {error.strerror}", hint="Name the file of a conversation that you may read."
-        ) from None
-    imported = prepare_import(data, name or file.stem, format_name)
-
-    async def store() -> ContextCommit:
-        async with held_workspace(places(workspace)) as held:
-            return await held.store.write(lambda conn: store_import(conn, imported))
-
-    commit = asyncio.run(store())
-    with _reading(workspace) as conn:
-        if as_json:
-            write_json(_as_dict(conn, commit, [imported.ref]))
-        else:
-            what = f"{commit.message_count:,} messages, about {commit.token_count:,} tokens, {commit.format}"
-            typer.echo(strip(f"{shortest_id(conn, commit)}  {imported.ref}  {what}"))
 
 
 @app.command("log")
@@ -113,14 +78,14 @@ def log(
     workspace: Workspace = "",
 ) -> None:
     """List commits, newest first: the newest of all, or the chain of one."""
-    with _reading(workspace) as conn:
+    with open_contexts(workspace) as conn:
         if revision:
-            commits = walk_chain(conn, _find(conn, revision).seq, limit=limit)[::-1]
+            commits = walk_chain(conn, find_commit(conn, revision).seq, limit=limit)[::-1]
         else:
             commits = read_newest(conn, limit)
-        names = _names(conn, commits)
+        names = name_commits(conn, commits)
         if as_json:
-            write_json([_as_dict(conn, one, names[one.seq]) for one in commits])
+            write_json([describe_commit(conn, one, names[one.seq]) for one in commits])
             return
         for one in commits:
             refs = f"({', '.join(names[one.seq])})  " if names[one.seq] else ""
@@ -138,9 +103,9 @@ def log(
 @app.command("show")
 def show(revision: Revision, as_json: AsJson = False, workspace: Workspace = "") -> None:
     """Show where a commit comes from, its summary and size."""
-    with _reading(workspace) as conn:
-        commit = _find(conn, revision)
-        shown = _as_dict(conn, commit, _names(conn, [commit])[commit.seq])
+    with open_contexts(workspace) as conn:
+        commit = find_commit(conn, revision)
+        shown = describe_commit(conn, commit, name_commits(conn, [commit])[commit.seq])
         if as_json:
             write_json(shown)
             return
@@ -170,9 +135,9 @@ def cat(
     name = _NATIVE.get(form, form)
     if form not in ("md", "jsonl"):
         find_format(name)
-    with _reading(workspace) as conn:
-        commit, reader = _find(conn, revision), ChainReader(conn)
-        begin = _find(conn, stop) if stop else None
+    with open_contexts(workspace) as conn:
+        commit, reader = find_commit(conn, revision), ChainReader(conn)
+        begin = find_commit(conn, stop) if stop else None
         whole = reader.select_range(commit, stop=begin, to_root=root)
         if name in known_formats() and name != ZOEA and {one.format for one in whole} == {name}:
             sys.stdout.buffer.write(reader.join_native(commit, stop=begin, to_root=root) or b"")
@@ -196,8 +161,8 @@ def cat(
 @app.command("refs")
 def refs(as_json: AsJson = False, workspace: Workspace = "") -> None:
     """List the names of commits."""
-    with _reading(workspace) as conn:
-        found = {name: _by_seq(conn, seq) for name, seq in read_refs(conn).items()}
+    with open_contexts(workspace) as conn:
+        found = {name: commit_with(conn, seq) for name, seq in read_refs(conn).items()}
         if as_json:
             write_json({name: commit.id for name, commit in found.items()})
             return
@@ -229,7 +194,7 @@ def tag(
 
     def write(conn: WriterConnection) -> None:
         if not delete:
-            move_ref(conn, ref, _find(conn, revision).seq, "tag")
+            move_ref(conn, ref, find_commit(conn, revision).seq, "tag")
         elif not delete_ref(conn, ref, "tag --delete"):
             raise RevisionError(f"there is no ref {ref}", hint="`zoea ctx refs` lists names.")
 
@@ -249,12 +214,12 @@ def resolve(
     workspace: Workspace = "",
 ) -> None:
     """Show the newest commit of a mysis at a time."""
-    with _reading(workspace) as conn:
+    with open_contexts(workspace) as conn:
         commit = resolve_time(conn, principal.removeprefix("@"), read_time(at))
         if commit is None:
             raise RevisionError(f"{principal} has no commit at {at} or before", hint="`zoea ctx log` lists commits.")
         if as_json:
-            write_json(_as_dict(conn, commit, _names(conn, [commit])[commit.seq]))
+            write_json(describe_commit(conn, commit, name_commits(conn, [commit])[commit.seq]))
         else:
             typer.echo(shortest_id(conn, commit))
 
@@ -262,8 +227,8 @@ def resolve(
 @app.command("diff")
 def diff(one: Revision, other: Revision, as_json: AsJson = False, workspace: Workspace = "") -> None:
     """Show the newest commit that two have in common, then what each learned since."""
-    with _reading(workspace) as conn:
-        first, second = _find(conn, one), _find(conn, other)
+    with open_contexts(workspace) as conn:
+        first, second = find_commit(conn, one), find_commit(conn, other)
         common = find_common(conn, first.seq, second.seq)
         reader = ChainReader(conn)
         learned = [_since(reader, commit, common) for commit in (first, second)]
@@ -290,8 +255,10 @@ def grep(
     workspace: Workspace = "",
 ) -> None:
     """Find the messages of conversations that contain a text."""
-    with _reading(workspace) as conn:
-        chosen = [_find(conn, revision)] if revision else [_by_seq(conn, seq) for seq in read_refs(conn).values()]
+    with open_contexts(workspace) as conn:
+        chosen = (
+            [find_commit(conn, revision)] if revision else [commit_with(conn, seq) for seq in read_refs(conn).values()]
+        )
         reader, seen, found = ChainReader(conn), set[int](), 0
         for tip in chosen:
             for commit in walk_chain(conn, tip.seq):
@@ -315,7 +282,7 @@ def grep(
 @app.command("fsck")
 def fsck(as_json: AsJson = False, workspace: Workspace = "") -> None:
     """Check every commit: its id, bytes, long texts and format. Exit code 4 if something is wrong."""
-    with _reading(workspace) as conn:
+    with open_contexts(workspace) as conn:
         defects = list(verify_chains(conn))
         count, redacted = count_commits(conn), count_redacted(conn)
     if as_json:
@@ -352,7 +319,7 @@ def gc(
             return await held.store.write(lambda conn: collection.collect(conn, since))
 
     if dry_run:
-        with _reading(workspace) as conn:
+        with open_contexts(workspace) as conn:
             done = collection.CollectedChains(len(collection.find_unreached(conn, since)))
     else:
         done = asyncio.run(run())
@@ -364,67 +331,12 @@ def gc(
         typer.echo(f"{done.commits:,} commits and {done.blobs:,} blobs ({done.bytes:,} bytes) were removed")
 
 
-@contextmanager
-def _reading(workspace: str) -> Iterator[sqlite3.Connection]:
-    """Open the database read-only. Raises StoreMissing, StoreError."""
-    database = places(workspace).database
-    if not database.exists():
-        raise StoreMissing(f"there is no database {database}", hint="`zoea run` or `zoea ctx import` makes it.")
-    with translate_errors():
-        connection = connect_reader(database)
-        try:
-            yield connection
-        finally:
-            connection.close()
-
-
-def _find(conn: sqlite3.Connection, revision: str) -> ContextCommit:
-    return resolve_revision(conn, revision, read_time)
-
-
-def _by_seq(conn: sqlite3.Connection, seq: int) -> ContextCommit:
-    return walk_chain(conn, seq, limit=1)[0]
-
-
-def _names(conn: sqlite3.Connection, commits: list[ContextCommit]) -> dict[int, list[str]]:
-    names: dict[int, list[str]] = {one.seq: [] for one in commits}
-    for name, seq in read_refs(conn, names).items():
-        names[seq].append(name)
-    return names
-
-
 def _since(reader: ChainReader, commit: ContextCommit, common: ContextCommit | None) -> tuple[ContextEntry, ...]:
     """Return the messages after the common commit."""
     if common is None:
         return reader.read_messages(commit, to_root=True)
     known = len(reader.read_messages(common, stop=common))
     return reader.read_messages(commit, stop=common)[known:]
-
-
-def _as_dict(conn: sqlite3.Connection, commit: ContextCommit, names: list[str]) -> dict[str, Any]:
-    about = commit.provenance
-    parent = None if commit.parent is None else _by_seq(conn, commit.parent).id
-    return {
-        "id": commit.id,
-        "short_id": shortest_id(conn, commit),
-        "refs": names,
-        "parent": parent,
-        "type": commit.kind.value,
-        "checkpoint": commit.checkpoint.value,
-        "format": commit.format,
-        "principal": about.principal,
-        "machine": about.machine,
-        "template": about.template_hash.hex() if about.template_hash else None,
-        "session": about.session_id,
-        "ticket": about.ticket_id,
-        "thread": about.thread_id,
-        "messages": commit.message_count,
-        "tokens": commit.token_count,
-        "created_at": commit.created_at,
-        "summary": commit.note.summary,
-        "tags": list(commit.note.tags),
-        "blob": commit.blob.hex(),
-    }
 
 
 def _entry_dict(entry: ContextEntry) -> dict[str, Any]:

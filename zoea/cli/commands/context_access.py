@@ -1,0 +1,78 @@
+"""Open the database for `zoea ctx`, find commits by revision, and describe them as JSON."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+
+from zoea.chain.commit import ContextCommit
+from zoea.chain.commit_rows import read_identity, read_refs, shortest_id, walk_chain
+from zoea.chain.revisions import resolve_revision
+from zoea.cli.typed_time import read_time
+from zoea.model.errors import StoreMissing
+from zoea.settings.paths import places
+from zoea.store.database_file import connect_reader
+from zoea.store.sqlite_errors import translate_errors
+
+Revision = Annotated[
+    str, typer.Argument(metavar="REV", help="ctx-1a2b3c4d, a ref such as import/talk; after it ~3, ^^ or @{10:30}.")
+]
+
+
+@contextmanager
+def open_contexts(workspace: str) -> Iterator[sqlite3.Connection]:
+    """Open the database read-only. Raises StoreMissing, StoreError."""
+    database = places(workspace).database
+    if not database.exists():
+        raise StoreMissing(f"there is no database {database}", hint="`zoea run` or `zoea ctx import` makes it.")
+    with translate_errors():
+        connection = connect_reader(database)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+
+def find_commit(conn: sqlite3.Connection, revision: str) -> ContextCommit:
+    return resolve_revision(conn, revision, read_time)
+
+
+def commit_with(conn: sqlite3.Connection, seq: int) -> ContextCommit:
+    return walk_chain(conn, seq, limit=1)[0]
+
+
+def name_commits(conn: sqlite3.Connection, commits: list[ContextCommit]) -> dict[int, list[str]]:
+    names: dict[int, list[str]] = {one.seq: [] for one in commits}
+    for name, seq in read_refs(conn, names).items():
+        names[seq].append(name)
+    return names
+
+
+def describe_commit(conn: sqlite3.Connection, commit: ContextCommit, names: list[str]) -> dict[str, Any]:
+    about, template = commit.provenance, read_identity(conn, commit).template_hash
+    parent = None if commit.parent is None else commit_with(conn, commit.parent).id
+    return {
+        "id": commit.id,
+        "short_id": shortest_id(conn, commit),
+        "refs": names,
+        "parent": parent,
+        "type": commit.kind.value,
+        "checkpoint": commit.checkpoint.value,
+        "format": commit.format,
+        "principal": about.principal,
+        "machine": about.machine,
+        "template": template.hex() if template else None,
+        "session": about.session_id,
+        "ticket": about.ticket_id,
+        "thread": about.thread_id,
+        "messages": commit.message_count,
+        "tokens": commit.token_count,
+        "created_at": commit.created_at,
+        "summary": commit.note.summary,
+        "tags": list(commit.note.tags),
+        "blob": commit.blob.hex(),
+    }

@@ -1,0 +1,145 @@
+"""`zoea ctx export` and `zoea ctx import`: bundles of commits, and conversations of other programs."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zoea.chain.bundle_export import BundleCounts, write_bundle
+from zoea.chain.bundle_file import MAGIC
+from zoea.chain.bundle_import import StoredBundle, check_bundle, store_bundle
+from zoea.chain.commit import ContextCommit
+from zoea.chain.commit_rows import read_ref, shortest_id
+from zoea.chain.imports import IMPORTED, ImportedContext, prepare_import, store_import
+from zoea.cli.commands.context_access import describe_commit, find_commit, open_contexts
+from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.model.errors import UsageError
+from zoea.process.clock import SystemClock
+from zoea.settings.paths import places
+from zoea.settings.private_file import open_private
+from zoea.text.control_characters import strip
+from zoea.transfer.run_import import held_workspace
+
+
+def export(
+    revisions: Annotated[
+        list[str],
+        typer.Argument(metavar="REV", help="What to export: commits with all before them.", show_default=False),
+    ],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The bundle to write.", show_default=False)],
+    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Write commits, all before them and their texts to a file that another workspace can import.
+
+    Example: zoea ctx export alpha beta~3 shop.bundle
+    """
+    target = file.expanduser()
+    if target.exists() and not force:
+        raise UsageError(f"{file} is there already", hint="Name another file, or give --force.")
+    with open_contexts(workspace) as conn:
+        tips = {revision: find_commit(conn, revision) for revision in revisions}
+        refs: dict[str, str] = {}
+        for revision, commit in tips.items():
+            name = next((one for one in (revision, f"@{revision}") if read_ref(conn, one) is not None), "")
+            refs[name or IMPORTED + shortest_id(conn, commit)] = commit.digest.hex()
+        unfinished = target.with_name(f"{target.name}.unfinished")
+        try:
+            with open(unfinished, "wb", opener=open_private) as stream:
+                counts = write_bundle(conn, stream, list(tips.values()), refs)
+                stream.flush()
+                os.fsync(stream.fileno())
+            unfinished.replace(target)
+        except OSError as error:
+            raise UsageError(
+                f"cannot write {file}: {error.strerror}", hint="Name a file in a folder that you may write to."
+            ) from None
+        finally:
+            with suppress(OSError):  # the first error is the one to report
+                unfinished.unlink(missing_ok=True)
+    if as_json:
+        write_json({**_counts(counts), "refs": {name: f"ctx-{digest}" for name, digest in refs.items()}})
+    else:
+        typer.echo(strip(f"{file}: {_describe(counts)}, {', '.join(refs)}"))
+
+
+def import_(
+    file: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE", help="A bundle, a Claude Code transcript or a list of OpenAI messages.", show_default=False
+        ),
+    ],
+    name: Annotated[str, typer.Option(help="Name of the ref, after import/; else the name of the file.")] = "",
+    format_name: Annotated[str, typer.Option("--format", help="Format of the file; else it is recognised.")] = "",
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Import a bundle, or a conversation of another program as a commit. No swarm may run.
+
+    Example: zoea ctx import ~/.claude/projects/shop/0f3a.jsonl --name shop
+    """
+    try:
+        with file.expanduser().open("rb") as stream:
+            is_bundle = stream.read(len(MAGIC)) == MAGIC
+            stream.seek(0)
+            data = b"" if is_bundle else stream.read()
+    except OSError as error:
+        raise UsageError(
+            f"cannot read {file}: {error.strerror}", hint="Name a bundle or conversation that you may read."
+        ) from None
+    if is_bundle:
+        if name or format_name:
+            raise UsageError("a bundle has its own names and formats", hint="Leave out --name and --format.")
+        _import_bundle(file.expanduser(), as_json, workspace)
+    else:
+        _import_conversation(prepare_import(data, name or file.stem, format_name), as_json, workspace)
+
+
+def _import_conversation(imported: ImportedContext, as_json: bool, workspace: str) -> None:
+    async def store() -> ContextCommit:
+        async with held_workspace(places(workspace)) as held:
+            return await held.store.write(lambda conn: store_import(conn, imported))
+
+    commit = asyncio.run(store())
+    with open_contexts(workspace) as conn:
+        if as_json:
+            write_json(describe_commit(conn, commit, [imported.ref]))
+        else:
+            what = f"{commit.message_count:,} messages, about {commit.token_count:,} tokens, {commit.format}"
+            typer.echo(strip(f"{shortest_id(conn, commit)}  {imported.ref}  {what}"))
+
+
+def _import_bundle(file: Path, as_json: bool, workspace: str) -> None:
+    with file.open("rb") as stream:
+        checked = check_bundle(stream, now=SystemClock().now())
+
+        async def store() -> StoredBundle:
+            async with held_workspace(places(workspace)) as held:
+                return await held.store.write(lambda conn: store_bundle(conn, checked))
+
+        done = asyncio.run(store())
+    if as_json:
+        write_json({**_counts(done.counts), "known": done.known, "refs": done.refs, "renamed": done.renamed})
+        return
+    known = f"; {done.known:,} commits were here already" if done.known else ""
+    typer.echo(strip(f"{_describe(done.counts)}{known}"))
+    for asked, given in done.renamed.items():
+        typer.echo(strip(f"{asked} is {given} here"))
+    for ref in done.refs.keys() - set(done.renamed.values()):
+        typer.echo(strip(ref))
+
+
+def _counts(counts: BundleCounts) -> Mapping[str, int]:
+    return {"commits": counts.commits, "blobs": counts.blobs, "bytes": counts.bytes}
+
+
+def _describe(counts: BundleCounts) -> str:
+    return f"{counts.commits:,} commits, {counts.blobs:,} blobs ({counts.bytes:,} bytes)"
