@@ -10,7 +10,8 @@ import pytest
 
 from tests.swarm.harness import call, script, swarm
 from tests.swarm.test_budgets import GatedProvider
-from zoea.model.request import Answer
+from zoea.model.enums import MysisState
+from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.model.values import Usage
 from zoea.settings import Settings
 
@@ -96,3 +97,65 @@ async def test_the_lowest_total_of_several_prompts_counts(tmp_path: Path) -> Non
             " WHERE frozen ->> 'mission_id' IS NOT NULL"
         )
         assert row == {"total": 20_000, "id": 3}
+
+
+SOFT = HARD.model_copy(update={"budget": HARD.budget.model_copy(update={"enforcement": "soft"})})
+
+
+async def test_a_soft_total_allows_one_last_request_that_says_so(tmp_path: Path) -> None:
+    seen: list[ModelRequest] = []
+
+    def busy(request: ModelRequest) -> Answer:
+        seen.append(request)
+        usage = Usage(input_tokens=700, output_tokens=300)
+        if any("allows no request after this one" in message.content for message in request.messages):
+            return Answer(text="what I know", usage=usage)
+        return Answer(calls=(call("act", f"n{len(seen)}"),), usage=usage)
+
+    async with swarm(tmp_path, busy, settings=SOFT) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "work", context=total(4_000))
+        await s.settled()
+        [turn] = await s.rows("SELECT id, outcome FROM turn")
+        assert turn["outcome"] == "answered"
+        assert 2 <= len(seen) <= 5
+        used = await s.value("SELECT used_tokens FROM spend WHERE scope = 'mission'")
+        assert used == 1000 * len(seen)
+        assert used <= 4_000 + 1_000
+        [note] = await s.rows("SELECT kind, content FROM turn_note")
+        assert note["kind"] == "budget"
+        assert "(4,000 tokens)" in note["content"]
+
+
+async def test_a_turn_that_calls_tools_in_its_last_request_ends_without_running_them(tmp_path: Path) -> None:
+    seen: list[ModelRequest] = []
+
+    def stubborn(request: ModelRequest) -> Answer:
+        seen.append(request)
+        return Answer(calls=(call("act", f"n{len(seen)}"),), usage=Usage(input_tokens=700, output_tokens=300))
+
+    async with swarm(tmp_path, stubborn, settings=SOFT) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "work", context=json.dumps({"token_budget_per_task": 50}))
+        await s.settled()
+        [turn] = await s.rows("SELECT outcome, failure FROM turn")
+        assert turn["outcome"] == "budget"
+        assert "The token budget of its message is used up" in turn["failure"]
+        assert len(seen) == 1  # not even the first fits, so it is the last
+        assert [row["state"] for row in await s.rows("SELECT state FROM tool_call")] == ["cancelled"]
+        assert s.commander.runner("alpha").mysis.state is MysisState.RUNNING
+        await s.commander.send("alpha", "go on")
+        await s.until(lambda: len(seen) > 3)  # without a budget of its own the next message is worked on as before
+
+
+async def test_a_soft_total_leaves_a_turn_alone_that_reports_its_end_in_the_last_request(tmp_path: Path) -> None:
+    def reports(_: ModelRequest) -> Answer:
+        done = AnswerCall("zoea_done", json.dumps({"summary": "found it"}))
+        return Answer(calls=(done,), usage=Usage(input_tokens=700, output_tokens=300))
+
+    async with swarm(tmp_path, reports, settings=SOFT) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "work", is_task=True, context=total(1_000))
+        await s.settled()
+        assert [row["outcome"] for row in await s.rows("SELECT outcome FROM turn")] == ["answered"]
+        assert [row["state"] for row in await s.rows("SELECT state FROM tool_call")] == ["done"]

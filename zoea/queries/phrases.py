@@ -49,6 +49,7 @@ _WORDS = {
 }
 
 _NOTES = {
+    "budget": "the budget of its message allows one more request, and it is told so",
     "loop": "it repeats itself, and is told so",
     "output": "its answer does not match the output schema, and is asked for once more",
 }

@@ -27,6 +27,12 @@ Mode = Annotated[
         help="For a running mysis: queue waits for the next turn, steer joins this turn, interrupt ends this turn."
     ),
 ]
+Total = Annotated[
+    int | None,
+    typer.Option(
+        "--budget", metavar="N", min=1000, help="Tokens for all turns of this message; the last request is told so."
+    ),
+]
 Key = Annotated[
     str, typer.Option(metavar="KEY", help="Idempotency key: a repeated command with the same key sends nothing again.")
 ]
@@ -46,16 +52,20 @@ def send(
             help="Override a limit of its context for this turn, as history_window_size=100; repeatable.",
         ),
     ] = [],  # noqa: B006  # typer reads the default, which is never changed
+    total: Total = None,
     key: Key = "",
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
     """Send a message to one mysis.
 
+    With --budget, a turn whose next request would exceed it is told to answer at once, and sends no other request.
+
     Example: zoea send alpha sell the ore first
     """
     content = _content(text)
-    given = _read_context(context) if context else ""
+    values = [*context, *([f"token_budget_total={total}"] if total is not None else [])]
+    given = _read_context(values) if values else ""
     sent = command(
         workspace,
         lambda swarm: swarm.send(name, content, mode=mode, is_task=task, idempotency_key=key, context=given),
@@ -70,16 +80,14 @@ def broadcast(
     state: Annotated[MysisState | None, typer.Option(help="Only to myses in this state.")] = None,
     mode: Mode = DeliveryMode.QUEUE,
     key: Key = "",
-    total: Annotated[
-        int | None,
-        typer.Option("--budget", metavar="N", min=1000, help="Tokens for all its turns, as budget.enforcement says."),
-    ] = None,
+    total: Total = None,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
     """Send a message to all myses, or to those that the options select. Stopped and errored myses are skipped.
 
-    Of a --budget each turn gets an equal share of what is left; what one leaves unused goes to the next ones.
+    Of a --budget each turn gets an equal share of what is left; what one leaves unused goes to the next ones. A turn
+    whose next request would exceed its share is told to answer at once, and sends no other request.
     """
     content = _content(text)
     recipients = Recipients(names=tuple(to), tag=tag, state=state)

@@ -27,6 +27,7 @@ from zoea.swarm.persistence import mysis_ops, turn_ops
 from zoea.swarm.resolved_template import MysisProfile
 from zoea.swarm.rules import SECOND
 from zoea.swarm.services import Services
+from zoea.swarm.turn import message_budget
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.budget_stage import BudgetStage, leave_budget_queue, spent_by
 from zoea.swarm.turn.call_bounds import bound_calls, prepare_call
@@ -302,7 +303,13 @@ class TurnDriver:
             return t.Unplannable(self._now(), failure_from(error))
         self._live.context_used = plan.budget.final_tokens
         self._live.context_limit = plan.budget.max_tokens
-        return t.Planned(self._now())
+        last_request = message_budget.last_request_text(
+            self._used,
+            self._opened.frozen.task_tokens,
+            self._requests.estimated_tokens(plan),
+            self._profile.settings.budget.enforcement,
+        )
+        return t.Planned(self._now(), last_request)
 
     async def _reserve(self, effect: t.Reserve) -> t.TurnInput:
         assert self._plan is not None

@@ -16,7 +16,7 @@ from zoea.model.request import ToolResult
 from zoea.model.values import Failure, Memory, ToolCall
 from zoea.swarm.moved_times import move_times
 from zoea.swarm.rules import SECOND
-from zoea.swarm.turn import loop_guard
+from zoea.swarm.turn import loop_guard, message_budget
 from zoea.swarm.turn.call_slice import find_call, first_batch, next_batch, repeats_of, slice_calls
 from zoea.swarm.turn.turn_close import (
     NOTHING_USED,
@@ -97,7 +97,7 @@ def step(turn: TurnState, given: TurnInput) -> Step:
                 return _summarise(replace(turn, summary_retried=True))
             return replace(turn, phase=TurnPhase.OPENING), (Fetch(gives_up=True),)
         case Planned():
-            return _reserve(turn)
+            return _planned(turn, given)
         case Unplannable():
             return close_turn(turn, Outcome.FAILED, failure=given.failure, error_class=ErrorClass.BAD_REQUEST)
         case BudgetVerdict():
@@ -162,7 +162,8 @@ def _after_slice(turn: TurnState, at: int) -> Step:
     """Continue or end once every call has its result."""
     calls = slice_calls(turn)
     if any(call.state.is_open for call in calls):
-        return _run_more(turn)
+        is_cut = message_budget.is_used_up(turn) and not message_budget.may_run(calls)
+        return _request(turn) if is_cut else _run_more(turn)
     if any(call.name in (WAIT_TOOL, DONE_TOOL) and call.state is CallState.DONE for call in calls):
         return close_turn(turn, Outcome.ANSWERED, at=at)
     done = iterations(turn.memories)
@@ -190,6 +191,8 @@ def _in_circles(turn: TurnState) -> Step | None:
 
 
 def _request(turn: TurnState) -> Step:
+    if message_budget.is_used_up(turn):
+        return close_turn(turn, Outcome.BUDGET, failure=message_budget.used_up_failure())
     if turn.held:
         return replace(turn, phase=TurnPhase.HELD, next=NextStep.REQUEST), (AwaitLift(),)
     if turn.steers:
@@ -197,6 +200,14 @@ def _request(turn: TurnState) -> Step:
         return replace(turn, steers=(), next=NextStep.REQUEST), (StoreOp(op),)
     turn = replace(turn, phase=TurnPhase.PLANNING, iteration=iterations(turn.memories) + 1)
     return turn, (PlanRequest(turn.shrink),)
+
+
+def _planned(turn: TurnState, given: Planned) -> Step:
+    """Reserve the request; where it is the last one, tell the model so and plan it again."""
+    if not given.last_request or message_budget.is_last_request(turn):
+        return _reserve(turn)
+    note = StoreNote(turn.turn_id, next_seq(turn.memories) - 1, message_budget.NOTE_KIND, given.last_request)
+    return replace(turn, next=NextStep.REQUEST), (StoreOp(note),)
 
 
 def _reserve(turn: TurnState) -> Step:
@@ -253,7 +264,7 @@ def _verdict(turn: TurnState, given: BudgetVerdict) -> Step:
 
 
 def _answered(turn: TurnState, given: Answered) -> Step:
-    answer = given.answer
+    answer, is_cut = given.answer, message_budget.is_last_request(turn) and not message_budget.may_run(given.calls)
     if answer.is_empty and not turn.empty_retried:
         turn = replace(turn, empty_retried=True, attempt=turn.attempt + 1, next=NextStep.RESERVE)
         return turn, (StoreOp(SettleRequest(turn.request_id, answer.usage, answer.finish)),)
@@ -263,12 +274,13 @@ def _answered(turn: TurnState, given: Answered) -> Step:
         seq=next_seq(turn.memories),
         answer=replace(answer, text=NO_RESPONSE) if answer.is_empty else answer,
         calls=given.calls,
-        start=() if turn.held else first_batch(given.calls),
+        start=() if turn.held or is_cut else first_batch(given.calls),
     )
     turn = replace(turn, responded=not answer.is_empty or turn.responded, attempt=1, empty_retried=False)
     if not given.calls:
         return _conclude(turn, given, op)
-    return replace(turn, phase=TurnPhase.RUNNING, next=NextStep.RUN_STARTED), (StoreOp(op),)
+    following = NextStep.REQUEST if is_cut else NextStep.RUN_STARTED
+    return replace(turn, phase=TurnPhase.RUNNING, next=following), (StoreOp(op),)
 
 
 def _conclude(turn: TurnState, given: Answered, op: StoreAnswer) -> Step:

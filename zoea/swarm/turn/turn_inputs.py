@@ -48,7 +48,10 @@ class SummaryFailed:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
+    """The request is planned. `last_request` tells the model that the budget allows no request after it, "" if not."""
+
     at: int
+    last_request: str = ""
 
 
 @dataclass(frozen=True, slots=True)
