@@ -73,6 +73,13 @@ class TestPlain:
         ("kind", "mysis_id", "data", "line"),
         [
             ("turn.opened", 1, {"number": 3}, "alpha         turn 3 begins"),
+            (
+                "request.prepared",
+                1,
+                {"messages": 50, "tokens": 6_210},
+                "alpha         Preparing context (50 msgs, ~6.2k tokens)",
+            ),
+            ("budget.used", 1, {"used": 14_800, "limit": 50_000}, "alpha         Budget used: 14.8k/50k"),
             ("turn.ended", 1, {"turn": 7, "outcome": "answered"}, "alpha         answer of 7"),
             ("turn.ended", 1, {"turn": 7, "outcome": "loop"}, "alpha         turn ended: loop. answer of 7"),
             ("turn.ended", 1, {"outcome": "cancelled"}, "alpha         turn ended: cancelled."),

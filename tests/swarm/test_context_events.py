@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import re
 from pathlib import Path
 
 from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.model.request import Answer
-from zoea.model.values import Event
+from zoea.model.values import Event, Usage
 from zoea.queries.phrases import event_sentence
 from zoea.settings import Settings
 
@@ -51,3 +53,35 @@ async def test_a_request_that_was_trimmed_has_one_event_and_one_that_fits_has_no
             )
         ]
         assert len(requests) == len(set(requests))
+
+
+async def test_each_request_tells_its_size_and_what_it_used_to_those_who_listen(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"nudge": {"enabled": False}})
+    usage = Usage(input_tokens=6_000, output_tokens=200)
+    replies = script(Answer(calls=(call("look"),), usage=usage), Answer(text=CANARY, usage=usage))
+    async with swarm(tmp_path, replies, settings=settings) as s:
+        await s.commander.create("alpha", start=False)
+        newest = s.commander.services.events.last_id
+        heard: list[Event] = []
+
+        async def listen() -> None:
+            async for item in s.commander.events(newest):
+                assert isinstance(item, Event)
+                heard.append(item)
+
+        listener = asyncio.create_task(listen())
+        await s.until(lambda: s.commander.services.events.is_heard)
+        await s.commander.send("alpha", f"Where is the {CANARY}?")
+        await s.until(lambda: any(event.kind == "turn.ended" for event in heard))
+        listener.cancel()
+        told_live = [event for event in heard if not event.id]
+        assert [event.kind for event in told_live] == ["request.prepared", "budget.used", "budget.used"] * 2
+        said = [event_sentence(event) for event in told_live]
+        plans = await s.rows("SELECT id, estimated_tokens FROM request ORDER BY id")
+        assert [event.data["request"] for event in told_live[::3]] == [row["id"] for row in plans]
+        assert re.fullmatch(r"Preparing context \(\d+ msgs, ~[\d.]+k? tokens\)", said[0])
+        assert said[1:3] == ["Budget used: 6.2k/7.2k", "Budget used: 6.2k/200k"]
+        assert said[4:] == ["Budget used: 6.2k/7.2k", "Budget used: 12.4k/200k"]
+        assert all(CANARY not in json.dumps(event.data) for event in heard)
+        kinds = {row["kind"] for row in await s.rows("SELECT DISTINCT kind FROM event")}
+        assert not kinds & {"request.prepared", "budget.used"}

@@ -144,7 +144,7 @@ async def events_without_gaps(swarm: SwarmApi, after: int) -> AsyncIterator[Even
                     if isinstance(item, Lagged):
                         has_lagged = True
                         break
-                    last = item.id
+                    last = item.id or last
                     yield item
             except StoreClosed:
                 raise

@@ -500,7 +500,10 @@ class ToolTrial:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A durable fact: ids, numbers and fixed texts, never message text."""
+    """A durable fact: ids, numbers and fixed texts, never message text.
+
+    One with the id 0 is told to those who listen, and stored nowhere: it can be made from the rows of requests.
+    """
 
     id: int
     kind: str

@@ -114,6 +114,10 @@ def event_sentence(event: Event, text: str = "") -> str:
         case "turn.note":
             kind = str(event.data.get("note", ""))
             return f"Zoea notes: {_NOTES.get(kind, kind)}"
+        case "request.prepared":
+            return context_phrase(int(event.data.get("messages") or 0), int(event.data.get("tokens") or 0))
+        case "budget.used":
+            return budget_phrase(int(event.data.get("used") or 0), int(event.data.get("limit") or 0))
     words = _WORDS.get(event.kind)
     if words is None:
         return " ".join([event.kind, *(f"{key}={value}" for key, value in event.data.items())])

@@ -42,7 +42,6 @@ from zoea.swarm.approvals import ApprovalQueue
 from zoea.swarm.budget_queue import BudgetQueue
 from zoea.swarm.builtin_backend import SwarmBackend
 from zoea.swarm.clock_watch import watch_clock
-from zoea.swarm.event_hub import EventHub
 from zoea.swarm.live_view import LiveView
 from zoea.swarm.outbox import Outbox
 from zoea.swarm.persistence import load_mysis, message_ops, mysis_ops, spend_ops, swarm_reads, time_ops
@@ -95,7 +94,6 @@ class Commander:
         self._resolved_templates: dict[bytes, ResolvedTemplate] = {}
         self.hold_switch = HoldSwitch()
         self.live_view = LiveView(self._summary)
-        self._hub = EventHub(store)
         self._approvals = ApprovalQueue(store, clock, self._show_approvals)
         self._left_running: frozenset[int] = frozenset()
         self._started_at = clock.now()
@@ -117,6 +115,7 @@ class Commander:
             announce_hold=self._announce_hold,
             prices=prices,
         )
+        self._hub = self.services.events
         self.outbox = Outbox(self.services, self.runners, self._command, self.runner, self._resolved_template)
         self.services.publisher = self.outbox
         self.builtin_backend = SwarmBackend(store, self.live_view, self.outbox)

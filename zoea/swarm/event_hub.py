@@ -34,6 +34,16 @@ class EventHub:
         for subscriber in self._subscribers:
             subscriber.give(events)
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether anyone listens now."""
+        return bool(self._subscribers)
+
+    def tell(self, event: Event) -> None:
+        """Pass an event that no row holds (id 0) to those who listen now; none that come later get it."""
+        for subscriber in self._subscribers:
+            subscriber.give([event])
+
     async def listen(self, after: int) -> AsyncIterator[Event | Lagged]:
         """Yield stored events after the given id, then new ones as they are committed."""
         subscriber = _EventQueue()
@@ -47,8 +57,8 @@ class EventHub:
                 for item in await subscriber.take():
                     if isinstance(item, Lagged):
                         yield Lagged(last)
-                    elif item.id > last:
-                        last = item.id
+                    elif item.id > last or not item.id:
+                        last = max(last, item.id)
                         yield item
         finally:
             self._subscribers.discard(subscriber)

@@ -17,6 +17,7 @@ from zoea.settings import Settings
 from zoea.store import Store, WriterConnection
 from zoea.swarm.approvals import ApprovalQueue
 from zoea.swarm.budget_queue import BudgetQueue
+from zoea.swarm.event_hub import EventHub
 from zoea.swarm.live_view import LiveView
 from zoea.swarm.persistence.topic_ops import OutgoingTopicMessage, PublishResult
 from zoea.swarm.resolved_template import Providers
@@ -125,9 +126,13 @@ class Services:
     full: asyncio.Event = field(default_factory=asyncio.Event)  # set while the disk is full
     clock_watch: asyncio.Task[None] | None = None
     publisher: TopicPublisher | None = None
+    events: EventHub = field(init=False)
     _trial: asyncio.Task[None] | None = None
     _held_before: tuple[bool, str] = (False, "")
     _closing: bool = False
+
+    def __post_init__(self) -> None:
+        self.events = EventHub(self.store)
 
     @property
     def topics(self) -> TopicPublisher:

@@ -37,6 +37,7 @@ from zoea.swarm.turn.machine import step
 from zoea.swarm.turn.model_call import HeldBeforeSending, ModelCall
 from zoea.swarm.turn.need_rounds import answer_needs
 from zoea.swarm.turn.output_stage import OutputStage
+from zoea.swarm.turn.request_events import RequestEvents
 from zoea.swarm.turn.request_preparation import limits_of, lowest_limit, prepare_requests
 from zoea.swarm.turn.summary_stage import SummaryStage
 from zoea.swarm.turn.tool_calls import ToolCalls
@@ -97,6 +98,7 @@ class TurnDriver:
         self._turn: t.TurnState
         self._watchdog: Timer
         self._requests = prepare_requests(services, profile, catalogue, opened.number, opened.frozen, opened.before)
+        self._events = RequestEvents(services, profile.mysis_id, opened.turn_id)
         self._outputs = OutputStage(services, profile, opened.frozen.topics, opened.hop)
         self._summaries = SummaryStage(services, profile, session, opened.frozen)
         self._calls = ToolCalls(session, services.late_calls, profile.settings.tool.timeout, self._call_finished)
@@ -322,7 +324,10 @@ class TurnDriver:
         self._reserved_at = self._services.clock.uptime()
         self._estimated = self._requests.estimated_tokens(self._plan)
         self._services.known_catalogues.add(self._catalogue.hash)
-        if self._services.report_context is not None and reserved.request_id and not reserved.scope:
+        is_reserved = bool(reserved.request_id) and not reserved.scope
+        if is_reserved:
+            self._events.tell_prepared(reserved.request_id, self._plan)
+        if is_reserved and self._services.report_context is not None:
             about = {"request": reserved.request_id, "mysis": self._profile.mysis_id, "turn": turn_id}
             await self._services.report_context(about | measure_context(self._plan))
         stage = BudgetStage(
@@ -497,8 +502,9 @@ class TurnDriver:
             self._services.budget_queue.wake_some()
         if follows is not None:
             self._owner.take_stored_end(mysis)
-        self._used = used
-        live = self._live
+        live, self._used = self._live, used
+        if isinstance(op, t.StoreAnswer | t.SettleRequest) and self._plan is not None:
+            self._events.tell_used(op.request_id, used - before, self._plan.budget.max_tokens, used, live.turn_limit)
         live.turn_tokens = used
         live.count(tally)
         self._progress_at = live.progress_at = self._now()

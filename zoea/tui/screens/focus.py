@@ -272,7 +272,10 @@ class FocusScreen(CockpitScreen[None]):
 
     def feed_event(self, event: Event) -> None:
         if event.mysis_id == self.mysis_id and self._has_widgets:
-            self._reread()
+            if event.id:
+                self._reread()
+            else:
+                self.side.changed()
 
     def _reread(self) -> None:
         self._reading.changed()

@@ -196,7 +196,7 @@ class LogScreen(TabbedScreen):
     # News.
 
     def feed_event(self, event: Event) -> None:
-        if event.kind in UNREMARKABLE:
+        if event.kind in UNREMARKABLE or not event.id:
             return
         self._arriving.append(event.id)
         if self._taking is None or self._taking.done():

@@ -110,7 +110,7 @@ class SwarmFeed:
             async for item in api.events(last):
                 if isinstance(item, Lagged):
                     break
-                last = item.id
+                last = item.id or last
                 self._happened(item)
 
     async def _measure(self) -> None:
