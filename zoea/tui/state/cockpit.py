@@ -207,6 +207,18 @@ class Cockpit(App[str]):
             self.reported_defects.append(text)
             self.show_error(ZoeaError(text, hint="The log file has the details."))
 
+    def _fatal_error(self) -> None:
+        """End because of an unexpected error, and report it without local variables: one may be a typed key."""
+        import rich  # only needed at the end
+        from rich.segment import Segments
+        from rich.traceback import Traceback
+
+        _log.exception("the cockpit ended because of an unexpected error")
+        self.bell()
+        report = Traceback(show_locals=False, width=None, suppress=[rich])
+        self._exit_renderables.append(Segments(self.console.render(report, self.console.options)))
+        self._close_messages_no_wait()
+
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """Log and show the unexpected error of a worker; the cockpit goes on."""
         error = event.worker.error
