@@ -64,13 +64,17 @@ class OneProvider:
 
 @dataclass
 class Peer:
-    """The MCP server of a test, and what it saw. `gates` hold a tool back until released, `opens_once` all of it."""
+    """The MCP server of a test, and what it saw.
+
+    `gates` hold a tool back until released, `opens_once` all of it; results of `say_ticks` end in `pad`.
+    """
 
     seen: list[tuple[str, str]] = field(default_factory=list)
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
     running: int = 0
     most_running: int = 0
     opens_once: asyncio.Event | None = None
+    pad: str = ""
 
     def server(self) -> MCPServer[Any]:
         @asynccontextmanager
@@ -102,7 +106,7 @@ class Peer:
 
         async def say_ticks(text: str) -> str:
             self.seen.append(("say_ticks", text))
-            return text
+            return text + self.pad
 
         read_only = ToolAnnotations(read_only_hint=True)
         safe = ToolAnnotations(read_only_hint=False, destructive_hint=False)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from unittest.mock import ANY
+
+import pytest
 
 from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import call, script, swarm
 from zoea.llm.providers.scripted import ScriptedProvider
-from zoea.model.request import Answer
+from zoea.model.request import Answer, AnswerCall
 from zoea.settings import Settings
 from zoea.swarm.turn.call_bounds import MOST_KEPT
 
@@ -100,3 +104,79 @@ async def test_identical_calls_of_one_answer_count_for_the_loop_guard_at_once(tm
         await s.commander.send("alpha", "look")
         await s.settled()
         assert "the same call 3 times, with the same result: look" in s.sent()[1][-1][1]
+
+
+HUGE = 400_000
+TOO_LARGE = {
+    "arguments": Answer(calls=(call("act", "a" * HUGE),)),
+    "arguments that are no JSON": Answer(calls=(AnswerCall("act", "{" + "a" * HUGE, "c1", broken="no JSON"),)),
+    "arguments of an unknown tool": Answer(calls=(AnswerCall("fly", json.dumps({"to": "a" * HUGE}), "c1"),)),
+    "a name": Answer(calls=(AnswerCall("a" * HUGE, "{}", "c1"),)),
+    "text beside a call": Answer(text="a" * HUGE, calls=(call("look"),)),
+    "reasoning before a call": Answer(reasoning="a" * HUGE, calls=(call("look"),)),
+}
+
+
+@pytest.mark.parametrize("part", TOO_LARGE)
+async def test_an_answer_with_calls_that_is_larger_than_a_request_does_not_end_its_turn(
+    tmp_path: Path, part: str
+) -> None:
+    async with swarm(tmp_path, script(TOO_LARGE[part], Answer(text="I see"))) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "look")
+        await s.settled()
+        assert await s.value("SELECT outcome FROM turn") == "answered"
+        assert not [text for _, text in s.peer.seen if len(text) > 100]
+
+
+async def test_a_call_with_too_long_arguments_is_refused_and_the_others_run(tmp_path: Path) -> None:
+    calls = (call("act", "one"), call("act", "a" * HUGE), call("act", "three"))
+    async with swarm(tmp_path, script(Answer(calls=calls), Answer(text="I see"))) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "act")
+        await s.settled()
+        assert s.peer.seen == [("act", "one"), ("act", "three")]
+        first, refused, third = [row["content"] for row in await s.rows(_RESULTS)]
+        assert (first, third) == ("act did one", "act did three")
+        assert refused.startswith(
+            "cancelled: this was not run and its arguments were not kept, because they have 400,012 characters and"
+            " the next request has room for "
+        )
+        assert refused.endswith("; call it again with less, in several parts")
+        assert await s.value("SELECT max(length(arguments)) FROM tool_call") < 100
+
+
+async def test_of_many_too_long_calls_few_are_kept_and_those_that_fit_run(tmp_path: Path) -> None:
+    long = [call("act", f"{number} " + "a" * 4_000) for number in range(40)]
+    calls = (call("act", "b" * 12_000), long[0], call("act", "small"), *long[1:])
+    async with swarm(tmp_path, script(Answer(calls=calls), Answer(text="I see"))) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "act")
+        await s.settled()
+        assert [text for _, text in s.peer.seen] == ["b" * 12_000, "small"]
+        assert await s.rows(_STATES) == [{"state": "cancelled", "calls": ANY}, {"state": "done", "calls": 2}]
+        assert "more calls of that answer were left out" in (await s.rows(_RESULTS))[-1]["content"]
+        assert await s.value("SELECT outcome FROM turn") == "answered"
+
+
+async def test_many_long_results_do_not_end_the_turn_of_a_model_with_a_small_window(tmp_path: Path) -> None:
+    ticks = Answer(calls=tuple(call("say_ticks", str(number)) for number in range(64)))
+    async with swarm(tmp_path, script(ticks, Answer(text="enough"))) as s:
+        s.peer.pad = "long " * 1_000
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "look everywhere")
+        await s.settled()
+        assert len(s.peer.seen) == 64
+        assert await s.value("SELECT outcome FROM turn") == "answered"
+
+
+async def test_long_results_of_kept_tools_do_not_end_a_turn(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"context": {"keep_tools": ["say_ticks"]}})
+    answers = [Answer(calls=(call("say_ticks", str(number)),)) for number in range(6)]
+    async with swarm(tmp_path, script(*answers, Answer(text="enough")), settings=settings) as s:
+        s.peer.pad = "long " * 4_000
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "log in")
+        await s.settled()
+        assert len(s.peer.seen) == 6
+        assert await s.value("SELECT outcome FROM turn") == "answered"

@@ -5,8 +5,8 @@ request followed each one, so a later request repeats every earlier decision and
 when the turn outgrows the budget again.
 
 Steps, each oldest first: replace superseded snapshots; cut results, arguments and reasoning of
-earlier calls, in shorter and shorter cuts; fold the oldest slices. Prompts, the calls of the last
-slice, and slices of `keep_tools` are never changed.
+earlier calls, in shorter and shorter cuts; fold the oldest slices. Prompts and the calls of the last
+slice are never changed; slices of `keep_tools` only where the request would not fit with them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
-from zoea.context.condensed_text import FEW_IDENTIFIER_CHARS, IDENTIFIER_CHARS, fold_slice, join_folds
+from zoea.context.condensed_text import FEW_IDENTIFIER_CHARS, IDENTIFIER_CHARS, LEAST, fold_slice, join_folds
 from zoea.context.forms import FULL, REPLACED, SUPERSEDED, Form, FormKind, note_message, render_memory
 from zoea.context.frozen_turn import FrozenTurn
 from zoea.context.measure import Counter, message_chars
@@ -108,6 +108,20 @@ class CompactedTurn:
                 self._cut_results(self._last_slice, keep, newest)
                 has_cut = has_cut or self.total < before
         self._fold(FEW_IDENTIFIER_CHARS, target)
+        if self._frozen.plan_version > 1:
+            self._squeeze(bound)
+
+    def _squeeze(self, bound: int) -> None:
+        """Cut slices of kept tools and the newest results further, where the request would not fit."""
+        for keep in (LAST_RUNG, LEAST):
+            for index, unit in enumerate(self._units):
+                if unit.kind is not UnitKind.SLICE or self._folds[index]:
+                    continue
+                if index < self._last_slice and self.total > bound:
+                    self._set(index, 0, Form(FormKind.CUT, keep))
+                for place in range(1, len(unit.memories)):
+                    if self.total > bound and len(unit.memories[place].content) > keep:
+                        self._set(index, place, Form(FormKind.CUT, keep))
 
     def _supersede(self, target: int) -> None:
         """Replace results of snapshot tools that a later successful call with the same arguments supersedes."""

@@ -1,17 +1,28 @@
-"""Bounds the calls of one answer and converts them to their stored form. Pure."""
+"""Bounds the calls of one answer and converts them to their stored form. Pure.
+
+The next request must hold the newest answer with its calls, so an answer that is larger than a request would end
+its turn as failed, after its calls were run.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from zoea.context import MESSAGE_FRAME
+from zoea.context import MESSAGE_FRAME, Plan, Priority
+from zoea.model.enums import Role
 from zoea.model.request import Answer, AnswerCall, ToolSpec
+from zoea.model.values import Memory
 from zoea.swarm.turn import fingerprint
 from zoea.swarm.turn.turn_types import PreparedCall
-from zoea.text import estimate
+from zoea.text import estimate, shorten
 
 MOST_KEPT = 512
 """The most calls of an answer that are stored: each costs two rows."""
+MAX_NAME = 128
+"""Characters of a tool's name that are kept; no tool has a longer one."""
+_SHARE = 0.75
+"""The part of the room in a request that an answer may take; the rest is for the results of its calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,26 +34,84 @@ class BoundedCalls:
     skipped: tuple[str, ...]
 
 
-def bound_calls(answer: Answer, most: int, room: int) -> BoundedCalls:
-    """Skip the calls after the first `most`; leave out those that are too many to store or to show again.
+def room_for_answer(plan: Plan, memories: Iterable[Memory], calibration: float) -> int:
+    """Return the tokens, before calibration, that an answer with calls may take in the next request.
 
     Args:
-        room: Tokens that the skipped calls and their results may take in the next request. One is always kept,
-            because its result tells how many were left out.
+        plan: Of the request that was answered.
+        memories: Of the turn; its prompts are in every request of it.
+    """
+    required = (one for one in plan.decisions if one.priority is Priority.REQUIRED and one.id != "turn")
+    room = (plan.budget.max_tokens - sum(one.tokens for one in required)) / calibration
+    prompts = sum(
+        estimate.tokens(memory.content) + estimate.tokens(memory.label) + MESSAGE_FRAME
+        for memory in memories
+        if memory.role is Role.USER
+    )
+    return max(0, int((room - prompts) * _SHARE))
+
+
+def bound_calls(answer: Answer, most: int, room: int, whole: int) -> BoundedCalls:
+    """Skip calls that are too many or too long; leave out those that are too many to store or to show again.
+
+    Args:
+        most: The calls that may be run.
+        room: Tokens that the calls after these and their results may take in the next request.
+        whole: Tokens that the answer with the calls to run may take there.
+
+    One skipped call is always kept, because its result tells how many were left out.
     """
     why = f"cancelled: only the first {most} calls of an answer are run; call it again if needed"
-    kept = list(answer.calls[:most])
-    for call in answer.calls[most:MOST_KEPT]:
-        room -= estimate.tokens(call.name) * 2 + estimate.tokens(call.arguments) + estimate.tokens(why) + MESSAGE_FRAME
-        if room < 0 and len(kept) > most:
+    answer = _bound_text(answer, whole)
+    left = whole - estimate.tokens(answer.text) - estimate.tokens(answer.reasoning)
+    kept: list[AnswerCall] = []
+    skipped: list[str] = []
+    for place, given in enumerate(answer.calls[:MOST_KEPT]):
+        call, reason = _bound_name(given), why if place >= most else ""
+        size = _size(call)
+        if not reason and size > max(left, 0):
+            call, reason = _without_arguments(call, max(left, 0))
+            size = _size(call) + estimate.tokens(reason)
+        if place < most:
+            left -= size
+        else:
+            room -= size + estimate.tokens(reason)
+        if reason and min(left, room) < 0 and any(skipped):
             break
         kept.append(call)
-    skipped = ["" if place < most else why for place in range(len(kept))]
+        skipped.append(reason)
     if left_out := len(answer.calls) - len(kept):
         skipped[-1] += f". {left_out:,} more calls of that answer were left out"
+    if answer.calls != tuple(kept):
         # The provider's own blocks may name calls that are not stored.
         answer = replace(answer, calls=tuple(kept), native=None)
     return BoundedCalls(answer, tuple(kept), tuple(skipped))
+
+
+def _bound_text(answer: Answer, whole: int) -> Answer:
+    """Shorten the text beside calls, and leave out reasoning, where the next request has no room for them."""
+    if not answer.calls or estimate.tokens(answer.text) + estimate.tokens(answer.reasoning) <= whole:
+        return answer
+    text = shorten.middle(answer.text, whole // 2 * estimate.CHARS_PER_TOKEN)
+    return replace(answer, text=text, reasoning="", native=None)
+
+
+def _bound_name(call: AnswerCall) -> AnswerCall:
+    return call if len(call.name) <= MAX_NAME else replace(call, name=call.name[:MAX_NAME])
+
+
+def _without_arguments(call: AnswerCall, room: int) -> tuple[AnswerCall, str]:
+    """Return a call that is not run because of its length, and the result that says so."""
+    chars = room * estimate.CHARS_PER_TOKEN
+    why = (
+        f"cancelled: this was not run and its arguments were not kept, because they have {len(call.arguments):,}"
+        f" characters and the next request has room for {chars:,}; call it again with less, in several parts"
+    )
+    return replace(call, arguments="{}", broken=""), why
+
+
+def _size(call: AnswerCall) -> int:
+    return estimate.tokens(call.name) * 2 + estimate.tokens(call.arguments) + MESSAGE_FRAME
 
 
 def prepare_call(

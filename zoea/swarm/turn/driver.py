@@ -30,7 +30,7 @@ from zoea.swarm.services import Services
 from zoea.swarm.turn import message_budget
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.budget_stage import BudgetStage, leave_budget_queue, spent_by
-from zoea.swarm.turn.call_bounds import bound_calls, prepare_call
+from zoea.swarm.turn.call_bounds import bound_calls, prepare_call, room_for_answer
 from zoea.swarm.turn.call_slice import find_call, slice_calls
 from zoea.swarm.turn.driven_turn import DrivenTurn, TurnOwner
 from zoea.swarm.turn.machine import step
@@ -410,7 +410,8 @@ class TurnDriver:
             )
             return
         assert self._plan is not None
-        bounded = bound_calls(answer, self._turn.rules.max_calls, self._plan.budget.remaining_tokens // 2)
+        whole = room_for_answer(self._plan, self._turn.memories, self._opened.frozen.calibration)
+        bounded = bound_calls(answer, self._turn.rules.max_calls, self._plan.budget.remaining_tokens // 2, whole)
         calls = tuple(self._prepared(call, why) for call, why in zip(bounded.calls, bounded.skipped, strict=True))
         output = None if calls else self._outputs.check(bounded.answer.text)
         self.post(t.Answered(self._now(), bounded.answer, calls, output))
