@@ -2,7 +2,7 @@
 
 Hindrances: `deadlock` and `busy` block the event loop once FILE exists, at a lock or in an endless loop;
 `small-queue` lets 50 kB wait for the terminal; `lag` blocks the event loop for a moment when upstreams are listed;
-`unopened` opens the swarm only once FILE exists.
+`unopened` opens the swarm only once FILE exists; `defect` raises an error in the cockpit once FILE exists.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from zoea.tui.terminal import terminal_output
 
 ANSWER_S = 0.5
 LAG_S = 1.0
+SECRET = "typed-canary-4711"
 
 
 def block_when(file: Path, how: str) -> None:
@@ -65,6 +66,19 @@ def open_when(file: Path) -> None:
     start._import_composition = import_late
 
 
+def fail_when(file: Path) -> None:
+    """Raise an error, beside a variable that holds a secret, at the first tick after `file` was made."""
+    tick = CockpitApp.tick
+
+    def failed(self: CockpitApp) -> None:
+        typed = SECRET
+        tick(self)
+        if file.exists() and typed:
+            raise RuntimeError("a defect of this test")
+
+    CockpitApp.tick = failed  # type: ignore[method-assign]  # the hindrance
+
+
 def main(hindrance: str, file: str, *arguments: str) -> int:
     """Run `zoea ARGUMENTS` with a hindrance."""
     if hindrance == "lag":
@@ -73,6 +87,8 @@ def main(hindrance: str, file: str, *arguments: str) -> int:
         terminal_output.LIMIT = 50_000
     elif hindrance == "unopened":
         open_when(Path(file))
+    elif hindrance == "defect":
+        fail_when(Path(file))
     else:
         signal_watchdog.ANSWER_S = ANSWER_S
         block_when(Path(file), hindrance)

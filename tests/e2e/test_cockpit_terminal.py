@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.e2e.hindered_cockpit import SECRET
 from tests.e2e.terminal_screen import TerminalScreen
 from tests.e2e.zoea_process import ask, find_owner, spawn, zoea
 from tests.waiting import until_true
@@ -154,6 +155,21 @@ def test_stored_rows_stand_there_before_the_swarm_is_open_and_keys_wait_for_it(
         assert glass.end() == 0
     assert ask("SELECT content FROM message WHERE kind = 'broadcast'") == [("dig xx and X",)]
     assert len(listed()) == 3
+
+
+def test_a_defect_ends_the_cockpit_with_a_report_that_shows_no_values_of_variables(
+    cockpit: OpenSwarm, tmp_path: Path
+) -> None:
+    gate = tmp_path / "gate"
+    with closing(TerminalScreen("defect", str(gate), "run", environ={}, module="tests.e2e.hindered_cockpit")) as glass:
+        glass.until("create a mysis")
+        gate.touch()
+        assert glass.end() == 1
+        assert "RuntimeError: a defect of this test" in glass.text
+        assert SECRET not in glass.text
+    log = places().log.read_text()
+    assert "RuntimeError: a defect of this test" in log
+    assert SECRET not in log
 
 
 def test_the_cockpit_offers_to_run_again_what_ran_when_zoea_was_killed(cockpit: OpenSwarm) -> None:
