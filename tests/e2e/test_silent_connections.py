@@ -1,4 +1,4 @@
-"""Connections without a token: 1,200 silent ones take nothing from the swarm and its fronts."""
+"""Connections without a token take nothing from the swarm and its fronts; nor does a lack of descriptors."""
 
 from __future__ import annotations
 
@@ -68,3 +68,14 @@ async def test_silent_connections_leave_the_owner_its_fronts_and_its_log() -> No
                 assert page.status == 200
             assert count_files(owner.process.pid) < FILES // 2
         assert measure_logs() < LOG_BYTES
+
+
+async def test_fronts_reach_an_owner_whose_descriptors_are_all_in_use() -> None:
+    async with served("--myses", "1", "--provider", "scripted") as owner:
+        _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.prlimit(owner.process.pid, resource.RLIMIT_NOFILE, (count_files(owner.process.pid), hard))
+        for command in (("send", "alpha", "hello"), ("stop", "alpha")):
+            said = await asyncio.to_thread(zoea, *command)
+            assert said.returncode == 0, said.stderr
+        listed = await asyncio.to_thread(zoea, "list", "--json")
+        assert [mysis["state"] for mysis in json.loads(listed.stdout)] == ["stopped"]

@@ -24,6 +24,7 @@ from zoea.model.errors import OwnerError, UsageError, ZoeaError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import COMMANDER, Sender, SwarmView, check_client_name
 from zoea.process.connection_limit import BoundedListener, ConnectionLimit
+from zoea.process.descriptor_reserve import DescriptorReserve
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +55,7 @@ class SocketServer:
         self._fronts: set[asyncio.Task[None]] = set()
         self._greeted: set[_Front] = set()
         self._limit = ConnectionLimit(MAX_CONNECTIONS + NEW_CONNECTIONS, None, HELLO_S)
+        self._reserve = DescriptorReserve()
 
     async def open(self) -> None:
         """Listen. Replaces the socket of a dead owner, because the caller holds the workspace's lock.
@@ -68,7 +70,8 @@ class SocketServer:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self.path.unlink(missing_ok=True)
-            listener = BoundedListener(_bind(self.path), self._limit)
+            listener = BoundedListener(_bind(self.path), self._limit, self._reserve)
+            self._reserve.fill()
             self._server = await asyncio.start_unix_server(self._accept, sock=listener, limit=REQUEST_LIMIT)
         except OSError as problem:
             raise OwnerError(f"cannot listen at {self.path}: {problem.strerror}") from problem
@@ -81,6 +84,7 @@ class SocketServer:
         for task in tuple(self._fronts):
             task.cancel()
         await asyncio.gather(*self._fronts, return_exceptions=True)
+        self._reserve.close()
         self._server = None
         self.path.unlink(missing_ok=True)
 

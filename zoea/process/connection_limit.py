@@ -14,6 +14,8 @@ import resource
 import socket
 from typing import Any
 
+from zoea.process.descriptor_reserve import USED_UP, DescriptorReserve
+
 log = logging.getLogger(__name__)
 
 RESERVED_DESCRIPTORS = 512
@@ -114,12 +116,19 @@ class BoundedConnection(socket.socket):
 
 
 class BoundedListener(socket.socket):
-    """A listening socket under a `ConnectionLimit`; takes over the descriptor of `listener`."""
+    """A listening socket under a `ConnectionLimit`; takes over the descriptor of `listener`.
 
-    def __init__(self, listener: socket.socket, limit: ConnectionLimit) -> None:
+    Args:
+        reserve: Freed where the process has no descriptor left for a connection.
+    """
+
+    def __init__(
+        self, listener: socket.socket, limit: ConnectionLimit, reserve: DescriptorReserve | None = None
+    ) -> None:
         super().__init__(listener.family, listener.type, listener.proto, listener.detach())
         self.setblocking(False)
         self._limit = limit
+        self._reserve = reserve
         self._has_accepted = False
 
     def accept(self) -> tuple[socket.socket, Any]:
@@ -132,12 +141,20 @@ class BoundedListener(socket.socket):
             self._has_accepted = False
             raise BlockingIOError
         while True:
-            accepted, address = super().accept()
+            accepted, address = self._accept_or_free()
             connection = BoundedConnection(accepted, address, self._limit)
             if self._limit.add(connection):
                 self._has_accepted = True
                 return connection, address
             connection.close()
+
+    def _accept_or_free(self) -> tuple[socket.socket, Any]:
+        try:
+            return super().accept()
+        except OSError as problem:
+            if problem.errno not in USED_UP or self._reserve is None or not self._reserve.release():
+                raise
+            return super().accept()
 
 
 def _network(address: Any) -> str:
