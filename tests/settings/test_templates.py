@@ -132,8 +132,14 @@ def test_a_loop_of_templates_is_an_error_that_lists_it(library: Templates, user:
 
 def test_a_template_that_extends_itself_and_nothing_below_is_an_error(library: Templates, user: Path) -> None:
     (user / "own.toml").write_text('extends = "own"')
-    with pytest.raises(TemplateError, match="there is no template 'own'"):
-        library.get("own")
+    (user / "same.json").write_text('{"extends": "same"}')
+    for name, file in (("own", "own.toml"), ("same", "same.json")):
+        with pytest.raises(TemplateError) as found:
+            library.get(name)
+        assert found.value.what == (
+            f"{user / file} extends '{name}', its own name, but there is no template '{name}' below it"
+        )
+        assert found.value.hint == "Name another template, or remove `extends`."
 
 
 def test_an_unknown_name_suggests_the_nearest() -> None:

@@ -110,6 +110,9 @@ class Templates:
             if (held := self._held(level, file, read_document(file, Layer.TEMPLATE)))
         )
 
+    def _has(self, name: str, start: int) -> bool:
+        return any(file.stem == name for level in self._levels[start:] for file in _files(level.folder))
+
     def _find(self, name: str, start: int) -> tuple[int, Path]:
         for place, level in enumerate(self._levels[start:], start):
             for file in _files(level.folder):
@@ -144,7 +147,14 @@ class Templates:
         if not isinstance(parent, str):
             line = document.lines.get(("extends",), 0)
             raise TemplateInvalid([Problem("extends", "expected a name", Origin(Layer.TEMPLATE, str(file), line))])
-        base = self._resolve(parent, place + 1 if parent == file.stem else 0, (*above, file))
+        extends_own_name = parent == file.stem
+        below = place + 1 if extends_own_name else 0
+        if extends_own_name and not self._has(parent, below):
+            raise TemplateError(
+                f"{file} extends {parent!r}, its own name, but there is no template {parent!r} below it",
+                hint="Name another template, or remove `extends`.",
+            )
+        base = self._resolve(parent, below, (*above, file))
         return _extend(base, own)
 
     def _held(self, level: Level, file: Path, document: Document) -> tuple[str, ...]:
