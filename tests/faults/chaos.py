@@ -41,6 +41,9 @@ ROOT = Path(__file__).parents[2]
 PEACE_S = 60.0
 """How long a swarm may take until nothing is left to do; a machine with other work is slow."""
 JUMPS = (1, -1, 3600, -3600, 86_400, -86_400, 400 * 86_400)
+SUSPENDED_S = 60.0
+"""A long suspension: in short runs both clocks jump by it, in long ones the owner is also stopped for it."""
+LONG_RUN_S = 600.0
 MODES = (DeliveryMode.QUEUE, DeliveryMode.QUEUE, DeliveryMode.STEER, DeliveryMode.INTERRUPT)
 KEYS = {"OPENAI_CHAOS_KEY": "sk-chaos-one", "ANTHROPIC_CHAOS_KEY": "sk-chaos-two"}
 # Times of one row may be of different clocks here, so promises that compare them say nothing.
@@ -157,7 +160,10 @@ class ChaosRun:
     owner: subprocess.Popen[bytes] | None = None
     http: subprocess.Popen[bytes] | None = None
     swarm: RemoteSwarm | None = None
+    has_time: bool = False
+    """Whether the run is long enough for a suspension of `SUSPENDED_S`."""
     clock_s: float = 0.0
+    slept_s: float = 0.0
     sent: dict[str, int] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
     drawn: Counter[str] = field(default_factory=Counter)
@@ -256,9 +262,15 @@ class ChaosRun:
 
     async def suspend(self) -> None:
         assert self.owner is not None
+        is_long = self.has_time and self.chance.random() < 0.25
         self.owner.send_signal(signal.SIGSTOP)
-        await asyncio.sleep(self.chance.uniform(0.5, 3))
+        await asyncio.sleep(SUSPENDED_S if is_long else self.chance.uniform(0.5, 3))
         self.owner.send_signal(signal.SIGCONT)
+
+    async def sleep_machine(self) -> None:
+        """Let both clocks of the owner go on at once, as a suspended machine's do."""
+        self.slept_s += self.chance.choice((SUSPENDED_S, 3_600.0))
+        self.write_control()
 
     async def fill_disk(self) -> None:
         """Let no file of the owner grow beyond a size that its database has about now."""
@@ -295,7 +307,7 @@ class ChaosRun:
 
     def write_control(self, *, disk: float = 0.0) -> None:
         new = self.control.with_suffix(".new")
-        new.write_text(json.dumps({"clock": self.clock_s, "disk": disk}))
+        new.write_text(json.dumps({"clock": self.clock_s, "slept": self.slept_s, "disk": disk}))
         new.replace(self.control)
 
     # What people do.
@@ -340,6 +352,7 @@ class ChaosRun:
             self.kill_http: 2,
             self.set_clock: 4,
             self.suspend: 2,
+            self.sleep_machine: 2,
             self.fill_disk: 2,
             self.slow_disk: 2,
             self.close_descriptors: 2,
@@ -496,7 +509,9 @@ def footprint(pid: int, data: Path) -> Footprint:
 
 
 @asynccontextmanager
-async def open_chaos(folder: Path, seed: int, myses: int, http_port: int) -> AsyncIterator[ChaosRun]:
+async def open_chaos(
+    folder: Path, seed: int, myses: int, http_port: int, *, has_time: bool = False
+) -> AsyncIterator[ChaosRun]:
     """Start the servers and the owner; end all of them. The environment names the workspace's directories."""
     plan = ChaosPlan(seed)
     async with ChaosOpenAI(plan) as openai, ChaosAnthropic(plan) as anthropic, ChaosOllama(plan) as ollama:
@@ -509,6 +524,7 @@ async def open_chaos(folder: Path, seed: int, myses: int, http_port: int) -> Asy
             folder / "owner.log",
             myses,
             http_port,
+            has_time=has_time,
         )
         run.where.config.mkdir(parents=True, exist_ok=True)
         (run.where.config / "config.toml").write_text(
@@ -552,7 +568,7 @@ async def chaos(
     say(f"chaos: seed {seed}, {myses} myses, {seconds:g} s")
     say(HEAD)
     until, number = time.monotonic() + seconds, 0
-    async with open_chaos(folder, seed, myses, free_port()) as run:
+    async with open_chaos(folder, seed, myses, free_port(), has_time=seconds >= LONG_RUN_S) as run:
         say((await run.peace(0)).line())
         while time.monotonic() < until:
             number += 1

@@ -1,7 +1,8 @@
-"""The owner of a chaos run: `zoea` with a wall clock and a disk that a file controls.
+"""The owner of a chaos run: `zoea` with clocks and a disk that a file controls.
 
 `python -m tests.faults.chaos_owner CONTROL ARGUMENTS…`; CONTROL holds JSON: `clock`, seconds that the wall clock was
-set by, and `disk`, seconds that each commit takes longer. SIGUSR1 writes the stacks of all tasks to stderr.
+set by; `slept`, seconds by which both clocks went on at once, as in a suspension; and `disk`, seconds that each commit
+takes longer. SIGUSR1 writes the stacks of all tasks to stderr.
 """
 
 from __future__ import annotations
@@ -21,15 +22,22 @@ from typing import Any
 from zoea.process import clock
 from zoea.store.writer_connection import WriterConnection
 
+FRESH_S = 0.02
+"""Seconds for which a content counts as new, because an event loop looks at its clock all the time."""
+
 
 class ChaosControl:
     """The newest readable content of the file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._known: dict[str, float] = {"clock": 0.0, "disk": 0.0}
+        self._known: dict[str, float] = {"clock": 0.0, "disk": 0.0, "slept": 0.0}
+        self._read_at = 0.0
 
     def read(self, name: str) -> float:
+        if (now := time.monotonic()) - self._read_at < FRESH_S:
+            return self._known[name]
+        self._read_at = now
         try:
             self._known = json.loads(self._path.read_text())
         except (OSError, ValueError):
@@ -69,8 +77,13 @@ def install(control: ChaosControl) -> None:
             time.sleep(control.read("disk"))
         return real(self, sql, *parameters)
 
+    read_real_uptime = clock.read_uptime
+
     def read_wall_time() -> int:
-        return time.time_ns() // 1_000 + round(control.read("clock") * 1_000_000)
+        return time.time_ns() // 1_000 + round((control.read("clock") + control.read("slept")) * 1_000_000)
+
+    def read_uptime() -> int:
+        return read_real_uptime() + round(control.read("slept") * 1_000_000)
 
     def write_stacks(_number: int, _frame: object) -> None:
         for task in asyncio.all_tasks(asyncio.get_running_loop()):
@@ -79,7 +92,7 @@ def install(control: ChaosControl) -> None:
 
     signal.signal(signal.SIGUSR1, write_stacks)
     signal.signal(signal.SIGUSR2, cut_connections)
-    vars(clock)["read_wall_time"] = read_wall_time
+    vars(clock).update(read_wall_time=read_wall_time, read_uptime=read_uptime)
     type.__setattr__(WriterConnection, "execute", execute)
 
 
