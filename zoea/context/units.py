@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from operator import attrgetter
+from typing import NamedTuple
 
 from zoea.context.needs import Note
 from zoea.context.plan_values import StepKind
 from zoea.model.enums import Role
 from zoea.model.values import Memory
+
+_by_place = attrgetter("turn_number", "seq")
 
 
 class UnitKind(StrEnum):
@@ -26,9 +30,8 @@ class UnitKind(StrEnum):
     NOTE = "note"
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
-    """A part of a conversation that is shown whole or not at all.
+class Unit(NamedTuple):
+    """A part of a conversation that is shown whole or not at all. A tuple, because thousands are made at once.
 
     `first` and `last` are the sequence numbers it covers, including a slice's results. A NOTE has
     `text` and no memories.
@@ -51,39 +54,38 @@ class OmittedMemory:
 
 def read_units(memories: Iterable[Memory]) -> tuple[list[Unit], list[OmittedMemory]]:
     """Return the units of one or several turns in conversation order, and the omitted memories."""
-    ordered = sorted(memories, key=lambda memory: (memory.turn_number, memory.seq))
+    ordered = sorted(memories, key=_by_place)
+    tool, assistant, user = Role.TOOL, Role.ASSISTANT, Role.USER  # looked up once: a conversation may be long
+    prompt, text = UnitKind.PROMPT, UnitKind.TEXT
     results: dict[int, Memory] = {}
     left_out: list[OmittedMemory] = []
-    for memory in ordered:
-        if memory.role is Role.TOOL:
-            if memory.call_id is None or memory.call_id in results:
-                left_out.append(OmittedMemory(memory, StepKind.ORPHAN))
-            else:
-                results[memory.call_id] = memory
+    for memory in [memory for memory in ordered if memory.role is tool]:
+        if memory.call_id is None or memory.call_id in results:
+            left_out.append(OmittedMemory(memory, StepKind.ORPHAN))
+        else:
+            results[memory.call_id] = memory
     units: list[Unit] = []
     for memory in ordered:
-        match memory.role:
-            case Role.ASSISTANT:
-                unit = _read_answer(memory, results, left_out)
-                if unit is not None:
-                    units.append(unit)
-            case Role.USER:
-                units.append(Unit(UnitKind.PROMPT, memory.seq, memory.seq, (memory,)))
-            case _:
-                pass  # results were taken by their calls; a system memory is never stored
+        # Results were taken by their calls; a system memory is never stored.
+        role, seq = memory.role, memory.seq
+        if role is user:
+            units.append(Unit(prompt, seq, seq, (memory,)))
+        elif role is assistant:
+            if not memory.calls and not memory.partial:
+                units.append(Unit(text, seq, seq, (memory,)))
+            elif (unit := _read_slice(memory, results, left_out)) is not None:
+                units.append(unit)
     left_out += [OmittedMemory(memory, StepKind.ORPHAN) for memory in results.values()]
     return units, left_out
 
 
-def _read_answer(memory: Memory, results: dict[int, Memory], left_out: list[OmittedMemory]) -> Unit | None:
-    """Return the unit an assistant memory opens; remove its results from `results`."""
+def _read_slice(memory: Memory, results: dict[int, Memory], left_out: list[OmittedMemory]) -> Unit | None:
+    """Return the slice that an answer with calls opens, None if it has none whole; take its results from `results`."""
     own = [result for call in memory.calls if (result := results.pop(call.id, None)) is not None]
     if memory.partial or len(own) < len(memory.calls):
         why = StepKind.PARTIAL if memory.partial else StepKind.INCOMPLETE
         left_out += [OmittedMemory(one, why) for one in (memory, *own)]
         return None
-    if not memory.calls:
-        return Unit(UnitKind.TEXT, memory.seq, memory.seq, (memory,))
     return Unit(UnitKind.SLICE, memory.seq, memory.seq + len(memory.calls), (memory, *own))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
+from operator import attrgetter
 
 from zoea.context.units import OmittedMemory, Unit, read_units
 from zoea.context.window.window_estimate import MARGIN, estimate_memory
@@ -16,6 +17,7 @@ from zoea.context.window.window_rules import WindowRules
 from zoea.model.enums import Role
 from zoea.model.values import Memory
 
+_order = attrgetter("turn_number", "seq")
 LEAST_MESSAGES = 20
 """Conversations of at most this many messages are not summarised for their size alone."""
 FEWEST_RECENTS = 4
@@ -118,7 +120,8 @@ class _Parts:
         self.elided: set[int] = set()
         self.middle_cost = 0.0
         self._costs = dict(costs)
-        self.verbatim = self.cost(primers) + self.cost(recents)
+        self._first_cost = self.cost(primers)
+        self.verbatim = self._first_cost + self.cost(recents)
 
     def cost(self, units: Iterable[Unit]) -> float:
         costs = self._costs
@@ -127,7 +130,7 @@ class _Parts:
     def keep_recents(self, messages: int) -> None:
         """Move all but the last units into the middle."""
         self.middle, self.recents = _split_back(self.recents, messages)
-        self._take(self.cost(self.middle))
+        self._take(self.verbatim - self._first_cost - self.cost(self.recents))
 
     def move(self, unit: Unit, place: int) -> int:
         """Put a unit that was taken from either end into the middle; return its messages."""
@@ -182,36 +185,35 @@ def shape_conversation(
             *steps,
             f"{left} kept messages are left to the summary: kept ones have a fifth of the budget",
         )
-    middle = [memory for memory in _memories(parts.middle) if not covered.holds(memory)]
-    last = max(map(_order, middle), default=(0, 0))
-    lost = [one for one in (*omitted, *more) if _order(one.memory) <= last]
+    middle: Sequence[Memory] = _memories(parts.middle)
+    if covered.messages:
+        middle = [memory for memory in middle if not covered.holds(memory)]
+    omitted += more
+    last = max(map(_order, middle), default=(0, 0)) if omitted else (0, 0)
+    lost = [one for one in omitted if _order(one.memory) <= last]
     bound = _bound(rules, covered.tokens + parts.middle_cost, budget, halvings)
     shown = {memory.id for memory in (*_memories(parts.primers), *_memories(parts.recents))}
     return ConversationShape(
         primers=_memories(parts.primers),
         marked=tuple([memory for memory in marked if memory.id not in shown]),
         recents=_memories(parts.recents),
-        middle=tuple(sorted((*middle, *(one.memory for one in lost)), key=_order)),
+        middle=tuple(sorted((*middle, *(one.memory for one in lost)), key=_order)) if lost else tuple(middle),
         summary_tokens=bound,
         is_due=bool(middle),
         is_skipped=is_skipped,
         elided=frozenset(parts.elided),
         steps=steps,
-        omitted=tuple([one for one in (*omitted, *more) if one not in lost]),
+        omitted=tuple([one for one in omitted if one not in lost]),
         tokens=ceil(MARGIN * (parts.verbatim + bound + fixed)),
     )
 
 
-def _order(memory: Memory) -> tuple[int, int]:
-    return memory.turn_number, memory.seq
-
-
 def _memories(units: Iterable[Unit]) -> tuple[Memory, ...]:
-    return tuple(memory for unit in units for memory in unit.memories)
+    return tuple([memory for unit in units for memory in unit.memories])
 
 
 def _count(units: Iterable[Unit]) -> int:
-    return sum(len(unit.memories) for unit in units)
+    return sum([len(unit.memories) for unit in units])
 
 
 def split_front(units: Sequence[Unit], messages: int) -> tuple[list[Unit], list[Unit]]:

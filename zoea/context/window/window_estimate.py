@@ -20,13 +20,32 @@ CODE_SHARE = 0.05
 """The share of brackets and operators above which a message counts as code."""
 _CODE_SIGNS = b"{}()[];=<>"
 _FENCE = "```"
+MOST_MEASURED = 20_000
+"""Texts whose size is remembered."""
+_measured: dict[tuple[int, int], float] = {}
 _WIDE = re.compile("[\u2e80-\U0010ffff]+")
 
 
 def estimate_text(text: str) -> float:
-    """Return the tokens of a text, without frame and margin."""
-    if not text:
-        return 0.0
+    """Return the tokens of a text, without frame and margin.
+
+    A text that was measured before is found again by its hash, because a conversation is measured at each turn.
+    """
+    key = (hash(text), len(text))
+    found = _measured.get(key)
+    if found is None:
+        if len(_measured) >= MOST_MEASURED:
+            _measured.clear()
+        found = _measured[key] = _measure_text(text)
+    return found
+
+
+def forget_measured() -> None:
+    """Measure every text again; only the time of an estimate depends on what is remembered."""
+    _measured.clear()
+
+
+def _measure_text(text: str) -> float:
     wide = 0 if text.isascii() else sum(map(len, _WIDE.findall(text)))
     return (len(text) - wide) / (CODE_CHARS_PER_TOKEN if is_code_heavy(text) else CHARS_PER_TOKEN) + wide
 
