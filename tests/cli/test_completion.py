@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import shutil
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -14,11 +15,17 @@ from zoea.cli.dispatch import COMMANDS, dispatch
 from zoea.model.errors import UsageError
 
 
-def complete(script: str, *words: str) -> list[str]:
-    """Return what bash offers for the last word, with names from a stand-in for `zoea completion names`."""
+def complete(script: str, *words: str, line: str = "") -> list[str]:
+    """Return what bash offers for the last word, with names from a stand-in for `zoea completion`."""
     shown = " ".join(f"'{word}'" for word in words)
     source = f"""{script}
-zoea() {{ printf '%s\\n' alpha 'alf $(touch trap)' beta; }}
+zoea() {{
+    case $2 in
+        names) printf '%s\\n' alpha 'alf $(touch trap)' beta;;
+        revisions) printf '%s\\tsummary $(touch trap)\\n' alpha @alpha import/talk tag/a:b ctx-1a2b3c4d;;
+    esac
+}}
+COMP_LINE='{line or " ".join(words)}'; COMP_POINT=${{#COMP_LINE}}
 COMP_WORDS=({shown}); COMP_CWORD={len(words) - 1}; _zoea; printf '%s\\n' "${{COMPREPLY[@]}}"
 """
     bash = shutil.which("bash")
@@ -32,6 +39,42 @@ def test_bash_completes_commands_and_names_without_running_a_name(capsys: pytest
     assert complete(script, "zoea", "br") == ["broadcast"]
     assert complete(script, "zoea", "show", "al") == ["alpha", "alf\\ \\$\\(touch\\ trap\\)"]
     assert complete(script, "zoea", "doctor", "") == [""]
+
+
+def test_bash_completes_revisions_also_where_it_splits_them(capsys: pytest.CaptureFixture[str]) -> None:
+    dispatch(["completion", "bash"])
+    script = capsys.readouterr().out
+    assert complete(script, "zoea", "ctx", "sh") == ["show"]
+    assert complete(script, "zoea", "ctx", "show", "imp") == ["import/talk"]
+    assert complete(script, "zoea", "ctx", "diff", "alpha", "ctx-") == ["ctx-1a2b3c4d"]
+    assert complete(script, "zoea", "fork", "alp") == ["alpha"]
+    assert complete(script, "zoea", "new", "beta", "--from", "tag") == ["tag/a:b"]
+    assert complete(script, "zoea", "ctx", "show", "@", "al", line="zoea ctx show @al") == ["alpha"]
+    assert complete(script, "zoea", "ctx", "show", "tag/a", ":", "", line="zoea ctx show tag/a:") == ["b"]
+    assert complete(script, "zoea", "ctx", "import", "alp") == [""]
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_the_scripts_of_other_shells_ask_for_revisions(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    dispatch(["completion", shell])
+    script = capsys.readouterr().out
+    assert all(part in script for part in ("zoea completion revisions", "annotate", "fork"))
+    if (found := shutil.which(shell)) is not None:
+        checked = subprocess.run([found, "-n"], input=script, capture_output=True, text=True, check=False)
+        assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_revisions_are_refs_and_the_newest_commits_with_their_summaries(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    dispatch(["completion", "revisions"])
+    assert capsys.readouterr().out == ""
+    file = tmp_path / "talk.json"
+    file.write_text('[{"role": "user", "content": "Where is\\tthe bug?"}]')
+    dispatch(["ctx", "import", str(file)])
+    short = capsys.readouterr().out.split()[0]
+    dispatch(["completion", "revisions"])
+    assert capsys.readouterr().out.splitlines() == [f"{one}\tWhere is the bug?" for one in ("import/talk", short)]
 
 
 def test_every_shell_has_each_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -194,3 +194,24 @@ def test_a_damaged_bundle_is_refused_and_makes_no_database(zoea: Zoea, transcrip
     refused = zoea("ctx", "import", str(file), "--workspace", "elsewhere")
     assert (refused.code, "cut off" in refused.err) == (4, True)
     assert not places("elsewhere").database.exists()
+
+
+def test_only_the_given_parts_of_a_note_change_and_the_earlier_ones_stay(zoea: Zoea, transcript: Path) -> None:
+    made = zoea("ctx", "import", str(transcript), "--json").json
+    zoea("ctx", "annotate", "import/shop", "--tag", "shop", "--tag", "bug")
+    tagged = zoea("ctx", "show", "import/shop", "--json").json
+    assert (tagged["summary"], tagged["tags"]) == (made["summary"], ["bug", "shop"])
+    zoea("ctx", "annotate", "import/shop", "--summary", "Knows the bug")
+    zoea("ctx", "annotate", "import/shop", "--untag", "bug")
+    found = zoea("ctx", "annotate", "import/shop", "--json").json
+    assert (found["summary"], found["tags"]) == ("Knows the bug", ["shop"])
+    assert [(one["summary"], one["tags"]) for one in found["history"]] == [
+        (made["summary"], []),
+        (made["summary"], ["bug", "shop"]),
+        ("Knows the bug", ["bug", "shop"]),
+        ("Knows the bug", ["shop"]),
+    ]
+    assert {one["id"] for one in zoea("ctx", "log", "--json").json} == {made["id"]}, "the commit itself is the same"
+    refused = zoea("ctx", "annotate", "import/shop", "--untag", "nothing")
+    assert (refused.code, "Its tags: shop." in refused.err) == (2, True)
+    assert "Knows the bug" in zoea("ctx", "annotate", "import/shop").out

@@ -18,10 +18,11 @@ from zoea.chain.commit import (
     Provenance,
     commit_digest,
 )
-from zoea.chain.commit_rows import read_ref
+from zoea.chain.commit_rows import read_commit, read_ref
 from zoea.model.errors import StoreConflict
 from zoea.store import WriterConnection
 from zoea.store.blobs import PackedBlob, pack_blob, put_packed
+from zoea.text.control_characters import clean
 
 # The hash of the parent, the number of the newest commit, and the time of the principal's newest.
 _BEFORE = """
@@ -175,6 +176,31 @@ def add_note(conn: WriterConnection, seq: int, note: CommitNote) -> None:
         "INSERT INTO ctx_note(commit_seq, summary, tags, model, created_at) VALUES (?, ?, ?, ?, ?)",
         (seq, note.summary, tags, note.model, conn.now()),
     )
+
+
+def update_note(
+    conn: WriterConnection, seq: int, *, summary: str | None = None, tags: Iterable[str] | None = None, model: str = ""
+) -> CommitNote:
+    """Change the given parts of what is known about a commit; earlier summaries and tags stay as its history.
+
+    Args:
+        model: The model that wrote the summary; empty for a person or Zoea.
+
+    Raises:
+        StoreConflict: There is no such commit.
+    """
+    commit = read_commit(conn, seq)
+    if commit is None:
+        raise StoreConflict(f"there is no context commit {seq} to be annotated")
+    old = commit.note
+    new = CommitNote(
+        old.summary if summary is None else clean(summary),
+        old.tags if tags is None else tuple(sorted({clean(one) for one in tags})),
+        old.model if summary is None else clean(model),
+    )
+    if new != old:
+        add_note(conn, seq, new)
+    return new
 
 
 def move_ref(conn: WriterConnection, name: str, seq: int, reason: str) -> None:

@@ -102,6 +102,13 @@ def walk_chain(
     return [_commit(row) for row in rows]
 
 
+def read_notes(conn: sqlite3.Connection, seq: int) -> list[tuple[int, CommitNote]]:
+    """Return the summaries and tags that a commit had and has, oldest first, with their times in µs UTC."""
+    sql = "SELECT created_at, summary, tags, model FROM ctx_note WHERE commit_seq = ? ORDER BY id"
+    rows = conn.execute(sql, (seq,)).fetchall()
+    return [(at, CommitNote(summary, _read_tags(tags), model)) for at, summary, tags, model in map(tuple, rows)]
+
+
 def count_commits(conn: sqlite3.Connection) -> int:
     """Return how many commits are stored."""
     count: int = conn.execute("SELECT count(*) FROM ctx_commit").fetchone()[0]

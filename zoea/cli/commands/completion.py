@@ -1,4 +1,4 @@
-"""`zoea completion`: scripts that complete commands and names of myses in bash, zsh and fish."""
+"""`zoea completion`: scripts that complete commands, names of myses and revisions in bash, zsh and fish."""
 
 from __future__ import annotations
 
@@ -6,21 +6,37 @@ from typing import Annotated
 
 import typer
 
+from zoea.chain.commit import ContextCommit
 from zoea.cli.options import Workspace
 from zoea.model.errors import StoreMissing, UsageError
 from zoea.settings import places
 from zoea.text.control_characters import one_line
+from zoea.text.shorten import head
 
 NAMES = "names"
+REVISIONS = "revisions"
+_NEWEST = 50
+"""Commits whose ids are offered."""
+_ABOUT = 60
 TAKES_NAME = (
     "show", "send", "start", "stop", "configure", "delete", "dismiss", "log", "export", "explain", "hold", "withdraw",
 )  # fmt: skip
 """Commands whose arguments are names of myses."""
 
+TAKES_REVISION = ("fork",)
+"""Commands other than `ctx` whose arguments are revisions."""
+CONTEXTS = "ctx"
+TAKES_NONE = ("import", "gc", "fsck", "refs")
+"""Commands of `ctx` whose arguments are no revisions."""
+
 # Names are never expanded by a shell: `compgen -W` would run `$(…)` in one.
 _BASH = """\
 _zoea() {{
-    local word=${{COMP_WORDS[COMP_CWORD]}} name
+    local word=${{COMP_WORDS[COMP_CWORD]}} name about
+    # A word such as @alpha is several for bash: the part before the last stays on the line.
+    local line=${{COMP_LINE:0:COMP_POINT}}
+    local whole=${{line##* }}
+    local before=${{whole%"$word"}}
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
         COMPREPLY=($(compgen -W "{commands}" -- "$word"))
@@ -28,6 +44,13 @@ _zoea() {{
         while IFS= read -r name; do
             [[ $name == "$word"* ]] && COMPREPLY+=("$(printf '%q' "$name")")
         done < <(zoea completion names 2>/dev/null)
+    elif [[ ${{COMP_WORDS[1]}} == {contexts} && $COMP_CWORD -eq 2 ]]; then
+        COMPREPLY=($(compgen -W "{subcommands}" -- "$word"))
+    elif [[ ( ${{COMP_WORDS[1]}} == {contexts} && " {takes_none} " != *" ${{COMP_WORDS[2]}} "* ) ||
+        " {takes_revision} " == *" ${{COMP_WORDS[1]}} "* || ${{COMP_WORDS[COMP_CWORD-1]}} == --from ]]; then
+        while IFS=$'\t' read -r name about; do
+            [[ $name == "$whole"* ]] && COMPREPLY+=("$(printf '%q' "${{name#"$before"}}")")
+        done < <(zoea completion revisions 2>/dev/null)
     fi
 }}
 complete -o default -F _zoea zoea
@@ -41,6 +64,18 @@ _zoea() {{
     elif [[ " {takes_name} " == *" ${{words[2]}} "* ]]; then
         local -a names=("${{(@f)$(zoea completion names 2>/dev/null)}}")
         compadd -a names
+    elif [[ ${{words[2]}} == {contexts} ]] && (( CURRENT == 3 )); then
+        local -a subcommands=({subcommands})
+        compadd -a subcommands
+    elif [[ ${{words[2]}} == {contexts} && " {takes_none} " != *" ${{words[3]}} "* ||
+        " {takes_revision} " == *" ${{words[2]}} "* || ${{words[CURRENT-1]}} == --from ]]; then
+        local -a lines=("${{(@f)$(zoea completion revisions 2>/dev/null)}}") revisions shown
+        local tab=$'\t' line
+        for line in $lines; do
+            revisions+=("${{line%%$tab*}}")
+            shown+=("${{line//$tab/  }}")
+        done
+        compadd -l -d shown -a revisions
     else
         _files
     fi
@@ -50,10 +85,13 @@ compdef _zoea zoea
 
 
 def completion(
-    shell: Annotated[str, typer.Argument(metavar="SHELL", help="bash, zsh or fish; or names, to list the myses.")],
+    shell: Annotated[
+        str,
+        typer.Argument(metavar="SHELL", help="bash, zsh or fish; or names or revisions, to list what is completed."),
+    ],
     workspace: Workspace = "",
 ) -> None:
-    """Print a script that completes commands and names of myses.
+    """Print a script that completes commands, names of myses and revisions of contexts.
 
     Examples: zoea completion bash >> ~/.bashrc;
     zoea completion zsh >> ~/.zshrc;
@@ -63,16 +101,29 @@ def completion(
         for name in _read_names(workspace):
             typer.echo(name)
         return
+    if shell == REVISIONS:
+        for revision, about in _read_revisions(workspace):
+            typer.echo(f"{revision}\t{about}")
+        return
+    from zoea.cli.commands import context
     from zoea.cli.dispatch import COMMANDS  # it imports this module by name
 
     summaries = {name: command.summary.replace("'", "’") for name, command in COMMANDS.items()}
     takes_name = " ".join(TAKES_NAME)
+    subcommands = " ".join(sorted(str(one.name) for one in context.app.registered_commands))
+    words = {
+        "takes_name": takes_name,
+        "takes_revision": " ".join(TAKES_REVISION),
+        "takes_none": " ".join(TAKES_NONE),
+        "contexts": CONTEXTS,
+        "subcommands": subcommands,
+    }
     match shell:
         case "bash":
-            script = _BASH.format(commands=" ".join(summaries), takes_name=takes_name)
+            script = _BASH.format(commands=" ".join(summaries), **words)
         case "zsh":
             described = " ".join(f"'{name}:{text}'" for name, text in summaries.items())
-            script = _ZSH.format(described=described, takes_name=takes_name)
+            script = _ZSH.format(described=described, **words)
         case "fish":
             lines = [
                 f"complete -c zoea -n __fish_use_subcommand -f -a {name} -d '{summaries[name]}'" for name in summaries
@@ -81,6 +132,18 @@ def completion(
                 f"complete -c zoea -n '__fish_seen_subcommand_from {takes_name}' -f "
                 "-a '(zoea completion names 2>/dev/null)'"
             )
+            contexts = f"__fish_seen_subcommand_from {CONTEXTS}"
+            lines.append(
+                f"complete -c zoea -n '{contexts}; and not __fish_seen_subcommand_from {subcommands}' -f "
+                f"-a '{subcommands}'"
+            )
+            has_revision = f"__fish_seen_subcommand_from {' '.join(TAKES_REVISION)}"
+            has_none = f"__fish_seen_subcommand_from {' '.join(TAKES_NONE)}"
+            lines.append(
+                f"complete -c zoea -n '{has_revision}; or begin; {contexts}; and __fish_seen_subcommand_from "
+                f"{subcommands}; and not {has_none}; end' -f -a '(zoea completion revisions 2>/dev/null)'"
+            )
+            lines.append("complete -c zoea -l from -x -a '(zoea completion revisions 2>/dev/null)'")
             script = "\n".join(lines) + "\n"
         case _:
             raise UsageError(f"there is no completion for {shell!r}", hint="There is one for bash, zsh and fish.")
@@ -93,5 +156,25 @@ def _read_names(workspace: str) -> list[str]:
 
     try:
         return [one_line(view.name) for view in read_swarm_view(places(workspace).database).myses]
+    except StoreMissing:
+        return []
+
+
+def _read_revisions(workspace: str) -> list[tuple[str, str]]:
+    """Return the refs, `NAME` and `@NAME` for branches of myses, and the ids of the newest commits, with summaries."""
+    from zoea.chain.commit_rows import read_commit, read_newest, read_refs, shortest_id
+    from zoea.cli.commands.context_access import open_contexts
+
+    def about(commit: ContextCommit | None) -> str:
+        return "" if commit is None else head(one_line(commit.note.summary), _ABOUT)
+
+    try:
+        with open_contexts(workspace) as conn:
+            found: list[tuple[str, str]] = []
+            for name, seq in read_refs(conn).items():
+                text = about(read_commit(conn, seq))
+                bare = one_line(name).removeprefix("@")
+                found += [(one, text) for one in dict.fromkeys((bare, one_line(name)))]
+            return found + [(shortest_id(conn, one), about(one)) for one in read_newest(conn, _NEWEST)]
     except StoreMissing:
         return []

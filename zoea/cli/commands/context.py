@@ -37,6 +37,7 @@ from zoea.cli.commands.context_access import (
     open_contexts,
 )
 from zoea.cli.commands.context_bundles import export, import_
+from zoea.cli.commands.context_notes import annotate
 from zoea.cli.commands.forks import fork
 from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, write_json
@@ -59,6 +60,7 @@ app = typer.Typer(
 )
 
 app.command("fork")(fork)
+app.command("annotate")(annotate)
 app.command("export")(export)
 app.command("import")(import_)
 
