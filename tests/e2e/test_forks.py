@@ -106,3 +106,62 @@ async def test_forks_made_before_one_was_refused_are_named_with_their_undo(tmp_p
     assert "The swarm is full" in refused.stderr
     assert "Undo: zoea delete alpha-2 alpha-3\n" in refused.stdout
     assert again.stdout == ""
+
+
+async def test_contexts_are_named_and_forked_by_a_time_while_the_swarm_runs(tmp_path: Path) -> None:
+    async with OpenAIServer(otherwise=lambda _: Say("It holds iron.")) as server:
+        server.models = [{"id": one, "object": "model"} for one in ("gpt-5", "gpt-5-mini")]
+        configure(tmp_path, server)
+        process = spawn("run", "--headless")
+        try:
+            await until(find_owner, within=60)
+            await command("new", "alpha")
+            await command("send", "alpha", "What does the belt hold?")
+            await until(lambda: is_idle("alpha", 1), within=60)
+            assert await command("ctx", "tag", "storm", "alpha") == "tag/storm names alpha\n"
+            names = json.loads(await command("ctx", "refs", "--json"))
+            assert names["tag/storm"] == names["@alpha"]
+            await command("new", "beta", "--from", "@alpha@{2099-01-01}", "--idle")
+            assert json.loads(await command("ctx", "refs", "--json"))["@beta"] == names["@alpha"]
+            gone = json.loads(await command("ctx", "tag", "storm", "--delete", "--json"))
+            assert gone == {"ref": "tag/storm", "context": None}
+            wrong = await asyncio.to_thread(zoea, "fork", "alpha", "--model", "gpt-5-minni")
+            assert (wrong.returncode, "gpt-5-mini" in wrong.stderr) == (2, True)
+            assert "tag/storm" not in json.loads(await command("ctx", "refs", "--json"))
+        finally:
+            process.terminate()
+            await asyncio.to_thread(process.communicate, timeout=60)
+
+
+async def test_a_resumed_mysis_and_two_discussions_are_asked_with_what_the_commit_knew(tmp_path: Path) -> None:
+    answers = [Say("It holds iron."), Say("I am back."), Say("The seam ends."), Say("It is deep."), Say("As I said.")]
+    async with OpenAIServer(*answers) as server:
+        configure(tmp_path, server)
+        process = spawn("run", "--headless")
+        try:
+            await until(find_owner, within=60)
+            await command("new", "alpha")
+            await command("send", "alpha", "What does the belt hold?")
+            await until(lambda: is_idle("alpha", 1), within=60)
+            said = json.loads(await command("ctx", "resume", "@alpha", "-m", "Where were we?", "--json"))
+            await until(lambda: is_idle("alpha", 2), within=60)
+            finding = json.loads(await command("ctx", "log", "alpha", "--json"))[0]["id"]
+            asked = ("ctx", "ask", finding, "--thread")
+            first = await asyncio.to_thread(zoea, *asked, "one", "-m", "Why?")
+            other = json.loads(await command(*asked, "two", "-m", "How deep?", "--json"))
+            again = json.loads(await command(*asked, "one", "-m", "Sure?", "--json"))
+            bodies = [told(request.json) for request in server.chats]
+            busy = [one["name"] for one in json.loads(await command("list", "--json")) if one["in_turn"]]
+            check = json.loads(await command("ctx", "fsck", "--json"))
+        finally:
+            process.terminate()
+            await asyncio.to_thread(process.communicate, timeout=60)
+    assert (said["messages"], said["mysis"]["id"]) == (2, 1)
+    assert [text for _, text in bodies[1]][1:] == ["It holds iron.", "[to alpha, from the commander]\nWhere were we?"]
+    assert (first.returncode, first.stdout) == (0, "The seam ends.\n")
+    assert "4 messages. First request: about " in first.stderr
+    assert (other["answer"], again["answer"], busy, check["defects"]) == ("It is deep.", "As I said.", [], [])
+    whole = [text.splitlines()[-1] for _, text in bodies[4]]
+    asked_of = ["What does the belt hold?", "It holds iron.", "Where were we?", "I am back."]
+    assert whole == [*asked_of, "Why?", "The seam ends.", "Sure?"]
+    assert [text.splitlines()[-1] for _, text in bodies[3]] == [*asked_of, "How deep?"]

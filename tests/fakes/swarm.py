@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tests.fakes.no_contexts import NoContexts
 from zoea.model.enums import Activity, ApprovalAnswer, DeliveryMode, MysisState
 from zoea.model.errors import MysisMissing, NameRefused, NoRecipients, StateRefused, TemplateError, UsageError
 from zoea.model.topics import EVERYONE, PublishReceipt, TopicMessage, check_published_topic
@@ -53,7 +54,7 @@ class Subscriber:
         self.ready.set()
 
 
-class FakeSwarm:
+class FakeSwarm(NoContexts):
     """See the module.
 
     `said` holds `(sender, mysis or "", text)` in the order it came, `waiting` the deliveries that nobody took yet,

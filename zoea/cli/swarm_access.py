@@ -12,6 +12,8 @@ from zoea.model.swarm_api import SwarmApi
 from zoea.process.lock import read_holder
 from zoea.runtime.run_options import attach
 from zoea.settings.paths import Places, places
+from zoea.store import Store
+from zoea.transfer.run_import import held_workspace
 
 T = TypeVar("T")
 
@@ -43,6 +45,20 @@ def ask_at(where: Places, live: Callable[[SwarmApi], Awaitable[T]], stored: Call
             if read_holder(where.data) is not None:
                 raise
     return stored(where)
+
+
+def edit(workspace: str, live: Callable[[SwarmApi], Awaitable[T]], stored: Callable[[Store], Awaitable[T]]) -> T:
+    """Write through the running swarm, or with `stored` to the database if none runs.
+
+    Raises:
+        WorkspaceHeld: Another command writes to the database.
+    """
+
+    async def write(here: Places) -> T:
+        async with held_workspace(here) as held:
+            return await stored(held.store)
+
+    return ask_at(places(workspace), live, lambda here: asyncio.run(write(here)))
 
 
 async def _command(where: Places, work: Callable[[SwarmApi], Awaitable[T]]) -> T:

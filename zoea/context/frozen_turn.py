@@ -70,6 +70,8 @@ class FrozenTurn:
         inherited: The row of the commit that the mysis was made from; 0 for none.
         inherited_tokens: The most that its conversation may take, before calibration.
         is_inherited_whole: Whether it is shown as it stands; else its summary.
+        inherited_upto: The newest memory of the mysis itself that it holds, which no other pack shows; 0 for none.
+        inherited_turn: The number of the last turn that it holds.
         recall_items: How many older memories are searched for the prompt's words; 0 searches none.
     """
 
@@ -108,6 +110,8 @@ class FrozenTurn:
     inherited: int = 0
     inherited_tokens: int = 0
     is_inherited_whole: bool = False
+    inherited_upto: int = 0
+    inherited_turn: int = 0
     mission_id: int | None = None
     mission_tokens: int | None = None
     topics: TopicRules | None = None

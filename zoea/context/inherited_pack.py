@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from zoea.context.forms import data_block, note_message
 from zoea.context.frozen_turn import FrozenTurn, request_limit
@@ -19,19 +19,41 @@ SUMMARY_SHARE = 4
 """The summary of what has no room takes at most one part in so many of the room."""
 
 
-def freeze_inherited(frozen: FrozenTurn, commit: int, max_tokens: int, keep: int) -> FrozenTurn:
+@dataclass(frozen=True, slots=True)
+class Inheritance:
+    """What a mysis began with.
+
+    Attributes:
+        commit: The commit's row; 0 for none.
+        upto: The newest memory of the mysis itself that the commit holds, where it was resumed; else 0.
+        turn: The number of the turn of that memory.
+    """
+
+    commit: int = 0
+    upto: int = 0
+    turn: int = 0
+
+
+def freeze_inherited(frozen: FrozenTurn, origin: Inheritance, max_tokens: int, keep: int) -> FrozenTurn:
     """Return the turn with what it inherits.
 
     Args:
-        commit: The commit's row, 0 for none.
         max_tokens: The most that it may take; 0 for `SHARE` of the request.
         keep: In how many of the first turns it is whole; 0 for all.
     """
-    if not commit:
+    if not origin.commit:
         return frozen
+    is_whole = not keep or frozen.turn_number - origin.turn <= keep
     room = max_tokens or int(request_limit(frozen).tokens * SHARE)
     return replace(
-        frozen, inherited=commit, inherited_tokens=room, is_inherited_whole=not keep or frozen.turn_number <= keep
+        frozen,
+        inherited=origin.commit,
+        inherited_tokens=room,
+        is_inherited_whole=is_whole,
+        inherited_upto=origin.upto,
+        inherited_turn=origin.turn,
+        # All older messages are shown.
+        recall_items=0 if is_whole and origin.turn == frozen.turn_number - 1 else frozen.recall_items,
     )
 
 

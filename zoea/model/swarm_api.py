@@ -14,6 +14,7 @@ from zoea.model.topics import EVERYONE, PublishReceipt
 from zoea.model.values import (
     COMMANDER,
     ApprovalView,
+    ContextQuestion,
     Event,
     GrantView,
     Lagged,
@@ -210,6 +211,51 @@ class ApprovalApi(Protocol):
         ...
 
 
+class ContextApi(Protocol):
+    """Works with commits of what myses know. A revision is `@alpha`, `alpha~3` or `ctx-1a2b3c4d`, without a time."""
+
+    async def name_context(self, name: str, revision: str) -> str:
+        """Let the ref `tag/NAME` name a commit, and return the ref; an empty revision removes it.
+
+        Raises:
+            RevisionError, UsageError: There is no such commit or ref, or the name cannot be one.
+        """
+        ...
+
+    async def resume(self, ref: str, *, name: str = "", allow_fresh: bool = False) -> MysisView:
+        """Begin a new session of a mysis with the conversation up to its newest commit, and start it.
+
+        The branch of a deleted mysis (`@alpha`, `deleted/alpha-3`) makes a new mysis instead, under its old name
+        where that is free, else under `name` or a number.
+
+        Args:
+            allow_fresh: Start without the conversation where it cannot be read.
+
+        Raises:
+            MysisMissing, RevisionError: There is no such mysis or branch, or it has no commit yet.
+            StateRefused: A turn is open.
+            MissingBlob: A part of the conversation is gone.
+        """
+        ...
+
+    async def ask(
+        self, revision: str, question: str, *, thread: str = "", sender: Sender = COMMANDER
+    ) -> ContextQuestion:
+        """Ask what a mysis knew at a commit: one with the commit's template answers, then it rests.
+
+        Its branch is `thread/THREAD/TEMPLATE`; the next question in the thread goes on from its newest commit.
+        Returns at once: `wait` for the mysis.
+
+        Args:
+            thread: Letters and digits; a new one is chosen where it is empty.
+
+        Raises:
+            RevisionError, MissingBlob: There is no such commit, or a part of it is gone.
+            SwarmFull, UsageError: No mysis can be made, or the question is empty or too long.
+        """
+        ...
+
+
 class ConnectionApi(Protocol):
     """Shows, tests and repairs the connections of a swarm: upstreams, providers, MCP server."""
 
@@ -265,5 +311,5 @@ class CoreSwarmApi(MysisApi, MessageApi, TopicApi, ApprovalApi, Protocol):
     """The part of `SwarmApi` that needs no connections."""
 
 
-class SwarmApi(CoreSwarmApi, ConnectionApi, Protocol):
+class SwarmApi(CoreSwarmApi, ContextApi, ConnectionApi, Protocol):
     """All of it. Bodies: `runtime.compose.RunningSwarm`, `ipc.remote_swarm.RemoteSwarm`, `ipc.read_only`."""

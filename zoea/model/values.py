@@ -182,7 +182,11 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class Mysis:
-    """One agent as stored."""
+    """One agent as stored.
+
+    Attributes:
+        is_asked: It was made to answer questions about a commit, and rests after each.
+    """
 
     id: int
     uid: str
@@ -208,6 +212,24 @@ class Mysis:
     goal_reached_at: int | None = None
     nothing_new: int = 0
     is_reviewed: bool = False
+    is_asked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ContextQuestion:
+    """A question that a mysis made from a commit answers.
+
+    Attributes:
+        mysis: The one that answers; wait for it, then read its newest answer.
+        thread: The discussion; name it again to go on in it.
+        ref: The branch of the discussion.
+        context: The id of the commit that it knows the conversation up to.
+    """
+
+    mysis: MysisView
+    thread: str
+    ref: str
+    context: str
 
 
 @dataclass(frozen=True, slots=True)

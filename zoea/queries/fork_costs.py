@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from zoea.chain.commit import ContextCommit
 from zoea.context import FrozenTurn, InheritedContext, InheritedMessages, TurnRecord, TurnSoFar, plan_turn
-from zoea.context.inherited_pack import freeze_inherited
+from zoea.context.inherited_pack import Inheritance, freeze_inherited
 from zoea.model.enums import OpenedBy, Role, Source
 from zoea.model.values import Memory
 from zoea.settings import Settings, Template, effective_settings, parse_template
@@ -72,7 +72,7 @@ def read_fork_cost(conn: sqlite3.Connection, commit: ContextCommit, text: str, s
         window=None,
         topics=None,
     )
-    frozen = freeze_inherited(frozen, commit.seq, own.inherited.max_tokens, own.inherited.keep)
+    frozen = freeze_inherited(frozen, Inheritance(commit.seq), own.inherited.max_tokens, own.inherited.keep)
     need = InheritedContext(frozen.inherited, frozen.inherited_tokens)
     found = build_inherited(conn, need)
     prompt = Memory(1, 0, frozen.turn_id, 1, 1, Role.USER, Source.DIRECT, text or "-", tokens=tokens(text))

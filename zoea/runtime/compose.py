@@ -20,7 +20,7 @@ from zoea.mcp_server.address import Address
 from zoea.mcp_server.supervisor import McpServerSupervisor
 from zoea.model.errors import SettingsError
 from zoea.model.ports import Provider
-from zoea.model.swarm_api import ConnectionApi, CoreSwarmApi
+from zoea.model.swarm_api import ConnectionApi, ContextApi, CoreSwarmApi
 from zoea.model.values import SwarmView
 from zoea.process.clock import SystemClock, SystemIds
 from zoea.process.gc_tuning import tuned_gc
@@ -41,6 +41,7 @@ from zoea.store import Store
 from zoea.store.retention import RetentionRule
 from zoea.swarm import Commander
 from zoea.swarm.command_tasks import CommandTasks
+from zoea.swarm.context_commands import ContextCommands
 from zoea.tools import Toolbox
 from zoea.tools.builtin.mysis_tools import MysisTools
 
@@ -84,7 +85,9 @@ class RunningSwarm(SwarmProxy):
         self.commander = commander
         self._lag = lag
         self._commands = CommandTasks()
-        self._bodies: dict[str, CoreSwarmApi | ConnectionApi] = dict.fromkeys(api_functions(CoreSwarmApi), commander)
+        self._bodies: dict[str, CoreSwarmApi | ContextApi | ConnectionApi]
+        self._bodies = dict.fromkeys(api_functions(CoreSwarmApi), commander)
+        self._bodies |= dict.fromkeys(api_functions(ContextApi), ContextCommands(commander))
         self._bodies |= dict.fromkeys(api_functions(ConnectionApi), connections)
 
     @classmethod
@@ -95,7 +98,7 @@ class RunningSwarm(SwarmProxy):
     async def call_method(self, method: str, arguments: dict[str, Any]) -> Any:
         """Call the body that has the method; a command runs to its end, also where the caller leaves."""
         work = getattr(self._bodies[method], method)(**arguments)
-        if method in _CANCELLABLE or self._bodies[method] is not self.commander:
+        if method in _CANCELLABLE or method in api_functions(ConnectionApi):
             return self._with_lag(await work)
         return await self._commands.run(work)
 

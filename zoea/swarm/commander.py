@@ -55,7 +55,7 @@ from zoea.swarm.services import DISK_FULL, HoldSwitch, Services
 from zoea.swarm.tail_recovery import find_left_tails, flush_all, recover_tail
 from zoea.swarm.turn.tool_calls import LateCalls
 from zoea.swarm.turn.turn_failures import failure_from
-from zoea.swarm.turn.turn_gate import TurnGate
+from zoea.swarm.turn.turn_gate import TurnGate, count_places
 
 _log = logging.getLogger(__name__)
 
@@ -105,7 +105,7 @@ class Commander:
             settings=settings,
             providers=providers,
             tools=tools,
-            gate=TurnGate(**_count_places(settings)),
+            gate=TurnGate(**count_places(settings)),
             hold=self.hold_switch,
             view=self.live_view,
             approvals=self._approvals,
@@ -214,12 +214,15 @@ class Commander:
         context: str = "",
     ) -> MysisView:
         """See `SwarmApi.create`. Raises also TemplateError and ProviderError (no such provider)."""
-        origin = await creation.read_origin(self._store, context) if context else creation.NO_ORIGIN
-        if template or origin.template is None:
-            found = self._templates.get(template or self._settings.swarm.default_template)
-        else:
-            found = origin.template
+        origin = await creation.read_origin(self._store, context)
         wish = creation.Wish(self._ids.uid(), name, provider, model, tags, task, inherit_broadcast)
+        return await self.spawn(wish, origin, template, start=start)
+
+    async def spawn(
+        self, wish: creation.Wish, origin: creation.ContextOrigin, template: str = "", *, start: bool = True
+    ) -> MysisView:
+        """Store a new mysis, fresh or from a commit, and start it. Raises as `create`."""
+        found = creation.find_template(template, origin, self._templates, self._settings)
         new = creation.build_spec(wish, found, origin, self._settings)
         self._providers.get(new.provider)
         self._resolved_templates[found.hash] = resolve_template(found.text, self._settings)
@@ -321,27 +324,33 @@ class Commander:
         wish = configuration.MysisChange(template, provider, model, tags, settings)
         body = self._bodies[mysis.template_hash]
         change = configuration.checked(mysis, body, wish, self._settings, self._templates, self._providers)
-        self._leaving.add(mysis_id)  # it takes no commands between its two runners
+        await self.replace(
+            runner,
+            lambda conn: mysis_ops.configure(
+                conn, mysis_id, change.template, change.provider, change.model, change.tags, change.changed
+            ),
+        )
+        self.live_view.row(mysis_id).say(before.text, before.text_at)
+        return self.live_view.freeze(mysis_id)
+
+    async def replace(self, runner: MysisRunner, op: Callable[[WriterConnection], Mysis]) -> None:
+        """Close a runner, store a change of its mysis, and start another from what is stored."""
+        mysis = runner.mysis
+        self._leaving.add(mysis.id)  # it takes no commands between its two runners
         try:
             await runner.close()
             try:
-                mysis = await self._command(
-                    lambda conn: mysis_ops.configure(
-                        conn, mysis_id, change.template, change.provider, change.model, change.tags, change.changed
-                    )
-                )
+                mysis = await self._command(op)
             finally:
                 await self._reload(mysis)
         finally:
-            self._leaving.discard(mysis_id)
-            self.live_view.touch(mysis_id)
-        self.live_view.row(mysis_id).say(before.text, before.text_at)
-        return self.live_view.freeze(mysis_id)
+            self._leaving.discard(mysis.id)
+            self.live_view.touch(mysis.id)
 
     def adopt(self, settings: Settings) -> None:
         """Apply changed settings: nudges and waits at once, all others from the next turn of each mysis on."""
         self._settings = self.services.settings = settings
-        self.services.gate.resize(**_count_places(settings))
+        self.services.gate.resize(**count_places(settings))
         self._resolved_templates.clear()
         for runner in self.runners.values():
             runner.adopt(self._resolved_template(runner.mysis.template_hash))
@@ -412,8 +421,6 @@ class Commander:
 
     async def receipt(self, message_id: int) -> Receipt:
         return await message_ops.read_receipt(self._store, message_id)
-
-    # Hold and approvals.
 
     async def hold(self, on: bool, *, ref: str = "", reason: str = "") -> None:
         if ref:
@@ -528,8 +535,6 @@ class Commander:
             # The next start does the same.
             _log.error("%s: %s", error.title, error.what)
 
-    # Shared.
-
     def runner(self, ref: str) -> MysisRunner:
         """Return the runner that a reference names. Raises MysisMissing."""
         return resolve_reference(
@@ -590,9 +595,3 @@ class Commander:
             event_id=self._hub.last_id,
             started_at=self._started_at,
         )
-
-
-def _count_places(settings: Settings) -> dict[str, int]:
-    """Return the arguments of the turn gate."""
-    places = settings.swarm.active_turns
-    return {"places": places, "for_new_prompts": max(1, places // 4)}

@@ -19,6 +19,7 @@ from zoea.chain.delta_summary import summarise_entries
 from zoea.chain.entries import ContextCall, ContextEntry, ContextMedia, encode_delta
 from zoea.chain.formats import ZOEA
 from zoea.context import Note
+from zoea.context.inherited_pack import Inheritance
 from zoea.model.enums import CallState, Role, Source
 from zoea.model.ports import Clock
 from zoea.model.request import Answer
@@ -111,7 +112,7 @@ class ContextCapture:
 
     Attributes:
         session_id: The running session.
-        inherited: The row of the commit that the mysis was made from, once loaded; 0 for none.
+        inherited: The commit that the mysis began with, once loaded.
         ends_session: True where the op that ends the turn also ends the session.
     """
 
@@ -120,7 +121,7 @@ class ContextCapture:
         self.policy = CapturePolicy.parse(policy)
         self.session_id: int | None = None
         self.ends_session = False
-        self.inherited = 0
+        self.inherited = Inheritance()
         self._mysis = mysis
         self._store = store
         self._clock = clock
@@ -174,7 +175,7 @@ class ContextCapture:
         self._waiting.clear()  # it is stored, and read from there
         origin = (await self._store.read(capture_ops.ORIGIN, {"name": self.name, "mysis": self._mysis.id}))[0]
         self._for = (origin["ticket_id"], origin["thread_id"])
-        self.inherited = origin["inherited"]
+        self.inherited = Inheritance(origin["inherited"], origin["upto"], origin["turn"])
         if self.policy.at_session_end and origin["newest"] > origin["committed"]:
             await self.commit_stored(Checkpoint.EXPLICIT)
 

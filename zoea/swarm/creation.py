@@ -9,17 +9,24 @@ from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import ContextCommit
 from zoea.chain.revisions import refuse_time, resolve_revision
 from zoea.model.enums import DeliveryMode
-from zoea.model.errors import TemplateError
-from zoea.model.values import COMMANDER, Mysis
-from zoea.settings import Settings, Template, parse_template
+from zoea.model.errors import MissingBlob, TemplateError
+from zoea.model.values import COMMANDER, Mysis, Sender
+from zoea.settings import Settings, Template, Templates, parse_template
 from zoea.store import Store, WriterConnection
 from zoea.swarm.persistence import capture_ops, message_ops, mysis_ops
 from zoea.swarm.rules import HOUR
 
+NO_WORK = capture_ops.Work()
+
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """What someone said about a new mysis; empty values are chosen."""
+    """What someone said about a new mysis; empty values are chosen.
+
+    Attributes:
+        work: The thread and ticket that its commits name.
+        question: Its first message where it is no task.
+    """
 
     uid: str
     name: str = ""
@@ -28,6 +35,9 @@ class Wish:
     tags: tuple[str, ...] = ()
     task: str = ""
     inherit_broadcast: bool = True
+    work: capture_ops.Work = NO_WORK
+    question: str = ""
+    asker: Sender = COMMANDER
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +53,53 @@ class ContextOrigin:
 NO_ORIGIN = ContextOrigin()
 
 
-async def read_origin(store: Store, revision: str) -> ContextOrigin:
+async def read_origin(store: Store, revision: str, *, allow_fresh: bool = False) -> ContextOrigin:
     """Read what a revision names, and check that its conversation can be read.
+
+    With `allow_fresh`, one that cannot be read is left out, and only the template and model of its mysis serve.
 
     Raises:
         RevisionError: It names no commit, or several.
         MissingBlob: A part of the conversation is gone.
     """
+    if not revision:
+        return NO_ORIGIN
     async with store.search_reader() as reader:
-        return await reader.run(lambda conn: _read_origin(conn, revision))
+        return await reader.run(lambda conn: _read_origin(conn, revision, allow_fresh))
 
 
-def _read_origin(conn: sqlite3.Connection, revision: str) -> ContextOrigin:
-    commit = resolve_revision(conn, revision, refuse_time)
-    ChainReader(conn).materialize(commit)
-    row = conn.execute(capture_ops.MADE_BY, (commit.provenance.template_hash, commit.provenance.mysis_id)).fetchone()
+def check_readable(conn: sqlite3.Connection, commit: ContextCommit) -> None:
+    """Check that the conversation up to a commit can be read. Raises MissingBlob."""
+    try:
+        ChainReader(conn).materialize(commit)
+    except MissingBlob as error:
+        raise MissingBlob(error.what, hint="With --allow-fresh it starts without the conversation.") from error
+
+
+def _read_origin(conn: sqlite3.Connection, revision: str, allow_fresh: bool) -> ContextOrigin:
+    commit: ContextCommit | None = resolve_revision(conn, revision, refuse_time)
+    assert commit is not None
+    about = commit.provenance
+    try:
+        check_readable(conn, commit)
+    except MissingBlob:
+        if not allow_fresh:
+            raise
+        commit = None
+    row = conn.execute(capture_ops.MADE_BY, (about.template_hash, about.mysis_id)).fetchone()
     body, provider, model = row
     try:
         template = None if body is None else parse_template(body)
     except TemplateError:
         template = None  # of a newer Zoea; the default one serves
     return ContextOrigin(commit, template, provider or "", model or "")
+
+
+def find_template(name: str, origin: ContextOrigin, templates: Templates, settings: Settings) -> Template:
+    """Return the template of a name, else that of the commit, else the default one. Raises TemplateError."""
+    if name or origin.template is None:
+        return templates.get(name or settings.swarm.default_template)
+    return origin.template
 
 
 def build_spec(wish: Wish, template: Template, origin: ContextOrigin, settings: Settings) -> mysis_ops.MysisSpec:
@@ -112,10 +148,13 @@ def store_new(
     """
     mysis = mysis_ops.create(conn, new, settings.swarm.max_myses)
     if origin.commit is not None:
-        capture_ops.begin_branch(conn, mysis, origin.commit.seq)
+        capture_ops.begin_branch(conn, mysis, origin.commit.seq, wish.work)
     opening = "" if origin.commit is not None else template.opening
     if first := new.goal or checked_prompt(opening, settings):
         outgoing = message_ops.OutgoingMessage(first, COMMANDER, DeliveryMode.QUEUE, is_task=bool(new.goal))
+        message_ops.send(conn, mysis.id, outgoing, settings.swarm.max_hops, 0)
+    elif wish.question:
+        outgoing = message_ops.OutgoingMessage(wish.question, wish.asker, DeliveryMode.QUEUE)
         message_ops.send(conn, mysis.id, outgoing, settings.swarm.max_hops, 0)
     hours = settings.swarm.inherit_broadcast_hours
     if wish.inherit_broadcast and hours and origin.commit is None:

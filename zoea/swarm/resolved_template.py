@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from zoea.context import FrozenTurn, TopicRules, WindowRules
-from zoea.context.inherited_pack import freeze_inherited
+from zoea.context.inherited_pack import Inheritance, freeze_inherited
 from zoea.context.topics.agent_texts import write_ending, write_opening
 from zoea.context.topics.topic_rules import write_source
 from zoea.context.window.window_rules import choose_size
@@ -154,7 +154,7 @@ def freezer(
     situation: str,
     task: str = "",
     now: int = 0,
-    inherited: int = 0,
+    inherited: Inheritance = Inheritance(),
 ) -> Callable[[int, int, int, float], FrozenTurn]:
     """Return a function that freezes a turn from id, number, memory before it and calibration."""
     settings = profile.settings
@@ -276,9 +276,11 @@ def nudge_text(level: int, catalogue: Catalogue, task: str = "", *, is_plain: bo
     return "\n".join(lines)
 
 
-def life_rules(settings: Settings, template: Template) -> LifeRules:
+def life_rules(known: ResolvedTemplate, mysis: Mysis) -> LifeRules:
+    """Return the rules of a mysis; one that answers questions in a thread rests after each."""
+    settings = known.settings
     return LifeRules(
-        run_once=template.run == "once",
+        run_once=known.template.run == "once" or mysis.is_asked,
         nudge_enabled=settings.nudge.enabled,
         without_goal=settings.nudge.without_goal,
         idle_interval=_us(settings.nudge.idle_interval),

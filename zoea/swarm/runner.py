@@ -147,7 +147,7 @@ class MysisRunner:
         """Take changed settings: rules of nudges at once, all others from the next turn on."""
         self._known = known
         self.capture.adopt(known.settings.chain.capture)
-        self.tell(lf.NewRules(self._now(), life_rules(known.settings, known.template)))
+        self.tell(lf.NewRules(self._now(), life_rules(known, self.mysis)))
 
     async def stopped(self) -> None:
         """Wait until no turn is running."""

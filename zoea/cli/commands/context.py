@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 from typing import Annotated, Any
 
@@ -12,7 +11,6 @@ import typer
 from zoea.chain import collection
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import ContextCommit
-from zoea.chain.commit_ops import delete_ref, move_ref
 from zoea.chain.commit_rows import (
     count_commits,
     count_redacted,
@@ -28,6 +26,7 @@ from zoea.chain.entries import ContextEntry
 from zoea.chain.formats import ZOEA, known_formats
 from zoea.chain.materialize import Tier, find_format, write_as
 from zoea.chain.verification import verify_chains
+from zoea.cli.commands import context_actions, context_sessions
 from zoea.cli.commands.context_access import (
     Revision,
     commit_with,
@@ -43,11 +42,10 @@ from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.cli.typed_time import read_time
 from zoea.model.enums import Role
-from zoea.model.errors import RevisionError, StoreError, UsageError
+from zoea.model.errors import RevisionError, StoreError
 from zoea.process.clock import SystemClock
 from zoea.settings.paths import places
-from zoea.store import WriterConnection
-from zoea.text.control_characters import clean, strip
+from zoea.text.control_characters import strip
 from zoea.text.shorten import head
 from zoea.transfer.run_import import held_workspace
 
@@ -63,10 +61,10 @@ app.command("fork")(fork)
 app.command("annotate")(annotate)
 app.command("export")(export)
 app.command("import")(import_)
+app.command("tag")(context_actions.tag)
+app.command("resume")(context_sessions.resume)
+app.command("ask")(context_sessions.ask)
 
-TAG = "tag/"
-"""The beginning of refs that people give."""
-_TAG_NAME = re.compile(r"\w[\w.:/-]{0,79}")
 _TEXT = 100
 _NATIVE = {"openai": "openai-chat-v1", "claude": "claude-code-v1"}
 _TIERS = {Tier.NARRATIVE: "narrative: texts only", Tier.RAW: "raw: some bytes are not understood"}
@@ -170,42 +168,6 @@ def refs(as_json: AsJson = False, workspace: Workspace = "") -> None:
             return
         for name, commit in found.items():
             typer.echo(strip(f"{shortest_id(conn, commit)}  {name}"))
-
-
-@app.command("tag")
-def tag(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the ref, after tag/.")],
-    revision: Annotated[str, typer.Argument(metavar="[REV]", help="The commit that it names.")] = "",
-    delete: Annotated[
-        bool, typer.Option("--delete", help="Remove the name; commits stay until they are collected.")
-    ] = False,
-    workspace: Workspace = "",
-) -> None:
-    """Name a commit, so that it outlives its mysis. No swarm may run.
-
-    Example: zoea ctx tag before-the-storm alpha~3
-    """
-    if delete is bool(revision):
-        raise UsageError("give a revision, or --delete", hint="`zoea ctx refs` lists names.")
-    if not delete and _TAG_NAME.fullmatch(name) is None:
-        raise UsageError(
-            f"{name!r:.60} cannot be the name of a commit",
-            hint="Use 1 to 80 letters, digits, '_', '-', '.', ':' or '/', starting with a letter or digit.",
-        )
-    ref = clean(f"{TAG}{name}")
-
-    def write(conn: WriterConnection) -> None:
-        if not delete:
-            move_ref(conn, ref, find_commit(conn, revision).seq, "tag")
-        elif not delete_ref(conn, ref, "tag --delete"):
-            raise RevisionError(f"there is no ref {ref}", hint="`zoea ctx refs` lists names.")
-
-    async def store() -> None:
-        async with held_workspace(places(workspace)) as held:
-            await held.store.write(write)
-
-    asyncio.run(store())
-    typer.echo(strip(f"{ref} is removed" if delete else f"{ref} names {revision}"))
 
 
 @app.command("resolve")

@@ -4,31 +4,22 @@ from __future__ import annotations
 
 import shlex
 import sys
-from contextlib import closing
-from functools import partial
 from typing import Annotated, Any
 
 import typer
 
-from zoea.chain.commit_rows import shortest_id
-from zoea.chain.revisions import resolve_revision
+from zoea.cli.commands.myses import KeepModel, settle_model
+from zoea.cli.context_cost import describe_first_request, estimate_first_request
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.cli.swarm_access import command
-from zoea.cli.typed_time import read_time
-from zoea.llm.prices import PriceList
-from zoea.model.errors import StoreMissing, UsageError
+from zoea.model.errors import UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
-from zoea.queries.fork_costs import ForkCost, read_fork_cost
-from zoea.runtime.provider_set import costs_nothing
-from zoea.settings import Settings, load
-from zoea.settings.paths import Places, places
-from zoea.store.database_file import connect_reader
-from zoea.store.sqlite_errors import translate_errors
+from zoea.queries.fork_costs import ForkCost
+from zoea.runtime.model_check import find_doubt
 from zoea.text.control_characters import strip
 
 MOST = 50
-_WHOLE_TIER = 2
 
 
 def fork(
@@ -43,7 +34,8 @@ def fork(
     ] = "",
     template: Annotated[str, typer.Option(metavar="NAME", help="Another template than the commit's.")] = "",
     provider: Annotated[str, typer.Option(metavar="NAME", help="Another provider.")] = "",
-    model: Annotated[str, typer.Option(metavar="NAME", help="Another model.")] = "",
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="Another model.", show_default=False)] = None,
+    keep_model: KeepModel = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would cost.")] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
@@ -54,20 +46,26 @@ def fork(
     """
     if name and count > 1:
         raise UsageError(f"one name cannot be that of {count} myses", hint="Leave out --name.")
-    where = places(workspace)
-    settings = load(where).settings
-    commit_id, short, cost = _estimate(where, settings, revision, message)
-    prices = PriceList(where.prices, partial(costs_nothing, settings))
-    price = prices.find(provider or cost.provider, model or cost.model)
-    micros = None if price is None else price.cost(cost.tokens * count, 0)
+    said = estimate_first_request(workspace, revision, message)
+    cost, commit_id, short = said.cost, said.commit.id, said.short_id
+    own_provider = provider or ("" if template else cost.provider)
+    if not dry_run:
+        settle_model(
+            model,
+            lambda swarm, here: find_doubt(swarm, here, model or "", provider=own_provider, template=template),
+            workspace,
+            keeps=keep_model,
+            asks=not as_json,
+        )
+    micros = said.price(count, provider, model or "")
     if not as_json:
-        typer.echo(strip(_describe(short, cost, count, micros)))
+        typer.echo(strip(describe_first_request(said, count, micros)))
 
     made: list[MysisView] = []
 
     async def work(swarm: SwarmApi) -> None:
         for _ in range(count):
-            one = await swarm.create(name, template=template, provider=provider, model=model, context=commit_id)
+            one = await swarm.create(name, template=template, provider=provider, model=model or "", context=commit_id)
             made.append(one)
             if message:
                 await swarm.send(one.name, message)
@@ -82,28 +80,6 @@ def fork(
         elif made:
             typer.echo(strip(f"{', '.join(one.name for one in made)}: made from {short}"))
             typer.echo(strip(f"Undo: zoea delete {' '.join(shlex.quote(one.name) for one in made)}"))
-
-
-def _estimate(where: Places, settings: Settings, revision: str, message: str) -> tuple[str, str, ForkCost]:
-    """Return the id of a commit, its short id, and what a fork of it costs."""
-    if not where.database.exists():
-        raise StoreMissing(f"there is no database at {where.database}", hint="`zoea run` starts a swarm.")
-    with closing(connect_reader(where.database)) as conn, translate_errors():
-        commit = resolve_revision(conn, revision, read_time)
-        return commit.id, shortest_id(conn, commit), read_fork_cost(conn, commit, message, settings)
-
-
-def _describe(short: str, cost: ForkCost, count: int, micros: int | None) -> str:
-    shown = "" if cost.shown == cost.messages else f", the newest {cost.shown} as they were and a summary of the others"
-    if cost.tier > _WHOLE_TIER:
-        shown = ", told as one text, because its format is not understood message by message"
-    money = f"about ${micros / 1_000_000:.4f}" if micros else "at no cost"
-    if micros is None:
-        money = "at a price that is not known"
-    tools = "" if cost.has_tools else ", without the schemas of tools"
-    each = f"about {cost.tokens:,} tokens{tools}"
-    total = f"{each}, {money}" if count == 1 else f"{each} each, {cost.tokens * count:,} for {count}, {money}"
-    return f"{short}: {cost.messages:,} messages{shown}. First request: {total}"
 
 
 def _as_dict(commit_id: str, cost: ForkCost, count: int, micros: int | None, made: list[MysisView]) -> dict[str, Any]:

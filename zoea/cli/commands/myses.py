@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from zoea.cli.commands.context_actions import locate_commit
 from zoea.cli.local_time import moment
 from zoea.cli.options import LARGEST_ID, AsJson, MysisRef, MysisRefs, Workspace, write_json
 from zoea.cli.swarm_access import ask, command
@@ -64,7 +65,7 @@ def new(
     """
     if name is not None and not name.strip():
         raise UsageError("the name is empty", hint="Give a name, or leave it out and Zoea chooses one.")
-    _settle_model(
+    settle_model(
         model,
         lambda swarm, where: find_doubt(swarm, where, model or "", provider=provider, template=template),
         workspace,
@@ -82,7 +83,7 @@ def new(
             start=not idle,
             inherit_broadcast=not fresh,
             task=task,
-            context=from_,
+            context=locate_commit(workspace, from_).id if from_ else "",
         ),
     )
     if as_json:
@@ -176,7 +177,7 @@ def configure(
             swarm, where, model or "", provider=provider or now.provider, template=template or now.template
         )
 
-    _settle_model(model, doubt, workspace, keeps=keep_model, asks=not as_json)
+    settle_model(model, doubt, workspace, keeps=keep_model, asks=not as_json)
     changed = command(
         workspace,
         lambda swarm: swarm.configure(
@@ -271,7 +272,7 @@ def find_deleted(ref: str, found: tuple[DeletedMysis, ...]) -> int:
     raise MysisMissing(f"there is no deleted mysis {ref!r}", hint="`zoea undelete` lists them.")
 
 
-def _settle_model(
+def settle_model(
     model: str | None,
     find: Callable[[SwarmApi, Places], Awaitable[ModelDoubt | None]],
     workspace: str,

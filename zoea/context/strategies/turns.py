@@ -91,7 +91,7 @@ def _find_history(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tup
     """Return the latest slice, unless an earlier turn shows it."""
     window = frozen.scan_window
     found = rows_of(answers, LatestSlice(frozen.before, window)) if frozen.before else ()
-    unit = latest_slice((one for one in found if one.id <= frozen.before), window)
+    unit = latest_slice((one for one in found if frozen.inherited_upto < one.id <= frozen.before), window)
     if unit is None or is_shown_earlier(frozen, unit.memories[0].turn_id, whole=True):
         return ()
     return unit.memories
@@ -120,7 +120,7 @@ def _history(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack:
 def _find_said(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Memory, ...]:
     """Return the final answer of the previous turn, or nothing; also where an earlier turn shows it."""
     found = rows_of(answers, LastAnswer(frozen.before)) if frozen.before and frozen.keep_answer else ()
-    finals = [one for one in found if _is_final(one, frozen)][-1:]
+    finals = [one for one in found if _is_final(one, frozen) and one.id > frozen.inherited_upto][-1:]
     return () if not finals or is_shown_earlier(frozen, finals[0].turn_id) else tuple(finals)
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from zoea.chain.commit import Checkpoint, ContextCommit
 from zoea.chain.commit_ops import NewCommit, append_commit, move_ref, rename_ref
+from zoea.chain.commit_rows import read_ref
 from zoea.chain.entries import ContextMedia
 from zoea.context import Note
 from zoea.model.enums import OpenedBy
@@ -22,6 +24,8 @@ _log = logging.getLogger(__name__)
 
 BRANCH = "@"
 """The beginning of the ref of a mysis; its name follows."""
+THREAD = "thread/"
+"""The beginning of the ref of a discussion; its thread and the name of the template follow."""
 DELETED = "deleted/"
 """The beginning of the ref of a deleted mysis; its name and id follow."""
 _COMMITTED = """
@@ -33,6 +37,8 @@ SELECT coalesce(({_COMMITTED}), 0) AS committed, coalesce((SELECT max(id) FROM m
   newest, (SELECT ticket_id FROM ctx_origin WHERE mysis_id = :mysis) AS ticket_id,
   (SELECT thread_id FROM ctx_origin WHERE mysis_id = :mysis) AS thread_id,
   coalesce((SELECT commit_seq FROM ctx_origin WHERE mysis_id = :mysis), 0) AS inherited,
+  coalesce((SELECT after_memory FROM ctx_origin WHERE mysis_id = :mysis), 0) AS upto,
+  coalesce((SELECT after_turn FROM ctx_origin WHERE mysis_id = :mysis), 0) AS turn,
   coalesce((SELECT max(id) FROM session WHERE mysis_id = :mysis), 0) AS session_id
 """
 """What a mysis committed last and has stored, and for what it works."""
@@ -52,6 +58,15 @@ SELECT (SELECT body FROM template WHERE hash = ?1), (SELECT provider FROM mysis 
   (SELECT model FROM mysis WHERE id = ?2)
 """
 """The template of a commit, and the provider and model of the mysis that made it."""
+_TURN_OF = """
+SELECT coalesce((SELECT t.number FROM memory m JOIN turn t ON t.id = m.turn_id WHERE m.id = ?1),
+  (SELECT max(number) FROM turn WHERE mysis_id = ?2 AND ?1 > 0), 0)
+"""
+IN_THREAD = """
+SELECT o.mysis_id FROM ctx_origin o JOIN mysis y ON y.id = o.mysis_id JOIN template p ON p.hash = y.template_hash
+WHERE o.thread_id = ? AND p.name = ? AND y.deleted_at IS NULL ORDER BY y.id DESC LIMIT 1
+"""
+"""The mysis that answers in a thread, by the thread and the name of its template."""
 _TAIL = f"{row_values.MEMORY} WHERE m.mysis_id = ? AND m.id > ? AND m.id <= ? ORDER BY m.id LIMIT ?"
 _POSITIONS = """
 SELECT id, position FROM tool_call WHERE result_memory_id IN (SELECT value FROM json_each(?))
@@ -91,6 +106,9 @@ def record_commit(conn: WriterConnection, name: str, new: NewCommit) -> ContextC
     conn.execute("SAVEPOINT capture")
     try:
         stored = append_commit(conn, f"{BRANCH}{name}", new, new.checkpoint.value)
+        if (thread_id := new.provenance.thread_id) is not None:
+            template = template_of(conn, new.provenance.template_hash)
+            move_ref(conn, thread_ref(thread_id, template), stored.seq, new.checkpoint.value)
     except (ZoeaError, sqlite3.Error) as error:
         if not conn.in_transaction:
             raise  # SQLite gave up the whole op, which the writer reports or runs again
@@ -107,10 +125,74 @@ def record_commit(conn: WriterConnection, name: str, new: NewCommit) -> ContextC
     return stored
 
 
-def begin_branch(conn: WriterConnection, mysis: Mysis, seq: int) -> None:
-    """Let the branch of a new mysis begin at a commit."""
-    conn.execute("INSERT INTO ctx_origin VALUES (?, ?, NULL, NULL, ?)", (mysis.id, seq, conn.now()))
-    move_ref(conn, f"{BRANCH}{mysis.name}", seq, "fork")
+@dataclass(frozen=True, slots=True)
+class Work:
+    """For what a mysis works, as its commits say; None for nothing in particular."""
+
+    ticket_id: str | None = None
+    thread_id: str | None = None
+
+
+def begin_branch(conn: WriterConnection, mysis: Mysis, seq: int, work: Work) -> None:
+    """Let the branch of a new mysis begin at a commit, and that of its thread."""
+    sql = (
+        "INSERT INTO ctx_origin(mysis_id, commit_seq, ticket_id, thread_id, created_at, after_memory, after_turn)"
+        " VALUES (?, ?, ?, ?, ?, 0, 0)"
+    )
+    conn.execute(sql, (mysis.id, seq, work.ticket_id, work.thread_id, conn.now()))
+    move_ref(conn, f"{BRANCH}{mysis.name}", seq, "fork" if work.thread_id is None else "ask")
+    if work.thread_id is not None:
+        move_ref(conn, thread_ref(work.thread_id, mysis.template), seq, "ask")
+
+
+def begin_again(conn: WriterConnection, mysis: Mysis) -> bool:
+    """Let the next session of a mysis begin with what its own branch holds. False where it holds nothing.
+
+    Its memories up to the newest commit are then shown as the commit tells them, and by nothing else.
+    """
+    name = f"{BRANCH}{mysis.name}"
+    tip = read_ref(conn, name)
+    if tip is None:
+        return False
+    about = {"name": mysis.name, "mysis": mysis.id}
+    committed = conn.execute(f"SELECT coalesce(({_COMMITTED}), 0)", about).fetchone()[0]
+    number = conn.execute(_TURN_OF, (committed, mysis.id)).fetchone()[0]
+    conn.execute(
+        "INSERT INTO ctx_origin(mysis_id, commit_seq, created_at, after_memory, after_turn) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT(mysis_id) DO UPDATE SET commit_seq = excluded.commit_seq, created_at = excluded.created_at,"
+        " after_memory = excluded.after_memory, after_turn = excluded.after_turn",
+        (mysis.id, tip, conn.now(), committed, number),
+    )
+    move_ref(conn, name, tip, "resume")
+    return True
+
+
+def template_of(conn: sqlite3.Connection, template_hash: bytes | None) -> str:
+    """Return the name of a template; "" where it is not known."""
+    row = conn.execute("SELECT name FROM template WHERE hash = ?", (template_hash,)).fetchone()
+    return "" if row is None else str(row[0])
+
+
+def find_branch(refs: Iterable[str], name: str) -> str:
+    """Return the branch of a mysis, or the newest of the deleted ones that had the name; "" for none.
+
+    Args:
+        name: `alpha` or `@alpha` in any case, or a ref such as `deleted/alpha-3`.
+    """
+    wanted = name.strip().removeprefix("@").casefold()
+    left: list[tuple[int, str]] = []
+    for ref in refs:
+        if ref.casefold() in (f"{BRANCH}{wanted}", wanted) and ref.startswith((BRANCH, DELETED)):
+            return ref
+        old, _, mysis_id = ref.removeprefix(DELETED).rpartition("-")
+        if ref.startswith(DELETED) and old.casefold() == wanted:
+            left.append((int(mysis_id), ref))
+    return max(left, default=(0, ""))[1]
+
+
+def thread_ref(thread_id: str, template: str) -> str:
+    """Return the ref of the discussion that a template has in a thread."""
+    return f"{THREAD}{thread_id}/{template}"
 
 
 def archive_branch(conn: WriterConnection, mysis_id: int, name: str) -> None:

@@ -45,7 +45,8 @@ def choose_earlier_turns(conn: WriterConnection, frozen: FrozenTurn, prompt_toke
 
 
 def _choose(conn: WriterConnection, frozen: FrozenTurn, prompt_tokens: int) -> tuple[EarlierTurn, ...]:
-    newest = conn.execute(_NEWEST, (frozen.mysis_id, frozen.turn_number - _LOOKED, frozen.turn_number)).fetchone()
+    first = max(frozen.turn_number - _LOOKED, frozen.inherited_turn + 1)
+    newest = conn.execute(_NEWEST, (frozen.mysis_id, first, frozen.turn_number)).fetchone()
     if newest is None:
         return ()
     shown = tuple(EarlierTurn(turn_id, bool(whole)) for turn_id, whole in json.loads(newest["earlier"] or "[]"))

@@ -81,7 +81,7 @@ def build_life(found: StoredMysis, known: ResolvedTemplate, *, now: int, held: b
     mysis = found.mysis
     has_task = any(delivery.is_task for delivery in found.inbox)
     return lf.Life(
-        rules=life_rules(known.settings, known.template),
+        rules=life_rules(known, mysis),
         state=mysis.state,
         has_goal=bool(mysis.goal),
         done=mysis.goal_reached_at is not None and not has_task,

@@ -33,6 +33,7 @@ WANTED_MEMORY = f"SELECT w.need, {_MEMORY_COLUMNS} FROM wanted w CROSS JOIN memo
 MYSIS = """
 SELECT y.*, p.name AS template_name,
        coalesce(nullif(y.goal, ''), CASE WHEN json_valid(p.body) THEN p.body ->> '$.goal' END, '') AS whole_goal,
+       EXISTS (SELECT 1 FROM ctx_origin WHERE mysis_id = y.id AND thread_id IS NOT NULL) AS is_asked,
        (SELECT group_concat(tag, char(31)) FROM mysis_tag WHERE mysis_id = y.id) AS tags
 FROM mysis y JOIN template p ON p.hash = y.template_hash
 """
@@ -193,6 +194,7 @@ def mysis(row: sqlite3.Row) -> Mysis:
         goal_reached_at=row["goal_reached_at"],
         nothing_new=row["nothing_new"],
         is_reviewed=row["error_dismissed_at"] is not None,
+        is_asked=bool(row["is_asked"]),
     )
 
 

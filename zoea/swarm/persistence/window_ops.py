@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from zoea.context import WindowRules
+from zoea.context import FrozenTurn, WindowRules
 from zoea.context.units import read_units
 from zoea.context.window.conversation_shape import Conversation, CoveredMessages, split_front
 from zoea.store import Store, WriterConnection
@@ -17,7 +17,11 @@ MOST_READ = 5_000
 _SLICE_ROOM = 130
 """Rows read beside the primers, so that the last slice among them is whole."""
 
-_NEWEST = "SELECT * FROM summary WHERE mysis_id = ? ORDER BY id DESC LIMIT 1"
+_NEWEST = """
+SELECT * FROM summary WHERE mysis_id = ?1
+  AND last_turn > coalesce((SELECT max(id) FROM turn WHERE mysis_id = ?1 AND number <= ?2), 0)
+ORDER BY id DESC LIMIT 1
+"""
 # The newest id that `context.max_history` and `ttl` leave out.
 _FLOOR = """
 SELECT max(
@@ -59,14 +63,18 @@ class ConversationRows:
         return Conversation(tuple(first), tuple(newer), self.covered, marked, self.unread)
 
 
-async def read_conversation(store: Store, mysis_id: int, before: int, rules: WindowRules) -> ConversationRows:
-    """Read the conversation of a mysis before a turn, at most `MOST_READ` messages that no summary covers."""
+async def read_conversation(store: Store, frozen: FrozenTurn, before: int, rules: WindowRules) -> ConversationRows:
+    """Read the conversation of a mysis before a turn, at most `MOST_READ` messages that no summary covers.
+
+    What it inherited of its own conversation is left out.
+    """
+    mysis_id = frozen.mysis_id
     given: dict[str, int] = {"mysis": mysis_id, "before": before}
-    floor = 0
+    floor = frozen.inherited_upto
     if rules.max_history or rules.since:
         found = await store.read(_FLOOR, {**given, "most": rules.max_history, "since": rules.since})
-        floor = found[0]["floor"]
-    covered = _covered(await store.read(_NEWEST, (mysis_id,)))
+        floor = max(floor, found[0]["floor"])
+    covered = _covered(await store.read(_NEWEST, (mysis_id, frozen.inherited_turn)))
     opening = await store.read(_OPENING, {**given, "floor": floor, "most": rules.primers + _SLICE_ROOM})
     last = {**given, "floor": floor, "turn": covered.last[0], "seq": covered.last[1]}
     newer = await store.read(_NEWER, {**last, "most": MOST_READ})

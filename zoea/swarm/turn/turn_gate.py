@@ -11,6 +11,8 @@ import asyncio
 import heapq
 from enum import IntEnum
 
+from zoea.settings import Settings
+
 
 class Rank(IntEnum):
     """Order of the queue."""
@@ -89,3 +91,9 @@ class _Place:
 
     async def __aexit__(self, *_: object) -> None:
         self._gate.leave()
+
+
+def count_places(settings: Settings) -> dict[str, int]:
+    """Return the arguments of the turn gate."""
+    places = settings.swarm.active_turns
+    return {"places": places, "for_new_prompts": max(1, places // 4)}

@@ -53,7 +53,7 @@ async def read_conversation_view(facts: OpenedTurnFacts, need: ShownConversation
     """
     frozen, services, summaries = facts.frozen, facts.services, facts.summaries
     rules = frozen.window or WindowRules()
-    rows = await window_ops.read_conversation(services.store, frozen.mysis_id, need.before, rules)
+    rows = await window_ops.read_conversation(services.store, frozen, need.before, rules)
     now = services.clock.now()
     conversation, shape = await asyncio.to_thread(_shape, frozen, rules, rows, facts.prompts, now)
     prepared = _Prepared(shape, conversation.covered)

@@ -1,0 +1,21 @@
+"""`ContextApi` of a swarm without commits."""
+
+from __future__ import annotations
+
+from zoea.model.errors import RevisionError
+from zoea.model.values import COMMANDER, ContextQuestion, MysisView, Sender
+
+
+class NoContexts:
+    """Knows no commit: every revision raises RevisionError."""
+
+    async def name_context(self, name: str, revision: str) -> str:
+        raise RevisionError(f"there is no context {revision!r}")
+
+    async def resume(self, ref: str, *, name: str = "", allow_fresh: bool = False) -> MysisView:
+        raise RevisionError(f"there is no context {ref!r}")
+
+    async def ask(
+        self, revision: str, question: str, *, thread: str = "", sender: Sender = COMMANDER
+    ) -> ContextQuestion:
+        raise RevisionError(f"there is no context {revision!r}")

@@ -1,0 +1,129 @@
+"""Resume and ask: a new session of a mysis, and questions to what a mysis knew, as commits tell it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.swarm.harness import Swarm, script, swarm
+from tests.swarm.test_context_capture import read_chain, read_messages
+from tests.swarm.test_forks import TALK, check_calls, talk, told
+from zoea.model.enums import MysisState
+from zoea.model.errors import MissingBlob, MysisMissing, UsageError
+from zoea.model.request import Answer, ModelRequest
+from zoea.settings import Settings
+from zoea.swarm.context_commands import ContextCommands
+
+
+def contexts(s: Swarm) -> ContextCommands:
+    return ContextCommands(s.commander)
+
+
+async def say(s: Swarm, name: str, text: str) -> ModelRequest:
+    """Send a message, and return the first request of the turn that it opens."""
+    before = len(s.provider.requests)
+    await s.commander.send(name, text)
+    await s.settled(name)
+    return s.provider.requests[before]
+
+
+@pytest.mark.parametrize("strategy", ["turns", "window"])
+async def test_a_resumed_mysis_is_asked_with_its_whole_conversation_once(tmp_path: Path, strategy: str) -> None:
+    settings = Settings.model_validate({"context": {"strategy": strategy}})
+    async with swarm(tmp_path, script(*TALK), settings=settings) as s:
+        await talk(s)
+        stored = await s.rows("SELECT role, content FROM memory ORDER BY turn_id, seq")
+    async with swarm(tmp_path, script(Answer(text="Back."), Answer(text="On.")), settings=settings) as s:
+        view = await contexts(s).resume("@alpha")
+        assert (view.name, view.id, view.state) == ("alpha", 1, MysisState.RUNNING)
+        first = await say(s, "alpha", "still there?")
+        later = await say(s, "alpha", "and now?")
+        sessions = await s.rows("SELECT start_commit FROM ctx_session ORDER BY session_id")
+        tip = await s.value("SELECT commit_seq FROM ctx_origin WHERE mysis_id = 1")
+    assert told(first) == [*((row["role"], row["content"]) for row in stored), ("user", "still there?")]
+    check_calls(first.messages)
+    assert [text for _, text in told(later)].count("Back.") == 1
+    assert told(later)[0][1].startswith("[data: summary of ")
+    assert sessions[-1]["start_commit"] == tip
+    chain = read_chain(tmp_path / "zoea.db", "@alpha")
+    assert [one.parent for one in chain[1:]] == [one.seq for one in chain[:-1]], "one branch"
+
+
+async def test_a_mysis_that_rests_while_it_runs_is_resumed_in_a_new_session(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(*TALK)) as s:
+        await talk(s)
+        before = await s.value("SELECT count(*) FROM session")
+        await contexts(s).resume("alpha")
+        assert await s.value("SELECT count(*) FROM session") == before + 1
+
+
+async def test_the_branch_of_a_deleted_mysis_makes_a_new_one_under_its_name(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(*TALK)) as s:
+        await talk(s)
+        await s.commander.delete("alpha")
+        view = await contexts(s).resume("@alpha")
+        assert (view.name, view.id) == ("alpha", 2)
+        request = await say(s, "alpha", "back?")
+        again = await contexts(s).resume("deleted/alpha-1")
+        assert again.name == "alpha-2"
+        with pytest.raises(MysisMissing):
+            await contexts(s).resume("@gamma")
+    assert ("assistant", "Found iron at 7.") in told(request)
+
+
+async def test_what_cannot_be_read_starts_fresh_only_where_that_is_allowed(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(*TALK)) as s:
+        await talk(s)
+        await s.commander.stop("alpha")
+        await s.store.write(lambda conn: conn.execute("UPDATE blob SET data = x'00'"))
+        with pytest.raises(MissingBlob, match="damaged") as refused:
+            await contexts(s).resume("alpha")
+        assert "--allow-fresh" in refused.value.hint
+        view = await contexts(s).resume("alpha", allow_fresh=True)
+        assert view.state is MysisState.RUNNING
+        assert await s.value("SELECT count(*) FROM ctx_origin") == 0
+
+
+async def test_two_discussions_of_one_commit_know_nothing_of_each_other(tmp_path: Path) -> None:
+    answers = (*TALK[:4], Answer(text="The first."), Answer(text="The other."), Answer(text="More of the first."))
+    async with swarm(tmp_path, script(*answers)) as s:
+        await talk(s)
+        commit = read_chain(s.path, "@alpha")[-2]
+        one = await contexts(s).ask(commit.id, "What is wrong?", thread="finding-1")
+        await s.settled(one.mysis.name)
+        other = await contexts(s).ask(commit.id, "And here?", thread="finding-2")
+        await s.settled(other.mysis.name)
+        before = len(s.provider.requests)
+        again = await contexts(s).ask(commit.id, "Why so?", thread="finding-1")
+        await s.settled(again.mysis.name)
+        request = s.provider.requests[before]
+        assert (one.context, other.context) == (commit.id, commit.id)
+        assert again.mysis.id == one.mysis.id != other.mysis.id
+        assert await s.value("SELECT count(*) FROM mysis WHERE state = 'running' AND id > 1") == 0
+        texts = [text for _, text in told(request)]
+        assert texts.count("What is wrong?") == texts.count("The first.") == 1
+        assert texts[-1] == "Why so?"
+        assert not {"And here?", "The other."} & set(texts)
+        chains = [read_chain(s.path, ref) for ref in (again.ref, other.ref)]
+        for chain, thread in zip(chains, ("finding-1", "finding-2"), strict=True):
+            assert commit in chain
+            assert {made.provenance.thread_id for made in chain if made.seq > commit.seq} - {None} == {thread}
+        assert read_messages(s.path, again.ref)[-1].content == "More of the first."
+        assert read_chain(s.path, "@alpha")[-2] == commit
+
+
+async def test_a_thread_goes_on_when_the_mysis_that_answered_was_deleted(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(*TALK[:4], Answer(text="The first."), Answer(text="The second."))) as s:
+        await talk(s)
+        one = await contexts(s).ask("@alpha", "What is wrong?")
+        await s.settled(one.mysis.name)
+        await s.commander.delete(one.mysis.name)
+        two = await contexts(s).ask("@alpha", "Why so?", thread=one.thread)
+        await s.settled(two.mysis.name)
+        assert two.mysis.id != one.mysis.id
+        assert ("assistant", "The first.") in told(s.provider.requests[-1])
+        with pytest.raises(UsageError, match="empty"):
+            await contexts(s).ask("@alpha", " ")
+        with pytest.raises(UsageError, match="thread"):
+            await contexts(s).ask("@alpha", "x", thread="a/b")

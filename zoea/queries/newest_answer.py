@@ -1,0 +1,31 @@
+"""Reads how the newest turn of a mysis ended and what it answered."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from zoea.store.database_file import connect_reader
+from zoea.store.sqlite_errors import translate_errors
+
+_NEWEST = """
+SELECT t.outcome, (SELECT m.content FROM memory m WHERE m.turn_id = t.id AND m.role = 'assistant' AND m.partial = 0
+  AND m.content <> '' ORDER BY m.seq DESC LIMIT 1)
+FROM turn t WHERE t.mysis_id = ? ORDER BY t.id DESC LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class NewestAnswer:
+    """The outcome of a turn, empty while it is open, and its last answer."""
+
+    outcome: str = ""
+    text: str = ""
+
+
+def read_newest_answer(database: Path, mysis_id: int) -> NewestAnswer:
+    """Read the newest turn of a mysis. Raises StoreError."""
+    with closing(connect_reader(database)) as conn, translate_errors():
+        row = conn.execute(_NEWEST, (mysis_id,)).fetchone()
+    return NewestAnswer() if row is None else NewestAnswer(row[0] or "", row[1] or "")

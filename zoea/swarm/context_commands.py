@@ -1,0 +1,143 @@
+"""What people and clients ask of contexts while the swarm runs: `ContextApi` over the commander."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from dataclasses import dataclass
+
+from zoea.chain import context_edits
+from zoea.chain.commit import ContextCommit
+from zoea.chain.commit_rows import read_commit, read_ref, read_refs
+from zoea.chain.revisions import refuse_time, resolve_revision
+from zoea.model.enums import MysisState
+from zoea.model.errors import MissingBlob, MysisMissing, RevisionError, StateRefused, UsageError
+from zoea.model.values import COMMANDER, ContextQuestion, Mysis, MysisView, Sender
+from zoea.settings import Settings
+from zoea.store import WriterConnection
+from zoea.swarm import creation
+from zoea.swarm.commander import Commander
+from zoea.swarm.persistence import capture_ops, mysis_ops
+from zoea.swarm.runner import MysisRunner
+
+_THREAD = re.compile(r"\w[\w.:-]{0,59}")
+_THREAD_DIGITS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class _Discussion:
+    """Where a question goes: to the tip of its thread, else to the commit; `mysis_id` is 0 where none answers in it."""
+
+    commit: ContextCommit
+    ref: str
+    mysis_id: int
+
+
+class ContextCommands:
+    """See the module."""
+
+    def __init__(self, commander: Commander) -> None:
+        self._commander = commander
+        self._services = commander.services
+
+    @property
+    def _settings(self) -> Settings:
+        return self._services.settings
+
+    async def name_context(self, name: str, revision: str) -> str:
+        """See `ContextApi.name_context`."""
+        return await context_edits.name_commit(self._services.store, name, revision)
+
+    async def resume(self, ref: str, *, name: str = "", allow_fresh: bool = False) -> MysisView:
+        """See `ContextApi.resume`."""
+        try:
+            runner = self._commander.runner(ref)
+        except MysisMissing as missing:
+            return await self._revive(ref, name, missing, allow_fresh=allow_fresh)
+        known = runner.mysis.name
+        if name:
+            raise UsageError(f"{known} keeps its name", hint="Leave out the name, or fork it: zoea fork.")
+        if not runner.is_settled:
+            raise StateRefused(f"{known} is in a turn", hint="Wait until it has answered, or stop it first.")
+        if runner.life.state is MysisState.RUNNING:
+            await self._commander.stop(known)
+        await self._begin_again(runner, allow_fresh=allow_fresh)
+        return await self._commander.start(known)
+
+    async def _begin_again(self, runner: MysisRunner, *, allow_fresh: bool = False) -> None:
+        """Let the next session of a mysis begin with its own tip. Raises MissingBlob, RevisionError."""
+
+        def store(conn: WriterConnection) -> Mysis:
+            capture_ops.begin_again(conn, runner.mysis)
+            return mysis_ops.find(conn, runner.mysis.id)
+
+        try:
+            await creation.read_origin(self._services.store, f"@{runner.mysis.name}")
+        except (MissingBlob, RevisionError):
+            if allow_fresh:
+                return
+            raise
+        await self._commander.replace(runner, store)
+
+    async def _revive(self, ref: str, name: str, missing: MysisMissing, *, allow_fresh: bool) -> MysisView:
+        """Make a mysis from the branch of a deleted one; it gets its name back where that is free."""
+        async with self._services.store.search_reader() as reader:
+            branch = capture_ops.find_branch(await reader.run(read_refs), ref)
+        if not branch.startswith(capture_ops.DELETED):
+            raise missing
+        old = branch.removeprefix(capture_ops.DELETED).rpartition("-")[0]
+        taken = {runner.mysis.name.casefold() for runner in self._commander.runners.values()}
+        origin = await creation.read_origin(self._services.store, branch, allow_fresh=allow_fresh)
+        chosen = name or ("" if old.casefold() in taken else old)
+        return await self._commander.spawn(creation.Wish(self._services.ids.uid(), chosen), origin)
+
+    async def ask(
+        self, revision: str, question: str, *, thread: str = "", sender: Sender = COMMANDER
+    ) -> ContextQuestion:
+        """See `ContextApi.ask`."""
+        text = creation.checked_prompt(question, self._settings)
+        if not text:
+            raise UsageError("the question is empty", hint="Give its text.")
+        if thread and _THREAD.fullmatch(thread) is None:
+            raise UsageError(
+                f"{thread!r:.80} cannot be a thread",
+                hint="Use 1 to 60 letters, digits, '_', '-', '.' or ':', starting with a letter or digit.",
+            )
+        uid = self._services.ids.uid()
+        thread = thread or uid.replace("-", "")[-_THREAD_DIGITS:]
+        async with self._services.store.search_reader() as reader:
+            default = self._settings.swarm.default_template
+            place = await reader.run(lambda conn: _find_discussion(conn, revision, thread, default))
+        runner = self._commander.runners.get(place.mysis_id)
+        if runner is not None:
+            view = await self._go_on(runner, text, sender)
+        else:
+            work = capture_ops.Work(place.commit.provenance.ticket_id, thread)
+            wish = creation.Wish(uid, work=work, question=text, asker=sender, inherit_broadcast=False)
+            origin = await creation.read_origin(self._services.store, place.commit.id)
+            view = await self._commander.spawn(wish, origin)
+        return ContextQuestion(view, thread, place.ref, place.commit.id)
+
+    async def _go_on(self, runner: MysisRunner, text: str, sender: Sender) -> MysisView:
+        """Ask the mysis that answers in the thread already; at rest, it begins a session with its own tip."""
+        name = runner.mysis.name
+        if runner.is_settled:
+            if runner.life.state is MysisState.RUNNING:
+                await self._commander.stop(name)
+            await self._begin_again(runner)
+            if not self._commander.runner(name).life.state.accepts_messages:
+                await self._commander.start(name)
+        await self._commander.send(name, text, sender=sender)
+        return await self._commander.mysis(name)
+
+
+def _find_discussion(conn: sqlite3.Connection, revision: str, thread: str, default: str) -> _Discussion:
+    """Find where a question goes. Raises RevisionError."""
+    commit = resolve_revision(conn, revision, refuse_time)
+    template = capture_ops.template_of(conn, commit.provenance.template_hash) or default
+    ref = capture_ops.thread_ref(thread, template)
+    tip = read_ref(conn, ref)
+    if tip is not None:
+        commit = read_commit(conn, tip) or commit
+    answering = conn.execute(capture_ops.IN_THREAD, (thread, template)).fetchone()
+    return _Discussion(commit, ref, answering[0] if answering else 0)
