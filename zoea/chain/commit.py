@@ -10,6 +10,7 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from blake3 import blake3
 
@@ -65,8 +66,7 @@ class CommitIdentity:
     session_id: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class CommitNote:
+class CommitNote(NamedTuple):
     """The text about a commit that may change: its newest summary and tags."""
 
     summary: str = ""
@@ -74,9 +74,8 @@ class CommitNote:
     model: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ContextCommit:
-    """A stored commit.
+class ContextCommit(NamedTuple):
+    """A stored commit; a tuple, because thousands are made in a walk.
 
     Attributes:
         seq: Its place in the order of all commits.

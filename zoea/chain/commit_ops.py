@@ -117,7 +117,7 @@ def insert_imported(
     last = conn.execute("SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'ctx_commit'").fetchone()[0]
     template = conn.execute("SELECT hash FROM template WHERE hash = ?", (identity.template_hash,)).fetchone()
     about = replace(commit.provenance, template_hash=None if template is None else template[0])
-    stored = replace(commit, seq=last + 1, provenance=about)
+    stored = commit._replace(seq=last + 1, provenance=about)
     (blob_id,) = conn.execute("SELECT id FROM blob WHERE hash = ?", (commit.blob,)).fetchone()
     _insert_row(conn, stored, blob_id, None)
     conn.execute(

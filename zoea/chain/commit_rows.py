@@ -97,7 +97,9 @@ def walk_chain(
         to_compaction: End at the nearest compaction or snapshot, which is included.
         limit: The most commits, counted from `seq` backwards.
     """
-    rows = conn.execute(_WALK, (seq, stop, int(to_compaction), limit)).fetchall()
+    cursor = conn.cursor()
+    cursor.row_factory = None  # plain tuples are unpacked faster than rows
+    rows = cursor.execute(_WALK, (seq, stop, int(to_compaction), limit)).fetchall()
     rows.sort(key=_SEQ)  # here, because SQLite would copy whole rows into a temporary table
     return [_commit(row) for row in rows]
 
@@ -195,9 +197,11 @@ def _read_tags(tags: str) -> tuple[str, ...]:
 
 
 def _commit(row: Any) -> ContextCommit:
-    seq, digest, parent, kind, blob, format_name, checkpoint, *rest = row
-    principal, machine, template, mysis_id, session_id, ticket, thread, messages, tokens, created_at, *note = rest
-    summary, tags, model = note
+    (
+        seq, digest, parent, kind, blob, format_name, checkpoint,
+        principal, machine, template, mysis_id, session_id, ticket, thread,
+        messages, tokens, created_at, summary, tags, model,
+    ) = row  # fmt: skip
     return ContextCommit(
         seq,
         digest,
@@ -210,5 +214,5 @@ def _commit(row: Any) -> ContextCommit:
         messages,
         tokens,
         created_at,
-        _NO_NOTE if summary is None else CommitNote(summary, _read_tags(tags), model),
+        _NO_NOTE if summary is None else CommitNote(summary, () if tags == "[]" else _read_tags(tags), model),
     )

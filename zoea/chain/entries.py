@@ -217,35 +217,45 @@ def _entry_map(entry: ContextEntry, text: Callable[[str], object]) -> dict[str, 
 
 
 def _entry(fields: Any, fetch: FetchBlob) -> ContextEntry:
-    if not isinstance(fields, dict) or not fields.keys() <= _KNOWN:
+    if type(fields) is not dict or not fields.keys() <= _KNOWN:
         raise ContextFormatError(
             "an entry has fields that this Zoea does not know", hint="Upgrade Zoea to read it; its bytes stay."
         )
-
-    def text(value: object) -> str:
-        if isinstance(value, cbor2.CBORTag) and value.tag == _LIFTED_TAG and isinstance(value.value, bytes):
-            return fetch(value.value).decode("utf-8", "surrogatepass")
-        return str(_checked(value, str))
-
-    given: dict[str, Any] = {name: text(fields[key]) for key, name in _TEXTS.items() if key in fields}
-    given |= {name: _checked(fields[key], str) for key, name in _NAMES.items() if key in fields}
-    given |= {name: _checked(fields[key], bool) for key, name in _FLAGS.items() if key in fields}
+    get = fields.get
     try:
         return ContextEntry(
-            Role(fields["r"]),
-            **given,
-            at=_checked(fields.get("t", 0), int),
-            position=None if "a" not in fields else _checked(fields["a"], int),
-            calls=tuple(ContextCall(_checked(name, str), text(arguments)) for name, arguments in fields.get("x", ())),
-            media=tuple(
-                ContextMedia(_checked(digest, bytes), _checked(kind, str), _checked(note, str))
-                for digest, kind, note in fields.get("m", ())
+            _ROLES[fields["r"]],
+            _text(get("c", ""), fetch),
+            _checked(get("s", ""), str),
+            _checked(get("f", ""), str),
+            _checked(get("t", 0), int),
+            _text(get("k", ""), fetch),
+            tuple([ContextCall(_checked(name, str), _text(arguments, fetch)) for name, arguments in get("x", ())]),
+            None if "a" not in fields else _checked(fields["a"], int),
+            _checked(get("e", False), bool),
+            _checked(get("p", False), bool),
+            _checked(get("y", False), bool),
+            tuple(
+                [
+                    ContextMedia(_checked(digest, bytes), _checked(kind, str), _checked(note, str))
+                    for digest, kind, note in get("m", ())
+                ]
             ),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise ContextFormatError(f"an entry of the context is malformed: {error!r}") from error
 
 
+def _text(value: object, fetch: FetchBlob) -> str:
+    """Return a text of an entry, from its blob where it was lifted."""
+    if type(value) is str:
+        return value
+    if isinstance(value, cbor2.CBORTag) and value.tag == _LIFTED_TAG and isinstance(value.value, bytes):
+        return fetch(value.value).decode("utf-8", "surrogatepass")
+    return str(_checked(value, str))
+
+
+_ROLES = {one.value: one for one in Role}
 _KNOWN = frozenset({"r", "t", "a", "x", "m", *_FLAGS, *_TEXTS, *_NAMES})
 
 
