@@ -28,7 +28,7 @@ def test_a_test_that_passes_when_it_is_run_again_alone_is_named_and_another_fail
     (tmp_path / "test_both.py").write_text(FLAKY + more)
     command: list[str | Path] = [
         ROOT / ".ci" / "tests",
-        "-n1",
+        "-n0",
         "-c",
         ROOT / "pyproject.toml",
         "--rootdir",

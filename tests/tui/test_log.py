@@ -10,7 +10,7 @@ from pathlib import Path
 from tests.swarm.harness import Swarm, swarm
 from tests.tui.cockpit import QUIET, START, Stage, answering, asks_when_told, cockpit, cockpit_over
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
-from zoea.model.enums import ApprovalAnswer, ErrorClass
+from zoea.model.enums import ApprovalAnswer, ErrorClass, MysisState
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, ModelRequest
 from zoea.store import WriterConnection
@@ -83,8 +83,11 @@ async def test_no_cause_is_invented_for_a_failure_in_a_turn_that_continues(tmp_p
         await stage.api.send("alpha", "Mine the belt")
 
         def is_errored() -> bool:
+            # Asked of the swarm itself: what the cockpit knows comes later, and time must not go on to the next try.
+            if stage.swarm.commander.runner("alpha").mysis.state is MysisState.ERRORED:
+                return True
             stage.clock.by(1.0)
-            return stage.view().state == "errored"
+            return False
 
         await stage.until(is_errored)
         lines = await open_log(stage)
