@@ -107,6 +107,48 @@ class CaptureStep:
         self._owner.add(memories, notes, at, committed=self._added if self._made is not None else 0)
 
 
+class CompactionStep:
+    """The commit of a summary that replaces what stood before, and the delta before it, for one op."""
+
+    def __init__(
+        self,
+        owner: ContextCapture,
+        delta: NewCommit | None,
+        covered: Sequence[PlacedEntry],
+        compaction: NewCommit | None,
+        only_after: int,
+    ) -> None:
+        self._owner = owner
+        self._delta = delta
+        self._covered = covered
+        self._compaction = compaction
+        self._only_after = only_after
+        self._made: ContextCommit | None = None
+
+    @property
+    def has_commit(self) -> bool:
+        return self._compaction is not None
+
+    def write(self, conn: WriterConnection, summary_id: int = 0) -> None:
+        """Store the commits; `summary_id` is the row of the summary, 0 where it has none."""
+        name = self._owner.name
+        if self._compaction is None or (self._only_after and not capture_ops.is_tip(conn, name, self._only_after)):
+            return
+        if self._delta is not None:
+            ids = [one.memory_id for one in self._covered if one.memory_id]
+            span = (min(ids), max(ids)) if ids else None
+            self._made = capture_ops.record_commit(conn, name, replace(self._delta, memories=span))
+            if self._made is None:
+                return
+        capture_ops.record_compaction(conn, name, self._compaction, summary_id)
+
+    def settle(self) -> None:
+        """Let go of what the commits hold."""
+        self._owner.note_settled(self)
+        if self._made is not None:
+            self._owner.forget(self._covered)
+
+
 class ContextCapture:
     """See the module. One for each runner of a mysis.
 
@@ -133,9 +175,9 @@ class ContextCapture:
         self._answers = 0
         self._for: tuple[str | None, str | None] = (None, None)
         self._is_loaded = False
-        self._unsettled: CaptureStep | None = None
+        self._unsettled: CaptureStep | CompactionStep | None = None
 
-    def note_settled(self, step: CaptureStep) -> None:
+    def note_settled(self, step: CaptureStep | CompactionStep) -> None:
         """Note that the op of a step is stored and known."""
         if self._unsettled is step:
             self._unsettled = None
@@ -263,6 +305,26 @@ class ContextCapture:
             return CaptureStep(self, None, (), 0)
         await self._catch_up()
         return await self._prepare(Checkpoint.SESSION_END, [])
+
+    async def prepare_compaction(
+        self, entries: Sequence[ContextEntry], summary: str, *, model: str = "", only_after: int = 0
+    ) -> CompactionStep:
+        """Return the commit of a summary before the open turn, and of what no commit holds before it.
+
+        Args:
+            entries: What stands for the conversation now: the summary, and the messages that stay beside it.
+            model: The model that wrote the summary; empty where none did.
+            only_after: The commit that the branch has to end with; 0 for any.
+        """
+        if not self.policy.at_session_end:
+            return CompactionStep(self, None, (), None, 0)
+        await self._catch_up()
+        covered = tuple([one for one in self._waiting if one.place[0] < self._turn_number])
+        delta = await self._pack(covered, Checkpoint.COMPACTION) if covered else None
+        made = await asyncio.to_thread(self._build, tuple(entries), Checkpoint.COMPACTION)
+        made = replace(made, kind=CommitType.COMPACTION, note=CommitNote(summary, model=model))
+        step = self._unsettled = CompactionStep(self, delta, covered, made, only_after)
+        return step
 
     async def flush(self) -> None:
         """Commit what waits, because the process ends."""

@@ -10,13 +10,15 @@ from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_rows import read_commit
 from zoea.chain.entries import ContextEntry
 from zoea.context import InheritedContext, InheritedMessages
-from zoea.context.inherited_pack import SUMMARY_SHARE, split_room
+from zoea.context.inherited_pack import SUMMARY_SHARE, split_room, summary_message
 from zoea.context.window.conversation_summary import summarise
 from zoea.model.enums import Role, Source
 from zoea.model.errors import MissingBlob
 from zoea.model.request import RequestCall, RequestMessage
 from zoea.model.values import Memory
 from zoea.store import Store
+from zoea.swarm.context_capture import ContextCapture
+from zoea.swarm.services import Services
 
 _SUMMARY_TOKENS = 2_000
 
@@ -51,6 +53,29 @@ def fit_messages(commit: ContextCommit, conn: sqlite3.Connection, max_tokens: in
         summary=_summarise(context.entries, min(_SUMMARY_TOKENS, max(1, max_tokens // 2))),
         tier=int(context.tier),
     )
+
+
+async def commit_inherited_summary(services: Services, capture: ContextCapture, need: InheritedContext) -> None:
+    """Commit the summary of what does not fit of an inherited conversation, with the messages that do.
+
+    Once: it follows the commit that the mysis began with.
+    """
+
+    def read(conn: sqlite3.Connection) -> tuple[InheritedMessages, tuple[ContextEntry, ...]]:
+        found = build_inherited(conn, need)
+        commit = read_commit(conn, need.commit)
+        assert commit is not None
+        return found, ChainReader(conn).materialize(commit).entries[found.left_out :]
+
+    async with services.store.search_reader() as reader:
+        found, kept = await reader.run(read)
+    told = summary_message(found.left_out_summary, found.left_out).content
+    summary = ContextEntry(Role.USER, told, Source.SYSTEM.value, at=services.clock.now(), is_synthetic=True)
+    said = f"A summary of {found.left_out:,} messages: {found.left_out_summary}"
+    step = await capture.prepare_compaction((summary, *kept), said, only_after=need.commit)
+    if step.has_commit:
+        await services.write(step.write)
+        step.settle()
 
 
 def request_messages(entries: Sequence[ContextEntry]) -> tuple[RequestMessage, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from zoea.chain.entries import ContextCall, ContextEntry, ContextMedia
 from zoea.context import Note
+from zoea.context.strategies.sliding_window import summary_message
 from zoea.model.enums import Role, Source
 from zoea.model.values import Memory
 from zoea.swarm.turn.shown_notes import is_only_shown
@@ -47,6 +48,22 @@ def build_entry(memory: Memory, positions: Mapping[int, int], media: tuple[Conte
         media=media,
     )
     return PlacedEntry((memory.turn_number, memory.seq, 0), entry, memory.id)
+
+
+def build_entries(memories: Iterable[Memory]) -> list[ContextEntry]:
+    """Return the entries of memories in conversation order, without their images."""
+    made: list[ContextEntry] = []
+    positions: dict[int, int] = {}
+    for memory in memories:
+        if memory.calls:
+            positions = {call.id: call.position for call in memory.calls}
+        made.append(build_entry(memory, positions).entry)
+    return made
+
+
+def build_summary(text: str, at: int) -> ContextEntry:
+    """Return the entry of a summary that stands for messages, as requests show it."""
+    return _synthetic(summary_message(text).content, at)
 
 
 def build_notes(turn_number: int, notes: Iterable[Note], at: int) -> list[PlacedEntry]:

@@ -133,6 +133,18 @@ class Work:
     thread_id: str | None = None
 
 
+def record_compaction(conn: WriterConnection, name: str, new: NewCommit, summary_id: int) -> None:
+    """Store the commit of a summary, and which row of `summary` it holds; 0 for none."""
+    stored = record_commit(conn, name, new)
+    if stored is not None and summary_id:
+        conn.execute("INSERT INTO ctx_compaction VALUES (?, ?)", (stored.seq, summary_id))
+
+
+def is_tip(conn: WriterConnection, name: str, seq: int) -> bool:
+    """Return whether the branch of a mysis ends with a commit."""
+    return read_ref(conn, f"{BRANCH}{name}") == seq
+
+
 def begin_branch(conn: WriterConnection, mysis: Mysis, seq: int, work: Work) -> None:
     """Let the branch of a new mysis begin at a commit, and that of its thread."""
     sql = (

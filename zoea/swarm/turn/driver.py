@@ -288,7 +288,9 @@ class TurnDriver:
         if effect.gives_up:
             self._summaries.give_up()
         frozen, known = self._opened.frozen, self._opened.before
-        found = await answer_needs(self._services, frozen, self._turn.memories, known, self._summaries)
+        found = await answer_needs(
+            self._services, frozen, self._turn.memories, known, self._summaries, self._owner.capture
+        )
         if found is None:
             return t.SummaryWanted(self._now())
         before = found.before

@@ -35,7 +35,8 @@ from zoea.model.errors import PlanError, StoreError
 from zoea.model.values import Memory
 from zoea.store import WriterConnection
 from zoea.store.search import find_related
-from zoea.swarm.inherited_context import read_inherited
+from zoea.swarm.context_capture import ContextCapture
+from zoea.swarm.inherited_context import commit_inherited_summary, read_inherited
 from zoea.swarm.persistence import turn_ops, turn_records
 from zoea.swarm.services import Services
 from zoea.swarm.turn.opened_turn_facts import OpenedTurnFacts
@@ -92,6 +93,7 @@ async def answer_needs(
     memories: Sequence[Memory],
     known: turn_records.BeforeTurn | None,
     summaries: SummaryStage,
+    capture: ContextCapture,
 ) -> AnsweredNeeds | None:
     """Return the answers to all that the turn's strategy wants, of which `known` are already there.
 
@@ -105,7 +107,7 @@ async def answer_needs(
         PlanError: The strategy wants something new after `MAX_ROUNDS` rounds, or no reader knows a need.
     """
     prompts = tuple(itertools.takewhile(lambda memory: memory.role is Role.USER, memories))
-    facts = OpenedTurnFacts(services, frozen, prompts, summaries)
+    facts = OpenedTurnFacts(services, frozen, prompts, summaries, capture)
     stored: Mapping[str, str] = {}
     if known is None:
         stored = await turn_records.read_answers(services.store, frozen.turn_id)
@@ -130,7 +132,9 @@ async def answer_needs(
                 case EarlierTurns():
                     answers[need] = await turn_records.read_earlier(services.store, need)
                 case InheritedContext():
-                    answers[need] = await read_inherited(services.store, need)
+                    answers[need] = inherited = await read_inherited(services.store, need)
+                    if inherited.left_out and frozen.turn_number == frozen.inherited_turn + 1:
+                        await commit_inherited_summary(services, capture, need)
                 case MemoriesById():
                     answers[need] = await turn_records.read_by_id(services.store, need)
                 case _:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from zoea.context import FrozenTurn
 from zoea.model.values import Memory
+from zoea.swarm.context_capture import ContextCapture
 from zoea.swarm.services import Services
 from zoea.swarm.turn.summary_stage import SummaryStage
 
@@ -17,9 +18,11 @@ class OpenedTurnFacts:
     Attributes:
         prompts: The memories that the turn was opened with.
         summaries: Has a model write the turn's summary.
+        capture: Commits a new summary.
     """
 
     services: Services
     frozen: FrozenTurn
     prompts: tuple[Memory, ...]
     summaries: SummaryStage
+    capture: ContextCapture

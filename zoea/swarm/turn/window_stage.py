@@ -18,6 +18,8 @@ from zoea.context.window.window_estimate import estimate_memory
 from zoea.context.window.window_rules import WindowRules
 from zoea.model.values import Memory
 from zoea.store import WriterConnection
+from zoea.swarm.context_capture import CompactionStep
+from zoea.swarm.memory_entries import build_entries, build_summary
 from zoea.swarm.persistence import turn_ops, window_ops
 from zoea.swarm.turn.opened_turn_facts import OpenedTurnFacts
 from zoea.text import estimate
@@ -66,7 +68,10 @@ async def read_conversation_view(facts: OpenedTurnFacts, need: ShownConversation
     answer = prepared.answer()
     if prepared.new is not None or shape.is_skipped:
         stored = {need.key: answer.text}
-        await services.write(partial(_store, frozen=frozen, prepared=prepared, answers=stored))
+        step = await _prepare_commit(facts, prepared)
+        await services.write(partial(_store, frozen=frozen, prepared=prepared, answers=stored, step=step))
+        if step is not None:
+            step.settle()
     return answer
 
 
@@ -99,12 +104,36 @@ def _write_summary(
     return window_ops.NewSummary(content, covered, model if prose else "")
 
 
-def _store(conn: WriterConnection, frozen: FrozenTurn, prepared: _Prepared, answers: Mapping[str, str]) -> None:
+async def _prepare_commit(facts: OpenedTurnFacts, prepared: _Prepared) -> CompactionStep | None:
+    """Return the commit of a new summary: with it stand the messages that requests show beside it."""
+    new, shape = prepared.new, prepared.shape
+    if new is None:
+        return None
+    return await facts.capture.prepare_compaction(
+        [
+            *build_entries(shape.primers),
+            build_summary(new.content, facts.services.clock.now()),
+            *build_entries(shape.recents),
+        ],
+        f"A summary of {new.covered.messages:,} messages: {new.content}",
+        model=new.model,
+    )
+
+
+def _store(
+    conn: WriterConnection,
+    frozen: FrozenTurn,
+    prepared: _Prepared,
+    answers: Mapping[str, str],
+    step: CompactionStep | None,
+) -> None:
     """Store a new summary with the answer that shows it, and report its numbers."""
     turn_ops.store_answers(conn, frozen.turn_id, answers)
     shape, new = prepared.shape, prepared.new
     if new is not None:
-        window_ops.store_summary(conn, frozen.mysis_id, new)
+        summary_id = window_ops.store_summary(conn, frozen.mysis_id, new)
+        if step is not None:
+            step.write(conn, summary_id)
         before = int(sum(map(estimate_memory, shape.middle)))
         conn.emit(
             "context.summary",

@@ -1,0 +1,85 @@
+"""A summary that replaces the beginning of a conversation is a commit: what came before it stays in the chain."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+from tests.swarm.harness import script, swarm
+from tests.swarm.test_context_capture import read_chain
+from tests.swarm.test_forks import TALK, fork, told
+from tests.swarm.test_forks import talk as talk_of
+from tests.swarm.test_window_strategy import settings, talk
+from zoea.chain.chain_reader import ChainReader
+from zoea.chain.commit import Checkpoint, CommitType, ContextCommit
+from zoea.chain.entries import ContextEntry
+from zoea.chain.verification import verify_chains
+from zoea.context.window.conversation_summary import TITLE
+from zoea.model.request import Answer
+from zoea.settings import Settings
+from zoea.store.database_file import connect_reader
+
+ANSWERS = [Answer(text=f"answer {n}") for n in range(1, 9)]
+
+
+def read(path: Path, commit: ContextCommit, *, to_root: bool = False) -> tuple[ContextEntry, ...]:
+    with closing(connect_reader(path)) as conn:
+        assert list(verify_chains(conn)) == []
+        return ChainReader(conn).read_messages(commit, to_root=to_root)
+
+
+async def test_each_summary_of_the_window_is_a_commit_that_names_its_row(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(*ANSWERS), settings=settings()) as s:
+        await s.commander.create("alpha", start=False)
+        await talk(s, 1, 8)
+        chain = read_chain(s.path, "@alpha")
+        made = [one for one in chain if one.kind is CommitType.COMPACTION]
+        summaries = await s.rows("SELECT id, content FROM summary ORDER BY id")
+        named = await s.rows("SELECT commit_seq, summary_id FROM ctx_compaction ORDER BY commit_seq")
+        whole = [row["content"] for row in await s.rows("SELECT content FROM memory ORDER BY turn_id, seq")]
+        assert made
+        assert [(row["commit_seq"], row["summary_id"]) for row in named] == [
+            (one.seq, row["id"]) for one, row in zip(made, summaries, strict=True)
+        ]
+        assert {one.checkpoint for one in made} == {Checkpoint.COMPACTION}
+        newest, tip = made[-1], chain[-1]
+        entries = [one.content for one in read(s.path, newest)]
+        assert [text[:8] for text in entries[:2]] == ["number 1", "answer 1"]
+        assert TITLE in entries[2]
+        assert summaries[-1]["content"] in entries[2]
+        to_root = [one.content for one in read(s.path, tip, to_root=True)]
+        assert to_root == whole, "every message once, and no summary"
+        later = [one.content for one in read(s.path, tip)]
+        assert later[: len(entries)] == entries
+        assert later[len(entries) :] == whole[whole.index(later[len(entries)]) :], "then all that came after"
+        position = [one.seq for one in chain].index(newest.seq)
+        assert chain[position - 1].kind is CommitType.DELTA, "what it covers was committed first"
+
+
+async def test_a_policy_of_few_commits_commits_what_a_summary_covers_first(tmp_path: Path) -> None:
+    rare = settings().model_copy(update={"chain": Settings.model_validate({"chain": {"capture": "every:50"}}).chain})
+    async with swarm(tmp_path, script(*ANSWERS), settings=rare) as s:
+        await s.commander.create("alpha", start=False)
+        await talk(s, 1, 8)
+        await s.commander.stop("alpha")
+        chain = read_chain(s.path, "@alpha")
+        whole = [row["content"] for row in await s.rows("SELECT content FROM memory ORDER BY turn_id, seq")]
+        first = next(one for one in chain if one.kind is CommitType.COMPACTION)
+        before = chain[[one.seq for one in chain].index(first.seq) - 1]
+        assert (before.kind, before.checkpoint) == (CommitType.DELTA, Checkpoint.COMPACTION)
+        assert [one.content for one in read(s.path, chain[-1], to_root=True)] == whole
+
+
+async def test_what_a_fork_has_no_room_for_is_a_commit_at_the_beginning_of_its_branch(tmp_path: Path) -> None:
+    small = Settings.model_validate({"inherited": {"max_tokens": 300}})
+    async with swarm(tmp_path, script(*TALK), settings=small) as s:
+        await talk_of(s, "find iron " * 300, "error: the drill at port 8443 broke", "and in the south?")
+        tip = read_chain(s.path, "@alpha")[-1]
+        request = await fork(s, "@alpha", "go on")
+        chain = read_chain(s.path, "@alpha-2")
+        compaction = chain[[one.seq for one in chain].index(tip.seq) + 1]
+        assert (compaction.kind, compaction.parent) == (CommitType.COMPACTION, tip.seq)
+        shown = [text for _, text in told(request)]
+        assert [one.content for one in read(s.path, compaction)] == shown[:-1]
+        assert [one.content for one in read(s.path, chain[-1])][: len(shown)] == shown
+        assert len([one for one in chain if one.kind is CommitType.COMPACTION]) == 1
