@@ -6,15 +6,19 @@ add formats by the entry point group `zoea.formats`, each an object with the sha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Protocol
 
 from zoea.chain.entries import ContextEntry, FetchBlob, decode_delta, encode_delta, join_deltas
 from zoea.chain.formats import claude_code, openai_chat
+from zoea.model.errors import ContextFormatError, ZoeaError
 
 ZOEA = "zoea-v1"
+_log = logging.getLogger(__name__)
 
 
 class ContextFormat(Protocol):
@@ -76,6 +80,35 @@ class _ForeignFormat:
         return self._write(entries)
 
 
+class _GuardedFormat:
+    """A format of another package, with its failures as ContextFormatError."""
+
+    def __init__(self, guarded: ContextFormat) -> None:
+        self.name = guarded.name
+        self._guarded = guarded
+
+    def read(self, data: bytes, fetch: FetchBlob) -> tuple[ContextEntry, ...]:
+        with self._translated():
+            return self._guarded.read(data, fetch)
+
+    def join(self, deltas: Sequence[bytes]) -> bytes:
+        with self._translated():
+            return self._guarded.join(deltas)
+
+    def write(self, entries: Sequence[ContextEntry]) -> bytes:
+        with self._translated():
+            return self._guarded.write(entries)
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except ZoeaError:
+            raise
+        except Exception as error:
+            raise ContextFormatError(f"the format {self.name} of another package failed: {error!r}") from error
+
+
 _SHIPPED: tuple[ContextFormat, ...] = (
     _ZoeaFormat(),
     _ForeignFormat(
@@ -87,9 +120,15 @@ _SHIPPED: tuple[ContextFormat, ...] = (
 
 @cache
 def known_formats() -> dict[str, ContextFormat]:
-    """Return all formats by name; a shipped one is not replaced by that of another package."""
+    """Return all formats by name; a shipped one is not replaced by that of another package.
+
+    One that cannot be loaded is logged and left out.
+    """
     found: dict[str, ContextFormat] = {}
     for point in entry_points(group="zoea.formats"):
-        made: ContextFormat = point.load()
-        found[made.name] = made
+        try:
+            made: ContextFormat = point.load()
+            found[made.name] = _GuardedFormat(made)
+        except Exception as error:  # noqa: BLE001 - code of another package, without which Zoea works
+            _log.warning("the format %s of another package cannot be loaded: %r", point.value, error)
     return found | {one.name: one for one in _SHIPPED}
