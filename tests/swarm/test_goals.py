@@ -15,6 +15,7 @@ from zoea.model.status import StatusWord, wants_review
 from zoea.queries.stored_swarm import read_swarm_view
 from zoea.settings import Settings
 from zoea.swarm.resolved_template import nudge_text
+from zoea.tools import OwnTools, ToolPolicy
 
 FOLLOWS_GOALS = Settings.model_validate({"nudge": {"without_goal": False}})
 SUMMARY = "The ore is sold for 40 credits."
@@ -62,6 +63,23 @@ async def test_a_task_is_the_first_message_and_nudges_follow_it_until_it_is_repo
         s.clock.by(3600)
         await s.run_due()
         assert len(s.sent()) == 2
+
+
+async def test_only_a_mysis_with_a_goal_is_offered_the_tool_that_reports_the_end(tmp_path: Path) -> None:
+    answers = script(Answer(text="Hello."), DONE, DONE)
+    async with swarm(tmp_path, answers, settings=FOLLOWS_GOALS, policy=ToolPolicy(own=OwnTools.SLIM)) as s:
+        await s.commander.create("alpha", start=False)
+        for text in ("Who are you?", "Report the end all the same."):
+            await s.commander.send("alpha", text)
+            await s.settled()
+        assert await s.value("SELECT state FROM tool_call WHERE name = 'zoea_done'") == "done"
+        await s.commander.send("alpha", TASK, is_task=True)
+        await s.settled()
+
+        offered = [{tool.name for tool in request.tools} for request in s.provider.requests]
+        assert ["zoea_done" in tools for tools in offered] == [False, False, True]
+        assert await s.value("SELECT count(DISTINCT catalogue_hash) FROM request") == 2
+        assert s.state() is MysisState.IDLE
 
 
 async def test_a_message_to_a_done_mysis_is_answered_and_a_new_task_sends_it_on(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ async def test_a_call_by_the_name_of_a_tool_that_is_not_offered_works(open_box: 
     ("name", "arguments", "said"),
     [
         ("zoea_recall", {"q": "ore"}, "q is not an argument of this tool; did you mean query?"),
-        ("zoea_send_message", {"message": "x", "to": "beta"}, "it takes to, text"),
+        ("zoea_send_message", {"message": "x", "mysis": "beta"}, "it takes mysis, text"),
         ("zoea_list_myses", {"name": "x"}, ""),
         ("zoea_read_memory", {"memory_id": 3}, "did you mean id?"),
     ],
@@ -113,6 +113,22 @@ async def test_an_unknown_argument_is_named_with_the_nearest(
     result = await _call(_session(open_box, FakeBackend(), own=OwnTools.SLIM), name, **arguments)
     assert said in result.content
     assert result.is_error is bool(said)
+
+
+@pytest.mark.parametrize("argument", ["mysis", "to"])
+async def test_the_short_tool_names_the_mysis_as_the_others_do_and_takes_the_former_name(
+    open_box: Opener, argument: str
+) -> None:
+    backend = FakeBackend()
+    session = _session(open_box, backend, own=OwnTools.SLIM)
+    (send,) = [tool for tool in (await session.catalogue()).tools if tool.name == "zoea_send_message"]
+    assert list(send.input_schema["properties"]) == ["mysis", "text"]
+    assert not (await _call(session, "zoea_send_message", **{argument: "beta", "text": "hello"})).is_error
+    own = await _call(session, "zoea_send_message", **{argument: "Alpha", "text": "hello"})
+    long = await _call(session, "zoea_send_message", **{argument: "beta", "text": "x" * 20_001})
+    assert own.content.startswith("Alpha is your own name")
+    assert "at most 20000 characters" in long.content
+    assert len(backend.calls) == 1
 
 
 async def test_a_message_to_oneself_is_refused(open_box: Opener) -> None:

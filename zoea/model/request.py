@@ -71,6 +71,7 @@ class Catalogue:
         others: Tools that it does not offer and that can be called all the same.
         show: How requests show the tools of upstreams.
         pinned: Names of tools that they show whole in any case.
+        for_goal: Names of tools that only a mysis with a goal is offered.
     """
 
     tools: tuple[ToolSpec, ...] = ()
@@ -78,6 +79,7 @@ class Catalogue:
     others: tuple[ToolSpec, ...] = ()
     show: ToolShow = ToolShow.ALL
     pinned: frozenset[str] = frozenset()
+    for_goal: frozenset[str] = frozenset()
 
     def find(self, name: str) -> ToolSpec | None:
         return next((tool for tool in self.tools if tool.name == name), None)

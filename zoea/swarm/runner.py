@@ -38,7 +38,7 @@ from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.driven_turn import DrivenTurn
 from zoea.swarm.turn.driver import TurnDriver, first_rank
 from zoea.swarm.turn.machine import step as turn_step
-from zoea.swarm.turn.tool_budget import offer_tools
+from zoea.swarm.turn.tool_budget import fit_to_goal, offer_tools
 from zoea.swarm.turn.turn_failures import broke_off, end_from, end_of_nothing, failure_from
 from zoea.text.new_words import count_new_words
 
@@ -445,7 +445,7 @@ class MysisRunner:
             _log.info(MISSING_WINDOW.format(model=profile.model, window=profile.window))
         if self._session is None:
             self._session = services.tools.session(self.mysis.id, self.mysis.name, self._body, uid=self.mysis.uid)
-        catalogue = await self._session.catalogue()
+        catalogue = fit_to_goal(await self._session.catalogue(), self.mysis.goal, profile.settings.nudge.without_goal)
         await self.capture.load()
         if effect.resume:
             return await self._resume(profile, self._session, catalogue)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from zoea.model.enums import CALL_TOOL, FIND_TOOL, ToolShow
+from zoea.model.enums import CALL_TOOL, DONE_TOOL, FIND_TOOL, ToolShow
 from zoea.model.errors import ToolError, UpstreamLost, UsageError, ZoeaError
 from zoea.model.request import Answer, AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
 from zoea.text.control_characters import clean
@@ -173,6 +173,7 @@ class Toolbox:
             others=tuple(tool for tool in self._unlisted(policy) if built.find(tool.name) is None),
             show=policy.show if can_search else ToolShow.ALL,
             pinned=frozenset(tool.name for tool in built.tools if matches(policy.pin, tool.origin, tool.upstream)),
+            for_goal=frozenset((DONE_TOOL,)) if policy.own is OwnTools.SLIM else frozenset(),
         )
         by_name = {tool.name: tool for tool in (*build_search_tools(()), *catalogue.callable)}
         made = _PolicyCatalogue(version, catalogue, by_name)

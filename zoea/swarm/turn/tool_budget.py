@@ -25,6 +25,21 @@ CountUses = Callable[[], Mapping[str, int]]
 ReadKnown = Callable[[], Set[str]]
 
 
+def fit_to_goal(catalogue: Catalogue, goal: str, without_goal: bool) -> Catalogue:
+    """Take the tool that reports the end from a mysis that is not nudged; it can call it all the same.
+
+    Args:
+        without_goal: Whether a mysis without a goal is nudged too.
+    """
+    if goal or without_goal:
+        return catalogue
+    unfit = tuple(tool for tool in catalogue.tools if tool.name in catalogue.for_goal)
+    if not unfit:
+        return catalogue
+    tools = tuple(tool for tool in catalogue.tools if tool not in unfit)
+    return replace(catalogue, tools=tools, hash=_derived_hash(catalogue, "no goal"), others=(*catalogue.others, *unfit))
+
+
 def tool_sizes(catalogue: Catalogue) -> Mapping[str, int]:
     """Count the characters of each tool's schema, once per catalogue."""
     sizes = _counted.get(catalogue.hash)
@@ -161,6 +176,11 @@ def offer_tools(catalogue: Catalogue, frozen: FrozenTurn) -> Catalogue:
     tools = tuple(tool for tool in tools if tool.name not in frozen.left_out_tools)
     if tools == catalogue.tools:
         return catalogue
-    names = "\0".join((*frozen.left_out_tools, "", *(tool.name for tool in listed))).encode()
-    offered = f"{catalogue.hash}-{blake2b(names, digest_size=8).hexdigest()}"
+    offered = _derived_hash(catalogue, *frozen.left_out_tools, "", *(tool.name for tool in listed))
     return replace(catalogue, tools=tools, hash=offered, others=(*catalogue.others, *listed))
+
+
+def _derived_hash(catalogue: Catalogue, *parts: str) -> str:
+    """Return a hash for a catalogue made of another one, by what tells the two apart."""
+    joined = "\0".join(parts).encode()
+    return f"{catalogue.hash}-{blake2b(joined, digest_size=8).hexdigest()}"

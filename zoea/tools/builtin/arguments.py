@@ -259,8 +259,17 @@ class SlimReadArguments(Arguments):
 
 
 class SlimSendArguments(Arguments):
-    to: Text = Field(description="Its name.")
+    """The mysis that a message goes to has one name in all short tools; `to` is taken too."""
+
+    mysis: Text = Field(description="The name of the other mysis.")
     text: Text = Field()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _take_former_name(cls, given: Any) -> Any:
+        if isinstance(given, dict) and "to" in given and "mysis" not in given:
+            return {("mysis" if name == "to" else name): value for name, value in given.items()}
+        return given
 
 
 class SlimBroadcastArguments(Arguments):

@@ -29,6 +29,7 @@ from zoea.tools.builtin.arguments import (
     SearchArguments,
     SendArguments,
     SendToCommanderArguments,
+    SlimSendArguments,
     SlimWaitArguments,
     WaitArguments,
 )
@@ -126,10 +127,10 @@ class MysisTools:
 
     async def _send(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
         if policy.send is Send.SWARM:
-            message = SendArguments.parse(arguments)
-            if message.to.casefold() == meta.mysis.casefold():
-                raise UsageError(f"{message.to} is your own name", hint="Send it to another mysis, or go on yourself")
-            return _receipt(await self._backend.send(meta.mysis_id, meta.hop, message.to, message.text))
+            name, said = _read_send(arguments, policy)
+            if name.casefold() == meta.mysis.casefold():
+                raise UsageError(f"{name} is your own name", hint="Send it to another mysis, or go on yourself")
+            return _receipt(await self._backend.send(meta.mysis_id, meta.hop, name, said))
         text = SendToCommanderArguments.parse(arguments).text
         return _receipt(await self._backend.send(meta.mysis_id, meta.hop, COMMANDER, text))
 
@@ -225,6 +226,15 @@ class MysisTools:
 
 def _result(answer: dict[str, Any]) -> ToolResult:
     return ToolResult(content=json.dumps(answer, ensure_ascii=False))
+
+
+def _read_send(arguments: Mapping[str, Any], policy: ToolPolicy) -> tuple[str, str]:
+    """Return who a message goes to, and its text. Raises UsageError."""
+    if policy.own is OwnTools.SLIM:
+        short = SlimSendArguments.parse(arguments)
+        arguments = {"to": short.mysis, "text": short.text}
+    message = SendArguments.parse(arguments)
+    return message.to, message.text
 
 
 def _receipt(receipt: Receipt) -> ToolResult:
