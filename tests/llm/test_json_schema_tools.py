@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from tests.llm.sample_requests import SCAN, assistant, call, request, result, system, user
-from zoea.llm.messages.json_schema_tools import MAX_STRING, as_text, examples, read, schema
+from zoea.llm.messages.json_schema_tools import MAX_NEXT, MAX_STRING, as_text, examples, read, schema
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.openai_request import body_of
 from zoea.model.enums import ToolMode
@@ -28,7 +29,9 @@ def test_the_schema_allows_each_call_or_an_answer() -> None:
     assert hail["properties"]["arguments"]["properties"]["to"] == {"type": "string", "enum": ["a"]}
     assert hail["properties"]["arguments"]["properties"]["many"]["anyOf"][0]["maxLength"] == MAX_STRING
     assert rest["properties"]["arguments"] == {"type": "object"}
-    assert text["required"] == ["answer"]
+    assert scan["required"] == ["next", "name", "arguments"]
+    assert text["required"] == ["next", "answer"]
+    assert scan["properties"]["next"] == {"type": "string", "maxLength": MAX_NEXT}
     assert all(option["additionalProperties"] is False for option in built["anyOf"])
 
 
@@ -40,9 +43,13 @@ def test_the_conversation_is_shown_in_the_same_form() -> None:
     told, _, step, results, done, _ = sent["messages"]
     assert "- scan: Look around" in told["content"]
     assert told["content"].startswith("You are a mysis.")
-    assert json.loads(step["content"]) == {"name": "scan", "arguments": {"sector": "a"}}
+    assert json.loads(step["content"]) == {
+        "next": "use scan",
+        "name": "scan",
+        "arguments": {"sector": "a"},
+    }
     assert results["content"] == "Result of scan:\nore\n\nResult of scan:\nError: lost"
-    assert json.loads(done["content"]) == {"answer": "done"}
+    assert json.loads(done["content"]) == {"next": "answer", "answer": "done"}
     assert {one["role"] for one in sent["messages"]} == {"system", "user", "assistant"}
     assert "tools" not in sent
 
@@ -51,6 +58,8 @@ def test_the_conversation_is_shown_in_the_same_form() -> None:
     ("said", "text", "calls"),
     [
         ('{"name": "scan", "arguments": {"sector": "b"}}', "", (AnswerCall("scan", '{"sector":"b"}'),)),
+        ('{"next": "use scan", "name": "scan", "arguments": {}}', "", (AnswerCall("scan", "{}"),)),
+        ('{"next": "answer", "answer": "done"}', "done", ()),
         ('{"name": "scan"}', "", (AnswerCall("scan", "{}"),)),
         ('{"name": "scan", "arguments": [1]}', "", (AnswerCall("scan", "[1]", broken=LIST),)),
         ('{"answer": "done"}', "done", ()),
@@ -60,6 +69,16 @@ def test_the_conversation_is_shown_in_the_same_form() -> None:
 )  # fmt: skip
 def test_an_answer_is_a_call_or_a_text(said: str, text: str, calls: tuple[AnswerCall, ...]) -> None:
     assert read(said) == (text, calls)
+
+
+def test_after_a_warning_only_a_text_is_allowed_and_the_prompt_stays_the_same() -> None:
+    config = ProviderConfig("openai", tool_mode=ToolMode.JSON_SCHEMA)
+    asked = request(system(), user(), assistant("", call()), result("ore"), tools=(SCAN,))
+    free, bound = (body_of(one, config, provider="reefnet") for one in (asked, replace(asked, is_warned=True)))
+    assert free["messages"] == bound["messages"]
+    assert len(free["response_format"]["json_schema"]["schema"]["anyOf"]) == 2
+    (only,) = bound["response_format"]["json_schema"]["schema"]["anyOf"]
+    assert only["required"] == ["next", "answer"]
 
 
 POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
@@ -80,6 +99,8 @@ def test_a_schema_inside_another_keeps_no_references() -> None:
         ('{ "answer" : "one\\ntwo \\u00e4 \\"three\\" \\', 'one\ntwo ä "three" '),
         ('{"answer": "cut in \\u00', "cut in "),
         ('{"answer": "a \\\\u12', "a \\u12"),
+        ('{"next": "say \\"so\\"", "answer": "All is', "All is"),
+        ('{"next": "say so", "ans', ""),
         ('{"answer": "', ""),
         ('{"answer"', ""),
         ('{"na', ""),
@@ -96,6 +117,7 @@ def test_a_cut_text_keeps_its_beginning(said: str, text: str) -> None:
     [
         ('{"name": "scan", "arguments": {"amount": 3', '{"amount": 3'),
         ('{"name": "scan", "arguments": {"to": "the be', '{"to": "the be'),
+        ('{"next": "look", "name": "scan", "arguments": {"amount": 3', '{"amount": 3'),
         ('{"name": "scan", "arguments":', "{}"),
         ('{"name": "scan", "argu', "{}"),
         ('{"name": "scan"', "{}"),
@@ -146,7 +168,8 @@ HAIL = ToolSpec(
 def test_examples_show_calls_that_fit_their_schemas() -> None:
     title, asked, called, *answered = examples((HAIL,))
     assert (title, asked) == ("Examples:", "User: Use hail.")
-    assert answered == ["User: Result of hail:", "one", "two", 'You: {"answer": "The result has one and two."}']
+    assert answered[:3] == ["User: Result of hail:", "one", "two"]
+    assert json.loads(answered[3].removeprefix("You: "))["answer"] == "The result has one and two."
     step = json.loads(called.removeprefix("You: "))
     assert step["arguments"] == {
         "to": "<to>",
@@ -172,5 +195,5 @@ def test_at_most_three_tools_are_shown_and_each_once() -> None:
 def test_examples_are_shown_if_configured(wanted: bool | None, there: bool) -> None:
     config = ProviderConfig("openai", tool_mode=ToolMode.JSON_SCHEMA, examples=wanted)
     sent = body_of(request(tools=(SCAN,)), config, provider="reefnet")
-    example = 'User: Use scan.\nYou: {"name": "scan", "arguments": {"sector": "<sector>"}}'
+    example = 'User: Use scan.\nYou: {"next": "use scan", "name": "scan", "arguments": {"sector": "<sector>"}}'
     assert (example in sent["messages"][0]["content"]) is there

@@ -79,6 +79,24 @@ async def test_tool_mode_native_leaves_text_as_it_is(tmp_path: Path, server: Ope
     await made.close()
 
 
+async def test_after_a_warning_of_a_repetition_a_model_held_to_a_schema_answers(
+    tmp_path: Path, server: OpenAIServer
+) -> None:
+    server.script.extend([Say(CALL), Say(CALL), Say(CALL), Say('{"next": "answer", "answer": "North is ore."}')])
+    made = provider(server, ToolMode.JSON_SCHEMA)
+    async with swarm(tmp_path, providers=OneProvider(made)) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "look north")
+        await s.settled()
+        assert await values(s, "SELECT outcome FROM turn") == [("answered",)]
+        assert (await s.api.mysis("alpha")).text == "North is ore."
+    await made.close()
+    choices = [len(chat.json["response_format"]["json_schema"]["schema"]["anyOf"]) for chat in server.chats]
+    assert choices[-1] == 1 < choices[0] == choices[1] == choices[2]
+    system = [chat.json["messages"][0] for chat in server.chats]
+    assert system[0] == system[-1]
+
+
 async def test_the_model_that_answers_is_stored_by_name(tmp_path: Path, server: OpenAIServer) -> None:
     made = provider(server)
     async with swarm(tmp_path, providers=OneProvider(made)) as s:

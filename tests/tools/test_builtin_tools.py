@@ -134,7 +134,7 @@ async def test_the_short_tool_names_the_mysis_as_the_others_do_and_takes_the_for
 async def test_a_message_to_oneself_is_refused(open_box: Opener) -> None:
     backend = FakeBackend()
     result = await _call(_session(open_box, backend), "zoea_send_message", to="Alpha", text="hello")
-    assert result == ToolResult("Alpha is your own name. Send it to another mysis, or go on yourself", is_error=True)
+    assert result == ToolResult("Alpha is your own name. Send it to beta, or go on yourself", is_error=True)
     assert backend.calls == []
 
 

@@ -99,6 +99,8 @@ class ModelRequest:
     leave the choice. `estimated_tokens` of the prompt; a slow server of this machine has longer to read more.
     After so many of the messages as each of `cache_ends` says, later requests may differ: a place for a cache mark.
     `other_tools` are names of tools that can be called and are not among `tools`.
+    `is_warned` where the model is told that it repeats itself, or that no request follows: an answer that is held to a
+    schema is then a text.
     """
 
     model: str
@@ -111,6 +113,7 @@ class ModelRequest:
     options: dict[str, Any] = field(default_factory=dict)
     by_person: bool = False
     as_schema: bool = False
+    is_warned: bool = False
     estimated_tokens: int = 0
     cache_ends: tuple[int, ...] = ()
     other_tools: tuple[str, ...] = ()

@@ -1,7 +1,9 @@
 """Tools for models that cannot call any: the answer is constrained by a JSON schema.
 
-Every answer is one object: a call, `{"name": …, "arguments": …}`, or a final text, `{"answer": …}`. The server's
-grammar makes it valid; the system text describes the tools; earlier calls and results are shown in the same form.
+Every answer is one object: a call, `{"next": …, "name": …, "arguments": …}`, or a final text,
+`{"next": …, "answer": …}`. The server's grammar makes it valid; the system text describes the tools; earlier calls and
+results are shown in the same form. `next` says first what the model does next, and is not kept: without it Qwen2.5 0.5B
+invented the results of tools, with it it called a tool in 5 of 5 tasks.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from typing import Any
 from zoea.llm.messages.argument_repair import repair
 from zoea.llm.messages.message_rules import arguments_object, result_text
 from zoea.model.enums import Role
-from zoea.model.request import AnswerCall, RequestMessage, ToolSpec
+from zoea.model.request import AnswerCall, ModelRequest, RequestMessage, ToolSpec
 
 # A tool's schema is put inside another one to constrain answers. Its `#/$defs/…` would then be unresolved, and
 # llama.cpp would refuse the whole request.
@@ -91,27 +93,39 @@ def _target(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 MAX_STRING = 2000
+MAX_NEXT = 100
+"""Characters in which a model says what it does next."""
 _HOW = (
-    "You act by answering with exactly one JSON object, and nothing else. To use a tool answer "
-    '{"name": "<tool>", "arguments": {…}}; its result comes back as a message that begins with '
-    '"Result of". When nothing is left to do answer {"answer": "<your text>"}.'
+    "You act by answering with exactly one JSON object, and nothing else. It begins with what you do next, in a few "
+    'words. To use a tool answer {"next": "…", "name": "<tool>", "arguments": {…}}; its result comes back as a message '
+    'that begins with "Result of". When nothing is left to do answer {"next": "answer", "answer": "<your text>"}.'
 )
+_USE, _TELL = "use {}", "answer"
 _STRING = r'"((?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*)'
-_CUT_ANSWER = re.compile(r'\{\s*"answer"\s*:\s*' + _STRING + r'(?:"\s*|\\(?:u[0-9a-fA-F]{0,3})?)?', re.DOTALL)
-_CUT_CALL = re.compile(r'\{\s*"name"\s*:\s*' + _STRING + r'"(?:\s*,\s*"arguments"\s*:\s*(.+)|.*)', re.DOTALL)
+_BEGIN = r'\{\s*(?:"next"\s*:\s*"(?:[^"\\]|\\.)*"\s*,\s*)?'
+_CUT_ANSWER = re.compile(_BEGIN + r'"answer"\s*:\s*' + _STRING + r'(?:"\s*|\\(?:u[0-9a-fA-F]{0,3})?)?', re.DOTALL)
+_CUT_CALL = re.compile(_BEGIN + r'"name"\s*:\s*' + _STRING + r'"(?:\s*,\s*"arguments"\s*:\s*(.+)|.*)', re.DOTALL)
 
 
-def response_format(tools: Iterable[ToolSpec]) -> dict[str, Any]:
-    """Build the `response_format` of a chat completion that allows these calls or an answer text."""
-    return {"type": "json_schema", "json_schema": {"name": "step", "schema": schema(tools)}}
+def response_format(request: ModelRequest) -> dict[str, Any]:
+    """Build the `response_format` of a chat completion that allows the request's calls or an answer text."""
+    return {"type": "json_schema", "json_schema": {"name": "step", "schema": answer_schema(request)}}
+
+
+def answer_schema(request: ModelRequest) -> dict[str, Any]:
+    """Build the schema of the answer: after a warning of a repetition it is a text."""
+    return schema(() if request.is_warned else request.tools)
 
 
 def schema(tools: Iterable[ToolSpec]) -> dict[str, Any]:
-    options = [
-        _closed({"name": {"const": tool.name}, "arguments": _bounded(flat(tool.input_schema) or {"type": "object"})})
-        for tool in tools
-    ]
-    return {"anyOf": [*options, _closed({"answer": {"type": "string", "maxLength": MAX_STRING}})]}
+    step = {"next": {"type": "string", "maxLength": MAX_NEXT}}
+    calls = ({"name": {"const": tool.name}, "arguments": _arguments_schema(tool)} for tool in tools)
+    options = [_closed({**step, **call}) for call in calls]
+    return {"anyOf": [*options, _closed({**step, "answer": {"type": "string", "maxLength": MAX_STRING}})]}
+
+
+def _arguments_schema(tool: ToolSpec) -> Any:
+    return _bounded(flat(tool.input_schema) or {"type": "object"})
 
 
 def _closed(properties: dict[str, Any]) -> dict[str, Any]:
@@ -157,9 +171,9 @@ def examples(tools: Sequence[ToolSpec]) -> list[str]:
     shown = {tool.name: tool for tool in (tools[0], tools[len(tools) // 2], tools[-1])}.values()
     lines = ["Examples:"]
     for tool in shown:
-        step = {"name": tool.name, "arguments": _sample(flat(tool.input_schema), "")}
-        lines += [f"User: Use {tool.name}.", f"You: {json.dumps(step, ensure_ascii=False)}"]
-    lines += [f"User: Result of {tool.name}:", "one", "two", 'You: {"answer": "The result has one and two."}']
+        lines += [f"User: Use {tool.name}.", f"You: {_call_step(tool.name, _sample(flat(tool.input_schema), ''))}"]
+    told = {"next": "nothing is left to do, tell the result", "answer": "The result has one and two."}
+    lines += [f"User: Result of {tool.name}:", "one", "two", f"You: {json.dumps(told)}"]
     return lines
 
 
@@ -190,17 +204,21 @@ def _sample(schema: Mapping[str, Any], name: str) -> Any:
             return f"<{name}>"
 
 
+def _call_step(name: str, arguments: Any) -> str:
+    return json.dumps({"next": _USE.format(name), "name": name, "arguments": arguments}, ensure_ascii=False)
+
+
 def _plain(message: RequestMessage) -> RequestMessage:
     match message.role:
         case Role.TOOL:
             text = f"Result of {message.name or 'the call'}:\n{result_text(message)}"
             return replace(message, role=Role.USER, content=text, call_id="")
         case Role.ASSISTANT if message.calls:
-            steps = [{"name": call.name, "arguments": arguments_object(call.arguments)} for call in message.calls]
-            text = "\n".join(json.dumps(step, ensure_ascii=False) for step in steps)
+            text = "\n".join(_call_step(call.name, arguments_object(call.arguments)) for call in message.calls)
             return replace(message, content=text, calls=(), native=None)
         case Role.ASSISTANT:
-            return replace(message, content=json.dumps({"answer": message.content}, ensure_ascii=False), native=None)
+            told = {"next": _TELL, "answer": message.content}
+            return replace(message, content=json.dumps(told, ensure_ascii=False), native=None)
         case _:
             return message
 

@@ -56,7 +56,7 @@ def body_of(
         options["temperature"] = temperature
     body: dict[str, Any] = {"model": model, "messages": wire, "stream": True}
     if schema:
-        body["format"] = json_schema_tools.schema(request.tools)
+        body["format"] = json_schema_tools.answer_schema(request)
     elif request.tools:
         body["tools"] = [tool_wire(tool) for tool in request.tools]
     if config.thinking is not None and not without_thinking:

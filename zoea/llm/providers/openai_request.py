@@ -129,7 +129,7 @@ def body_of(
     if temperature is not None and OpenAIQuirk.NO_TEMPERATURE not in quirks:
         body["temperature"] = temperature
     if schema:
-        body["response_format"] = json_schema_tools.response_format(request.tools)
+        body["response_format"] = json_schema_tools.response_format(request)
     elif request.tools:
         body["tools"] = [tool_wire(tool) for tool in request.tools]
     if (effort := effort_of(config.thinking)) is not None and not without_thinking:

@@ -27,7 +27,7 @@ from zoea.swarm.persistence import mysis_ops, turn_ops
 from zoea.swarm.resolved_template import MysisProfile
 from zoea.swarm.rules import SECOND
 from zoea.swarm.services import Services
-from zoea.swarm.turn import message_budget
+from zoea.swarm.turn import loop_guard, message_budget
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.budget_stage import BudgetStage, leave_budget_queue, spent_by
 from zoea.swarm.turn.call_bounds import bound_calls, prepare_call, room_for_answer
@@ -377,6 +377,8 @@ class TurnDriver:
             self._progress,
             by_person=self._opened.by_person,
             as_schema=self._opened.frozen.tool_mode == ToolMode.JSON_SCHEMA,
+            is_warned=loop_guard.is_warned(self._turn.notes, self._turn.memories)
+            or message_budget.is_last_request(self._turn),
             estimated_tokens=self._plan.budget.final_tokens,
             cache_ends=self._plan.cache_ends,
         )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from zoea.context import Note
 from zoea.model.enums import Role
 from zoea.model.values import Memory
 from zoea.swarm.rules import LoopRules
@@ -28,6 +30,11 @@ def warning_text(repeated: str) -> str:
         f"[note from Zoea] You are repeating yourself: {repeated}. Do something else, or answer without tool calls. "
         "If it happens again this turn ends."
     )
+
+
+def is_warned(notes: Sequence[Note], memories: Sequence[Memory]) -> bool:
+    """Return whether a warning is the newest entry of the turn, so that the next request ends with it."""
+    return any(note.kind == NOTE_KIND and note.after_seq >= memories[-1].seq for note in notes)
 
 
 def calls_of(memories: tuple[Memory, ...]) -> tuple[PastCall, ...]:

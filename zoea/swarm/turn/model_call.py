@@ -46,6 +46,7 @@ class ModelCall:
         *,
         by_person: bool = False,
         as_schema: bool = False,
+        is_warned: bool = False,
         estimated_tokens: int = 0,
         cache_ends: tuple[int, ...] = (),
     ) -> None:
@@ -80,6 +81,7 @@ class ModelCall:
             mysis=profile.name,
             by_person=by_person,
             as_schema=as_schema,
+            is_warned=is_warned,
             estimated_tokens=estimated_tokens,
             cache_ends=cache_ends,
         )

@@ -39,6 +39,7 @@ from zoea.tools.builtin.topic_rows import read_topic_rows
 from zoea.tools.policy import OwnTools, SearchScope, Send, ToolPolicy
 from zoea.tools.results import error_result
 
+_NAMED_RECIPIENTS = 5
 _LISTED_RECIPIENTS = 20
 _RECALLED = 10
 """Memories that one recall shows."""
@@ -129,10 +130,16 @@ class MysisTools:
         if policy.send is Send.SWARM:
             name, said = _read_send(arguments, policy)
             if name.casefold() == meta.mysis.casefold():
-                raise UsageError(f"{name} is your own name", hint="Send it to another mysis, or go on yourself")
+                raise UsageError(f"{name} is your own name", hint=self._name_others(meta))
             return _receipt(await self._backend.send(meta.mysis_id, meta.hop, name, said))
         text = SendToCommanderArguments.parse(arguments).text
         return _receipt(await self._backend.send(meta.mysis_id, meta.hop, COMMANDER, text))
+
+    def _name_others(self, meta: CallMeta) -> str:
+        """Say whom a message can go to, by name where they are few."""
+        others = [view.name for view in self._backend.list_myses() if view.id != meta.mysis_id]
+        who = " or ".join(others) if 0 < len(others) <= _NAMED_RECIPIENTS else "another mysis"
+        return f"Send it to {who}, or go on yourself"
 
     async def _broadcast(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
         text = BroadcastArguments.parse(arguments).text
