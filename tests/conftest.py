@@ -20,6 +20,7 @@ from tests.fakes.processes import find_children, find_processes, wait_until_none
 from zoea.process.group_guard import guard
 
 settings.register_profile("quick", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("thorough", max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
 settings.register_profile("soak", max_examples=5000, deadline=None, suppress_health_check=list(HealthCheck))
 settings.load_profile("soak" if os.environ.get("ZOEA_SOAK") else "quick")
 

@@ -1,0 +1,191 @@
+"""What holds for the plans of every strategy: sum, order, whole slices, same bytes, a frozen prefix.
+
+`pytest --hypothesis-profile=thorough` tries 500 examples of each.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.context.sample_histories import Story, stories
+from tests.context.test_properties import LIMITS, extends, state
+from tests.context.test_topics_properties import topic_turns
+from tests.context.test_window import conversation
+from tests.swarm.invariants import is_whole
+from zoea.context import (
+    EarlierTurn,
+    FrozenTurn,
+    OutsideNeed,
+    PackStatus,
+    Plan,
+    Priority,
+    Recall,
+    ShownConversation,
+    StoredAnswer,
+    TurnReplay,
+    Variant,
+    WindowRules,
+    packs,
+    plan_next,
+    plan_turn,
+    request_limit,
+    request_tokens,
+)
+from zoea.context.measure import message_chars
+from zoea.context.window.conversation_shape import shape_conversation
+from zoea.context.window.conversation_summary import summarise
+from zoea.model.errors import PlanError
+
+RULES = st.builds(
+    WindowRules,
+    st.integers(5, 20),
+    st.integers(0, 4),
+    st.integers(0, 8),
+    st.floats(0.1, 0.95),
+    st.floats(0.1, 0.9),
+)
+
+
+def answer_outside(story: Story, rules: WindowRules, need: OutsideNeed, budget: int) -> StoredAnswer:
+    """Answer a need as the readers of the swarm do."""
+    if isinstance(need, Recall):
+        older = [one.id for one in story.recorder.memories if one.id <= need.before and one.id not in need.shown]
+        return StoredAnswer.of({"hits": [[one, 0] for one in older[: need.items]], "late": False})
+    assert isinstance(need, ShownConversation)
+    past = replace(story.recorder, memories=[one for one in story.recorder.memories if one.id <= need.before])
+    shape = shape_conversation(rules, conversation(past, rules), budget=budget, overhead=50)
+    return StoredAnswer.of(
+        {
+            "primers": [memory.id for memory in shape.primers],
+            "recents": [memory.id for memory in shape.recents],
+            "elided": sorted(shape.elided),
+            "summary": summarise(shape.middle, shape.summary_tokens) if shape.is_due else "",
+            "steps": list(shape.steps),
+        }
+    )
+
+
+@st.composite
+def planned_turns(draw: st.DrawFn) -> tuple[Story, FrozenTurn]:
+    """A history with an open turn under any of the strategies."""
+    name = draw(st.sampled_from(("turns", "topics", "window")))
+    if name == "topics":
+        return draw(topic_turns())
+    story, limits = draw(stories(orderly=True, longest=8_000)), draw(LIMITS)
+    rules = draw(RULES)
+    frozen = replace(story.recorder.frozen(**limits), recall_items=draw(st.sampled_from((0, 3))))
+    if name == "window":
+        frozen = replace(frozen, strategy="window", window=rules)
+    elif not frozen.is_nudged and draw(st.booleans()):
+        past = dict.fromkeys(one.turn_id for one in story.recorder.memories if one.turn_id != frozen.turn_id)
+        shown = draw(st.lists(st.sampled_from(list(past)), unique=True, max_size=3).map(sorted)) if past else []
+        earlier = tuple(EarlierTurn(one, draw(st.booleans())) for one in shown)
+        frozen = replace(frozen, keep_turns=3, earlier=earlier)
+    budget = request_limit(frozen).tokens
+    story.recorder.outside = lambda need: answer_outside(story, rules, need, budget)
+    return story, frozen
+
+
+def plans(story: Story, frozen: FrozenTurn) -> list[Plan]:
+    """Return the plan at each moment that has one."""
+    found = []
+    for moment in range(len(story.moments)):
+        try:
+            found.append(plan_turn(frozen, story.at(moment, frozen)))
+        except PlanError:
+            continue
+    return found
+
+
+@given(planned_turns())
+def test_the_sum_of_the_packs_is_the_request_and_within_its_budget(made: tuple[Story, FrozenTurn]) -> None:
+    story, frozen = made
+    for plan in plans(story, frozen):
+        assert plan.tokens == sum(decision.tokens for decision in plan.decisions) == plan.budget.final_tokens
+        sent = request_tokens(plan.messages, tools_tokens=frozen.tools_tokens, calibration=frozen.calibration)
+        assert sent <= plan.tokens <= request_limit(frozen).tokens
+        assert plan.budget.over_budget_tokens == 0
+        counted = sum(decision.chars for decision in plan.decisions if decision.id != "tools")
+        assert counted == sum(map(message_chars, plan.messages))
+
+
+@given(planned_turns())
+def test_packs_stand_in_the_order_in_which_their_strategy_declares_them(made: tuple[Story, FrozenTurn]) -> None:
+    story, frozen = made
+    for moment, _ in enumerate(story.moments):
+        answers = story.at(moment, frozen)
+        try:
+            plan = plan_turn(frozen, answers)
+        except PlanError:
+            continue
+        declared = [pack.id for pack in packs(frozen, answers)]
+        assert [decision.id for decision in plan.decisions] == [*declared, "turn", "tools"]
+
+
+@given(planned_turns())
+def test_no_result_is_without_its_call_and_no_call_without_its_results(made: tuple[Story, FrozenTurn]) -> None:
+    story, frozen = made
+    for plan in plans(story, frozen):
+        is_whole(plan.messages)
+
+
+@given(planned_turns())
+def test_the_same_records_give_the_same_plan_also_beside_an_earlier_one(made: tuple[Story, FrozenTurn]) -> None:
+    story, frozen = made
+    again = FrozenTurn.from_json(frozen.to_json(), system=frozen.system)
+    replay: TurnReplay | None = None
+    for moment, _ in enumerate(story.moments):
+        try:
+            plan = plan_turn(again, story.at(moment, again))
+        except PlanError:
+            continue
+        beside, replay = plan_next(frozen, story.at(moment, frozen), replay)
+        assert beside == plan
+
+
+@given(planned_turns())
+def test_each_request_begins_with_the_one_before_unless_it_says_that_it_was_cut(made: tuple[Story, FrozenTurn]) -> None:
+    story, frozen = made
+    for earlier, later in itertools.pairwise(plans(story, frozen)):
+        if not extends(earlier, later):
+            assert state(earlier) != state(later)
+            assert later.trimmed
+
+
+@given(planned_turns(), st.integers(1, 4_000))
+def test_more_budget_never_lowers_the_first_pack_whose_decision_changes(
+    made: tuple[Story, FrozenTurn], more: int
+) -> None:
+    story, frozen = made
+    frozen = replace(frozen, context_window=None, max_chars=10**7)
+    try:
+        less, rest = (
+            plan_turn(one, story.at(0, one)) for one in (frozen, replace(frozen, max_tokens=frozen.max_tokens + more))
+        )
+    except PlanError:
+        return
+    order = list(Priority)
+    for place in sorted(range(len(less.decisions)), key=lambda one: (order.index(less.decisions[one].priority), one)):
+        before, after = less.decisions[place], rest.decisions[place]
+        heights = [
+            2 if one.variant is Variant.FULL else 1 if one.status is PackStatus.INCLUDED else 0
+            for one in (before, after)
+        ]
+        if heights[0] != heights[1]:
+            assert heights[1] > heights[0]
+            return
+
+
+def test_every_strategy_is_tried() -> None:
+    tried: set[str] = set()
+
+    @given(planned_turns())
+    def try_one(made: tuple[Story, FrozenTurn]) -> None:
+        tried.add(made[1].strategy)
+
+    try_one()
+    assert tried == {"turns", "topics", "window"}
