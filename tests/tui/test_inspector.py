@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.queries.test_request_inspection import ROOMY, comparable, send_prompts, working_model
-from tests.swarm.harness import script, swarm
+from tests.swarm.harness import call, script, swarm
 from tests.tui.cockpit import QUIET, Stage, answering, cockpit, cockpit_over
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.request import Answer, ModelRequest
@@ -65,6 +65,31 @@ async def test_packs_reasons_and_numbers_are_shown(tmp_path: Path) -> None:
         await stage.press("left")
         await stage.until(lambda: screen.request is not None and screen.request.iteration == 1)
         await stage.until(lambda: "ended: calls" in stage.text())
+
+
+async def test_the_usual_faults_of_a_request_stand_below_its_parts_with_what_to_change(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering(), names=("alpha",), settings=QUIET) as stage:
+        await send_prompts(stage.swarm, "Mine the belt")
+        screen = await open_inspector(stage)
+        assert "Troubleshooting" not in stage.text()
+        await stage.press("escape")
+    tight = Settings.model_validate(
+        QUIET.model_dump() | {"budget": {"token_budget_per_agent": 4_000}, "tool": {"max_result_chars": 100_000}}
+    )
+    numbers = iter(range(100))
+
+    def looks(_: ModelRequest) -> Answer:
+        number = next(numbers)
+        return Answer(calls=(call("look", f"{number}" * 4_000),)) if number < 5 else Answer(text="done")
+
+    (tmp_path / "tight").mkdir()
+    async with cockpit(tmp_path / "tight", looks, names=("alpha",), settings=tight) as stage:
+        await send_prompts(stage.swarm, "Look around")
+        screen = await open_inspector(stage)
+        lines = ["".join(text for text, _ in line) for line in screen._packs]
+        at = lines.index("Troubleshooting")
+        assert any(line.startswith("truncated: ") for line in lines[at:])
+        assert any(line.startswith("→ raise ") for line in lines[at:])
 
 
 async def test_bracket_keys_move_from_turn_to_turn(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from zoea.context.forms import FormKind
 from zoea.model.enums import RequestState, Role
 from zoea.queries.phrases import failure_phrase, is_unsent
 from zoea.queries.request_inspection import Inspection, SentMessage, StoredRequest
+from zoea.queries.request_troubles import Trouble
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.conversation.blocks import Symbols
@@ -96,8 +97,8 @@ def build_request_line(request: StoredRequest, width: int, symbols: Symbols) -> 
     ]
 
 
-def build_plan_lines(inspection: Inspection, width: int) -> list[list[Piece]]:
-    """Build the packs as bar and table, and the shortened memories; without a plan, the reason."""
+def build_plan_lines(inspection: Inspection, width: int, troubles: Sequence[Trouble] = ()) -> list[list[Piece]]:
+    """Build the packs as bar and table, usual faults, and the shortened memories; without a plan, the reason."""
     plan = inspection.plan
     if plan is None:
         return [[(line, "quiet")] for line in wrap_words(inspection.gone, max(10, width))]
@@ -125,6 +126,13 @@ def build_plan_lines(inspection: Inspection, width: int) -> list[list[Piece]]:
         lines += [[(line, "")] for line in wrap_words(", ".join(plan.left_out_tools), max(10, width))]
     for note in plan.notes:
         lines += [[], *([(line, "quiet")] for line in wrap_words(note, max(10, width)))]
+    if troubles:
+        lines += [[], [("Troubleshooting", "title")]]
+        for trouble in troubles:
+            words = wrap_words(f"{trouble.symptom}: {trouble.cause}", max(10, width))
+            remedy = wrap_words(trouble.remedy, max(10, width - 2))
+            lines += [[(line, "asking")] for line in words]
+            lines += [[("→ " if not place else "  ", "quiet"), (line, "")] for place, line in enumerate(remedy)]
     if plan.steps:
         lines += [[], [("Not verbatim", "title")]]
         lines += [line for step in plan.steps for line in _step_lines(step, width)]

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 from typing import ClassVar
 
 from textual import work
@@ -23,6 +24,7 @@ from zoea.queries.request_inspection import (
     read_requests,
     read_requests_since,
 )
+from zoea.queries.request_troubles import Trouble, find_troubles
 from zoea.text.control_characters import one_line
 from zoea.tui.commands import actions
 from zoea.tui.commands.action import ActionPlace, BoundAction
@@ -73,6 +75,7 @@ class InspectorScreen(TabbedScreen):
         self._has_older = True
         self.inspection: Inspection | None = None
         self._packs: list[list[Piece]] = []
+        self._troubles: tuple[Trouble, ...] = ()
         self.is_outdated = False
 
     def bind_actions(self) -> Iterable[BoundAction]:
@@ -187,13 +190,14 @@ class InspectorScreen(TabbedScreen):
             self._show(None)
             return
         try:
-            found = await asyncio.to_thread(inspect_request, opened.database, request.id)
+            found, troubles = await asyncio.to_thread(_read_with_troubles, opened.database, request.id)
         except (StoreError, UsageError) as error:
             self.cockpit.show_error(error)
             return
         now = self.request  # the row may have been replaced during the read
         if now is not None and now.id == request.id and self.is_mounted:
             self._requests[self._at] = found.request
+            self._troubles = troubles
             self._show(found)
 
     # News.
@@ -245,7 +249,9 @@ class InspectorScreen(TabbedScreen):
     def _show_packs(self) -> None:
         packs = self.query_one("#packs", LineList)
         if packs.width > 0:
-            self._packs = build_plan_lines(self.inspection, packs.width) if self.inspection is not None else []
+            self._packs = (
+                build_plan_lines(self.inspection, packs.width, self._troubles) if self.inspection is not None else []
+            )
             packs.show(len(self._packs), place=0, empty="" if self.request is not None else NO_REQUEST)
 
     def _show_requests(self) -> None:
@@ -346,6 +352,11 @@ class InspectorScreen(TabbedScreen):
             return inspection.tools[at].schema
         title = f"{inspection.request.mysis}, request {inspection.request.id}"
         return explain(inspection.plan, title=title) if inspection.plan is not None else inspection.gone
+
+
+def _read_with_troubles(database: Path, request_id: int) -> tuple[Inspection, tuple[Trouble, ...]]:
+    found = inspect_request(database, request_id)
+    return found, find_troubles(database, found)
 
 
 def as_json(message: RequestMessage) -> str:
