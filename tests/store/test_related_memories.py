@@ -57,3 +57,14 @@ def test_words_of_a_script_without_spaces_are_found() -> None:
 
 def test_a_text_without_words_has_no_hits() -> None:
     assert find_related(database(), 1, "?! ...", NEWEST, 3, ()) == []
+
+
+def test_an_old_memory_with_a_rare_word_is_found_behind_thousands_with_a_common_one() -> None:
+    connection = database()
+    fact = remember(connection, "Captain Ortrud signs for the ore.", role="user", source="direct")
+    newest = 0
+    for number in range(6_000):
+        newest = remember(connection, f"ore sold, load {number}", role="user", source="direct")
+    catch_up(connection)
+
+    assert find_related(connection, 1, "Does Ortrud take the ore?", newest, 3, ())[0] == (fact, 0)

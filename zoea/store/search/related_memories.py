@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import re
 import sqlite3
+from collections.abc import Iterable
+from heapq import nlargest
+from math import log
 
+from zoea.model.enums import Role
 from zoea.store.search import fts_terms
-from zoea.store.search.memory_search import RANKED, matching_ids
+from zoea.store.search.memory_search import matching_ids
 from zoea.store.search.query import MemoryQuery
 from zoea.store.search.unspaced_words import is_unspaced, split_words, word_pattern
 
 LEAD_CHARS = 80
 """Characters before the first match that are shown too."""
 SHORTEST = 2
-_ANSWER_SHARE = 0.5  # an own answer counts half: an earlier wrong answer has all words of the question
+_SHARES = {
+    Role.ASSISTANT.value: 0.5
+}  # an own answer counts half: an earlier wrong answer has all words of the question
 _COMMON = frozenset(
     split_words(
         "a an and are as at be been but by can could did do does for from had has have he her his how i if in is it its"
@@ -21,14 +27,20 @@ _COMMON = frozenset(
         " what when where which who why will with would you your"
     )
 )
-_RELATED = f"""
-SELECT m.id, m.content, bm25(memory_words, 0.0, 1.0, 0.0) * (CASE m.role WHEN 'assistant' THEN {_ANSWER_SHARE}
-  ELSE 1.0 END) AS score
-FROM memory_words f CROSS JOIN memory m ON m.id = f.rowid / {fts_terms.DOCUMENTS}
-WHERE f.memory_words MATCH :terms AND f.rowid < (:before + 1) * {fts_terms.DOCUMENTS} AND m.mysis_id = :mysis
-  AND m.content <> '' AND f.rowid % {fts_terms.DOCUMENTS} = 0
-ORDER BY f.rowid DESC LIMIT {RANKED}
+MOST_ROWS = 1_000
+"""Of each word the newest rows count; how common it is follows from how far they reach back."""
+CANDIDATES = 20
+"""How many memories are read for each hit, the best by their words alone."""
+# One row for each word, because each row that Python takes costs the event loop a turn of the interpreter's lock. It
+# is not ranked by bm25(), which reads the whole list of every term for its frequency.
+_NEWEST_WITH = f"""
+SELECT group_concat(id), count(*), min(id) FROM (
+  SELECT rowid / {fts_terms.DOCUMENTS} AS id FROM memory_words
+  WHERE memory_words MATCH ? AND rowid < (? + 1) * {fts_terms.DOCUMENTS} AND rowid % {fts_terms.DOCUMENTS} = 0
+  ORDER BY rowid DESC LIMIT {MOST_ROWS}
+)
 """
+_CANDIDATE = "SELECT content, role FROM memory WHERE id = ? AND mysis_id = ? AND content <> ''"
 
 
 def find_related(
@@ -37,29 +49,48 @@ def find_related(
     """Return the best hits as (memory id, where to begin showing it).
 
     Prompts, results and answers of one mysis with an id of at most `before` count, without those `shown`. Common
-    English words of the text are left out, unless it has no others.
+    English words of the text are left out, unless it has no others. Rare words weigh more, and long memories less.
     """
     words = [word for word in dict.fromkeys(split_words(text)) if len(word) >= SHORTEST or is_unspaced(word)]
     words = ([word for word in words if word.casefold() not in _COMMON] or words)[: fts_terms.GRAMS]
-    if not words:
-        return []
-    skipped, scores, texts = set(shown), dict[int, float](), dict[int, str]()
-    spaced = [word for word in words if not is_unspaced(word)]
-    terms = fts_terms.build_word_terms(" ".join(spaced), "content", (mysis_id,), every=False)
-    if terms is not None:
-        given = {"terms": terms, "before": before, "mysis": mysis_id}
-        for memory_id, content, score in connection.execute(_RELATED, given):
-            if memory_id not in skipped:
-                scores[memory_id], texts[memory_id] = score, content
+    skipped, scores = set(shown), dict[int, float]()
     for word in words:
         if is_unspaced(word):
             query = MemoryQuery(word, mysis_ids=(mysis_id,), before_id=before + 1)
-            for memory_id in matching_ids(connection, query, items * 4):
-                if memory_id not in skipped:
-                    scores[memory_id] = scores.get(memory_id, 0.0) - 1.0
-    best = sorted(scores, key=lambda each: (scores[each], -each))[:items]
+            found: Iterable[int] = matching_ids(connection, query, items * 4)
+            weight = _weigh(before, items * 4)
+        else:
+            found, weight = _find_newest(connection, word, mysis_id, before)
+        for memory_id in found:
+            scores[memory_id] = scores.get(memory_id, 0.0) + weight
+    likely = nlargest(items * CANDIDATES, ((score, one) for one, score in scores.items() if one not in skipped))
+    read = [(score, one, connection.execute(_CANDIDATE, (one, mysis_id)).fetchone()) for score, one in likely]
+    known = [(score, one, row[0], row[1]) for score, one, row in read if row is not None]
+    mean = sum(len(content) for _, _, content, _ in known) / max(1, len(known))
+    ranked = sorted(known, key=lambda one: (-one[0] * _share(len(one[2]) / mean) * _SHARES.get(one[3], 1.0), -one[1]))
     pattern = word_pattern(words)
-    return [(memory_id, _place(pattern.search(texts.get(memory_id, "")))) for memory_id in best]
+    return [(memory_id, _place(pattern.search(content))) for _, memory_id, content, _ in ranked[:items]]
+
+
+def _find_newest(connection: sqlite3.Connection, word: str, mysis_id: int, before: int) -> tuple[Iterable[int], float]:
+    """Return the newest memories with a word, and what the word weighs."""
+    terms = fts_terms.build_word_terms(word, "content", (mysis_id,), every=True)
+    row = connection.execute(_NEWEST_WITH, (terms, before)).fetchone() if terms is not None else (None, 0, 0)
+    ids, count, oldest = row
+    if ids is None:
+        return (), 0.0
+    whole = count if count < MOST_ROWS else count * before / max(1, before - oldest + 1)
+    return map(int, ids.split(",")), _weigh(before, whole)
+
+
+def _weigh(memories: int, having: float) -> float:
+    """Return what a word weighs that so many of the memories have, as BM25 does."""
+    return log(1 + (max(0.0, memories - having) + 0.5) / (having + 0.5))
+
+
+def _share(length: float) -> float:
+    """Return how much the words of a text count, as BM25 does; `length` is relative to the mean."""
+    return 2.2 / (1 + 1.2 * (0.25 + 0.75 * length))
 
 
 def _place(match: re.Match[str] | None) -> int:
