@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +40,8 @@ from zoea.context.measure import message_chars
 from zoea.context.window.conversation_shape import shape_conversation
 from zoea.context.window.conversation_summary import summarise
 from zoea.model.errors import PlanError
+
+pytestmark = pytest.mark.timeout(900)
 
 RULES = st.builds(
     WindowRules,
