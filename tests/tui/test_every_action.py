@@ -26,6 +26,7 @@ from zoea.tui.dialogs.configure import ConfigureDialog
 from zoea.tui.dialogs.confirm import ConfirmDialog
 from zoea.tui.dialogs.connect import ConnectDialog
 from zoea.tui.dialogs.export import ExportDialog
+from zoea.tui.dialogs.fork import ForkDialog
 from zoea.tui.dialogs.grants import GrantsDialog
 from zoea.tui.dialogs.new_mysis import NewMysisDialog
 from zoea.tui.dialogs.quit import QuitDialog
@@ -33,6 +34,7 @@ from zoea.tui.dialogs.topics import TopicsDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.help import HelpScreen
+from zoea.tui.screens.history import HistoryScreen
 from zoea.tui.screens.inspector import InspectorScreen
 from zoea.tui.screens.log import LogScreen
 from zoea.tui.screens.search import SearchScreen
@@ -51,6 +53,7 @@ BY_HAND = {
     "swarm.attention", "swarm.broadcast", "swarm.broadcast-all", "swarm.hold", "swarm.stop-all",
     "mysis.configure", "mysis.delete", "mysis.focus", "mysis.inspect", "mysis.mark", "mysis.mark-all", "mysis.message",
     "mysis.new", "mysis.pause", "mysis.relaunch", "mysis.stop", "mysis.task", "mysis.undo",
+    "mysis.history", "focus.history", "history.copy", "history.open", "history.verbose", "history.fork",
     "focus.copy", "focus.export", "focus.inspect", "focus.message", "focus.next-hit",
     "focus.next-mysis",
     "focus.next-turn", "focus.pause", "focus.previous-hit", "focus.previous-mysis", "focus.previous-turn",
@@ -60,12 +63,21 @@ BY_HAND = {
 }  # fmt: skip
 """Driven by the tests of this file."""
 
+TIMELINE_TEST = "test_the_timeline_shows_what_each_mysis_knew_and_leads_to_its_history"
 ELSEWHERE = {
     "app.zoom": "test_zoom.py::test_plus_shows_one_part_of_the_inspector_and_the_conversation_alone",
     "app.reload": "test_upstreams.py::test_changed_settings_are_noticed_and_applied_while_myses_run",
     "upstreams.add": "test_upstreams.py::test_n_adds_a_server_from_a_command_line_and_the_swarm_takes_it_over",
     "upstreams.switch": "test_upstreams.py::test_space_switches_an_upstream_off_and_on_and_d_removes_it",
     "upstreams.remove": "test_upstreams.py::test_space_switches_an_upstream_off_and_on_and_d_removes_it",
+    "history.compare": "test_history.py::test_c_marks_one_commit_and_compares_another_with_it",
+    "compare.fold": "test_history.py::test_c_marks_one_commit_and_compares_another_with_it",
+    "compare.verbose": "test_history.py::test_c_marks_one_commit_and_compares_another_with_it",
+    "history.undo": "test_history.py::test_f_says_the_cost_then_makes_forks_that_z_removes",
+    "history.timeline": f"test_history.py::{TIMELINE_TEST}",
+    "timeline.earlier": f"test_history.py::{TIMELINE_TEST}",
+    "timeline.later": f"test_history.py::{TIMELINE_TEST}",
+    "timeline.open": f"test_history.py::{TIMELINE_TEST}",
     "swarm.again": "test_needs_you_panel.py::test_those_that_ran_when_zoea_ended_can_be_run_again",
     "approval.oldest": "test_approvals.py::test_the_dialog_opens_only_by_its_key_and_shows_the_oldest_question_in_full",
     "approval.once": "test_approvals.py::test_o_allows_once_and_the_call_runs",
@@ -182,7 +194,7 @@ async def test_actions_of_the_list_and_of_every_screen(tmp_path: Path, monkeypat
             ("app.help", HelpScreen), ("screen.upstreams", UpstreamsScreen), ("screen.settings", SettingsScreen),
             ("screen.search", SearchScreen), ("screen.clients", McpClientsDialog), ("screen.grants", GrantsDialog),
             ("screen.topics", TopicsDialog),
-            ("mysis.inspect", InspectorScreen), ("app.quit", QuitDialog),
+            ("mysis.inspect", InspectorScreen), ("mysis.history", HistoryScreen), ("app.quit", QuitDialog),
         ):  # fmt: skip
             await stage.press("G" if kind is ConfigureDialog else "g")  # who runs is not configured
             await drive.and_back(action_id, kind)
@@ -270,3 +282,12 @@ async def test_actions_of_a_conversation_and_its_requests(tmp_path: Path) -> Non
         for action_id in ("older", "newer", "previous-turn", "next-turn", "verbose", "copy"):
             await drive(f"inspect.{action_id}")
         await drive.by_name("inspect.fold")
+        await stage.press("escape")
+        await drive("focus.history", HistoryScreen)
+        history = stage.screen
+        assert isinstance(history, HistoryScreen)
+        await stage.until(lambda: history.details is not None)
+        await drive.and_back("history.fork", ForkDialog)
+        await drive("history.verbose")
+        await drive("history.copy")
+        await drive.by_name("history.open")

@@ -27,6 +27,7 @@ from tests.tui.sample_swarm import MORNING, play_sample_swarm
 from tests.tui.snapshots_on_disk import ACCEPTS, SnapshotStore, export_svg
 from zoea.model.values import GrantView, McpView, ProviderView, ToolView, UpstreamView
 from zoea.store import WriterConnection
+from zoea.swarm import context_capture
 from zoea.swarm.persistence.stat_ops import MINUTE_US
 from zoea.tui.dialogs.approvals import ApprovalDialog
 from zoea.tui.dialogs.configure import ConfigureDialog
@@ -93,6 +94,11 @@ def says(*words: str) -> Callable[[Stage], bool]:
 def shows_charts(stage: Stage) -> bool:
     """Whether there are as many charts as fit, drawn for their size."""
     return says("TOKENS A MINUTE", "k in all")(stage) and (stage.app.size.width < 100 or says("SPENT ·")(stage))
+
+
+def shows_history(stage: Stage) -> bool:
+    """Whether the newest commit is read, and shown where there is room for it."""
+    return says("HISTORY OF alpha", "ctx-" if stage.app.size.width >= 100 else "commits")(stage)
 
 
 async def write_broadcast(stage: Stage) -> None:
@@ -181,6 +187,7 @@ SCENES = (
     Scene("exporting", ("g", "enter", "e"), says("Markdown"), is_box=True),
     Scene("inspector", ("g", "i"), says("PARTS")),
     Scene("inspector-messages", ("g", "i"), says("as sent"), read_messages, sizes=SIZES[:1]),
+    Scene("history", ("g", "h"), shows_history),
     Scene("clients", ("M",), says("closed"), is_box=True, sizes=SIZES[:2]),
     Scene("configuring", ("G", "c"), lambda stage: stage.shows(ConfigureDialog), is_box=True, sizes=SIZES[:2]),
     Scene("keys", ("comma",), says("palette (everywhere)"), choose_keys, sizes=SIZES[:2]),
@@ -230,6 +237,7 @@ def _same_everywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         await asyncio.Event().wait()
 
     monkeypatch.setattr(SwarmFeed, "_measure", never)
+    monkeypatch.setattr(context_capture, "describe_machine", lambda: "kestrel 0f3a9c11d2e4")
     monkeypatch.setenv("LANG", "C.UTF-8")
     monkeypatch.setenv("TZ", "UTC")
     for name in ("LC_ALL", "LC_CTYPE", "NO_COLOR", "COLORTERM", "TERM"):

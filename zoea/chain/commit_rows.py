@@ -35,6 +35,15 @@ WITH RECURSIVE walk(seq) AS (
 )
 SELECT {_COLUMNS} FROM walk JOIN ctx_commit c ON c.seq = walk.seq JOIN blob b ON b.id = c.blob_id {_NOTE}
 """
+_NEWEST_REACHED = f"""
+WITH RECURSIVE walk(seq, parent) AS (
+  SELECT c.seq, c.parent FROM json_each(?1) j JOIN ctx_commit c ON c.seq = j.value WHERE c.seq > ?2
+  UNION
+  SELECT c.seq, c.parent FROM walk JOIN ctx_commit c ON c.seq = walk.parent WHERE c.seq > ?2
+  ORDER BY 1 DESC LIMIT ?3
+)
+SELECT {_COLUMNS} FROM walk JOIN ctx_commit c ON c.seq = walk.seq JOIN blob b ON b.id = c.blob_id {_NOTE}
+"""
 _TYPES = {one.value: one for one in CommitType}
 _CHECKPOINTS = {one.value: one for one in Checkpoint}
 _NO_NOTE = CommitNote()
@@ -117,6 +126,21 @@ def count_commits(conn: sqlite3.Connection) -> int:
     return count
 
 
+def count_known(conn: sqlite3.Connection, seq: int) -> tuple[int, int]:
+    """Return the messages and tokens of the conversation up to a commit, from the nearest summary on; reads no blob."""
+    sql = """
+WITH RECURSIVE walk(seq, parent, type, messages, tokens) AS (
+  SELECT seq, parent, type, message_count, token_count FROM ctx_commit WHERE seq = ?
+  UNION ALL
+  SELECT c.seq, c.parent, c.type, c.message_count, c.token_count FROM walk JOIN ctx_commit c ON c.seq = walk.parent
+  WHERE walk.type = 'delta'
+)
+SELECT coalesce(sum(messages), 0), coalesce(sum(tokens), 0) FROM walk
+"""
+    messages, tokens = conn.execute(sql, (seq,)).fetchone()
+    return messages, tokens
+
+
 def count_redacted(conn: sqlite3.Connection) -> int:
     """Return how many parts of commits were redacted."""
     sql = """
@@ -150,6 +174,21 @@ def read_newest(conn: sqlite3.Connection, limit: int, before: int = 0) -> list[C
     """Return the newest commits of all chains, newest first; with `before` only those older than it."""
     sql = f"{_FROM} WHERE ?1 = 0 OR c.seq < ?1 ORDER BY c.seq DESC LIMIT ?2"
     return [_commit(row) for row in conn.execute(sql, (before, limit)).fetchall()]
+
+
+def walk_newest(
+    conn: sqlite3.Connection, tips: Iterable[int], limit: int = _LONGEST_WALK, *, after: int = 0
+) -> list[ContextCommit]:
+    """Return the newest commits that are reached from some commits, newest first.
+
+    It reads as many rows as it returns, however long the chains are.
+
+    Args:
+        after: Only commits with a greater number.
+    """
+    rows = conn.execute(_NEWEST_REACHED, (json.dumps(list(tips)), after, limit)).fetchall()
+    rows.sort(key=_SEQ, reverse=True)
+    return [_commit(row) for row in rows]
 
 
 def resolve_time(conn: sqlite3.Connection, principal: str, at: int) -> ContextCommit | None:

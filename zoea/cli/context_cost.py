@@ -1,42 +1,19 @@
-"""Says what the first request of a mysis that knows a conversation will hold and cost."""
+"""Estimates the first request of a mysis that knows the conversation up to a revision."""
 
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
-from functools import partial
 
-from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_rows import shortest_id
 from zoea.chain.revisions import resolve_revision
 from zoea.cli.typed_time import read_time
-from zoea.llm.prices import PriceList
 from zoea.model.errors import StoreMissing
-from zoea.queries.fork_costs import ForkCost, read_fork_cost
-from zoea.runtime.provider_set import costs_nothing
-from zoea.settings import Settings, load
-from zoea.settings.paths import Places, places
+from zoea.queries.fork_costs import read_fork_cost
+from zoea.runtime.first_request import FirstRequest
+from zoea.settings import load
+from zoea.settings.paths import places
 from zoea.store.database_file import connect_reader
 from zoea.store.sqlite_errors import translate_errors
-
-_WHOLE_TIER = 2
-
-
-@dataclass(frozen=True, slots=True)
-class FirstRequest:
-    """The commit that a request begins with, and the estimate of the request."""
-
-    commit: ContextCommit
-    short_id: str
-    cost: ForkCost
-    where: Places
-    settings: Settings
-
-    def price(self, count: int = 1, provider: str = "", model: str = "") -> int | None:
-        """Return what so many cost, in millionths of a dollar; None where the price is not known."""
-        prices = PriceList(self.where.prices, partial(costs_nothing, self.settings))
-        price = prices.find(provider or self.cost.provider, model or self.cost.model)
-        return None if price is None else price.cost(self.cost.tokens * count, 0)
 
 
 def estimate_first_request(workspace: str, revision: str, message: str) -> FirstRequest:
@@ -54,18 +31,3 @@ def estimate_first_request(workspace: str, revision: str, message: str) -> First
         commit = resolve_revision(conn, revision, read_time)
         cost = read_fork_cost(conn, commit, message, settings)
         return FirstRequest(commit, shortest_id(conn, commit), cost, where, settings)
-
-
-def describe_first_request(said: FirstRequest, count: int, micros: int | None) -> str:
-    """Return the messages, tokens and price in one line."""
-    cost = said.cost
-    shown = "" if cost.shown == cost.messages else f", the newest {cost.shown} as they were and a summary of the others"
-    if cost.tier > _WHOLE_TIER:
-        shown = ", told as one text, because its format is not understood message by message"
-    money = f"about ${micros / 1_000_000:.4f}" if micros else "at no cost"
-    if micros is None:
-        money = "at a price that is not known"
-    tools = "" if cost.has_tools else ", without the schemas of tools"
-    each = f"about {cost.tokens:,} tokens{tools}"
-    total = f"{each}, {money}" if count == 1 else f"{each} each, {cost.tokens * count:,} for {count}, {money}"
-    return f"{said.short_id}: {cost.messages:,} messages{shown}. First request: {total}"

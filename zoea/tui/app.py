@@ -77,6 +77,7 @@ class CockpitApp(Cockpit):
             actions.SCREEN_SETTINGS.bind(screens.open_settings),
             actions.SCREEN_WELCOME.bind(screens.open_welcome),
             actions.MYSIS_INSPECT.bind(lambda: screens.open_inspector(self.action_context().targets[0].id)),
+            actions.MYSIS_HISTORY.bind(lambda: screens.open_history(self.action_context().targets[0].id)),
         )
 
     @cached_property

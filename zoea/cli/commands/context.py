@@ -10,13 +10,11 @@ import typer
 
 from zoea.chain import collection
 from zoea.chain.chain_reader import ChainReader
-from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_rows import (
     count_commits,
     count_redacted,
     find_common,
     read_children,
-    read_newest,
     read_refs,
     resolve_time,
     shortest_id,
@@ -36,6 +34,7 @@ from zoea.cli.commands.context_access import (
     open_contexts,
 )
 from zoea.cli.commands.context_bundles import export, import_
+from zoea.cli.commands.context_log import log
 from zoea.cli.commands.context_notes import annotate
 from zoea.cli.commands.forks import fork
 from zoea.cli.local_time import moment
@@ -44,9 +43,9 @@ from zoea.cli.typed_time import read_time
 from zoea.model.enums import Role
 from zoea.model.errors import RevisionError, StoreError
 from zoea.process.clock import SystemClock
+from zoea.queries.commit_details import read_learned
 from zoea.settings.paths import places
 from zoea.text.control_characters import strip
-from zoea.text.shorten import head
 from zoea.transfer.run_import import held_workspace
 
 app = typer.Typer(
@@ -58,6 +57,7 @@ app = typer.Typer(
 )
 
 app.command("fork")(fork)
+app.command("log")(log)
 app.command("annotate")(annotate)
 app.command("export")(export)
 app.command("import")(import_)
@@ -68,36 +68,6 @@ app.command("ask")(context_sessions.ask)
 _TEXT = 100
 _NATIVE = {"openai": "openai-chat-v1", "claude": "claude-code-v1"}
 _TIERS = {Tier.NARRATIVE: "narrative: texts only", Tier.RAW: "raw: some bytes are not understood"}
-
-
-@app.command("log")
-def log(
-    revision: Annotated[str, typer.Argument(metavar="[REV]", help="Show this commit and those before it.")] = "",
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="The most commits to show.")] = 50,
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
-    """List commits, newest first: the newest of all, or the chain of one."""
-    with open_contexts(workspace) as conn:
-        if revision:
-            commits = walk_chain(conn, find_commit(conn, revision).seq, limit=limit)[::-1]
-        else:
-            commits = read_newest(conn, limit)
-        names = name_commits(conn, commits)
-        if as_json:
-            write_json([describe_commit(conn, one, names[one.seq]) for one in commits])
-            return
-        for one in commits:
-            refs = f"({', '.join(names[one.seq])})  " if names[one.seq] else ""
-            about = head(" ".join(one.note.summary.split()), _TEXT)
-            typer.echo(
-                strip(
-                    f"{shortest_id(conn, one)}  {moment(one.created_at)}  {one.kind:<10}  {one.message_count:>5} msgs"
-                    f"  {one.token_count:>8,} tok  {one.provenance.principal}  {refs}{about}"
-                )
-            )
-        if not commits:
-            typer.echo("There are no commits yet; `zoea ctx import FILE` makes one.")
 
 
 @app.command("show")
@@ -195,7 +165,7 @@ def diff(one: Revision, other: Revision, as_json: AsJson = False, workspace: Wor
         first, second = find_commit(conn, one), find_commit(conn, other)
         common = find_common(conn, first.seq, second.seq)
         reader = ChainReader(conn)
-        learned = [_since(reader, commit, common) for commit in (first, second)]
+        learned = [read_learned(reader, commit, common) for commit in (first, second)]
         if as_json:
             write_json(
                 {
@@ -293,14 +263,6 @@ def gc(
         typer.echo(f"{done.commits:,} commits would be removed")
     else:
         typer.echo(f"{done.commits:,} commits and {done.blobs:,} blobs ({done.bytes:,} bytes) were removed")
-
-
-def _since(reader: ChainReader, commit: ContextCommit, common: ContextCommit | None) -> tuple[ContextEntry, ...]:
-    """Return the messages after the common commit."""
-    if common is None:
-        return reader.read_messages(commit, to_root=True)
-    known = len(reader.read_messages(common, stop=common))
-    return reader.read_messages(commit, stop=common)[known:]
 
 
 def _entry_dict(entry: ContextEntry) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import typer
 
 from zoea.chain.commit_rows import read_refs
 from zoea.cli.commands.context_access import open_contexts
-from zoea.cli.context_cost import describe_first_request, estimate_first_request
+from zoea.cli.context_cost import estimate_first_request
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.cli.swarm_access import command
 from zoea.cli.terminal_rows import state_word
@@ -17,6 +17,7 @@ from zoea.model.errors import MissingBlob, RevisionError, UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import ContextQuestion, MysisView
 from zoea.queries.newest_answer import NewestAnswer, read_newest_answer
+from zoea.runtime.first_request import describe_first_request
 from zoea.settings.paths import places
 from zoea.swarm.persistence.capture_ops import find_branch
 from zoea.text.control_characters import strip

@@ -9,17 +9,16 @@ from typing import Annotated, Any
 import typer
 
 from zoea.cli.commands.myses import KeepModel, settle_model
-from zoea.cli.context_cost import describe_first_request, estimate_first_request
+from zoea.cli.context_cost import estimate_first_request
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.cli.swarm_access import command
 from zoea.model.errors import UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
 from zoea.queries.fork_costs import ForkCost
+from zoea.runtime.first_request import MOST_FORKS, describe_first_request
 from zoea.runtime.model_check import find_doubt
 from zoea.text.control_characters import strip
-
-MOST = 50
 
 
 def fork(
@@ -27,7 +26,7 @@ def fork(
         str,
         typer.Argument(metavar="REV", help="A mysis, for what it knows now, or another commit: alpha~3, ctx-1a2b3c4d."),
     ],
-    count: Annotated[int, typer.Option("-n", "--count", min=1, max=MOST, help="How many myses to make.")] = 1,
+    count: Annotated[int, typer.Option("-n", "--count", min=1, max=MOST_FORKS, help="How many myses to make.")] = 1,
     message: Annotated[str, typer.Option("-m", "--message", metavar="TEXT", help="Their first message.")] = "",
     name: Annotated[
         str, typer.Option(metavar="NAME", help="The name of one; else the origin's name and a number.")

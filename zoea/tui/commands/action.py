@@ -27,6 +27,9 @@ class ActionPlace(StrEnum):
     LOG = "log"
     UPSTREAMS = "upstreams"
     CHARTS = "charts"
+    HISTORY = "history"
+    COMPARISON = "comparison"
+    TIMELINE = "timeline"
 
 
 @dataclass(frozen=True, slots=True)

@@ -290,7 +290,7 @@ MYSIS_UNDO = _dashboard(
     "mysis.undo",
     "z",
     "undo",
-    "Undo the last delete, stop, relaunch or pause",
+    "Undo the last delete, stop, relaunch, pause or fork",
     require_undoable_command,
     commands_swarm=True,
 )
@@ -335,6 +335,16 @@ MYSIS_INSPECT = _dashboard(
     only_if_room=True,
     command="inspect",
 )
+MYSIS_HISTORY = _dashboard(
+    "mysis.history",
+    "h",
+    "history",
+    "Show what it knew when, as commits",
+    require_one_target,
+    footer=47,
+    only_if_room=True,
+    command="history",
+)
 
 _focus = partial(_define, ActionPlace.FOCUS)
 FOCUS_PREVIOUS_TURN = _focus(
@@ -356,6 +366,15 @@ FOCUS_NEXT_HIT = _focus("focus.next-hit", "n", "next hit", "Go to the next hit",
 FOCUS_PREVIOUS_HIT = _focus("focus.previous-hit", "N", "previous hit", "Go to the previous hit", require_search_hits)
 FOCUS_VERBOSE = _focus("focus.verbose", "v", "verbose", "Show reasoning and results in full", footer=40)
 FOCUS_INSPECT = _focus("focus.inspect", "i", "inspect", "Show its requests to the model", require_one_target, footer=50)
+FOCUS_HISTORY = _focus(
+    "focus.history",
+    "h",
+    "history",
+    "Show what it knew when, as commits",
+    require_one_target,
+    footer=52,
+    only_if_room=True,
+)
 FOCUS_EXPORT = _focus(
     "focus.export",
     "e",
@@ -459,6 +478,55 @@ INSPECT_VERBOSE = _inspector(
 INSPECT_COPY = _inspector(
     "inspect.copy", "y", "copy", "Copy the message under the cursor, or the explanation of the plan", footer=40
 )
+
+_history = partial(_define, ActionPlace.HISTORY)
+HISTORY_OPEN = _history("history.open", "enter", "open", "Show the commit, or unfold a message", footer=10)
+HISTORY_FORK = _history(
+    "history.fork",
+    "f",
+    "fork",
+    "Make myses that know the conversation up to the commit",
+    require_visible_list,
+    footer=20,
+    commands_swarm=True,
+    takes_text=True,
+)
+HISTORY_COMPARE = _history(
+    "history.compare",
+    "c",
+    "compare",
+    "Mark the commit, then compare another one with it",
+    require_visible_list,
+    footer=30,
+)
+HISTORY_TIMELINE = _history(
+    "history.timeline", "t", "timeline", "Show what every mysis knew at the time of the commit", footer=40
+)
+HISTORY_UNDO = _history(
+    "history.undo",
+    "z",
+    "undo",
+    "Remove the last forks again, or undo the last command",
+    require_undoable_command,
+    footer=50,
+    only_if_room=True,
+    commands_swarm=True,
+)
+HISTORY_VERBOSE = _history(
+    "history.verbose", "v", "verbose", "Unfold or fold all messages", footer=60, only_if_room=True
+)
+HISTORY_COPY = _history(
+    "history.copy", "y", "copy", "Copy the id of the commit", require_visible_list, footer=65, only_if_room=True
+)
+
+_comparison = partial(_define, ActionPlace.COMPARISON)
+COMPARE_FOLD = _comparison("compare.fold", "enter", "fold", "Unfold or fold a message", footer=10)
+COMPARE_VERBOSE = _comparison("compare.verbose", "v", "verbose", "Unfold or fold all messages", footer=20)
+
+_timeline = partial(_define, ActionPlace.TIMELINE)
+TIMELINE_EARLIER = _timeline("timeline.earlier", "left", "earlier", "Go to the commit before", footer=10)
+TIMELINE_LATER = _timeline("timeline.later", "right", "later", "Go to the commit after", footer=11)
+TIMELINE_OPEN = _timeline("timeline.open", "enter", "history", "Open the history of the mysis there", footer=20)
 
 _search = partial(_define, ActionPlace.SEARCH)
 SEARCH_OPEN = _search("search.open", "enter", "open", "Open the turn with the hit", footer=10)

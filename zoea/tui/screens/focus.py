@@ -107,6 +107,7 @@ class FocusScreen(CockpitScreen[None]):
             actions.FOCUS_PREVIOUS_HIT.bind(lambda: self._finder.step(-1)),
             actions.FOCUS_VERBOSE.bind(self._toggle_verbose),
             actions.FOCUS_INSPECT.bind(self._open_inspector),
+            actions.FOCUS_HISTORY.bind(self._open_history),
             actions.FOCUS_EXPORT.bind(self._open_export),
             actions.FOCUS_COPY.bind(self._copier.copy),
             actions.FOCUS_KEEP.bind(self._toggle_kept),
@@ -436,6 +437,11 @@ class FocusScreen(CockpitScreen[None]):
 
         block = self.transcript.cursor
         self.cockpit.push_screen(InspectorScreen(self.mysis_id, block.request_id if block is not None else None))
+
+    def _open_history(self) -> None:
+        from zoea.tui.screens.history import HistoryScreen
+
+        self.cockpit.push_screen(HistoryScreen(self.mysis_id))
 
     def _open_export(self) -> None:
         from zoea.tui.dialogs.export import ExportDialog

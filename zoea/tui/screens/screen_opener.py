@@ -102,6 +102,11 @@ class ScreenOpener:
 
         self._cockpit.push_screen(InspectorScreen(mysis_id))
 
+    def open_history(self, mysis_id: int) -> None:
+        from zoea.tui.screens.history import HistoryScreen
+
+        self._cockpit.push_screen(HistoryScreen(mysis_id))
+
     def _open_once(self, kind: Callable[[], Screen[Any]]) -> None:
         """Push a new screen, except where one of its kind is on top."""
         if type(self._cockpit.screen) is not kind:

@@ -139,9 +139,9 @@ class FilterLine(Horizontal):
     class Closed(Message):
         """Sent when the input was left."""
 
-    def __init__(self, *, id: str | None = None) -> None:
+    def __init__(self, *, placeholder: str = "name, or tag: state: template: says:", id: str | None = None) -> None:
         super().__init__(id=id)
-        self._input = Input(id="filter-text", placeholder="name, or tag: state: template: says:", compact=True)
+        self._input = Input(id="filter-text", placeholder=placeholder, compact=True)
 
     def compose(self) -> ComposeResult:
         yield Static("/", id="filter-mark", markup=False)

@@ -1,0 +1,250 @@
+"""The history of a mysis over a real swarm: its commits as a graph, and what each holds."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual.widgets import Input
+
+from tests.queries.test_request_inspection import send_prompts
+from tests.tui.cockpit import QUIET, Stage, answering, cockpit
+from tests.tui.hostile_texts import HOSTILE, is_harmless
+from zoea.settings import Settings
+from zoea.tui.dialogs.fork import ForkDialog
+from zoea.tui.screens.comparison import ComparisonScreen
+from zoea.tui.screens.focus import FocusScreen
+from zoea.tui.screens.history import HistoryScreen
+from zoea.tui.screens.timeline import TimelineScreen
+from zoea.tui.widgets.folding_list import FoldingList
+from zoea.tui.widgets.line_list import LineList
+
+
+async def open_history(stage: Stage) -> HistoryScreen:
+    await stage.press("h")
+    screen = stage.screen
+    assert isinstance(screen, HistoryScreen)
+    await stage.until(lambda: screen.details is not None)
+    return screen
+
+
+def rows(screen: HistoryScreen) -> list[str]:
+    return screen.listed.plain.splitlines()
+
+
+async def test_every_commit_is_one_row_with_its_summary_newest_first(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(160, 40)) as stage:
+        await send_prompts(stage.swarm, "Mine the belt", "Sell the ore")
+        screen = await open_history(stage)
+        assert "HISTORY OF alpha" in stage.text()
+        lines = [line for line in rows(screen) if "live" not in line]
+        assert "Sell the ore" in lines[0]
+        assert "@alpha" in lines[0]
+        assert "Mine the belt" in lines[-1]
+        for words in ("Summary", "What it knew", "template", "session", "parent", "● turn"):
+            assert words in stage.text(), words
+
+
+async def test_enter_opens_the_commit_and_tab_shows_its_messages_and_all_that_it_knew(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering("aye"), names=("alpha",), size=(80, 24)) as stage:
+        await send_prompts(stage.swarm, "Mine the belt", "Sell the ore")
+        screen = await open_history(stage)
+        await stage.press("g")
+        await stage.until(lambda: screen.details is not None and screen.chosen == screen.details.commit)
+        await stage.press("enter")
+        assert screen.part == "about"
+        await stage.until(lambda: "Where it comes from" in stage.text())
+        await stage.press("tab")
+        delta = stage.one(FoldingList, "#delta")
+        assert "Sell the ore" in delta.plain
+        assert "Mine the belt" not in delta.plain
+        await stage.press("tab")
+        saw = stage.one(FoldingList, "#saw")
+        await stage.until(lambda: "Mine the belt" in saw.plain)
+        assert "Sell the ore" in saw.plain
+        await stage.until(lambda: "as it was stored" in stage.text())
+        await stage.press("escape")
+        assert screen.part == "commits"
+        await stage.press("escape")
+        assert not isinstance(stage.screen, HistoryScreen)
+
+
+async def test_a_fork_is_a_lane_of_its_own(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(160, 40)) as stage:
+        await send_prompts(stage.swarm, "one", "two")
+        fork = await stage.swarm.commander.create("", context="@alpha~1", start=True)
+        await stage.swarm.commander.send(fork.name, "another way")
+        await stage.swarm.settled()
+        await send_prompts(stage.swarm, "three")
+        screen = await open_history(stage)
+        await stage.until(lambda: any("another way" in line for line in rows(screen)))
+        assert {row.column for row in screen.history.rows} == {0, 1}
+        assert any("●─╯" in line for line in rows(screen))
+        assert f"@{fork.name}" in stage.text()
+
+
+async def test_new_commits_appear_and_the_cursor_stays_on_its_commit(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",)) as stage:
+        await send_prompts(stage.swarm, "one", "two")
+        screen = await open_history(stage)
+        await stage.press("down")
+        chosen = screen.chosen
+        assert chosen is not None
+        before = len(screen.history.commits)
+        await send_prompts(stage.swarm, "three")
+        await stage.until(lambda: screen.is_outdated)
+        screen.tick()
+        await stage.until(lambda: len(screen.history.commits) > before)
+        assert screen.chosen == chosen
+
+
+async def test_the_filter_shows_the_commits_with_the_words(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",)) as stage:
+        await send_prompts(stage.swarm, "Mine the belt", "Sell the ore")
+        screen = await open_history(stage)
+        await stage.press("slash")
+        await stage.write("belt")
+        await stage.until(lambda: all("Mine the belt" in line for line in rows(screen)))
+        await stage.press("enter", "escape")
+        await stage.until(lambda: any("Sell the ore" in line for line in rows(screen)))
+        assert isinstance(stage.screen, HistoryScreen)
+
+
+async def test_a_mysis_without_commits_says_so(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, names=("alpha",)) as stage:
+        await stage.press("h")
+        await stage.until(lambda: "No commit yet" in stage.text())
+        await stage.press("enter", "tab", "tab", "y", "v", "G", "g", "escape", "escape")
+        assert not isinstance(stage.screen, HistoryScreen)
+
+
+async def test_the_history_opens_from_a_conversation_too(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",)) as stage:
+        await send_prompts(stage.swarm, "one")
+        await stage.press("enter")
+        await stage.until(lambda: stage.shows(FocusScreen))
+        await open_history(stage)
+
+
+async def test_hostile_texts_in_summaries_and_messages_are_shown_as_they_are(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(140, 50)) as stage:
+        await send_prompts(stage.swarm, *HOSTILE)
+        screen = await open_history(stage)
+        await stage.press("v")
+        for _ in HOSTILE:
+            await stage.press("down")
+            await stage.until(lambda: screen.details is not None and screen.details.commit == screen.chosen)
+            assert is_harmless(stage.text())
+        await stage.press("tab", "tab", "tab")
+        await stage.until(lambda: screen.context is not None)
+        assert is_harmless(stage.text())
+        assert stage.one(LineList, "#about").count
+
+
+async def test_f_says_the_cost_then_makes_forks_that_z_removes(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(80, 24)) as stage:
+        await send_prompts(stage.swarm, "Mine the belt", "Sell the ore")
+        await open_history(stage)
+        await stage.press("f")
+        dialog = stage.screen
+        assert isinstance(dialog, ForkDialog)
+        stage.one(Input, "#count").value = "3"
+        await stage.write("Try it differently")
+        await stage.until(lambda: dialog.plan is not None and dialog.plan.count == 3)
+        await stage.until(lambda: "4 messages. First request: about" in stage.text())
+        said = dialog.plan
+        assert said is not None
+        await stage.press("enter")
+        await stage.until(lambda: stage.has("alpha-2", "alpha-3", "alpha-4"))
+        await stage.swarm.settled()
+        forks = [one for one in stage.swarm.provider.requests if one.messages[-1].content == "Try it differently"]
+        assert len(forks) == 3
+        assert all("Mine the belt" in str(request.messages) for request in forks)
+        rows = await stage.swarm.rows("SELECT estimated_tokens AS tokens FROM request ORDER BY id DESC LIMIT 3")
+        assert abs(sum(row["tokens"] for row in rows) - said.cost.tokens * 3) <= said.cost.tokens * 3 * 0.05
+        assert isinstance(stage.screen, HistoryScreen)
+        await stage.press("z")
+        await stage.until(lambda: set(stage.app.feed.myses.values()) == {stage.view()})
+        assert any("removed" in notice for notice in stage.notices)
+
+
+async def test_a_fork_that_is_refused_says_what_to_do_and_keeps_what_was_written(tmp_path: Path) -> None:
+    few = Settings.model_validate(QUIET.model_dump() | {"swarm": {"max_myses": 2}})
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",), settings=few) as stage:
+        await send_prompts(stage.swarm, "Mine the belt")
+        await open_history(stage)
+        await stage.press("f")
+        dialog = stage.screen
+        assert isinstance(dialog, ForkDialog)
+        stage.one(Input, "#count").value = "many"
+        await stage.until(lambda: "Give 1 to 50" in stage.text())
+        await stage.press("enter")
+        assert dialog.is_current
+        stage.one(Input, "#count").value = "2"
+        await stage.until(lambda: dialog.plan is not None and dialog.plan.count == 2)
+        await stage.press("enter")
+        await stage.until(lambda: "swarm.max_myses" in stage.text())
+        assert dialog.is_current
+        await stage.until(lambda: any("alpha-2: made from" in notice for notice in stage.notices))
+        assert len(stage.app.undo) == 1
+
+
+async def test_c_marks_one_commit_and_compares_another_with_it(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(120, 40)) as stage:
+        await send_prompts(stage.swarm, "one", "two")
+        fork = await stage.swarm.commander.create("", context="@alpha~1", start=True)
+        await stage.swarm.commander.send(fork.name, "another way")
+        await stage.swarm.settled()
+        screen = await open_history(stage)
+        await stage.press("g", "c")
+        assert screen.marked is not None
+        await stage.press("escape")
+        assert screen.marked is None
+        await stage.press("c", "down", "c")
+        compared = stage.screen
+        assert isinstance(compared, ComparisonScreen)
+        await stage.until(lambda: compared.compared is not None)
+        one, other = stage.one(FoldingList, "#one"), stage.one(FoldingList, "#other")
+        assert "another way" in one.plain
+        assert "two" not in one.plain
+        assert "two" in other.plain
+        assert "another way" not in other.plain
+        assert "one" in stage.text()
+        await stage.press("v", "enter", "tab", "escape")
+        assert stage.screen is screen
+
+
+async def test_the_timeline_shows_what_each_mysis_knew_and_leads_to_its_history(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha", "beta")) as stage:
+        for name, text in (("alpha", "first"), ("beta", "second"), ("alpha", "third")):
+            await stage.swarm.commander.send(name, text)
+            await stage.swarm.settled()
+            stage.clock.by(3600)
+        await stage.press("g")
+        await open_history(stage)
+        await stage.press("t")
+        screen = stage.screen
+        assert isinstance(screen, TimelineScreen)
+        known = screen.listed
+        await stage.until(lambda: "third" in known.plain and "second" in known.plain)
+        await stage.press("left")
+        await stage.until(lambda: "first" in known.plain and "second" in known.plain)
+        await stage.press("left")
+        await stage.until(lambda: "second" not in known.plain)
+        await stage.press("left")
+        await stage.until(lambda: any("No commit is older" in notice for notice in stage.notices))
+        await stage.press("right")
+        await stage.until(lambda: "second" in known.plain)
+        await stage.press("slash")
+        await stage.write("soon")
+        await stage.press("enter")
+        await stage.until(lambda: "'soon' is no time" in stage.text())
+        stage.one(Input, "#time").value = "10m"
+        await stage.press("enter")
+        await stage.until(lambda: "third" in known.plain)
+        await stage.press("G", "enter")
+        history = stage.screen
+        assert isinstance(history, HistoryScreen)
+        await stage.until(lambda: history.details is not None)
+        assert "HISTORY OF beta" in stage.text()
+        assert history.chosen is not None
+        assert "second" in history.chosen.note.summary

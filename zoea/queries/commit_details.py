@@ -1,0 +1,125 @@
+"""Reads one commit with its messages and where it comes from. Synchronous; fronts call it in a thread."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+from zoea.chain.chain_reader import ChainReader
+from zoea.chain.commit import ContextCommit
+from zoea.chain.commit_rows import count_known, find_common, read_children, read_commit, read_identity, shortest_id
+from zoea.chain.entries import ContextEntry
+from zoea.chain.materialize import MaterializedContext
+from zoea.model.errors import MissingBlob, RevisionError
+from zoea.queries.stored_swarm import open_database
+
+_MADE_BY = """
+SELECT (SELECT body FROM template WHERE hash = :template) AS body,
+  (SELECT provider || ' ' || model FROM request WHERE mysis_id = :mysis AND created_at <= :at ORDER BY id DESC LIMIT 1),
+  (SELECT trim(provider || ' ' || model) FROM mysis WHERE id = :mysis)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitDetails:
+    """A commit and what it holds.
+
+    Attributes:
+        short_id: The shortest unique prefix of its id; `parent` and `children` are such prefixes too.
+        template: Name and hash of the template of its session, as `miner@1a2b3c4d`; empty if there is none.
+        model: Provider and model of the newest request before it.
+        known: Messages and tokens of the conversation up to it, from the nearest summary on.
+        delta: Its own messages; empty where they cannot be read, and `missing` then says why.
+    """
+
+    commit: ContextCommit
+    short_id: str
+    parent: str
+    children: tuple[str, ...]
+    template: str
+    model: str
+    known: tuple[int, int]
+    delta: tuple[ContextEntry, ...]
+    missing: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedCommits:
+    """Two commits: the newest that both chains have, and what each learned since."""
+
+    commits: tuple[ContextCommit, ContextCommit]
+    short_ids: tuple[str, str]
+    common: ContextCommit | None
+    common_id: str
+    learned: tuple[tuple[ContextEntry, ...], tuple[ContextEntry, ...]]
+
+
+def read_details(database: Path, seq: int) -> CommitDetails:
+    """Read a commit. Raises RevisionError where it was collected, StoreError."""
+    with open_database(database) as reader:
+        commit = _find(reader, seq)
+        about = commit.provenance
+        given = {"template": about.template_hash, "mysis": about.mysis_id, "at": commit.created_at}
+        body, asked, configured = reader.execute(_MADE_BY, given).fetchone()
+        name = json.loads(body).get("name", "") if body else ""
+        template = read_identity(reader, commit).template_hash
+        try:
+            delta, missing = ChainReader(reader).read_messages(commit, stop=commit), ""
+        except MissingBlob as error:
+            delta, missing = (), error.what
+        parent = read_commit(reader, commit.parent) if commit.parent is not None else None
+        return CommitDetails(
+            commit,
+            shortest_id(reader, commit),
+            "" if parent is None else shortest_id(reader, parent),
+            tuple(shortest_id(reader, one) for one in read_children(reader, seq)),
+            f"{name}@{template.hex()[:8]}" if template else "",
+            asked or configured or "",
+            count_known(reader, seq),
+            delta,
+            missing,
+        )
+
+
+def read_conversation_until(database: Path, seq: int) -> MaterializedContext:
+    """Read the conversation up to a commit, from the nearest summary on.
+
+    Raises:
+        MissingBlob: A part of it is gone.
+        RevisionError: The commit was collected.
+    """
+    with open_database(database) as reader:
+        return ChainReader(reader).materialize(_find(reader, seq))
+
+
+def compare_commits(database: Path, one: int, other: int) -> ComparedCommits:
+    """Read what two commits have in common and what each learned since. Raises as `read_conversation_until`."""
+    with open_database(database) as reader:
+        commits = (_find(reader, one), _find(reader, other))
+        common = find_common(reader, one, other)
+        chains = ChainReader(reader)
+        learned = [read_learned(chains, commit, common) for commit in commits]
+        return ComparedCommits(
+            commits,
+            (shortest_id(reader, commits[0]), shortest_id(reader, commits[1])),
+            common,
+            "" if common is None else shortest_id(reader, common),
+            (learned[0], learned[1]),
+        )
+
+
+def read_learned(chains: ChainReader, commit: ContextCommit, common: ContextCommit | None) -> tuple[ContextEntry, ...]:
+    """Return the messages of a commit's chain after a common commit; all without one."""
+    if common is None:
+        return chains.read_messages(commit, to_root=True)
+    known = len(chains.read_messages(common, stop=common))
+    return chains.read_messages(commit, stop=common)[known:]
+
+
+def _find(reader: sqlite3.Connection, seq: int) -> ContextCommit:
+    found = read_commit(reader, seq)
+    if found is None:
+        raise RevisionError("this commit was collected", hint="Choose another one; `zoea ctx tag` keeps commits.")
+    return found

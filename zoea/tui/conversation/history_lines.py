@@ -1,0 +1,180 @@
+"""Lines of the history: commits as a graph, one commit with where it comes from, its messages. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zoea.chain.commit import Checkpoint, CommitType, ContextCommit
+from zoea.chain.commit_lanes import GraphRow, draw_row
+from zoea.chain.entries import ContextEntry
+from zoea.chain.materialize import MaterializedContext, Tier
+from zoea.model.enums import Role
+from zoea.queries.commit_details import CommitDetails
+from zoea.queries.context_history import COUNTED, ContextHistory, LiveWork
+from zoea.text.control_characters import one_line
+from zoea.text.sentences import count_of
+from zoea.tui import number_format
+from zoea.tui.conversation.blocks import Symbols
+from zoea.tui.text_layout import Piece, fit_text, spread_pieces, wrap_words
+from zoea.tui.widgets.folding_list import FoldingItem
+
+LANE_ROLES = ("running", "commander", "waiting", "llm", "tool", "asking", "reasoning")
+"""Theme roles of the lanes, by column."""
+SIGNS = {
+    Checkpoint.TURN_BOUNDARY: ("●", "turn"),
+    Checkpoint.TOOL_CALL: ("◆", "tools"),
+    Checkpoint.COMPACTION: ("▣", "summary"),
+    Checkpoint.SESSION_END: ("■", "session end"),
+    Checkpoint.EXPLICIT: ("★", "by hand"),
+}
+"""The sign and the word of what made a commit."""
+LIVE_SIGN = "◌"
+SNAPSHOT_SIGN = "▤"
+ID_DIGITS = 8
+_AGE, _TOKENS = 4, 6
+_MOST_LANES = {True: 5, False: 12}
+_TIERS = {
+    Tier.NATIVE: "as it was stored",
+    Tier.MAPPED: "message by message from another format",
+    Tier.NARRATIVE: "told as one text, because its format is unknown",
+    Tier.RAW: "a part is only described, because its format is unknown",
+}
+_ROLES = {Role.USER: "commander", Role.ASSISTANT: "llm", Role.TOOL: "tool", Role.SYSTEM: "quiet"}
+
+
+def sign_of(commit: ContextCommit) -> str:
+    """Return the sign of what made a commit."""
+    if commit.kind is CommitType.COMPACTION:
+        return SIGNS[Checkpoint.COMPACTION][0]
+    return SNAPSHOT_SIGN if commit.kind is CommitType.SNAPSHOT else SIGNS[commit.checkpoint][0]
+
+
+def build_legend() -> str:
+    """Return every sign with its word."""
+    return "  ".join([*(f"{sign} {word}" for sign, word in SIGNS.values()), f"{LIVE_SIGN} live"])
+
+
+def count_lanes(rows: Sequence[GraphRow], *, is_narrow: bool) -> int:
+    """Return how many columns of the graph are drawn."""
+    widest = max((max((row.column, *row.joined, *row.passing)) for row in rows), default=0)
+    return min(widest + 1, _MOST_LANES[is_narrow])
+
+
+def build_commit_line(
+    commit: ContextCommit, row: GraphRow, refs: Sequence[str], width: int, *, now: int, lanes: int, is_marked: bool
+) -> list[Piece]:
+    """Build the line of a commit: lanes, id, age, tokens, summary, and its names at the right."""
+    colour = LANE_ROLES[row.column % len(LANE_ROLES)]
+    drawn = [(text, LANE_ROLES[column % len(LANE_ROLES)]) for text, column in draw_row(row, sign_of(commit), lanes)]
+    sign = "+" if commit.kind is CommitType.DELTA else ""
+    digits = commit.digest.hex()[:ID_DIGITS]
+    left: list[Piece] = [
+        ("▌" if is_marked else " ", "asking"),
+        *drawn,
+        (" " * (2 * lanes - len(drawn)), ""),
+        (digits, colour),
+        (fit_text(number_format.age(commit.created_at, now), _AGE, right=True), "quiet"),
+        (fit_text(f"{sign}{number_format.tokens(commit.token_count)}", _TOKENS + 1, right=True) + " ", "quiet"),
+        (one_line(commit.note.summary), ""),
+    ]
+    names = [*refs, *(f"#{tag}" for tag in commit.note.tags)]
+    shown = fit_text(" ".join(map(one_line, names)), min(max(12, width // 4), sum(len(n) + 1 for n in names))).rstrip()
+    return spread_pieces(left, [(f" {shown}", "commander")] if names else [], width)
+
+
+def build_live_line(live: LiveWork, width: int, *, now: int, lanes: int) -> list[Piece]:
+    """Build the line of the work that no commit holds yet."""
+    return spread_pieces(
+        [
+            (f" {LIVE_SIGN}", "quiet"),
+            (" " * (2 * lanes - 1), ""),
+            ("live    ", "quiet"),
+            (fit_text(number_format.age(live.at, now), _AGE, right=True), "quiet"),
+            (fit_text(f"+{number_format.tokens(live.tokens)}", _TOKENS + 1, right=True) + " ", "quiet"),
+            (describe_live(live), "quiet"),
+        ],
+        [],
+        width,
+    )
+
+
+def describe_live(live: LiveWork) -> str:
+    """Return how many messages no commit holds yet."""
+    more = "+" if live.messages >= COUNTED else ""
+    return f"{live.messages:,}{more} message{'s' * (live.messages != 1)} not committed yet"
+
+
+def build_about_lines(details: CommitDetails, history: ContextHistory, width: int, *, now: int) -> list[list[Piece]]:
+    """Build the lines about a commit: its summary, what it knew, and where it comes from."""
+    commit, about = details.commit, details.commit.provenance
+    what = commit.kind.value if commit.kind is not CommitType.DELTA else SIGNS[commit.checkpoint][1]
+    lines: list[list[Piece]] = [
+        [
+            (details.short_id, "title"),
+            (f"  {sign_of(commit)} {what}", ""),
+            (f"  {number_format.clock(commit.created_at, now, seconds=True)}", "quiet"),
+        ]
+    ]
+    names = history.refs.get(commit.seq, ())
+    lines += [[(one_line("  ".join(names)), "commander")]] if names else []
+    lines += [[(one_line("  ".join(f"#{tag}" for tag in commit.note.tags)), "asking")]] if commit.note.tags else []
+    said = commit.note.summary or "none"
+    lines += [[], [("Summary", "title"), (f"  by {one_line(commit.note.model)}" if commit.note.model else "", "quiet")]]
+    lines += [[(line, "")] for line in wrap_words(one_line(said), width)]
+    messages, tokens = details.known
+    own = f"{count_of(commit.message_count, 'message')}, ~{number_format.tokens(commit.token_count)} tokens"
+    lines += [[], [("What it knew", "title"), (f"  {count_of(messages, 'message')}", ""),
+                   (f"  ~{number_format.tokens(tokens)} tokens", "")],
+              [("of this commit  ", "quiet"), (own, "")]]  # fmt: skip
+    lines += [[], [("Where it comes from", "title")]]
+    for name, value in (
+        ("parent", details.parent),
+        ("followed by", ", ".join(details.children)),
+        ("mysis", about.principal),
+        ("template", details.template),
+        ("model", details.model),
+        ("session", f"#{about.session_id}" if about.session_id else ""),
+        ("machine", about.machine),
+        ("ticket", about.ticket_id or ""),
+        ("thread", about.thread_id or ""),
+        ("format", commit.format),
+    ):
+        if value:
+            wrapped = list(wrap_words(one_line(value), max(10, width - 13)))
+            lines += [[(fit_text(name if not at else "", 13), "quiet"), (line, "")] for at, line in enumerate(wrapped)]
+    if details.missing:
+        lines += [[], *([(line, "errored")] for line in wrap_words(one_line(details.missing), width))]
+    return lines
+
+
+def describe_context(context: MaterializedContext) -> str:
+    """Return how many messages a conversation has, and how faithful they are."""
+    words = f"{count_of(len(context.entries), 'message')}, ~{number_format.tokens(context.token_count)} tokens"
+    repaired = f", {count_of(context.repaired, 'result')} added" if context.repaired else ""
+    return f"{words}, {_TIERS[context.tier]}{repaired}"
+
+
+def build_entry_items(entries: Sequence[ContextEntry], symbols: Symbols, first: int = 1) -> list[FoldingItem]:
+    """Build one item per message: who said it and its size, then its text and calls."""
+    return [_item(number, entry, symbols) for number, entry in enumerate(entries, first)]
+
+
+def _item(number: int, entry: ContextEntry, symbols: Symbols) -> FoldingItem:
+    who = {Role.USER: entry.sender or entry.source or "user", Role.ASSISTANT: "answer", Role.TOOL: "result"}
+    head: list[Piece] = [
+        (f"{number:>3} ", "quiet"),
+        (fit_text(one_line(who.get(entry.role, entry.role.value)), 10) + " ", _ROLES[entry.role]),
+    ]
+    if entry.calls:
+        head.append((", ".join(one_line(call.name) for call in entry.calls) + " ", "tool"))
+    for is_so, word, role in (
+        (entry.is_error, "failed ", "errored"),
+        (entry.is_partial, "cut off ", "waiting"),
+        (entry.is_synthetic, "by Zoea ", "quiet"),
+    ):
+        head += [(word, role)] if is_so else []
+    body: list[Piece] = [(entry.reasoning, "reasoning")] if entry.reasoning else []
+    body += [(entry.content, "")] if entry.content else []
+    body += [(f"{symbols.tool} {call.name}({call.arguments})", "tool") for call in entry.calls]
+    body += [(f"[{one.media_type}] {one.note}", "quiet") for one in entry.media]
+    return FoldingItem(head, [(f" ~{number_format.tokens(entry.token_count)}", "quiet")], body)

@@ -1,0 +1,120 @@
+"""Two commits side by side: what they have in common, and what each learned since."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container
+
+from zoea.model.errors import ZoeaError
+from zoea.queries.commit_details import ComparedCommits, compare_commits
+from zoea.text.control_characters import one_line
+from zoea.text.sentences import count_of
+from zoea.tui import number_format
+from zoea.tui.commands import actions
+from zoea.tui.commands.action import ActionPlace, BoundAction
+from zoea.tui.commands.actions import bindings, of
+from zoea.tui.conversation.history_lines import build_entry_items
+from zoea.tui.screens.tabbed_screen import TabbedScreen
+from zoea.tui.text_layout import Piece
+from zoea.tui.widgets.clickable_text import TextBlock
+from zoea.tui.widgets.folding_list import FoldingList
+from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
+
+ENTRIES = 2_000
+"""The newest messages of each that are listed."""
+
+
+class ComparisonScreen(TabbedScreen):
+    """Shows the newest commit that two have in common, and the messages of each after it.
+
+    Args:
+        one: Number of the marked commit.
+        other: Number of the commit that it is compared with.
+    """
+
+    CSS_PATH = "comparison.tcss"
+    PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.COMPARISON)
+    PARTS: ClassVar[tuple[str, ...]] = ("one", "other")
+    PART_TITLES: ClassVar[dict[str, str]] = {"one": "THE MARKED ONE", "other": "THE OTHER"}
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(ActionPlace.COMPARISON))]
+
+    def __init__(self, one: int, other: int) -> None:
+        super().__init__()
+        self._chosen = (one, other)
+        self.compared: ComparedCommits | None = None
+
+    def bind_actions(self) -> Iterable[BoundAction]:
+        return (
+            *super().bind_actions(),
+            actions.COMPARE_FOLD.bind(lambda: self._focused_list.toggle()),
+            actions.COMPARE_VERBOSE.bind(self._fold_all),
+        )
+
+    def compose(self) -> ComposeResult:
+        yield PieceLine(id="top")
+        yield TextBlock(id="common", classes="panel")
+        yield self.strip()
+        with Container(id="body"):
+            yield FoldingList(self.symbols, id="one", classes="panel", empty="Reading the commits…")
+            yield FoldingList(self.symbols, id="other", classes="panel", empty="Reading the commits…")
+        yield KeyFooter(id="keys")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.query_one("#common").border_title = "IN COMMON"
+        self._read()
+
+    @property
+    def _focused_list(self) -> FoldingList:
+        return self.query_one(f"#{self.part or 'one'}", FoldingList)
+
+    def count_of(self, part: str) -> int | None:
+        return None if self.compared is None else len(self.compared.learned[self.PARTS.index(part)])
+
+    @work(exit_on_error=False)
+    async def _read(self) -> None:
+        opened = self.cockpit.opened
+        if opened is None:
+            return
+        try:
+            found = await asyncio.to_thread(compare_commits, opened.database, *self._chosen)
+        except ZoeaError as error:
+            for part in self.PARTS:
+                self.query_one(f"#{part}", FoldingList).put([], empty=one_line(f"{error.what}. {error.hint}"))
+            return
+        if self.is_mounted:
+            self.compared = found
+            self._show(found)
+
+    def _show(self, found: ComparedCommits) -> None:
+        lines: list[list[Piece]] = [[("Nothing: their conversations begin apart", "quiet")]]
+        if found.common is not None:
+            age = number_format.age(found.common.created_at, self.cockpit.now())
+            said = one_line(found.common.note.summary)
+            lines = [[(found.common_id, "title"), (f"  {age} ago  ", "quiet"), (said, "")]]
+        self.query_one("#common", TextBlock).put(lines)
+        for at, part in enumerate(self.PARTS):
+            listed, learned = self.query_one(f"#{part}", FoldingList), found.learned[at]
+            left_out = max(0, len(learned) - ENTRIES)
+            items = build_entry_items(learned[left_out:], self.symbols, left_out + 1)
+            listed.put(items, empty="Nothing new: it is the commit that both have in common")
+            name = one_line(found.commits[at].provenance.principal)
+            foot = f"{count_of(len(learned), 'message')} since"
+            more = f"; the newest {ENTRIES:,} are listed" if left_out else ""
+            listed.caption(f"{found.short_ids[at]} {name}", foot + more)
+        self.draw_strip()
+
+    def theme_changed(self) -> None:
+        super().theme_changed()
+        for folding in self.query(FoldingList):
+            folding.symbols = self.symbols
+
+    def _fold_all(self) -> None:
+        for folding in self.query(FoldingList):
+            folding.toggle_all()

@@ -1,0 +1,473 @@
+"""The history of a mysis: its commits and those of its forks as a graph, and what one of them holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+from textual import work
+from textual.app import ComposeResult
+from textual.binding import BindingType
+from textual.containers import Container
+from textual.message import Message
+
+from zoea.chain.commit import ID_PREFIX, ContextCommit
+from zoea.chain.materialize import MaterializedContext
+from zoea.model.errors import ZoeaError
+from zoea.queries.commit_details import CommitDetails, read_conversation_until, read_details
+from zoea.queries.context_history import ContextHistory, read_history, read_newer, read_older
+from zoea.text.control_characters import one_line
+from zoea.tui.commands import actions, swarm_commands
+from zoea.tui.commands.action import ActionPlace, BoundAction
+from zoea.tui.commands.action_requirements import ActionContext
+from zoea.tui.commands.actions import bindings, of
+from zoea.tui.conversation import history_lines
+from zoea.tui.screens.tabbed_screen import TabbedScreen
+from zoea.tui.text_layout import Piece, wrap_words
+from zoea.tui.widgets.folding_list import FoldingList
+from zoea.tui.widgets.line_list import LineList
+from zoea.tui.widgets.search_inputs import FilterLine
+from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, key_name
+
+PAGE = 200
+"""Commits that are read when the screen opens."""
+MORE = 1_000
+"""Commits that are read when the cursor comes near the oldest read one."""
+NEAR = 50
+ENTRIES = 2_000
+"""The newest messages that a conversation shows here."""
+NO_COMMIT = "No commit yet: the first answer makes one"
+NOT_COMMITTED = "choose a commit: this work is not committed yet"
+
+
+class CommitList(LineList):
+    """The commits; the last line is read first when it is wanted."""
+
+    class OldestWanted(Message):
+        """Sent when the cursor shall go to the oldest commit."""
+
+    def action_edge(self, last: int) -> None:
+        super().action_edge(last)
+        if last:
+            self.post_message(self.OldestWanted())
+
+
+class HistoryScreen(TabbedScreen):
+    """Shows commits, and of the one under the cursor: about it, its messages, and all that it knew.
+
+    Args:
+        mysis_id: The mysis of the commits.
+        seq: The commit to open; None for the newest.
+    """
+
+    CSS_PATH = "history.tcss"
+    PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.HISTORY)
+    PARTS: ClassVar[tuple[str, ...]] = ("commits", "about", "delta", "saw")
+    PART_TITLES: ClassVar[dict[str, str]] = {
+        "commits": "COMMITS", "about": "ABOUT", "delta": "NEW IN IT", "saw": "ALL IT KNEW"
+    }  # fmt: skip
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(ActionPlace.HISTORY))]
+
+    def __init__(self, mysis_id: int, seq: int | None = None) -> None:
+        super().__init__()
+        self.mysis_id = mysis_id
+        self._wanted = seq
+        self.marked: ContextCommit | None = None
+        self.history = ContextHistory(mysis_id)
+        self.details: CommitDetails | None = None
+        self.context: MaterializedContext | None = None
+        self.is_outdated = False
+        self._is_read = False
+        self._reading = asyncio.Lock()
+        self._loads_older = False
+        self._words = ""
+        self._matching: list[int] | None = None
+        self._lanes = 1
+        self._about: list[list[Piece]] = []
+        self._filter = FilterLine(placeholder="words of the summary, a name, an id", id="filter")
+
+    def bind_actions(self) -> Iterable[BoundAction]:
+        return (
+            *super().bind_actions(),
+            actions.APP_BACK.bind(self.back),
+            actions.APP_FIND.bind(self._filter.open),
+            actions.HISTORY_OPEN.bind(self._open_commit),
+            actions.HISTORY_FORK.bind(self._open_fork),
+            actions.HISTORY_COMPARE.bind(self._compare),
+            actions.HISTORY_TIMELINE.bind(self._open_timeline),
+            actions.HISTORY_UNDO.bind(lambda: swarm_commands.undo_last(self.cockpit)),
+            actions.HISTORY_VERBOSE.bind(self._fold_all),
+            actions.HISTORY_COPY.bind(self._copy),
+        )
+
+    def compose(self) -> ComposeResult:
+        yield PieceLine(id="top")
+        yield self.strip()
+        with Container(id="body"):
+            yield CommitList(self._line, id="commits", classes="panel", empty="Reading the history…")
+            yield LineList(lambda at, _: self._about[at], has_cursor=False, id="about", classes="panel")
+            yield FoldingList(self.symbols, id="delta", classes="panel")
+            yield FoldingList(self.symbols, id="saw", classes="panel")
+        yield self._filter
+        yield KeyFooter(id="keys")
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self._show_history()
+        self._read_newest()
+
+    # What is shown and chosen.
+
+    @property
+    def listed(self) -> CommitList:
+        return self.query_one("#commits", CommitList)
+
+    @property
+    def _has_live(self) -> bool:
+        return bool(self.history.live.messages) and self._matching is None
+
+    @property
+    def chosen(self) -> ContextCommit | None:
+        """The commit under the cursor; None on the work that is not committed."""
+        place = self._place_of(self.listed.place)
+        return self.history.commits[place] if place is not None else None
+
+    def _place_of(self, line: int) -> int | None:
+        """Return the place of a line's commit in the history."""
+        place = line - self._has_live
+        if self._matching is not None:
+            place = self._matching[place] if place < len(self._matching) else -1
+        return place if 0 <= place < len(self.history.commits) else None
+
+    def action_context(self) -> ActionContext:
+        view = self.cockpit.feed.myses.get(self.mysis_id)
+        found = self.cockpit.build_context((view,) if view is not None else ())
+        return replace(found, hidden="" if self.chosen is not None else NOT_COMMITTED)
+
+    def count_of(self, part: str) -> int | None:
+        match part:
+            case "commits":
+                return len(self.history.commits)
+            case "delta" if self.details is not None:
+                return len(self.details.delta)
+        return None
+
+    def _mark(self, part: str | None) -> None:
+        super()._mark(part)
+        if self.part != "commits":
+            for other in self.PARTS[1:]:
+                self.set_class(other == self.part, f"-shows-{other}")
+        elif not any(self.has_class(f"-shows-{other}") for other in self.PARTS[1:]):
+            self.add_class("-shows-about")
+        if self.part == "saw":
+            self._read_context()
+
+    # Reading.
+
+    @work(exit_on_error=False)
+    async def _read_newest(self) -> None:
+        await self._read(lambda database: read_history(database, self.mysis_id, PAGE))
+        while self._wanted is not None and self.history.has_older and self.history.commits[-1].seq > self._wanted:
+            await self._read(lambda database: read_older(database, self.history, 4 * MORE))
+        at = next((at for at, one in enumerate(self.history.commits) if one.seq == self._wanted), 0)
+        self.listed.move_to(at + self._has_live)
+
+    async def _read(self, read: Callable[[Path], ContextHistory], *, oldest: bool = False) -> None:
+        """Read the history again in a thread, and keep the cursor on its commit."""
+        opened = self.cockpit.opened
+        if opened is None:
+            return
+        async with self._reading:
+            try:
+                found = await asyncio.to_thread(read, opened.database)
+            except ZoeaError as error:
+                self.cockpit.show_error(error)
+                return
+            if not self.is_mounted:
+                return
+            chosen = self.chosen if self._is_read else None
+            was_live = self._is_read and chosen is None
+            self.history, self._is_read = found, True
+            self._find_matches()
+            self._show_history(keep=None if was_live else chosen, oldest=oldest)
+        self._read_details()
+
+    @work(exit_on_error=False, exclusive=True, group="older")
+    async def _read_more(self) -> None:
+        await self._read(lambda database: read_older(database, self.history, MORE))
+        self._loads_older = False
+
+    @work(exit_on_error=False, exclusive=True, group="older")
+    async def _read_all(self) -> None:
+        """Read every older commit, page by page, and go to the oldest."""
+        while self.history.has_older and self.is_mounted:
+            await self._read(lambda database: read_older(database, self.history, 4 * MORE), oldest=True)
+        self._loads_older = False
+
+    def on_commit_list_oldest_wanted(self, event: CommitList.OldestWanted) -> None:
+        event.stop()
+        self._read_all()
+
+    @work(exclusive=True, exit_on_error=False, group="newer")
+    async def _refresh(self) -> None:
+        await self._read(lambda database: read_newer(database, self.history, PAGE))
+
+    def feed_changed(self, ids: frozenset[int]) -> None:
+        super().feed_changed(ids)
+        if not ids or ids & (self.history.family | {self.mysis_id}):
+            self.is_outdated = True
+
+    def tick(self) -> None:
+        """Read what was committed, at most once a second."""
+        super().tick()
+        if self.is_outdated and self._is_read:
+            self.is_outdated = False
+            self._refresh()
+        else:
+            self.listed.refresh()  # the ages
+
+    @work(exclusive=True, exit_on_error=False, group="details")
+    async def _read_details(self) -> None:
+        """Read the commit under the cursor and show it."""
+        opened, commit = self.cockpit.opened, self.chosen
+        if opened is None or commit is None:
+            self._show_details(None)
+            return
+        if self.details is not None and self.details.commit.seq == commit.seq:
+            self._show_about()
+            return
+        try:
+            found = await asyncio.to_thread(read_details, opened.database, commit.seq)
+        except ZoeaError as error:
+            self.cockpit.show_error(error)
+            return
+        if self.is_mounted and self.chosen == commit:
+            self._show_details(found)
+
+    @work(exclusive=True, exit_on_error=False, group="context")
+    async def _read_context(self) -> None:
+        """Read the conversation up to the commit under the cursor, while it is looked at."""
+        opened, commit, saw = self.cockpit.opened, self.chosen, self.query_one("#saw", FoldingList)
+        if opened is None or commit is None:
+            self.context = None
+            saw.put([], empty=NOT_COMMITTED.capitalize())
+            saw.caption("ALL IT KNEW")
+            return
+        try:
+            found = await asyncio.to_thread(read_conversation_until, opened.database, commit.seq)
+        except ZoeaError as error:
+            found = None
+            saw.put([], empty=one_line(f"{error.what}. {error.hint}"))
+        if not self.is_mounted or self.chosen != commit:
+            return
+        self.context = found
+        if found is not None:
+            left_out = max(0, len(found.entries) - ENTRIES)
+            saw.put(history_lines.build_entry_items(found.entries[left_out:], self.symbols, left_out + 1))
+            said = history_lines.describe_context(found)
+            saw.caption("ALL IT KNEW", f"{said}; the newest {ENTRIES:,} are listed" if left_out else said)
+
+    # Showing.
+
+    def _show_history(self, *, keep: ContextCommit | None = None, oldest: bool = False) -> None:
+        """Show the commits; the cursor goes to the oldest, or to a commit that is kept."""
+        history, listed = self.history, self.listed
+        shown = range(len(history.commits)) if self._matching is None else self._matching
+        self._lanes = history_lines.count_lanes(history.rows, is_narrow=self.has_class("-narrow"))
+        place = self._line_of(keep) if keep is not None else None
+        count = len(shown) + self._has_live
+        empty = NO_COMMIT if self._matching is None else f"No commit has {self._words!r}: esc removes the filter"
+        above = listed.scroll_offset.y
+        old = listed.place
+        listed.show(count, place=count - 1 if oldest else None, empty=empty if self._is_read else None)
+        if place is not None and not oldest and place != old:
+            listed.move_to(place, follow=False)
+            if above or old > listed.leaf:
+                listed.scroll_to(y=above + place - old, animate=False, force=True, immediate=True)
+        view = self.cockpit.feed.myses.get(self.mysis_id)
+        name = one_line(view.name if view is not None else history.name)
+        listed.caption(f"HISTORY OF {name}", self._foot())
+        self.draw_strip()
+        self.redraw_bars()
+
+    def _foot(self) -> str:
+        history = self.history
+        more = "+" if history.has_older else ""
+        branches = len(history.tips)
+        count = f"{len(history.commits):,}{more} commit{'s' * (len(history.commits) != 1)}"
+        said = f"{count} · {branches} branch{'es' * (branches != 1)}" if history.commits else ""
+        if self._matching is not None:
+            said = f"{len(self._matching):,} of {said}"
+        return said if self.has_class("-narrow") or not said else f"{said} · {history_lines.build_legend()}"
+
+    def _line_of(self, commit: ContextCommit) -> int | None:
+        """Return the line of a commit."""
+        at = next((at for at, one in enumerate(self.history.commits) if one.seq == commit.seq), None)
+        if at is not None and self._matching is not None:
+            at = self._matching.index(at) if at in self._matching else None
+        return None if at is None else at + self._has_live
+
+    def _line(self, line: int, width: int) -> list[Piece]:
+        history, now = self.history, self.cockpit.now()
+        if line >= self.listed.count - NEAR and history.has_older and not self._loads_older:
+            self._loads_older = True
+            self.call_later(self._read_more)
+        place = self._place_of(line)
+        if place is None:
+            return history_lines.build_live_line(history.live, width, now=now, lanes=self._lanes)
+        commit, row = history.commits[place], history.rows[place]
+        if self._matching is not None:
+            row = replace(row, joined=(), passing=())
+        refs = history.refs.get(commit.seq, ())
+        return history_lines.build_commit_line(
+            commit, row, refs, width, now=now, lanes=self._lanes, is_marked=self._is_marked(commit)
+        )
+
+    def _is_marked(self, commit: ContextCommit) -> bool:
+        return self.marked is not None and commit.seq == self.marked.seq
+
+    def _show_details(self, details: CommitDetails | None) -> None:
+        self.details = details
+        delta = self.query_one("#delta", FoldingList)
+        if details is None:
+            delta.put([], empty=NO_COMMIT if not self.history.live.messages else "Committed after the next answer")
+        else:
+            items = history_lines.build_entry_items(details.delta, self.symbols)
+            delta.put(items, empty=one_line(details.missing) or "No messages")
+        delta.caption("NEW IN IT", details.short_id if details is not None else "")
+        self._show_about()
+        self.draw_strip()
+        self.redraw_bars()
+        if self.part == "saw":
+            self._read_context()
+
+    def _show_about(self) -> None:
+        about = self.query_one("#about", LineList)
+        about.caption("ABOUT THE COMMIT")
+        if about.width <= 0:
+            return
+        width = max(10, about.width)
+        if self.details is not None:
+            self._about = history_lines.build_about_lines(self.details, self.history, width, now=self.cockpit.now())
+        elif self.history.live.messages:
+            said = history_lines.describe_live(self.history.live)
+            self._about = [[(line, "quiet")] for line in wrap_words(f"{said}: its next answer commits it.", width)]
+        else:
+            self._about = [[(line, "quiet")] for line in wrap_words(NO_COMMIT if self._is_read else "", width)]
+        about.show(len(self._about))
+
+    def theme_changed(self) -> None:
+        super().theme_changed()
+        for folding in self.query(FoldingList):
+            folding.symbols = self.symbols
+
+    def on_line_list_resized(self, event: LineList.Resized) -> None:
+        if event.lines.id == "about":
+            self._show_about()
+        elif event.lines.id == "commits":
+            self._lanes = history_lines.count_lanes(self.history.rows, is_narrow=self.has_class("-narrow"))
+            self.listed.caption(str(self.listed.border_title), self._foot())
+
+    # Moving and acting.
+
+    def on_line_list_moved(self, event: LineList.Moved) -> None:
+        if event.lines.id == "commits":
+            self._read_details()
+
+    def on_line_list_chosen(self, event: LineList.Chosen) -> None:
+        if event.lines.id == "commits":
+            self._open_commit()
+
+    def _open_commit(self) -> None:
+        if self.part == "commits" and self.chosen is not None:
+            self.go_to_part(next((one for one in self.PARTS[1:] if self.has_class(f"-shows-{one}")), "about"))
+
+    def _open_fork(self) -> None:
+        from zoea.tui.dialogs.fork import ForkDialog
+
+        if (commit := self.chosen) is not None:
+            self.cockpit.push_screen(ForkDialog(commit, self._short_id(commit)))
+
+    def _short_id(self, commit: ContextCommit) -> str:
+        details = self.details
+        is_read = details is not None and details.commit.seq == commit.seq
+        return details.short_id if details is not None and is_read else commit.id[: len(ID_PREFIX) + 8]
+
+    def _compare(self) -> None:
+        """Mark the commit; with another one marked, show what each learned since their common one."""
+        from zoea.tui.screens.comparison import ComparisonScreen
+
+        commit, marked = self.chosen, self.marked
+        if commit is None:
+            return
+        if marked is None:
+            self.marked = commit
+            key = key_name(self.cockpit.keys[actions.HISTORY_COMPARE.id])
+            said = f"{self._short_id(commit)} is marked: {key} on another commit compares them, esc removes the mark"
+            self.notify(said, markup=False, timeout=4)
+        else:
+            self.marked = None
+            if marked.seq != commit.seq:
+                self.cockpit.push_screen(ComparisonScreen(marked.seq, commit.seq))
+        self.listed.refresh()
+
+    def _open_timeline(self) -> None:
+        from zoea.tui.screens.timeline import TimelineScreen
+
+        commit = self.chosen
+        self.cockpit.push_screen(TimelineScreen(commit.created_at if commit is not None else self.cockpit.now()))
+
+    def back(self) -> None:
+        """Go back to the commits, remove the mark, then the filter, or leave."""
+        if self.part != "commits":
+            self.go_to_part("commits")
+        elif self.marked is not None:
+            self.marked = None
+            self.listed.refresh()
+        elif self._filter.text:
+            self._filter.clear()
+        else:
+            self.dismiss()
+
+    def _fold_all(self) -> None:
+        for folding in self.query(FoldingList):
+            folding.toggle_all()
+
+    def _copy(self) -> None:
+        if self.chosen is not None:
+            self.cockpit.copy_to_clipboard(self.chosen.id)
+            self.notify("Copied", markup=False, timeout=1.5)
+
+    # Filter.
+
+    def on_filter_line_changed(self, event: FilterLine.Changed) -> None:
+        chosen = self.chosen
+        self._words = event.text.lower()
+        self._find_matches()
+        self._show_history(keep=chosen)
+        self._read_details()
+        if self._words and self.history.has_older:
+            self._read_rest()
+
+    @work(exit_on_error=False, exclusive=True, group="older")
+    async def _read_rest(self) -> None:
+        """Read every older commit, because the filter looks at all."""
+        while self._words and self.history.has_older and self.is_mounted:
+            await self._read(lambda database: read_older(database, self.history, 4 * MORE))
+        self._loads_older = False
+
+    def on_filter_line_closed(self, event: FilterLine.Closed) -> None:
+        self.go_to_part("commits")
+
+    def _find_matches(self) -> None:
+        """Find the commits that the filter shows."""
+        self._matching = [
+            place for place, one in enumerate(self.history.commits) if self._words in self._searched(one)
+        ] if self._words else None  # fmt: skip
+
+    def _searched(self, commit: ContextCommit) -> str:
+        parts = [commit.id, commit.note.summary, commit.provenance.principal, *commit.note.tags]
+        return " ".join([*parts, *self.history.refs.get(commit.seq, ())]).lower()
