@@ -18,6 +18,7 @@ BENCHMARKS = (
     "compression",
     "store_writes",
     "chain",
+    "history",
     "search",
     "mcp_search",
     "swarm_scale",

@@ -215,3 +215,23 @@ def test_only_the_given_parts_of_a_note_change_and_the_earlier_ones_stay(zoea: Z
     refused = zoea("ctx", "annotate", "import/shop", "--untag", "nothing")
     assert (refused.code, "Its tags: shop." in refused.err) == (2, True)
     assert "Knows the bug" in zoea("ctx", "annotate", "import/shop").out
+
+
+def test_the_log_draws_branches_as_lanes(zoea: Zoea, transcript: Path) -> None:
+    zoea("ctx", "import", str(transcript))
+    with closing(sqlite3.connect(places().database)) as con, con:
+        for seq, parent, ref in ((2, 1, "import/shop"), (3, 1, "tag/other"), (4, 2, "import/shop")):
+            con.execute(
+                "INSERT INTO ctx_commit SELECT ?, randomblob(32), ?, 'delta', blob_id, format, template_hash,"
+                " principal, mysis_id, machine, session_id, checkpoint, ticket_id, thread_id, NULL, NULL, 1, 1,"
+                " created_at"
+                " FROM ctx_commit WHERE seq = 1",
+                (seq, parent),
+            )
+            con.execute("INSERT OR REPLACE INTO ctx_ref VALUES (?, ?, 0)", (ref, seq))
+    lines = zoea("ctx", "log", "--graph").out.splitlines()
+    assert [line.split("  ctx-")[0].rstrip() for line in lines] == ["*", "│ *", "* │", "*─╯"]
+    chain = zoea("ctx", "log", "import/shop", "--graph").out.splitlines()
+    assert [line[0] for line in chain] == ["*", "*", "*"]
+    found = zoea("ctx", "log", "--graph", "--json").json
+    assert [(one["lane"], one["joined"]) for one in found] == [(0, []), (1, []), (0, []), (0, [1])]

@@ -46,7 +46,7 @@ async def test_typing_finds_actions_by_description_and_key(tmp_path: Path) -> No
 async def test_an_impossible_action_says_why(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         lines = await open_help(stage)
-        assert "Undo the last delete, stop, relaunch or pause  not now: there is nothing to undo" in lines.plain
+        assert "Undo the last delete, stop, relaunch, pause or fork  not now: there is nothing to undo" in lines.plain
         assert "not here: in a conversation" in lines.plain
         await stage.write("undo")
         await stage.press("enter")

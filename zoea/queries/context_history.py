@@ -14,7 +14,7 @@ from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_lanes import GraphRow, Lane, Lanes, lay_out
 from zoea.chain.commit_rows import walk_newest
 from zoea.queries.stored_swarm import open_database
-from zoea.swarm.persistence.capture_ops import BRANCH
+from zoea.swarm.persistence.capture_ops import BRANCH, DELETED
 
 COUNTED = 1_000
 """The most messages that are counted as not committed yet."""
@@ -22,7 +22,7 @@ _ORIGINS = "SELECT o.mysis_id, c.mysis_id FROM ctx_origin o JOIN ctx_commit c ON
 _REFS = """
 SELECT r.name, r.commit_seq, c.mysis_id FROM ctx_ref r JOIN ctx_commit c ON c.seq = r.commit_seq ORDER BY r.name
 """
-_NAME = "SELECT name FROM mysis WHERE id = ?"
+_NAME = "SELECT name, deleted_at FROM mysis WHERE id = ?"
 _LIVE = """
 SELECT count(*), coalesce(sum(tokens), 0), coalesce(max(created_at), 0) FROM (
   SELECT tokens, created_at FROM memory WHERE mysis_id = :mysis AND id > coalesce(
@@ -140,15 +140,16 @@ def _laid_out(history: ContextHistory) -> ContextHistory:
 def _read_names(reader: sqlite3.Connection, mysis_id: int) -> ContextHistory:
     """Return a history without commits: its refs, where its branches end, and its live work."""
     found = reader.execute(_NAME, (mysis_id,)).fetchone()
-    name = found[0] if found is not None else ""
+    name, deleted_at = found if found is not None else ("", None)
+    branch = f"{BRANCH}{name}" if deleted_at is None else f"{DELETED}{name}-{mysis_id}"
     family = _descend(mysis_id, [tuple(row) for row in reader.execute(_ORIGINS)])
     refs: dict[int, tuple[str, ...]] = {}
     tips, tip = set(), None
     for ref, seq, maker in map(tuple, reader.execute(_REFS)):
         refs[seq] = (*refs.get(seq, ()), ref)
-        if ref == f"{BRANCH}{name}":
+        if ref == branch:
             tip = seq
-        if maker in family or ref == f"{BRANCH}{name}":
+        if maker in family or ref == branch:
             tips.add(seq)
     live = LiveWork(*reader.execute(_LIVE, {"mysis": mysis_id, "name": name, "most": COUNTED}).fetchone())
     return ContextHistory(

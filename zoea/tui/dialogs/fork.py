@@ -93,6 +93,14 @@ class ForkDialog(CockpitDialog[None]):
     # The cost.
 
     @property
+    def is_counted(self) -> bool:
+        """Whether the shown cost is that of what is written."""
+        try:
+            return self.plan is not None and self._counted == self._wanted
+        except UsageError:
+            return False
+
+    @property
     def _wanted(self) -> tuple[int, str]:
         """The number of forks and their message. Raises UsageError."""
         written = self.query_one("#count", Input).value.strip()
@@ -143,7 +151,7 @@ class ForkDialog(CockpitDialog[None]):
         except UsageError as error:
             self._say(error)
             return
-        if self.plan is None or self._counted != wanted:
+        if not self.is_counted:
             said = "The cost is being counted: press enter again when it is shown"
             self.query_one("#error", TextBlock).put([[(said, "waiting")]])
             return
