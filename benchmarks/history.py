@@ -127,7 +127,7 @@ async def measure(folder: Path, commits: int) -> list[str]:
     return missed
 
 
-def show(commits: int, what: str, steps: int, statements: int, took: float) -> None:
+def show(commits: int, what: str, steps: float, statements: float, took: float) -> None:
     sys.stdout.write(f"{commits:>8,}  {what:<16}{steps:>12,} steps{statements:>5} statements{took:>10.2f} ms\n")
 
 
