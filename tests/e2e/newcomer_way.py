@@ -171,7 +171,7 @@ class NewcomerWay:
     def _send_on(self) -> None:
         with self._step("find the finished mysis and send it on"):
             self._press("w", "NEEDS YOU", "review its result", "w goes to it")
-            self._press("m", "m send it on")
+            self._press("m", "m send it a message")
             self._type(MORE, "message to anna")
             self._press("enter", "enter send")
             self.glass.until(lambda text: CONTINUED in text and "NEEDS YOU" not in text)

@@ -185,10 +185,10 @@ def test_the_cockpit_offers_to_run_again_what_ran_when_zoea_was_killed(cockpit: 
     }
 
     again = cockpit(ZOEA_SWARM__DISCOVER="false")
-    again.until("2 ran when Zoea was killed", "R runs them again")
+    again.until("2 were running when Zoea was killed", "R continues all 2")
     assert {row["state"] for row in listed()} == {"idle"}
     again.press("R")
-    again.until(lambda text: "runs them again" not in text)
+    again.until(lambda text: "R continues" not in text)
     assert {row["name"]: row["state"] for row in listed()} == {"alpha": "running", "beta": "running", "gamma": "idle"}
 
 

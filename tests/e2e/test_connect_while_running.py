@@ -54,7 +54,7 @@ async def test_a_model_connected_beside_working_myses_serves_at_once() -> None:
                 glass.press("enter")
                 glass.until("window, as 32768")
                 glass.press("tab", "32768", "enter")
-                glass.until("lab is connected: myses without a provider of their own use it now")
+                glass.until("lab is connected. Myses that name no provider use it from their next turn on")
                 assert "settings changed" not in glass.text
                 glass.press("escape", ":new beta", "enter")
                 glass.until("2 myses")
@@ -65,12 +65,27 @@ async def test_a_model_connected_beside_working_myses_serves_at_once() -> None:
         await asyncio.to_thread(connect)
 
 
+def test_a_key_stored_in_a_shell_while_the_swarm_runs_leaves_nothing_to_apply() -> None:
+    options = ("run", "--myses", "1", "--provider", "scripted")
+    with closing(TerminalScreen(*options, environ={"ZOEA_SWARM__DISCOVER": "false"})) as glass:
+        glass.until("1 mysis", "alpha")
+        set_key("other", "not-applied-by-its-program")
+        glass.until("settings changed: f5 loads them")
+        command = [sys.executable, "-m", "zoea", "credentials", "set", "lab"]
+        ran = subprocess.run(
+            command, input="key", capture_output=True, text=True, timeout=60, check=True, env=environment()
+        )
+        assert "In the running swarm" in ran.stdout
+        glass.until(lambda text: "settings changed" not in text)
+        leave(glass)
+
+
 def test_a_key_that_another_program_stores_is_noticed_and_applied() -> None:
     options = ("run", "--myses", "1", "--provider", "scripted")
     with closing(TerminalScreen(*options, environ={"ZOEA_SWARM__DISCOVER": "false"})) as glass:
         glass.until("1 mysis", "alpha")
         set_key("lab", "not-shown-anywhere")
-        glass.until("settings changed: f5 applies them")
+        glass.until("settings changed: f5 loads them")
         assert "not-shown-anywhere" not in glass.text
         glass.press(":reload", "enter")
         glass.until(lambda text: "settings changed" not in text)

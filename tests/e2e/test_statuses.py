@@ -81,4 +81,4 @@ async def test_who_failed_in_its_turn_is_not_counted_as_working() -> None:
     async with cockpit_over(Fail.error(401, "no such key")) as glass:
         await asyncio.to_thread(glass.until, "3 myses")
         await asyncio.to_thread(zoea, "broadcast", "report")
-        await asyncio.to_thread(glass.until, "3 errored", "3 not answered yet")
+        await asyncio.to_thread(glass.until, "3 errored", "3 failed or stopped")

@@ -114,7 +114,7 @@ def test_trouble_is_recognized(kind: str, data: dict[str, Any], bad: bool) -> No
     ("state", "error_class", "said"),
     [
         ("settled", "", ""),
-        ("released", "transient", "failed: a fault that may pass"),
+        ("released", "transient", "failed: likely temporary"),
         ("released", "cancelled", "was never sent"),
         ("settled", "cancelled", "failed: cancelled"),
     ],

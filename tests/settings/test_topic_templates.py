@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +201,18 @@ def test_the_check_prints_advice_with_file_and_line_and_passes() -> None:
     (folder / "worker.json").write_text('{"contextStrategy": {"sources": [{}]}}')
     with pytest.raises(SettingsInvalid, match=r"worker\.json:1: context_strategy\.sources\.0\.topic: is missing"):
         run("config", "check")
+
+
+def test_the_shipped_pipeline_passes_the_check_without_advice() -> None:
+    folder = places(configured=False).templates
+    folder.mkdir(parents=True)
+    for file in (Path(__file__).parents[2] / "documentation" / "examples" / "pipeline").glob("*.toml"):
+        shutil.copy(file, folder)
+    done = run("config", "check")
+    assert done.exit_code == 0
+    assert "no template publishes on it" not in done.output
+    (folder / "validator.toml").write_text((folder / "validator.toml").read_text().replace("zoea_publish", "a tool"))
+    assert "REWORK_NEEDED: no template publishes on it" in run("config", "check").output
 
 
 def test_import_takes_a_strategy_of_a_zeroshot_as_it_stands(tmp_path: Path) -> None:

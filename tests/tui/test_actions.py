@@ -127,7 +127,7 @@ def test_before_the_swarm_is_open_its_actions_are_not_possible(action: Action) -
         ("swarm.broadcast", "there is no mysis yet: press n"),
         ("swarm.stop-all", "there is no mysis yet: press n"),
         ("mysis.undo", "there is nothing to undo"),
-        ("swarm.again", "no mysis ran when Zoea ended"),
+        ("swarm.again", "no mysis was running when Zoea ended"),
         ("approval.oldest", "nothing waits for your answer"),
         ("focus.next-hit", "press / and type what to find first"),
     ],

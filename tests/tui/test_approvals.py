@@ -62,6 +62,7 @@ async def test_the_dialog_opens_only_by_its_key_and_shows_the_oldest_question_in
         who = panel.query_one("#who", TextBlock).plain
         assert "burn  on peer" in who
         assert "expires in 30m" in who
+        assert "s: this mysis, until it stops · t: all of its template, until A revokes it" in who
         assert "gamma asks" in stage.text()
         assert "1 of 2" in stage.text()
         assert panel.query_one(TextLines).plain == '{\n  "text": "burn it"\n}'
@@ -138,7 +139,7 @@ async def test_escape_leaves_the_input_then_the_dialog_and_the_question_stays_op
         assert panel.query_one("#answers", KeyFooter).text == " enter deny  esc back "
         await stage.press("escape")
         assert stage.screen is panel
-        assert panel.query_one("#answers", KeyFooter).text.startswith(" o once ")
+        assert panel.query_one("#answers", KeyFooter).text.startswith(" o allow once ")
         await stage.press("escape")
         assert stage.shows(DashboardScreen)
         assert await answers(stage) == []

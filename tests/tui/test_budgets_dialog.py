@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from tests.swarm.harness import script
 from tests.tui.cockpit import cockpit
 from zoea.model.request import Answer
-from zoea.model.values import Usage
+from zoea.model.values import SwarmView, Usage
 from zoea.queries.budget_report import BudgetUse
 from zoea.tui.dialogs.budgets import BudgetsDialog, _row
 
@@ -26,6 +27,15 @@ async def test_the_day_is_shown_with_a_bar_and_what_to_do_near_its_end(tmp_path:
         await stage.until(lambda: "1.8M of 2M" in stage.text())
         assert "raise budget.swarm_per_day, then lift the hold" in stage.text()
         assert "summaries today" in stage.text()
+        assert "hard stops the mysis" in stage.text()
+
+
+async def test_the_built_in_player_is_said_to_be_not_counted(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, names=("alpha",)) as stage:
+        player = replace(stage.view(), provider="autopilot")
+        stage.app.feed.take(SwarmView(1, False, "", (player,)))
+        await stage.press("dollar_sign")
+        await stage.until(lambda: "The built-in player (autopilot) uses no model" in stage.text())
 
 
 def test_a_budget_with_reservations_stands_on_one_line_of_80_columns() -> None:

@@ -235,12 +235,12 @@ class TestSight:
         )
         seen = RequestSummary(1, 42, 4, START, packs, 2, 14_800, 50_000, 14_300, 31_000, "settled", "transient")
         lines = ["".join(text for text, _ in line) for line in focus_lines.build_request_lines(MysisContext(seen))]
-        assert lines[0] == "~14.8k of 50k tokens, actual 14.3k"
+        assert lines[0] == "~14.8k tokens (really 14.3k), limit 50k"
         assert [line.split()[-1] for line in lines[2:7]] == ["full", "compact", "empty", "out", "cut"]
         assert "turn 42  request 4  31k tokens so far" in lines
         assert "2 memories not verbatim" in lines
         assert "history: budget.token_budget_per_agent = 60000 would keep it whole" in lines
-        assert "the request failed: a fault that may pass" in lines
+        assert "the request failed: likely temporary" in lines
         unsent = replace(seen, state="released", error_class="cancelled")
         assert [("the request was never sent", "waiting")] in focus_lines.build_request_lines(MysisContext(unsent))
 

@@ -176,7 +176,7 @@ class TestReading:
             await stage.until(lambda: stage.swarm.state() == "errored")
             await stage.press("enter")
             await opens(stage)
-            await shows(stage, "failed", "there is no model x", "it goes on when the mysis runs again")
+            await shows(stage, "failed", "there is no model x", "goes on from here when Zoea retries")
 
 
 def _lines(stage: Stage) -> list[str]:
@@ -457,7 +457,7 @@ class TestDoing:
         async with focus(tmp_path, looks, Answer(text="ok"), settings=settings, size=(160, 44)) as stage:
             sees, state = stage.one(TextBlock, "#sees"), stage.one(TextBlock, "#state")
             await settles(stage, lambda: "history" in sees.plain and "look did ore" in state.plain)
-            assert "of 4.1k" in sees.plain
+            assert "limit 4.1k" in sees.plain
 
     @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
     async def test_focus_fits_every_size_and_theme(self, tmp_path: Path, size: tuple[int, int]) -> None:

@@ -56,12 +56,12 @@ async def test_packs_reasons_and_numbers_are_shown(tmp_path: Path) -> None:
         await send_prompts(stage.swarm, "Mine the belt")
         screen = await open_inspector(stage)
         text = stage.text()
-        for words in ("system", "must be there", "tools", "tokens", "estimated", "actual", "ended: stop"):
+        for words in ("system", "must be there", "tools", "tokens", "estimated", "really used", "ended: stop"):
             assert words in text, words
         await stage.press("left")
         await stage.until(lambda: "attempt 2" in stage.text())
         await stage.press("left")
-        await stage.until(lambda: "failed: a fault that may pass" in stage.text())
+        await stage.until(lambda: "failed: likely temporary" in stage.text())
         await stage.press("left")
         await stage.until(lambda: screen.request is not None and screen.request.iteration == 1)
         await stage.until(lambda: "ended: calls" in stage.text())

@@ -121,10 +121,10 @@ def test_a_row_shows_tags_before_its_text() -> None:
 
 
 def test_a_wait_is_described_in_words_instead_of_field_names() -> None:
-    assert describe_wait("arrival_tick 302") == describe_wait("travel_arrival_tick 302") == "arrives T302"
+    assert describe_wait("arrival_tick 302") == describe_wait("travel_arrival_tick 302") == "arrives at tick 302"
     assert describe_wait("cooldown_ticks 3") == "cooldown, 3 ticks"
-    assert describe_wait("laser_ready_tick 12.5") == "laser ready until T12.5"
-    assert (describe_wait("tick 7"), describe_wait("ticks 7")) == ("until T7", "7 ticks")
+    assert describe_wait("laser_ready_tick 12.5") == "laser ready until tick 12.5"
+    assert (describe_wait("tick 7"), describe_wait("ticks 7")) == ("until tick 7", "7 ticks")
     assert describe_wait("the kiln\ncools") == "the kiln cools"
     assert describe_wait("") == "as it asked"
 

@@ -125,9 +125,9 @@ async def at_rest(stage: Stage, reason: str, names: tuple[str, ...]) -> None:
 async def test_those_that_ran_when_zoea_ended_can_be_run_again(tmp_path: Path, reason: str) -> None:
     async with cockpit(tmp_path, names=("alpha",), size=(160, 40)) as stage:
         await at_rest(stage, reason, ("alpha", "beta", "gamma"))
-        await stage.until(lambda: panel(stage) == [f"3 ran when {reason}  R runs them again"])
+        await stage.until(lambda: panel(stage) == [f"3 were running when {reason}  R continues all 3"])
         await stage.press("R")
-        await stage.until(lambda: "0 run again" in stage.text())  # in truth, these are running
+        await stage.until(lambda: "0 continued" in stage.text())  # in truth, these are running
 
 
 async def test_a_done_mysis_is_reviewed_or_sent_on(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ async def test_a_done_mysis_is_reviewed_or_sent_on(tmp_path: Path) -> None:
         await at_rest(stage, "done", ("alpha", "beta"))
         await stage.press("w")
         await stage.until(lambda: cursor(stage) == "beta")
-        assert any("m send it on  . mark as reviewed" in line for line in panel(stage))
+        assert any("m send it a message  . mark as reviewed" in line for line in panel(stage))
         reviewed = tuple(replace(view, is_reviewed=True) for view in stage.app.feed.myses.values())
         stage.app.feed.take(SwarmView(2, False, "", reviewed))
         assert not stage.app.feed.roster.in_need  # at once: the swarm itself tells the cockpit otherwise later

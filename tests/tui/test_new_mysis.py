@@ -146,3 +146,14 @@ async def test_invalid_settings_are_reported_in_the_dialog(tmp_path: Path) -> No
         object.__setattr__(stage.app.opened, "places", where)
         await stage.press("n")
         await stage.until(lambda: "config.toml" in stage.one(TextBlock).plain)
+
+
+def test_the_provider_that_a_template_means_is_named(tmp_path: Path) -> None:
+    where = places()
+    where.templates.mkdir(parents=True)
+    where.config_file.write_text('[provider.home]\ntype = "ollama"\nmodel = "qwen3:8b"\n')
+    (where.templates / "scout.toml").write_text('title = "Scout"\nprovider = "autopilot"\n')
+    (where.templates / "clerk.toml").write_text('title = "Clerk"\n')
+    found = read_options(where, tmp_path / "no.db", 0)
+    assert found.describe_provider("scout") == "autopilot (the template names it)"
+    assert found.describe_provider("clerk") == "home (the template names none)"

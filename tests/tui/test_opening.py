@@ -116,13 +116,13 @@ async def test_stored_rows_are_shown_while_the_swarm_opens(tmp_path: Path) -> No
 async def test_a_broadcast_typed_before_the_swarm_is_open_is_sent_once_it_is(tmp_path: Path) -> None:
     async with unopened(tmp_path) as (stage, gate):
         await type_slowly(stage, "bxd and no X\n")
-        await stage.until(lambda: "waits until the swarm is open" in stage.text())
+        await stage.until(lambda: "wait until the swarm is open" in stage.text())
         assert stage.shows(DashboardScreen)
         assert not stage.one(MessagePrompt).is_open
         gate.open()
         await stage.until(lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
         assert await messages(stage) == ["xd and no X"]
-        assert "waits until" not in stage.text()
+        assert "wait until" not in stage.text()
         assert stage.app.feed.view is not None
         assert not stage.app.feed.view.held
 
@@ -132,7 +132,7 @@ async def test_a_command_line_typed_before_the_swarm_is_open_runs_once_it_is(tmp
         await type_slowly(stage, ":theme abyss\n")
         await stage.until(lambda: stage.app.theme_spec.name == "abyss")
         await type_slowly(stage, ":send beta hello\nx")
-        await stage.until(lambda: "waits until" in stage.text() or stage.shows(CommandPromptDialog))
+        await stage.until(lambda: "wait until" in stage.text() or stage.shows(CommandPromptDialog))
         gate.open()
         await stage.until(lambda: not stage.shows(CommandPromptDialog) and "ON HOLD" in stage.text())
         assert await messages(stage) == ["hello"]

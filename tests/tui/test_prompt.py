@@ -35,8 +35,8 @@ async def messages(stage: Stage) -> list[str]:
 async def test_m_and_enter_send_to_the_mysis_under_the_cursor(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("j", "m")
-        assert "message to beta · queue: read at its next turn" in stage.text()
-        assert "this starts it" in stage.text()
+        assert "message to beta · queue: read after its present answer" in stage.text()
+        assert "sending starts it" in stage.text()
         await stage.write("hello there")
         await stage.press("enter")
         await stage.until(lambda: stage.notices == ["Delivered to beta · started"])
@@ -50,7 +50,7 @@ async def test_b_names_skipped_myses_and_the_feed_shows_the_receipt(tmp_path: Pa
         await stage.api.stop("gamma")
         await stage.until(lambda: stage.view("gamma").state is MysisState.STOPPED)
         await stage.press("b")
-        assert "broadcast to 2 of 3 (all) · queue: read at its next turn" in stage.text()
+        assert "broadcast to 2 of 3 (all) · queue: read after its present answer" in stage.text()
         assert "2 will be started · gamma cannot receive it (stopped)" in stage.text()
         await stage.write("mine")
         await stage.press("enter")
@@ -83,7 +83,7 @@ async def test_after_a_first_round_the_note_estimates_the_next_one(tmp_path: Pat
         await stage.api.broadcast("go")
         await stage.until(lambda: all(v.turns == 1 and v.context_used for v in stage.app.feed.myses.values()))
         await stage.press("b")
-        await stage.until(lambda: "tokens for a round of answers" in stage.text())
+        await stage.until(lambda: "tokens in all, if each answers once" in stage.text())
 
 
 async def test_a_message_relaunches_a_stopped_mysis(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ async def test_enter_pressed_twice_sends_once(tmp_path: Path) -> None:
 async def test_tab_changes_the_delivery_mode(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("m", "tab")
-        assert "message to alpha · steer: read within its turn" in stage.text()
+        assert "message to alpha · steer: read at its next step, its work goes on" in stage.text()
         await stage.press("tab")
         assert stage.one(MessagePrompt).mode is DeliveryMode.INTERRUPT
         await stage.press("tab")
@@ -327,19 +327,19 @@ async def test_the_cost_of_a_round_is_estimated_from_earlier_ones() -> None:
 
     assert cost() == ""
     assert cost(fresh) == "the cost of a turn is not known yet"
-    assert cost(used) == "~10k tokens, ~$0.04 for a round of answers"
-    assert cost(replace(used, cost_micros=40)) == "~10k tokens, under $0.01 for a round of answers"
-    assert cost(replace(used, cost_micros=0)) == "~10k tokens for a round of answers"
-    assert cost(replace(used, cost_micros=None)) == "~10k tokens for a round of answers"
-    assert cost(used, replace(used, cost_micros=None)) == "~20k tokens, $? for a round of answers"
-    assert cost(used, fresh) == "~10k tokens, ~$0.04 for a round of answers, 1 not known yet"
+    assert cost(used) == "~10k tokens, ~$0.04 if it answers once"
+    assert cost(replace(used, cost_micros=40)) == "~10k tokens, under $0.01 if it answers once"
+    assert cost(replace(used, cost_micros=0)) == "~10k tokens if it answers once"
+    assert cost(replace(used, cost_micros=None)) == "~10k tokens if it answers once"
+    assert cost(used, replace(used, cost_micros=None)) == "~20k tokens, $? in all, if each answers once"
+    assert cost(used, fresh) == "~10k tokens, ~$0.04 in all, if each answers once, 1 not known yet"
 
 
 async def test_the_cost_of_a_round_includes_the_text_for_each_recipient() -> None:
     api = FakeSwarm()
     used = replace(await api.create("used"), context_used=10_000, tokens=100_000, cost_micros=400_000)
     text = "ore " * 1_000
-    assert RoundCost.of([used]).describe(text) == "~11k tokens, ~$0.04 for a round of answers"
+    assert RoundCost.of([used]).describe(text) == "~11k tokens, ~$0.04 if it answers once"
     assert RoundCost.of([used, used, used]).count(text) == 33_000
     assert RoundCost.of([await api.create("fresh")]).describe(text).startswith("~1k tokens for the text; ")
 

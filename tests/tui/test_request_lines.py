@@ -81,7 +81,9 @@ def words(lines: list[list[Piece]]) -> str:
 def test_estimates_before_and_after_calibration_are_both_shown() -> None:
     request = replace(REQUEST, estimated_tokens=2_700, planned_tokens=808, calibration=0.3, usage=Usage(800))
     assert request.off_by == pytest.approx(0.01)
-    assert "~808 tokens estimated  800 actual  estimate +1 %" in words(build_head_lines(request, request.created_at))
+    assert "~808 tokens estimated  800 really used  estimate +1 %" in words(
+        build_head_lines(request, request.created_at)
+    )
     said = words(build_plan_lines(Inspection(request, PLAN, (), ()), 70))
     assert "~2.7k by characters, before calibration ×0.30" in said
     assert "calibration" not in words(build_plan_lines(Inspection(REQUEST, PLAN, (), ()), 70))
@@ -118,7 +120,7 @@ def test_estimate_and_actual_usage_are_shown() -> None:
     for expected in (
         "ended: stop",
         "~1k tokens estimated",
-        "1k actual",
+        "1k really used",
         "estimate +3 %",
         "200 cached",
         "20 reasoning",
@@ -130,7 +132,7 @@ def test_estimate_and_actual_usage_are_shown() -> None:
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        ({"error_class": "transient", "attempt": 2}, "failed: a fault that may pass  attempt 2"),
+        ({"error_class": "transient", "attempt": 2}, "failed: likely temporary  attempt 2"),
         ({"state": "released", "error_class": "cancelled"}, "was never sent"),
         ({"state": "refused"}, "refused: over a budget"),
         ({"state": "reserved", "duration_us": None, "finish_reason": ""}, "under way"),

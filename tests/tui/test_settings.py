@@ -136,10 +136,10 @@ async def test_a_value_written_in_the_form_is_no_change_to_apply(tmp_path: Path)
         await change(stage, screen, "9")
         stage.app.tick()
         await stage.pilot.pause()
-        assert "changed: f5" not in stage.text()
+        assert "settings changed" not in stage.text()
         (tmp_path / "config" / "config.toml").write_text("[nudge]\nenabled = false\n")
         stage.app.tick()
-        await stage.until(lambda: "changed: f5 applies" in stage.text())
+        await stage.until(lambda: "changed: f5 loads" in stage.text())
 
 
 async def test_a_wrong_value_is_said_in_place_and_nothing_is_written(tmp_path: Path) -> None:

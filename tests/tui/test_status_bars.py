@@ -121,8 +121,18 @@ async def test_the_header_tells_for_a_minute_that_the_event_loop_was_held_up(tmp
             await stage.pilot.pause()
 
         await show(LAG_SHOWN_US // 2)
-        assert "stalled for 1.2 s" in top(stage)
+        assert "Zoea stalled 1.2 s" in top(stage)
         await show(LAG_SHOWN_US + 1)
         assert "stalled" not in top(stage)
         await show(-86_400_000_000)
         assert "stalled" not in top(stage), "the clock was set back since"
+
+
+async def test_the_header_shows_money_only_where_some_was_spent(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(80, 24)) as stage:
+        views = tuple(stage.app.feed.in_order())
+        stage.app.feed.take(SwarmView(9, False, "", views, tokens_today=12_000, cost_today_micros=0))
+        await stage.until(lambda: "12k" in top(stage))
+        assert "$" not in top(stage)
+        stage.app.feed.take(SwarmView(10, False, "", views, tokens_today=12_000, cost_today_micros=400))
+        await stage.until(lambda: "$0.0004" in top(stage))

@@ -196,7 +196,7 @@ async def test_without_an_upstream_it_says_how_to_add_one(api: FakeSwarm, databa
     api.given_upstreams = ()
     async with cockpit_over(api, database) as stage:
         await open_upstreams(stage)
-        assert "n adds a server with tools" in stage.text()
+        assert "no tool servers yet: n adds one" in stage.text()
         await stage.press("t")
         assert any("Put the cursor on a tool" in notice for notice in stage.notices)
 
@@ -325,8 +325,8 @@ async def test_changed_settings_are_noticed_and_applied_while_myses_run(
         (tmp_path / "config").mkdir(exist_ok=True)
         (tmp_path / "config" / "config.toml").write_text('[tui]\ntheme = "tide"\nkeys = {"swarm.hold" = "f6"}\n')
         stage.app.tick()
-        await stage.until(lambda: "Settings, credentials or themes changed: f5 applies them (:reload)" in stage.notices)
-        assert "settings changed: f5 applies them" in stage.text()
+        await stage.until(lambda: "changed outside this cockpit: f5 loads them (:reload)" in str(stage.notices))
+        assert "settings changed: f5 loads them" in stage.text()
         await stage.press("f5")
         await stage.until(lambda: stage.app.theme_spec.name == "tide" and stage.app.keys["swarm.hold"] == "f6")
         await stage.until(lambda: "settings changed: f5" not in stage.text())

@@ -37,7 +37,7 @@ COMMANDS: dict[str, Command] = {
     "broadcast": Command("zoea.cli.commands.messages:broadcast", "Send a message to all myses, or to some"),
     "receipt": Command("zoea.cli.commands.messages:receipt", "Show what became of a message, for each recipient"),
     "withdraw": Command("zoea.cli.commands.messages:withdraw", "Take back messages that no turn has taken yet"),
-    "preserve": Command("zoea.cli.commands.preserve:preserve", "Keep messages word for word in a window"),
+    "preserve": Command("zoea.cli.commands.preserve:preserve", "Keep messages word for word (strategy window)"),
     "preserved": Command("zoea.cli.commands.preserve:preserved", "List the messages of a mysis that are kept"),
     "topic": Command("zoea.cli.commands.topic:app", "List, read, publish and follow messages of topics"),
     "start": Command("zoea.cli.commands.myses:start", "Start or relaunch myses"),
@@ -55,7 +55,7 @@ COMMANDS: dict[str, Command] = {
     "stats": Command("zoea.cli.commands.stats:command", "Show tokens, spending and turns over time"),
     "budgets": Command("zoea.cli.commands.budgets:command", "Show how much of each budget is used, and what to do"),
     "metrics": Command("zoea.cli.commands.metrics:command", "Print metrics in the format of Prometheus"),
-    "hold": Command("zoea.cli.commands.control:hold", "Pause the swarm or one mysis, or lift the hold"),
+    "hold": Command("zoea.cli.commands.control:hold", "Hold the swarm or pause one mysis, or resume them"),
     "approvals": Command(
         "zoea.cli.commands.control:approvals", "List what waits for your answer: questions, tool calls, budgets"
     ),

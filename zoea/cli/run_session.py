@@ -68,8 +68,9 @@ async def run_owned_swarm(options: RunOptions, where: Places) -> int:
         if is_interactive:
             await front.say("Type help for the commands; quit ends the swarm.")
         if ended := count_ended((await swarm.view()).myses):
-            how = "`start again` runs" if is_interactive else "`zoea start --again` runs"
-            await front.say(f"{ended} ran when Zoea ended; {how} them again")
+            how = "`start again` continues" if is_interactive else "`zoea start --again` continues"
+            were, them = ("was", "it") if ended == 1 else ("were", "them")
+            await front.say(f"{ended} {were} running when Zoea ended; {how} {them}")
         parting = await _show(swarm, front, options, after, is_interactive, ending=owner.ending, is_owner=True)
         # Written before the shutdown, so that the summary is the last line of the output.
         myses = (await swarm.view()).myses

@@ -48,7 +48,7 @@ async def read_commands(swarm: SwarmApi, say: Callable[[str], Awaitable[None]], 
                     return ExitChoice.QUIT
                 case "leave" | "l":
                     return ExitChoice.LEAVE
-            await say("The swarm goes on")
+            await say("The swarm continues")
             continue
         if words in ("quit", "exit", "q"):
             if not is_owner:
@@ -98,7 +98,7 @@ async def run_typed_command(swarm: SwarmApi, words: str) -> str:
                 return f"{view.name} is {state_word(view)}"
             case "hold" | "lift":
                 await swarm.hold(name.lower() == "hold", reason=rest or "the commander")
-                return "The swarm is on hold" if name.lower() == "hold" else "The swarm goes on"
+                return "The swarm is on hold" if name.lower() == "hold" else "The swarm continues"
             case "list":
                 return table((await swarm.view()).myses)
             case "help" | "?":

@@ -33,17 +33,17 @@ class StatusWord(StrEnum):
 
 
 MEANINGS = {
-    StatusWord.WORKING: "a model answers or a tool runs for it",
-    StatusWord.QUEUED: "its provider answers others first; its request waits",
-    StatusWord.RETRYING: "something failed; Zoea tries again by itself at the time shown",
+    StatusWord.WORKING: "a model answers or a tool runs for it now: this is what costs",
+    StatusWord.QUEUED: "its provider is busy with others; its request is in the queue",
+    StatusWord.RETRYING: "a request failed; Zoea sends it again by itself at the time shown",
     StatusWord.WAITING: "it asked to wait, or its provider did; it goes on at the time shown",
-    StatusWord.ASKING: "it waits for your answer",
-    StatusWord.IDLE: "it rests until the next message, or until Zoea reminds it of its task",
+    StatusWord.ASKING: "it waits for your answer, and goes on then",
+    StatusWord.IDLE: "it rests, at no cost, until the next message or until Zoea reminds it of its task",
     StatusWord.DONE: "it reports its task as done; you review it",
-    StatusWord.HELD: "the whole swarm is on hold; nothing new starts",
-    StatusWord.PAUSED: "you paused this mysis; nothing new starts for it",
-    StatusWord.STOPPED: "it takes no messages until you relaunch it",
-    StatusWord.ERRORED: "it failed and does not try again by itself",
+    StatusWord.HELD: "the whole swarm is on hold: nothing new starts until you resume it",
+    StatusWord.PAUSED: "you paused this one: nothing new starts for it until you resume it",
+    StatusWord.STOPPED: "it does nothing and takes no messages until you relaunch it",
+    StatusWord.ERRORED: "it failed and does nothing until you relaunch it",
 }
 """What each word means, for the legend."""
 

@@ -13,6 +13,7 @@ from enum import StrEnum
 from zoea.model.enums import ASK_TOOL, MASK, ErrorClass, Outcome, RequestState
 from zoea.model.values import ApprovalView, Event, ReloadReport
 from zoea.text.call_text import format_arguments, format_call
+from zoea.text.dollars import format_dollars
 from zoea.text.short_count import short_count
 
 UNREMARKABLE = frozenset({"delivery.taken", "mysis.created"})
@@ -32,7 +33,7 @@ _WORDS = {
     "mysis.task": "has a new task",
     "mysis.imported": "is imported",
     "hold.set": "on hold: {reason}",
-    "hold.lifted": "hold lifted",
+    "hold.lifted": "resumed: the hold is lifted",
     "context.summary": "Previous context summary added ({messages} msgs, ~{tokens} tokens)",
     "memory.preserved": "message {memory} is kept word for word",
     "memory.released": "message {memory} is kept no longer",
@@ -56,8 +57,8 @@ _NOTES = {
 """What the kinds of notes mean that do not say it themselves."""
 
 _OF_MONEY = {
-    "budget.warning": "has spent ${used:.2f} of the ${limit:.2f} of the budget of {scope}",
-    "budget.refused": "the money of {scope} is spent: ${used:.2f} of ${limit:.2f}",
+    "budget.warning": "has spent {used} of the {limit} of the budget of {scope}",
+    "budget.refused": "the money of {scope} is spent: {used} of {limit}",
 }
 _GOOD_ENDS = (Outcome.ANSWERED, Outcome.CANCELLED, Outcome.INTERRUPTED)
 
@@ -122,7 +123,7 @@ def event_sentence(event: Event, text: str = "") -> str:
     if words is None:
         return " ".join([event.kind, *(f"{key}={value}" for key, value in event.data.items())])
     if event.data.get("unit") == "money" and event.kind in _OF_MONEY:
-        used, limit = (float(event.data.get(key) or 0) / 1_000_000 for key in ("used", "limit"))
+        used, limit = (format_dollars(float(event.data.get(key) or 0)) for key in ("used", "limit"))
         return _OF_MONEY[event.kind].format(scope=event.data.get("scope", ""), used=used, limit=limit)
     try:
         return words.format(**event.data)
@@ -177,7 +178,7 @@ def is_unsent(state: str, error_class: str) -> bool:
     return (state, error_class) == (RequestState.RELEASED, ErrorClass.CANCELLED)
 
 
-_CLASS_WORDS: Mapping[str, str] = {ErrorClass.TRANSIENT: "a fault that may pass"}
+_CLASS_WORDS: Mapping[str, str] = {ErrorClass.TRANSIENT: "likely temporary"}
 """Error classes in words, where their name does not say enough."""
 
 

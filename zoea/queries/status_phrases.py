@@ -14,6 +14,8 @@ from zoea.text.control_characters import one_line
 
 _SECOND = 1_000_000
 _TICKS = re.compile(r"(?P<what>\w*?)(?:tick (?P<at>[\d.]+)|ticks (?P<many>[\d.]+))")
+_CODES = {"429": "too many requests", "503": "server overloaded", "529": "server overloaded"}
+"""What the status codes mean after which Zoea tries again."""
 _ENDINGS = {1: "st", 2: "nd", 3: "rd"}
 _REASONS = {
     "budget": "its budget is spent",
@@ -84,8 +86,14 @@ def describe_attempt(view: MysisView) -> str:
 def describe_retry_cause(view: MysisView) -> str:
     """Return why Zoea tries again: `429`, or what happened."""
     if view.state is MysisState.RUNNING:
-        return one_line(view.attempt_why) or "the request failed"
+        return _name_code(one_line(view.attempt_why)) or "the request failed"
     return one_line(describe_failure(view.failure) if view.failure else view.state_reason)
+
+
+def _name_code(why: str) -> str:
+    """Return an HTTP status with its meaning; other texts as they are."""
+    words = _CODES.get(why) or ("server error" if why.startswith("5") and len(why) == 3 else "")
+    return f"{why} {words}" if words else why
 
 
 def describe_failure(failure: Failure) -> str:
@@ -110,14 +118,14 @@ def describe_wait_reason(view: MysisView) -> str:
 
 
 def describe_wait(reason: str) -> str:
-    """Describe a wait; `arrival_tick 12` becomes `arrives T12`."""
+    """Describe a wait; `arrival_tick 12` becomes `arrives at tick 12`."""
     found = _TICKS.fullmatch(reason)
     if found is None:
         return one_line(reason) or "as it asked"
     what, at, many = found.group("what").rstrip("_").replace("_", " "), found.group("at"), found.group("many")
     if many:
         return f"{what}, {many} ticks".removeprefix(", ")
-    return f"arrives T{at}" if what.endswith("arrival") else f"{what} until T{at}".strip()
+    return f"arrives at tick {at}" if what.endswith("arrival") else f"{what} until tick {at}".strip()
 
 
 def finishes_call(view: MysisView) -> bool:

@@ -22,6 +22,7 @@ from zoea.runtime.upstream_set import build_policies, build_upstreams
 from zoea.settings import Credentials, LoadedSettings, Settings, load
 from zoea.settings.config_writer import parse_key
 from zoea.settings.key_paths import Layer, format_key, iterate_leaves
+from zoea.settings.reload_mark import begin_reload, end_reload
 from zoea.tools import Toolbox, Upstream, UpstreamStatus
 from zoea.tools.results import read_result
 from zoea.tools.toolbox import parse_arguments
@@ -64,6 +65,7 @@ class LiveConnections:
 
     async def reload(self) -> ReloadReport:
         places = self._loaded.places
+        begun = await asyncio.to_thread(begin_reload, places.data)
         fresh = await asyncio.to_thread(load_again, self._loaded)
         given = await asyncio.to_thread(build_upstreams, fresh.settings, Credentials(places.credentials))
         # The world is no setting; it stays as it runs.
@@ -75,6 +77,7 @@ class LiveConnections:
         self._adopt(fresh.settings)
         self._settings = fresh.settings
         changed = await self._toolbox.configure(upstreams, build_policies(upstreams, fresh.settings))
+        await asyncio.to_thread(end_reload, begun)
         waiting = find_waiting_keys(self._loaded.settings, fresh.settings)
         return ReloadReport(
             changed,

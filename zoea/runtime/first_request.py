@@ -15,6 +15,7 @@ from zoea.queries.stored_swarm import open_database
 from zoea.runtime.provider_set import costs_nothing
 from zoea.settings import Settings, load
 from zoea.settings.paths import Places
+from zoea.text.dollars import format_dollars
 
 MOST_FORKS = 50
 _WHOLE_TIER = 2
@@ -61,7 +62,7 @@ def describe_first_request(said: FirstRequest, count: int, micros: int | None) -
     shown = "" if cost.shown == cost.messages else f", the newest {cost.shown} as they were and a summary of the others"
     if cost.tier > _WHOLE_TIER:
         shown = ", told as one text, because its format is not understood message by message"
-    money = f"about ${micros / 1_000_000:.4f}" if micros else "at no cost"
+    money = f"about {format_dollars(micros)}" if micros else "at no cost"
     if micros is None:
         money = "at a price that is not known"
     tools = "" if cost.has_tools else ", without the schemas of tools"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ class MysisOptions:
     Attributes:
         models: The default model of each provider that has one.
         told: The broadcast that a new mysis inherits and its time in µs; None without one.
+        own_providers: The provider of each template that names one.
+        usual_provider: The provider of the other templates.
     """
 
     templates: tuple[NamedOption, ...]
@@ -42,6 +45,13 @@ class MysisOptions:
     providers: tuple[NamedOption, ...]
     models: dict[str, str]
     told: tuple[str, int] | None
+    own_providers: dict[str, str]
+    usual_provider: str
+
+    def describe_provider(self, template: str) -> str:
+        """Say which provider a mysis of this template uses where none is chosen."""
+        own = self.own_providers.get(template, "")
+        return f"{own} (the template names it)" if own else f"{self.usual_provider} (the template names none)"
 
 
 def read_options(places: Places | None, database: Path, now: int) -> MysisOptions:
@@ -57,6 +67,8 @@ def read_options(places: Places | None, database: Path, now: int) -> MysisOption
         providers=_providers(settings),
         models={name: given.model for name, given in settings.provider.items() if given.model},
         told=_told(database, now - round(hours * _HOUR_US)) if hours else None,
+        own_providers=_own_providers(templates),
+        usual_provider=settings.provider_name(),
     )
 
 
@@ -69,6 +81,14 @@ def _templates(templates: Templates, default: str) -> tuple[NamedOption, ...]:
             title = error.title
         found.append(NamedOption(name, title))
     return tuple(sorted(found, key=lambda one: (one.name != default, one.name)))
+
+
+def _own_providers(templates: Templates) -> dict[str, str]:
+    found = {}
+    for name in templates.names():
+        with contextlib.suppress(SettingsError):  # its error is its title in the list
+            found[name] = templates.get(name).provider
+    return {name: provider for name, provider in found.items() if provider}
 
 
 def _providers(settings: Settings) -> tuple[NamedOption, ...]:

@@ -99,7 +99,9 @@ class StartOptions:
         parse=parse_address,
         text=f"Serve metrics for Prometheus over HTTP, at {METRICS_ADDRESS} if no address is given.",
     )
-    start_swarm: bool = flag("--start-swarm", "Start the myses that ran when Zoea ended, and those that never ran.")
+    start_swarm: bool = flag(
+        "--start-swarm", "Continue the myses that were running when Zoea ended, and start the new ones."
+    )
     go_on: bool = False
     workspace: str = option("-w", "--workspace", metavar="NAME", text=WORKSPACE_HELP)
 
@@ -108,7 +110,7 @@ class StartOptions:
 class RunOptions(StartOptions):
     """The command line of `zoea run`. Times are in seconds; None means not given."""
 
-    go_on: bool = flag("--go-on", "Start the myses that ran when the swarm ended; with --headless only those.")
+    go_on: bool = flag("--go-on", "Continue the myses that were running when Zoea ended; with --headless only those.")
     headless: bool = flag("--headless", "Own the workspace without a screen; implies --start-swarm.")
     plain: bool = flag("--plain", "Write events as lines, for screen readers and pipes.")
     as_json: bool = flag("--json", "Write events as JSON lines, a summary as the last line.")

@@ -20,7 +20,7 @@ from zoea.settings.layers import check_settings
 from zoea.settings.paths import Places
 from zoea.settings.problems import find_origin
 from zoea.settings.template import Template
-from zoea.settings.template_advice import advise_template, describe_advice
+from zoea.settings.template_advice import advise_template, describe_advice, list_produced
 from zoea.settings.template_library import SHIPPED
 from zoea.settings.topic_source import use_snake_case
 
@@ -139,7 +139,7 @@ def _advise_templates(loaded: LoadedSettings, report: SettingsReport) -> None:
             found[name] = loaded.templates.get(name)
         except (TemplateError, TrustError):
             continue
-    produced = {template.publishes for template in found.values() if template.publishes}
+    produced = list_produced(found.values())
     is_default = loaded.settings.context.strategy == "topics"
     for name, template in found.items():
         file = loaded.templates.file(name)

@@ -121,10 +121,10 @@ Bound = Annotated[
     BeforeValidator(parse_bound, json_schema_input_type=Annotated[int, Field(ge=1)] | Literal["none"]),
 ]
 Money = Annotated[
-    Annotated[float, Field(gt=0, le=1_000_000)] | None,
-    BeforeValidator(parse_bound, json_schema_input_type=Annotated[float, Field(gt=0)] | Literal["none"]),
+    Annotated[float, Field(ge=0.000001, le=1_000_000)] | None,
+    BeforeValidator(parse_bound, json_schema_input_type=Annotated[float, Field(ge=0.000001)] | Literal["none"]),
 ]
-"""Dollars; None is no bound."""
+"""Dollars, at least a millionth, the unit that is counted; None is no bound."""
 KeptTurns = Annotated[
     Literal["auto"] | Annotated[int, Field(ge=0, le=10)],
     BeforeValidator(reject_bool, json_schema_input_type=Literal["auto"] | int),

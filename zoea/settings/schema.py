@@ -70,7 +70,7 @@ class SwarmSettings(Section):
     restart: Literal["ask", "always", "never"] = setting(
         "ask",
         "After a restart",
-        "Whether the myses that ran when Zoea ended run again: the cockpit asks, always, or never.",
+        "Whether myses that were running when Zoea ended continue at the next start: the cockpit asks, always, never.",
     )
     default_template: str = setting(
         "default", "Template of new myses", "The template of a mysis created without one.", pattern=NAME_PATTERN

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 
 from zoea.model.topics import METRICS_TOPIC, RAW_TOPIC, SNAPSHOT_TOPIC
@@ -13,6 +14,7 @@ SNAPSHOT_ROLES = ("worker", "planner", "validator")
 """Roles that cannot do without the state of the work."""
 FROM_PEOPLE = ("ISSUE_OPENED",)
 """Topics that people publish on, by `zoea topic publish`."""
+PUBLISH_TOOL = "zoea_publish"
 FROM_ZOEA = (SNAPSHOT_TOPIC, METRICS_TOPIC)
 
 Advice = tuple[KeyPath, str]
@@ -30,6 +32,18 @@ def advise_template(template: Template, produced: Iterable[str], *, is_default_t
         return list(_unused(template))
     known = {*produced, *FROM_PEOPLE, *FROM_ZOEA, *((template.publishes,) if template.publishes else ())}
     return [*_sources(template, known), *_anchors(template), *_outputs(template), *_role(template)]
+
+
+def list_produced(templates: Iterable[Template]) -> set[str]:
+    """Return the topics on which templates publish: by their outputs, or by a tool that their prompt names."""
+    known = tuple(templates)
+    read = {source.topic for one in known for source in (one.context_strategy or ContextStrategy()).sources}
+    read |= {topic for one in known for topic in one.subscribes}
+    found = {one.publishes for one in known if one.publishes}
+    for one in known:
+        if PUBLISH_TOOL in one.prompt and one.send != "none":
+            found |= {topic for topic in read if re.search(rf"\b{re.escape(topic)}\b", one.prompt)}
+    return found
 
 
 def describe_advice(advice: Advice) -> str:

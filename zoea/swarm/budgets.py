@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from zoea.text.dollars import format_dollars
+
 # Share of the budget used, and the delay of the next request (µs).
 _BACKPRESSURE = ((1.0, 5_000_000), (0.95, 1_500_000), (0.90, 750_000), (0.85, 300_000), (0.80, 50_000))
 _NAMES = {"turn": "Task", "mission": "Mission", "mysis": "Mysis", "swarm": "Swarm", "background": "Background"}
@@ -77,7 +79,4 @@ def spent(used: int, total: int, limit: int, *, is_money: bool = False) -> str:
 
 
 def _amount(number: int, is_money: bool) -> str:
-    if not is_money:
-        return f"{number:,}"
-    dollars = number / MICROS
-    return f"${dollars:,.2f}" if dollars >= 1 or not number else f"${dollars:.4f}"
+    return format_dollars(number) if is_money else f"{number:,}"

@@ -243,9 +243,14 @@ class CockpitApp(Cockpit):
     def tick(self) -> None:
         """Tell the screen on top that a second has passed, where it is mounted."""
         self.cursors.settle()
-        if self.settings_watch.look():
+        if self.settings_watch.look_for_reload():
+            swarm_commands.follow_reload(self)
+        elif self.settings_watch.look():
             key = key_name(self.keys[actions.APP_RELOAD.id])
-            self.notify(f"Settings, credentials or themes changed: {key} applies them (:reload)", markup=False)
+            self.notify(
+                f"Settings, credentials or themes were changed outside this cockpit: {key} loads them (:reload)",
+                markup=False,
+            )
         screen = self.screen_stack[-1] if self.is_running and self.screen_stack else None
         if isinstance(screen, BaseScreen) and screen.is_mounted:
             screen.tick()

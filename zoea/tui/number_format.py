@@ -39,11 +39,6 @@ def clock(at: int, now: int, *, seconds: bool = False) -> str:
     return time if moment.date() == datetime.fromtimestamp(now / SECOND).date() else f"{moment:%Y-%m-%d} {time}"
 
 
-def money(micros: int | None) -> str:
-    """Format millionths of a dollar; `$?` if the price is unknown."""
-    return "$?" if micros is None else f"${micros / 1_000_000:.2f}"
-
-
 def size(chars: int) -> str:
     """Format a number of characters: 312 B, 2.1 kB, 1.2 MB."""
     if chars < 1000:

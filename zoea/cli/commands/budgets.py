@@ -12,6 +12,7 @@ from zoea.queries.budget_report import BudgetUse, as_json, read_budgets
 from zoea.settings import load
 from zoea.settings.paths import places
 from zoea.text.control_characters import strip
+from zoea.text.dollars import format_dollars
 
 _BAR = 20
 
@@ -49,7 +50,7 @@ def _numbers(one: BudgetUse) -> str:
     filled = min(_BAR, round(one.share * _BAR))
     bar = f"[{'#' * filled}{'.' * (_BAR - filled)}]" if one.limit is not None else " " * (_BAR + 2)
     said = f"{bar} {_amount(one.used, one)}"
-    said += f" of {_amount(one.limit, one)}" if one.limit is not None else ", no bound"
+    said += f" of {_amount(one.limit, one)}" if one.limit is not None else ", no limit"
     said += "" if one.is_money else " tokens"
     if one.reserved:
         said += f", {_amount(one.reserved, one)} reserved"
@@ -59,4 +60,4 @@ def _numbers(one: BudgetUse) -> str:
 
 
 def _amount(number: int, one: BudgetUse) -> str:
-    return f"${number / 1_000_000:,.2f}" if one.is_money else f"{number:,}"
+    return format_dollars(number) if one.is_money else f"{number:,}"

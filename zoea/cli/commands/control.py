@@ -27,12 +27,12 @@ Sentence = Annotated[
 
 def hold(
     name: Annotated[str, typer.Argument(metavar="NAME", help="One mysis; the whole swarm if not given.")] = "",
-    lift: Annotated[bool, typer.Option("--lift", help="End the hold; everything goes on where it was.")] = False,
+    lift: Annotated[bool, typer.Option("--lift", help="Resume: everything continues where it was.")] = False,
     reason: Annotated[str, typer.Option(metavar="TEXT", help="A reason, shown wherever the hold is shown.")] = "",
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Pause the swarm or one mysis.
+    """Hold the swarm, or pause one mysis; --lift resumes.
 
     No new model or tool call starts; calls in flight finish, and messages wait.
     """
@@ -40,7 +40,7 @@ def hold(
     if as_json:
         write_json({"held": not lift, "mysis": name or None})
     else:
-        typer.echo(f"{name or 'The swarm'} {'goes on' if lift else 'is on hold'}")
+        typer.echo(f"{name or 'The swarm'} {'continues' if lift else 'is paused' if name else 'is on hold'}")
 
 
 def approvals(as_json: AsJson = False, workspace: Workspace = "") -> None:

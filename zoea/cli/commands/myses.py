@@ -105,7 +105,7 @@ def start(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Names or #ID.")] = None,
     every_mysis: Annotated[bool, typer.Option("--all", help="Every idle mysis.")] = False,
     again: Annotated[
-        bool, typer.Option("--again", help="Those that ran when Zoea ended; they continue where they were.")
+        bool, typer.Option("--again", help="Those that were running when Zoea ended; they continue where they were.")
     ] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",

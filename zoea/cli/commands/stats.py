@@ -19,6 +19,7 @@ from zoea.settings import load
 from zoea.settings.paths import places
 from zoea.swarm.persistence.spend_ops import LEAST_SAMPLES
 from zoea.text.control_characters import strip
+from zoea.text.dollars import format_dollars
 
 _MOST_LINES = 24
 
@@ -83,7 +84,7 @@ def _table(stats: SwarmStats) -> str:
     """Build the totals, then one line for each time in which something happened, the newest last."""
     turns = _counts(stats.turns) or "none"
     lines = [
-        f"last {stats.span}: {stats.tokens:,} tokens, ${stats.cost_micros / 1_000_000:.2f}, turns: {turns}",
+        f"last {stats.span}: {stats.tokens:,} tokens, {format_dollars(stats.cost_micros)}, turns: {turns}",
         "",
         f"{'FROM':<16}  {'TOKENS':>9}  {'A MINUTE':>9}  {'SPENT':>7}  {'WAITING':>7}  MYSES, TURNS",
     ]
@@ -98,7 +99,7 @@ def _table(stats: SwarmStats) -> str:
 def _line(point: StatPoint) -> str:
     at = datetime.fromtimestamp(point.at / 1_000_000)
     words = "; ".join(part for part in (_counts(point.statuses), _counts(point.turns)) if part)
-    spent = f"${point.cost_micros / 1_000_000:.2f}"
+    spent = format_dollars(point.cost_micros)
     rate = f"{point.tokens_per_minute:,.0f}"
     return f"{at:%Y-%m-%d %H:%M}  {point.tokens:>9,}  {rate:>9}  {spent:>7}  {point.waiting:>7}  {words}"
 

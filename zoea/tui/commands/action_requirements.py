@@ -94,7 +94,7 @@ def require_resting_target(context: ActionContext) -> str:
     if why := require_target(context):
         return why
     is_running = any(view.state is MysisState.RUNNING for view in context.targets)
-    return "only a stopped mysis can be changed: s stops it" if is_running else ""
+    return "only a stopped mysis can be changed: s stops it, finished work is kept" if is_running else ""
 
 
 def require_failed_target(context: ActionContext) -> str:
@@ -105,7 +105,7 @@ def require_failed_target(context: ActionContext) -> str:
 
 
 def require_ended_mysis(context: ActionContext) -> str:
-    return require_open_swarm(context) or ("" if context.ended else "no mysis ran when Zoea ended")
+    return require_open_swarm(context) or ("" if context.ended else "no mysis was running when Zoea ended")
 
 
 def require_any_mysis(context: ActionContext) -> str:

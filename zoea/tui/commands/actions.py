@@ -85,7 +85,7 @@ SWARM_HOLD = _everywhere(
     "swarm.hold",
     "x",
     "hold",
-    "Hold the swarm: nothing new starts until you resume it",
+    "Hold the swarm: what runs now finishes, nothing new starts; again resumes",
     require_open_swarm,
     footer=60,
     command="hold",
@@ -235,8 +235,8 @@ MYSIS_TASK = _dashboard(
 SWARM_AGAIN = _dashboard(
     "swarm.again",
     "R",
-    "run again",
-    "Run the myses again that ran when Zoea ended",
+    "continue",
+    "Continue the myses that were running when Zoea ended, where they were",
     require_ended_mysis,
     command="again",
     commands_swarm=True,
@@ -248,7 +248,7 @@ MYSIS_STOP = _dashboard(
     "mysis.stop",
     "s",
     "stop",
-    "Stop it, or the marked",
+    "Stop it, or the marked, at once; finished work is kept",
     require_stoppable_target,
     footer=42,
     only_if_room=True,
@@ -259,7 +259,7 @@ MYSIS_RELAUNCH = _dashboard(
     "mysis.relaunch",
     "r",
     "relaunch",
-    "Start or relaunch it, or the marked",
+    "Start it, or the marked; after a stop or an error it is relaunched",
     require_startable_target,
     footer=44,
     only_if_room=True,
@@ -298,7 +298,7 @@ MYSIS_PAUSE = _dashboard(
     "mysis.pause",
     "p",
     "pause",
-    "Pause it, or the marked; resume it where it is paused",
+    "Pause it, or the marked: what runs now finishes, nothing new starts; again resumes",
     require_target,
     command="pause",
     commands_swarm=True,
@@ -386,7 +386,14 @@ FOCUS_EXPORT = _focus(
     takes_text=True,
 )
 FOCUS_COPY = _focus("focus.copy", "y", "copy", "Copy the block under the cursor", footer=65, only_if_room=True)
-FOCUS_KEEP = _focus("focus.keep", "K", "keep", "Keep or release this message", require_one_target, commands_swarm=True)
+FOCUS_KEEP = _focus(
+    "focus.keep",
+    "K",
+    "keep",
+    "Keep this message word for word (strategy window), or release it",
+    require_one_target,
+    commands_swarm=True,
+)
 FOCUS_MESSAGE = _focus(
     "focus.message",
     "m",
@@ -397,26 +404,45 @@ FOCUS_MESSAGE = _focus(
     commands_swarm=True,
     takes_text=True,
 )
-FOCUS_STOP = _focus("focus.stop", "s", "stop", "Stop it", require_stoppable_target, footer=20, commands_swarm=True)
+FOCUS_STOP = _focus(
+    "focus.stop",
+    "s",
+    "stop",
+    "Stop it at once; finished work is kept",
+    require_stoppable_target,
+    footer=20,
+    commands_swarm=True,
+)
 FOCUS_RELAUNCH = _focus(
     "focus.relaunch",
     "r",
     "relaunch",
-    "Start or relaunch it",
+    "Start it; after a stop or an error it is relaunched",
     require_startable_target,
     footer=25,
     only_if_room=True,
     commands_swarm=True,
 )
-FOCUS_PAUSE = _focus("focus.pause", "p", "pause", "Pause it, or resume it", require_one_target, commands_swarm=True)
+FOCUS_PAUSE = _focus(
+    "focus.pause",
+    "p",
+    "pause",
+    "Pause it: nothing new starts for it; again resumes",
+    require_one_target,
+    commands_swarm=True,
+)
 
 _approval = partial(_define, ActionPlace.APPROVAL)
-APPROVAL_ONCE = _approval("approval.once", "o", "once", "Allow this call", footer=10)
+APPROVAL_ONCE = _approval("approval.once", "o", "allow once", "Allow this call only", footer=10)
 APPROVAL_SESSION = _approval(
-    "approval.session", "s", "until it stops", "Allow this tool until the mysis stops", footer=20
+    "approval.session", "s", "allow till it stops", "Allow this tool to this mysis until it stops", footer=20
 )
 APPROVAL_TEMPLATE = _approval(
-    "approval.template", "t", "whole template", "Allow this tool for all myses of the template", footer=30
+    "approval.template",
+    "t",
+    "allow template",
+    "Allow this tool to every mysis of its template, until you revoke it",
+    footer=30,
 )
 APPROVAL_DENY = _approval(
     "approval.deny", "d", "deny", "Refuse it, with a reason for the model", footer=40, takes_text=True
@@ -432,8 +458,8 @@ _welcome = partial(_define, ActionPlace.WELCOME)
 WELCOME_SANDBOX = _welcome(
     "welcome.sandbox",
     "s",
-    "sandbox",
-    "Start five autopilot miners in Reef",
+    "start sandbox",
+    "Start five built-in miners, no cost",
     require_sandbox,
     footer=10,
     commands_swarm=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from zoea.model.enums import MysisState
 from zoea.model.errors import UsageError, ZoeaError
@@ -17,6 +18,9 @@ from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.state.undo_history import UndoStep
 from zoea.tui.swarm_list.broadcasts_panel import format_receipt
 from zoea.tui.swarm_list.message_targets import RoundCost, list_names
+
+if TYPE_CHECKING:
+    from zoea.settings import Settings
 
 _NAMED = 2
 
@@ -184,12 +188,7 @@ def reload_settings(cockpit: Cockpit) -> None:
 
         loaded = await asyncio.to_thread(load, cockpit.places)
         report = await cockpit.api.reload()
-        cockpit.use_settings(loaded.settings)
-        cockpit.find_themes()
-        theme = loaded.settings.tui.theme
-        if theme in cockpit.theme_specs and theme != cockpit.theme_spec.name:
-            cockpit.use_theme(theme)
-        cockpit.settings_watch.mark_applied()
+        _use(cockpit, loaded.settings)
         return report
 
     def told(report: ReloadReport) -> None:
@@ -197,6 +196,27 @@ def reload_settings(cockpit: Cockpit) -> None:
         cockpit.redraw_bars()
 
     cockpit.ask_swarm(reload(), done=told)
+
+
+def follow_reload(cockpit: Cockpit) -> None:
+    """Apply settings and themes here too, after the swarm read them again for another front."""
+
+    async def follow() -> None:
+        from zoea.settings.layers import load  # imported after the first paint
+
+        _use(cockpit, (await asyncio.to_thread(load, cockpit.places)).settings)
+
+    cockpit.ask_swarm(follow(), done=lambda _: cockpit.redraw_bars())
+
+
+def _use(cockpit: Cockpit, settings: Settings) -> None:
+    """Put settings and themes in force in the cockpit."""
+    cockpit.use_settings(settings)
+    cockpit.find_themes()
+    theme = settings.tui.theme
+    if theme in cockpit.theme_specs and theme != cockpit.theme_spec.name:
+        cockpit.use_theme(theme)
+    cockpit.settings_watch.mark_applied()
 
 
 def show_receipt(cockpit: Cockpit, receipt: Receipt) -> None:

@@ -357,7 +357,7 @@ def _outcome(turn: ConversationTurn) -> ConversationBlock | None:
     words, role = _OUTCOMES[ended]
     head: list[Piece] = [(words, role)]
     if turn.outcome is None:
-        head.append(("  it goes on when the mysis runs again", "quiet"))
+        head.append(("  goes on from here when Zoea retries or you relaunch the mysis", "quiet"))
     return ConversationBlock(
         f"outcome {turn.id}",
         BlockKind.OUTCOME,

@@ -146,11 +146,11 @@ def build_request_lines(sight: MysisContext) -> list[list[Piece]]:
 def _size(seen: RequestSummary) -> list[Piece]:
     line: list[Piece] = [
         (f"~{number_format.tokens(seen.tokens)}", "title"),
-        (f" of {number_format.tokens(seen.max_tokens)} tokens", ""),
+        (" tokens", ""),
     ]
     if seen.input_tokens:
-        line.append((f", actual {number_format.tokens(seen.input_tokens)}", "quiet"))
-    return line
+        line.append((f" (really {number_format.tokens(seen.input_tokens)})", "quiet"))
+    return [*line, (f", limit {number_format.tokens(seen.max_tokens)}", "quiet")]
 
 
 def _pack(pack: PackSummary, seen: RequestSummary) -> list[Piece]:

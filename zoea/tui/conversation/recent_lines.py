@@ -11,6 +11,7 @@ from zoea.model.values import MysisView
 from zoea.queries.error_report import ErrorReport, report_error
 from zoea.queries.request_summary import MysisContext, RequestSummary
 from zoea.text.control_characters import one_line
+from zoea.text.dollars import format_dollars
 from zoea.tui import number_format
 from zoea.tui.conversation import focus_lines
 from zoea.tui.conversation.blocks import BlockKind, ConversationBlock
@@ -58,7 +59,7 @@ def build_usage_lines(seen: RequestSummary | None, view: MysisView, height: int)
     lines = focus_lines.build_request_lines(MysisContext(seen))
     used: list[Piece] = [(number_format.tokens(view.tokens), "strong"), (" tokens in all", "quiet")]
     if view.cost_micros is not None:
-        used.append((f"  {number_format.money(view.cost_micros)}", "quiet"))
+        used.append((f"  {format_dollars(view.cost_micros)}", "quiet"))
     lines += [budget] if (budget := build_turn_budget(view)) else []
     lines += [used] if view.tokens else []
     for spare in (lambda line: not line, lambda line: any(text == " empty" for text, _ in line)):

@@ -12,6 +12,7 @@ from zoea.queries.phrases import failure_phrase, is_unsent
 from zoea.queries.request_inspection import Inspection, SentMessage, StoredRequest
 from zoea.queries.request_troubles import Trouble
 from zoea.text.control_characters import one_line
+from zoea.text.dollars import format_dollars
 from zoea.tui import number_format
 from zoea.tui.conversation.blocks import Symbols
 from zoea.tui.swarm_list.mysis_row import describe_model
@@ -55,7 +56,7 @@ def build_head_lines(request: StoredRequest, now: int) -> list[list[Piece]]:
     second: list[Piece] = [
         (f"~{number_format.tokens(request.planned_tokens)} tokens estimated", ""),
         (
-            f"  {number_format.tokens(usage.input_tokens)} actual",
+            f"  {number_format.tokens(usage.input_tokens)} really used",
             "strong" if usage.input_tokens is not None else "quiet",
         ),
         (f"  estimate {100 * off:+.0f} %" if off is not None else "  not reported by the provider", _off_role(off)),
@@ -68,7 +69,7 @@ def build_head_lines(request: StoredRequest, now: int) -> list[list[Piece]]:
         (f"{number_format.tokens(usage.output_tokens)} tokens answered{thought}", ""),
         (f"  took {took}", ""),
         (f", first token after {begun}" if request.first_token_us is not None else "", "quiet"),
-        (f"  {number_format.money(usage.cost_micros)}", "quiet"),
+        (f"  {format_dollars(usage.cost_micros)}", "quiet"),
         (f"  {number_format.tokens(request.reserved_tokens)} reserved", "quiet"),
     ]
     return [first, second, third]

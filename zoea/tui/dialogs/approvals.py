@@ -30,7 +30,7 @@ from zoea.tui.commands.typed_keys import TypedKey
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
-from zoea.tui.widgets.status_bars import KeyFooter
+from zoea.tui.widgets.status_bars import KeyFooter, key_name
 from zoea.tui.widgets.text_lines import TextLines
 
 DEAF_S = 0.3
@@ -150,16 +150,29 @@ class ApprovalDialog(CockpitDialog[None]):
         box = self._box
         box.border_title = Content(f"{self.cockpit.glyphs['asking']} {one_line(shown.mysis)} asks")
         box.border_subtitle = Content(f"{place} of {max(place, len(waiting))}")
-        self._who.put(build_question_lines(shown, now))
+        self._who.put([*build_question_lines(shown, now), *self._scope_lines(shown)])
         answers = self._keys
         if not self.is_listening:
-            answers.put([(" the keys to answer come in a moment", "quiet")])
+            answers.put([(" the keys to answer work in a moment (guards against slips)", "quiet")])
         elif self._sentence.display:
             enter, escape = ("answer", "later") if self._is_question else ("deny", "back")
             words = (("enter", enter), ("escape", escape))
             answers.describe_typed([TypedKey(key, word, f"app.press({key!r})") for key, word in words])
         else:
             answers.describe(of(ActionPlace.APPROVAL), self.action_context(), self.cockpit.keys)
+
+    def _scope_lines(self, shown: ApprovalView) -> list[list[Piece]]:
+        """Return for how long each key allows it; nothing for a question."""
+        if self._is_question:
+            return []
+        keys = self.cockpit.keys
+        until, template = key_name(keys[actions.APPROVAL_SESSION.id]), key_name(keys[actions.APPROVAL_TEMPLATE.id])
+        if shown.kind == "budget":
+            words = f"{until} lets this mysis exceed the limit until it stops"
+        else:
+            grants = key_name(keys[actions.SCREEN_GRANTS.id])
+            words = f"{until}: this mysis, until it stops · {template}: all of its template, until {grants} revokes it"
+        return [[(words, "quiet")]]
 
     # Answering.
 

@@ -10,7 +10,9 @@ from textual.containers import Vertical, VerticalScroll
 from zoea.model.errors import ZoeaError
 from zoea.queries.budget_report import BudgetUse, Pressure, read_budgets
 from zoea.settings import load
+from zoea.settings.endpoints import ProviderType
 from zoea.text.control_characters import one_line
+from zoea.text.dollars import format_dollars
 from zoea.tui import number_format
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.state.deferred_work import DeferredWork
@@ -25,6 +27,12 @@ _ROLES = {
     Pressure.CRITICAL: "errored",
 }
 _READ_EVERY = 2.0
+_UNCOUNTED = "The built-in player (autopilot) uses no model: it is not counted."
+_NOTES = (
+    "At a limit, hard stops the mysis; at the day's it holds the swarm.",
+    "approve asks you; soft only warns and slows down.",
+    "Settings budget.* are the limits; zoea prices says what models cost.",
+)
 
 
 class BudgetsDialog(CockpitDialog[None]):
@@ -88,16 +96,19 @@ class BudgetsDialog(CockpitDialog[None]):
             lines.append(_row(one))
             if one.advice:
                 lines.append([(f"    {one.advice}", _ROLES[one.pressure])])
-        lines += [[], [("Bounds are settings (budget.*); zoea prices sets what models cost.", "quiet")]]
+        notes: tuple[str, ...] = _NOTES
+        if any(view.provider == ProviderType.AUTOPILOT for view in self.cockpit.feed.myses.values()):
+            notes = (_UNCOUNTED, *_NOTES)
+        lines += [[], *([(note, "quiet")] for note in notes)]
         self._rows.put(lines)
 
 
 def _row(one: BudgetUse) -> list[Piece]:
-    format_amount = number_format.money if one.is_money else number_format.tokens
+    format_amount = format_dollars if one.is_money else number_format.tokens
     title: Piece = (fit_text(one_line(one.title), _TITLE), "")
     used = format_amount(one.used) + ("+$?" if one.is_money and one.unpriced else "")
     if one.limit is None:
-        return [title, ("  ", ""), (f"{used}, no bound", "quiet")]
+        return [title, ("  ", ""), (f"{used}, no limit", "quiet")]
     filled, empty = number_format.bar(one.share, _BAR)
     role = _ROLES[one.pressure]
     reserved = f", {format_amount(one.reserved)} reserved" if one.reserved else ""

@@ -80,7 +80,8 @@ class ConnectDialog(CockpitDialog[str | None]):
                 "model", ModelField(given.model, id="model", placeholder="its name; ^t lists those of the server")
             )
             yield from form_row(
-                "window", Input(id="window", placeholder="tokens it reads at once; empty: ask the server", compact=True)
+                "window",
+                Input(id="window", placeholder="most tokens it reads at once; empty: ask the server", compact=True),
             )
             yield from form_row(
                 "key",
@@ -88,7 +89,7 @@ class ConnectDialog(CockpitDialog[str | None]):
                     given.key,
                     id="key",
                     password=not given.key.startswith("env:"),
-                    placeholder="the key, or env:NAME of a variable; empty: none",
+                    placeholder="kept apart from settings; env:NAME reads a variable; empty: none",
                     compact=True,
                 ),
             )

@@ -96,10 +96,24 @@ class NewMysisDialog(CockpitDialog[None]):
         templates.clear_options()
         templates.add_options([Option(_template(one.name, one.title), id=one.name) for one in found.templates])
         templates.highlighted = 0 if found.templates else None
-        self.query_one("#provider", InlineChoice).offer([(one.name, one.title) for one in found.providers])
+        self._offer_providers()
         self.query_one("#told", InlineChoice).offer(self._told(found))
         self._server_models = ServerModels(cockpit, self._offer_models)
         await self._server_models.read()
+
+    def _offer_providers(self) -> None:
+        """Offer the providers; the first one is that of the chosen template."""
+        found = self._choices
+        if found is None:
+            return
+        chosen = self.query_one("#template", OptionList).highlighted_option
+        usual = strip(found.describe_provider((chosen.id or "") if chosen is not None else ""))
+        self.query_one("#provider", InlineChoice).offer(
+            [(one.name, one.title if one.name else usual) for one in found.providers]
+        )
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        self._offer_providers()
 
     def _told(self, found: MysisOptions) -> list[tuple[str, str]]:
         if found.told is None:

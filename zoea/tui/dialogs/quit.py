@@ -23,7 +23,7 @@ _WITHIN_S = 10
 _BAR = 40
 _SAID = {
     "stop": "Ending the swarm: running calls are cut off, stored data is kept.",
-    "leave": "The swarm continues without a screen; zoea run attaches to it.",
+    "leave": "The swarm continues without a screen; zoea run shows it again.",
     "detach": "Detaching; the swarm continues.",
 }
 
@@ -72,13 +72,15 @@ class QuitDialog(CockpitDialog[None]):
         running = [view for view in self.cockpit.feed.myses.values() if view.state == "running"]
         busy = sum(1 for view in running if view.status in _AT_WORK)
         waiting = self.cockpit.action_context().approvals
-        said = f"{len(running)} of {len(self.cockpit.feed.myses)} myses started, {busy} at work now"
+        said = f"{len(running)} of {len(self.cockpit.feed.myses)} myses are started: {busy} working now"
         said += f", {waiting} waiting for your answer" if waiting else ""
+        rest = len(running) - busy - waiting
+        said += f", {rest} at rest" if rest > 0 else ""
         lines: list[list[Piece]] = [
             [(said, "strong")],
             [],
-            [("s   ", "key"), ("end the swarm; what runs now goes on at the next start", "")],
-            [("l   ", "key"), ("leave it running without a screen; zoea run shows it again", "")],
+            [("s   ", "key"), ("end the swarm: all stop, nothing costs; the next start can continue them", "")],
+            [("l   ", "key"), ("leave it running (and spending) without a screen; zoea run shows it", "")],
             [("esc ", "key"), ("back", "")],
         ]
         self._words.put(lines)

@@ -11,8 +11,9 @@ from textual.events import DescendantBlur, DescendantFocus
 from textual.screen import Screen
 
 from zoea.model.status import StatusWord
-from zoea.model.values import Event
+from zoea.model.values import Event, SwarmView
 from zoea.text.control_characters import one_line
+from zoea.text.dollars import format_dollars
 from zoea.tui import number_format
 from zoea.tui.commands.action import Action, ActionPlace, BoundAction
 from zoea.tui.commands.action_requirements import ActionContext
@@ -32,6 +33,8 @@ LAG_SHOWN_US = 60_000_000
 """How long the header shows that the event loop was held up."""
 CLOCK_FROM = 120
 """Columns from which the header shows the time."""
+WORDS_FROM = 150
+"""Columns from which the header writes its units in full."""
 
 
 class BaseScreen(Screen[T]):
@@ -179,9 +182,9 @@ class CockpitScreen(BaseScreen[T]):
         if self.cockpit.arming.note:
             return f"{self.cockpit.arming.note} "
         if self.cockpit.opening_wait.holds_keys:
-            return "waits until the swarm is open: ctrl+c drops it "
+            return "your keys wait until the swarm is open; ctrl+c forgets them "
         if self.cockpit.settings_watch.has_changed:
-            return f"settings changed: {key_name(self.cockpit.keys['app.reload'])} applies them "
+            return f"settings changed: {key_name(self.cockpit.keys['app.reload'])} loads them "
         if self.zoomed:
             return f"{self.ZOOM_NOTE}{key_name(self.cockpit.keys['app.zoom'])} shows all "
         opened = self.cockpit.opened
@@ -240,18 +243,28 @@ class CockpitScreen(BaseScreen[T]):
     def _usage_pieces(self, *, is_narrow: bool) -> list[Piece]:
         """Return tokens a minute, tokens and cost of today, and the time."""
         cockpit = self.cockpit
+        has_clock, is_wide = self.size.width >= CLOCK_FROM, self.size.width >= WORDS_FROM
         rate = cockpit.feed.rate()
-        right: list[Piece] = [(f"~{number_format.tokens(rate)}/min", "quiet")] if rate else []
+        unit = "tokens" if is_wide else "tok"
+        right: list[Piece] = [(f"~{number_format.tokens(rate)} {unit}/min", "quiet")] if rate else []
         view = cockpit.feed.view
         if view is not None:
             if view.lag_ms and abs(cockpit.now() - view.lagged_at) < LAG_SHOWN_US:
-                right.insert(0, (f"stalled for {view.lag_ms / 1_000:.1f} s  ", "waiting"))
+                right.insert(0, (f"Zoea stalled {view.lag_ms / 1_000:.1f} s  ", "waiting"))
             cost = view.cost_today_micros
-            if cost is None or not is_narrow:
-                budget = f"/{number_format.tokens(view.budget_today)}" if view.budget_today else ""
-                unit = " tokens" if self.size.width >= CLOCK_FROM else ""
-                right.append((f"  {number_format.tokens(view.tokens_today)}{budget}{unit} today", "quiet"))
-            right += [(f"  {number_format.money(cost)}", "quiet")] if cost is not None else []
-            clock = number_format.clock(cockpit.now(), cockpit.now()) if self.size.width >= CLOCK_FROM else ""
+            if not cost or not is_narrow:
+                right.append((f"  {self._describe_today(view)}", "quiet"))
+            right += [(f"  {format_dollars(cost)}", "quiet")] if cost else []
+            clock = number_format.clock(cockpit.now(), cockpit.now()) if has_clock else ""
             right.append((f"   {clock} " if clock else " ", "quiet"))
         return right
+
+    def _describe_today(self, view: SwarmView) -> str:
+        """Return the tokens of today with their limit, in as many words as the header has room for."""
+        used, width = number_format.tokens(view.tokens_today), self.size.width
+        if not view.budget_today:
+            return f"{used} tokens today" if width >= CLOCK_FROM else f"{used} today"
+        limit = number_format.tokens(view.budget_today)
+        if width >= WORDS_FROM:
+            return f"{used} of {limit} tokens today (limit)"
+        return f"{used} of {limit} limit today" if width >= CLOCK_FROM else f"{used}/{limit} today"

@@ -471,7 +471,9 @@ class FocusScreen(CockpitScreen[None]):
             self.notify("Only a message, an answer or a result can be kept", markup=False)
             return
         memory_id, turn, on = block.memory_id, block.turn, not block.is_kept
-        done = "Kept word for word in a window" if on else "Kept no longer"
+        done = "Kept no longer"
+        if on:
+            done = "Kept: with the strategy window each request shows it word for word; other strategies do not"
 
         async def keep() -> None:
             await self.cockpit.api.preserve(memory_id, on)

@@ -51,7 +51,7 @@ class LogScreen(TabbedScreen):
     PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.LOG)
     ON_ENTER: ClassVar[str] = "to the lines"
     PARTS: ClassVar[tuple[str, ...]] = ("events", "whole", "file")
-    PART_TITLES: ClassVar[dict[str, str]] = {"events": "EVENTS", "whole": "DETAILS", "file": "ZOEA.LOG"}
+    PART_TITLES: ClassVar[dict[str, str]] = {"events": "EVENTS", "whole": "THE CHOSEN EVENT", "file": "ZOEA.LOG"}
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(ActionPlace.LOG))]
 
     def __init__(self) -> None:
@@ -85,7 +85,7 @@ class LogScreen(TabbedScreen):
         events.caption("LOG")
         yield events
         whole = TextLines(by_words=True, id="whole", classes="panel")
-        whole.border_title = "DETAILS"
+        whole.border_title = "THE CHOSEN EVENT"
         yield whole
         file = LineList(self._file_line, has_cursor=False, id="file", classes="panel", empty="The log is empty")
         file.caption("ZOEA.LOG", "tab goes back to the events")

@@ -61,10 +61,10 @@ class MysisController:
         self._give(failed, swarm_commands.DISMISS)
 
     def run_again(self) -> None:
-        """Start the myses that ran when Zoea ended."""
+        """Continue the myses that were running when Zoea ended."""
         cockpit = self._screen.cockpit
         work = cockpit.api.start_all(again=True)
-        cockpit.ask_swarm(work, done=lambda count: cockpit.notify(f"{count} run again", markup=False))
+        cockpit.ask_swarm(work, done=lambda count: cockpit.notify(f"{count} continued", markup=False))
 
     def delete(self) -> None:
         """Delete the targets once the person has confirmed it."""

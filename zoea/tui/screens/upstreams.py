@@ -41,11 +41,14 @@ OFF = "off"
 _ROLES = {
     "open": "running",
     "ready": "running",
-    "opening": "waiting",
+    "connecting": "waiting",
     "lost": "waiting",
     "closed": "stopped",
     OFF: "stopped",
 }
+
+_WORDS = {"opening": "connecting"}
+"""States of upstreams in other words than they are stored in."""
 
 Row = UpstreamView | ProviderView | str
 
@@ -187,7 +190,7 @@ class UpstreamsScreen(TabbedScreen):
         kept = self.chosen if self._is_read else None
         rows: list[Row] = ["Upstreams", *self._upstreams]
         if not self._upstreams:
-            rows.append("  none yet: n adds a server with tools")
+            rows.append("  no tool servers yet: n adds one")
         rows += ["", "Providers"]
         rows += ["  asking each for its models…"] if self._providers is None else list(self._providers)
         self._rows = rows
@@ -330,7 +333,7 @@ def _summary(row: UpstreamView | ProviderView) -> tuple[str, str, str]:
     """Return state, latency and the number of tools or models."""
     latency = f"{row.latency_ms:.0f} ms" if row.latency_ms is not None else number_format.UNKNOWN
     if isinstance(row, UpstreamView):
-        return row.state, latency, _many(len(row.tools), "tool")
+        return _WORDS.get(row.state, row.state), latency, _many(len(row.tools), "tool")
     if row.models is None:
         return "failed", latency, ""
     return "ready", latency, _many(len(row.models), "model")
@@ -349,7 +352,7 @@ def _about_upstream(row: UpstreamView) -> list[list[Piece]]:
     lines: list[list[Piece]] = [
         [
             (one_line(row.name), "strong"),
-            (f"  {row.state}", _role(row.state)),
+            (f"  {_WORDS.get(row.state, row.state)}", _role(row.state)),
             (f"  {row.transport}  {one_line(row.server)}", "quiet"),
             ("  required" if row.required else "", "asking"),
         ],

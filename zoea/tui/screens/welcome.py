@@ -115,7 +115,7 @@ class WelcomeScreen(CockpitScreen[None]):
         is_empty = bool(self._doing) or not cockpit.feed.myses
         if not is_empty and self._connected_to:
             name = one_line(self._connected_to)
-            said = f"{name} is connected: myses without a provider of their own use it now. esc shows the myses."
+            said = f"{name} is connected. Myses that name no provider use it from their next turn on; esc shows them."
         elif not is_empty:
             said = "There are myses already: esc shows them."
         elif self._connected_to:
@@ -174,12 +174,14 @@ class WelcomeScreen(CockpitScreen[None]):
             where = (
                 "none found on this machine"
                 if around.loaded.settings.swarm.discover
-                else "not looked for (setting swarm.discover)"
+                else "not searched: the setting swarm.discover is off"
             )
             lines.append(_line(" ", "model servers", where, role="quiet"))
-        lines.append(_line(self._dot(), "autopilot", "always there: plays Reef by rules, without a model"))
+        lines.append(
+            _line(self._dot(), "autopilot", "built in, always there: plays Reef by fixed rules; no model, no cost")
+        )
         if around is not None:
-            words = str(around.config) if around.config else "none: all settings have their defaults"
+            words = str(around.config) if around.config else "no settings file: all defaults apply"
             lines.append(_line(self._dot() if around.config else " ", "config.toml", words, role="quiet"))
         return lines
 

@@ -76,7 +76,7 @@ def format_replies(said: Broadcast) -> str:
         (said.answered, "answered"),
         (said.working, "working"),
         (said.queued, "queued"),
-        (said.interrupted, "not answered yet"),
+        (said.interrupted, "failed or stopped"),
         (said.unanswered, "not answered"),
         (said.skipped, NOT_DELIVERED),
     ]

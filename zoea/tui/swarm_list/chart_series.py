@@ -11,6 +11,7 @@ from datetime import datetime
 from zoea.model.enums import Outcome
 from zoea.model.status import StatusWord
 from zoea.queries.swarm_stats import StatPoint, StatSpan, SwarmStats
+from zoea.text.dollars import format_dollars
 from zoea.tui import number_format
 
 _TICKS = 6
@@ -33,7 +34,7 @@ def _write_tokens(value: float) -> str:
 
 
 def _write_dollars(value: float) -> str:
-    return f"${value:.2f}" if value >= 0.01 or not value else f"${value:.4f}"
+    return format_dollars(value * 1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def build_charts(stats: SwarmStats) -> dict[str, Chart]:
             _write_tokens,
         ),
         "spend": Chart(
-            f"SPENT · {number_format.money(stats.cost_micros)} in all",
+            f"SPENT · {format_dollars(stats.cost_micros)} in all",
             (ChartSeries("dollars", "working", tuple(point.cost_micros / 1_000_000 for point in points)),),
             _write_dollars,
         ),

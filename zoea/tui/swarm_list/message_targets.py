@@ -10,6 +10,7 @@ from zoea.model.enums import MysisState
 from zoea.model.values import MysisView
 from zoea.text import estimate
 from zoea.text.control_characters import one_line
+from zoea.text.dollars import format_dollars
 from zoea.tui import number_format
 from zoea.tui.swarm_list.row_filter import RowFilter
 
@@ -106,7 +107,8 @@ class RoundCost:
         if not self.known:
             more = f"~{number_format.tokens(self.count(text))} tokens for the text; " if text else ""
             return f"{more}the cost of a turn is not known yet"
-        said = f"~{number_format.tokens(self.count(text))}{self._price(text)} for a round of answers"
+        each = "in all, if each answers once" if self.known + self.unknown > 1 else "if it answers once"
+        said = f"~{number_format.tokens(self.count(text))}{self._price(text)} {each}"
         return f"{said}, {self.unknown} not known yet" if self.unknown else said
 
     def _price(self, text: str) -> str:
@@ -116,7 +118,7 @@ class RoundCost:
         if not self.is_complete:
             return " tokens, $?"
         micros = self.micros + estimate.tokens(text) * self.micros_per_token
-        return f" tokens, ~{number_format.money(round(micros))}" if micros >= _CHEAP_MICROS else " tokens, under $0.01"
+        return f" tokens, ~{format_dollars(micros)}" if micros >= _CHEAP_MICROS else " tokens, under $0.01"
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ def target_one(view: MysisView, *, is_task: bool = False) -> MessageTarget:
     """Return one mysis as a target, with a note on whether it is started or relaunched."""
     relaunches = not view.state.accepts_messages
     notes = [f"it is {view.state}: enter relaunches it and sends"] if relaunches else []
-    notes += ["this starts it"] if view.state is MysisState.IDLE else []
+    notes += ["sending starts it"] if view.state is MysisState.IDLE else []
     notes += ["it works on it until it reports that it is done"] if is_task else []
     what = "relaunch and send to" if relaunches else "new task for" if is_task else "message to"
     return MessageTarget(

@@ -103,17 +103,17 @@ def build_needs_lines(
 
 
 def restart_line(ended: Mapping[str, int], reach: KeyScope) -> Line:
-    """Build the line that offers to run the myses again that ran when Zoea ended; empty where none did."""
+    """Build the line that offers to continue the myses that were running when Zoea ended; empty for none."""
     shown = {reason: count for reason, count in ended.items() if count > 0}
     if not shown:
         return []
     when = next(iter(shown)) if len(shown) == 1 else "Zoea ended"
-    click = "app.do('swarm.again')"
+    click, count = "app.do('swarm.again')", sum(shown.values())
     return [
-        (f"{sum(shown.values())} ran when {when}", "strong", ""),
+        (f"{count} {'was' if count == 1 else 'were'} running when {when}", "strong", ""),
         ("  ", "", ""),
         (reach.key("swarm.again"), "key", click),
-        (" runs them again", "", click),
+        (" continues it" if count == 1 else f" continues all {count}", "", click),
     ]
 
 
@@ -132,7 +132,7 @@ def _need(view: MysisView, asked: OpenApprovals, reach: KeyScope, after: int | N
         return _Need(view, question, _word(reach, "approval.oldest", "answer", view.id, named=is_oldest), [])
     is_meant = reach.means(view.id)
     if wants_review(view):
-        words = _word(reach, "mysis.message", "send it on", view.id, named=is_meant)
+        words = _word(reach, "mysis.message", "send it a message", view.id, named=is_meant)
         words += [("  ", "", ""), *_word(reach, "mysis.dismiss", "mark as reviewed", view.id, named=is_meant)]
         return _Need(view, None, words, [] if is_meant else way)
     words = _word(reach, "mysis.relaunch", "relaunch", view.id, named=is_meant)

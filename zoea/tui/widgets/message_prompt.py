@@ -55,9 +55,9 @@ class FoldedTexts:
 
 
 MODES = {
-    DeliveryMode.QUEUE: "queue: read at its next turn",
-    DeliveryMode.STEER: "steer: read within its turn",
-    DeliveryMode.INTERRUPT: "interrupt: ends its turn first",
+    DeliveryMode.QUEUE: "queue: read after its present answer",
+    DeliveryMode.STEER: "steer: read at its next step, its work goes on",
+    DeliveryMode.INTERRUPT: "interrupt: breaks off its work now; finished steps stay",
 }
 """The delivery modes in the order of tab, each with its effect."""
 

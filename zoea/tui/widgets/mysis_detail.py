@@ -25,6 +25,7 @@ from zoea.model.values import MysisView
 from zoea.queries.error_report import report_error
 from zoea.queries.status_phrases import describe_assumed_window, describe_status
 from zoea.text.control_characters import one_line
+from zoea.text.dollars import format_dollars
 from zoea.tui import number_format
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.swarm_list.mysis_row import (
@@ -228,9 +229,7 @@ def build_brief_line(view: MysisView, now: int) -> tuple[list[Piece], list[Piece
     right: list[Piece] = [(f"  {number_format.tokens(view.tokens)} tokens", "quiet")] if view.tokens else []
     if budget := build_turn_budget(view):
         right = [("  ", ""), *budget]
-    right += (
-        [(f" {number_format.money(view.cost_micros)}", "quiet")] if view.tokens and view.cost_micros is not None else []
-    )
+    right += [(f" {format_dollars(view.cost_micros)}", "quiet")] if view.tokens and view.cost_micros is not None else []
     if (report := report_error(view, now)) is not None:
         return [(report.what, "errored"), (f"  {report.plan}", "waiting"), (f"  {report.advice}", "quiet")], right
     left, time = build_call_pieces(view, now)

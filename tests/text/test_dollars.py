@@ -1,0 +1,24 @@
+"""Dollars have one form everywhere."""
+
+from __future__ import annotations
+
+import pytest
+
+from zoea.text.dollars import format_dollars
+
+
+@pytest.mark.parametrize(
+    ("micros", "text"),
+    [
+        (None, "$?"),
+        (0, "$0.00"),
+        (1_204_500_000, "$1,204.50"),
+        (30_000, "$0.03"),
+        (10_000, "$0.01"),
+        (9_999, "$0.0100"),
+        (400, "$0.0004"),
+        (1, "$0.000001"),
+    ],
+)
+def test_an_amount_below_a_cent_is_never_written_as_nothing(micros: int | None, text: str) -> None:
+    assert format_dollars(micros) == text

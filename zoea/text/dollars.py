@@ -1,0 +1,19 @@
+"""Dollars as text, in one form for the cockpit, the command line and errors."""
+
+from __future__ import annotations
+
+_MICROS = 1_000_000
+_CENT = _MICROS // 100
+
+
+def format_dollars(micros: float | None) -> str:
+    """Format millionths of a dollar: $1,204.50, $0.03, $0.0004; `$?` if unknown.
+
+    Amounts below a cent keep the digits that tell them from nothing.
+    """
+    if micros is None:
+        return "$?"
+    if not micros or abs(micros) >= _CENT:
+        return f"${micros / _MICROS:,.2f}"
+    digits = 4 if abs(micros) >= _CENT // 100 else 6
+    return f"${micros / _MICROS:.{digits}f}"
