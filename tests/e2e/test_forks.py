@@ -121,6 +121,10 @@ async def test_contexts_are_named_and_forked_by_a_time_while_the_swarm_runs(tmp_
             assert await command("ctx", "tag", "storm", "alpha") == "tag/storm names alpha\n"
             names = json.loads(await command("ctx", "refs", "--json"))
             assert names["tag/storm"] == names["@alpha"]
+            assert "nothing is new" in await command("ctx", "checkpoint", "@alpha", "-m", "now")
+            made = json.loads(await command("ctx", "compact", "alpha", "--extract", "--json"))
+            assert (made["type"], made["refs"]) == ("compaction", [f"compact/{names['@alpha'][:12]}"])
+            names["@alpha"] = json.loads(await command("ctx", "snapshot", "alpha", "--json"))["id"]
             await command("new", "beta", "--from", "@alpha@{2099-01-01}", "--idle")
             assert json.loads(await command("ctx", "refs", "--json"))["@beta"] == names["@alpha"]
             gone = json.loads(await command("ctx", "tag", "storm", "--delete", "--json"))

@@ -19,3 +19,12 @@ class NoContexts:
         self, revision: str, question: str, *, thread: str = "", sender: Sender = COMMANDER
     ) -> ContextQuestion:
         raise RevisionError(f"there is no context {revision!r}")
+
+    async def checkpoint(self, ref: str, *, summary: str = "", timeout_s: float = 20.0) -> str:
+        return ""
+
+    async def snapshot(self, revision: str) -> str:
+        raise RevisionError(f"there is no context {revision!r}")
+
+    async def compact(self, revision: str, *, extract: bool = False, payer: str = "", timeout_s: float = 300.0) -> str:
+        raise RevisionError(f"there is no context {revision!r}")

@@ -3,16 +3,83 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import replace
 
-from zoea.chain.commit_ops import delete_ref, move_ref
+from zoea.chain.chain_reader import ChainReader
+from zoea.chain.commit import Checkpoint, CommitNote, CommitType, ContextCommit
+from zoea.chain.commit_ops import NewCommit, delete_ref, insert_commit, move_ref, prepare_blobs
+from zoea.chain.commit_rows import read_ref, read_refs, shortest_id
+from zoea.chain.entries import ContextEntry, encode_delta
+from zoea.chain.formats import ZOEA
 from zoea.chain.revisions import refuse_time, resolve_revision
 from zoea.model.errors import RevisionError, UsageError
+from zoea.process.host_name import describe_machine
 from zoea.store import Store, WriterConnection
 from zoea.text.control_characters import clean
 
 TAG = "tag/"
 """The beginning of refs that people give."""
 _TAG_NAME = re.compile(r"\w[\w.:/-]{0,79}")
+
+
+SNAPSHOT, COMPACT = "snapshot/", "compact/"
+"""The beginnings of refs of commits made by hand; the short id of the commit that they follow comes after."""
+COMMANDER = "commander"
+"""The principal of commits beside the branch of a mysis."""
+
+
+async def take_snapshot(store: Store, revision: str) -> ContextCommit:
+    """Store the conversation up to a commit as one snapshot commit, so that reading it walks no further.
+
+    On the tip of a mysis it goes on the branch; else the ref `snapshot/ID` names it.
+
+    Raises:
+        RevisionError: There is no such commit.
+        MissingBlob: A part of the conversation is gone.
+    """
+
+    def read(conn: sqlite3.Connection) -> tuple[ContextCommit, str, NewCommit]:
+        commit = resolve_revision(conn, revision, refuse_time)
+        entries = ChainReader(conn).read_messages(commit)
+        tips = [name for name, seq in read_refs(conn).items() if seq == commit.seq and name.startswith("@")]
+        new = build_whole(commit, entries, CommitType.SNAPSHOT, commit.note, principal="" if tips else COMMANDER)
+        return commit, tips[0] if tips else f"{SNAPSHOT}{shortest_id(conn, commit)}", new
+
+    async with store.search_reader() as reader:
+        commit, ref, new = await reader.run(read)
+
+    def write(conn: WriterConnection) -> ContextCommit:
+        if ref.startswith("@") and read_ref(conn, ref) != commit.seq:
+            raise RevisionError(f"{ref} went on meanwhile", hint="Give the command again.")
+        stored = insert_commit(conn, new)
+        move_ref(conn, ref, stored.seq, "snapshot")
+        return stored
+
+    return await store.write(write, urgent=True)
+
+
+def build_whole(
+    commit: ContextCommit, entries: Sequence[ContextEntry], kind: CommitType, note: CommitNote, principal: str = ""
+) -> NewCommit:
+    """Return a commit after another that stands for the whole conversation up to it; for use in a thread."""
+    delta = encode_delta(entries)
+    blob, lifted = prepare_blobs(delta.data, delta.lifted)
+    about = commit.provenance
+    return NewCommit(
+        parent=commit.seq,
+        kind=kind,
+        format=ZOEA,
+        blob=blob,
+        lifted=lifted,
+        checkpoint=Checkpoint.COMPACTION if kind is CommitType.COMPACTION else Checkpoint.EXPLICIT,
+        provenance=replace(about, principal=principal or about.principal, machine=describe_machine(), session_id=None),
+        message_count=len(entries),
+        token_count=sum(entry.token_count for entry in entries),
+        note=note,
+        media=tuple(one.digest for entry in entries for one in entry.media),
+    )
 
 
 async def name_commit(store: Store, name: str, revision: str) -> str:

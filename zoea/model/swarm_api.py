@@ -222,6 +222,35 @@ class ContextApi(Protocol):
         """
         ...
 
+    async def checkpoint(self, ref: str, *, summary: str = "", timeout_s: float = 20.0) -> str:
+        """Commit what a mysis knows now; return the commit's id, "" where nothing is new.
+
+        In a turn, it is made with the next answer or result; UsageError where none comes within `timeout_s`.
+        """
+        ...
+
+    async def snapshot(self, revision: str) -> str:
+        """Store the conversation up to a commit as one snapshot commit, and return its id.
+
+        On the tip of a mysis it goes on the branch; else the ref `snapshot/ID` names it.
+        """
+        ...
+
+    async def compact(self, revision: str, *, extract: bool = False, payer: str = "", timeout_s: float = 300.0) -> str:
+        """Store a summary of the conversation up to a commit as a commit beside the branch, and return its id.
+
+        The ref `compact/ID` names it. A model writes the summary; it counts as background work of a mysis.
+
+        Args:
+            extract: Choose lines without a model, at no cost.
+            payer: Another mysis that pays, with its model; else the commit's own.
+
+        Raises:
+            MysisMissing: The commit's mysis is gone, and no payer is named.
+            UsageError: The model wrote none.
+        """
+        ...
+
     async def resume(self, ref: str, *, name: str = "", allow_fresh: bool = False) -> MysisView:
         """Begin a new session of a mysis with the conversation up to its newest commit, and start it.
 

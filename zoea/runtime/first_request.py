@@ -33,9 +33,13 @@ class FirstRequest:
 
     def price(self, count: int = 1, provider: str = "", model: str = "") -> int | None:
         """Return what so many cost, in millionths of a dollar; None where the price is not known."""
+        return self.price_of(self.cost.tokens * count, 0, provider, model)
+
+    def price_of(self, tokens: int, output: int, provider: str = "", model: str = "") -> int | None:
+        """Return what so many tokens and those of an answer cost, in the same unit."""
         prices = PriceList(self.where.prices, partial(costs_nothing, self.settings))
         price = prices.find(provider or self.cost.provider, model or self.cost.model)
-        return None if price is None else price.cost(self.cost.tokens * count, 0)
+        return None if price is None else price.cost(tokens, output)
 
 
 def estimate_from_commit(where: Places, database: Path, seq: int, message: str) -> FirstRequest:
@@ -56,15 +60,20 @@ def estimate_from_commit(where: Places, database: Path, seq: int, message: str) 
         return FirstRequest(commit, shortest_id(reader, commit), cost, where, settings)
 
 
+def describe_price(micros: int | None) -> str:
+    """Return a price in words."""
+    if micros is None:
+        return "at a price that is not known"
+    return f"about {format_dollars(micros)}" if micros else "at no cost"
+
+
 def describe_first_request(said: FirstRequest, count: int, micros: int | None) -> str:
     """Return the messages, tokens and price in one line."""
     cost = said.cost
     shown = "" if cost.shown == cost.messages else f", the newest {cost.shown} as they were and a summary of the others"
     if cost.tier > _WHOLE_TIER:
         shown = ", told as one text, because its format is not understood message by message"
-    money = f"about {format_dollars(micros)}" if micros else "at no cost"
-    if micros is None:
-        money = "at a price that is not known"
+    money = describe_price(micros)
     tools = "" if cost.has_tools else ", without the schemas of tools"
     each = f"about {cost.tokens:,} tokens{tools}"
     total = f"{each}, {money}" if count == 1 else f"{each} each, {cost.tokens * count:,} for {count}, {money}"

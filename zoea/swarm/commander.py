@@ -116,7 +116,7 @@ class Commander:
             prices=prices,
         )
         self._hub = self.services.events
-        self.outbox = Outbox(self.services, self.runners, self._command, self.runner, self._resolved_template)
+        self.outbox = Outbox(self.services, self.runners, self._command, self.runner, self.resolved_template)
         self.services.publisher = self.outbox
         self.builtin_backend = SwarmBackend(store, self.live_view, self.outbox)
 
@@ -165,7 +165,7 @@ class Commander:
         self._bodies.update(await swarm_reads.template_bodies(self._store))
         left_tails = await find_left_tails(self._store)
         for one in await load_mysis.load_all(self._store, self._clock.now()):
-            known = self._resolved_template(one.mysis.template_hash)
+            known = self.resolved_template(one.mysis.template_hash)
             if one.mysis.id in left_tails:
                 await recover_tail(one.mysis, known.settings.chain.capture, self._store, self._clock)
             damage = known.damage
@@ -182,7 +182,7 @@ class Commander:
         mysis, now = found.mysis, self._clock.now()
         if mysis.held:
             self.hold_switch.set_mysis(mysis.id, True)
-        known = self._resolved_template(mysis.template_hash)
+        known = self.resolved_template(mysis.template_hash)
         life = load_mysis.build_life(found, known, now=now, held=self.hold_switch.holds(mysis.id))
         self.live_view.add(load_mysis.build_live_row(found))
         runner = MysisRunner(self.services, mysis, self._bodies[mysis.template_hash], known, life)
@@ -191,7 +191,8 @@ class Commander:
             runner.tell(lf.Now(now))
         return runner
 
-    def _resolved_template(self, template_hash: bytes) -> ResolvedTemplate:
+    def resolved_template(self, template_hash: bytes) -> ResolvedTemplate:
+        """Return the settings of a template that is in use."""
         if template_hash not in self._resolved_templates:
             self._resolved_templates[template_hash] = resolve_stored_template(
                 self._bodies[template_hash], self._settings
@@ -353,7 +354,7 @@ class Commander:
         self.services.gate.resize(**count_places(settings))
         self._resolved_templates.clear()
         for runner in self.runners.values():
-            runner.adopt(self._resolved_template(runner.mysis.template_hash))
+            runner.adopt(self.resolved_template(runner.mysis.template_hash))
 
     # Messages.
 
@@ -369,7 +370,7 @@ class Commander:
         context: str = "",
     ) -> Receipt:
         runner = self.runner(ref)
-        room = self._resolved_template(runner.mysis.template_hash).settings.budget.token_budget_per_agent
+        room = self.resolved_template(runner.mysis.template_hash).settings.budget.token_budget_per_agent
         checked = message_ops.checked(text, room)
         said = read_stored(context).to_json()
         outgoing = message_ops.OutgoingMessage(checked, sender, mode, 0, idempotency_key, is_task, context=said)

@@ -85,6 +85,7 @@ class CaptureStep:
         self._covered = covered
         self._added = added
         self._made: ContextCommit | None = None
+        self._wanted: asyncio.Future[ContextCommit | None] | None = None
 
     @property
     def has_commit(self) -> bool:
@@ -99,9 +100,17 @@ class CaptureStep:
         span = (min(ids), max(ids)) if ids else None
         self._made = capture_ops.record_commit(conn, self._owner.name, replace(self._new, memories=span))
 
+    def fulfil(self, note: CommitNote, wanted: asyncio.Future[ContextCommit | None]) -> None:
+        """Give the commit the summary that was asked for, and tell once it is stored."""
+        self._wanted = wanted
+        if self._new is not None and note.summary:
+            self._new = replace(self._new, note=note)
+
     def settle(self, memories: Sequence[Memory] = (), notes: Iterable[Note] = (), at: int = 0) -> None:
         """Keep what the op stored and the commit does not hold."""
         self._owner.note_settled(self)
+        if self._wanted is not None and not self._wanted.done():
+            self._wanted.set_result(self._made)
         if self._made is not None:
             self._owner.forget(self._covered)
         self._owner.add(memories, notes, at, committed=self._added if self._made is not None else 0)
@@ -175,6 +184,7 @@ class ContextCapture:
         self._answers = 0
         self._for: tuple[str | None, str | None] = (None, None)
         self._is_loaded = False
+        self._wanted: tuple[CommitNote, asyncio.Future[ContextCommit | None]] | None = None
         self._unsettled: CaptureStep | CompactionStep | None = None
 
     def note_settled(self, step: CaptureStep | CompactionStep) -> None:
@@ -292,12 +302,17 @@ class ContextCapture:
         """Return the commit that belongs to an op of the turn, with its blobs ready."""
         await self._catch_up()
         checkpoint = self._find_trigger(op)
+        if self._wanted is not None and isinstance(op, t.StoreAnswer | t.StoreResult | t.LeaveTurn):
+            checkpoint = Checkpoint.SESSION_END if checkpoint is Checkpoint.SESSION_END else Checkpoint.EXPLICIT
         self._note_media(op)
         if checkpoint is None:
             step = self._unsettled = CaptureStep(self, None, (), 0)
             return step
-        added = self._build_added(op)
-        return await self._prepare(checkpoint, added)
+        step = await self._prepare(checkpoint, self._build_added(op))
+        if self._wanted is not None:
+            step.fulfil(*self._wanted)
+            self._wanted = None
+        return step
 
     async def prepare_end(self, *, ends: bool = True) -> CaptureStep:
         """Return the last commit of a session, where it ends."""
@@ -305,6 +320,19 @@ class ContextCapture:
             return CaptureStep(self, None, (), 0)
         await self._catch_up()
         return await self._prepare(Checkpoint.SESSION_END, [])
+
+    async def commit_now(self, note: CommitNote) -> ContextCommit | None:
+        """Commit what waits, while no turn is open; None where nothing does."""
+        made = await self.commit_stored(Checkpoint.EXPLICIT, note)
+        if made is not None:
+            self._waiting.clear()
+        return made
+
+    def commit_next(self, note: CommitNote) -> asyncio.Future[ContextCommit | None]:
+        """Commit with the next answer or result of the open turn; the future is done when it is stored."""
+        if self._wanted is None:
+            self._wanted = note, asyncio.get_running_loop().create_future()
+        return self._wanted[1]
 
     async def prepare_compaction(
         self, entries: Sequence[ContextEntry], summary: str, *, model: str = "", only_after: int = 0

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sqlite3
 from dataclasses import dataclass
 
 from zoea.chain import context_edits
-from zoea.chain.commit import ContextCommit
+from zoea.chain.commit import CommitNote, ContextCommit
 from zoea.chain.commit_rows import read_commit, read_ref, read_refs
 from zoea.chain.revisions import refuse_time, resolve_revision
+from zoea.context.window.conversation_summary import summarise
 from zoea.model.enums import MysisState
 from zoea.model.errors import MissingBlob, MysisMissing, RevisionError, StateRefused, UsageError
 from zoea.model.values import COMMANDER, ContextQuestion, Mysis, MysisView, Sender
 from zoea.settings import Settings
 from zoea.store import WriterConnection
-from zoea.swarm import creation
+from zoea.swarm import creation, hand_compaction
 from zoea.swarm.commander import Commander
 from zoea.swarm.persistence import capture_ops, mysis_ops
 from zoea.swarm.runner import MysisRunner
+from zoea.text import clean
 
 _THREAD = re.compile(r"\w[\w.:-]{0,59}")
 _THREAD_DIGITS = 8
@@ -47,6 +50,49 @@ class ContextCommands:
     async def name_context(self, name: str, revision: str) -> str:
         """See `ContextApi.name_context`."""
         return await context_edits.name_commit(self._services.store, name, revision)
+
+    async def checkpoint(self, ref: str, *, summary: str = "", timeout_s: float = 20.0) -> str:
+        """See `ContextApi.checkpoint`."""
+        runner = self._commander.runner(ref)
+        note = CommitNote(clean(summary))
+        if runner.is_settled:
+            made = await runner.capture.commit_now(note)
+        else:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    made = await asyncio.shield(runner.capture.commit_next(note))
+            except TimeoutError:
+                raise UsageError(
+                    f"{runner.mysis.name} is in a turn and stored nothing for {timeout_s:g} s",
+                    hint="The commit is made with its next answer or result.",
+                ) from None
+        return "" if made is None else made.id
+
+    async def snapshot(self, revision: str) -> str:
+        """See `ContextApi.snapshot`."""
+        return (await context_edits.take_snapshot(self._services.store, revision)).id
+
+    async def compact(self, revision: str, *, extract: bool = False, payer: str = "", timeout_s: float = 300.0) -> str:
+        """See `ContextApi.compact`."""
+        store = self._services.store
+        if (own := self._find_own(revision)) is not None and own.is_settled:
+            await own.capture.commit_now(CommitNote())
+        commit, entries = await hand_compaction.read_conversation(store, revision)
+        if extract:
+            summary, model = summarise(hand_compaction.as_memories(entries), hand_compaction.SUMMARY_TOKENS), ""
+        else:
+            runner = self._commander.runner(payer or f"#{commit.provenance.mysis_id or 0}")
+            known = self._commander.resolved_template(runner.mysis.template_hash)
+            summary, model = await hand_compaction.write_summary(self._services, runner, known, entries, timeout_s)
+        now = self._services.clock.now()
+        return (await hand_compaction.store_compaction(store, commit, len(entries), summary, model, now)).id
+
+    def _find_own(self, revision: str) -> MysisRunner | None:
+        """Return the mysis that a revision names by its branch alone."""
+        try:
+            return self._commander.runner(revision)
+        except MysisMissing:
+            return None
 
     async def resume(self, ref: str, *, name: str = "", allow_fresh: bool = False) -> MysisView:
         """See `ContextApi.resume`."""

@@ -48,6 +48,7 @@ class ContextOrigin:
     template: Template | None = None
     provider: str = ""
     model: str = ""
+    family: str = ""
 
 
 NO_ORIGIN = ContextOrigin()
@@ -87,12 +88,12 @@ def _read_origin(conn: sqlite3.Connection, revision: str, allow_fresh: bool) -> 
             raise
         commit = None
     row = conn.execute(capture_ops.MADE_BY, (about.template_hash, about.mysis_id)).fetchone()
-    body, provider, model = row
+    body, provider, model, family = row
     try:
         template = None if body is None else parse_template(body)
     except TemplateError:
         template = None  # of a newer Zoea; the default one serves
-    return ContextOrigin(commit, template, provider or "", model or "")
+    return ContextOrigin(commit, template, provider or "", model or "", family or "")
 
 
 def find_template(name: str, origin: ContextOrigin, templates: Templates, settings: Settings) -> Template:
@@ -118,7 +119,7 @@ def build_spec(wish: Wish, template: Template, origin: ContextOrigin, settings: 
         model=model,
         tags=wish.tags,
         goal=checked_prompt(wish.task, settings),
-        family=origin.commit.provenance.principal if origin.commit and origin.commit.provenance.mysis_id else "",
+        family=origin.family,
     )
 
 

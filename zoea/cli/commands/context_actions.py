@@ -7,12 +7,22 @@ from typing import Annotated
 import typer
 
 from zoea.chain import context_edits
+from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import ContextCommit
-from zoea.cli.commands.context_access import find_commit, open_contexts
+from zoea.chain.commit_rows import read_refs, shortest_id
+from zoea.cli.commands.context_access import Revision, describe_commit, find_commit, name_commits, open_contexts
+from zoea.cli.context_cost import estimate_first_request
 from zoea.cli.options import AsJson, Workspace, write_json
-from zoea.cli.swarm_access import edit
+from zoea.cli.swarm_access import command, edit
 from zoea.model.errors import UsageError
+from zoea.runtime.first_request import describe_price
+from zoea.store import Store
+from zoea.swarm.hand_compaction import SUMMARY_TOKENS
+from zoea.swarm.persistence.capture_ops import find_branch
 from zoea.text.control_characters import strip
+from zoea.text.shorten import head
+
+_TEXT = 100
 
 
 def tag(
@@ -40,6 +50,79 @@ def tag(
         write_json({"ref": ref, "context": found or None})
     else:
         typer.echo(strip(f"{ref} is removed" if delete else f"{ref} names {revision}"))
+
+
+def checkpoint(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A mysis, as @alpha.")],
+    message: Annotated[
+        str, typer.Option("-m", "--message", metavar="TEXT", help="The summary of the commit; else one is made.")
+    ] = "",
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1, max=3_600, help="Wait so long in a turn.")] = 20.0,
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Commit what a mysis knows now; in a turn, with its next answer or result.
+
+    Example: zoea ctx checkpoint @alpha -m "Knows the parser"
+    """
+    made = command(workspace, lambda swarm: swarm.checkpoint(name, summary=message, timeout_s=timeout))
+    _tell(workspace, made, f"nothing is new since the newest commit of {name}", as_json)
+
+
+def snapshot(revision: Revision, as_json: AsJson = False, workspace: Workspace = "") -> None:
+    """Store the conversation up to a commit as one commit, so that reading it is fast whatever lies before.
+
+    On the newest commit of a mysis it goes on its branch; else snapshot/ID names it.
+    """
+    found = locate_commit(workspace, revision).id
+
+    async def store(opened: Store) -> str:
+        return (await context_edits.take_snapshot(opened, found)).id
+
+    _tell(workspace, edit(workspace, lambda swarm: swarm.snapshot(found), store), "", as_json)
+
+
+def compact(
+    revision: Revision,
+    extract: Annotated[bool, typer.Option("--extract", help="Choose lines without a model, at no cost.")] = False,
+    payer: Annotated[
+        str, typer.Option("--by", metavar="NAME", help="The mysis with whose model it is written, and who pays.")
+    ] = "",
+    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1, max=3_600, help="Wait so long.")] = 300.0,
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Store a summary of the conversation up to a commit, beside the branch; compact/ID names it.
+
+    A model writes it, as background work (budget.background); the cost is said first, on stderr.
+    Example: zoea ctx compact alpha
+    """
+    with open_contexts(workspace) as conn:
+        is_branch = find_branch(read_refs(conn), revision).startswith("@")
+        found = find_commit(conn, revision)
+        size = ChainReader(conn).materialize(found).token_count
+    if not extract:
+        said = estimate_first_request(workspace, revision, "")
+        price = describe_price(said.price_of(size, SUMMARY_TOKENS))
+        typer.echo(strip(f"{said.short_id}: a summary of about {size:,} tokens, {price}"), err=True)
+    asked = revision if is_branch else found.id
+    made = command(workspace, lambda swarm: swarm.compact(asked, extract=extract, payer=payer, timeout_s=timeout))
+    _tell(workspace, made, "", as_json)
+
+
+def _tell(workspace: str, commit_id: str, nothing: str, as_json: bool) -> None:
+    """Write a new commit, or that there is none."""
+    if not commit_id:
+        typer.echo("null" if as_json else strip(nothing))
+        return
+    with open_contexts(workspace) as conn:
+        commit = find_commit(conn, commit_id)
+        names = name_commits(conn, [commit])[commit.seq]
+        if as_json:
+            write_json(describe_commit(conn, commit, names))
+            return
+        about = head(" ".join(commit.note.summary.split()), _TEXT)
+        typer.echo(strip(f"{shortest_id(conn, commit)}  {commit.kind}  {', '.join(names)}  {about}"))
 
 
 def locate_commit(workspace: str, revision: str) -> ContextCommit:

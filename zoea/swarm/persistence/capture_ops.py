@@ -55,9 +55,10 @@ That a session ended in order says nothing: its last turn may have gone on after
 """
 MADE_BY = """
 SELECT (SELECT body FROM template WHERE hash = ?1), (SELECT provider FROM mysis WHERE id = ?2),
-  (SELECT model FROM mysis WHERE id = ?2)
+  (SELECT model FROM mysis WHERE id = ?2), (SELECT name FROM mysis WHERE id = ?2)
 """
-"""The template of a commit, and the provider and model of the mysis that made it."""
+"""The template of a commit, and the provider, model and name of the mysis that made it."""
+NEWEST_TURN = "SELECT frozen FROM turn WHERE mysis_id = ? ORDER BY id DESC LIMIT 1"
 _TURN_OF = """
 SELECT coalesce((SELECT t.number FROM memory m JOIN turn t ON t.id = m.turn_id WHERE m.id = ?1),
   (SELECT max(number) FROM turn WHERE mysis_id = ?2 AND ?1 > 0), 0)

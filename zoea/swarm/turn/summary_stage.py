@@ -72,15 +72,26 @@ class _SummaryOwner:
 
 
 class SummaryStage:
-    """The summary of one turn.
+    """The summary of one turn, or of a commit.
+
+    Args:
+        within_s: How long all its requests may take; else `context.summary_timeout`.
 
     Attributes:
         wanted: The request that has to be made before the summary can be written.
         failure: Why no model writes it, in a few words; empty while one may.
     """
 
-    def __init__(self, services: Services, profile: MysisProfile, session: ToolSession, frozen: FrozenTurn) -> None:
+    def __init__(
+        self,
+        services: Services,
+        profile: MysisProfile,
+        session: ToolSession,
+        frozen: FrozenTurn,
+        within_s: float | None = None,
+    ) -> None:
         self._services = services
+        self._within_s = within_s or profile.settings.context.summary_timeout
         self._profile = profile
         self._session = session
         self._frozen = frozen
@@ -166,7 +177,7 @@ class SummaryStage:
         assert model is not None
         services, clock = self._services, self._services.clock
         if self._until is None:
-            self._until = clock.uptime() + int(self._profile.settings.context.summary_timeout * SECOND)
+            self._until = clock.uptime() + int(self._within_s * SECOND)
         request = self._request(model, part)
         owner = _SummaryOwner(
             self._profile.mysis_id, model.provider.name, model.model, model.provider.metered, self._frozen.mission_id
@@ -187,7 +198,7 @@ class SummaryStage:
             # It may have been read and written, so it counts as estimated.
             done = replace(owner, duration_us=clock.uptime() - began)
             await services.write(partial(_settle, owner=done, request_id=reserved.request_id, answer=None))
-            return self._failed(f"no answer within {self._profile.settings.context.summary_timeout:g} s")
+            return self._failed(f"no answer within {self._within_s:g} s")
         except ProviderError as error:
             await self._fail(owner, reserved.request_id, error.kind)
             return self._failed(error.title, can_retry=error.kind.is_transient)

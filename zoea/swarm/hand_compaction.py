@@ -1,0 +1,111 @@
+"""Compacts the conversation of a commit by hand: a model writes the summary, paid as background work of a mysis."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from zoea.chain.chain_reader import ChainReader
+from zoea.chain.commit import CommitNote, CommitType, ContextCommit
+from zoea.chain.commit_ops import insert_commit, move_ref
+from zoea.chain.commit_rows import shortest_id
+from zoea.chain.context_edits import COMMANDER, COMPACT, build_whole
+from zoea.chain.entries import ContextEntry
+from zoea.chain.revisions import refuse_time, resolve_revision
+from zoea.context import FrozenTurn
+from zoea.context.window.conversation_shape import Conversation, ConversationShape
+from zoea.context.window.conversation_summary import summarise
+from zoea.model.enums import Role, Source
+from zoea.model.errors import StateRefused, UsageError
+from zoea.model.values import Memory
+from zoea.store import Store, WriterConnection
+from zoea.swarm.memory_entries import build_summary
+from zoea.swarm.persistence import capture_ops
+from zoea.swarm.resolved_template import ResolvedTemplate, build_profile
+from zoea.swarm.runner import MysisRunner
+from zoea.swarm.services import Services
+from zoea.swarm.turn import turn_types as t
+from zoea.swarm.turn.summary_stage import SummaryStage
+
+SUMMARY_TOKENS = 2_000
+
+
+async def read_conversation(store: Store, revision: str) -> tuple[ContextCommit, tuple[ContextEntry, ...]]:
+    """Read a commit and the conversation up to it. Raises RevisionError, MissingBlob."""
+
+    def read(conn: sqlite3.Connection) -> tuple[ContextCommit, tuple[ContextEntry, ...]]:
+        commit = resolve_revision(conn, revision, refuse_time)
+        return commit, ChainReader(conn).materialize(commit).entries
+
+    async with store.search_reader() as reader:
+        return await reader.run(read)
+
+
+async def write_summary(
+    services: Services, payer: MysisRunner, known: ResolvedTemplate, entries: Sequence[ContextEntry], within_s: float
+) -> tuple[str, str]:
+    """Have the model of a mysis write a summary; return it and the model's name, "" where no model writes.
+
+    Raises:
+        UsageError: The model wrote none, with the reason.
+        StateRefused: The swarm is on hold.
+        ProviderError: There is no such provider or model.
+    """
+    memories = as_memories(entries)
+    rows = await services.store.read(capture_ops.NEWEST_TURN, (payer.mysis.id,))
+    if not rows:
+        raise UsageError(
+            f"{payer.mysis.name} has had no turn, so that nothing says what a request of it may take",
+            hint="Name another mysis that pays, or choose lines without a model.",
+        )
+    profile = await build_profile(payer.mysis, known, services.providers)
+    frozen = FrozenTurn.from_json(rows[0]["frozen"], system=profile.template.prompt)
+    session = services.tools.session(payer.mysis.id, payer.mysis.name, known.template.text, uid=payer.mysis.uid)
+    try:
+        stage = SummaryStage(services, profile, session, frozen, within_s)
+        shape = ConversationShape(middle=memories, summary_tokens=SUMMARY_TOKENS)
+        retries = 1
+        while (prose := await stage.find_prose(Conversation(), shape)) is None:
+            if services.hold.holds(payer.mysis.id):
+                raise StateRefused("the swarm is on hold, so that no model is asked", hint="Lift the hold first.")
+            match await stage.write():
+                case t.SummaryFailed(can_retry=can_retry) if not can_retry or not retries:
+                    stage.give_up()
+                case t.SummaryFailed():
+                    retries -= 1
+                case _:
+                    pass
+    finally:
+        await session.close()
+    if not prose and stage.failure:
+        raise UsageError(
+            f"no model wrote a summary: {stage.failure}",
+            hint="Nothing was committed. Try again, or choose lines without a model.",
+        )
+    return summarise(memories, SUMMARY_TOKENS, prose=prose), stage.model_name if prose else ""
+
+
+async def store_compaction(
+    store: Store, commit: ContextCommit, count: int, summary: str, model: str, at: int
+) -> ContextCommit:
+    """Store a summary as a commit beside the branch, under the ref `compact/ID`."""
+    note = CommitNote(f"A summary of {count:,} messages: {summary}", model=model)
+    new = build_whole(commit, [build_summary(summary, at)], CommitType.COMPACTION, note, principal=COMMANDER)
+
+    def write(conn: WriterConnection) -> ContextCommit:
+        stored = insert_commit(conn, new)
+        move_ref(conn, f"{COMPACT}{shortest_id(conn, commit)}", stored.seq, "compact")
+        return stored
+
+    return await store.write(write, urgent=True)
+
+
+def as_memories(entries: Sequence[ContextEntry]) -> tuple[Memory, ...]:
+    """Convert entries to what a summary is written of; calls stand in the text of their answer."""
+    made: list[Memory] = []
+    for place, entry in enumerate(entries):
+        called = [f"calls {call.name} {call.arguments}" for call in entry.calls]
+        text = "\n".join(part for part in (entry.content, *called) if part)
+        source = {Role.USER: Source.DIRECT, Role.TOOL: Source.TOOL}.get(entry.role, Source.LLM)
+        made.append(Memory(place, 0, 0, 1, place, entry.role, source, text, is_error=entry.is_error))
+    return tuple(made)
