@@ -129,6 +129,18 @@ class TestBeside:
         assert zoea("configure", "alpha", "--model", "other", "--json").json["model"] == "other"
         assert zoea("configure", "alpha", "--model", "another", "--keep-model", "--json").json["model"] == "another"
 
+    def test_a_local_model_that_was_not_added_is_refused_by_name(self, zoea: Zoea, other_owner: OwnerThread) -> None:
+        other_owner.swarm.given_providers = (
+            ProviderView("embedded", "embedded", "embedded", models=("qwen", "tiny")),
+            ProviderView("empty", "embedded", "embedded", models=()),
+        )
+        refused = zoea("new", "alpha", "--idle", "--provider", "embedded", "--model", "qwem")
+        assert (refused.code, zoea("list", "--json").json) == (2, [])
+        assert "there is no local model 'qwem'; the nearest is qwen" in refused.err
+        assert "It lists: qwen, tiny" in refused.err
+        assert zoea("new", "alpha", "--idle", "--provider", "embedded", "--model", "tiny").code == 0
+        assert zoea("new", "beta", "--idle", "--provider", "empty", "--model", "any").code == 0
+
     def test_start_and_stop_need_either_names_or_all(self, zoea: Zoea, other_owner: OwnerThread) -> None:
         assert zoea("start").code == 2
         assert zoea("stop", "alpha", "--all").code == 2

@@ -235,6 +235,14 @@ def test_a_key_without_a_configured_provider_is_not_chosen() -> None:
     assert best_of([found]).type == "autopilot"
 
 
+def test_with_local_models_the_reason_says_how_to_use_one() -> None:
+    shelf = ProbeResult("embedded", "embedded", SourceOrigin.SHELF, ProbeStatus.OK, models=(ModelInfo("qwen"),))
+    choice = best_of([shelf])
+    assert choice.type == "autopilot"
+    assert choice.reason.endswith("To use your local model: zoea run --provider embedded --model qwen")
+    assert "To use" not in best_of([]).reason
+
+
 def test_unknown_values_are_null_in_json() -> None:
     said = ProbeResult("x", "openai", SourceOrigin.PORT, ProbeStatus.DOWN).as_dict()
     assert (said["models"], said["latency_ms"], said["address"], said["key"]) == (None, None, None, None)

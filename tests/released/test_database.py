@@ -104,3 +104,11 @@ def test_a_swarm_over_a_released_database_goes_on_with_the_turns_that_were_broke
     assert answer["content"].startswith("Answered prompt e9458025 with result ")
     assert [one["content"] for one in memories("eta", 2) if one["role"] == "tool"] == ["did the trade"]
     assert json_of("doctor")["is_good"]
+
+
+def test_a_run_with_a_task_brings_an_older_database_up_to_date(database: Path) -> None:
+    done = zoea("run", "--headless", "--myses", "1", "--task", "Say hello.")
+
+    assert done.returncode == 2
+    assert "no new mysis takes the task: --myses 1, and there are" in done.stderr
+    assert json_of("list")

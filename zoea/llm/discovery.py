@@ -254,7 +254,11 @@ class Discovery:
 
 
 def best_of(found: Iterable[ProbeResult]) -> ProviderChoice:
-    """Choose the first server with a chat model, in the given order; else the autopilot."""
+    """Choose the first server with a chat model, in the given order; else the autopilot.
+
+    Local models are not chosen, because loading one takes memory; the reason says how to use them.
+    """
+    reason = "no provider is configured and no model server runs on this machine"
     for each in found:
         names = [model.name for model in each.models or ()]
         model = next((name for name in names if "embed" not in name.lower() and "rerank" not in name.lower()), "")
@@ -262,7 +266,8 @@ def best_of(found: Iterable[ProbeResult]) -> ProviderChoice:
             return ProviderChoice(
                 each.name, each.type, each.origin, f"{each.name} runs here and has {model}", each.address, model
             )
-    reason = "no provider is configured and no model server runs on this machine"
+        if each.origin is SourceOrigin.SHELF and names:
+            reason += f". To use your local model: zoea run --provider {each.name} --model {names[0]}"
     return ProviderChoice("autopilot", "autopilot", SourceOrigin.BUILT_IN, reason)
 
 

@@ -105,6 +105,10 @@ class StoreMissing(StoreError):
     title = "There is no database yet"
 
 
+class StoreOutdated(StoreError):
+    """The database is of an older release; a run brings it up to date."""
+
+
 class StoreConflict(StoreError):
     title = "The database refused a row"
 

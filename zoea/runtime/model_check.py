@@ -11,6 +11,7 @@ from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import ProviderView
 from zoea.runtime.model_lists import LISTING_TYPES, ModelList, ModelLists, check_model
 from zoea.settings.endpoints import ProviderSettings, ProviderType
+from zoea.settings.key_paths import find_nearest
 from zoea.settings.layers import load
 from zoea.settings.paths import Places
 from zoea.text.control_characters import one_line
@@ -57,6 +58,8 @@ async def find_doubt(
     loaded = await asyncio.to_thread(load, places)
     own = provider or loaded.templates.get(template or loaded.settings.swarm.default_template).provider
     found = _find(await swarm.providers(), own)
+    if found is not None and found.kind == ProviderType.EMBEDDED:
+        return _doubt_local(found, model)
     if found is None or found.kind not in LISTING_TYPES:
         return None
     given = loaded.settings.provider_named(found.name) or ProviderSettings(type=ProviderType(found.kind))
@@ -65,6 +68,16 @@ async def find_doubt(
         known = ModelList(found.models, kept=known.kept)
     why = check_model(given, model, known) if known.models else ""
     return ModelDoubt(found.name, why, known.models) if why else None
+
+
+def _doubt_local(embedded: ProviderView, model: str) -> ModelDoubt | None:
+    """Return the doubt in a model's name that is none of the added local models, if there are any."""
+    names = embedded.models or ()
+    if not model or not names or model in names:
+        return None
+    near = find_nearest(model, names)
+    nearest = f"; the nearest is {one_line(near)}" if near else ""
+    return ModelDoubt(embedded.name, f"there is no local model {one_line(model)!r}{nearest}", names)
 
 
 def _find(providers: Iterable[ProviderView], name: str) -> ProviderView | None:

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from zoea.model.errors import NoRunningSwarm, StoreMissing, UsageError, WorkspaceHeld
+from zoea.model.errors import NoRunningSwarm, StoreMissing, StoreOutdated, UsageError, WorkspaceHeld
 from zoea.process.command_line import WORKSPACE_HELP, flag, option, whole_number
 from zoea.process.lock import OwnerLock, read_holder
 from zoea.settings.paths import Places
@@ -179,11 +179,15 @@ def refuse_new_myses(options: StartOptions, where: Places) -> None:
 
     try:
         there = sum(record.is_living for record in read_mysis_records(where.database))
-    except StoreMissing:
+    except (StoreMissing, StoreOutdated):  # an older database is counted once this run has brought it up to date
         there = 0
-    if there >= options.myses:
+    _refuse_without_new(options.myses, there)
+
+
+def _refuse_without_new(most: int, there: int) -> None:
+    if there >= most:
         raise UsageError(
-            f"no new mysis takes the task: --myses {options.myses}, and there are {there}",
+            f"no new mysis takes the task: --myses {most}, and there are {there}",
             hint="Give it to one of them with `zoea send NAME --task TEXT`, or leave out --myses to create another.",
         )
 
@@ -192,11 +196,14 @@ async def prepare_swarm(swarm: SwarmApi, options: StartOptions, where: Places) -
     """Create the myses that are missing to `--myses N`, or one with a task, and start the idle ones if requested.
 
     Raises:
-        UsageError: New myses would have a model that their server does not list.
+        UsageError: New myses would have a model that their server does not list, or none is new for `--task`.
     """
     wanted = 0
     if options.myses is not None:
-        wanted = options.myses - len((await swarm.view()).myses)
+        there = len((await swarm.view()).myses)
+        wanted = options.myses - there
+        if options.task is not None:
+            _refuse_without_new(options.myses, there)
     elif options.task is not None:
         wanted = 1
     template = options.template or ("miner" if options.world else "")

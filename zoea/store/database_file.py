@@ -10,7 +10,7 @@ import sqlite3
 from functools import cache
 from pathlib import Path
 
-from zoea.model.errors import StoreError, StoreForeign, StoreMissing
+from zoea.model.errors import StoreError, StoreForeign, StoreMissing, StoreOutdated
 from zoea.store.sqlite_errors import translate_errors
 
 APPLICATION_ID = 1517249889
@@ -104,7 +104,7 @@ def open_reader(path: Path, *, any_thread: bool = False) -> sqlite3.Connection:
         try:
             version = read_version(connection, path, newest=newest)
             if version < newest:
-                raise StoreError(
+                raise StoreOutdated(
                     f"{path} was written by an older Zoea (schema {version}; this one reads {newest}).",
                     hint="Run `zoea run` once: it keeps a copy and brings the database up to date.",
                 )
