@@ -235,3 +235,26 @@ def test_the_log_draws_branches_as_lanes(zoea: Zoea, transcript: Path) -> None:
     assert [line[0] for line in chain] == ["*", "*", "*"]
     found = zoea("ctx", "log", "--graph", "--json").json
     assert [(one["lane"], one["joined"]) for one in found] == [(0, []), (1, []), (0, []), (0, [1])]
+
+
+def test_a_lost_text_comes_back_from_the_mirror_and_a_redacted_one_leaves_it(
+    zoea: Zoea, transcript: Path, tmp_path: Path
+) -> None:
+    refused = zoea("ctx", "fetch")
+    assert (refused.code, "chain.mirror" in refused.err) == (2, True)
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    config = places("").config_file
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(f'[chain]\nmirror = "{folder}"\n')
+    zoea("ctx", "import", str(transcript))
+    assert zoea("ctx", "fetch", "--json").json == {"restored": 0, "copied": 1, "missing": []}
+    with closing(sqlite3.connect(places("").database)) as database, database:
+        database.execute("UPDATE blob SET data = zeroblob(10)")
+    assert "zoea ctx fetch" in zoea("ctx", "fsck").err
+    assert "In a.py." in zoea("ctx", "cat", "import/shop").out
+    assert zoea("ctx", "fetch", "import/shop", "--json").json == {"restored": 1, "copied": 0, "missing": []}
+    assert "all good" in zoea("ctx", "fsck").out
+    assert zoea("redact", "Where is the bug?", "--yes").code == 0
+    assert list(folder.rglob("*.zst")) == []
+    assert "Where is the bug" not in zoea("ctx", "cat", "import/shop").out

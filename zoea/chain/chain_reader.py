@@ -13,6 +13,7 @@ from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_rows import walk_chain
 from zoea.chain.entries import ContextEntry
 from zoea.chain.materialize import MaterializedContext, contributing, join_native, materialize
+from zoea.chain.mirror import find_mirror, read_mirrored
 from zoea.model.errors import MissingBlob, StoreError
 from zoea.store.blobs import blob_directory, unpack_blob
 from zoea.store.redaction import REDACTED
@@ -29,10 +30,12 @@ class ChainReader:
 
     Args:
         connection: To the database; only its thread may use the reader.
+        uses_mirror: Read from the mirror what is missing or damaged here.
     """
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: sqlite3.Connection, *, uses_mirror: bool = True) -> None:
         self._connection = connection
+        self._uses_mirror = uses_mirror
         self._texts: dict[bytes, bytes] = {}
         self._directory: Path | None = None
 
@@ -71,6 +74,10 @@ class ChainReader:
         try:
             return unpack_blob(self._directory, blob_id, [row[1:]])
         except StoreError as error:
+            folder = find_mirror(self._connection) if self._uses_mirror else None
+            if folder is not None:
+                with suppress(StoreError):
+                    return read_mirrored(folder, digest, row[4])
             hint = "`zoea ctx fsck` lists what is missing."
             raise MissingBlob(f"blob {digest.hex()}: {error}", hint=hint) from error
 

@@ -32,6 +32,7 @@ from zoea.runtime.connections import LiveConnections
 from zoea.runtime.context_reports import build_context_report
 from zoea.runtime.maintenance import run_maintenance
 from zoea.runtime.minute_stats import record_minutes
+from zoea.runtime.mirroring import mirror_folder, run_mirror
 from zoea.runtime.owner import close_within
 from zoea.runtime.provider_set import ProviderSet
 from zoea.runtime.upstream_set import build_policies, build_upstreams, world_upstream
@@ -171,6 +172,7 @@ async def running_swarm(
             door.start()
         keep = RetentionRule(loaded.settings.memory.keep_days, loaded.settings.memory.keep_memories)
         await stack.enter_async_context(run_maintenance(store, clock, keep))
+        await stack.enter_async_context(run_mirror(store, clock, mirror_folder(loaded.settings)))
         await stack.enter_async_context(record_minutes(store, clock, commander.live_view.count_statuses))
         await _serve_metrics(stack, store, places, commander, clock, options.metrics)
         stack.enter_context(tuned_gc())

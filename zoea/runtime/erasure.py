@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zoea.chain.collection import DAY, REFLOG_DAYS, forget_branches
+from zoea.chain.mirror import find_mirror, forget_mirrored, stored_digests
+from zoea.model.errors import StoreFull
 from zoea.process.clock import SystemClock
 from zoea.runtime.maintenance import Say, open_alone, optimize
 from zoea.settings.paths import Places
@@ -55,6 +57,7 @@ def purge(places: Places, myses: Sequence[int], confirm: Callable[[RemovedCounts
     now = SystemClock().now()
     with open_alone(places) as connection, translate_errors():
         prepare_erasure(connection)
+        before = stored_digests(connection)
         with transaction(connection):
             removed = RemovedCounts()
             for mysis_id in myses:
@@ -64,6 +67,7 @@ def purge(places: Places, myses: Sequence[int], confirm: Callable[[RemovedCounts
             remove_unused(connection, RetentionRule(), now=now, who="")
             if not confirm(removed):
                 raise Declined
+        _erase_mirrored(connection, before - stored_digests(connection))
         _clean_up(connection, unused_files(connection, places.data), say)
     return removed
 
@@ -73,11 +77,13 @@ def redact(places: Places, text: str, confirm: Callable[[RedactedCounts], bool],
     with open_alone(places) as connection, translate_errors():
         prepare_erasure(connection)
         say("Looking through everything that is stored")
+        before = stored_digests(connection)
         with transaction(connection):
             who = f"zoea redact, {getpass.getuser()}"
             counts = redact_text(connection, places.data, text, now=SystemClock().now(), who=who)
             if not confirm(counts):
                 raise Declined
+        _erase_mirrored(connection, before - stored_digests(connection))
         _clean_up(connection, counts.files, say)
         if _holds(places.database, text.encode()):
             say("Rewriting the database")
@@ -88,6 +94,19 @@ def redact(places: Places, text: str, confirm: Callable[[RedactedCounts], bool],
         if file.is_file() and not file.is_symlink() and file.suffix != ".zst" and _holds(file, text.encode())
     ]
     return RedactionResult(counts.occurrences, counts.memories, counts.turns, counts.blobs, tuple(remaining))
+
+
+def _erase_mirrored(connection: sqlite3.Connection, gone: frozenset[bytes]) -> None:
+    """Delete the blobs from the mirror too. Raises StoreFull where it is not there, so that no text stays unnoticed."""
+    folder = find_mirror(connection)
+    if folder is None or not gone:
+        return
+    if not folder.is_dir():
+        raise StoreFull(
+            f"the text is erased here, but the mirror {folder} is not there and may still hold it",
+            hint="Mount its disk, and delete the files of its folder blobs.",
+        )
+    forget_mirrored(folder, gone)
 
 
 def _clean_up(connection: sqlite3.Connection, files: Sequence[Path], say: Say) -> None:

@@ -489,6 +489,13 @@ class ChainSettings(Section):
         "or publishes), explicit (when told to) or off.",
         pattern=r"^(answer|tool_results|significant|explicit|off|every:[1-9][0-9]{0,3})$",
     )
+    mirror: str = setting(
+        "",
+        "Mirror",
+        "A folder, such as on another disk, that gets a copy of all texts of commits and brings back those that are "
+        "missing or damaged; it has to exist. Empty for none; in a template it has no effect.",
+        pattern=r"^(|[/~].*)$",
+    )
 
 
 class InheritedSettings(Section):

@@ -72,7 +72,7 @@ def put_packed(connection: sqlite3.Connection, blob: PackedBlob) -> int:
     place: str = "row"
     row: bytes | None = blob.packed
     if blob.size > ROW_BYTES:
-        _write_file(blob_path(blob_directory(connection), blob.digest), blob.packed)
+        write_blob_file(blob_path(blob_directory(connection), blob.digest), blob.packed)
         place, row = "file", None
     cursor = connection.execute(
         "INSERT INTO blob(hash, size, place, data) VALUES (?, ?, ?, ?)", (blob.digest, blob.size, place, row)
@@ -102,7 +102,7 @@ def restore_blob(connection: sqlite3.Connection, blob: PackedBlob) -> bool:
     packed: bytes | None = blob.packed
     place = "row"
     if blob.size > ROW_BYTES:
-        _write_file(blob_path(blob_directory(connection), blob.digest), blob.packed)
+        write_blob_file(blob_path(blob_directory(connection), blob.digest), blob.packed)
         place, packed = "file", None
     connection.execute("UPDATE blob SET size = ?, place = ?, data = ? WHERE id = ?", (blob.size, place, packed, row[0]))
     return True
@@ -157,7 +157,7 @@ def blob_path(directory: Path, digest: bytes) -> Path:
     return directory / "blobs" / name[:2] / f"{name}.zst"
 
 
-def _write_file(path: Path, packed: bytes) -> None:
+def write_blob_file(path: Path, packed: bytes) -> None:
     """Write and sync a file under a temporary name, then rename it."""
     unfinished = path.with_suffix(".unfinished")
     try:

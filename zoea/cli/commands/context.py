@@ -35,6 +35,7 @@ from zoea.cli.commands.context_access import (
 )
 from zoea.cli.commands.context_bundles import export, import_
 from zoea.cli.commands.context_log import log
+from zoea.cli.commands.context_mirror import fetch
 from zoea.cli.commands.context_notes import annotate
 from zoea.cli.commands.forks import fork
 from zoea.cli.local_time import moment
@@ -59,6 +60,7 @@ app = typer.Typer(
 app.command("fork")(fork)
 app.command("log")(log)
 app.command("annotate")(annotate)
+app.command("fetch")(fetch)
 app.command("export")(export)
 app.command("import")(import_)
 app.command("tag")(context_actions.tag)
@@ -233,7 +235,10 @@ def fsck(as_json: AsJson = False, workspace: Workspace = "") -> None:
     for one in () if as_json else defects:
         typer.echo(strip(f"{one.commit[:20]}  {f'blob {one.blob[:16]}  ' if one.blob else ''}{one.what}"))
     if defects:
-        raise StoreError(f"{len(defects)} defects in {count:,} commits", hint="Restore the database from a backup.")
+        raise StoreError(
+            f"{len(defects)} defects in {count:,} commits",
+            hint="`zoea ctx fetch` brings back what chain.mirror holds, a bundle what it holds; else restore a backup.",
+        )
     if not as_json:
         note = f"; {redacted:,} parts were redacted" if redacted else ""
         typer.echo(f"{count:,} commits, all good{note}")
