@@ -69,9 +69,11 @@ async def test_a_changed_theme_file_is_reloaded_and_a_broken_one_gives_one_messa
         screen.poll_themes()
         assert stage.app.theme_spec.colours["background"] == "#101018"
         await stage.until(lambda: screen.styles.background.hex == "#101018")
+        assert not stage.app.settings_watch.look()  # so no notice covers the message
 
         mine.write_text(mine.read_text().replace("#101018", "black").replace("dark = true", "dark = 3"))
         screen.poll_themes()
+        assert not stage.app.settings_watch.look()
         await stage.pilot.pause()
         assert stage.app.theme_spec.colours["background"] == "#101018"
         about = " ".join(stage.text().replace("│", " ").split())

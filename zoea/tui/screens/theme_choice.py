@@ -106,4 +106,5 @@ class ThemeChooser:
             return False
         self._stamps = stamps
         self._screen.cockpit.reload_themes()
+        self._screen.cockpit.settings_watch.mark_themes_applied()
         return True

@@ -46,6 +46,10 @@ class SettingsWatch:
         """Take the files as they are now as applied."""
         self._applied, self._seen_mark, self.has_changed = self._read(), self._read_mark(), False
 
+    def mark_themes_applied(self) -> None:
+        """Take the themes as they are now as applied, and leave the other files as they were."""
+        self._applied = (*self._applied[:-1], themes.read_file_stamps(self._config))
+
     @contextmanager
     def own_change(self) -> Iterator[None]:
         """Take what the cockpit itself writes in this context as applied, except where the files had changed before."""
