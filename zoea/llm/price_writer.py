@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import tomlkit
@@ -12,13 +13,14 @@ from zoea.llm.prices import ModelPrice, parse_prices, read_price_file
 from zoea.settings.document import parse_document
 from zoea.settings.key_paths import Layer, Origin
 from zoea.settings.private_file import lock_file, write_private
+from zoea.settings.small_file import read_small_text
 
 _HEAD = "# Prices of models in dollars per million tokens; they win over those that Zoea knows (`zoea prices`).\n"
 
 
 def set_price(file: Path, price: ModelPrice) -> None:
     """Set the entry of a model. Raises SettingsError if the file cannot be read or written."""
-    file = file.resolve()
+    file = Path(os.path.realpath(file))
     with lock_file(file):
         document = _read(file)
         if "model" not in document:
@@ -38,7 +40,7 @@ def remove_price(file: Path, model: str) -> bool:
     """Remove the entry of a model; False if there is none. Raises SettingsError."""
     if not file.exists():
         return False
-    file = file.resolve()
+    file = Path(os.path.realpath(file))
     with lock_file(file):
         document = _read(file)
         entries = document.get("model", {})
@@ -52,7 +54,7 @@ def remove_price(file: Path, model: str) -> bool:
 def _read(file: Path) -> TOMLDocument:
     """Return the document. Raises SettingsError if it is no valid price file."""
     read_price_file(file)
-    return tomlkit.parse(file.read_text("utf-8") if file.exists() else _HEAD)
+    return tomlkit.parse(read_small_text(file) if file.exists() else _HEAD)
 
 
 def _write(file: Path, document: TOMLDocument) -> None:

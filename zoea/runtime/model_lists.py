@@ -15,9 +15,11 @@ from zoea.settings.key_paths import find_nearest
 from zoea.settings.layers import load
 from zoea.settings.paths import Places
 from zoea.settings.private_file import write_private
+from zoea.settings.small_file import read_small_text
 from zoea.text.control_characters import one_line
 
 FILE = "model_lists.json"
+_LARGEST = 16_000_000
 LISTING_TYPES = (ProviderType.OPENAI, ProviderType.ANTHROPIC, ProviderType.OLLAMA)
 """Types of providers whose servers list their models."""
 
@@ -129,7 +131,7 @@ def _key(given: ProviderSettings) -> str:
 def _parse(file: Path) -> dict[str, ModelList]:
     """Read the file; a missing or damaged one holds no lists."""
     try:
-        stored = json.loads(file.read_text(encoding="utf-8"))
+        stored = json.loads(read_small_text(file, _LARGEST))
         return {
             key: ModelList(
                 tuple(map(str, one["models"])),
@@ -139,5 +141,5 @@ def _parse(file: Path) -> dict[str, ModelList]:
             )
             for key, one in stored.items()
         }
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return {}

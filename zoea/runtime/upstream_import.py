@@ -18,6 +18,7 @@ from tomlkit.items import Table
 from zoea.model.errors import SettingsError, UsageError
 from zoea.settings import Credentials, Places, Settings
 from zoea.settings.private_file import lock_file, write_private
+from zoea.settings.small_file import read_small_text
 from zoea.tools.mcp_json import ImportedServer, find_secret_arguments, is_reference, read_servers
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 
@@ -164,8 +165,8 @@ def _read(file: Path) -> tomlkit.TOMLDocument:
     if not file.exists():
         return tomlkit.document()
     try:
-        return tomlkit.parse(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, TOMLKitError) as error:
+        return tomlkit.parse(read_small_text(file))
+    except (OSError, ValueError, TOMLKitError, RecursionError) as error:
         raise SettingsError(f"{file} cannot be changed: {error}", hint="Run `zoea config check`.") from None
 
 

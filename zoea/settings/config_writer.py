@@ -5,6 +5,7 @@ A change that would make the file invalid is refused before anything is written.
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Mapping
@@ -38,7 +39,7 @@ def set_keys(file: Path, values: Mapping[str, Any]) -> None:
         SettingsInvalid: The file is not TOML or a value is invalid; nothing was written.
         SettingsError: The file cannot be written.
     """
-    file = file.resolve()
+    file = Path(os.path.realpath(file))
     with lock_file(file):
         before = read_document(file, Layer.USER)
         if before.problems:

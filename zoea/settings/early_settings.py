@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from zoea.settings.paths import PROJECT_FILE, USER_FILE
+from zoea.settings.small_file import read_small_text
 
-_LARGEST = 1_000_000
 _YES = ("1", "true", "yes", "on")
 
 
@@ -58,8 +58,7 @@ def read_early_settings(config: Path, env: Mapping[str, str], start: Path | None
 def _read_tables(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the tables `tui` and `broadcast` of a file; empty where it has none."""
     try:
-        with file.open("rb") as stream:
-            document = tomllib.loads(stream.read(_LARGEST).decode("utf-8-sig"))
+        document = tomllib.loads(read_small_text(file))
     except (OSError, ValueError, RecursionError):
         return {}, {}
     tui, broadcast = (document.get(name) for name in ("tui", "broadcast"))

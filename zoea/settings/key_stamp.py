@@ -7,6 +7,8 @@ import json
 import tomllib
 from pathlib import Path
 
+from zoea.settings.small_file import read_small_text
+
 ACCOUNTS, SECRETS = "account/", "secret/"
 """Prefixes of entries that a swarm writes itself: accounts of myses on upstreams, and secrets in arguments."""
 
@@ -30,13 +32,13 @@ class KeyStamp:
             seen = (found.st_mtime_ns, found.st_size)
             if seen != self._seen:
                 self._seen, self._digest = seen, _digest(self._file)
-        except (OSError, ValueError):
+        except (OSError, ValueError, AttributeError, RecursionError):
             self._seen, self._digest = None, ""
         return self._digest
 
 
 def _digest(file: Path) -> str:
     """Return the digest of a file's keys. Raises OSError, ValueError."""
-    stored = tomllib.loads(file.read_text(encoding="utf-8")).get("credentials", {})
+    stored = tomllib.loads(read_small_text(file)).get("credentials", {})
     own = {name: str(value) for name, value in stored.items() if not name.startswith((ACCOUNTS, SECRETS))}
     return hashlib.sha256(json.dumps(own, sort_keys=True).encode()).hexdigest() if own else ""

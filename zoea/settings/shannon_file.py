@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from zoea.model.errors import SettingsError
+from zoea.settings.small_file import read_small_text
 
 _LINE = re.compile(r"(?P<indent>[ ]*)(?P<key>[A-Za-z_]\w*)[ ]*:[ ]*(?P<value>[^#]*?)[ ]*(?:#.*)?")
 _TABLE = "session"
@@ -21,7 +22,7 @@ def read_shannon_file(file: Path) -> Mapping[str, Any]:
         SettingsError: The file cannot be read, or has no such table, or a line is no `key: value`.
     """
     try:
-        text = file.read_text("utf-8-sig")
+        text = read_small_text(file)
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f"{file} cannot be read: {error}", hint="Name the shannon.yaml of a Shannon.") from None
     table, found = "", dict[str, Any]()

@@ -20,6 +20,7 @@ from zoea.model.errors import TrustError
 from zoea.settings.key_paths import KeyPath, format_key, get_value, merge_trees
 from zoea.settings.private_file import write_private
 
+_LARGEST = 16_000_000
 ACTIVE: Mapping[str, frozenset[str]] = {
     "provider": frozenset({"base_url", "api_key", "headers"}),
     "upstream": frozenset({"command", "args", "env", "cwd", "url", "headers", "inject"}),
@@ -76,9 +77,13 @@ class Trust:
 
     def _read(self) -> dict[str, dict[str, Any]]:
         try:
+            if self._record.exists() and not self._record.is_file():  # a pipe or a device would be read without end
+                raise TrustError(
+                    f"{self._record} cannot be read: it is not a file", hint="Delete it and run `zoea trust` again."
+                )
             with self._record.open("rb") as stream:
                 mode = os.fstat(stream.fileno()).st_mode
-                raw = stream.read()
+                raw = stream.read(_LARGEST)
         except FileNotFoundError:
             return {}
         except OSError as error:
@@ -103,7 +108,7 @@ def hash_content(raw: bytes) -> str:
 
 
 def _record_key(file: Path) -> str:
-    return str(file.resolve())
+    return os.path.realpath(file)
 
 
 def active_keys(tree: Mapping[str, Any]) -> tuple[KeyPath, ...]:

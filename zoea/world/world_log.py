@@ -238,4 +238,4 @@ def connect_read_only(path: Path) -> sqlite3.Connection:
     """
     if not path.exists():
         raise WorldError(f"There is no world at {path}.", hint="Run zoea run --world reef, or zoea world, first.")
-    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
+    return sqlite3.connect(f"{Path(os.path.realpath(path)).as_uri()}?mode=ro", uri=True)

@@ -73,7 +73,7 @@ class LocalModels:
 
         Raises UsageError if it is no GGUF file, or the name is refused or used by another file.
         """
-        target = file.expanduser().resolve()
+        target = Path(os.path.realpath(file.expanduser()))
         check_gguf(target)
         name = name or name_for(target)
         check_name(name)
@@ -131,7 +131,7 @@ class LocalModels:
 
     def _model(self, path: Path) -> LocalModel:
         is_link = path.is_symlink()
-        file = path.resolve() if is_link else path
+        file = Path(os.path.realpath(path)) if is_link else path
         return LocalModel(path.stem, file, file.stat().st_size if file.is_file() else None, is_link)
 
     def _nearest(self, name: str) -> str:

@@ -18,6 +18,7 @@ from textual.theme import Theme
 
 import zoea
 from zoea.model.errors import SettingsError
+from zoea.settings.small_file import read_small_text
 
 COLOURS = (
     "background",
@@ -218,8 +219,10 @@ def load_themes(config: Path) -> tuple[dict[str, ThemeSpec], list[SettingsError]
 def read_theme(file: Path) -> ThemeSpec:
     """Read one theme file. Raises SettingsError with every problem of it."""
     try:
-        table = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        table = tomllib.loads(read_small_text(file))
+    except OSError as error:
+        raise SettingsError(f"{file} cannot be read: {error.strerror}", title="Theme is wrong") from error
+    except (ValueError, RecursionError) as error:
         raise SettingsError(f"{file}: {error}", title="Theme is wrong") from error
     problems: list[str] = []
     colours = _colours(table, problems)

@@ -1,0 +1,137 @@
+"""Files that Zoea reads may have been replaced by anything: a pipe, a device, a huge or deeply nested text."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from zoea.llm.price_writer import set_price
+from zoea.llm.prices import ModelPrice
+from zoea.model.errors import ZoeaError
+from zoea.runtime.model_lists import FILE, ModelLists
+from zoea.settings import places
+from zoea.settings.config_writer import set_keys
+from zoea.settings.early_settings import read_early_settings
+from zoea.settings.endpoints import ProviderSettings
+from zoea.settings.key_stamp import KeyStamp
+from zoea.settings.small_file import read_small_file, read_small_text
+from zoea.settings.trust import Trust
+from zoea.tui.theme.themes import load_themes
+
+pytestmark = pytest.mark.timeout(60)
+
+
+def put_pipe(file: Path) -> None:
+    os.mkfifo(file)
+
+
+def put_device(file: Path) -> None:
+    file.symlink_to("/dev/zero")
+
+
+def put_folder(file: Path) -> None:
+    file.mkdir()
+
+
+def put_huge_text(file: Path) -> None:
+    with file.open("wb") as stream:
+        stream.truncate(3_000_000_000)
+
+
+def put_nested_toml(file: Path) -> None:
+    file.write_text("a = " + "[" * 100_000)
+
+
+def put_nested_json(file: Path) -> None:
+    file.write_text('{"a":' * 100_000)
+
+
+def put_long_number(file: Path) -> None:
+    file.write_text("a = " + "9" * 10_000)
+
+
+def put_other_bytes(file: Path) -> None:
+    file.write_bytes(b"\xff\xfe\0[")
+
+
+ANYTHING = [
+    put_pipe,
+    put_device,
+    put_folder,
+    put_huge_text,
+    put_nested_toml,
+    put_nested_json,
+    put_long_number,
+    put_other_bytes,
+]
+
+
+@pytest.fixture(params=ANYTHING, ids=lambda put: put.__name__)
+def put(request: pytest.FixtureRequest) -> Callable[[Path], None]:
+    found: Callable[[Path], None] = request.param
+    return found
+
+
+def test_a_regular_file_is_read_up_to_its_limit(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"\xef\xbb\xbfone\r\ntwo")
+    assert read_small_text(file) == "one\ntwo"
+    assert len(read_small_file(file, 11)) == 11
+    with pytest.raises(OSError, match="it is larger than 10 bytes"):
+        read_small_file(file, 10)
+
+
+@pytest.mark.parametrize("put_other", [put_pipe, put_device, put_folder])
+def test_only_a_regular_file_is_read(put_other: Callable[[Path], None], tmp_path: Path) -> None:
+    put_other(tmp_path / "file")
+    with pytest.raises(OSError, match="it is not a file"):
+        read_small_file(tmp_path / "file")
+
+
+def test_a_theme_that_is_anything_is_an_error_beside_the_other_themes(
+    put: Callable[[Path], None], tmp_path: Path
+) -> None:
+    (tmp_path / "themes").mkdir()
+    put(tmp_path / "themes" / "mine.toml")
+    themes, errors = load_themes(tmp_path)
+    assert themes
+    assert len(errors) == 1
+    assert str(tmp_path / "themes" / "mine.toml") in errors[0].what
+
+
+def test_a_list_of_models_that_is_anything_holds_no_lists(put: Callable[[Path], None]) -> None:
+    where = places()
+    where.data.mkdir(parents=True, exist_ok=True)
+    put(where.data / FILE)
+    assert ModelLists(where).find(ProviderSettings.model_validate({"type": "openai"})) is None
+
+
+def test_credentials_that_are_anything_have_no_keys_to_watch(put: Callable[[Path], None], tmp_path: Path) -> None:
+    put(tmp_path / "credentials.toml")
+    assert KeyStamp(tmp_path / "credentials.toml").read() == ""
+
+
+def test_settings_that_are_anything_leave_the_first_paint_its_defaults(
+    put: Callable[[Path], None], tmp_path: Path
+) -> None:
+    put(tmp_path / "config.toml")
+    assert read_early_settings(tmp_path, {}).theme == ""
+
+
+def test_a_record_of_trust_that_is_anything_is_refused(put: Callable[[Path], None], tmp_path: Path) -> None:
+    put(tmp_path / "trusted.json")
+    with pytest.raises(ZoeaError, match=r"trusted\.json (is damaged|cannot be read: it is not a file)"):
+        Trust(tmp_path / "trusted.json").files()
+
+
+def test_a_link_to_itself_is_replaced_by_the_file_that_is_written(tmp_path: Path) -> None:
+    prices, settings = tmp_path / "prices.toml", tmp_path / "config.toml"
+    for file in (prices, settings):
+        file.symlink_to(file.name)
+    set_price(prices, ModelPrice("mine", 1.0, 1.0, 2.0))
+    set_keys(settings, {"tui.theme": "nova"})
+    assert "mine" in prices.read_text()
+    assert "nova" in settings.read_text()
