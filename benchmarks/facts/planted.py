@@ -27,10 +27,14 @@ class Fact:
 
 @dataclass(frozen=True)
 class Half:
-    """One half of the facts: patterns by kind, and its filler sentences."""
+    """One half of the facts: patterns by kind, its filler sentences, and filler that looks like facts.
+
+    Each sentence of `noise` has new numbers, names or words of facts, and nothing in it that a reader needs later.
+    """
 
     patterns: dict[str, tuple[str, ...]]
     filler: tuple[str, ...]
+    noise: tuple[str, ...]
 
     def facts(self, count: int, seed: int) -> list[Fact]:
         """Return facts of all kinds in turn, each with a key of its own."""
@@ -98,6 +102,18 @@ known = Half(
         "for item in items:\n    total += item.price * item.count",
         "The second half of the file is much like the first, with longer names.",
     ),
+    (
+        "INFO {service} served request {number} in 14 ms",
+        "DEBUG cache of {service}: 12 hits, 3 misses, page {number}",
+        "I looked at line {number} of {service}.py, it is a plain loop.",
+        "The table has {number} rows at the moment, give or take a few.",
+        "I decided to read {service} next, it seems the shortest.",
+        "No error so far in the part about {service}, {number} lines read.",
+        "You must have seen page {number} of the manual of {tool} already.",
+        "Nothing failed in run {number}, as usual.",
+        "It never took longer than {number} ms here, I think.",
+        "Compare {id} and its neighbours, they look alike to me.",
+    ),
 )
 
 held_out = Half(
@@ -142,16 +158,27 @@ held_out = Half(
         "It is the same idea as before with a different name on the door.",
         "Nothing new on this side, everything is as it was this morning.",
     ),
+    (
+        "[trace] {service} step {number} ok",
+        "J'ai lu la ligne {number} de {service}, rien de spécial.",
+        "Strona {number} podręcznika {tool} jest całkiem ładna.",
+        "We could have a look at {id} some day, or not.",
+        "第 {number} 行也没有问题。",
+        "I chose to skip {service} for now, {number} more to read.",
+        "A página {number} não tem erros.",
+        "The failing of {service} was only a joke of mine, number {number}.",
+    ),
 )
 
 
 def converse(
-    half: Half, messages: int, tokens: int, facts: list[Fact], seed: int, keep: tuple[int, int]
+    half: Half, messages: int, tokens: int, facts: list[Fact], seed: int, keep: tuple[int, int], noise: float = 0.0
 ) -> list[Memory]:
     """Return a conversation of prompts and answers of `tokens` base tokens each, with the facts planted between.
 
     Args:
         keep: How many of the first and of the last messages get no fact.
+        noise: The share of filler sentences that look like facts.
     """
     chance = random.Random(seed)
     first, last = keep
@@ -162,15 +189,16 @@ def converse(
     made = []
     for number in range(messages):
         said = planted.get(number, [])
-        made.append(_message(number, _fill(half, said, tokens * 4, chance)))
+        made.append(_message(number, _fill(half, said, tokens * 4, chance, noise)))
     return made
 
 
-def _fill(half: Half, said: list[str], chars: int, chance: random.Random) -> str:
+def _fill(half: Half, said: list[str], chars: int, chance: random.Random, noise: float) -> str:
     sentences: list[str] = []
     room = chars - sum(len(text) + 1 for text in said)
     while room > 0:
-        sentence = chance.choice(half.filler)
+        is_noise = noise > 0 and chance.random() < noise
+        sentence = chance.choice(half.noise).format(**_values(chance)) if is_noise else chance.choice(half.filler)
         sentences.append(sentence)
         room -= len(sentence) + 1
     for text in said:

@@ -238,6 +238,22 @@ def test_redaction_wins_over_the_lines_that_are_kept() -> None:
     assert "2026-11-22" in text
 
 
+def test_facts_are_kept_among_hundreds_of_log_lines_that_look_like_facts() -> None:
+    recorder = Recorder()
+    recorder.open("We decided to use port 8443 for the gateway.")
+    recorder.answer(
+        "\n".join(f"ERROR: request {number} must be tried again after {number * 7} ms" for number in range(400))
+    )
+    recorder.answer("The deployment is bil-4f2a91.")
+    recorder.answer(
+        "\n".join(f"ERROR: request {number} must be tried again after {number * 9} ms" for number in range(400))
+    )
+    lines = [line.text for line in read_kept_lines(summarise(recorder.memories, 400))]
+    assert "We decided to use port 8443 for the gateway." in lines
+    assert "The deployment is bil-4f2a91." in lines
+    assert "ERROR: request 399 must be tried again after 3591 ms" in lines
+
+
 @given(st.lists(st.text(max_size=300), max_size=12), st.integers(64, 600), st.text(max_size=400))
 @settings(deadline=None, max_examples=60)
 def test_a_summary_is_never_longer_than_it_may_be(texts: list[str], limit: int, prose: str) -> None:

@@ -24,6 +24,8 @@ LONGEST_LINE = 320
 """Characters kept of a line."""
 LINES_A_RESULT = 12
 """Lines taken of one result; a result is mostly data."""
+ALIKE = 6
+"""Lines that differ in their numbers and names alone, of which each is kept as a fact."""
 RESULT_CHARS = 8_000
 """Characters of a result that are looked at, half from its head and half from its tail."""
 
@@ -73,6 +75,7 @@ def parse_line(text: str) -> SalientLine | None:
     return SalientLine(int(match[1]), kind, match[3], _WORTH[kind] + 0.5)
 
 
+_NUMBERED = re.compile(r"\S*\d\S*")
 _SENTENCE = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])|\n+")
 _WORD = re.compile(r"[^\W_][\w.'-]*[^\W_]|[\u2e80-\U0003ffff]")
 _BY_KIND = ((LineKind.CONSTRAINT, CONSTRAINTS), (LineKind.DECISION, DECISIONS), (LineKind.ERROR, ERRORS))
@@ -87,7 +90,8 @@ _SPECIAL = re.compile(
 def find_salient_lines(memories: Iterable[Memory]) -> list[SalientLine]:
     """Return the lines of memories with their weights, in conversation order, each text once (the newest).
 
-    Errors, decisions, constraints and identifiers weigh more than anything else.
+    Errors, decisions, constraints and identifiers weigh more than anything else. Of lines that differ in their numbers
+    and names alone, as those of a log, only the newest `ALIKE` weigh so much.
     """
     found: dict[str, tuple[int, LineKind, str, Role]] = {}
     for memory in memories:
@@ -101,10 +105,24 @@ def find_salient_lines(memories: Iterable[Memory]) -> list[SalientLine]:
     most = log(len(entries) + 1) or 1.0
     return [
         SalientLine(
-            turn, kind, text, _WORTH[kind] + _rarity(line, counts, len(entries)) / most + 0.2 * (role is Role.USER)
+            turn,
+            kind,
+            text,
+            (0.0 if is_worn else _WORTH[kind]) + _rarity(line, counts, len(entries)) / most + 0.2 * (role is Role.USER),
         )
-        for (turn, kind, text, role), line in zip(entries, words, strict=True)
+        for (turn, kind, text, role), line, is_worn in zip(entries, words, _find_worn(found), strict=True)
     ]
+
+
+def _find_worn(texts: Iterable[str]) -> list[bool]:
+    """Return for each line, oldest first, whether enough newer ones differ in their numbers and names alone."""
+    counts: Tally[str] = Tally()
+    worn = []
+    for text in reversed(list(texts)):
+        shape = _NUMBERED.sub("#", text)
+        counts[shape] += 1
+        worn.append(counts[shape] > ALIKE)
+    return worn[::-1]
 
 
 def _rarity(words: frozenset[str], counts: Tally[str], lines: int) -> float:
