@@ -11,9 +11,11 @@ from tests.cli.conftest import Zoea
 from tests.fakes.owner import OwnerThread
 from zoea import __main__
 from zoea.cli.dispatch import COMMANDS, load
+from zoea.llm.local.model_files import LocalModels
 from zoea.model.enums import ApprovalAnswer, MysisState
 from zoea.model.errors import ZoeaError
 from zoea.model.values import COMMANDER, ApprovalView, GrantView, ProviderView
+from zoea.settings import places
 
 COMMANDING = [
     ("new", "alpha"),
@@ -140,6 +142,15 @@ class TestBeside:
         assert "It lists: qwen, tiny" in refused.err
         assert zoea("new", "alpha", "--idle", "--provider", "embedded", "--model", "tiny").code == 0
         assert zoea("new", "beta", "--idle", "--provider", "empty", "--model", "any").code == 0
+
+    def test_a_local_model_is_checked_without_settings_of_its_provider(
+        self, zoea: Zoea, other_owner: OwnerThread
+    ) -> None:
+        with LocalModels(places().data / "models").writing("qwen") as out:
+            out.write(b"GGUF" + (3).to_bytes(4, "little") + bytes(1000))
+        refused = zoea("new", "alpha", "--idle", "--provider", "embedded", "--model", "qwem")
+        assert refused.code == 2
+        assert "there is no local model 'qwem'; the nearest is qwen" in refused.err
 
     def test_start_and_stop_need_either_names_or_all(self, zoea: Zoea, other_owner: OwnerThread) -> None:
         assert zoea("start").code == 2

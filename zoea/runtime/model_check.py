@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from zoea.llm.local.model_files import LocalModels
 from zoea.model.errors import UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import ProviderView
@@ -58,6 +59,9 @@ async def find_doubt(
     loaded = await asyncio.to_thread(load, places)
     own = provider or loaded.templates.get(template or loaded.settings.swarm.default_template).provider
     found = _find(await swarm.providers(), own)
+    if found is None and own == ProviderType.EMBEDDED:  # it needs no settings
+        names = await asyncio.to_thread(_local_names, places)
+        return _doubt_local(ProviderView(own, own, own, models=names), model)
     if found is not None and found.kind == ProviderType.EMBEDDED:
         return _doubt_local(found, model)
     if found is None or found.kind not in LISTING_TYPES:
@@ -68,6 +72,10 @@ async def find_doubt(
         known = ModelList(found.models, kept=known.kept)
     why = check_model(given, model, known) if known.models else ""
     return ModelDoubt(found.name, why, known.models) if why else None
+
+
+def _local_names(places: Places) -> tuple[str, ...]:
+    return tuple(one.name for one in LocalModels(places.data / "models").list() if not one.is_missing)
 
 
 def _doubt_local(embedded: ProviderView, model: str) -> ModelDoubt | None:
