@@ -10,12 +10,13 @@ from tests.mcp_server.test_topic_tools import SwarmInProcess
 from tests.swarm.harness import script, swarm
 from tests.swarm.test_forks import TALK, talk
 from zoea.mcp_server.client_tools import ClientTools
-from zoea.mcp_server.tokens import McpClient
-from zoea.model.errors import RevisionError
+from zoea.mcp_server.tokens import McpClient, TokenScope
+from zoea.model.errors import RevisionError, UsageError
+from zoea.model.request import Answer
 from zoea.store.memory_reader import MemoryReader
 from zoea.store.search_pool import SearchPool
 
-READER = McpClient("reader")
+READER, WRITER = McpClient("reader"), McpClient("writer", TokenScope.COMMAND)
 
 
 async def test_a_client_lists_commits_and_reads_the_conversation_up_to_one(tmp_path: Path) -> None:
@@ -38,5 +39,37 @@ async def test_a_client_lists_commits_and_reads_the_conversation_up_to_one(tmp_p
             assert (read["tier"], read["left_out"], read["commit"]) == (1, 0, listed[-1])
             with pytest.raises(RevisionError, match="beta"):
                 await tools.call("zoea_context_log", {"context": "beta"}, READER)
+        finally:
+            await memories.close()
+
+
+async def test_a_client_commits_annotates_asks_and_forks_where_it_may_command(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(*TALK[:4], Answer(text="Because of iron."), Answer(text="On I go."))) as s:
+        await talk(s)
+        memories = MemoryReader(SearchPool(s.path, 1))
+        tools = ClientTools(SwarmInProcess(s), memories)
+        try:
+            for name, given in (
+                ("checkpoint", {"mysis": "alpha"}),
+                ("annotate", {"context": "alpha", "summary": "x"}),
+                ("ask", {"context": "alpha", "question": "Why?"}),
+                ("fork", {"context": "alpha"}),
+            ):
+                with pytest.raises(UsageError, match="may only read"):
+                    await tools.call(f"zoea_context_{name}", given, READER)
+            kept = await tools.call("zoea_context_checkpoint", {"mysis": "alpha"}, WRITER)
+            assert kept["is_new"] is False
+            note = {"context": "alpha", "summary": "Knows the north", "tags": ["north"]}
+            shown = await tools.call("zoea_context_annotate", note, WRITER)
+            assert (shown["summary"], shown["tags"], shown["refs"]) == ("Knows the north", ["north"], ["@alpha"])
+            found = await tools.call("zoea_context_resolve", {"mysis": "alpha", "at": "2099-01-01T00:00:00Z"}, READER)
+            assert found == await tools.call("zoea_context_show", {"context": "alpha"}, READER) == shown
+            asked = await tools.call("zoea_context_ask", {"context": "alpha", "question": "Why?"}, WRITER)
+            assert (asked["is_done"], asked["answer"]) == (True, "Because of iron.")
+            made = await tools.call("zoea_context_fork", {"context": "alpha", "message": "Go on"}, WRITER)
+            await s.settled(made["mysis"]["name"])
+            assert s.provider.requests[-1].messages[-1].content.endswith("Go on")
+            with pytest.raises(UsageError, match="is no time"):
+                await tools.call("zoea_context_resolve", {"mysis": "alpha", "at": "soon"}, READER)
         finally:
             await memories.close()

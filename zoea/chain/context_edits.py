@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import Checkpoint, CommitNote, CommitType, ContextCommit
-from zoea.chain.commit_ops import NewCommit, delete_ref, insert_commit, move_ref, prepare_blobs
+from zoea.chain.commit_ops import NewCommit, delete_ref, insert_commit, move_ref, prepare_blobs, update_note
 from zoea.chain.commit_rows import read_ref, read_refs, shortest_id
 from zoea.chain.entries import ContextEntry, encode_delta
 from zoea.chain.formats import ZOEA
@@ -28,6 +28,19 @@ SNAPSHOT, COMPACT = "snapshot/", "compact/"
 """The beginnings of refs of commits made by hand; the short id of the commit that they follow comes after."""
 COMMANDER = "commander"
 """The principal of commits beside the branch of a mysis."""
+
+
+async def annotate_commit(
+    store: Store, revision: str, summary: str | None = None, tags: tuple[str, ...] | None = None
+) -> str:
+    """Change the summary or the tags of a commit, and return its id. Raises RevisionError."""
+
+    def write(conn: WriterConnection) -> str:
+        commit = resolve_revision(conn, revision, refuse_time)
+        update_note(conn, commit.seq, summary=summary, tags=tags)
+        return commit.id
+
+    return await store.write(write, urgent=True)
 
 
 async def take_snapshot(store: Store, revision: str) -> ContextCommit:

@@ -10,7 +10,7 @@ from shlex import quote
 from typing import Any
 
 from zoea.context.window.prompt_context import parse_prompt_context
-from zoea.mcp_server.context_tools import list_commits, read_conversation
+from zoea.mcp_server import context_tools
 from zoea.mcp_server.swarm_client import SwarmClient
 from zoea.mcp_server.tokens import McpClient
 from zoea.model.errors import NoRecipients, NoRunningSwarm, StateRefused, StoreMissing, UsageError
@@ -27,8 +27,14 @@ from zoea.tools.builtin.arguments import (
     BroadcastArguments,
     ClientReadArguments,
     ClientSendArguments,
+    ContextAnnotateArguments,
+    ContextAskArguments,
+    ContextCheckpointArguments,
+    ContextForkArguments,
     ContextLogArguments,
     ContextMaterializeArguments,
+    ContextResolveArguments,
+    ContextShowArguments,
     ListArguments,
     MemorySearchArguments,
     PublishArguments,
@@ -69,6 +75,12 @@ class ClientTools:
             "zoea_wait": self._wait,
             "zoea_context_log": self._context_log,
             "zoea_context_materialize": self._context,
+            "zoea_context_show": self._context_show,
+            "zoea_context_resolve": self._context_resolve,
+            "zoea_context_checkpoint": self._context_checkpoint,
+            "zoea_context_annotate": self._context_annotate,
+            "zoea_context_ask": self._context_ask,
+            "zoea_context_fork": self._context_fork,
         }
 
     async def call(self, name: str, arguments: Arguments, client: McpClient) -> dict[str, Any]:
@@ -166,10 +178,34 @@ class ClientTools:
         return await read_topic_rows(given, lambda: self._memories.run(read_topics), read_messages)
 
     async def _context_log(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
-        return await list_commits(self._memories, ContextLogArguments.parse(arguments))
+        return await context_tools.list_commits(self._memories, ContextLogArguments.parse(arguments))
 
     async def _context(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
-        return await read_conversation(self._memories, ContextMaterializeArguments.parse(arguments))
+        return await context_tools.read_conversation(self._memories, ContextMaterializeArguments.parse(arguments))
+
+    async def _context_show(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
+        return await context_tools.show_commit(self._memories, ContextShowArguments.parse(arguments).context)
+
+    async def _context_resolve(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
+        return await context_tools.resolve_commit(self._memories, ContextResolveArguments.parse(arguments))
+
+    async def _context_checkpoint(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
+        given = ContextCheckpointArguments.parse(arguments)
+        return await context_tools.checkpoint(await self._swarm_client.swarm(client), self._memories, given)
+
+    async def _context_annotate(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
+        given = ContextAnnotateArguments.parse(arguments)
+        return await context_tools.annotate(await self._swarm_client.swarm(client), self._memories, given)
+
+    async def _context_ask(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
+        given = ContextAskArguments.parse(arguments)
+        swarm = await self._swarm_client.swarm(client)
+        return await context_tools.ask(swarm, self._memories, given, client.sender)
+
+    async def _context_fork(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
+        given = ContextForkArguments.parse(arguments)
+        swarm = await self._swarm_client.swarm(client)
+        return {"mysis": _mysis_row(await context_tools.fork(swarm, given, client.sender))}
 
     async def _wait(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
         wait = WaitForMysisArguments.parse(arguments)

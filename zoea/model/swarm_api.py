@@ -229,6 +229,10 @@ class ContextApi(Protocol):
         """
         ...
 
+    async def annotate(self, revision: str, *, summary: str | None = None, tags: tuple[str, ...] | None = None) -> str:
+        """Change the summary or the tags of a commit, and return its id; None leaves a part unchanged."""
+        ...
+
     async def snapshot(self, revision: str) -> str:
         """Store the conversation up to a commit as one snapshot commit, and return its id.
 

@@ -68,6 +68,10 @@ class ContextCommands:
                 ) from None
         return "" if made is None else made.id
 
+    async def annotate(self, revision: str, *, summary: str | None = None, tags: tuple[str, ...] | None = None) -> str:
+        """See `ContextApi.annotate`."""
+        return await context_edits.annotate_commit(self._services.store, revision, summary, tags)
+
     async def snapshot(self, revision: str) -> str:
         """See `ContextApi.snapshot`."""
         return (await context_edits.take_snapshot(self._services.store, revision)).id

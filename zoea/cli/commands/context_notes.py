@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated
 
 import typer
 
-from zoea.chain.commit import CommitNote
-from zoea.chain.commit_ops import update_note
 from zoea.chain.commit_rows import read_notes, shortest_id
+from zoea.chain.context_edits import annotate_commit
 from zoea.cli.commands.context_access import Revision, find_commit, open_contexts
 from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.cli.swarm_access import edit
 from zoea.model.errors import UsageError
-from zoea.settings.paths import places
-from zoea.store import WriterConnection
 from zoea.text.control_characters import clean, strip
-from zoea.transfer.run_import import held_workspace
 
 _LONGEST_SUMMARY = 20_000
 _LONGEST_TAG = 80
@@ -31,7 +27,7 @@ def annotate(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Change the summary or tags of a commit; without options, show all it had. A change needs that no swarm runs.
+    """Change the summary or tags of a commit; without options, show all it had.
 
     Example: zoea ctx annotate alpha~3 --summary "Knows the parser, not yet the tests" --tag parser
     """
@@ -42,21 +38,19 @@ def annotate(
         if not one.strip() or len(one) > _LONGEST_TAG or clean(one) != one:
             raise UsageError(f"{one!r:.60} cannot be a tag", hint=f"Use 1 to {_LONGEST_TAG} characters.")
 
-    def write(conn: WriterConnection) -> CommitNote:
+    with open_contexts(workspace) as conn:
         commit = find_commit(conn, revision)
         missing = [one for one in removed if one not in commit.note.tags]
         if missing:
             has = ", ".join(commit.note.tags) or "none"
             raise UsageError(f"the commit has no tag {missing[0]!r:.60}", hint=f"Its tags: {has}.")
-        tags = (set(commit.note.tags) | set(added)) - set(removed)
-        return update_note(conn, commit.seq, summary=summary, tags=tags)
-
-    async def store() -> None:
-        async with held_workspace(places(workspace)) as held:
-            await held.store.write(write)
-
+    changed = tuple(sorted((set(commit.note.tags) | set(added)) - set(removed)))
     if summary is not None or added or removed:
-        asyncio.run(store())
+        edit(
+            workspace,
+            lambda swarm: swarm.annotate(commit.id, summary=summary, tags=changed),
+            lambda store: annotate_commit(store, commit.id, summary, changed),
+        )
     with open_contexts(workspace) as conn:
         commit = find_commit(conn, revision)
         notes = read_notes(conn, commit.seq)

@@ -179,6 +179,32 @@ class ContextLogAnswer(AnswerModel):
     commits: list[CommitRow] = Field(description="The chain, newest first.")
 
 
+class ContextShowAnswer(CommitRow):
+    type: str = Field(description="delta, compaction or snapshot.")
+    refs: list[str] = Field(description="Names of the commit.")
+    tags: list[str]
+    thread: str = Field("", description="The discussion that it belongs to.")
+    ticket: str = ""
+    parent: str = Field("", description="The commit before it.")
+    followed_by: list[str] = Field(description="The commits after it.")
+
+
+class ContextCheckpointAnswer(AnswerModel):
+    commit: CommitRow
+    is_new: bool = Field(description="False where nothing was new since this commit.")
+
+
+class ContextAskAnswer(AnswerModel):
+    is_done: bool = Field(description="False where the time is over: call zoea_wait for the mysis.")
+    thread: str = Field(description="Give it with the next question.")
+    mysis: str = Field(description="The mysis that answers.")
+    answer: str
+
+
+class ContextForkAnswer(AnswerModel):
+    mysis: MysisRow
+
+
 class ContextAnswer(AnswerModel):
     commit: CommitRow
     tier: Count = Field(

@@ -207,6 +207,39 @@ class ContextMaterializeArguments(Arguments):
     )
 
 
+class ContextShowArguments(Arguments):
+    context: Text = Field(description="A mysis, or a commit: alpha, alpha~3, ctx-1a2b3c4d.")
+
+
+class ContextResolveArguments(Arguments):
+    mysis: Text = Field(description="The name of a mysis.")
+    at: Text = Field(description="A time, ISO 8601; without a zone it is local.")
+
+
+class ContextCheckpointArguments(Arguments):
+    mysis: Text = Field(description="The name of the mysis.")
+    summary: str = Field("", max_length=MAX_TEXT, description="What it knows, in your words; else one is made.")
+
+
+class ContextAnnotateArguments(Arguments):
+    context: Text = Field(description="A commit: alpha~3, ctx-1a2b3c4d.")
+    summary: str = Field("", max_length=MAX_TEXT, description="The new summary; the old one stays if left out.")
+    tags: list[Text] = Field([], max_length=20, description="Tags to add.")
+
+
+class ContextAskArguments(Arguments):
+    context: Text = Field(description="What is asked: alpha~3, ctx-1a2b3c4d.")
+    question: Text = Field(max_length=MAX_TEXT, description="The question.")
+    thread: str = Field("", max_length=60, description="The thread of an earlier answer, to go on in it.")
+    seconds: Number = Field(60, ge=1, le=300, description="Wait so long at most, 1 to 300; 60 if left out.")
+
+
+class ContextForkArguments(Arguments):
+    context: Text = Field(description="A mysis, or a commit: alpha, alpha~3, ctx-1a2b3c4d.")
+    message: str = Field("", max_length=MAX_TEXT, description="The first message of the new mysis.")
+    template: str = Field("", description="Another template than the commit's.")
+
+
 class WaitForMysisArguments(Arguments):
     mysis: Text = Field(description="The name of the mysis to wait for.")
     seconds: Number = Field(CLIENT_WAIT_S, ge=1, le=300, description="How long at most, 1 to 300; 30 if left out.")
