@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from tests.fakes.endless_heads import KINDS, EndlessHeads
 from tests.fakes.wire_server import Outgoing, Received, WireServer
 from tests.waiting import until
 from zoea.llm.provider_config import Timeouts
-from zoea.llm.transport.bounded_protocol import MAX_INTERIM
+from zoea.llm.transport.bounded_protocol import MAX_INTERIM, BoundedResponseHandler, BoundExceeded
 from zoea.llm.transport.http_client import HttpClient
 from zoea.model.errors import ProviderError
 
@@ -89,3 +91,36 @@ async def test_a_few_interim_answers_are_read_and_many_small_ones_are_refused() 
         with pytest.raises(ProviderError, match=f"over {MAX_INTERIM} interim answers"):
             await client.read_document("GET", "/")
         await client.close()
+
+
+class OneRead(asyncio.Transport):
+    """A connection whose bytes come in one read, which a network does not promise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_aborted = False
+        self.handler = BoundedResponseHandler(asyncio.get_running_loop())
+        self.handler.connection_made(self)
+        self.handler.set_response_params(read_timeout=10.0)
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+    def is_closing(self) -> bool:
+        return self.is_aborted
+
+
+async def test_a_head_that_comes_in_one_read_with_its_body_is_bounded_in_all() -> None:
+    headers = b"".join(b"x-%d: %s\r\n" % (number, b"y" * 1_000) for number in range(100))
+    there = OneRead()
+    there.handler.data_received(b"HTTP/1.1 200 OK\r\n" + headers + b"content-length: 2\r\n\r\nok")
+    assert there.is_aborted
+    assert isinstance(there.handler.exception(), BoundExceeded)
+    assert "a head of over 64 kB" in str(there.handler.exception())
+
+
+async def test_many_whole_answers_in_one_read_close_the_connection() -> None:
+    there = OneRead()
+    there.handler.data_received(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok" * 1_000)
+    assert there.is_aborted
+    assert "answers that no request asked for" in str(there.handler.exception())
