@@ -109,21 +109,7 @@ def open_turn(
     frozen = topic_cursor_ops.begin_turn(conn, freeze(turn_id, number, before))
     known = turn_records.read_before_opened(conn, mysis_id, missing_needs(frozen))
     required = estimate.tokens(waiting[0].content) if waiting else turn_records.order_tokens(known)
-    known_tools = KnownTools(conn, mysis_id, number)
-
-    def offer(turn: FrozenTurn, read_known: Callable[[], frozenset[str]] = known_tools.read) -> FrozenTurn:
-        return tool_budget.choose_tools(
-            turn,
-            catalogue,
-            read_known,
-            required,
-            lambda: dict(map(tuple, conn.execute(turn_records.TOOL_USES, (mysis_id,)))),
-        )
-
-    frozen, deliveries = _choose_prompts(conn, frozen, waiting, offer)
-    frozen = choose_earlier_turns(conn, frozen, sum(map(prompt_budget.prompt_tokens, deliveries)))
-    if frozen.shown_tools and (kept := known_tools.after_cut(frozen)) != known_tools.read():
-        frozen = offer(frozen, lambda: kept)
+    frozen, deliveries = _choose_content(conn, frozen, catalogue, waiting, required)
     if frozen.earlier:
         answers = turn_records.read_before_opened(conn, mysis_id, missing_needs(frozen, known.answers)).answers
         known = replace(known, answers={**known.answers, **answers})
@@ -140,6 +126,32 @@ def open_turn(
     conn.emit("turn.opened", mysis_id, turn=turn_id, number=number, opened_by=str(opened_by), prompts=len(memories))
     left = tuple(delivery.id for delivery in waiting[len(deliveries) :])
     return OpenedTurn(turn_id, number, hop, now, frozen, memories, notes, left, known)
+
+
+def _choose_content(
+    conn: WriterConnection, frozen: FrozenTurn, catalogue: Catalogue, waiting: tuple[Delivery, ...], required: int
+) -> tuple[FrozenTurn, tuple[Delivery, ...]]:
+    """Return the turn with its tools, earlier turns and what its prompts override, and the prompts that fit.
+
+    Args:
+        required: The tokens of the prompt or order that every request of the turn holds.
+    """
+    known_tools = KnownTools(conn, frozen.mysis_id, frozen.turn_number)
+
+    def offer(turn: FrozenTurn, read_known: Callable[[], frozenset[str]] = known_tools.read) -> FrozenTurn:
+        return tool_budget.choose_tools(
+            turn,
+            catalogue,
+            read_known,
+            required,
+            lambda: dict(map(tuple, conn.execute(turn_records.TOOL_USES, (frozen.mysis_id,)))),
+        )
+
+    chosen, deliveries = _choose_prompts(conn, frozen, waiting, offer)
+    chosen = choose_earlier_turns(conn, chosen, sum(map(prompt_budget.prompt_tokens, deliveries)))
+    if chosen.shown_tools and (kept := known_tools.after_cut(chosen)) != known_tools.read():
+        chosen = offer(chosen, lambda: kept)
+    return chosen, deliveries
 
 
 def _choose_prompts(

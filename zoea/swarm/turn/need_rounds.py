@@ -21,6 +21,7 @@ from zoea.context import (
     FrozenTurn,
     InheritedContext,
     MemoriesById,
+    Need,
     NeedAnswer,
     OutsideNeed,
     Recall,
@@ -120,26 +121,15 @@ async def answer_needs(
         if not wanted:
             break
         for need in wanted:
-            match need:
-                case OutsideNeed() if need.key in stored:
-                    answers[need] = StoredAnswer(stored[need.key])
-                case OutsideNeed():
-                    answer = await _reader_of(need)(facts, need)
-                    if answer is None:
-                        return None
-                    answers[need], new[need.key] = answer, answer.text
-                    recalled += len(hit_ids(answer)) if isinstance(need, Recall) else 0
-                case EarlierTurns():
-                    answers[need] = await turn_records.read_earlier(services.store, need)
-                case InheritedContext():
-                    answers[need] = inherited = await read_inherited(services.store, need)
-                    if inherited.left_out and frozen.turn_number == frozen.inherited_turn + 1:
-                        await commit_inherited_summary(services, capture, need)
-                case MemoriesById():
-                    answers[need] = await turn_records.read_by_id(services.store, need)
-                case _:
-                    found = await turn_records.read_before_turn(services.store, frozen.mysis_id, (need,))
-                    answers |= found.answers
+            if not isinstance(need, OutsideNeed):
+                answers |= await _read_rows(services, frozen, need, capture)
+            elif need.key in stored:
+                answers[need] = StoredAnswer(stored[need.key])
+            elif (answer := await _reader_of(need)(facts, need)) is None:
+                return None
+            else:
+                answers[need], new[need.key] = answer, answer.text
+                recalled += len(hit_ids(answer)) if isinstance(need, Recall) else 0
     else:
         wanted = missing_needs(frozen, answers)
     if wanted:
@@ -149,6 +139,24 @@ async def answer_needs(
         )
     store = partial(_store, frozen=frozen, answers=new, recalled=recalled) if new else None
     return AnsweredNeeds(turn_records.BeforeTurn(answers, known.calls, known.texts), store)
+
+
+async def _read_rows(
+    services: Services, frozen: FrozenTurn, need: Need, capture: ContextCapture
+) -> Mapping[Need, NeedAnswer]:
+    """Return the rows that a need names; they are read again whenever the turn is resumed."""
+    match need:
+        case EarlierTurns():
+            return {need: await turn_records.read_earlier(services.store, need)}
+        case InheritedContext():
+            inherited = await read_inherited(services.store, need)
+            if inherited.left_out and frozen.turn_number == frozen.inherited_turn + 1:
+                await commit_inherited_summary(services, capture, need)
+            return {need: inherited}
+        case MemoriesById():
+            return {need: await turn_records.read_by_id(services.store, need)}
+        case _:
+            return (await turn_records.read_before_turn(services.store, frozen.mysis_id, (need,))).answers
 
 
 def _reader_of(need: OutsideNeed) -> NeedReader:
