@@ -258,3 +258,14 @@ def test_a_lost_text_comes_back_from_the_mirror_and_a_redacted_one_leaves_it(
     assert zoea("redact", "Where is the bug?", "--yes").code == 0
     assert list(folder.rglob("*.zst")) == []
     assert "Where is the bug" not in zoea("ctx", "cat", "import/shop").out
+
+
+def test_the_cost_of_summaries_is_said_before_a_model_is_asked(zoea: Zoea, transcript: Path) -> None:
+    made = zoea("ctx", "import", str(transcript), "--json").json
+    said = zoea("ctx", "summarize", "--missing", "--dry-run", "--json").json
+    assert (said["commits"], said["tokens"], said["summaries"]) == (1, made["tokens"], {})
+    assert "1 commits, about" in zoea("ctx", "summarize", "import/shop", "--dry-run").out
+    refused = zoea("ctx", "summarize")
+    assert (refused.code, "--missing" in refused.err) == (2, True)
+    assert zoea("ctx", "summarize", "--missing").code == 5, "no swarm runs"
+    assert zoea("ctx", "annotate", "import/shop", "--json").json["summary"] == made["summary"]

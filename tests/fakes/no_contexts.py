@@ -31,3 +31,6 @@ class NoContexts:
 
     async def annotate(self, revision: str, *, summary: str | None = None, tags: tuple[str, ...] | None = None) -> str:
         raise RevisionError(f"there is no context {revision!r}")
+
+    async def summarise(self, revision: str, *, payer: str = "", timeout_s: float = 300.0) -> str:
+        raise RevisionError(f"there is no context {revision!r}")

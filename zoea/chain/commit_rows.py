@@ -120,6 +120,19 @@ def read_notes(conn: sqlite3.Connection, seq: int) -> list[tuple[int, CommitNote
     return [(at, CommitNote(summary, _read_tags(tags), model)) for at, summary, tags, model in map(tuple, rows)]
 
 
+def read_unsummarised(conn: sqlite3.Connection, limit: int, tip: int | None = None) -> list[ContextCommit]:
+    """Return commits whose newest summary no model wrote, newest first, at most so many.
+
+    Args:
+        tip: Only this commit and those before it.
+    """
+    where = "n.model IS NULL OR n.model = ''"
+    if tip is not None:
+        return [one for one in reversed(walk_chain(conn, tip)) if not one.note.model][:limit]
+    rows = conn.execute(f"{_FROM} WHERE {where} ORDER BY c.seq DESC LIMIT ?", (limit,)).fetchall()
+    return [_commit(row) for row in rows]
+
+
 def count_commits(conn: sqlite3.Connection) -> int:
     """Return how many commits are stored."""
     count: int = conn.execute("SELECT count(*) FROM ctx_commit").fetchone()[0]

@@ -255,6 +255,13 @@ class ContextApi(Protocol):
         """
         ...
 
+    async def summarise(self, revision: str, *, payer: str = "", timeout_s: float = 300.0) -> str:
+        """Have a model write the summary of one commit, and return it; the earlier one stays as history.
+
+        It counts as background work of a mysis, and says the model's name. Arguments and errors as `compact`.
+        """
+        ...
+
     async def resume(self, ref: str, *, name: str = "", allow_fresh: bool = False) -> MysisView:
         """Begin a new session of a mysis with the conversation up to its newest commit, and start it.
 

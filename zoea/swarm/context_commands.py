@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from zoea.chain import context_edits
 from zoea.chain.commit import CommitNote, ContextCommit
+from zoea.chain.commit_ops import update_note
 from zoea.chain.commit_rows import read_commit, read_ref, read_refs
 from zoea.chain.revisions import refuse_time, resolve_revision
 from zoea.context.window.conversation_summary import summarise
@@ -90,6 +91,23 @@ class ContextCommands:
             summary, model = await hand_compaction.write_summary(self._services, runner, known, entries, timeout_s)
         now = self._services.clock.now()
         return (await hand_compaction.store_compaction(store, commit, len(entries), summary, model, now)).id
+
+    async def summarise(self, revision: str, *, payer: str = "", timeout_s: float = 300.0) -> str:
+        """See `ContextApi.summarise`."""
+        store = self._services.store
+        commit, entries = await hand_compaction.read_delta(store, revision)
+        runner = self._commander.runner(payer or f"#{commit.provenance.mysis_id or 0}")
+        known = self._commander.resolved_template(runner.mysis.template_hash)
+        summary, model = await hand_compaction.write_summary(
+            self._services, runner, known, entries, timeout_s, tokens=hand_compaction.NOTE_TOKENS
+        )
+        if not model:
+            raise UsageError(
+                f"no model writes summaries of {runner.mysis.name}",
+                hint="Set context.summary to model, or name another mysis that pays.",
+            )
+        await store.write(lambda conn: update_note(conn, commit.seq, summary=summary, model=model))
+        return summary
 
     def _find_own(self, revision: str) -> MysisRunner | None:
         """Return the mysis that a revision names by its branch alone."""

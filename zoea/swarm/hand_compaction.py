@@ -28,6 +28,8 @@ from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.summary_stage import SummaryStage
 
 SUMMARY_TOKENS = 2_000
+NOTE_TOKENS = 300
+"""The summary of one commit."""
 
 
 async def read_conversation(store: Store, revision: str) -> tuple[ContextCommit, tuple[ContextEntry, ...]]:
@@ -42,7 +44,13 @@ async def read_conversation(store: Store, revision: str) -> tuple[ContextCommit,
 
 
 async def write_summary(
-    services: Services, payer: MysisRunner, known: ResolvedTemplate, entries: Sequence[ContextEntry], within_s: float
+    services: Services,
+    payer: MysisRunner,
+    known: ResolvedTemplate,
+    entries: Sequence[ContextEntry],
+    within_s: float,
+    *,
+    tokens: int = SUMMARY_TOKENS,
 ) -> tuple[str, str]:
     """Have the model of a mysis write a summary; return it and the model's name, "" where no model writes.
 
@@ -63,7 +71,7 @@ async def write_summary(
     session = services.tools.session(payer.mysis.id, payer.mysis.name, known.template.text, uid=payer.mysis.uid)
     try:
         stage = SummaryStage(services, profile, session, frozen, within_s)
-        shape = ConversationShape(middle=memories, summary_tokens=SUMMARY_TOKENS)
+        shape = ConversationShape(middle=memories, summary_tokens=tokens)
         retries = 1
         while (prose := await stage.find_prose(Conversation(), shape)) is None:
             if services.hold.holds(payer.mysis.id):
@@ -82,7 +90,18 @@ async def write_summary(
             f"no model wrote a summary: {stage.failure}",
             hint="Nothing was committed. Try again, or choose lines without a model.",
         )
-    return summarise(memories, SUMMARY_TOKENS, prose=prose), stage.model_name if prose else ""
+    return summarise(memories, tokens, prose=prose), stage.model_name if prose else ""
+
+
+async def read_delta(store: Store, revision: str) -> tuple[ContextCommit, tuple[ContextEntry, ...]]:
+    """Read a commit and its own messages. Raises RevisionError, MissingBlob."""
+
+    def read(conn: sqlite3.Connection) -> tuple[ContextCommit, tuple[ContextEntry, ...]]:
+        commit = resolve_revision(conn, revision, refuse_time)
+        return commit, ChainReader(conn).read_messages(commit, stop=commit)
+
+    async with store.search_reader() as reader:
+        return await reader.run(read)
 
 
 async def store_compaction(

@@ -37,6 +37,7 @@ from zoea.cli.commands.context_bundles import export, import_
 from zoea.cli.commands.context_log import log
 from zoea.cli.commands.context_mirror import fetch
 from zoea.cli.commands.context_notes import annotate
+from zoea.cli.commands.context_summaries import summarize
 from zoea.cli.commands.forks import fork
 from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, write_json
@@ -60,6 +61,7 @@ app = typer.Typer(
 app.command("fork")(fork)
 app.command("log")(log)
 app.command("annotate")(annotate)
+app.command("summarize")(summarize)
 app.command("fetch")(fetch)
 app.command("export")(export)
 app.command("import")(import_)
