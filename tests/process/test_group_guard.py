@@ -8,7 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.fakes.processes import is_alive, wait_for_end
+from tests.waiting import until_true
 from zoea.process.group_guard import GroupGuard
 
 ROOT = Path(__file__).parents[2]
@@ -59,3 +62,45 @@ def test_a_guard_whose_shell_was_killed_starts_another_one() -> None:
     finally:
         child.kill()
         other.kill()
+
+
+def test_the_signals_of_a_logout_leave_the_guard_at_work() -> None:
+    guard = GroupGuard()
+    child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    try:
+        guard.add(child.pid)
+        shell = guard.pid
+        assert shell is not None
+        until_true(lambda: ignores(shell, signal.SIGTERM), within=10.0)  # it has begun to run
+        for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+            os.kill(shell, number)
+        assert is_alive(shell)
+        guard.close()
+        assert child.wait(10) == -signal.SIGKILL
+    finally:
+        child.kill()
+
+
+def test_a_group_that_was_ended_is_not_killed_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its number may be that of another group by then."""
+    guard = GroupGuard()
+    child = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    other = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    try:
+        guard.add(child.pid)
+        guard.add(other.pid)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "killpg", lambda *_: None)  # as if the group had another process now
+            guard.end(child.pid)
+        guard.close()
+        assert other.wait(10) == -signal.SIGKILL
+        assert child.poll() is None
+    finally:
+        child.kill()
+        child.wait()
+
+
+def ignores(pid: int, number: signal.Signals) -> bool:
+    status = Path(f"/proc/{pid}/status").read_text()
+    mask = next(line for line in status.splitlines() if line.startswith("SigIgn:")).split()[1]
+    return bool(int(mask, 16) >> (number - 1) & 1)
