@@ -88,7 +88,11 @@ ALWAYS = {
     "the branch of a mysis names its newest commit": """
         SELECT y.id FROM mysis y JOIN ctx_ref r ON r.name IN ('@' || y.name, 'deleted/' || y.name || '-' || y.id)
         WHERE (y.deleted_at IS NULL) = (r.name LIKE '@%')
-        AND r.commit_seq <> (SELECT max(seq) FROM ctx_commit WHERE mysis_id = y.id)""",
+        AND r.commit_seq <> (SELECT max(seq) FROM ctx_commit WHERE mysis_id = y.id AND principal = y.name)""",
+    "the ref of a thread names its newest commit": """
+        SELECT r.name FROM ctx_ref r WHERE r.name LIKE 'thread/%' AND r.commit_seq <>
+        (SELECT max(c.seq) FROM ctx_commit c JOIN template p ON p.hash = c.template_hash
+         WHERE c.principal <> 'commander' AND 'thread/' || c.thread_id || '/' || p.name = r.name)""",
     "answered requests are settled": """
         SELECT m.id FROM memory m JOIN request r ON r.id = m.request_id
         WHERE m.partial = 0 AND r.state NOT IN ('settled', 'estimated')""",
@@ -245,12 +249,14 @@ def contexts(path: Path) -> int:
     found = 0
     with closing(open_reader(path)) as connection:
         assert list(verify_chains(connection)) == []
-        for mysis_id, tip in connection.execute(
-            "SELECT mysis_id, max(seq) FROM ctx_commit WHERE mysis_id IS NOT NULL GROUP BY 1"
+        for mysis_id, tip, first in connection.execute(
+            "SELECT mysis_id, max(seq), min(iif(type = 'delta', seq, NULL)) AS first FROM ctx_commit"
+            " WHERE mysis_id IS NOT NULL AND principal <> 'commander' GROUP BY 1 HAVING first IS NOT NULL"
         ).fetchall():
             commit = read_commit(connection, tip)
+            begin = read_commit(connection, first)  # before it is what it was made from
             assert commit is not None
-            entries = ChainReader(connection).read_messages(commit, to_root=True)
+            entries = ChainReader(connection).read_messages(commit, stop=begin)
             known = [(str(one.role), one.content) for one in entries if not one.is_synthetic]
             stored = connection.execute(
                 "SELECT m.role, m.content FROM memory m JOIN turn t ON t.id = m.turn_id WHERE m.mysis_id = ?"

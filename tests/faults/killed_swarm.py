@@ -35,6 +35,7 @@ from zoea.settings.key_paths import Layer
 from zoea.settings.template_library import Level
 from zoea.store import Store, WriterConnection
 from zoea.swarm import Commander, life
+from zoea.swarm.context_commands import ContextCommands
 from zoea.swarm.life import StoredLife
 from zoea.swarm.persistence.spend_ops import Reserved
 from zoea.swarm.persistence.turn_ops import OpenedTurn
@@ -136,6 +137,7 @@ class Driver:
 
     def __init__(self, commander: Commander, chance: random.Random) -> None:
         self._commander = commander
+        self._contexts = ContextCommands(commander)
         self._chance = chance
         self._count = 0
         self._deleted: list[int] = []
@@ -148,8 +150,9 @@ class Driver:
                 (
                     *(self.send, self.broadcast, self.stop, self.start, self.hold_one, self.hold_all),
                     *(self.answer, self.delete, self.undelete, self.withdraw, self.create, self.publish),
+                    *(self.resume, self.ask, self.commit_by_hand),
                 ),
-                (60, 6, 8, 16, 2, 1, 8, 2, 1, 5, 2, 6),
+                (60, 6, 8, 16, 2, 1, 8, 2, 1, 5, 2, 6, 6, 3, 4),
             )[0]
             try:
                 await action()
@@ -239,6 +242,27 @@ class Driver:
         )
         say(ack="mysis", id=made.id)
 
+    async def resume(self) -> None:
+        back = await self._contexts.resume((await self._someone()).name)
+        say(ack="resumed", mysis=back.id)
+
+    async def ask(self) -> None:
+        text, thread = self._text(), self._chance.choice(("one", "two", ""))
+        asked = await self._contexts.ask(f"@{(await self._someone()).name}", text, thread=thread)
+        say(ack="asked", mysis=asked.mysis.id, thread=asked.thread, text=text)
+
+    async def commit_by_hand(self) -> None:
+        name = f"@{(await self._someone()).name}"
+        match self._chance.randrange(3):
+            case 0:
+                made = await self._contexts.checkpoint(name, summary="by hand", timeout_s=1.0)
+            case 1:
+                made = await self._contexts.snapshot(name)
+            case _:
+                made = await self._contexts.compact(name, extract=True)
+        if made:
+            say(ack="commit", digest=made.removeprefix("ctx-"))
+
     async def publish(self) -> None:
         topic, data = self._chance.choice(((NEWS, None), ("WORKER_PROGRESS", {"percent_complete": self._count})))
         done = await self._commander.publish(topic, self._text(), data=data)
@@ -255,7 +279,10 @@ async def listen(commander: Commander, store: Store) -> None:
     """Say the events as a subscriber gets them."""
     after = (await store.read("SELECT coalesce(max(id), 0) AS id FROM event"))[0]["id"]
     async for event in commander.events(after):
-        say(ack="lagged" if isinstance(event, Lagged) else "event", id=getattr(event, "id", 0))
+        if isinstance(event, Lagged):
+            say(ack="lagged")
+        elif event.id:  # others are shown live and not stored
+            say(ack="event", id=event.id)
 
 
 async def storm(commander: Commander, store: Store, chance: random.Random) -> None:

@@ -38,6 +38,11 @@ THERE = {
     "delivered": """
         SELECT 1 FROM delivery d JOIN message g ON g.id = d.message_id
         WHERE d.id = :id AND g.topic_message_id = :topic_message""",
+    "resumed": "SELECT 1 FROM ctx_origin WHERE mysis_id = :mysis",
+    "asked": """
+        SELECT 1 FROM ctx_origin WHERE mysis_id = :mysis AND thread_id = :thread
+        AND (SELECT count(*) FROM message WHERE content = :text) = 1""",
+    "commit": "SELECT 1 FROM ctx_commit WHERE lower(hex(hash)) = :digest",
     "approval": "SELECT 1 FROM approval WHERE id = :id AND answer = :answer",
 }
 
@@ -136,6 +141,7 @@ def test_a_swarm_that_is_killed_at_any_moment_loses_nothing_it_acknowledged(tmp_
     database_checker.at_rest(path)
     assert database_checker.contexts(path) > 0
     acknowledged = {fact["ack"] for fact in (*record.facts, *record.states)}
+    assert acknowledged & {"resumed", "asked", "commit"}
     assert {
         "memory",
         "request",

@@ -53,21 +53,25 @@ async def take_snapshot(store: Store, revision: str) -> ContextCommit:
         MissingBlob: A part of the conversation is gone.
     """
 
-    def read(conn: sqlite3.Connection) -> tuple[ContextCommit, str, NewCommit]:
+    def read(conn: sqlite3.Connection) -> tuple[ContextCommit, list[str], NewCommit]:
         commit = resolve_revision(conn, revision, refuse_time)
         entries = ChainReader(conn).read_messages(commit)
-        tips = [name for name, seq in read_refs(conn).items() if seq == commit.seq and name.startswith("@")]
-        new = build_whole(commit, entries, CommitType.SNAPSHOT, commit.note, principal="" if tips else COMMANDER)
-        return commit, tips[0] if tips else f"{SNAPSHOT}{shortest_id(conn, commit)}", new
+        about = commit.provenance
+        own = (f"@{about.principal}", f"thread/{about.thread_id}/")
+        names = [name for name in read_refs(conn, [commit.seq]) if name == own[0] or name.startswith(own[1])]
+        is_tip = own[0] in names
+        new = build_whole(commit, entries, CommitType.SNAPSHOT, commit.note, principal="" if is_tip else COMMANDER)
+        return commit, names if is_tip else [f"{SNAPSHOT}{shortest_id(conn, commit)}"], new
 
     async with store.search_reader() as reader:
-        commit, ref, new = await reader.run(read)
+        commit, refs, new = await reader.run(read)
 
     def write(conn: WriterConnection) -> ContextCommit:
-        if ref.startswith("@") and read_ref(conn, ref) != commit.seq:
-            raise RevisionError(f"{ref} went on meanwhile", hint="Give the command again.")
         stored = insert_commit(conn, new)
-        move_ref(conn, ref, stored.seq, "snapshot")
+        for ref in refs:
+            if not ref.startswith(SNAPSHOT) and read_ref(conn, ref) != commit.seq:
+                raise RevisionError(f"{ref} has new commits", hint="Give the command again.")
+            move_ref(conn, ref, stored.seq, "snapshot")
         return stored
 
     return await store.write(write, urgent=True)
