@@ -11,7 +11,7 @@ import pytest
 
 from tests.chain.test_chain_graphs import new_commit
 from zoea.chain.chain_reader import ChainReader
-from zoea.chain.collection import collect, find_unreached
+from zoea.chain.collection import collect, estimate_collection, find_unreached
 from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_ops import delete_ref, insert_commit, move_ref
 from zoea.chain.commit_rows import read_commit, walk_chain
@@ -59,7 +59,10 @@ async def test_collection_frees_what_no_ref_reaches_and_keeps_shared_texts(store
                 " WHERE commit_seq <= 2) AND id NOT IN (SELECT blob_id FROM ctx_commit WHERE seq <= 2)"
             )
         }
+    with closing(connect_reader(store.path)) as reader:
+        announced = estimate_collection(reader, future)
     done = await store.write(lambda conn: collect(conn, future))
+    assert announced == done
     assert (done.commits, done.blobs, done.bytes) == (3, len(sizes), sum(sizes.values()))
     with closing(connect_reader(store.path)) as reader:
         assert [read_commit(reader, one.seq) for one in (*branch, *alone)] == [None] * 3

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from zoea.store import WriterConnection
-from zoea.store.retention import remove_unused_blobs
+from zoea.store.retention import BLOB_USERS, remove_unused_blobs
 
 DAY = 24 * 3600 * 1_000_000
 REFLOG_DAYS = 30
@@ -44,6 +44,29 @@ class CollectedChains:
 def find_unreached(conn: sqlite3.Connection, since: int) -> list[int]:
     """Return the commits that no ref reaches, and none that a ref named since then, µs UTC."""
     return [row[0] for row in conn.execute(f"{_UNREACHED} ORDER BY seq", {"since": since}).fetchall()]
+
+
+def estimate_collection(conn: sqlite3.Connection, since: int) -> CollectedChains:
+    """Return what `collect` would remove now, without a change.
+
+    Blobs that no row at all refers to are not counted, because they are not of commits.
+    """
+    sql = f"""
+{_REACHED},
+gone(seq) AS MATERIALIZED (SELECT seq FROM ctx_commit WHERE seq NOT IN (SELECT seq FROM reached)),
+freed(id) AS (
+  SELECT blob_id FROM ctx_commit WHERE seq IN (SELECT seq FROM gone)
+  UNION SELECT blob_id FROM ctx_blob WHERE commit_seq IN (SELECT seq FROM gone))
+SELECT (SELECT count(*) FROM gone), count(b.id), coalesce(sum(b.size), 0) FROM freed JOIN blob b ON b.id = freed.id
+WHERE b.id NOT IN (SELECT blob_id FROM ctx_commit WHERE seq NOT IN (SELECT seq FROM gone))
+AND b.id NOT IN (SELECT blob_id FROM ctx_blob WHERE commit_seq NOT IN (SELECT seq FROM gone))
+"""
+    others = [
+        f"AND NOT EXISTS (SELECT 1 FROM {table} u WHERE u.{column} = b.id)"
+        for table, column in map(tuple, conn.execute(BLOB_USERS).fetchall())
+        if table not in ("ctx_commit", "ctx_blob")
+    ]
+    return CollectedChains(*conn.execute(" ".join([sql, *others]), {"since": since}).fetchone())
 
 
 def collect(conn: WriterConnection, since: int) -> CollectedChains:

@@ -81,7 +81,7 @@ INSERT INTO setting(key, value, updated_at) VALUES ('unmerged', 'true', :now)
 ON CONFLICT(key) DO UPDATE SET updated_at = excluded.updated_at
 """
 IS_UNMERGED = "SELECT 1 FROM setting WHERE key = 'unmerged'"
-_BLOB_USERS = """
+BLOB_USERS = """
 SELECT s.name, f."from" FROM sqlite_schema s JOIN pragma_foreign_key_list(s.name) f
 WHERE s.type = 'table' AND f."table" = 'blob'
 """
@@ -175,7 +175,7 @@ def remove_unused_blobs(connection: sqlite3.Connection) -> None:
     """Remove the blobs that no row refers to. For use in an op."""
     unused = [
         f"NOT EXISTS (SELECT 1 FROM {table} u WHERE u.{column} = blob.id)"
-        for table, column in map(tuple, connection.execute(_BLOB_USERS).fetchall())
+        for table, column in map(tuple, connection.execute(BLOB_USERS).fetchall())
     ]
     connection.execute(f"DELETE FROM blob WHERE {' AND '.join(unused)}")
 

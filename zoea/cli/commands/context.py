@@ -264,13 +264,13 @@ def gc(
 
     if dry_run:
         with open_contexts(workspace) as conn:
-            done = collection.CollectedChains(len(collection.find_unreached(conn, since)))
+            done = collection.estimate_collection(conn, since)
     else:
         done = asyncio.run(run())
     if as_json:
         write_json({"commits": done.commits, "blobs": done.blobs, "bytes": done.bytes, "dry_run": dry_run})
     elif dry_run:
-        typer.echo(f"{done.commits:,} commits would be removed")
+        typer.echo(f"{done.commits:,} commits and {done.blobs:,} blobs ({done.bytes:,} bytes) would be removed")
     else:
         typer.echo(f"{done.commits:,} commits and {done.blobs:,} blobs ({done.bytes:,} bytes) were removed")
 
