@@ -133,6 +133,9 @@ def test_five_myses_earn_credits_and_the_last_line_is_the_summary(monkeypatch: p
     listed = json.loads(zoea("list", "--json").stdout)
     assert [row["name"] for row in listed] == [row["name"] for row in last["myses"]]
     assert {row["state"] for row in listed} == {"idle"}
+    scored = json.loads(zoea("world", "score", "--json").stdout)
+    captains = scored["captains"] if isinstance(scored, dict) else scored
+    assert {row["name"]: row["tokens"] for row in listed} == {row["name"]: row["tokens"] for row in captains}
     assert "turn 1" in zoea("log", listed[0]["name"]).stdout
     assert json.loads(zoea("show", listed[0]["name"], "--json").stdout)["tool_calls"] > 0
     assert 'session_id": "‹account›' in zoea("log", listed[0]["name"], "--json").stdout.replace("\\", "")

@@ -15,16 +15,16 @@ async def report(folder: Path, keep: int | str, minimum: int, recall: int = 3) -
 
 
 @pytest.mark.timeout(120)
-@pytest.mark.parametrize("recall", [0, 3])
-async def test_with_five_earlier_turns_a_request_repeats_the_one_before_within_turns_and_between_cuts(
-    tmp_path: Path, recall: int
+@pytest.mark.parametrize(("keep", "recall"), [(2, 3), (5, 0), (5, 3)])
+async def test_with_earlier_turns_a_request_repeats_the_one_before_within_turns_and_between_cuts(
+    tmp_path: Path, keep: int, recall: int
 ) -> None:
-    found = await report(tmp_path, 5, 4_096, recall)
+    found = await report(tmp_path, keep, 4_096, recall)
 
     assert found.within == 1.0
     cuts = [share for share in found.between if share < 0.7]
     assert len(found.between) == 29
-    assert len(cuts) <= 29 // 5
+    assert len(cuts) <= 29 // keep
 
 
 @pytest.mark.timeout(120)
