@@ -28,6 +28,7 @@ SNAPSHOT, COMPACT = "snapshot/", "compact/"
 """The beginnings of refs of commits made by hand; the short id of the commit that they follow comes after."""
 COMMANDER = "commander"
 """The principal of commits beside the branch of a mysis."""
+_REMOVABLE = (TAG, SNAPSHOT, COMPACT, "thread/", "import/")
 
 
 async def annotate_commit(
@@ -102,6 +103,8 @@ def build_whole(
 async def name_commit(store: Store, name: str, revision: str) -> str:
     """Let `tag/NAME` name a commit; an empty revision removes the name. Return the ref.
 
+    Whole names of snapshots, compactions, threads and imports are removed too.
+
     Raises:
         UsageError: The name cannot be one.
         RevisionError: There is no such commit, or no such name to remove.
@@ -111,7 +114,7 @@ async def name_commit(store: Store, name: str, revision: str) -> str:
             f"{name!r:.60} cannot be the name of a commit",
             hint="Use 1 to 80 letters, digits, '_', '-', '.', ':' or '/', starting with a letter or digit.",
         )
-    ref = clean(f"{TAG}{name}")
+    ref = clean(name if not revision and name.startswith(_REMOVABLE) else f"{TAG}{name}")
 
     def write(conn: WriterConnection) -> None:
         if revision:

@@ -26,7 +26,9 @@ _TEXT = 100
 
 
 def tag(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The name of the ref, after tag/.")],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="The name of the ref, after tag/; with --delete also a whole one.")
+    ],
     revision: Annotated[str, typer.Argument(metavar="[REV]", help="The commit that it names.")] = "",
     delete: Annotated[
         bool, typer.Option("--delete", help="Remove the name; commits stay until they are collected.")
