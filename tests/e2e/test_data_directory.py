@@ -16,6 +16,8 @@ from tests.e2e.zoea_process import PATIENCE_S, environment, zoea
 from tests.store.sample_memories import workspace
 from zoea.settings.paths import Places, places
 
+pytestmark = pytest.mark.timeout(60 + 4 * PATIENCE_S)  # a test here runs up to ten commands
+
 PR_CAPBSET_DROP, OVERRIDES = 24, (1, 2)
 """prctl's command, and the capabilities by which root ignores modes of files (capabilities(7))."""
 

@@ -194,7 +194,9 @@ def test_a_lock_that_is_a_link_is_refused_and_its_target_unchanged(tmp_path: Pat
     assert target.read_text() == "mine"
 
 
-def test_a_lock_file_that_others_may_read_is_closed_to_them(tmp_path: Path) -> None:
-    (tmp_path / LOCK_NAME).touch(mode=0o644)
+@pytest.mark.parametrize("mode", [0o644, 0o640, 0o620, 0o604])
+def test_a_lock_file_that_others_may_read_is_closed_to_them(tmp_path: Path, mode: int) -> None:
+    (tmp_path / LOCK_NAME).touch()
+    (tmp_path / LOCK_NAME).chmod(mode)
     with OwnerLock(tmp_path, Path("/run/s.sock")):
         assert (tmp_path / LOCK_NAME).stat().st_mode & 0o777 == 0o600
