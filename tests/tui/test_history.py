@@ -10,6 +10,8 @@ from tests.queries.test_request_inspection import send_prompts
 from tests.tui.cockpit import QUIET, Stage, answering, cockpit
 from tests.tui.hostile_texts import HOSTILE, is_harmless
 from zoea.settings import Settings
+from zoea.tui.dialogs.commit_name import CommitNameDialog
+from zoea.tui.dialogs.context_sessions import AskDialog, ResumeDialog
 from zoea.tui.dialogs.fork import ForkDialog
 from zoea.tui.screens.comparison import ComparisonScreen
 from zoea.tui.screens.focus import FocusScreen
@@ -249,3 +251,67 @@ async def test_the_timeline_shows_what_each_mysis_knew_and_leads_to_its_history(
         assert "HISTORY OF beta" in stage.text()
         assert history.chosen is not None
         assert "second" in history.chosen.note.summary
+
+
+async def test_a_asks_what_the_mysis_knew_at_the_commit(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(120, 40)) as stage:
+        await send_prompts(stage.swarm, "Mine the belt", "Sell the ore")
+        screen = await open_history(stage)
+        await stage.press("G", "a")
+        dialog = stage.screen
+        assert isinstance(dialog, AskDialog)
+        await stage.until(lambda: dialog.is_counted)
+        await stage.press("enter")
+        await stage.until(lambda: "there is no question" in stage.text())
+        await stage.write("Why this belt?")
+        await stage.until(lambda: dialog.is_counted)
+        assert "2 messages. First request: about" in stage.text()
+        await stage.press("enter")
+        await stage.until(lambda: any("answers in thread" in notice for notice in stage.notices))
+        await stage.until(lambda: len(stage.app.feed.myses) == 2)
+        (other,) = [view for view in stage.app.feed.myses.values() if view.name != "alpha"]
+        await stage.swarm.settled(other.name)
+        (request,) = [one for one in stage.swarm.provider.requests if one.messages[-1].content == "Why this belt?"]
+        assert "Mine the belt" in str(request.messages)
+        assert "Sell the ore" not in str(request.messages)
+        await stage.until(lambda: screen.is_outdated or "Why this belt?" in stage.text())
+        screen.tick()
+        await stage.until(lambda: "Why this belt?" in stage.text())
+        assert any(ref.startswith("thread/") for names in screen.history.refs.values() for ref in names)
+
+
+async def test_r_starts_the_mysis_again_with_its_whole_conversation(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(120, 40)) as stage:
+        await send_prompts(stage.swarm, "Mine the belt", "Sell the ore")
+        screen = await open_history(stage)
+        await stage.press("G")
+        await stage.until(lambda: screen.chosen == screen.history.commits[-1])
+        await stage.press("r")
+        dialog = stage.screen
+        assert isinstance(dialog, ResumeDialog)
+        await stage.write("Where were we?")
+        await stage.until(lambda: dialog.is_counted)
+        assert "4 messages. First request" in stage.text()
+        await stage.press("enter")
+        await stage.until(lambda: any("goes on from" in notice for notice in stage.notices))
+        await stage.swarm.settled()
+        (request,) = [one for one in stage.swarm.provider.requests if one.messages[-1].content == "Where were we?"]
+        assert "Mine the belt" in str(request.messages)
+
+
+async def test_n_gives_the_commit_a_name_that_is_shown(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(120, 40)) as stage:
+        await send_prompts(stage.swarm, "Mine the belt")
+        screen = await open_history(stage)
+        await stage.press("n")
+        assert stage.shows(CommitNameDialog)
+        await stage.press("enter")
+        await stage.until(lambda: "there is no name" in stage.text())
+        await stage.write("a b")
+        await stage.press("enter")
+        await stage.until(lambda: "cannot be the name" in stage.text())
+        stage.one(Input, "#name").value = "before-the-storm"
+        await stage.press("enter")
+        await stage.until(lambda: stage.shows(HistoryScreen))
+        screen.tick()
+        await stage.until(lambda: "tag/before-the-storm" in stage.text())

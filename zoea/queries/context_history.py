@@ -50,7 +50,6 @@ class ContextHistory:
         rows: The place of each in the graph.
         refs: Names of commits, by number.
         tip: The commit that its own branch names; None before its first.
-        family: Ids of the mysis and of those that were made from its commits.
         has_older: There are commits that were not read.
     """
 
@@ -63,8 +62,18 @@ class ContextHistory:
     tip: int | None = None
     tips: tuple[int, ...] = ()
     lanes: Lanes = ()
-    family: frozenset[int] = frozenset()
     has_older: bool = False
+
+    def find_branch(self, mysis_id: int) -> tuple[ContextCommit, str] | None:
+        """Return the newest commit of a mysis and the ref that names it; None where its branch does not end here."""
+        for commit in self.commits:
+            about = commit.provenance
+            if about.mysis_id != mysis_id:
+                continue
+            for ref in self.refs.get(commit.seq, ()):
+                if ref in (f"{BRANCH}{about.principal}", f"{DELETED}{about.principal}-{mysis_id}"):
+                    return commit, ref
+        return None
 
 
 def read_history(database: Path, mysis_id: int, limit: int) -> ContextHistory:
@@ -152,9 +161,7 @@ def _read_names(reader: sqlite3.Connection, mysis_id: int) -> ContextHistory:
         if maker in family or ref == branch:
             tips.add(seq)
     live = LiveWork(*reader.execute(_LIVE, {"mysis": mysis_id, "name": name, "most": COUNTED}).fetchone())
-    return ContextHistory(
-        mysis_id, name, refs=refs, live=live, tip=tip, tips=tuple(sorted(tips)), family=frozenset(family)
-    )
+    return ContextHistory(mysis_id, name, refs=refs, live=live, tip=tip, tips=tuple(sorted(tips)))
 
 
 def _descend(mysis_id: int, origins: Iterable[tuple[int, int | None]]) -> set[int]:

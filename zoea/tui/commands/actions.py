@@ -517,6 +517,38 @@ HISTORY_FORK = _history(
     commands_swarm=True,
     takes_text=True,
 )
+HISTORY_ASK = _history(
+    "history.ask",
+    "a",
+    "ask",
+    "Ask what the mysis knew at the commit; it learns nothing of it",
+    require_visible_list,
+    footer=24,
+    commands_swarm=True,
+    takes_text=True,
+)
+HISTORY_RESUME = _history(
+    "history.resume",
+    "r",
+    "resume",
+    "Start the mysis of the commit again with its whole conversation",
+    require_visible_list,
+    footer=22,
+    only_if_room=True,
+    commands_swarm=True,
+    takes_text=True,
+)
+HISTORY_NAME = _history(
+    "history.name",
+    "n",
+    "name",
+    "Give the commit a name, so that it is kept",
+    require_visible_list,
+    footer=55,
+    only_if_room=True,
+    commands_swarm=True,
+    takes_text=True,
+)
 HISTORY_COMPARE = _history(
     "history.compare",
     "c",

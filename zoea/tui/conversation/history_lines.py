@@ -78,7 +78,7 @@ def build_commit_line(
         (one_line(commit.note.summary), ""),
     ]
     names = [*refs, *(f"#{tag}" for tag in commit.note.tags)]
-    shown = fit_text(" ".join(map(one_line, names)), min(max(12, width // 4), sum(len(n) + 1 for n in names))).rstrip()
+    shown = fit_text(" ".join(map(one_line, names)), min(max(12, width // 3), sum(len(n) + 1 for n in names))).rstrip()
     return spread_pieces(left, [(f" {shown}", "commander")] if names else [], width)
 
 

@@ -96,6 +96,9 @@ class HistoryScreen(TabbedScreen):
             actions.APP_FIND.bind(self._filter.open),
             actions.HISTORY_OPEN.bind(self._open_commit),
             actions.HISTORY_FORK.bind(self._open_fork),
+            actions.HISTORY_ASK.bind(self._open_ask),
+            actions.HISTORY_RESUME.bind(self._open_resume),
+            actions.HISTORY_NAME.bind(self._open_name),
             actions.HISTORY_COMPARE.bind(self._compare),
             actions.HISTORY_TIMELINE.bind(self._open_timeline),
             actions.HISTORY_UNDO.bind(lambda: swarm_commands.undo_last(self.cockpit)),
@@ -217,8 +220,7 @@ class HistoryScreen(TabbedScreen):
 
     def feed_changed(self, ids: frozenset[int]) -> None:
         super().feed_changed(ids)
-        if not ids or ids & (self.history.family | {self.mysis_id}):
-            self.is_outdated = True
+        self.is_outdated = True  # a mysis that is not known yet may be a new fork
 
     def tick(self) -> None:
         """Read what was committed, at most once a second."""
@@ -390,6 +392,30 @@ class HistoryScreen(TabbedScreen):
 
         if (commit := self.chosen) is not None:
             self.cockpit.push_screen(ForkDialog(commit, self._short_id(commit)))
+
+    def _open_ask(self) -> None:
+        from zoea.tui.dialogs.context_sessions import AskDialog
+
+        if (commit := self.chosen) is not None:
+            self.cockpit.push_screen(AskDialog(commit, self._short_id(commit)))
+
+    def _open_name(self) -> None:
+        from zoea.tui.dialogs.commit_name import CommitNameDialog
+
+        if (commit := self.chosen) is not None:
+            self.cockpit.push_screen(CommitNameDialog(commit, self._short_id(commit)))
+
+    def _open_resume(self) -> None:
+        """Resume the mysis of the commit, from the newest commit on its branch."""
+        from zoea.tui.dialogs.context_sessions import ResumeDialog
+
+        mysis_id = self.chosen.provenance.mysis_id if self.chosen is not None else None
+        branch = self.history.find_branch(mysis_id) if mysis_id is not None else None
+        if branch is None:
+            self.notify("Its branch does not end here: f makes a mysis from the commit", markup=False, timeout=4)
+            return
+        tip, ref = branch
+        self.cockpit.push_screen(ResumeDialog(tip, self._short_id(tip), ref))
 
     def _short_id(self, commit: ContextCommit) -> str:
         details = self.details

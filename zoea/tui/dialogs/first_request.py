@@ -1,0 +1,165 @@
+"""The base of forms that begin with a conversation: they say what the first request costs before they spend."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.timer import Timer
+from textual.types import CSSPathType
+from textual.widget import Widget
+from textual.widgets import Input
+
+from zoea.chain.commit import ContextCommit
+from zoea.model.errors import UsageError, ZoeaError
+from zoea.model.values import MysisView
+from zoea.runtime.first_request import FirstRequest, describe_first_request, estimate_from_commit
+from zoea.text.control_characters import one_line
+from zoea.tui.dialogs.modal import CockpitDialog, form_row
+from zoea.tui.state.deferred_work import DeferredWork
+from zoea.tui.state.undo_history import UndoStep
+from zoea.tui.text_layout import Piece
+from zoea.tui.widgets.clickable_text import TextBlock, key_hints
+
+WAIT_S = 0.08
+
+
+class FirstRequestDialog(CockpitDialog[None]):
+    """A form with the input `#message`; enter carries it out once its cost is shown.
+
+    Args:
+        commit: What the first request begins with.
+        short_id: The commit's id, as people write it.
+    """
+
+    VERB: ClassVar[str] = ""
+    """What enter does."""
+    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "first_request.tcss"]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "proceed", "proceed", priority=True),
+        Binding("escape", "leave", "back"),
+        Binding("down", "app.focus_next", show=False),
+        Binding("up", "app.focus_previous", show=False),
+    ]
+
+    def __init__(self, commit: ContextCommit, short_id: str) -> None:
+        super().__init__()
+        self.commit = commit
+        self.short_id = short_id
+        self._timer: Timer | None = None
+        self._is_proceeding = False
+        self._counted: tuple[int, str] | None = None
+        self.plan: FirstRequest | None = None
+
+    def fields(self) -> Iterable[tuple[str, Widget]]:
+        """Return the labels and inputs of the form."""
+        raise NotImplementedError
+
+    async def carry_out(self, count: int, message: str) -> None:
+        """Do what the form is for, once the cost is shown."""
+        raise NotImplementedError
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = self.VERB.upper()
+            box.border_subtitle = key_hints(f"enter {self.VERB} · tab next field · esc back")
+            yield TextBlock(id="from")
+            for label, widget in self.fields():
+                yield from form_row(label, widget)
+            yield TextBlock(id="cost")
+            yield TextBlock(id="error")
+
+    def on_mount(self) -> None:
+        commit = self.commit
+        about: list[Piece] = [(self.short_id, "title"), (f"  {one_line(commit.provenance.principal)}", "")]
+        self.query_one("#from", TextBlock).put([about, [(one_line(commit.note.summary), "quiet")]])
+        self.query_one("#message", Input).focus()
+        self._count()
+
+    # The cost.
+
+    @property
+    def wanted(self) -> tuple[int, str]:
+        """The number of first requests and their message. Raises UsageError."""
+        return 1, self.query_one("#message", Input).value.strip()
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether the shown cost is that of what is written."""
+        try:
+            return self.plan is not None and self._counted == self.wanted
+        except UsageError:
+            return False
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self.set_timer(WAIT_S, self._count)
+
+    def _count(self) -> None:
+        self.run_worker(DeferredWork(self._count_cost), group="cost", exclusive=True, exit_on_error=False)
+
+    async def _count_cost(self) -> None:
+        opened = self.cockpit.opened
+        if opened is None:
+            return
+        cost = self.query_one("#cost", TextBlock)
+        try:
+            wanted = self.wanted
+            count, message = wanted
+            plan = await asyncio.to_thread(
+                estimate_from_commit, self.cockpit.places, opened.database, self.commit.seq, message
+            )
+        except ZoeaError as error:
+            self.plan, self._counted = None, None
+            cost.put([])
+            self.say(error)
+            return
+        if self.is_attached:
+            self.plan, self._counted = plan, wanted
+            cost.put([[(describe_first_request(plan, count, plan.price(count)), "strong")]])
+            self.query_one("#error", TextBlock).put([])
+
+    # Carrying it out.
+
+    def action_leave(self) -> None:
+        self.dismiss()
+
+    def action_proceed(self) -> None:
+        if self._is_proceeding:
+            return
+        try:
+            wanted = self.wanted
+        except UsageError as error:
+            self.say(error)
+            return
+        if not self.is_counted:
+            said = "The cost is being counted: press enter again when it is shown"
+            self.query_one("#error", TextBlock).put([[(said, "waiting")]])
+            return
+        self._is_proceeding = True
+        self.cockpit.ask_swarm(self.carry_out(*wanted), done=lambda _: self._close(), refused=self.say)
+
+    def _close(self) -> None:
+        if self.is_current:
+            self.dismiss()
+
+    def let_undo(self, made: list[MysisView]) -> None:
+        """Let the key for undo remove these myses."""
+        cockpit = self.cockpit
+        taken = tuple((one.id, one.name) for one in made)
+        cockpit.undo.add(UndoStep(taken, lambda mysis_id: cockpit.api.delete(f"#{mysis_id}"), "removed"))
+        cockpit.redraw_bars()
+
+    def say(self, error: ZoeaError) -> None:
+        """Show an error in the form; what was written stays."""
+        self._is_proceeding = False
+        if not self.is_attached:
+            self.cockpit.show_error(error)
+            return
+        self.query_one("#error", TextBlock).put_error(error)
