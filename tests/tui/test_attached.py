@@ -8,11 +8,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+from tests.queries.test_request_inspection import send_prompts
 from tests.swarm.harness import Swarm, swarm
 from tests.tui.cockpit import QUIET, Stage, answering, cockpit_over
 from zoea.ipc.remote_swarm import RemoteSwarm
 from zoea.ipc.socket_server import SocketServer
 from zoea.model.enums import MysisState
+from zoea.tui.dialogs.fork import ForkDialog
+from zoea.tui.screens.history import HistoryScreen
 
 
 @asynccontextmanager
@@ -61,3 +64,36 @@ async def test_hold_and_stop_all_work_from_each_of_two_cockpits_and_show_in_the_
         assert (await inner.commander.view()).myses[0].name == "alpha"
         await other.press("r")
         await other.until(lambda: other.view().state is MysisState.RUNNING)
+
+
+async def test_the_history_is_read_and_forked_from_an_attached_cockpit(tmp_path: Path) -> None:
+    async with two_cockpits(tmp_path) as (one, other, inner):
+        await send_prompts(inner, "Mine the belt")
+        await one.press("h")
+        screen = one.screen
+        assert isinstance(screen, HistoryScreen)
+        await one.until(lambda: screen.details is not None)
+        assert "Mine the belt" in one.text()
+        await one.press("f")
+        dialog = one.screen
+        assert isinstance(dialog, ForkDialog)
+        await one.until(lambda: dialog.is_counted)
+        await one.press("enter")
+        await other.until(lambda: other.has("alpha-2"))
+        await one.until(lambda: one.screen is screen)
+        await one.press("z")
+        await other.until(lambda: not other.has("alpha-2"))
+
+
+async def test_a_read_only_cockpit_shows_the_history_and_says_why_it_cannot_fork(tmp_path: Path) -> None:
+    async with swarm(tmp_path, answering(), settings=QUIET) as inner:
+        await inner.commander.create("alpha")
+        await send_prompts(inner, "Mine the belt")
+        front = cockpit_over(inner.api, inner.path, clock=inner.clock, read_only_reason="it is open elsewhere")
+        async with front as stage:
+            await stage.until(lambda: stage.has("alpha"))
+            await stage.press("h")
+            await stage.until(lambda: "ctx-" in stage.text())
+            await stage.press("f")
+            assert isinstance(stage.screen, HistoryScreen)
+            assert any("it is open elsewhere" in notice.lower() for notice in stage.notices)
