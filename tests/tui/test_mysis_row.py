@@ -204,3 +204,9 @@ def test_an_unknown_context_window_is_marked_in_the_row_and_told_in_the_detail()
     brief = plain(build_brief_line(used, NOW))
     assert "context window not known: 8,192 tokens are assumed; set provider.near.context_window" in brief
     assert "37.5k?" not in line(replace(used, window_assumed=0), 120)
+
+
+def test_numbers_of_the_context_are_rounded_instead_of_cut() -> None:
+    used = replace(PLAIN, context_used=20_800, context_limit=28_700)
+    assert "21k/29k" in line(used)
+    assert "20.8k" not in line(used)

@@ -92,7 +92,7 @@ class BudgetUse:
         raised = f"raise {self.setting}"
         if self.scope == "day":
             is_held = self.pressure is Pressure.CRITICAL and self.enforcement != "soft"
-            return f"{raised}, then lift the hold" if is_held else f"{raised}, or stop myses that may wait"
+            return f"{raised}, then resume the swarm" if is_held else f"{raised}, or stop myses that may wait"
         if self.scope == "background":
             return f"{raised}; until tomorrow summaries are made without a model"
         return f"{raised} in its configuration, or free it of its budget with zoea approve"

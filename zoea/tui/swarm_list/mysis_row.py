@@ -206,6 +206,8 @@ def _context(view: MysisView, columns: RowColumns) -> list[Piece]:
         ]
     share = view.context_used / view.context_limit
     numbers = f"{number_format.tokens(view.context_used)}/{number_format.tokens(view.context_limit)}"
+    if len(numbers) > CONTEXT_WIDTH:  # without decimals, because a cut number says nothing
+        numbers = "/".join(number_format.tokens(round(count, -3)) for count in (view.context_used, view.context_limit))
     pieces: list[Piece] = []
     if columns.bar:
         filled, empty = number_format.bar(share, columns.bar)
