@@ -9,6 +9,7 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
+from textual.content import Content
 from textual.timer import Timer
 from textual.types import CSSPathType
 from textual.widget import Widget
@@ -65,7 +66,7 @@ class FirstRequestDialog(CockpitDialog[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
-            box.border_title = self.VERB.upper()
+            box.border_title = Content(self.VERB.upper())
             box.border_subtitle = key_hints(f"enter {self.VERB} · tab next field · esc back")
             yield TextBlock(id="from")
             for label, widget in self.fields():

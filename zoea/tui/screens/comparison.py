@@ -16,7 +16,7 @@ from zoea.queries.commit_details import ComparedCommits, compare_commits
 from zoea.text.control_characters import one_line
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
-from zoea.tui.commands import actions
+from zoea.tui.commands import history_actions
 from zoea.tui.commands.action import ActionPlace, BoundAction
 from zoea.tui.commands.actions import bindings, of
 from zoea.tui.conversation.history_lines import build_entry_items
@@ -52,8 +52,8 @@ class ComparisonScreen(TabbedScreen):
     def bind_actions(self) -> Iterable[BoundAction]:
         return (
             *super().bind_actions(),
-            actions.COMPARE_FOLD.bind(lambda: self._focused_list.toggle()),
-            actions.COMPARE_VERBOSE.bind(self._fold_all),
+            history_actions.COMPARE_FOLD.bind(lambda: self._focused_list.toggle()),
+            history_actions.COMPARE_VERBOSE.bind(self._fold_all),
         )
 
     def compose(self) -> ComposeResult:

@@ -20,7 +20,7 @@ from zoea.model.errors import ZoeaError
 from zoea.queries.commit_details import CommitDetails, read_conversation_until, read_details
 from zoea.queries.context_history import ContextHistory, read_history, read_newer, read_older
 from zoea.text.control_characters import one_line
-from zoea.tui.commands import actions, swarm_commands
+from zoea.tui.commands import actions, history_actions, swarm_commands
 from zoea.tui.commands.action import ActionPlace, BoundAction
 from zoea.tui.commands.action_requirements import ActionContext
 from zoea.tui.commands.actions import bindings, of
@@ -94,16 +94,16 @@ class HistoryScreen(TabbedScreen):
             *super().bind_actions(),
             actions.APP_BACK.bind(self.back),
             actions.APP_FIND.bind(self._filter.open),
-            actions.HISTORY_OPEN.bind(self._open_commit),
-            actions.HISTORY_FORK.bind(self._open_fork),
-            actions.HISTORY_ASK.bind(self._open_ask),
-            actions.HISTORY_RESUME.bind(self._open_resume),
-            actions.HISTORY_NAME.bind(self._open_name),
-            actions.HISTORY_COMPARE.bind(self._compare),
-            actions.HISTORY_TIMELINE.bind(self._open_timeline),
-            actions.HISTORY_UNDO.bind(lambda: swarm_commands.undo_last(self.cockpit)),
-            actions.HISTORY_VERBOSE.bind(self._fold_all),
-            actions.HISTORY_COPY.bind(self._copy),
+            history_actions.HISTORY_OPEN.bind(self._open_commit),
+            history_actions.HISTORY_FORK.bind(self._open_fork),
+            history_actions.HISTORY_ASK.bind(self._open_ask),
+            history_actions.HISTORY_RESUME.bind(self._open_resume),
+            history_actions.HISTORY_NAME.bind(self._open_name),
+            history_actions.HISTORY_COMPARE.bind(self._compare),
+            history_actions.HISTORY_TIMELINE.bind(self._open_timeline),
+            history_actions.HISTORY_UNDO.bind(lambda: swarm_commands.undo_last(self.cockpit)),
+            history_actions.HISTORY_VERBOSE.bind(self._fold_all),
+            history_actions.HISTORY_COPY.bind(self._copy),
         )
 
     def compose(self) -> ComposeResult:
@@ -431,7 +431,7 @@ class HistoryScreen(TabbedScreen):
             return
         if marked is None:
             self.marked = commit
-            key = key_name(self.cockpit.keys[actions.HISTORY_COMPARE.id])
+            key = key_name(self.cockpit.keys[history_actions.HISTORY_COMPARE.id])
             said = f"{self._short_id(commit)} is marked: {key} on another commit compares them, esc removes the mark"
             self.notify(said, markup=False, timeout=4)
         else:

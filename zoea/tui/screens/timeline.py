@@ -17,7 +17,7 @@ from zoea.queries.known_then import KnownThen, read_known_then, read_written_tim
 from zoea.text.control_characters import one_line
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
-from zoea.tui.commands import actions
+from zoea.tui.commands import actions, history_actions
 from zoea.tui.commands.action import ActionPlace, BoundAction
 from zoea.tui.commands.actions import bindings, of
 from zoea.tui.conversation.history_lines import ID_DIGITS, sign_of
@@ -51,9 +51,9 @@ class TimelineScreen(CockpitScreen[None]):
         return (
             actions.APP_BACK.bind(self.back),
             actions.APP_FIND.bind(self._write_time),
-            actions.TIMELINE_EARLIER.bind(lambda: self._go(self.known.before, "no commit is older")),
-            actions.TIMELINE_LATER.bind(lambda: self._go(self.known.after, "no commit is newer")),
-            actions.TIMELINE_OPEN.bind(self._open),
+            history_actions.TIMELINE_EARLIER.bind(lambda: self._go(self.known.before, "no commit is older")),
+            history_actions.TIMELINE_LATER.bind(lambda: self._go(self.known.after, "no commit is newer")),
+            history_actions.TIMELINE_OPEN.bind(self._open),
         )
 
     def compose(self) -> ComposeResult:
