@@ -19,7 +19,7 @@ import zoea.tui
 from tests.fakes.swarm import FakeSwarm
 from zoea.model.enums import MysisState
 from zoea.model.values import Failure
-from zoea.tui.commands import actions
+from zoea.tui.commands import actions, history_actions
 from zoea.tui.commands.action import Action, ActionPlace
 from zoea.tui.commands.action_requirements import ActionContext
 from zoea.tui.commands.actions import ACTIONS, BY_ID, bindings, clashes, of
@@ -79,8 +79,9 @@ def test_letters_never_have_priority_over_an_input() -> None:
 
 def test_every_action_is_carried_out_by_some_screen_or_the_app() -> None:
     sources = "".join(file.read_text("utf-8") for file in Path(zoea.tui.__file__).parent.rglob("*.py"))
-    bound = set(re.findall(r"\bactions\.([A-Z_]+)\.bind\(", sources))
-    assert {action.id for action in ACTIONS} == {getattr(actions, name).id for name in bound}
+    modules = {"actions": actions, "history_actions": history_actions}
+    bound = set(re.findall(r"\b((?:history_)?actions)\.([A-Z_]+)\.bind\(", sources))
+    assert {action.id for action in ACTIONS} == {getattr(modules[module], name).id for module, name in bound}
 
 
 def test_ids_are_unique() -> None:
