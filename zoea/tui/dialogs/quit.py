@@ -72,15 +72,15 @@ class QuitDialog(CockpitDialog[None]):
         running = [view for view in self.cockpit.feed.myses.values() if view.state == "running"]
         busy = sum(1 for view in running if view.status in _AT_WORK)
         waiting = self.cockpit.action_context().approvals
-        said = f"{len(running)} of {len(self.cockpit.feed.myses)} myses are started: {busy} working now"
-        said += f", {waiting} waiting for your answer" if waiting else ""
+        said = f"{len(running)} of {len(self.cockpit.feed.myses)} myses started: {busy} working"
+        said += f", {waiting} asking you" if waiting else ""
         rest = len(running) - busy - waiting
         said += f", {rest} at rest" if rest > 0 else ""
         lines: list[list[Piece]] = [
             [(said, "strong")],
             [],
-            [("s   ", "key"), ("end the swarm: all stop, nothing costs; the next start can continue them", "")],
-            [("l   ", "key"), ("leave it running (and spending) without a screen; zoea run shows it", "")],
+            [("s   ", "key"), ("end the swarm: nothing costs; the next start can continue them", "")],
+            [("l   ", "key"), ("leave it running, and spending; zoea run shows it again", "")],
             [("esc ", "key"), ("back", "")],
         ]
         self._words.put(lines)
