@@ -78,7 +78,7 @@ _Count = Field(ge=0, le=_LARGEST)
 
 
 class BundleCommit(_Strict):
-    """A commit as a bundle holds it: all that its id is made of, and what is known about it."""
+    """A commit in a bundle: the fields that its id is made of, and its summary and tags."""
 
     id: str = Digest
     parent: str | None = Field(pattern=r"^[0-9a-f]{64}$")

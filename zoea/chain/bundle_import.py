@@ -77,7 +77,7 @@ class CheckedBundle:
 
 @dataclass(slots=True)
 class StoredBundle:
-    """What was new in a bundle, its refs with their commits, and refs that got another name."""
+    """The result of an import: new commits, refs with their commits, and renamed refs."""
 
     counts: BundleCounts = field(default_factory=BundleCounts)
     known: int = 0
@@ -129,7 +129,7 @@ def check_bundle(stream: BinaryIO, *, now: int) -> CheckedBundle:
 
 
 def store_bundle(conn: WriterConnection, bundle: CheckedBundle) -> StoredBundle:
-    """Store what is new in a bundle and set its refs. For use in an op.
+    """Store the new commits of a bundle and set its refs. For use in an op.
 
     A ref of a mysis, and one whose name is taken by another chain, gets a name of its own.
     """

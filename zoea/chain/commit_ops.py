@@ -181,7 +181,9 @@ def add_note(conn: WriterConnection, seq: int, note: CommitNote) -> None:
 def update_note(
     conn: WriterConnection, seq: int, *, summary: str | None = None, tags: Iterable[str] | None = None, model: str = ""
 ) -> CommitNote:
-    """Change the given parts of what is known about a commit; earlier summaries and tags stay as its history.
+    """Change the summary or tags of a commit.
+
+    The earlier ones stay as its history.
 
     Args:
         model: The model that wrote the summary; empty for a person or Zoea.

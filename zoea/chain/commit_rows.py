@@ -121,7 +121,7 @@ def read_notes(conn: sqlite3.Connection, seq: int) -> list[tuple[int, CommitNote
 
 
 def read_unsummarised(conn: sqlite3.Connection, limit: int, tip: int | None = None) -> list[ContextCommit]:
-    """Return commits whose newest summary no model wrote, newest first, at most so many.
+    """Return commits without a summary by a model, newest first, at most so many.
 
     Args:
         tip: Only this commit and those before it.

@@ -30,7 +30,7 @@ class DescriptorReserve:
         self._refill: asyncio.TimerHandle | None = None
 
     def fill(self) -> None:
-        """Open what is missing, as far as the process may."""
+        """Open the missing descriptors, as far as the limit of the process allows."""
         try:
             while len(self._held) < self._size:
                 self._held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))

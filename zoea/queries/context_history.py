@@ -107,7 +107,9 @@ def read_older(database: Path, history: ContextHistory, limit: int) -> ContextHi
 
 
 def read_newer(database: Path, history: ContextHistory, limit: int) -> ContextHistory:
-    """Return a history with what was committed since it was read; `limit` is that of `read_history`.
+    """Return a history with the commits made since it was read.
+
+    `limit` is that of `read_history`.
 
     Raises StoreError.
     """

@@ -335,7 +335,7 @@ class Commander:
         return self.live_view.freeze(mysis_id)
 
     async def replace(self, runner: MysisRunner, op: Callable[[WriterConnection], Mysis]) -> None:
-        """Close a runner, store a change of its mysis, and start another from what is stored."""
+        """Close a runner, store a change of its mysis, and start a new runner for it."""
         mysis = runner.mysis
         self._leaving.add(mysis.id)  # it takes no commands between its two runners
         try:

@@ -72,7 +72,9 @@ def checkpoint(
 
 
 def snapshot(revision: Revision, as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Store the conversation up to a commit as one commit, so that reading it is fast whatever lies before.
+    """Store the conversation up to a commit as one commit.
+
+    Reading it is then fast, however long its chain is.
 
     On the newest commit of a mysis it goes on its branch; else snapshot/ID names it.
     """

@@ -41,7 +41,7 @@ def estimate_text(text: str) -> float:
 
 
 def forget_measured() -> None:
-    """Measure every text again; only the time of an estimate depends on what is remembered."""
+    """Forget the measured texts. Only the time of an estimate depends on them."""
     _measured.clear()
 
 

@@ -1,4 +1,4 @@
-"""The state of an open turn, and what is told of its end. Times are µs UTC."""
+"""The state of an open turn, and the report of its end. Times are µs UTC."""
 
 from __future__ import annotations
 

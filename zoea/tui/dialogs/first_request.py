@@ -90,7 +90,7 @@ class FirstRequestDialog(CockpitDialog[None]):
 
     @property
     def is_counted(self) -> bool:
-        """Whether the shown cost is that of what is written."""
+        """Whether the shown cost belongs to the present text and choices."""
         try:
             return self.plan is not None and self._counted == self.wanted
         except UsageError:
@@ -158,7 +158,7 @@ class FirstRequestDialog(CockpitDialog[None]):
         cockpit.redraw_bars()
 
     def say(self, error: ZoeaError) -> None:
-        """Show an error in the form; what was written stays."""
+        """Show an error in the form, which keeps its text."""
         self._is_proceeding = False
         if not self.is_attached:
             self.cockpit.show_error(error)

@@ -223,7 +223,7 @@ class HistoryScreen(TabbedScreen):
         self.is_outdated = True  # a mysis that is not known yet may be a new fork
 
     def tick(self) -> None:
-        """Read what was committed, at most once a second."""
+        """Read new commits, at most once a second."""
         super().tick()
         if self.is_outdated and self._is_read:
             self.is_outdated = False
