@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -14,6 +15,7 @@ import pytest
 from tests.fakes.owner import OwnerThread, fake_owner
 from tests.fakes.swarm import FakeSwarm
 from zoea import __main__
+from zoea.cli import run_session
 from zoea.model.swarm_api import SwarmApi
 from zoea.runtime import compose
 from zoea.settings.paths import Places
@@ -56,7 +58,7 @@ def other_owner(monkeypatch: pytest.MonkeyPatch) -> Iterator[OwnerThread]:
 
 @pytest.fixture
 def owned_swarm(monkeypatch: pytest.MonkeyPatch) -> FakeSwarm:
-    """Replace the swarm that a command owns; the watchdog does not end the test process."""
+    """Replace the swarm that a command owns, and what it stored; the watchdog does not end the test process."""
     swarm = FakeSwarm()
 
     @asynccontextmanager
@@ -67,6 +69,7 @@ def owned_swarm(monkeypatch: pytest.MonkeyPatch) -> FakeSwarm:
         yield swarm
 
     monkeypatch.setattr(compose, "running_swarm", running)
+    monkeypatch.setattr(run_session, "read_swarm_view", lambda _database: asyncio.run(swarm.view()))
     monkeypatch.setattr("zoea.runtime.owner.threading.Timer", lambda *_: _NoTimer())
     return swarm
 

@@ -16,6 +16,7 @@ from zoea.chain.commit import Checkpoint, CommitType
 from zoea.model.enums import Role
 from zoea.model.errors import MysisMissing
 from zoea.model.request import Answer
+from zoea.queries.stored_swarm import read_mysis_view
 from zoea.settings import Settings
 
 
@@ -84,6 +85,16 @@ async def test_a_compaction_by_hand_stands_beside_the_branch_and_is_paid_as_back
         assert (await s.commander.view()).myses[-1].name == "alpha-2"
         assert [one.role for one in request.messages if one.role is not Role.SYSTEM] == [Role.USER, Role.USER]
         assert "Iron lies in the north." in told(request)[0][1]
+
+
+async def test_what_a_compaction_by_hand_spends_is_shown_at_once(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"context": {"summary": "model"}})
+    async with swarm(tmp_path, script(*TALK[:4], Answer(text="Iron lies in the north.")), settings=settings) as s:
+        await talk(s)
+        before = (await s.commander.mysis("alpha")).tokens
+        await contexts(s).compact("@alpha")
+        shown = (await s.commander.mysis("alpha")).tokens
+        assert before < shown == read_mysis_view(s.path, "alpha").tokens
 
 
 async def test_a_compaction_without_a_model_chooses_lines_and_needs_no_mysis(tmp_path: Path) -> None:

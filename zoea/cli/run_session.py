@@ -32,6 +32,8 @@ from zoea.model.status import count_ended
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
 from zoea.process.hangup import detach_terminal
+from zoea.process.logs import logging_to
+from zoea.queries.stored_swarm import read_swarm_view
 from zoea.runtime.run_options import RunOptions, attach, leave_running, prepare_own_swarm, prepare_swarm
 from zoea.settings.paths import Places
 from zoea.text.sentences import begin_sentence
@@ -47,7 +49,6 @@ async def run_owned_swarm(options: RunOptions, where: Places) -> int:
     from zoea.runtime.compose import SwarmOptions, running_swarm
     from zoea.runtime.model_discovery import load_run_settings
     from zoea.runtime.owner import own_workspace
-    from zoea.runtime.world_scores import read_credits
 
     front, is_interactive = _front(options, where), options.is_interactive
     parting: ExitChoice | RestReport = ExitChoice.QUIT
@@ -72,12 +73,9 @@ async def run_owned_swarm(options: RunOptions, where: Places) -> int:
             were, them = ("was", "it") if ended == 1 else ("were", "them")
             await front.say(f"{ended} {were} running when Zoea ended; {how} {them}")
         parting = await _show(swarm, front, options, after, is_interactive, ending=owner.ending, is_owner=True)
-        # Written before the shutdown, so that the summary is the last line of the output.
-        myses = (await swarm.view()).myses
-        earned = await asyncio.to_thread(read_credits, where, myses)
-        # A world that has no file yet has paid no credits.
-        rows = summary(myses, {} if earned is None and options.world else earned)
-        is_written = await write_in_time(_write_end(front, parting, rows))
+    # Read after the shutdown, which settles the requests in flight, so that `zoea list` tells the same numbers.
+    with logging_to(where.log, loaded.settings.log.level):
+        is_written = await write_in_time(_write_end(front, parting, await _read_summary(options, where)))
     if not is_written:
         leave_unread_output()
     if isinstance(parting, RestReport):
@@ -117,6 +115,16 @@ async def run_attached(options: RunOptions, where: Places) -> int:
     if not is_written:
         leave_unread_output()
     return 0
+
+
+async def _read_summary(options: RunOptions, where: Places) -> list[dict[str, Any]]:
+    """Read the totals of a swarm that has ended, in the query of `zoea list`. Raises StoreError."""
+    from zoea.runtime.world_scores import read_credits
+
+    myses = (await asyncio.to_thread(read_swarm_view, where.database)).myses
+    earned = await asyncio.to_thread(read_credits, where, myses)
+    # A world that has no file yet has paid no credits.
+    return summary(myses, {} if earned is None and options.world else earned)
 
 
 async def _write_end(front: Front, parting: ExitChoice | RestReport, rows: list[dict[str, Any]]) -> None:

@@ -197,6 +197,13 @@ class LiveView:
             subscriber.dirty.add(mysis_id)
             subscriber.woken.set()
 
+    def count(self, tally: sqlite3.Row) -> None:
+        """Show the counters of a mysis, from its row of the table `tally`, that a request beside its turns changed."""
+        row = self._rows.get(tally["mysis_id"])
+        if row is not None:
+            row.count(tally)
+            self.touch(row.mysis.id)
+
     def set_hold(self, *, on: bool) -> None:
         """Show the hold of the swarm, in the status of every row."""
         for mysis_id in tuple(self._rows) if on is not self._is_held else ():

@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import sqlite3
+from collections.abc import Callable
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -26,7 +28,7 @@ from zoea.model.request import Answer, ModelRequest, RequestHeld, RequestSent
 from zoea.model.values import Usage
 from zoea.store import WriterConnection
 from zoea.swarm.budgets import BudgetLimit
-from zoea.swarm.persistence import spend_ops, turn_ops, turn_records
+from zoea.swarm.persistence import mysis_ops, spend_ops, turn_ops, turn_records
 from zoea.swarm.resolved_template import MysisProfile
 from zoea.swarm.rules import SECOND
 from zoea.swarm.services import Services
@@ -197,7 +199,7 @@ class SummaryStage:
         except TimeoutError:
             # It may have been read and written, so it counts as estimated.
             done = replace(owner, duration_us=clock.uptime() - began)
-            await services.write(partial(_settle, owner=done, request_id=reserved.request_id, answer=None))
+            await self._spend(partial(_settle, owner=done, request_id=reserved.request_id, answer=None))
             return self._failed(f"no answer within {self._within_s:g} s")
         except ProviderError as error:
             await self._fail(owner, reserved.request_id, error.kind)
@@ -206,7 +208,7 @@ class SummaryStage:
         text = redact_all(answer.text).strip()
         done = replace(owner, duration_us=clock.uptime() - began)
         stored = {json.dumps([_KEY, part.key]): json.dumps(text, ensure_ascii=False)} if text else {}
-        await services.write(
+        await self._spend(
             partial(
                 _settle,
                 owner=done,
@@ -230,9 +232,16 @@ class SummaryStage:
         return t.SummaryFailed(self._services.clock.now(), can_retry)
 
     async def _fail(self, owner: _SummaryOwner, request_id: int, kind: ErrorClass) -> None:
-        await self._services.write(
-            partial(spend_ops.fail, owner=owner, request_id=request_id, usage=Usage(), error_class=kind)
-        )
+        await self._spend(partial(spend_ops.fail, owner=owner, request_id=request_id, usage=Usage(), error_class=kind))
+
+    async def _spend(self, op: Callable[[WriterConnection], None]) -> None:
+        """Write what ends a request, and show what the mysis has spent by now."""
+
+        def write(conn: WriterConnection) -> sqlite3.Row:
+            op(conn)
+            return mysis_ops.tally(conn, self._profile.mysis_id)
+
+        self._services.view.count(await self._services.write(write))
 
     async def _ask(self, provider: Provider, request: ModelRequest) -> Answer:
         """Return the answer. Raises ProviderError, TimeoutError, and HeldBeforeSending where a hold began."""
