@@ -198,7 +198,7 @@ class TestTyping:
             ("stop all", "1 stopped"),
             ("start all", "0 started"),
             ("hold lunch", "The swarm is on hold"),
-            ("lift", "The swarm goes on"),
+            ("lift", "The swarm continues"),
             ("help", typed_commands.HELP),
             ("dance", "There is no command 'dance'; help lists them"),
         ],
@@ -246,7 +246,7 @@ class TestTyping:
             monkeypatch.setattr("sys.stdin", stdin)
             async with asyncio.timeout(PATIENCE_S):
                 assert await read_commands(swarm, say, is_owner=is_owner) is parting
-        assert (b"no" in typed) == ("The swarm goes on" in heard)
+        assert (b"no" in typed) == ("The swarm continues" in heard)
 
     async def test_lines_are_joined_from_pieces(self) -> None:
         reading, writing = os.pipe()
