@@ -48,6 +48,26 @@ async def test_a_checkpoint_in_a_turn_is_made_with_the_next_that_is_stored(tmp_p
         assert [one.content for one in read_messages(s.path, "@alpha")] == stored
 
 
+async def test_a_checkpoint_in_a_turn_holds_what_no_policy_committed_before(tmp_path: Path) -> None:
+    slow = Answer(text="I look.", calls=(call("look", "north"),))
+    async with swarm(tmp_path, script(Answer(text="Ready."), slow), settings=with_capture("explicit")) as s:
+        await s.commander.create("alpha")
+        await s.commander.send("alpha", "wake up")
+        await s.settled()
+        s.peer.gates["look"] = asyncio.Event()
+        await s.commander.send("alpha", "find iron")
+        await s.until(lambda: s.peer.running)
+        asked = asyncio.create_task(contexts(s).checkpoint("alpha", summary="half way"))
+        await s.run_due()
+        s.peer.gates["look"].set()
+        made = await asked
+        chain = read_chain(s.path, "@alpha")
+        assert (chain[-1].id, chain[-1].note.summary) == (made, "half way")
+        texts = ["wake up", "Ready.", "find iron", "I look.", "look did north"]
+        assert [one.content for one in read_messages(s.path, "@alpha")] == texts
+        await s.commander.stop("alpha")
+
+
 async def test_a_snapshot_bounds_what_is_read_and_is_left_out_to_the_root(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(*TALK)) as s:
         await talk(s, "find iron")

@@ -308,6 +308,8 @@ class ContextCapture:
         if checkpoint is None:
             step = self._unsettled = CaptureStep(self, None, (), 0)
             return step
+        if self._wanted is not None and not self.policy.at_session_end:
+            await self.commit_stored(Checkpoint.EXPLICIT)  # this policy keeps nothing for a commit
         step = await self._prepare(checkpoint, self._build_added(op))
         if self._wanted is not None:
             step.fulfil(*self._wanted)
