@@ -238,7 +238,9 @@ async def rig(
                 providers=OneProvider(provider),
                 tools=tools or PlainTools(),
                 on_shutdown=lambda: None,
-                serve_tools=lambda backend: None if tools is None else tools.serve(MysisTools(backend)),
+                serve_tools=lambda commander: (
+                    None if tools is None else tools.serve(MysisTools(commander.builtin_backend))
+                ),
             )
         except BaseException:
             await store.close()  # its threads would keep the process

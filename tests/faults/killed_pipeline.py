@@ -72,7 +72,7 @@ async def main(path: Path, url: str, ops: int) -> None:
         providers=OneProvider(provider),
         tools=toolbox,
         on_shutdown=lambda: None,
-        serve_tools=lambda backend: toolbox.serve(MysisTools(backend)),
+        serve_tools=lambda commander: toolbox.serve(MysisTools(commander.builtin_backend)),
     )
     await play(commander)
     await commander.close()

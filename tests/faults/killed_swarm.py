@@ -332,7 +332,7 @@ async def main(path: Path, seed: int, mode: str) -> None:
         tools=toolbox,
         on_shutdown=lambda: None,
         prices=prices(path.parent),
-        serve_tools=lambda backend: toolbox.serve(MysisTools(backend)),
+        serve_tools=lambda commander: toolbox.serve(MysisTools(commander.builtin_backend)),
     )
     await asyncio.to_thread(database_checker.after_start, path)
     await as_it_was(commander, store)

@@ -182,7 +182,7 @@ async def _house(
         providers=OneProvider(ScriptedProvider(reply, clock=clock, metered=True)),
         tools=toolbox,
         on_shutdown=lambda: None,
-        serve_tools=lambda backend: toolbox.serve(MysisTools(backend)),
+        serve_tools=lambda commander: toolbox.serve(MysisTools(commander.builtin_backend)),
     )
     swarm.append(commander)
     try:

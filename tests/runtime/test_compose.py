@@ -23,7 +23,7 @@ from zoea.runtime.provider_set import ProviderSet
 from zoea.runtime.upstream_set import build_policies, build_policy, build_upstreams, world_upstream
 from zoea.settings import Credentials, Settings, Template
 from zoea.settings.paths import Places
-from zoea.tools import Sharing
+from zoea.tools import ContextUse, Sharing
 from zoea.tools.policy import SearchScope, Send
 
 REACTIVE = SwarmOptions(overrides={"swarm.default_provider": "scripted", "nudge.enabled": False})
@@ -239,12 +239,14 @@ class TestUpstreams:
                 "send": "commander",
                 "search": "swarm",
                 "upstreams": ["git"],
-                "tools": {"allow": ["git_*"], "deny": ["git_push"], "ask": ["git_commit"]},
+                "tools": {"allow": ["git_*"], "deny": ["git_push"], "ask": ["git_commit"], "contexts": "use"},
             }
         )
+        assert build_policy(Template(), (), Settings()).contexts is ContextUse.NONE
         policy = build_policy(template, ("git", "reef"), Settings())
         assert (policy.allow, policy.ask) == (("git_*",), ("git_commit",))
         assert policy.deny == ("git_push", "reef/*")
+        assert policy.contexts is ContextUse.USE
         assert (policy.send, policy.search, policy.ask_destructive) == (Send.COMMANDER, SearchScope.SWARM, True)
         policies = build_policies((), Settings())
         assert policies(template.text) == build_policy(template, (), Settings())

@@ -219,6 +219,12 @@ def test_identity_is_the_text(template: Template) -> None:
     assert template.id == f"x@{template.hash.hex()[:8]}"
 
 
+def test_a_template_without_tools_of_commits_keeps_the_hash_it_always_had() -> None:
+    text = parse_template('{"zoea_template": 1, "tools": {"deny": ["git_*"]}}').text
+    assert json.loads(text)["tools"].keys() == {"allow", "deny", "ask", "ask_destructive"}
+    assert '"contexts":"use"' in parse_template('{"zoea_template": 1, "tools": {"contexts": "use"}}').text
+
+
 def test_the_hash_depends_on_values_and_not_on_notation(library: Templates, user: Path) -> None:
     (user / "a.toml").write_text("name = 'a'\n[nudge]\nidle_interval = '2m'\n")
     one = library.get("a")
@@ -292,7 +298,12 @@ def test_a_project_s_template_that_changes_nothing_dangerous_needs_no_trust(libr
 
 @pytest.mark.parametrize(
     "text",
-    ["[tools]\nask_destructive = false\n", 'search = "swarm"\n', 'extends = "reef"\n[tools]\ndeny = []\n'],
+    [
+        "[tools]\nask_destructive = false\n",
+        '[tools]\ncontexts = "command"\n',
+        'search = "swarm"\n',
+        'extends = "reef"\n[tools]\ndeny = []\n',
+    ],
 )
 def test_a_project_s_template_that_weakens_a_policy_needs_trust(
     library: Templates, project: Path, tmp_path: Path, text: str

@@ -27,6 +27,7 @@ from zoea.runtime.compose import RunningSwarm
 from zoea.settings import Settings, Templates, parse_template
 from zoea.store import Store
 from zoea.swarm import Commander
+from zoea.swarm.mysis_contexts import MysisContexts
 from zoea.swarm.resolved_template import Providers
 from zoea.tools import AccountKeeper, Toolbox, ToolPolicy, UpstreamConfig
 from zoea.tools.builtin.mysis_tools import MysisTools
@@ -257,7 +258,7 @@ async def swarm(
         tools=toolbox,
         on_shutdown=on_shutdown,
         prices=prices,
-        serve_tools=lambda backend: toolbox.serve(MysisTools(backend)),
+        serve_tools=lambda commander: toolbox.serve(MysisTools(commander.builtin_backend, MysisContexts(commander))),
     )
     try:
         yield Swarm(commander, store, clock, model, peer, path)

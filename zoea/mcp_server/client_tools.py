@@ -10,7 +10,6 @@ from shlex import quote
 from typing import Any
 
 from zoea.context.window.prompt_context import parse_prompt_context
-from zoea.mcp_server import context_tools
 from zoea.mcp_server.swarm_client import SwarmClient
 from zoea.mcp_server.tokens import McpClient
 from zoea.model.errors import NoRecipients, NoRunningSwarm, StateRefused, StoreMissing, UsageError
@@ -20,6 +19,7 @@ from zoea.queries.stored_swarm import read_swarm_view
 from zoea.store.memory_reader import MemoryReader
 from zoea.store.search import SearchColumn
 from zoea.store.topic_reader import read_newest_messages, read_topics
+from zoea.swarm.context_tools import ContextTools
 from zoea.text.shorten import head
 from zoea.tools.builtin.answer_size import ROOM, shorten_tags, size, start_of, within
 from zoea.tools.builtin.arguments import (
@@ -27,14 +27,8 @@ from zoea.tools.builtin.arguments import (
     BroadcastArguments,
     ClientReadArguments,
     ClientSendArguments,
-    ContextAnnotateArguments,
     ContextAskArguments,
-    ContextCheckpointArguments,
     ContextForkArguments,
-    ContextLogArguments,
-    ContextMaterializeArguments,
-    ContextResolveArguments,
-    ContextShowArguments,
     ListArguments,
     MemorySearchArguments,
     PublishArguments,
@@ -62,6 +56,7 @@ class ClientTools:
         self._swarm_client = swarm_client
         self._memories = memories
         self._memory_tools = MemoryTools(memories, ClientRows())
+        self._contexts = ContextTools(memories)
         self._handlers: dict[str, Handler] = {
             "zoea_search_messages": self._search_messages,
             "zoea_search_broadcasts": self._search_broadcasts,
@@ -178,34 +173,37 @@ class ClientTools:
         return await read_topic_rows(given, lambda: self._memories.run(read_topics), read_messages)
 
     async def _context_log(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
-        return await context_tools.list_commits(self._memories, ContextLogArguments.parse(arguments))
+        return await self._contexts.list_commits(arguments)
 
     async def _context(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
-        return await context_tools.read_conversation(self._memories, ContextMaterializeArguments.parse(arguments))
+        return await self._contexts.read_conversation(arguments)
 
     async def _context_show(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
-        return await context_tools.show_commit(self._memories, ContextShowArguments.parse(arguments).context)
+        return await self._contexts.show(arguments)
 
     async def _context_resolve(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
-        return await context_tools.resolve_commit(self._memories, ContextResolveArguments.parse(arguments))
+        return await self._contexts.resolve(arguments)
 
     async def _context_checkpoint(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
-        given = ContextCheckpointArguments.parse(arguments)
-        return await context_tools.checkpoint(await self._swarm_client.swarm(client), self._memories, given)
+        swarm = await self._swarm_client.swarm(client)
+        return await self._contexts.checkpoint(arguments, swarm, swarm)
 
     async def _context_annotate(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
-        given = ContextAnnotateArguments.parse(arguments)
-        return await context_tools.annotate(await self._swarm_client.swarm(client), self._memories, given)
+        return await self._contexts.annotate(arguments, await self._swarm_client.swarm(client))
 
     async def _context_ask(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
         given = ContextAskArguments.parse(arguments)
         swarm = await self._swarm_client.swarm(client)
-        return await context_tools.ask(swarm, self._memories, given, client.sender)
+        asked = await swarm.ask(given.context, given.question, thread=given.thread, sender=client.sender)
+        return await self._contexts.wait_for_answer(asked, swarm, given.seconds)
 
     async def _context_fork(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
         given = ContextForkArguments.parse(arguments)
         swarm = await self._swarm_client.swarm(client)
-        return {"mysis": _mysis_row(await context_tools.fork(swarm, given, client.sender))}
+        made = await swarm.create("", template=given.template, context=given.context)
+        if given.message.strip():
+            await swarm.send(made.name, given.message, sender=client.sender)
+        return {"mysis": _mysis_row(made)}
 
     async def _wait(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
         wait = WaitForMysisArguments.parse(arguments)

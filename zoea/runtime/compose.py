@@ -43,6 +43,7 @@ from zoea.store.retention import RetentionRule
 from zoea.swarm import Commander
 from zoea.swarm.command_tasks import CommandTasks
 from zoea.swarm.context_commands import ContextCommands
+from zoea.swarm.mysis_contexts import MysisContexts
 from zoea.tools import Toolbox
 from zoea.tools.builtin.mysis_tools import MysisTools
 
@@ -163,7 +164,9 @@ async def running_swarm(
             tools=toolbox,
             on_shutdown=on_shutdown,
             prices=PriceList(places.prices, providers.is_free),
-            serve_tools=lambda backend: toolbox.serve(MysisTools(backend)),
+            serve_tools=lambda commander: toolbox.serve(
+                MysisTools(commander.builtin_backend, MysisContexts(commander))
+            ),
         )
         stack.push_async_callback(close_within, SWARM_CLOSE_S, commander.close, "the swarm")
         commander.services.report_context = build_context_report(commander, os.environ, options.write_line)

@@ -13,7 +13,7 @@ from zoea.runtime.run_options import WORLD
 from zoea.settings import Credentials, Settings, Template, parse_template
 from zoea.settings.endpoints import UpstreamSettings
 from zoea.settings.paths import Places
-from zoea.tools import LoginTools, OwnTools, SearchScope, Send, Sharing, ToolPolicy, UpstreamConfig
+from zoea.tools import ContextUse, LoginTools, OwnTools, SearchScope, Send, Sharing, ToolPolicy, UpstreamConfig
 from zoea.world import DATABASE, INJECT, command
 
 WORLD_PARALLEL = 512
@@ -77,6 +77,7 @@ def build_policy(template: Template, upstreams: tuple[str, ...], settings: Setti
         search=SearchScope(template.search),
         topics=bool(template.subscribes or template.publishes),
         remembers=context.get("strategy", settings.context.strategy) == "window",
+        contexts=ContextUse(template.tools.contexts),
         own=OwnTools(tool.get("own", settings.tool.own)),
         show=ToolShow(tool.get("show", settings.tool.show)),
         pin=tuple(tool.get("pin", settings.tool.pin)),

@@ -47,8 +47,8 @@ A template says what an agent is: one TOML file, its name the file's. Searched i
 `.zoea/templates/`, the user's `templates/` beside `config.toml`, then those shipped with Zoea; a
 template may extend another (`extends = "reef"`), also the one of its own name a level below. It
 may hold the sections {sections} of the settings for its own myses.
-A project's template needs trust where it sets `tools.ask_destructive = false`, `search = "swarm"`, or
-changes the tool lists of a template it extends.
+A project's template needs trust where it sets `tools.ask_destructive = false`, `tools.contexts = "command"` or
+`search = "swarm"`, or changes the tool lists of a template it extends.
 """
 _SAMPLE_HEAD = """\
 # Zoea's settings, all at their defaults. Remove the "#" before a key to change it.

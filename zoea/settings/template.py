@@ -90,6 +90,9 @@ class ToolPolicySettings(Section):
     ask_destructive: bool = setting(
         True, "Ask for destructive tools", "Ask also for tools that their server marks as destructive."
     )
+    contexts: Literal["none", "use", "command"] = setting(
+        "none", "Contexts", "Use: tools that read, make and annotate commits. Command: also those that ask and fork."
+    )
 
 
 class Template(Section):
@@ -183,6 +186,8 @@ class Template(Section):
         for name in _LATER:
             if name not in self.model_fields_set:
                 del plain[name]
+        if "contexts" not in self.tools.model_fields_set:
+            del plain["tools"]["contexts"]
         if self.context_strategy is not None and "context_strategy" in plain:
             plain["context_strategy"] = self.context_strategy.model_dump(mode="json", exclude_unset=True)
         plain["zoea_template"] = _VERSION

@@ -146,10 +146,12 @@ def split_inert(tree: Mapping[str, Any], below: Mapping[str, Any]) -> tuple[dict
 
 
 def find_untrusted_keys(tree: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the keys of a project's template that weaken approvals, and so need trust."""
+    """Return the keys of a project's template that weaken approvals or make myses, and so need trust."""
     held: list[KeyPath] = []
     if get_value(tree, ("tools", "ask_destructive")) is False:
         held.append(("tools", "ask_destructive"))
+    if get_value(tree, ("tools", "contexts")) == "command":
+        held.append(("tools", "contexts"))
     if tree.get("search") == "swarm":
         held.append(("search",))
     if "extends" in tree:  # a list replaces its parent's, and may allow more or ask less

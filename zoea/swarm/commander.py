@@ -133,7 +133,7 @@ class Commander:
         tools: ToolFactory,
         on_shutdown: Callable[[], None],
         prices: PriceList = PriceList(),
-        serve_tools: Callable[[SwarmBackend], None] = lambda backend: None,
+        serve_tools: Callable[[Commander], None] = lambda commander: None,
     ) -> Self:
         """Load the stored swarm; myses that ran are idle, and their open turns can be resumed.
 
@@ -141,7 +141,7 @@ class Commander:
             serve_tools: Called before a recovered turn can go on, so that its requests show Zoea's own tools.
         """
         commander = cls(store, clock, ids, settings, templates, providers, tools, on_shutdown, prices)
-        serve_tools(commander.builtin_backend)
+        serve_tools(commander)
         await commander._load()
         return commander
 

@@ -13,14 +13,14 @@ from zoea.chain.commit_ops import update_note
 from zoea.chain.commit_rows import read_commit, read_ref, read_refs
 from zoea.chain.revisions import refuse_time, resolve_revision
 from zoea.context.window.conversation_summary import summarise
-from zoea.model.enums import MysisState
+from zoea.model.enums import DeliveryMode, MysisState
 from zoea.model.errors import MissingBlob, MysisMissing, RevisionError, StateRefused, UsageError
 from zoea.model.values import COMMANDER, ContextQuestion, Mysis, MysisView, Sender
 from zoea.settings import Settings
 from zoea.store import WriterConnection
 from zoea.swarm import creation, hand_compaction
 from zoea.swarm.commander import Commander
-from zoea.swarm.persistence import capture_ops, mysis_ops
+from zoea.swarm.persistence import capture_ops, message_ops, mysis_ops
 from zoea.swarm.runner import MysisRunner
 from zoea.text import clean
 
@@ -160,9 +160,9 @@ class ContextCommands:
         return await self._commander.spawn(creation.Wish(self._services.ids.uid(), chosen), origin)
 
     async def ask(
-        self, revision: str, question: str, *, thread: str = "", sender: Sender = COMMANDER
+        self, revision: str, question: str, *, thread: str = "", sender: Sender = COMMANDER, hop: int = 0
     ) -> ContextQuestion:
-        """See `ContextApi.ask`."""
+        """See `ContextApi.ask`; `hop` is that of the question, 0 from a person."""
         text = creation.checked_prompt(question, self._settings)
         if not text:
             raise UsageError("the question is empty", hint="Give its text.")
@@ -178,15 +178,15 @@ class ContextCommands:
             place = await reader.run(lambda conn: _find_discussion(conn, revision, thread, default))
         runner = self._commander.runners.get(place.mysis_id)
         if runner is not None:
-            view = await self._go_on(runner, text, sender)
+            view = await self._go_on(runner, text, sender, hop)
         else:
             work = capture_ops.Work(place.commit.provenance.ticket_id, thread)
-            wish = creation.Wish(uid, work=work, question=text, asker=sender, inherit_broadcast=False)
+            wish = creation.Wish(uid, work=work, question=text, asker=sender, hop=hop, inherit_broadcast=False)
             origin = await creation.read_origin(self._services.store, place.commit.id)
             view = await self._commander.spawn(wish, origin)
         return ContextQuestion(view, thread, place.ref, place.commit.id)
 
-    async def _go_on(self, runner: MysisRunner, text: str, sender: Sender) -> MysisView:
+    async def _go_on(self, runner: MysisRunner, text: str, sender: Sender, hop: int) -> MysisView:
         """Ask the mysis that answers in the thread already; at rest, it begins a session with its own tip."""
         name = runner.mysis.name
         if runner.is_settled:
@@ -195,7 +195,9 @@ class ContextCommands:
             await self._begin_again(runner)
             if not self._commander.runner(name).life.state.accepts_messages:
                 await self._commander.start(name)
-        await self._commander.send(name, text, sender=sender)
+        room = self._commander.resolved_template(runner.mysis.template_hash).settings.budget.token_budget_per_agent
+        outgoing = message_ops.OutgoingMessage(message_ops.checked(text, room), sender, DeliveryMode.QUEUE, hop)
+        await self._commander.outbox.say(outgoing, runner.mysis.id)
         return await self._commander.mysis(name)
 
 

@@ -25,7 +25,7 @@ class Wish:
 
     Attributes:
         work: The thread and ticket that its commits name.
-        question: Its first message where it is no task.
+        question: Its first message where it is no task, by `asker` and with `hop`.
     """
 
     uid: str
@@ -38,6 +38,7 @@ class Wish:
     work: capture_ops.Work = NO_WORK
     question: str = ""
     asker: Sender = COMMANDER
+    hop: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +156,8 @@ def store_new(
         outgoing = message_ops.OutgoingMessage(first, COMMANDER, DeliveryMode.QUEUE, is_task=bool(new.goal))
         message_ops.send(conn, mysis.id, outgoing, settings.swarm.max_hops, 0)
     elif wish.question:
-        outgoing = message_ops.OutgoingMessage(wish.question, wish.asker, DeliveryMode.QUEUE)
-        message_ops.send(conn, mysis.id, outgoing, settings.swarm.max_hops, 0)
+        outgoing = message_ops.OutgoingMessage(wish.question, wish.asker, DeliveryMode.QUEUE, wish.hop)
+        message_ops.send(conn, mysis.id, outgoing, settings.swarm.max_hops, settings.swarm.messages_per_hour)
     hours = settings.swarm.inherit_broadcast_hours
     if wish.inherit_broadcast and hours and origin.commit is None:
         message_ops.inherit(conn, mysis.id, conn.now() - int(hours * HOUR))

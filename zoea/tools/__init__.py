@@ -4,13 +4,14 @@ Start with `Toolbox`. Importing this package does not load the MCP SDK; opening 
 """
 
 from zoea.tools.accounts_login import AccountKeeper
-from zoea.tools.policy import OwnTools, SearchScope, Send, ToolPolicy
+from zoea.tools.policy import ContextUse, OwnTools, SearchScope, Send, ToolPolicy
 from zoea.tools.toolbox import Toolbox
 from zoea.tools.upstream.upstream_client import Upstream, UpstreamStatus
 from zoea.tools.upstream.upstream_config import LoginTools, Sharing, UpstreamConfig
 
 __all__ = [
     "AccountKeeper",
+    "ContextUse",
     "LoginTools",
     "OwnTools",
     "SearchScope",

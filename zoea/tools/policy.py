@@ -36,6 +36,14 @@ class OwnTools(StrEnum):
     FULL = "full"
 
 
+class ContextUse(StrEnum):
+    """What a mysis may do with commits; `command` includes `use`."""
+
+    NONE = "none"
+    USE = "use"
+    COMMAND = "command"
+
+
 @dataclass(frozen=True, slots=True)
 class ToolPolicy:
     """A template's policy for tools. `deny` wins over `allow`; an empty `allow` allows nothing.
@@ -47,6 +55,7 @@ class ToolPolicy:
         search: Memories that it may search.
         topics: Whether it is offered the tools of topics, because its template subscribes or publishes.
         remembers: Whether it may keep messages word for word, because its strategy is `window`.
+        contexts: Whether it is offered the tools of commits, and those that ask and fork.
         own: Whether it is offered one tool to recall older things, or the three searches with all their arguments.
         show: Whether its requests show all tools of upstreams, or those it needs and a search for the others.
         pin: Globs of tools that its requests show in any case.
@@ -61,6 +70,7 @@ class ToolPolicy:
     own: OwnTools = OwnTools.FULL
     topics: bool = False
     remembers: bool = False
+    contexts: ContextUse = ContextUse.NONE
     show: ToolShow = ToolShow.ALL
     pin: tuple[str, ...] = ()
 

@@ -48,7 +48,7 @@ from zoea.tools.builtin.arguments import (
     schema_of,
 )
 from zoea.tools.catalogue import digest
-from zoea.tools.policy import OwnTools, SearchScope, Send, ToolPolicy
+from zoea.tools.policy import ContextUse, OwnTools, SearchScope, Send, ToolPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +86,74 @@ class BuiltinTool:
             schema_hash=digest([self.name, self.description, schema]),
         )
 
+
+# The tools of commits, of clients and of myses alike.
+
+_CONTEXT_TOOLS = (
+    BuiltinTool(
+        "zoea_context_log",
+        "List commits",
+        "List what a mysis committed of what it knows, newest first.",
+        ContextLogArguments,
+        answers.ContextLogAnswer,
+    ),
+    BuiltinTool(
+        "zoea_context_materialize",
+        "Read a context",
+        "Read the conversation that a mysis had up to a commit, its newest messages first to fit.",
+        ContextMaterializeArguments,
+        answers.ContextAnswer,
+    ),
+    BuiltinTool(
+        "zoea_context_show",
+        "Show a commit",
+        "Show where a commit comes from, its names, tags and summary, and the commits before and after it.",
+        ContextShowArguments,
+        answers.ContextShowAnswer,
+    ),
+    BuiltinTool(
+        "zoea_context_resolve",
+        "Find a commit by time",
+        "Find the newest commit of a mysis at a time.",
+        ContextResolveArguments,
+        answers.ContextShowAnswer,
+    ),
+    BuiltinTool(
+        "zoea_context_checkpoint",
+        "Commit now",
+        "Commit what a mysis knows now; in a turn, with its next answer or result.",
+        ContextCheckpointArguments,
+        answers.ContextCheckpointAnswer,
+        reads=False,
+    ),
+    BuiltinTool(
+        "zoea_context_annotate",
+        "Annotate a commit",
+        "Change the summary of a commit, or add tags. The messages of a commit never change.",
+        ContextAnnotateArguments,
+        answers.ContextShowAnswer,
+        reads=False,
+    ),
+)
+_CONTEXT_COMMANDS = (
+    BuiltinTool(
+        "zoea_context_ask",
+        "Ask what a mysis knew",
+        "Ask what a mysis knew at a commit, and get the answer. The mysis itself learns nothing of it. With the thread "
+        "of an earlier answer the discussion goes on. Each question costs a request with the whole conversation.",
+        ContextAskArguments,
+        answers.ContextAskAnswer,
+        reads=False,
+    ),
+    BuiltinTool(
+        "zoea_context_fork",
+        "Fork a mysis",
+        "Make a mysis that knows a conversation up to a commit. Its first request costs the whole conversation.",
+        ContextForkArguments,
+        answers.ContextForkAnswer,
+        reads=False,
+    ),
+)
 
 # The tools of a mysis.
 
@@ -227,6 +295,10 @@ def mysis_tools(policy: ToolPolicy) -> tuple[BuiltinTool, ...]:
     tools = _slim_tools(policy) if policy.own is OwnTools.SLIM else _full_tools(policy)
     if policy.remembers:
         tools = (*tools, _REMEMBER)
+    if policy.contexts is not ContextUse.NONE:
+        tools = (*tools, *_CONTEXT_TOOLS)
+    if policy.contexts is ContextUse.COMMAND:
+        tools = (*tools, *_CONTEXT_COMMANDS)
     if not policy.topics:
         return tools
     return (*tools, *((_PUBLISH,) if policy.send is Send.SWARM else ()), _READ_TOPIC)
@@ -336,67 +408,8 @@ CLIENT_TOOLS: tuple[BuiltinTool, ...] = (
         ReadTopicArguments,
         answers.TopicAnswer,
     ),
-    BuiltinTool(
-        "zoea_context_log",
-        "List commits",
-        "List what a mysis committed of what it knows, newest first.",
-        ContextLogArguments,
-        answers.ContextLogAnswer,
-    ),
-    BuiltinTool(
-        "zoea_context_materialize",
-        "Read a context",
-        "Read the conversation that a mysis had up to a commit, its newest messages first to fit.",
-        ContextMaterializeArguments,
-        answers.ContextAnswer,
-    ),
-    BuiltinTool(
-        "zoea_context_show",
-        "Show a commit",
-        "Show where a commit comes from, its names, tags and summary, and the commits before and after it.",
-        ContextShowArguments,
-        answers.ContextShowAnswer,
-    ),
-    BuiltinTool(
-        "zoea_context_resolve",
-        "Find a commit by time",
-        "Find the newest commit of a mysis at a time.",
-        ContextResolveArguments,
-        answers.ContextShowAnswer,
-    ),
-    BuiltinTool(
-        "zoea_context_checkpoint",
-        "Commit now",
-        "Commit what a mysis knows now; in a turn, with its next answer or result.",
-        ContextCheckpointArguments,
-        answers.ContextCheckpointAnswer,
-        reads=False,
-    ),
-    BuiltinTool(
-        "zoea_context_annotate",
-        "Annotate a commit",
-        "Change the summary of a commit, or add tags. The messages of a commit never change.",
-        ContextAnnotateArguments,
-        answers.ContextShowAnswer,
-        reads=False,
-    ),
-    BuiltinTool(
-        "zoea_context_ask",
-        "Ask what a mysis knew",
-        "Ask what a mysis knew at a commit, and get the answer. The mysis itself learns nothing of it. With the thread "
-        "of an earlier answer the discussion goes on. Each question costs a request with the whole conversation.",
-        ContextAskArguments,
-        answers.ContextAskAnswer,
-        reads=False,
-    ),
-    BuiltinTool(
-        "zoea_context_fork",
-        "Fork a mysis",
-        "Make a mysis that knows a conversation up to a commit. Its first request costs the whole conversation.",
-        ContextForkArguments,
-        answers.ContextForkAnswer,
-        reads=False,
-    ),
+    *_CONTEXT_TOOLS,
+    *_CONTEXT_COMMANDS,
     BuiltinTool(
         "zoea_wait",
         "Wait for a mysis",
@@ -407,5 +420,6 @@ CLIENT_TOOLS: tuple[BuiltinTool, ...] = (
     ),
 )
 
+CONTEXT_TOOL_NAMES = frozenset(tool.name for tool in (*_CONTEXT_TOOLS, *_CONTEXT_COMMANDS))
 COMMANDS = frozenset(tool.name for tool in CLIENT_TOOLS if not tool.reads)
 """The client's tools that change something."""

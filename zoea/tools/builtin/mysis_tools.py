@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any, Protocol
 
 from zoea.model.enums import ASK_TOOL, DONE_TOOL
@@ -33,10 +34,10 @@ from zoea.tools.builtin.arguments import (
     SlimWaitArguments,
     WaitArguments,
 )
-from zoea.tools.builtin.definitions import RECALL_TOOL, REMEMBER_TOOL, mysis_tools
+from zoea.tools.builtin.definitions import CONTEXT_TOOL_NAMES, RECALL_TOOL, REMEMBER_TOOL, mysis_tools
 from zoea.tools.builtin.memory_tools import MemorySource, MemoryTools, MysisRows
 from zoea.tools.builtin.topic_rows import read_topic_rows
-from zoea.tools.policy import OwnTools, SearchScope, Send, ToolPolicy
+from zoea.tools.policy import ContextUse, OwnTools, SearchScope, Send, ToolPolicy
 from zoea.tools.results import error_result
 
 _NAMED_RECIPIENTS = 5
@@ -93,11 +94,20 @@ class BuiltinBackend(Protocol):
         ...
 
 
-class MysisTools:
-    """Carries out Zoea's own tools for the myses of a swarm."""
+class ContextBackend(Protocol):
+    """The commits of the swarm as the tools of commits use them."""
 
-    def __init__(self, backend: BuiltinBackend) -> None:
+    async def call(self, name: str, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> dict[str, Any]:
+        """Carry out a tool of commits. Raises ZoeaError, also for commits that the mysis does not reach."""
+        ...
+
+
+class MysisTools:
+    """Carries out Zoea's own tools for the myses of a swarm; those of commits where `contexts` is given."""
+
+    def __init__(self, backend: BuiltinBackend, contexts: ContextBackend | None = None) -> None:
         self._backend = backend
+        self._contexts = contexts
         self._handlers: dict[str, Handler] = {
             "zoea_send_message": self._send,
             "zoea_broadcast": self._broadcast,
@@ -117,11 +127,15 @@ class MysisTools:
 
     def specs(self, policy: ToolPolicy) -> tuple[ToolSpec, ...]:
         """List the tools for a template's policy, before allow and deny."""
+        if self._contexts is None:
+            policy = replace(policy, contexts=ContextUse.NONE)
         return tuple(tool.to_spec() for tool in mysis_tools(policy))
 
     async def call(self, name: str, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
         """Carry out one call. Errors of the swarm and of the arguments become error results that say what to do."""
         try:
+            if self._contexts is not None and name in CONTEXT_TOOL_NAMES:
+                return _result(await self._contexts.call(name, arguments, meta, policy))
             return await self._handlers[name](arguments, meta, policy)
         except ZoeaError as error:
             return error_result(f"{error.what}. {error.hint}" if error.hint else error.what)
