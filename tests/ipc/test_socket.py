@@ -87,7 +87,7 @@ async def test_a_connection_of_another_user_is_refused(server: SocketServer, mon
 async def test_the_number_of_connections_is_limited(server: SocketServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket_server, "MAX_CONNECTIONS", 1)
     async with await RemoteSwarm.connect(server.path):
-        with pytest.raises(OwnerError, match="1 fronts are connected"):
+        with pytest.raises(OwnerError, match="1 cockpits and commands are connected"):
             await RemoteSwarm.connect(server.path)
 
 

@@ -179,7 +179,7 @@ async def test_a_spent_turn_asks_the_commander_and_goes_on_for_this_turn_or_unti
         assert view.activity is Activity.ASKING
         assert view.text.startswith("asks: go on? Task budget exceeded: ")
         s.clock.by(600)  # waiting for an answer counts for no deadline
-        with pytest.raises(UsageError, match="cannot be lifted for a whole template"):
+        with pytest.raises(UsageError, match="cannot be exceeded for a whole template"):
             await s.commander.answer(question.id, ApprovalAnswer.TEMPLATE)
         await s.commander.answer(question.id, answer)
         await s.settled()

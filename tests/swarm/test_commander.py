@@ -141,7 +141,7 @@ class TestStarting:
             assert view.state is MysisState.ERRORED
             assert view.failure is not None
             assert (view.failure.title, view.failure.what) == ("Template is wrong", "the stored text is not a template")
-            assert "create it anew" in view.failure.hint
+            assert "create it again" in view.failure.hint
             assert s.state("gamma") is MysisState.STOPPED
             await s.commander.send("beta", "go")
             await s.settled("beta")

@@ -70,7 +70,7 @@ async def test_a_read_only_cockpit_shows_stored_conversations_and_refuses_comman
 async def test_a_swarm_that_cannot_be_opened_is_not_called_in_use(tmp_path: Path) -> None:
     async with held(tmp_path, [], OwnerError("/no/where cannot be made")) as stage:
         assert "THE SWARM COULD NOT BE OPENED" in stage.text()
-        assert "Workspace ownership" in stage.text()
+        assert "Zoea cannot run or connect" in stage.text()
         assert "is left as it is" not in stage.text()
 
 

@@ -153,6 +153,10 @@ def overview() -> str:
         "  zoea COMMAND [OPTIONS]    zoea COMMAND --help",
         "",
         "Most commands take --json and --workspace NAME (-w). `zoea run` opens the cockpit.",
+        "",
+        "A mysis (plural myses) is one agent. A provider serves its model, a template says how it",
+        "works, an upstream is a server (MCP) that offers it tools. A turn is its work from a message",
+        "to the answer. A hold lets nothing new start; a budget is a limit of tokens or money.",
     ]
     group = ""
     for name, command in COMMANDS.items():

@@ -102,7 +102,7 @@ class SocketServer:
         """Give a front that says hello its place. Raises OwnerError if there is none."""
         if len(self._greeted) >= MAX_CONNECTIONS and front not in self._greeted:
             raise OwnerError(
-                f"{MAX_CONNECTIONS} fronts are connected to this swarm already",
+                f"{MAX_CONNECTIONS} cockpits and commands are connected to this swarm already",
                 hint="Close cockpits or commands that are no longer needed.",
             )
         self._greeted.add(front)
@@ -205,8 +205,8 @@ class _Front:
         theirs = args.get("protocol") if isinstance(args, dict) else None
         if theirs != PROTOCOL:
             raise OwnerError(
-                f"the running swarm is Zoea {__version__} (protocol {PROTOCOL}), this front speaks {theirs}",
-                hint="Use the same version, or end the running one.",
+                f"the running swarm is Zoea {__version__} (protocol {PROTOCOL}), this command or cockpit uses {theirs}",
+                hint="Use the same version, or end the running swarm: `zoea stop --swarm` with its version.",
             )
         if client := args.get("client"):
             self._speaker = Sender(SenderKind.CLIENT, None, check_client_name(str(client)))

@@ -126,7 +126,7 @@ class MissingBlob(StoreError):
 
 
 class OwnerError(ZoeaError):
-    title = "Workspace ownership"
+    title = "Zoea cannot run or connect"
     exit_code = 5
 
 

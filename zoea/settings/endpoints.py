@@ -77,7 +77,7 @@ class ProviderSettings(Section):
         "200 tokens a second or is embedded without a GPU, 8 elsewhere.",
     )
     rate: Annotated[Number, Field(gt=0)] | None = setting(
-        None, "Requests a second", "The highest rate; unset is no bound."
+        None, "Requests a second", "The highest rate; unset is no limit."
     )
     context_window: Annotated[Whole, Field(ge=1024)] | None = setting(
         None,

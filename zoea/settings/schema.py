@@ -189,7 +189,7 @@ class NudgeSettings(Section):
     wait_interval: Seconds = setting(
         120, "Longest wait", "Seconds of silence after which a waiting mysis is nudged.", source=NOVA, gt=0
     )
-    max_per_hour: Whole = setting(60, "Nudges an hour", "Nudges one mysis gets in an hour; 0 is no bound.", ge=0)
+    max_per_hour: Whole = setting(60, "Nudges an hour", "Nudges one mysis gets in an hour; 0 is no limit.", ge=0)
 
 
 class WaitSettings(Section):
@@ -359,7 +359,7 @@ class SessionSettings(Section):
     max_history: Whole = setting(
         0,
         "Messages looked at",
-        "Messages of the newest that the window looks at; 0 is no bound. Nothing is deleted.",
+        "Messages of the newest that the window looks at; 0 is no limit. Nothing is deleted.",
         ge=0,
     )
     ttl: Seconds = setting(
@@ -388,18 +388,18 @@ class BudgetSettings(Section):
         le=200_000,
     )
     swarm_per_day: Bound = setting(
-        2_000_000, "Tokens a day", 'Tokens the whole swarm may use on one local day; "none" lifts it.'
+        2_000_000, "Tokens a day", 'Tokens the whole swarm may use on one local day; "none" is no limit.'
     )
     swarm_enforcement: Literal["soft", "hard", "approve"] = setting(
         "hard",
         "Enforcement of the day",
         "At the day's spent budget: hard holds the swarm, approve asks, soft warns and slows down.",
     )
-    mysis: Bound = setting(None, "Tokens a mysis", 'Tokens one mysis may use in total; "none" is no bound.')
+    mysis: Bound = setting(None, "Tokens a mysis", 'Tokens one mysis may use in total; "none" is no limit.')
     swarm_money_per_day: Money = setting(
-        None, "Money a day", 'Dollars the whole swarm may spend on one local day; "none" is no bound.'
+        None, "Money a day", 'Dollars the whole swarm may spend on one local day; "none" is no limit.'
     )
-    mysis_money: Money = setting(None, "Money a mysis", 'Dollars one mysis may spend in total; "none" is no bound.')
+    mysis_money: Money = setting(None, "Money a mysis", 'Dollars one mysis may spend in total; "none" is no limit.')
     max_output_tokens: Whole = setting(
         4096, "Tokens of an answer", "The maximum tokens of one answer; always sent.", ge=16, le=200_000
     )

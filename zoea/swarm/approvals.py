@@ -137,8 +137,8 @@ class ApprovalQueue:
         row = rows[0]
         if row["kind"] == "budget" and answer is ApprovalAnswer.TEMPLATE:
             raise UsageError(
-                "a budget cannot be lifted for a whole template here",
-                hint="Allow it once or for the session, or raise the template's budget.",
+                "a budget cannot be exceeded for a whole template",
+                hint="Allow it once or until this mysis stops, or raise the template's budget.",
             )
         in_words = answer is ApprovalAnswer.DENIED or (answer is ApprovalAnswer.ONCE and sentence.strip())
         if row["tool"] == ASK_TOOL and not row["upstream"] and not in_words:

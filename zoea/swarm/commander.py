@@ -238,7 +238,9 @@ class Commander:
         runner = self.runner(ref)
         await self.services.try_disk()
         if runner.life.state is MysisState.RUNNING:
-            raise StateRefused("mysis already running", hint=f"stop {runner.mysis.name} first to start it anew")
+            raise StateRefused(
+                "mysis already running", hint=f"send it a message; to start it again, stop {runner.mysis.name} first"
+            )
         await self._carried_out(runner.tell(lf.Start(self._clock.now())))
         return self._row(runner)
 

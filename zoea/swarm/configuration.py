@@ -50,7 +50,9 @@ def checked(
 ) -> CheckedChange:
     """Check a change. Raises StateRefused while the mysis runs, TemplateError and ProviderError."""
     if mysis.state is MysisState.RUNNING:
-        raise StateRefused(f"{mysis.name} is running", hint="stop it first; what it is changes between two runs")
+        raise StateRefused(
+            f"{mysis.name} is running", hint=f"stop {mysis.name} first: only a stopped mysis can be changed"
+        )
     template = templates.get(wish.template) if wish.template else parse_template(body)
     if wish.settings:
         template = change_settings(template, wish.settings)

@@ -75,7 +75,10 @@ async def write_summary(
         retries = 1
         while (prose := await stage.find_prose(Conversation(), shape)) is None:
             if services.hold.holds(payer.mysis.id):
-                raise StateRefused("the swarm is on hold, so that no model is asked", hint="Lift the hold first.")
+                raise StateRefused(
+                    "the swarm is on hold, so that no model is asked",
+                    hint="Resume the swarm first: x in the cockpit, or `zoea hold --lift`.",
+                )
             match await stage.write():
                 case t.SummaryFailed(can_retry=can_retry) if not can_retry or not retries:
                     stage.give_up()

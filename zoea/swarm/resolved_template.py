@@ -95,7 +95,7 @@ def resolve_stored_template(body: str, settings: Settings) -> ResolvedTemplate:
     try:
         return resolve_template(body, settings)
     except TemplateError as error:
-        hint = "create it anew from its template, or set back the settings that no longer agree with it"
+        hint = "create it again from its template, or set back the settings that no longer agree with it"
         return ResolvedTemplate(Template(), settings, TemplateError(error.what, hint=hint))
 
 

@@ -37,7 +37,7 @@ def write_list(options: ListOptions) -> int:
     else:
         text = table(view.myses)
         if view.held:
-            text += f"\nThe swarm is on hold: {view.hold_reason}. `zoea hold --lift` lifts it."
+            text += f"\nThe swarm is on hold: {view.hold_reason}. `zoea hold --lift` resumes it."
     sys.stdout.write(text + "\n")
     return 0
 

@@ -103,7 +103,9 @@ def show(name: MysisRef, as_json: AsJson = False, workspace: Workspace = "") -> 
 
 def start(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Names or #ID.")] = None,
-    every_mysis: Annotated[bool, typer.Option("--all", help="Every idle mysis.")] = False,
+    every_mysis: Annotated[
+        bool, typer.Option("--all", help="Every idle mysis; start stopped and errored ones by name.")
+    ] = False,
     again: Annotated[
         bool, typer.Option("--again", help="Those that were running when Zoea ended; they continue where they were.")
     ] = False,
@@ -126,7 +128,10 @@ def start(
 
 def stop(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Names or #ID.")] = None,
-    every_mysis: Annotated[bool, typer.Option("--all", help="Every running mysis.")] = False,
+    every_mysis: Annotated[
+        bool,
+        typer.Option("--all", help="Every mysis, also idle and errored ones, so that no message or retry starts them."),
+    ] = False,
     swarm: Annotated[bool, typer.Option("--swarm", help="End the swarm and the process that owns it.")] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",

@@ -31,7 +31,7 @@ _TITLES: dict[ErrorClass, tuple[str, str]] = {
     ),
     ErrorClass.CONTEXT_LENGTH: (
         "The request is longer than the model's window",
-        "Set the provider's context_window to what the model has, or lower the mysis's budget.",
+        "Set the provider's context_window to what the model has, or lower budget.token_budget_per_agent.",
     ),
     ErrorClass.BAD_REQUEST: (
         "The provider refused the request",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from dataclasses import dataclass
+from shlex import quote
 
 from zoea.model.enums import DeliveryMode, DeliveryState, MessageKind, MysisState, SenderKind
 from zoea.model.errors import NoRecipients, RateExceeded, StateRefused, UsageError
@@ -72,8 +73,10 @@ def send(conn: WriterConnection, mysis_id: int, outgoing: OutgoingMessage, max_h
     row = conn.execute("SELECT name, state, deleted_at FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
     state = MysisState(row["state"])
     if row["deleted_at"] is not None or not state.accepts_messages:
-        word = "deleted" if row["deleted_at"] is not None else str(state)
-        raise StateRefused(f"mysis {word} - press 'r' to relaunch", hint=f"relaunch {row['name']} first")
+        if row["deleted_at"] is not None:
+            raise StateRefused("mysis deleted", hint="`zoea undelete` lists deleted myses and restores them")
+        hint = f"`zoea start {quote(row['name'])}`, or r in the cockpit, relaunches it; it takes messages then"
+        raise StateRefused(f"mysis {state} - press 'r' to relaunch", hint=hint)
     _check_rate(conn, outgoing, MessageKind.DIRECT, per_hour)
     message_id = store_message(conn, MessageKind.DIRECT, outgoing, None)
     delivery = deliver(conn, message_id, mysis_id, outgoing, MessageKind.DIRECT)

@@ -135,7 +135,7 @@ async def answer_needs(
     if wanted:
         raise PlanError(
             f"The strategy {frozen.strategy} still wants {type(wanted[0]).__name__} after {MAX_ROUNDS} rounds.",
-            hint="This is a defect of Zoea; report it with `zoea doctor --report`.",
+            hint="This is a defect of Zoea: report it with zoea.log; `zoea config path` says where it is.",
         )
     store = partial(_store, frozen=frozen, answers=new, recalled=recalled) if new else None
     return AnsweredNeeds(turn_records.BeforeTurn(answers, known.calls, known.texts), store)
@@ -164,7 +164,7 @@ def _reader_of(need: OutsideNeed) -> NeedReader:
     if reader is None:
         raise PlanError(
             f"Nothing answers the need {type(need).__name__}.",
-            hint="This is a defect of Zoea; report it with `zoea doctor --report`.",
+            hint="This is a defect of Zoea: report it with zoea.log; `zoea config path` says where it is.",
         )
     return reader
 
