@@ -27,7 +27,8 @@ async def test_the_day_is_shown_with_a_bar_and_what_to_do_near_its_end(tmp_path:
         await stage.until(lambda: "1.8M of 2M" in stage.text())
         assert "raise budget.swarm_per_day, then resume the swarm" in stage.text()
         assert "summaries today" in stage.text()
-        assert "hard stops the mysis" in stage.text()
+        assert "hard ends the turn or stops the mysis, approve asks you." in stage.text()
+        assert "hard (default) holds the swarm." in stage.text()
 
 
 async def test_the_built_in_player_is_said_to_be_not_counted(tmp_path: Path) -> None:

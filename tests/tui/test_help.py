@@ -43,6 +43,15 @@ async def test_typing_finds_actions_by_description_and_key(tmp_path: Path) -> No
         assert "f6" in stage.text()
 
 
+async def test_the_words_of_zoea_are_explained_and_found_by_typing(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        lines = await open_help(stage)
+        assert "WORDS OF ZOEA" in lines.plain
+        await stage.write("tools to the myses")
+        assert "upstream" in lines.plain
+        assert "a server (MCP) that offers tools to the myses" in lines.plain
+
+
 async def test_an_impossible_action_says_why(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         lines = await open_help(stage)

@@ -153,7 +153,7 @@ async def test_ctrl_c_drops_what_waits_for_the_swarm(tmp_path: Path) -> None:
         await type_slowly(stage, "bhello\n")
         await until(lambda: stage.app.opening_wait.holds_keys)
         stage.app.post_message(key_event("ctrl+c"))
-        await stage.until(lambda: "What waited for the swarm is dropped" in stage.text())
+        await stage.until(lambda: "The keys that waited for the swarm are forgotten" in stage.text())
         gate.open()
         await stage.until(lambda: stage.app.feed.view is not None)
         assert stage.shows(DashboardScreen)

@@ -123,7 +123,7 @@ async def test_q_counts_no_mysis_that_waits_as_at_work(tmp_path: Path) -> None:
         await stage.api.send("alpha", "go")
         await stage.until(lambda: "1 waiting" in stage.text())
         await stage.press("q")
-        await stage.until(lambda: "1 of 1 myses started: 0 working, 1 at rest" in stage.text())
+        await stage.until(lambda: "1 of 1 myses started: 0 working, 1 waiting" in stage.text())
 
 
 async def test_s_ends_the_swarm_and_the_app(tmp_path: Path) -> None:
@@ -235,5 +235,5 @@ async def test_a_tick_while_a_screen_is_mounted_or_removed_does_not_fail(tmp_pat
         made = stage.app.push_screen(UpstreamsScreen())
         stage.app.tick()
         await made
-        await stage.until(lambda: "n adds a server with tools" in stage.text())
+        await stage.until(lambda: "no tool servers yet: n adds one" in stage.text())
     stage.app.tick()

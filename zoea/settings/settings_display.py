@@ -17,7 +17,9 @@ from zoea.settings.layers import LoadedSettings
 
 HIDDEN = "‹hidden›"
 
-_BOUNDS = frozenset({("budget", "swarm_per_day"), ("budget", "mysis"), ("budget", "background")})
+_BOUNDS = frozenset(
+    ("budget", name) for name in ("swarm_per_day", "mysis", "background", "swarm_money_per_day", "mysis_money")
+)
 _SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|auth|credential|cookie")
 
 

@@ -299,7 +299,7 @@ class CockpitApp(Cockpit):
         if isinstance(self.screen, QuitDialog):
             self.screen.interrupt()
         elif self.opening_wait.drop():
-            self.notify("What waited for the swarm is dropped", markup=False, timeout=3)
+            self.notify("The keys that waited for the swarm are forgotten", markup=False, timeout=3)
         elif selected := self._selected_text():
             self.copy_to_clipboard(selected)
             self.notify("Copied", markup=False, timeout=1.5)

@@ -76,7 +76,7 @@ APP_QUIT = _everywhere(
     "app.quit",
     "q",
     "quit",
-    "Quit, or detach from a swarm that another process owns",
+    "Quit, after a question; a swarm that another process runs goes on",
     footer=95,
     only_if_room=True,
     command="quit",
@@ -167,7 +167,12 @@ SCREEN_TOPICS = _everywhere(
     "screen.topics", "T", "topics", "List, read and publish messages of topics", require_open_swarm, command="topic"
 )
 SCREEN_BUDGETS = _everywhere(
-    "screen.budgets", "dollar_sign", "budgets", "Show what budgets have left", require_open_swarm, command="budgets"
+    "screen.budgets",
+    "dollar_sign",
+    "budgets",
+    "Show how much of each budget (limit) is used",
+    require_open_swarm,
+    command="budgets",
 )
 SCREEN_CHARTS = _everywhere(
     "screen.charts",
@@ -316,9 +321,17 @@ MYSIS_MARK = _dashboard("mysis.mark", "space", "mark", "Mark the mysis under the
 MYSIS_MARK_ALL = _dashboard(
     "mysis.mark-all", "asterisk", "mark all", "Mark all shown myses, or none", require_any_mysis
 )
-SWARM_ATTENTION = _dashboard("swarm.attention", "a", "attention", "Sort myses that need you first")
+SWARM_ATTENTION = _dashboard(
+    "swarm.attention", "a", "attention", "Show the myses that need you first, or in their order again"
+)
 SWARM_HIVE = _dashboard(
-    "swarm.hive", "v", "hive", "Show one cell a mysis, or rows again", require_any_mysis, footer=68, only_if_room=True
+    "swarm.hive",
+    "v",
+    "hive",
+    "Show the myses as a hive, one small cell each, or as rows again",
+    require_any_mysis,
+    footer=68,
+    only_if_room=True,
 )
 SWARM_GROUPING = _dashboard(
     "swarm.grouping", "V", "group", "Group the hive by status, template or tag", require_any_mysis

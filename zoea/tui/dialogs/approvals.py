@@ -171,7 +171,7 @@ class ApprovalDialog(CockpitDialog[None]):
             words = f"{until} lets this mysis exceed the limit until it stops"
         else:
             grants = key_name(keys[actions.SCREEN_GRANTS.id])
-            words = f"{until}: this mysis, until it stops · {template}: all of its template, until {grants} revokes it"
+            words = f"{until}: this mysis till it stops · {template}: its whole template till you revoke it ({grants})"
         return [[(words, "quiet")]]
 
     # Answering.

@@ -29,8 +29,9 @@ _ROLES = {
 _READ_EVERY = 2.0
 _UNCOUNTED = "The built-in player (autopilot) uses no model: it is not counted."
 _NOTES = (
-    "At a limit, hard stops the mysis; at the day's it holds the swarm.",
-    "approve asks you; soft only warns and slows down.",
+    "budget.enforcement of a turn or mysis: soft (default) only slows down,",
+    "hard ends the turn or stops the mysis, approve asks you.",
+    "budget.swarm_enforcement of the day: hard (default) holds the swarm.",
     "Settings budget.* are the limits; zoea prices says what models cost.",
 )
 

@@ -71,10 +71,12 @@ class QuitDialog(CockpitDialog[None]):
     def _ask(self) -> None:
         running = [view for view in self.cockpit.feed.myses.values() if view.state == "running"]
         busy = sum(1 for view in running if view.status in _AT_WORK)
-        waiting = self.cockpit.action_context().approvals
+        waiting = sum(1 for view in running if view.status is StatusWord.WAITING)
+        asking = self.cockpit.action_context().approvals
         said = f"{len(running)} of {len(self.cockpit.feed.myses)} myses started: {busy} working"
-        said += f", {waiting} asking you" if waiting else ""
-        rest = len(running) - busy - waiting
+        said += f", {asking} asking you" if asking else ""
+        said += f", {waiting} waiting" if waiting else ""
+        rest = len(running) - busy - asking - waiting
         said += f", {rest} at rest" if rest > 0 else ""
         lines: list[list[Piece]] = [
             [(said, "strong")],

@@ -42,6 +42,23 @@ PLACE_TITLES = {
     ActionPlace.CHARTS: "IN THE CHARTS",
     ActionPlace.UPSTREAMS: "AT THE UPSTREAMS",
 }
+WORDS = {
+    "mysis": "one agent (plural myses): a model with a memory of its own that works with tools",
+    "turn": "its work from a message to its answer; one turn may send many requests to the model",
+    "task": "what it works on, turn by turn, until it reports that it is done",
+    "nudge": "a message that Zoea sends to remind it of its task; its answer costs tokens",
+    "provider": "the service that answers for a model: a vendor with a key, or a server of yours",
+    "template": "a file that says how a mysis works: prompt, provider, model, tools, budget",
+    "strategy": "the part of a template that chooses which messages a request holds",
+    "upstream": "a server (MCP) that offers tools to the myses",
+    "hold": "a switch: what runs now finishes, nothing new starts until you resume",
+    "budget": "a limit of tokens or money for a request, a turn, a mysis or the whole day",
+    "context": "all that a request holds; the window is the most that the model reads at once",
+    "commit": "the state of a conversation at a moment, to read, compare or fork",
+    "grant": "a tool that you allowed for all myses of a template; you can revoke it",
+    "~, ?, $?": "an estimate; after a context window: Zoea assumes it; a price is not known",
+}
+"""The words of Zoea that a new user cannot know."""
 
 
 class HelpScreen(CockpitScreen[None]):
@@ -155,6 +172,7 @@ class HelpScreen(CockpitScreen[None]):
         rest = [place for place in ActionPlace if place not in first]
         sections = [(PLACE_TITLES[place], self._section(place, words)) for place in first]
         sections.append(("WHAT A STATUS MEANS", list(self._legend(words))))
+        sections.append(("WORDS OF ZOEA", list(self._words(words))))
         sections += [(PLACE_TITLES[place], self._section(place, words)) for place in rest]
         is_first = True
         for title, lines in sections:
@@ -179,6 +197,18 @@ class HelpScreen(CockpitScreen[None]):
                         (fit_text(glyphs.get(name, "?"), KEY_WIDTH, right=True), name),
                         ("  ", ""),
                         (fit_text(name, TITLE_WIDTH), name),
+                        (meaning, ""),
+                    )
+                )
+
+    def _words(self, words: list[str]) -> Iterator[PickItem]:
+        """Build each word of Zoea with its meaning."""
+        for name, meaning in WORDS.items():
+            if all(word in f"{name} {meaning}".casefold() for word in words):
+                yield PickItem(
+                    (
+                        (" " * (KEY_WIDTH + 2), ""),
+                        (fit_text(name, TITLE_WIDTH), "strong"),
                         (meaning, ""),
                     )
                 )

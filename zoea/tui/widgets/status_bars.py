@@ -26,6 +26,7 @@ KEY_NAMES = {
     "comma": ",",
     "full_stop": ".",
     "asterisk": "*",
+    "dollar_sign": "$",
     "plus": "+",
     "escape": "esc",
     "left_square_bracket": "[",
