@@ -111,8 +111,9 @@ def written(request: ModelRequest) -> dict[str, Any]:
     value: dict[str, Any] = json.loads(json.dumps(asdict(request)))
     for hint in ("tools", "by_person", "options", "estimated_tokens", "cache_ends", "other_tools"):
         del value[hint]
-    if not value["as_schema"]:
-        del value["as_schema"]
+    for later in ("as_schema", "is_warned"):
+        if not value[later]:
+            del value[later]
     return value
 
 
