@@ -71,6 +71,24 @@ class TestSwarm:
             await swarm.wait("alpha", timeout_s=20)
         assert provider.requests
 
+    async def test_a_template_offers_its_myses_the_tools_of_commits(self, where: Places) -> None:
+        templates = where.config / "templates"
+        templates.mkdir(parents=True)
+        (templates / "historian.toml").write_text('[tools]\ncontexts = "use"\n')
+        provider = ScriptedProvider(name="mine")
+        swarm_options = SwarmOptions(providers={"mine": provider}, overrides={"nudge.enabled": False})
+        async with open_swarm(where, swarm_options) as swarm:
+            for name, template in (("alpha", "historian"), ("beta", "default")):
+                await swarm.create(name, provider="mine", template=template)
+                await swarm.send(name, "Hello")
+                await swarm.wait(name, timeout_s=20)
+        offered = {
+            request.mysis: {tool.name for tool in request.tools if tool.name.startswith("zoea_context_")}
+            for request in provider.requests
+        }
+        assert {"zoea_context_log", "zoea_context_checkpoint"} <= offered["alpha"]
+        assert offered["beta"] == set()
+
     async def test_the_next_start_knows_the_myses_that_ran(self, where: Places) -> None:
         async with open_swarm(where) as swarm:
             await swarm.create("alpha")
