@@ -30,6 +30,7 @@ from zoea.queries.stored_swarm import read_mysis_records
 from zoea.runtime.accounts import CredentialAccounts, CredentialSecrets, settle_accounts
 from zoea.runtime.connections import LiveConnections
 from zoea.runtime.context_reports import build_context_report
+from zoea.runtime.idle_summaries import run_idle_summaries
 from zoea.runtime.maintenance import run_maintenance
 from zoea.runtime.minute_stats import record_minutes
 from zoea.runtime.mirroring import mirror_folder, run_mirror
@@ -176,6 +177,7 @@ async def running_swarm(
         keep = RetentionRule(loaded.settings.memory.keep_days, loaded.settings.memory.keep_memories)
         await stack.enter_async_context(run_maintenance(store, clock, keep))
         await stack.enter_async_context(run_mirror(store, clock, mirror_folder(loaded.settings)))
+        await stack.enter_async_context(run_idle_summaries(commander, clock))
         await stack.enter_async_context(record_minutes(store, clock, commander.live_view.count_statuses))
         await _serve_metrics(stack, store, places, commander, clock, options.metrics)
         stack.enter_context(tuned_gc())

@@ -496,6 +496,11 @@ class ChainSettings(Section):
         "missing or damaged; it has to exist. Empty for none; in a template it has no effect.",
         pattern=r"^(|[/~].*)$",
     )
+    summarise_idle: bool = setting(
+        False,
+        "Summaries at rest",
+        "While no mysis works, models write summaries of commits that lack one, paid from budget.background.",
+    )
 
 
 class InheritedSettings(Section):
