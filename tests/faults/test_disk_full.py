@@ -187,7 +187,7 @@ async def hear(s: Swarm, heard: list[Event]) -> None:
 async def shown_is_stored(s: Swarm, heard: list[Event]) -> None:
     """What fronts see is in the database: nothing is counted, told or named that could not be written."""
     view = await s.commander.view()
-    told = {event.id for event in heard}
+    told = {event.id for event in heard if event.id}  # 0: of the moment, in no table
     tallies = {row["mysis_id"]: row for row in await s.rows("SELECT * FROM tally")}
     states = {row["id"]: row["state"] for row in await s.rows("SELECT id, state FROM mysis")}
     for mysis in view.myses:

@@ -103,8 +103,9 @@ async def test_a_map_of_42_kb_does_not_become_a_prompt_of_106_kb(tmp_path: Path)
     settings = Settings.model_validate({"context": {"snapshot_tools": ["say_ticks"]}})
     galaxy = "[" + ", ".join(f'{{"system": "s{number}", "x": {number}}}' for number in range(1200)) + "]"
     assert len(galaxy) > 36_000
-    look = Answer(calls=(call("say_ticks", galaxy),))
+    look = Answer(calls=(call("say_ticks", ""),))
     async with swarm(tmp_path, script(look, look, Answer(text="seen")), settings=settings) as s:
+        s.peer.pad = galaxy
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "look")
         await s.settled()

@@ -60,7 +60,7 @@ async def test_a_spent_budget_of_money_refuses_and_says_what_is_left(tmp_path: P
         assert await s.value("SELECT outcome FROM turn") == "budget"
         said = str(await s.value("SELECT failure FROM turn")) + str((await s.commander.mysis("alpha")).text)
         assert "Mysis budget exceeded: $0." in said
-        assert "/$0.2000; $0.0700 left, this request needs $0.0" in said
+        assert "/$0.20; $0.07 left, this request needs $0.0" in said
         events = await s.rows("SELECT data ->> 'unit' AS unit FROM event WHERE kind = 'budget.refused'")
         assert events == [{"unit": "money"}]
 
@@ -71,7 +71,7 @@ async def test_a_spent_day_of_money_holds_the_swarm(tmp_path: Path) -> None:
         await s.commander.create("alpha", model="priced", start=False)
         await s.commander.send("alpha", "go")
         await s.until(lambda: s.commander.hold_switch.swarm)
-        assert s.commander.hold_switch.reason.startswith("Swarm budget: $0.0700/$0.1000 spent today, and the next")
+        assert s.commander.hold_switch.reason.startswith("Swarm budget: $0.07/$0.10 spent today, and the next")
         assert await s.value("SELECT sum(reserved_micros) FROM spend") == 0
 
 

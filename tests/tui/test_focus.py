@@ -230,7 +230,7 @@ class TestFolding:
             assert "look did ore" not in view(stage).plain
 
     async def test_a_cut_text_is_read_in_full_when_opened(self, tmp_path: Path) -> None:
-        long = "word " * 6000
+        long = "word " * 2500
         async with focus(tmp_path, Answer(text="", calls=(call("look", long + "END"),)), Answer(text="done")) as stage:
             await stage.press("k", "enter")
             await stage.press("v")

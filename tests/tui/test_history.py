@@ -157,9 +157,10 @@ async def test_f_says_the_cost_then_makes_forks_that_z_removes(tmp_path: Path) -
         assert said is not None
         await stage.press("enter")
         await stage.until(lambda: stage.has("alpha-2", "alpha-3", "alpha-4"))
+        asked = stage.swarm.provider.requests
+        await stage.until(lambda: sum(one.messages[-1].content == "Try it differently" for one in asked) == 3)
         await stage.swarm.settled()
-        forks = [one for one in stage.swarm.provider.requests if one.messages[-1].content == "Try it differently"]
-        assert len(forks) == 3
+        forks = [one for one in asked if one.messages[-1].content == "Try it differently"]
         assert all("Mine the belt" in str(request.messages) for request in forks)
         rows = await stage.swarm.rows("SELECT estimated_tokens AS tokens FROM request ORDER BY id DESC LIMIT 3")
         assert abs(sum(row["tokens"] for row in rows) - said.cost.tokens * 3) <= said.cost.tokens * 3 * 0.05

@@ -99,7 +99,7 @@ async def test_keys_of_vendors_are_named_and_never_shown(tmp_path: Path, monkeyp
     async with welcome(tmp_path) as stage:
         assert "OPENAI_API_KEY is set" in stage.text()
         assert "sk-secret-of-mine" not in stage.text()
-        assert "none: all settings have their defaults" in stage.text()
+        assert "no settings file: all defaults apply" in stage.text()
 
 
 async def test_model_servers_are_shown_as_they_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

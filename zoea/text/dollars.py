@@ -7,13 +7,13 @@ _CENT = _MICROS // 100
 
 
 def format_dollars(micros: float | None) -> str:
-    """Format millionths of a dollar: $1,204.50, $0.03, $0.0004; `$?` if unknown.
+    """Format millionths of a dollar: $1,204.50, $0.03, $0.0123, $0.0004; `$?` if unknown.
 
-    Amounts below a cent keep the digits that tell them from nothing.
+    Amounts below a dollar keep the digits of a part of a cent, so that small ones can be compared.
     """
     if micros is None:
         return "$?"
-    if not micros or abs(micros) >= _CENT:
+    if abs(micros) >= _MICROS or not round(micros) % _CENT:
         return f"${micros / _MICROS:,.2f}"
     digits = 4 if abs(micros) >= _CENT // 100 else 6
     return f"${micros / _MICROS:.{digits}f}"
