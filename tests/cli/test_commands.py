@@ -215,7 +215,7 @@ class TestBeside:
         assert zoea("hold", "--reason", "lunch").out == "The swarm is on hold\n"
         assert "on hold: lunch" in zoea("list").out
         assert zoea("hold", "--lift", "--json").json == {"held": False, "mysis": None}
-        assert zoea("hold", "alpha").out == "alpha is on hold\n"
+        assert zoea("hold", "alpha").out == "alpha is paused\n"
         assert "idle" not in zoea("show", "alpha").out.splitlines()[2]
         assert zoea("show", "alpha").out.splitlines()[2].split() == ["status", "paused"]
 

@@ -82,7 +82,7 @@ def test_an_import_again_moves_the_name_and_the_old_one_is_collected_after_its_t
 
 def test_a_damaged_commit_is_found_and_named(zoea: Zoea, transcript: Path) -> None:
     made = zoea("ctx", "import", str(transcript), "--json").json
-    assert "1 commits, all good" in zoea("ctx", "fsck").out
+    assert "1 commit, all good" in zoea("ctx", "fsck").out
     with closing(sqlite3.connect(places("").database)) as database, database:
         database.execute("UPDATE blob SET data = zeroblob(10)")
     found = zoea("ctx", "fsck")
@@ -136,7 +136,7 @@ def test_a_text_is_redacted_in_commits_and_their_summaries(zoea: Zoea, transcrip
     assert "Where is the bug" not in zoea("ctx", "show", "import/shop").out
     shown = zoea("ctx", "cat", "import/shop")
     assert (shown.code, "[REDACTED]" in shown.out, "Where is the bug" in shown.out) == (0, True, False)
-    assert "1 parts were redacted" in zoea("ctx", "fsck").out
+    assert "1 part was redacted" in zoea("ctx", "fsck").out
     assert zoea("ctx", "log").code == 0
 
 
@@ -179,7 +179,7 @@ def test_a_bundle_goes_to_another_workspace_and_back_without_a_change(
     assert zoea("ctx", "export", made["short_id"], str(file), "--force").code == 0
     elsewhere = zoea("ctx", "import", str(file), "--workspace", "elsewhere", "--json").json
     assert (elsewhere["commits"], elsewhere["refs"]) == (1, {f"import/{made['short_id']}": made["id"]})
-    assert "1 commits were here already" in zoea("ctx", "import", str(file), "--workspace", "elsewhere").out
+    assert "1 commit was here already" in zoea("ctx", "import", str(file), "--workspace", "elsewhere").out
     assert "all good" in zoea("ctx", "fsck", "--workspace", "elsewhere").out
     name = f"import/{made['short_id']}"
     told = zoea("ctx", "cat", name, "--as", "claude", "--workspace", "elsewhere").out
@@ -264,7 +264,7 @@ def test_the_cost_of_summaries_is_said_before_a_model_is_asked(zoea: Zoea, trans
     made = zoea("ctx", "import", str(transcript), "--json").json
     said = zoea("ctx", "summarize", "--missing", "--dry-run", "--json").json
     assert (said["commits"], said["tokens"], said["summaries"]) == (1, made["tokens"], {})
-    assert "1 commits, about" in zoea("ctx", "summarize", "import/shop", "--dry-run").out
+    assert "1 commit, about" in zoea("ctx", "summarize", "import/shop", "--dry-run").out
     refused = zoea("ctx", "summarize")
     assert (refused.code, "--missing" in refused.err) == (2, True)
     assert zoea("ctx", "summarize", "--missing").code == 5, "no swarm runs"

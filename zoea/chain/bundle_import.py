@@ -31,6 +31,7 @@ from zoea.model.errors import ContextFormatError
 from zoea.store import WriterConnection
 from zoea.store.blobs import PackedBlob, put_packed, put_redacted, restore_blob
 from zoea.text.control_characters import clean
+from zoea.text.sentences import count_of
 
 MOST_DELTA = 8 * 1024 * 1024
 """Bytes of the longest delta of format `zoea-v1`; its long texts are blobs of their own."""
@@ -120,7 +121,7 @@ def check_bundle(stream: BinaryIO, *, now: int) -> CheckedBundle:
     if header is None or header.v != VERSION:
         raise ContextFormatError("the bundle has no header of this version", hint="Upgrade Zoea to read it.")
     if (header.commits, header.blobs) != (len(commits), len(parts)):
-        said = f"{header.commits:,} commits and {header.blobs:,} blobs"
+        said = f"{count_of(header.commits, 'commit')} and {count_of(header.blobs, 'blob')}"
         raise ContextFormatError(f"the bundle announces {said}, and has {len(commits):,} and {len(parts):,}")
     bundle = CheckedBundle(stream, tuple(commits.values()), header.refs, parts)
     _check_refs(bundle, commits)

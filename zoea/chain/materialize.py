@@ -15,6 +15,7 @@ from zoea.chain.entries import ContextEntry, FetchBlob, answer_open_calls
 from zoea.chain.formats import ZOEA, ContextFormat, known_formats
 from zoea.model.enums import Role
 from zoea.model.errors import ContextFormatError
+from zoea.text.sentences import count_of
 
 ReadBytes = Callable[[ContextCommit], bytes]
 """Return the bytes of a commit. Raises MissingBlob."""
@@ -120,7 +121,7 @@ def _entries(commit: ContextCommit, data: bytes, fetch: FetchBlob) -> tuple[tupl
     except UnicodeDecodeError:
         tier = Tier.RAW
         told = (
-            f"A part of the previous session cannot be shown ({why}): {commit.message_count} messages,"
+            f"A part of the previous session cannot be shown ({why}): {count_of(commit.message_count, 'message')},"
             f" {len(data):,} bytes, blob {commit.blob.hex()[:16]}."
         )
         if commit.note.summary:

@@ -15,6 +15,7 @@ from zoea.chain.commit import ID_PREFIX, CommitType, ContextCommit
 from zoea.chain.commit_rows import find_by_prefix, read_commit, read_ref, read_refs, ref_at, shortest_id, walk_chain
 from zoea.model.errors import RevisionError
 from zoea.text.control_characters import clean
+from zoea.text.sentences import count_of
 
 ReadTime = Callable[[str], int]
 """Return the µs UTC of a time as a person writes it. Raises UsageError."""
@@ -90,7 +91,8 @@ def _commit(conn: sqlite3.Connection, seq: int, name: str) -> ContextCommit:
 def _back(conn: sqlite3.Connection, commit: ContextCommit, count: int) -> ContextCommit:
     chain = walk_chain(conn, commit.seq, limit=count + 1)
     if len(chain) <= count:
-        said = f"there are only {len(chain) - 1} commits before {shortest_id(conn, commit)}, not {count}"
+        are = "is" if len(chain) == 2 else "are"
+        said = f"there {are} only {count_of(len(chain) - 1, 'commit')} before {shortest_id(conn, commit)}, not {count}"
         raise RevisionError(said, hint=_HINT)
     return chain[0]
 

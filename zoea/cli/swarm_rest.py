@@ -12,6 +12,7 @@ from zoea.model.status import StatusWord
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import Event, MysisView
 from zoea.text.control_characters import one_line
+from zoea.text.sentences import count_of
 
 _NAMES_MOST = 5
 _DONE = "reported the task as done"
@@ -64,7 +65,7 @@ class RestReport:
     def sentence(self) -> str:
         """Say after how many turns the swarm rests, and why each mysis does."""
         why = "; ".join(self._causes()) or "there are no myses"
-        return f"the swarm rests after {self.turns} of {self.wanted} turns: {why}"
+        return f"the swarm rests after {self.turns} of {count_of(self.wanted, 'turn')}: {why}"
 
     def check(self) -> None:
         """Accept a swarm that worked and rests without a failure.

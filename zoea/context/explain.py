@@ -6,6 +6,7 @@ from typing import Any
 
 from zoea.context.frozen_turn import WINDOW_SETTING
 from zoea.context.plan_values import Decision, PackStatus, Plan, PlanStep, Reason, StepKind, Variant
+from zoea.text.sentences import count_of
 
 NAME_WIDTH = 12
 _WHY = {
@@ -59,7 +60,7 @@ def explain(plan: Plan, *, title: str = "") -> str:
     budget = plan.budget
     lines = [title] if title else []
     lines.append(
-        f"{len(plan.messages)} messages, {budget.final_tokens:,} of {budget.max_tokens:,} tokens"
+        f"{count_of(len(plan.messages), 'message')}, {budget.final_tokens:,} of {budget.max_tokens:,} tokens"
         f" ({budget.remaining_tokens:,} left)"
     )
     if budget.over_budget_tokens:

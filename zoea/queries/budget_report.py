@@ -17,6 +17,7 @@ from zoea.settings.schema import BudgetSettings
 from zoea.swarm.budgets import as_micros
 from zoea.swarm.persistence.spend_ops import day_of
 from zoea.swarm.resolved_template import resolve_stored_template
+from zoea.text.sentences import count_of
 
 _SPEND = """
 SELECT used_tokens, reserved_tokens, used_micros, reserved_micros, unpriced FROM spend
@@ -86,7 +87,11 @@ class BudgetUse:
     def advice(self) -> str:
         """What one can do; empty while less than three quarters are used."""
         if self.limit is None or self.share < 0.75:
-            return f"set prices of {self.unpriced} requests: zoea prices" if self.unpriced and self.is_money else ""
+            return (
+                f"set prices of {count_of(self.unpriced, 'request')}: zoea prices"
+                if self.unpriced and self.is_money
+                else ""
+            )
         if self.scope == "message":
             return "send the rest as a new message with a total of its own"
         raised = f"raise {self.setting}"

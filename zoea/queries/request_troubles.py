@@ -19,6 +19,7 @@ from zoea.context.window.conversation_shape import LEAST_MESSAGES
 from zoea.queries.request_inspection import Inspection
 from zoea.queries.stored_swarm import open_database
 from zoea.settings.topic_source import write_since
+from zoea.text.sentences import count_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +56,8 @@ def _of_budget(plan: Plan) -> Iterator[Trouble]:
     cut = [one.id for one in plan.decisions if one.truncated]
     if cut or plan.steps:
         packs = ", ".join(dict.fromkeys([*cut, *(step.pack for step in plan.steps)]))
-        cause = f"{len(plan.steps)} memories in {packs} are not shown as they were said"
+        them = "is not shown as it was" if len(plan.steps) == 1 else "are not shown as they were"
+        cause = f"{count_of(len(plan.steps), 'memory')} in {packs} {them} said"
         yield Trouble(
             "truncated", cause, "raise tool.max_result_chars or the budget; context.keep_tools keeps tools whole"
         )
@@ -90,8 +92,8 @@ def _of_window(plan: Plan, frozen: Mapping[str, Any]) -> Iterator[Trouble]:
         trigger = int(plan.budget.max_tokens * rules["trigger"])
         yield Trouble(
             "no summary",
-            f"the request has {plan.budget.final_tokens:,} tokens in {len(plan.messages)} messages; the middle is "
-            f"summarised from {trigger:,} tokens and {LEAST_MESSAGES + 1} messages on",
+            f"the request has {plan.budget.final_tokens:,} tokens in {count_of(len(plan.messages), 'message')}; "
+            f"the middle is summarised from {trigger:,} tokens and {LEAST_MESSAGES + 1} messages on",
             "lower budget.token_budget_per_agent or session.compression_trigger_ratio",
         )
     elif recents is not None and recents.status is PackStatus.INCLUDED:

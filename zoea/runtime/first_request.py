@@ -16,6 +16,7 @@ from zoea.runtime.provider_set import costs_nothing
 from zoea.settings import Settings, load
 from zoea.settings.paths import Places
 from zoea.text.dollars import format_dollars
+from zoea.text.sentences import count_of
 
 MOST_FORKS = 50
 _WHOLE_TIER = 2
@@ -77,4 +78,4 @@ def describe_first_request(said: FirstRequest, count: int, micros: int | None) -
     tools = "" if cost.has_tools else ", without the schemas of tools"
     each = f"about {cost.tokens:,} tokens{tools}"
     total = f"{each}, {money}" if count == 1 else f"{each} each, {cost.tokens * count:,} for {count}, {money}"
-    return f"{said.short_id}: {cost.messages:,} messages{shown}. First request: {total}"
+    return f"{said.short_id}: {count_of(cost.messages, 'message')}{shown}. First request: {total}"

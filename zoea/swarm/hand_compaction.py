@@ -26,6 +26,7 @@ from zoea.swarm.runner import MysisRunner
 from zoea.swarm.services import Services
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.summary_stage import SummaryStage
+from zoea.text.sentences import count_of
 
 SUMMARY_TOKENS = 2_000
 NOTE_TOKENS = 300
@@ -111,7 +112,7 @@ async def store_compaction(
     store: Store, commit: ContextCommit, count: int, summary: str, model: str, at: int
 ) -> ContextCommit:
     """Store a summary as a commit beside the branch, under the ref `compact/ID`."""
-    note = CommitNote(f"A summary of {count:,} messages: {summary}", model=model)
+    note = CommitNote(f"A summary of {count_of(count, 'message')}: {summary}", model=model)
     new = build_whole(commit, [build_summary(summary, at)], CommitType.COMPACTION, note, principal=COMMANDER)
 
     def write(conn: WriterConnection) -> ContextCommit:

@@ -19,6 +19,7 @@ from zoea.model.values import Memory
 from zoea.store import Store
 from zoea.swarm.context_capture import ContextCapture
 from zoea.swarm.services import Services
+from zoea.text.sentences import count_of
 
 _SUMMARY_TOKENS = 2_000
 
@@ -71,7 +72,7 @@ async def commit_inherited_summary(services: Services, capture: ContextCapture, 
         found, kept = await reader.run(read)
     told = summary_message(found.left_out_summary, found.left_out).content
     summary = ContextEntry(Role.USER, told, Source.SYSTEM.value, at=services.clock.now(), is_synthetic=True)
-    said = f"A summary of {found.left_out:,} messages: {found.left_out_summary}"
+    said = f"A summary of {count_of(found.left_out, 'message')}: {found.left_out_summary}"
     step = await capture.prepare_compaction((summary, *kept), said, only_after=need.commit)
     if step.has_commit:
         await services.write(step.write)

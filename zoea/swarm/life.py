@@ -15,6 +15,7 @@ from zoea.model.status import DONE, NOTHING_NEW
 from zoea.model.values import Failure
 from zoea.swarm.moved_times import move_times
 from zoea.swarm.rules import HOUR, LifeRules
+from zoea.text.sentences import count_of
 
 BREAKER_OPEN = "Failed to respond after 3 encouragements"
 ANSWERED = "answered"
@@ -532,7 +533,7 @@ def _nudge(life: Life, at: int, effects: tuple[LifeEffect, ...]) -> tuple[Life, 
     bound = life.rules.nudges_per_hour
     if bound and len(recent) >= bound:
         goes_on = recent[-bound] + HOUR
-        reason = f"nudged {bound} times within an hour (nudge.max_per_hour)"
+        reason = f"nudged {count_of(bound, 'time')} within an hour (nudge.max_per_hour)"
         life = replace(life, state=MysisState.IDLE, retry_at=goes_on, nudged_at=recent)
         return life, (*effects, SetState(MysisState.IDLE, reason, retry_at=goes_on), WakeAt(goes_on))
     level = min(life.encouragement + 1, life.rules.encouragements)

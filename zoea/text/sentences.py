@@ -11,5 +11,13 @@ def begin_sentence(text: str, name: str = "") -> str:
 
 
 def count_of(number: int, noun: str) -> str:
-    """Return a number with its noun: `1 request`, `2 requests`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    """Return a number with its noun: `1 request`, `2 requests`, `2 memories`, `2 myses`."""
+    return f"{number:,} {noun if number == 1 else _plural(noun)}"
+
+
+def _plural(noun: str) -> str:
+    if noun.endswith("sis"):
+        return f"{noun[:-3]}ses"
+    if noun.endswith("y") and noun[-2] not in "aeiou":
+        return f"{noun[:-1]}ies"
+    return f"{noun}s"

@@ -29,6 +29,7 @@ from zoea.store.retention import ONLY_A_SENDER
 from zoea.swarm.persistence import row_values
 from zoea.text.control_characters import strip
 from zoea.text.redact import redact_all
+from zoea.text.sentences import count_of
 from zoea.transfer.jsonl_export import conversation_lines, swarm_line
 
 Clean = Callable[[str], str]
@@ -170,7 +171,7 @@ def swarm_pieces(
                 yield ExportPiece.of("\n")
             yield from export_pieces(database, mysis_id, form, redact=redact)
         return
-    yield _html_head("swarm", f"{len(myses)} myses")
+    yield _html_head("swarm", count_of(len(myses), "mysis"))
     with open_database(database) as reader:
         for mysis_id in myses:
             row = _row(reader, mysis_id)
@@ -213,7 +214,7 @@ def _ended(turn: ConversationTurn) -> str:
 
 def _numbers(turn: ConversationTurn) -> str:
     about = "~" if turn.is_estimate else ""
-    return f"{turn.requests} requests, {about}{turn.tokens} tokens"
+    return f"{count_of(turn.requests, 'request')}, {about}{count_of(turn.tokens, 'token')}"
 
 
 def _title(turn: ConversationTurn) -> str:

@@ -22,6 +22,7 @@ from zoea.model.topics import IMPORTED_CLUSTER, check_topic
 from zoea.settings import Settings
 from zoea.store import WriterConnection, put_blob
 from zoea.swarm.persistence.mysis_ops import check_name
+from zoea.text.sentences import count_of
 from zoea.transfer.conflicts import ImportTarget, insert_row, insert_with_id
 from zoea.transfer.jsonl_export import TABLES
 from zoea.transfer.jsonl_parser import (
@@ -114,7 +115,7 @@ class _FileImport:
             self._conversation(line, lines)
             count += 1
         if count != first.values.get("myses"):
-            first.place.refuse(f"the file is truncated: it holds {count} myses and should hold more")
+            first.place.refuse(f"the file is truncated: it holds {count_of(count, 'mysis')} and should hold more")
         return self.report
 
     def _watched(self) -> Iterator[JsonLine]:

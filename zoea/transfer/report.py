@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from zoea.text.sentences import count_of
+
 Progress = Callable[[str, int, int], None]
 """Called with the name of the source, the amount done and the total (0 if unknown)."""
 
@@ -38,9 +40,9 @@ class ImportedMysis:
         """Return the text for people."""
         numbers = ", ".join(
             (
-                _many(self.turns, "turn"),
-                f"{self.memories:,} {'memory' if self.memories == 1 else 'memories'}",
-                _many(self.calls, "tool call"),
+                count_of(self.turns, "turn"),
+                count_of(self.memories, "memory"),
+                count_of(self.calls, "tool call"),
             )
         )
         head = f"imported {self.name}: {numbers}"
@@ -81,7 +83,3 @@ class ImportReport:
         elif not self.skipped:
             found.append("There was no mysis in it")
         return found
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}{'s' * (count != 1)}"

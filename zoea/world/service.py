@@ -15,6 +15,7 @@ from typing import Any
 
 from blake3 import blake3
 
+from zoea.text.sentences import count_of
 from zoea.world.captain_actions import ACTIONS
 from zoea.world.catalog import HELP, REEF_TOOLS, validate_arguments
 from zoea.world.faults import CallFaults, FaultInjector
@@ -156,7 +157,9 @@ class ReefService:
         self._counts[name, what] += 1
         if self._counts[name, what] > most:
             seconds = max(1, math.ceil(self._ticker.until_next()))
-            raise ReefRefusal("rate_limited", f"Too many calls. Try again in {seconds} seconds.", retry_after_s=seconds)
+            raise ReefRefusal(
+                "rate_limited", f"Too many calls. Try again in {count_of(seconds, 'second')}.", retry_after_s=seconds
+            )
 
     async def _durable(self) -> None:
         """Wait until the log is committed; concurrent calls share a commit."""

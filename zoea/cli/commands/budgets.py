@@ -13,6 +13,7 @@ from zoea.settings import load
 from zoea.settings.paths import places
 from zoea.text.control_characters import strip
 from zoea.text.dollars import format_dollars
+from zoea.text.sentences import count_of
 
 _BAR = 20
 
@@ -55,7 +56,7 @@ def _numbers(one: BudgetUse) -> str:
     if one.reserved:
         said += f", {_amount(one.reserved, one)} reserved"
     if one.is_money and one.unpriced:
-        said += f", and {one.unpriced} requests of unknown price"
+        said += f", and {count_of(one.unpriced, 'request')} of unknown price"
     return f"{said} ({one.enforcement})" if one.limit is not None else said
 
 

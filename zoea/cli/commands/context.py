@@ -48,6 +48,7 @@ from zoea.process.clock import SystemClock
 from zoea.queries.commit_details import read_learned
 from zoea.settings.paths import places
 from zoea.text.control_characters import strip
+from zoea.text.sentences import count_of
 from zoea.transfer.run_import import held_workspace
 
 app = typer.Typer(
@@ -124,7 +125,7 @@ def cat(
     if context.tier in _TIERS:
         sys.stderr.write(f"Translated as {_TIERS[context.tier]}.\n")
     if context.repaired:
-        sys.stderr.write(f"{context.repaired} calls had no result; each got one that says so.\n")
+        sys.stderr.write(f"{count_of(context.repaired, 'call')} had no result; each got one that says so.\n")
     if form == "md":
         typer.echo(strip("\n\n".join(_markdown(entry) for entry in context.entries)))
     elif form == "jsonl":
@@ -184,7 +185,7 @@ def diff(one: Revision, other: Revision, as_json: AsJson = False, workspace: Wor
             return
         typer.echo(f"common  {'none' if common is None else shortest_id(conn, common)}")
         for commit, entries in zip((first, second), learned, strict=True):
-            typer.echo(f"\n{shortest_id(conn, commit)}  {len(entries)} messages since\n")
+            typer.echo(f"\n{shortest_id(conn, commit)}  {count_of(len(entries), 'message')} since\n")
             typer.echo(strip("\n\n".join(_markdown(entry) for entry in entries)))
 
 
@@ -238,12 +239,12 @@ def fsck(as_json: AsJson = False, workspace: Workspace = "") -> None:
         typer.echo(strip(f"{one.commit[:20]}  {f'blob {one.blob[:16]}  ' if one.blob else ''}{one.what}"))
     if defects:
         raise StoreError(
-            f"{len(defects)} defects in {count:,} commits",
+            f"{count_of(len(defects), 'defect')} in {count_of(count, 'commit')}",
             hint="`zoea ctx fetch` brings back what chain.mirror holds, a bundle what it holds; else restore a backup.",
         )
     if not as_json:
-        note = f"; {redacted:,} parts were redacted" if redacted else ""
-        typer.echo(f"{count:,} commits, all good{note}")
+        note = f"; {count_of(redacted, 'part')} {'was' if redacted == 1 else 'were'} redacted" if redacted else ""
+        typer.echo(f"{count_of(count, 'commit')}, all good{note}")
 
 
 @app.command("gc")
@@ -267,12 +268,13 @@ def gc(
             done = collection.estimate_collection(conn, since)
     else:
         done = asyncio.run(run())
+    what = f"{count_of(done.commits, 'commit')} and {count_of(done.blobs, 'blob')} ({count_of(done.bytes, 'byte')})"
     if as_json:
         write_json({"commits": done.commits, "blobs": done.blobs, "bytes": done.bytes, "dry_run": dry_run})
     elif dry_run:
-        typer.echo(f"{done.commits:,} commits and {done.blobs:,} blobs ({done.bytes:,} bytes) would be removed")
+        typer.echo(f"{what} would be removed")
     else:
-        typer.echo(f"{done.commits:,} commits and {done.blobs:,} blobs ({done.bytes:,} bytes) were removed")
+        typer.echo(f"Removed {what}")
 
 
 def _entry_dict(entry: ContextEntry) -> dict[str, Any]:

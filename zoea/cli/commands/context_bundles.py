@@ -24,6 +24,7 @@ from zoea.process.clock import SystemClock
 from zoea.settings.paths import places
 from zoea.settings.private_file import open_private
 from zoea.text.control_characters import strip
+from zoea.text.sentences import count_of
 from zoea.transfer.run_import import held_workspace
 
 
@@ -113,7 +114,7 @@ def _import_conversation(imported: ImportedContext, as_json: bool, workspace: st
         if as_json:
             write_json(describe_commit(conn, commit, [imported.ref]))
         else:
-            what = f"{commit.message_count:,} messages, about {commit.token_count:,} tokens, {commit.format}"
+            what = f"{count_of(commit.message_count, 'message')}, about {commit.token_count:,} tokens, {commit.format}"
             typer.echo(strip(f"{shortest_id(conn, commit)}  {imported.ref}  {what}"))
 
 
@@ -129,7 +130,9 @@ def _import_bundle(file: Path, as_json: bool, workspace: str) -> None:
     if as_json:
         write_json({**_counts(done.counts), "known": done.known, "refs": done.refs, "renamed": done.renamed})
         return
-    known = f"; {done.known:,} commits were here already" if done.known else ""
+    known = (
+        f"; {count_of(done.known, 'commit')} {'was' if done.known == 1 else 'were'} here already" if done.known else ""
+    )
     typer.echo(strip(f"{_describe(done.counts)}{known}"))
     for asked, given in done.renamed.items():
         typer.echo(strip(f"{asked} is {given} here"))
@@ -142,4 +145,4 @@ def _counts(counts: BundleCounts) -> Mapping[str, int]:
 
 
 def _describe(counts: BundleCounts) -> str:
-    return f"{counts.commits:,} commits, {counts.blobs:,} blobs ({counts.bytes:,} bytes)"
+    return f"{count_of(counts.commits, 'commit')}, {count_of(counts.blobs, 'blob')} ({count_of(counts.bytes, 'byte')})"

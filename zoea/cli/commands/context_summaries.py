@@ -17,6 +17,7 @@ from zoea.model.swarm_api import SwarmApi
 from zoea.runtime.first_request import describe_price
 from zoea.swarm.hand_compaction import NOTE_TOKENS
 from zoea.text.control_characters import strip
+from zoea.text.sentences import count_of
 from zoea.text.shorten import head
 
 _TEXT = 100
@@ -52,7 +53,7 @@ def summarize(
     tokens, micros = _estimate(workspace, chosen, payer)
     if not as_json:
         price = describe_price(micros) if chosen else "at no cost"
-        typer.echo(strip(f"{len(chosen):,} commits, about {tokens:,} tokens, {price}"))
+        typer.echo(strip(f"{count_of(len(chosen), 'commit')}, about {tokens:,} tokens, {price}"))
     written: dict[str, str] = {}
     skipped: dict[str, str] = {}
 

@@ -47,8 +47,10 @@ def purge(
     names = ", ".join(f"{one.name} (#{one.id})" for one in found if one.id in chosen)
 
     def confirm(counts: RemovedCounts) -> bool:
-        what = f"{count_of(counts.turns, 'turn')}, {counts.memories:,} memories and {counts.characters:,} characters"
-        return yes or typer.confirm(strip(f"Remove {names} with {what}? This cannot be undone"), err=True)
+        lost = f"{count_of(counts.memories, 'memory')} and {count_of(counts.characters, 'character')}"
+        return yes or typer.confirm(
+            strip(f"Remove {names} with {count_of(counts.turns, 'turn')}, {lost}? This cannot be undone"), err=True
+        )
 
     try:
         removed = erasure.purge(where, chosen, confirm, _say)
@@ -58,7 +60,8 @@ def purge(
         write_json({"myses": chosen, **asdict(removed)})
     else:
         typer.echo(
-            f"{count_of(removed.turns, 'turn')}, {removed.memories:,} memories, {removed.characters:,} characters "
+            f"{count_of(removed.turns, 'turn')}, {count_of(removed.memories, 'memory')}, "
+            f"{count_of(removed.characters, 'character')} "
             "were removed"
         )
 
@@ -87,8 +90,8 @@ def redact(
         if yes or not (counts.occurrences or counts.blobs):
             return True
         turns = count_of(counts.turns, "turn")
-        what = f"{count_of(counts.occurrences, 'place')}, in {counts.memories:,} memories of {turns}"
-        blobs = f", and empty {counts.blobs:,} blobs" if counts.blobs else ""
+        what = f"{count_of(counts.occurrences, 'place')}, in {count_of(counts.memories, 'memory')} of {turns}"
+        blobs = f", and empty {count_of(counts.blobs, 'blob')}" if counts.blobs else ""
         return typer.confirm(f"Replace it by {REDACTED} in {what}{blobs}? This cannot be undone", err=True)
 
     try:
@@ -98,7 +101,11 @@ def redact(
     if as_json:
         write_json(asdict(done))
         return
-    typer.echo(f"{done.occurrences:,} places in {done.memories:,} memories were replaced, {done.blobs:,} blobs emptied")
+    were = "was" if done.occurrences == 1 else "were"
+    typer.echo(
+        f"{count_of(done.occurrences, 'place')} in {count_of(done.memories, 'memory')} {were} replaced, "
+        f"{count_of(done.blobs, 'blob')} emptied"
+    )
     if done.remaining:
         typer.echo(f"These files still hold it; delete them if you can: {', '.join(done.remaining)}")
 

@@ -21,6 +21,7 @@ from zoea.queries.request_troubles import find_troubles
 from zoea.queries.stored_swarm import read_mysis_view
 from zoea.settings.paths import places
 from zoea.text.control_characters import strip
+from zoea.text.sentences import count_of
 
 
 def explain(
@@ -104,7 +105,7 @@ def _difference_lines(found: RequestDifference, *, with_text: bool) -> list[str]
         lines.append("The budget is {:,} tokens instead of {:,}.".format(*reversed(found.max_tokens)))
     lines += [f"{name.replace('_', ' ')}: {before} -> {after}" for name, (before, after) in found.values.items()]
     same, gone, new = found.repeated, len(found.removed), len(found.added)
-    lines.append(f"Both begin with the same {same} messages; {gone} are gone, {new} are new.")
+    lines.append(f"Both begin with the same {count_of(same, 'message')}; {gone} are gone, {new} are new.")
     if found.packs:
         lines += ["", "Packs:"]
     for pack in found.packs:

@@ -14,6 +14,7 @@ from zoea.model.errors import UsageError
 from zoea.queries.stored_swarm import read_mysis_view
 from zoea.settings.paths import places
 from zoea.text.control_characters import strip
+from zoea.text.sentences import count_of
 from zoea.transfer.export import (
     Format,
     export_pieces,
@@ -112,4 +113,6 @@ def _export_all(
     if as_json:
         write_json({"myses": list(myses.values()), "format": form.value, "path": str(output), "turns": turns})
     else:
-        typer.echo(f"{turns} turn{'s' * (turns != 1)} of {len(myses)} myses are in {output}")
+        typer.echo(
+            f"{count_of(turns, 'turn')} of {count_of(len(myses), 'mysis')} {'is' if turns == 1 else 'are'} in {output}"
+        )

@@ -21,6 +21,7 @@ from zoea.runtime.model_discovery import build_discovery
 from zoea.settings import Settings, load, places
 from zoea.settings.paths import Places
 from zoea.text.control_characters import strip
+from zoea.text.sentences import count_of
 
 app = typer.Typer(name="providers", add_completion=False, rich_markup_mode=None)
 
@@ -71,9 +72,10 @@ def slot_lines(found: Iterable[ProbeResult], settings: Settings) -> Iterator[str
         if slots is None:
             continue
         if given is not None and not given.is_concurrency_automatic:
-            yield f"{each.name} gets up to {given.concurrency} requests at once (provider.{each.name}.concurrency)"
+            most = count_of(int(given.concurrency), "request")
+            yield f"{each.name} gets up to {most} at once (provider.{each.name}.concurrency)"
         else:
-            yield f"{each.name} gets up to {slots} {'request' if slots == 1 else 'requests'} at once: its slots"
+            yield f"{each.name} gets up to {count_of(slots, 'request')} at once: its slots"
 
 
 def fact_lines(facts: Iterable[ModelFact], settings: Settings) -> Iterator[str]:

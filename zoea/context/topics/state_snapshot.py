@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from zoea.model.topics import SNAPSHOT_SENDER, SNAPSHOT_TOPIC, TopicMessage
+from zoea.text.sentences import count_of
 
 State = dict[str, Any]
 
@@ -67,7 +68,7 @@ def _describe_validation(validation: Mapping[str, Mapping[str, Any]]) -> str:
     results = validation.values()
     errors = sum(len(one.get("errors", ())) for one in results)
     if any(one.get("approved") is False for one in results):
-        return f"{_NOT_VALID} ({errors} error{'' if errors == 1 else 's'})"
+        return f"{_NOT_VALID} ({count_of(errors, 'error')})"
     return "approved" if all(one.get("approved") is True for one in results) else "open"
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 from zoea.model.ports import Clock, Timer
 from zoea.model.request import RequestHeld
+from zoea.text.sentences import count_of
 
 APART_US = 100_000
 MAX_PAUSE_S = 300.0
@@ -94,7 +95,9 @@ class AdmissionGate:
             return RequestHeld("the provider asked to wait", self._wall_time(self._paused_until), place)
         if self._taken < self._open and now < self._next_start:
             return RequestHeld("the provider's rate is reached", self._wall_time(self._next_start), place)
-        return RequestHeld(f"{self._taken} requests are under way", place=place)
+        return RequestHeld(
+            f"{count_of(self._taken, 'request')} {'is' if self._taken == 1 else 'are'} under way", place=place
+        )
 
     def _wall_time(self, at: int) -> int:
         """Convert a time of the gate for people."""

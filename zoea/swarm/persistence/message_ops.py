@@ -18,6 +18,7 @@ from zoea.store import Store, WriterConnection
 from zoea.swarm.persistence import mysis_ops, row_values
 from zoea.swarm.rules import HOUR, SECOND
 from zoea.text import clean, estimate
+from zoea.text.sentences import count_of
 
 NOBODY = "no myses available to receive broadcast (all stopped or errored)"
 TO_COMMANDER = "commander"
@@ -151,9 +152,9 @@ def arrival_status(state: MysisState, hop: int, max_hops: int) -> str:
 def _check_rate(conn: WriterConnection, outgoing: OutgoingMessage, kind: MessageKind, per_hour: int) -> None:
     if outgoing.sender.kind is not SenderKind.MYSIS:
         return
-    what = "messages" if kind is MessageKind.DIRECT else "broadcasts"
+    what = "message" if kind is MessageKind.DIRECT else "broadcast"
     if per_hour <= 0:
-        raise RateExceeded(f"the settings let no mysis send {what}", hint="go on with your own work")
+        raise RateExceeded(f"the settings let no mysis send {what}s", hint="go on with your own work")
     now = conn.now()
     times = [
         row[0]
@@ -167,7 +168,7 @@ def _check_rate(conn: WriterConnection, outgoing: OutgoingMessage, kind: Message
     if len(times) >= per_hour:
         seconds = max(1, (times[-per_hour] + HOUR - now) // SECOND)
         raise RateExceeded(
-            f"you have sent {per_hour} {what} within an hour; try again in {seconds} seconds",
+            f"you have sent {count_of(per_hour, what)} within an hour; try again in {count_of(seconds, 'second')}",
             hint="go on with your own work meanwhile",
         )
 

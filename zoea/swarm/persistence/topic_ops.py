@@ -26,6 +26,7 @@ from zoea.store.topic_reader import TOPIC_MESSAGE, topic_message
 from zoea.swarm.persistence import message_ops, row_values
 from zoea.swarm.rules import HOUR, SECOND
 from zoea.text import clean, estimate
+from zoea.text.sentences import count_of
 
 NOT_SUBSCRIBED = "not subscribed"
 _INSERT = """
@@ -265,7 +266,8 @@ def _check_rate(conn: WriterConnection, outgoing: OutgoingTopicMessage, per_hour
     if row is not None:
         seconds = max(1, (row["created_at"] + HOUR - now) // SECOND)
         raise RateExceeded(
-            f"you have published {per_hour} messages within an hour; try again in {seconds} seconds",
+            f"you have published {count_of(per_hour, 'message')} within an hour; "
+            f"try again in {count_of(seconds, 'second')}",
             hint="go on with your own work meanwhile",
         )
 

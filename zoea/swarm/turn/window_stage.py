@@ -23,6 +23,7 @@ from zoea.swarm.memory_entries import build_entries, build_summary
 from zoea.swarm.persistence import turn_ops, window_ops
 from zoea.swarm.turn.opened_turn_facts import OpenedTurnFacts
 from zoea.text import estimate
+from zoea.text.sentences import count_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ async def _prepare_commit(facts: OpenedTurnFacts, prepared: _Prepared) -> Compac
             build_summary(new.content, facts.services.clock.now()),
             *build_entries(shape.recents),
         ],
-        f"A summary of {new.covered.messages:,} messages: {new.content}",
+        f"A summary of {count_of(new.covered.messages, 'message')}: {new.content}",
         model=new.model,
     )
 

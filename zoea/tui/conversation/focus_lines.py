@@ -17,6 +17,7 @@ from zoea.queries.phrases import failure_phrase, is_unsent
 from zoea.queries.request_summary import MysisContext, PackSummary, RequestSummary, ToolSnapshot
 from zoea.queries.status_phrases import describe_detail
 from zoea.text.control_characters import one_line
+from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.text_layout import Piece, count_cells, fit_text
 
@@ -134,7 +135,7 @@ def build_request_lines(sight: MysisContext) -> list[list[Piece]]:
     lines[-1].append((f"  {number_format.tokens(seen.turn_tokens)} tokens so far", "quiet"))
     if seen.not_verbatim:
         count = seen.not_verbatim
-        lines.append([(f"{count} {'memory' if count == 1 else 'memories'} not verbatim", "waiting")])
+        lines.append([(f"{count_of(count, 'memory')} not verbatim", "waiting")])
     for pack in seen.packs:
         if pack.setting:
             lines.append([(f"{pack.id}: ", ""), (f"{describe_advice(pack.setting)} would keep it whole", "quiet")])

@@ -20,6 +20,7 @@ from textual.widgets import Input, Static
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.values import MysisView
 from zoea.text.control_characters import one_line, strip
+from zoea.text.sentences import count_of
 from zoea.tui.dialogs.modal import CockpitDialog, form_row
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.server_models import ServerModels
@@ -79,7 +80,7 @@ class ConfigureDialog(CockpitDialog[None]):
 
     @property
     def _who(self) -> str:
-        return one_line(self._views[0].name) if len(self._views) == 1 else f"{len(self._views)} myses"
+        return one_line(self._views[0].name) if len(self._views) == 1 else count_of(len(self._views), "mysis")
 
     def on_mount(self) -> None:
         self.query_one("#template", InlineChoice).focus()

@@ -13,6 +13,7 @@ from textual.widgets import Input
 
 from zoea.model.errors import ZoeaError
 from zoea.text.control_characters import one_line
+from zoea.text.sentences import count_of
 from zoea.transfer.export import Format, export_to_file, file_name
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.state.deferred_work import DeferredWork
@@ -128,7 +129,7 @@ class ExportDialog(CockpitDialog[None]):
             return
         finally:
             self._is_writing = False
-        self.cockpit.notify(f"{turns} turns written to {path}", title="Exported", markup=False)
+        self.cockpit.notify(f"{count_of(turns, 'turn')} written to {path}", title="Exported", markup=False)
         self.dismiss()
 
     def _draw(self) -> None:

@@ -14,6 +14,7 @@ from textual.containers import Vertical
 from textual.types import CSSPathType
 
 from zoea.model.status import StatusWord
+from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.text_layout import Piece
@@ -73,7 +74,7 @@ class QuitDialog(CockpitDialog[None]):
         busy = sum(1 for view in running if view.status in _AT_WORK)
         waiting = sum(1 for view in running if view.status is StatusWord.WAITING)
         asking = self.cockpit.action_context().approvals
-        said = f"{len(running)} of {len(self.cockpit.feed.myses)} myses started: {busy} working"
+        said = f"{len(running)} of {count_of(len(self.cockpit.feed.myses), 'mysis')} started: {busy} working"
         said += f", {asking} asking you" if asking else ""
         said += f", {waiting} waiting" if waiting else ""
         rest = len(running) - busy - asking - waiting

@@ -14,6 +14,7 @@ from zoea.model.status import StatusWord
 from zoea.model.values import Event, SwarmView
 from zoea.text.control_characters import one_line
 from zoea.text.dollars import format_dollars
+from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.commands.action import Action, ActionPlace, BoundAction
 from zoea.tui.commands.action_requirements import ActionContext
@@ -221,7 +222,7 @@ class CockpitScreen(BaseScreen[T]):
         # In a narrow header the reason why the swarm stands still replaces the workspace's name.
         left += [] if halt and is_narrow else [(f" {cockpit.opened.workspace or 'default'}   ", "quiet")]
         left += [(" ", ""), *halt] if halt and is_narrow else halt
-        left.append(("1 mysis" if len(roster.myses) == 1 else f"{len(roster.myses)} myses", ""))
+        left.append((count_of(len(roster.myses), "mysis"), ""))
         left += self.need_pieces()
         view = cockpit.feed.view
         reason = one_line(view.hold_reason) if view is not None and view.held else ""

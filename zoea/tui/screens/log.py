@@ -261,7 +261,7 @@ class LogScreen(TabbedScreen):
             return
         events = self.events
         count = f"{len(self._ids):,}{'+' if self._is_searching else ''}"
-        words = [f"{count} with “{self._words}”" if self._words else f"{count} events"]
+        words = [f"{count} with “{self._words}”" if self._words else f"{count} {'event' if count == '1' else 'events'}"]
         if events.is_at_end:
             self._unseen = 0
             words.append("following")

@@ -19,6 +19,7 @@ from zoea.queries.events import read_log_tail
 from zoea.runtime.upstream_import import enable_upstream, remove_upstream
 from zoea.settings.layers import load
 from zoea.text.control_characters import one_line
+from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.commands import actions, swarm_commands
 from zoea.tui.commands.action import ActionPlace, BoundAction
@@ -271,7 +272,8 @@ class UpstreamsScreen(TabbedScreen):
             self._try_providers()
             self._arrange()
         elif isinstance(row, UpstreamView):
-            note = f"{row.in_flight} calls in flight would be cut off: press again to reconnect {one_line(row.name)}"
+            cut = f"{count_of(row.in_flight, 'call')} in flight would be cut off"
+            note = f"{cut}: press again to reconnect {one_line(row.name)}"
             if row.in_flight and not self.cockpit.arming.press(f"reconnect {row.name}", note):
                 self.notify(note, markup=False)
                 return

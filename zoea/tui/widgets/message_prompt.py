@@ -15,6 +15,7 @@ from textual.widgets import Static, TextArea
 
 from zoea.model.enums import DeliveryMode
 from zoea.text.control_characters import strip
+from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.state.drafts import Drafts
 from zoea.tui.swarm_list.message_targets import MessageTarget
@@ -42,7 +43,7 @@ class FoldedTexts:
             if kept == text:
                 return mark
         lines = text.count("\n") + 1
-        mark = f"‹text {len(self._kept) + 1}: {number_format.size(len(text))}, {lines} line{'s' if lines > 1 else ''}›"
+        mark = f"‹text {len(self._kept) + 1}: {number_format.size(len(text))}, {count_of(lines, 'line')}›"
         self._kept[mark] = text
         return mark
 
