@@ -219,7 +219,7 @@ class TestWriting:
         for number in range(20):
             await backend.send(1, 0, "beta", f"{number}")
             s.clock.by(60)
-        with pytest.raises(RateExceeded, match="you have sent 20 messages within an hour; try again in 2400 seconds"):
+        with pytest.raises(RateExceeded, match="you have sent 20 messages within an hour; try again in 2,400 seconds"):
             await backend.send(1, 0, "beta", "one more")
         await backend.send(2, 0, "alpha", "who else writes is free to")
         await s.commander.send("beta", "and so is the commander")
@@ -231,7 +231,7 @@ class TestWriting:
         await s.commander.hold(True)
         for number in range(4):
             await backend.broadcast(1, 0, f"{number}")
-        with pytest.raises(RateExceeded, match="4 broadcasts within an hour; try again in 3600 seconds"):
+        with pytest.raises(RateExceeded, match="4 broadcasts within an hour; try again in 3,600 seconds"):
             await backend.broadcast(1, 0, "one more")
         await backend.send(1, 0, "beta", "messages are counted apart")
 

@@ -213,7 +213,7 @@ async def test_a_mysis_may_publish_so_often_an_hour(tmp_path: Path) -> None:
         wanda = Sender(SenderKind.MYSIS, s.commander.runner("wanda").mysis.id, "wanda")
         for _ in range(2):
             await s.commander.outbox.publish("NEWS", "x", None, sender=wanda)
-        with pytest.raises(ZoeaError, match="2 messages within an hour; try again in 3600 seconds"):
+        with pytest.raises(ZoeaError, match="2 messages within an hour; try again in 3,600 seconds"):
             await s.commander.outbox.publish("NEWS", "x", None, sender=wanda)
         s.clock.by(3601)
         await s.commander.outbox.publish("NEWS", "x", None, sender=wanda)
