@@ -59,7 +59,7 @@ def test_a_new_user_creates_a_swarm_and_finds_it_again(cockpit: OpenSwarm) -> No
     glass.press("enter")
     glass.until("1 of 5", "following", "⚙")
     glass.press("i")
-    glass.until("PARTS", "system", "actual")
+    glass.until("PARTS", "system", "really used")
     glass.press("escape", "escape")
     glass.until("5 myses", WORDS)
     glass.press("q")
@@ -72,7 +72,7 @@ def test_a_new_user_creates_a_swarm_and_finds_it_again(cockpit: OpenSwarm) -> No
     assert all(mysis["tool_calls"] and mysis["turns"] for mysis in stored)
 
     again = cockpit(**QUICK)
-    again.until("5 myses", "5 ran when Zoea was closed", *(mysis["name"] for mysis in stored))
+    again.until("5 myses", "5 were running when Zoea was closed", *(mysis["name"] for mysis in stored))
     again.press("enter")
     again.until("1 of 5", "⚙")
     again.press("escape", "q")
@@ -144,7 +144,7 @@ def test_stored_rows_stand_there_before_the_swarm_is_open_and_keys_wait_for_it(
     ) as glass:
         glass.until("Opening the swarm", *names)
         glass.press("b")
-        glass.until("waits until the swarm is open")
+        glass.until("your keys wait until the swarm is open")
         glass.press("dig xx and X", "enter", ":hold", "enter")
         gate.touch()
         # The hold may come before the answers, which then wait for its end.

@@ -94,7 +94,7 @@ def test_typed_commands_are_answered_and_quit_asks() -> None:
     terminal.type("quit")
     terminal.wait_for("Stop the swarm?")
     terminal.type("no")
-    terminal.wait_for("goes on")
+    terminal.wait_for("continues")
     terminal.type("quit")
     terminal.wait_for("Stop the swarm?")
     terminal.type("yes")
