@@ -19,7 +19,14 @@ from zoea.settings.paths import Places
 THEMES = st.sampled_from(["nova", "tide", "mine-1"])
 KEYS = st.dictionaries(st.sampled_from(["swarm.hold", "mysis.new"]), st.sampled_from(["f5", "?", "ctrl+k"]))
 TABLES = st.fixed_dictionaries(
-    {}, optional={"theme": THEMES, "reduced_motion": st.booleans(), "bell": st.booleans(), "keys": KEYS}
+    {},
+    optional={
+        "theme": THEMES,
+        "reduced_motion": st.booleans(),
+        "bell": st.booleans(),
+        "show_reasoning": st.booleans(),
+        "keys": KEYS,
+    },
 )
 
 
@@ -39,6 +46,7 @@ def test_early_settings_equal_the_settings_of_all_layers(
     tui = load(Places(tmp_path, config, tmp_path), project_dir=here, env=env).settings.tui
     found = read_early_settings(config, env, here)
     assert (found.theme or "nova", found.reduced_motion, found.bell) == (tui.theme, tui.reduced_motion, tui.bell)
+    assert found.show_reasoning == tui.show_reasoning
     assert dict(found.keys) == tui.keys
 
 
@@ -48,7 +56,7 @@ def test_early_settings_equal_the_settings_of_all_layers(
 )
 def test_invalid_values_are_ignored(tmp_path: Path, text: str) -> None:
     (tmp_path / "config.toml").write_text(text)
-    assert read_early_settings(tmp_path, {"ZOEA_TUI__KEYS": "{"}, tmp_path) == EarlySettings("", False, True, {})
+    assert read_early_settings(tmp_path, {"ZOEA_TUI__KEYS": "{"}, tmp_path) == EarlySettings("", False, True, False, {})
 
 
 def test_action_ids_may_be_written_as_tables(tmp_path: Path) -> None:

@@ -97,6 +97,11 @@ class TestBlocks:
         assert '⚙ mine(belt="b-2")' in line
         assert line.endswith("✓  0.4 s   2.1 kB ▸")
 
+    def test_a_result_carries_the_tick_that_it_tells(self, palette: ConversationPalette) -> None:
+        told = turn(answer(2, "", call(5)), result(3, 5, "ok"))
+        block = build_turn_blocks(told, START, MARKS, {3: 41_708.0})[-1]
+        assert lines(block, palette)[1].endswith("tick 41708  ✓  0.4 s      2 B ▸")
+
     def test_injected_arguments_are_not_shown(self, palette: ConversationPalette) -> None:
         mined = call(5, arguments=json.dumps({"session_id": MASK, "belt": "b-2"}))
         block = build_turn_blocks(turn(answer(2, "", mined), result(3, 5, "ok")), START, MARKS)[-1]

@@ -206,6 +206,24 @@ class TestFolding:
             await stage.press("k", "enter")
             await shows(stage, "deep\n")
 
+    async def test_the_settings_open_reasoning_also_while_the_conversation_is_shown(self, tmp_path: Path) -> None:
+        async with focus(tmp_path, *self.ANSWERS) as stage:
+            assert "deep" not in view(stage).plain
+            stage.app.use_settings(Settings.model_validate({"tui": {"show_reasoning": True}}))
+            await stage.press("escape", "enter")
+            await shows(stage, "deep\n")
+            await stage.press("k", "k", "enter")
+            await stage.until(lambda: "deep" not in view(stage).plain)
+
+    async def test_a_result_carries_its_tick_by_the_names_in_the_settings(self, tmp_path: Path) -> None:
+        told = (call("say_ticks", '{"result": {"tick": 41708, "turn": 9}}'), call("look", "ore"))
+        async with focus(tmp_path, Answer(text="", calls=told), Answer(text="done")) as stage:
+            await shows(stage, "tick 41708  ✓")
+            assert view(stage).plain.count("tick 41708  ") == 1
+            stage.app.use_settings(Settings.model_validate({"wait": {"tick_fields": ["turn"]}}))
+            await stage.press("escape", "enter")
+            await shows(stage, "tick 9  ✓")
+
     async def test_a_click_on_a_head_folds_and_on_a_body_does_not(self, tmp_path: Path) -> None:
         async with focus(tmp_path, *self.ANSWERS) as stage:
             line = next(at for at, text in enumerate(view(stage).plain.split("\n")) if "⚙ look" in text)

@@ -15,6 +15,7 @@ from zoea.settings.paths import PROJECT_FILE, USER_FILE
 from zoea.settings.small_file import read_small_text
 
 _YES = ("1", "true", "yes", "on")
+_SWITCHES = ("reduced_motion", "bell", "show_reasoning")
 
 
 class EarlySettings(NamedTuple):
@@ -23,6 +24,7 @@ class EarlySettings(NamedTuple):
     theme: str = ""
     reduced_motion: bool = False
     bell: bool = True
+    show_reasoning: bool = False
     keys: Mapping[str, str] = {}
     ask_above: int | None = None
     ask_above_tokens: int | None = None
@@ -44,11 +46,12 @@ def read_early_settings(config: Path, env: Mapping[str, str], start: Path | None
     if "keys" in said:
         keys = _flatten_keys(said.pop("keys"))  # a variable replaces the tables of the files
     table |= said
-    theme, calm, bell = table.get("theme"), table.get("reduced_motion"), table.get("bell")
+    theme, calm, bell, reasoning = (table.get(name) for name in ("theme", *_SWITCHES))
     return EarlySettings(
         theme if isinstance(theme, str) else "",
         calm if isinstance(calm, bool) else False,
         bell if isinstance(bell, bool) else True,
+        reasoning if isinstance(reasoning, bool) else False,
         keys,
         _count(limits.get("ask_above")),
         _count(limits.get("ask_above_tokens")),
@@ -78,7 +81,7 @@ def _read_environment(env: Mapping[str, str]) -> dict[str, Any]:
     said: dict[str, Any] = {}
     if theme := env.get("ZOEA_TUI__THEME", "").strip():
         said["theme"] = theme
-    for name in ("reduced_motion", "bell"):
+    for name in _SWITCHES:
         if word := env.get(f"ZOEA_TUI__{name.upper()}", "").strip():
             said[name] = word.lower() in _YES
     if text := env.get("ZOEA_TUI__KEYS", "").strip():

@@ -533,6 +533,9 @@ class TuiSettings(Section):
     )
     reduced_motion: bool = setting(False, "Reduced motion", "Turn off blinking and animation.")
     bell: bool = setting(True, "Bell", "Ring when a mysis needs you while another screen is open.")
+    show_reasoning: bool = setting(
+        False, "Show reasoning", "Show the reasoning of answers open in conversations; enter still folds it."
+    )
     keys: Keys = setting({}, "Keys", 'Keys by action, over the defaults: "swarm.hold" = "f5".')
 
 

@@ -91,6 +91,7 @@ def build_cockpit(
         reduced_motion=wanted.reduced_motion or reduced_motion,
         keeps_reduced_motion=reduced_motion,
         bell=wanted.bell,
+        shows_reasoning=wanted.show_reasoning,
         now=read_wall_time,
     )
     usual = cockpit.ask_above

@@ -167,6 +167,11 @@ def newest_ticks(memories: tuple[Memory, ...], rules: WaitRules) -> dict[str, Ti
     }
 
 
+def told_ticks(memories: tuple[Memory, ...], rules: WaitRules) -> dict[int, float]:
+    """Return the tick that each of these results tells, by the id of its memory."""
+    return {result.memory.id: result.tick for result in _results(memories, rules) if result.tick is not None}
+
+
 def _within(duration: float, longest: int) -> int:
     return int(min(duration, longest))
 

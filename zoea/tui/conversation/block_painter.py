@@ -95,6 +95,7 @@ class PaintOptions:
     palette: ConversationPalette
     symbols: Symbols
     verbose: bool = False
+    shows_reasoning: bool = False
 
 
 def paint_block(block: ConversationBlock, options: PaintOptions, *, is_open: bool) -> tuple[Strip, ...]:

@@ -5,9 +5,10 @@ A block holds text and says how it is drawn; `block_painter` makes lines of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from types import MappingProxyType
 
 from zoea.model.enums import MASK, CallState, OpenedBy, Outcome, Role, SenderKind
 from zoea.model.values import Delivery, Failure, Sender, ToolCall
@@ -126,12 +127,20 @@ def build_page_blocks(page: ConversationPage, now: int, symbols: Symbols) -> tup
     return (*blocks, *(_pending(delivery, now) for delivery in page.pending))
 
 
-def build_turn_blocks(turn: ConversationTurn, now: int, symbols: Symbols) -> tuple[ConversationBlock, ...]:
-    """Build the blocks of one turn, in order; `now` dates them and times running calls."""
-    return tuple(_of_turn(turn, now, symbols))
+def build_turn_blocks(
+    turn: ConversationTurn, now: int, symbols: Symbols, ticks: Mapping[int, float] = MappingProxyType({})
+) -> tuple[ConversationBlock, ...]:
+    """Build the blocks of one turn, in order; `now` dates them and times running calls.
+
+    Args:
+        ticks: The tick that a result tells, by the id of its memory.
+    """
+    return tuple(_of_turn(turn, now, symbols, ticks))
 
 
-def _of_turn(turn: ConversationTurn, now: int, symbols: Symbols) -> Iterator[ConversationBlock]:
+def _of_turn(
+    turn: ConversationTurn, now: int, symbols: Symbols, ticks: Mapping[int, float]
+) -> Iterator[ConversationBlock]:
     results = {
         entry.memory.call_id: entry for entry in turn.entries if entry.memory.role is Role.TOOL and entry.memory.call_id
     }
@@ -147,7 +156,7 @@ def _of_turn(turn: ConversationTurn, now: int, symbols: Symbols) -> Iterator[Con
         if entry.memory.role is Role.USER:
             yield _prompt(entry, turn, now, is_first=False, is_only=False)
         elif entry.memory.role is Role.ASSISTANT:
-            yield from _answer(entry, turn, results, now, symbols)
+            yield from _answer(entry, turn, results, now, symbols, ticks)
     for note in notes:
         yield _note(turn, note.after_seq, note.kind, note.content)
     outcome = _outcome(turn)
@@ -235,7 +244,12 @@ def _prompt(
 
 
 def _answer(
-    entry: ConversationEntry, turn: ConversationTurn, results: dict[int, ConversationEntry], now: int, symbols: Symbols
+    entry: ConversationEntry,
+    turn: ConversationTurn,
+    results: dict[int, ConversationEntry],
+    now: int,
+    symbols: Symbols,
+    ticks: Mapping[int, float],
 ) -> Iterator[ConversationBlock]:
     """Build the reasoning of an answer, its text, then its calls with their results."""
     memory = entry.memory
@@ -272,7 +286,9 @@ def _answer(
     elif memory.partial:
         yield _line(f"partial {memory.id}", turn, "cut off before it was an answer", "waiting")
     for place, call in enumerate(memory.calls):
-        yield _call(call, results.get(call.id), turn, entry.request_id, now, symbols, has_gap=not place)
+        result = results.get(call.id)
+        tick = ticks.get(result.memory.id) if result else None
+        yield _call(call, result, turn, entry.request_id, now, symbols, has_gap=not place, tick=tick)
 
 
 def _call(
@@ -284,6 +300,7 @@ def _call(
     symbols: Symbols,
     *,
     has_gap: bool,
+    tick: float | None,
 ) -> ConversationBlock:
     content = strip(result.memory.content) if result else ""
     is_bad = result is not None and call.state is not CallState.DONE
@@ -301,7 +318,7 @@ def _call(
             *([("  kept", "strong")] if result is not None and result.is_preserved else []),
         ),
         is_kept=result is not None and result.is_preserved,
-        right=_state(call, result, now, symbols),
+        right=(*([(f"tick {tick:.15g}  ", "quiet")] if tick is not None else []), *_state(call, result, now, symbols)),
         body=content,
         role="errored" if is_bad else "",
         shape=BodyFormat.JSON if _may_be_json(content) else BodyFormat.TEXT,

@@ -72,6 +72,8 @@ class ConversationDocument:
     def is_open(self, block: ConversationBlock) -> bool:
         """Return whether the body is shown."""
         default = self.options.verbose if block.kind in _FOLDING else block.is_open
+        if block.kind is BlockKind.REASONING:
+            default = default or self.options.shows_reasoning
         return self._opens.get(block.key, default)
 
     def set_open(self, key: str, is_open: bool) -> None:

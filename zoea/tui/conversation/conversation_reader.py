@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from zoea.model.errors import StoreError
+from zoea.model.values import Memory
 from zoea.queries import conversation
 from zoea.queries.conversation import ConversationPage, ConversationTurn
 from zoea.queries.search_reader import FindHit, FindResult
@@ -21,14 +22,23 @@ from zoea.tui.conversation.blocks import ConversationBlock, Symbols, build_page_
 MOST_MEMORIES = 600
 
 
+def _tell_no_tick(memories: tuple[Memory, ...]) -> Mapping[int, float]:
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class ConversationSource:
-    """Say where to read a conversation and what its blocks need."""
+    """Say where to read a conversation and what its blocks need.
+
+    Attributes:
+        ticks: Reads the ticks that results tell; called in the thread that reads the conversation.
+    """
 
     database: Path
     mysis_id: int
     now: int
     symbols: Symbols
+    ticks: Callable[[tuple[Memory, ...]], Mapping[int, float]] = _tell_no_tick
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +145,11 @@ def _of(source: ConversationSource, page: ConversationPage) -> TurnWindow:
 
 
 def _blocks(source: ConversationSource, page: ConversationPage) -> dict[int, tuple[ConversationBlock, ...]]:
-    return {turn.number: build_turn_blocks(turn, source.now, source.symbols) for turn in page.turns}
+    made: dict[int, tuple[ConversationBlock, ...]] = {}
+    for turn in page.turns:
+        ticks = source.ticks(tuple(entry.memory for entry in turn.entries))
+        made[turn.number] = build_turn_blocks(turn, source.now, source.symbols, ticks)
+    return made
 
 
 def _waiting(source: ConversationSource, page: ConversationPage) -> tuple[ConversationBlock, ...]:

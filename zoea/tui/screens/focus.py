@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
@@ -133,6 +134,7 @@ class FocusScreen(CockpitScreen[None]):
         super().on_mount()
         self._is_ready = True
         self._talk.border_title = "CONVERSATION"
+        self.transcript.show_reasoning(self.cockpit.shows_reasoning)
         self.transcript.focus()
         self._begin()
         self.feed_changed(frozenset())  # an answer may be streaming already
@@ -178,7 +180,8 @@ class FocusScreen(CockpitScreen[None]):
         opened = self.cockpit.opened
         if opened is None:
             return None
-        return ConversationSource(opened.database, self.mysis_id, self.cockpit.now(), self.symbols)
+        ticks = partial(self.cockpit.tick_names.read_ticks, opened.places)
+        return ConversationSource(opened.database, self.mysis_id, self.cockpit.now(), self.symbols, ticks)
 
     def _begin(self) -> None:
         """Start to read at the wanted turn, at the bookmark, or at the end."""
@@ -489,6 +492,7 @@ class FocusScreen(CockpitScreen[None]):
 
     def on_screen_resume(self) -> None:
         super().on_screen_resume()
+        self.transcript.show_reasoning(self.cockpit.shows_reasoning)
         self._messages.resume()
 
     def on_message_prompt_submitted(self, event: MessagePrompt.Submitted) -> None:

@@ -35,6 +35,7 @@ from zoea.tui.state.opening_wait import OpeningWait
 from zoea.tui.state.settings_watch import SettingsWatch
 from zoea.tui.state.swarm_connection import Opener, OpenSwarm, SwarmConnection
 from zoea.tui.state.swarm_feed import SwarmFeed
+from zoea.tui.state.tick_names import TickNames
 from zoea.tui.state.type_ahead import TypeAhead
 from zoea.tui.state.undo_history import UndoHistory
 from zoea.tui.swarm_list.message_targets import AskAbove, Audience
@@ -68,6 +69,7 @@ class Cockpit(App[str]):
         reduced_motion: Nothing blinks or moves.
         keeps_reduced_motion: Motion stays reduced, also when the settings allow it later.
         bell: Ring when a mysis needs the person and the terminal has no focus.
+        shows_reasoning: Conversations show reasoning open.
         sandbox_opener: As `opener`, with the sandbox world; without it the welcome screen offers none.
         now: Returns the time in microseconds since the epoch.
         clock: Returns seconds that never go back, for keys pressed twice and blinking cursors.
@@ -84,6 +86,7 @@ class Cockpit(App[str]):
         reduced_motion: bool = False,
         keeps_reduced_motion: bool = False,
         bell: bool = True,
+        shows_reasoning: bool = False,
         sandbox_opener: Opener | None = None,
         stored: Callable[[], SwarmView | None] | None = None,
         now: Callable[[], int],
@@ -113,6 +116,8 @@ class Cockpit(App[str]):
         self.approvals = OpenApprovals(lambda: self.api.approvals(), self.approvals_changed)
         self.arming = KeyArming(clock, self.redraw_bars)
         self.is_bell_on = bell
+        self.shows_reasoning = shows_reasoning
+        self.tick_names = TickNames()
         self._leaving = ""
         self.terminal = TerminalControl(self.write_raw, lambda: self.bell() if self.is_bell_on else None)
         self.reduced_motion = reduced_motion
@@ -417,6 +422,8 @@ class Cockpit(App[str]):
         """Put the settings of the cockpit in force."""
         tui, broadcast = settings.tui, settings.broadcast
         self.is_bell_on = tui.bell
+        self.shows_reasoning = tui.show_reasoning
+        self.tick_names.use(settings)
         self.use_motion(reduced=tui.reduced_motion)
         self.use_keys(tui.keys)
         self.ask_above = AskAbove(broadcast.ask_above, broadcast.ask_above_tokens)

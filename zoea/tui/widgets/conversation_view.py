@@ -132,6 +132,12 @@ class ConversationView(ScrollView, can_focus=True):
         self._document.put_whole(memory_id, text)
         self._relay()
 
+    def show_reasoning(self, on: bool) -> None:
+        """Show reasoning open where its block was not folded by hand."""
+        if self._document.options.shows_reasoning != on:
+            self._document.options = replace(self._document.options, shows_reasoning=on)
+            self._relay()
+
     def draw_as(self, palette: ConversationPalette, symbols: Symbols) -> None:
         """Redraw in another theme."""
         options = self._document.options
