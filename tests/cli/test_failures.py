@@ -161,3 +161,13 @@ def test_the_score_of_a_damaged_world_is_an_error(zoea: Zoea, tmp_path: Path) ->
 
 def test_serve_refuses_an_empty_address(zoea: Zoea) -> None:
     assert zoea("serve", "--host", "").code == 2
+
+
+def test_a_missing_argument_names_the_help_of_the_inner_command(zoea: Zoea) -> None:
+    assert "`zoea prices set --help`" in zoea("prices", "set").err
+
+
+def test_names_and_all_are_not_taken_together(zoea: Zoea) -> None:
+    ran = zoea("start", "alpha", "--all")
+    assert ran.code == 2
+    assert "names and --all exclude each other" in ran.err

@@ -12,6 +12,7 @@ from tests.swarm.harness import call, script, swarm
 from zoea.model.enums import Activity, DeliveryMode, MysisState
 from zoea.model.errors import NoRecipients, StateRefused, UsageError
 from zoea.model.request import Answer, AnswerCall, ModelRequest
+from zoea.model.values import Recipients
 
 
 async def test_a_message_sent_mid_turn_is_answered_once_and_in_the_next_turn(tmp_path: Path) -> None:
@@ -158,6 +159,16 @@ async def test_a_broadcast_without_recipients_is_refused(tmp_path: Path) -> None
         await s.commander.stop("alpha")
         with pytest.raises(NoRecipients, match="no myses available to receive broadcast"):
             await s.commander.broadcast("anyone")
+
+
+async def test_a_broadcast_to_a_tag_that_no_mysis_has_names_the_tag(tmp_path: Path) -> None:
+    async with swarm(tmp_path) as s:
+        await s.commander.create("alpha", start=False)
+        with pytest.raises(NoRecipients, match="no mysis matches tag 'fleet'"):
+            await s.commander.broadcast("hello", to=Recipients(tag="fleet"))
+        await s.commander.stop("alpha")
+        with pytest.raises(NoRecipients, match="all myses that match are stopped or errored"):
+            await s.commander.broadcast("hello", to=Recipients(names=("alpha",)))
 
 
 async def test_a_new_mysis_inherits_the_latest_commander_broadcast(tmp_path: Path) -> None:

@@ -183,7 +183,9 @@ def _invoke(name: str, command: Any, arguments: list[str]) -> int:
         raise
     except typer.TyperException as wrong:
         said = wrong.format_message() if hasattr(wrong, "format_message") else str(wrong)
-        raise UsageError(said.rstrip("."), hint=f"`zoea {name} --help` shows its arguments and options.") from None
+        context = getattr(wrong, "ctx", None)
+        path = context.command_path if context is not None else f"zoea {name}"
+        raise UsageError(said.rstrip("."), hint=f"`{path} --help` shows its arguments and options.") from None
     return code if isinstance(code, int) else 0
 
 

@@ -75,7 +75,10 @@ class OwnerLock:
             os.close(descriptor)
             note = read_note(self.path)
             holder = f"process {note.pid}" if note else "another process"
-            raise WorkspaceHeld(f"{holder} is running this workspace", hint="Attach to it with `zoea run`, or end it.")
+            raise WorkspaceHeld(
+                f"{holder} is running this workspace",
+                hint="`zoea run` shows it, `zoea stop --swarm` ends it; stored data is kept.",
+            )
         try:
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, json.dumps(asdict(self._holder)).encode(), 0)

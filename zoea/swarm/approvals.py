@@ -133,7 +133,9 @@ class ApprovalQueue:
         """
         rows = await self._store.read(f"{approval_ops.OPEN} AND a.id = ?", (approval_id,))
         if not rows:
-            raise UsageError(f"approval {approval_id} does not wait for an answer")
+            raise UsageError(
+                f"approval {approval_id} does not wait for an answer", hint="`zoea approvals` lists those that do."
+            )
         row = rows[0]
         if row["kind"] == "budget" and answer is ApprovalAnswer.TEMPLATE:
             raise UsageError(

@@ -316,7 +316,9 @@ async def _end(swarm: SwarmApi) -> None:
 
 
 def _chosen(names: list[str] | None, every_mysis: bool) -> list[str]:
-    if bool(names) == every_mysis:
+    if names and every_mysis:
+        raise UsageError("names and --all exclude each other", hint="Give one of them.")
+    if not names and not every_mysis:
         raise UsageError("name the myses, or give --all", hint="`zoea list` shows them.")
     return names or []
 

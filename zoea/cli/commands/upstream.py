@@ -248,8 +248,9 @@ def _with_box(workspace: str, name: str, work: Callable[[Any], Awaitable[T]], *,
     loaded = load(places(workspace))
     given = loaded.settings.upstream.get(name)
     if given is None:
-        known = ", ".join(loaded.settings.upstream) or "none"
-        raise UsageError(f"no upstream {name}", hint=f"Configured: {known}.")
+        known = ", ".join(loaded.settings.upstream)
+        hint = f"Configured: {known}." if known else "None is configured yet: `zoea upstream add` adds one."
+        raise UsageError(f"no upstream {name}", hint=hint)
     credentials = Credentials(loaded.places.credentials)
     # Only this upstream: a missing credential of another one must not fail here.
     alone = loaded.settings.model_copy(update={"upstream": {name: given}})

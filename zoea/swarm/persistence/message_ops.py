@@ -94,6 +94,16 @@ def tell_commander(conn: WriterConnection, outgoing: OutgoingMessage, per_hour: 
     return SendResult(Receipt(message_id, (ReceiptLine(TO_COMMANDER, "delivered"),)), ())
 
 
+def _refuse_audience(to: Recipients, *, has_match: bool) -> NoRecipients:
+    """Build the refusal of a broadcast that no mysis can receive."""
+    if to.is_everybody:
+        return NoRecipients(NOBODY, hint="start or relaunch a mysis first")
+    if has_match:
+        return NoRecipients("all myses that match are stopped or errored", hint="start or relaunch one first")
+    parts = [*to.names, *([f"tag {to.tag!r:.60}"] if to.tag else []), *([f"state {to.state}"] if to.state else [])]
+    return NoRecipients(f"no mysis matches {' and '.join(parts)}", hint="`zoea list` shows all myses")
+
+
 def broadcast(
     conn: WriterConnection, outgoing: OutgoingMessage, to: Recipients, max_hops: int, per_hour: int
 ) -> SendResult:
@@ -107,7 +117,7 @@ def broadcast(
     _check_rate(conn, outgoing, MessageKind.BROADCAST, per_hour)
     found = _audience(conn, outgoing.sender, to)
     if not any(MysisState(row["state"]).accepts_messages for row in found):
-        raise NoRecipients(NOBODY, hint="start or relaunch a mysis first")
+        raise _refuse_audience(to, has_match=bool(found))
     recipients = None if to.is_everybody else {"names": to.names, "tag": to.tag, "state": to.state}
     message_id = store_message(conn, MessageKind.BROADCAST, outgoing, json.dumps(recipients) if recipients else None)
     lines: list[ReceiptLine] = []
@@ -271,7 +281,7 @@ def withdraw(conn: WriterConnection, delivery_id: int) -> int:
         (delivery_id,),
     ).fetchone()
     if row is None:
-        raise UsageError(f"there is no delivery {delivery_id}")
+        raise UsageError(f"there is no delivery {delivery_id}", hint="`zoea log NAME` shows those that wait")
     if row["state"] != DeliveryState.PENDING:
         raise UsageError(f"delivery {delivery_id} is {row['state']}, only a pending one can be withdrawn")
     conn.execute("UPDATE delivery SET state = 'withdrawn' WHERE id = ?", (delivery_id,))
