@@ -249,7 +249,11 @@ class TestFolding:
 
     async def test_a_cut_text_is_read_in_full_when_opened(self, tmp_path: Path) -> None:
         long = "word " * 2500
-        async with focus(tmp_path, Answer(text="", calls=(call("look", long + "END"),)), Answer(text="done")) as stage:
+        asked = Answer(text="", calls=(call("say_ticks", "begin "),))
+        async with focus(tmp_path, asked, Answer(text="done"), prompts=0) as stage:
+            stage.swarm.peer.pad = long + "END"
+            await stage.swarm.commander.send("alpha", "look")
+            await shows(stage, "say_ticks", "done")
             await stage.press("k", "enter")
             await stage.press("v")
             await shows(stage, "END")
