@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +14,7 @@ from tests.chain.test_formats import TALK
 from tests.cli.conftest import Zoea
 from tests.fakes.owner import OwnerThread
 from zoea.chain.formats import known_formats
+from zoea.cli.commands import context_bundles
 from zoea.settings.paths import places
 
 CLAUDE, OPENAI = known_formats()["claude-code-v1"], known_formats()["openai-chat-v1"]
@@ -122,6 +124,24 @@ def test_a_file_of_another_kind_is_refused_and_nothing_is_stored(zoea: Zoea, tmp
     refused = zoea("ctx", "import", str(file))
     assert (refused.code, "no known format" in refused.err) == (4, True)
     assert zoea("ctx", "log").code == 4, "no database was made"
+
+
+def test_a_conversation_that_is_too_large_is_refused_with_the_limit(
+    zoea: Zoea, transcript: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = transcript.stat().st_size
+    monkeypatch.setattr(context_bundles, "MOST_BLOB", size - 1)
+    refused = zoea("ctx", "import", str(transcript))
+    assert refused.code == 2
+    assert f"it is larger than {size - 1:,} bytes" in refused.err
+    monkeypatch.setattr(context_bundles, "MOST_BLOB", size)
+    assert zoea("ctx", "import", str(transcript)).code == 0
+
+
+def test_a_pipe_is_no_conversation(zoea: Zoea, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "talk")
+    refused = zoea("ctx", "import", str(tmp_path / "talk"))
+    assert (refused.code, "it is not a file" in refused.err) == (2, True)
 
 
 def test_an_import_beside_a_running_swarm_is_refused(zoea: Zoea, other_owner: OwnerThread, transcript: Path) -> None:

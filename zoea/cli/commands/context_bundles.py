@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -12,7 +14,7 @@ from typing import Annotated
 import typer
 
 from zoea.chain.bundle_export import BundleCounts, write_bundle
-from zoea.chain.bundle_file import MAGIC
+from zoea.chain.bundle_file import MAGIC, MOST_BLOB
 from zoea.chain.bundle_import import StoredBundle, check_bundle, store_bundle
 from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_rows import read_ref, shortest_id
@@ -23,6 +25,7 @@ from zoea.model.errors import UsageError
 from zoea.process.clock import SystemClock
 from zoea.settings.paths import places
 from zoea.settings.private_file import open_private
+from zoea.settings.small_file import read_small_file
 from zoea.text.control_characters import strip
 from zoea.text.sentences import count_of
 from zoea.transfer.run_import import held_workspace
@@ -87,19 +90,22 @@ def import_(
 
     Example: zoea ctx import ~/.claude/projects/shop/0f3a.jsonl --name shop
     """
+    file = file.expanduser()
     try:
-        with file.expanduser().open("rb") as stream:
+        if not stat.S_ISREG(file.stat().st_mode):
+            raise OSError(errno.EINVAL, "it is not a file")
+        with file.open("rb") as stream:
             is_bundle = stream.read(len(MAGIC)) == MAGIC
-            stream.seek(0)
-            data = b"" if is_bundle else stream.read()
+        data = b"" if is_bundle else read_small_file(file, MOST_BLOB)
     except OSError as error:
         raise UsageError(
-            f"cannot read {file}: {error.strerror}", hint="Name a bundle or conversation that you may read."
+            f"cannot read {file}: {error.strerror}",
+            hint=f"Name a bundle, or a conversation of at most {MOST_BLOB:,} bytes, that you may read.",
         ) from None
     if is_bundle:
         if name or format_name:
             raise UsageError("a bundle has its own names and formats", hint="Leave out --name and --format.")
-        _import_bundle(file.expanduser(), as_json, workspace)
+        _import_bundle(file, as_json, workspace)
     else:
         _import_conversation(prepare_import(data, name or file.stem, format_name), as_json, workspace)
 
