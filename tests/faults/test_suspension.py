@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.zoea_process import spawn, zoea
+from tests.e2e.zoea_process import ask, spawn, zoea
 from tests.fakes.openai_server import Call, OpenAIServer, Say
 from tests.waiting import until
 
@@ -55,10 +55,9 @@ class Owner:
         self.process.send_signal(signal.SIGCONT)
 
     async def shown(self, words: str) -> None:
-        async def is_shown() -> bool:
-            return words in await self.run("show", "alpha")
-
-        await until(is_shown, within=120.0)
+        """Wait for an answer in the database, and see that a command shows it."""
+        await until(lambda: ask(f"SELECT 1 FROM memory WHERE content = '{words}'"), within=120.0)
+        assert words in await self.run("show", "alpha")
 
     def end(self) -> str:
         self.process.send_signal(signal.SIGTERM)
@@ -105,11 +104,8 @@ async def test_a_wait_that_ends_during_a_suspension_is_over_after_it(
         owner = open_owner(server)
         await until(lambda: zoea("new", "alpha").returncode == 0, within=120.0)
         await owner.run("send", "alpha", "wait for the ore")
-
-        async def is_waiting() -> bool:
-            return "the ore is far" in await owner.run("show", "alpha")
-
-        await until(is_waiting, within=120.0)
+        await until(lambda: ask("SELECT 1 FROM turn WHERE outcome IS NOT NULL"), within=120.0)
+        assert "the ore is far" in await owner.run("show", "alpha")
         await owner.suspend()
         await owner.shown("it is here")
         owner.end()
