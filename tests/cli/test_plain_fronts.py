@@ -22,8 +22,12 @@ from zoea.cli.typed_commands import ExitChoice, read_commands, read_lines, run_t
 from zoea.model.enums import MysisState
 from zoea.model.errors import StoreError
 from zoea.model.values import Event, Failure, Lagged, ReceiptLine
+from zoea.process.clock import SystemClock
+from zoea.store import Store
+from zoea.swarm.persistence.stat_ops import store_minute
 
 PATIENCE_S = 30.0
+NO_DATABASE = Path("/nowhere/zoea.db")
 
 
 @pytest.fixture
@@ -199,6 +203,7 @@ class TestTyping:
             ("start all", "0 started"),
             ("hold lunch", "The swarm is on hold"),
             ("lift", "The swarm continues"),
+            ("stats year", "Cannot do that: the time 'year' is not known. Use one of hour, day, week."),
             ("help", typed_commands.HELP),
             ("dance", "There is no command 'dance'; help lists them"),
         ],
@@ -206,19 +211,27 @@ class TestTyping:
     async def test_a_typed_line_is_run_or_answered_with_an_error(
         self, swarm: FakeSwarm, line: str, answer: str
     ) -> None:
-        assert await run_typed_command(swarm, line) == answer
+        assert await run_typed_command(swarm, line, NO_DATABASE) == answer
 
     async def test_a_stopped_mysis_is_started(self, swarm: FakeSwarm) -> None:
-        await run_typed_command(swarm, "stop alpha")
-        assert await run_typed_command(swarm, "start alpha") == "alpha is running"
+        await run_typed_command(swarm, "stop alpha", NO_DATABASE)
+        assert await run_typed_command(swarm, "start alpha", NO_DATABASE) == "alpha is running"
 
     async def test_a_name_with_spaces_is_quoted(self, swarm: FakeSwarm) -> None:
         await swarm.create("beta two")
-        assert await run_typed_command(swarm, "send 'beta two' hello there") == "beta two  delivered (1)"
+        assert await run_typed_command(swarm, "send 'beta two' hello there", NO_DATABASE) == "beta two  delivered (1)"
         assert swarm.said[-1][2] == "hello there"
 
+    async def test_stats_prints_the_numbers_of_a_time(self, swarm: FakeSwarm, tmp_path: Path) -> None:
+        store = await Store.open(tmp_path / "zoea.db", clock_now=SystemClock().now)
+        await store.write(lambda conn: store_minute(conn, {"working": 2}))
+        await store.close()
+        said = await run_typed_command(swarm, "stats day", tmp_path / "zoea.db")
+        assert said.startswith("last day: 0 tokens")
+        assert said.endswith("2 working")
+
     async def test_list_prints_the_table(self, swarm: FakeSwarm) -> None:
-        assert (await run_typed_command(swarm, "list")).splitlines()[1].startswith("alpha")
+        assert (await run_typed_command(swarm, "list", NO_DATABASE)).splitlines()[1].startswith("alpha")
 
     @pytest.mark.parametrize(
         ("typed", "is_owner", "parting"),
@@ -245,7 +258,7 @@ class TestTyping:
         with os.fdopen(reading) as stdin:
             monkeypatch.setattr("sys.stdin", stdin)
             async with asyncio.timeout(PATIENCE_S):
-                assert await read_commands(swarm, say, is_owner=is_owner) is parting
+                assert await read_commands(swarm, say, NO_DATABASE, is_owner=is_owner) is parting
         assert (b"no" in typed) == ("The swarm continues" in heard)
 
     async def test_lines_are_joined_from_pieces(self) -> None:

@@ -35,7 +35,7 @@ from zoea.process.hangup import detach_terminal
 from zoea.process.logs import logging_to
 from zoea.queries.stored_swarm import read_swarm_view
 from zoea.runtime.run_options import RunOptions, attach, leave_running, prepare_own_swarm, prepare_swarm
-from zoea.settings.paths import Places
+from zoea.settings.paths import Places, places
 from zoea.text.sentences import begin_sentence
 
 
@@ -172,7 +172,7 @@ async def _show(
     if options.seconds is not None:
         reasons.append(asyncio.sleep(options.seconds))
     if is_interactive:
-        reasons.append(read_commands(swarm, front.say, is_owner=is_owner))
+        reasons.append(read_commands(swarm, front.say, places(options.workspace).database, is_owner=is_owner))
     if is_owner and options.turns is not None and options.seconds is None and not is_interactive:
         reasons.append(wait_for_rest(swarm, turns))
     tasks = [asyncio.create_task(reason) for reason in reasons]

@@ -7,7 +7,9 @@ import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from enum import StrEnum
+from pathlib import Path
 
+from zoea.cli.commands.stats import describe_stats
 from zoea.cli.options import LARGEST_ID
 from zoea.cli.terminal_rows import receipt_line, state_word, table
 from zoea.model.errors import UsageError, ZoeaError
@@ -21,6 +23,7 @@ start NAME         start or relaunch a mysis; start all; start again
 stop NAME          stop a mysis; stop all
 hold, lift         pause the swarm; lift the hold
 list               list all myses and their states
+stats hour         numbers of the last hour, day or week
 quit               end the swarm (when attached: leave it running)
 leave              close this and leave the swarm running without a screen
 help               show this list"""
@@ -33,7 +36,9 @@ class ExitChoice(StrEnum):
     LEAVE = "leave"
 
 
-async def read_commands(swarm: SwarmApi, say: Callable[[str], Awaitable[None]], *, is_owner: bool) -> ExitChoice:
+async def read_commands(
+    swarm: SwarmApi, say: Callable[[str], Awaitable[None]], database: Path, *, is_owner: bool
+) -> ExitChoice:
     """Run commands from stdin until the person quits or leaves.
 
     The end of the input is QUIT for an attached front; an owner goes on without input.
@@ -59,15 +64,15 @@ async def read_commands(swarm: SwarmApi, say: Callable[[str], Awaitable[None]], 
         if words == "leave":
             return ExitChoice.LEAVE
         if words:
-            await say(await run_typed_command(swarm, words))
+            await say(await run_typed_command(swarm, words, database))
     if is_owner:
         # The end of the input does not end the swarm; signals and the socket still do.
         await asyncio.Event().wait()
     return ExitChoice.QUIT
 
 
-async def run_typed_command(swarm: SwarmApi, words: str) -> str:
-    """Run one typed line and return its result or error as text."""
+async def run_typed_command(swarm: SwarmApi, words: str, database: Path) -> str:
+    """Run one typed line and return its result or error as text; `database` holds what `stats` reads."""
     name, _, rest = words.partition(" ")
     rest = rest.strip()
     try:
@@ -101,6 +106,8 @@ async def run_typed_command(swarm: SwarmApi, words: str) -> str:
                 return "The swarm is on hold" if name.lower() == "hold" else "The swarm continues"
             case "list":
                 return table((await swarm.view()).myses)
+            case "stats":
+                return strip(await asyncio.to_thread(describe_stats, database, rest))
             case "help" | "?":
                 return HELP
     except ZoeaError as error:

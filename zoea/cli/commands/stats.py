@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 
 from zoea.ipc.codec import encode
 from zoea.model.errors import UsageError
@@ -29,7 +30,7 @@ def _check_span(text: str) -> str:
     try:
         return StatSpan(text).value
     except ValueError:
-        raise UsageError(f"--last {text!r} is not known", hint=f"Use one of {', '.join(StatSpan)}.") from None
+        raise UsageError(f"the time {text!r} is not known", hint=f"Use one of {', '.join(StatSpan)}.") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,11 @@ def write_stats(options: StatsOptions) -> int:
         text = "\n".join([_table(stats), *map(_describe_calibration, calibrations)])
     sys.stdout.write(strip(text) + "\n")
     return 0
+
+
+def describe_stats(database: Path, span: str) -> str:
+    """Return the numbers of a span as a table; an empty span is the last hour. Raises UsageError and StoreError."""
+    return _table(read_stats(database, StatSpan(_check_span(span or StatSpan.HOUR)), SystemClock().now()))
 
 
 command = LightCommand("stats", StatsOptions, write_stats)
