@@ -143,8 +143,9 @@ def test_a_template_that_extends_itself_and_nothing_below_is_an_error(library: T
 
 
 def test_an_unknown_name_suggests_the_nearest() -> None:
-    with pytest.raises(TemplateError, match="did you mean miner"):
+    with pytest.raises(TemplateError, match="did you mean miner") as refused:
         Templates().get("minor")
+    assert refused.value.title == "No such template"
 
 
 @pytest.mark.parametrize("name", ["../secret", "/etc/passwd", "", "a/b", "x\0"])

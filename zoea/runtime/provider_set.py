@@ -153,7 +153,9 @@ class ProviderSet:
             known = [*self._settings.provider, *(kind.value for kind in ProviderType)]
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"Did you mean {near[0]}?" if near else "`zoea providers` lists them."
-            raise ProviderError(f"there is no provider {name!r}", kind=ErrorClass.MODEL_MISSING, hint=hint)
+            raise ProviderError(
+                f"there is no provider {name!r}", kind=ErrorClass.MODEL_MISSING, hint=hint, title="No such provider"
+            )
         try:
             config = config_of(given, self._credentials, self._settings.llm)
             provider = make(name, config, clock=self._clock, makers=self._makers)

@@ -123,6 +123,7 @@ class Templates:
         raise TemplateError(
             f"there is no template {name!r}" + (f"; did you mean {close}?" if close else ""),
             hint=f"There are: {', '.join(known)}.",
+            title="No such template",
         )
 
     def _resolve(self, name: str, start: int, above: tuple[Path, ...]) -> _Resolved:
