@@ -249,7 +249,7 @@ class TestFolding:
             assert "look did ore" not in view(stage).plain
 
     async def test_a_cut_text_is_read_in_full_when_opened(self, tmp_path: Path) -> None:
-        long = "word " * 2500
+        long = "word " * 6000
         asked = Answer(text="", calls=(call("say_ticks", "begin "),))
         async with focus(tmp_path, asked, Answer(text="done"), prompts=0) as stage:
             stage.swarm.peer.pad = long + "END"
