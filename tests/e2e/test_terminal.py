@@ -11,7 +11,8 @@ import subprocess
 import sys
 import termios
 import time
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 import pytest
 
@@ -23,6 +24,9 @@ pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_runtime")]
 
 class Terminal:
     """A command on a pseudo-terminal: what it showed so far, and its keyboard."""
+
+    opened: ClassVar[list[Terminal]] = []
+    """Those of the running test."""
 
     def __init__(self, *arguments: str) -> None:
         self._keyboard, screen = pty.openpty()
@@ -37,6 +41,7 @@ class Terminal:
         os.close(screen)
         self.shown = ""
         self._waited = 0
+        self.opened.append(self)
 
     def type(self, line: str) -> None:
         self._waited = len(self.shown)  # what it says to this comes after
@@ -76,6 +81,16 @@ class Terminal:
 
     def hang_up(self) -> None:
         os.close(self._keyboard)
+
+
+@pytest.fixture(autouse=True)
+def _end_processes() -> Iterator[None]:
+    """End what a failed test leaves running."""
+    yield
+    for terminal in Terminal.opened:
+        terminal.process.kill()
+        terminal.process.wait()
+    Terminal.opened.clear()
 
 
 def test_typed_commands_are_answered_and_quit_asks() -> None:

@@ -33,7 +33,7 @@ def has_reach(conn: sqlite3.Connection, mysis_id: int, commit: ContextCommit) ->
 
 
 def has_thread(conn: sqlite3.Connection, mysis_id: int, thread: str) -> bool:
-    """Return whether a thread is one of a mysis, or of nobody yet."""
+    """Return whether a thread belongs to a mysis, or is new."""
     sql = f"SELECT :thread IN ({_THREADS}) OR NOT EXISTS (SELECT 1 FROM ctx_origin WHERE thread_id = :thread)"
     return bool(conn.execute(sql, {"mysis": mysis_id, "thread": thread}).fetchone()[0])
 
