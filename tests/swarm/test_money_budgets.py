@@ -125,7 +125,7 @@ async def test_a_request_without_reported_usage_costs_what_it_reserved(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("micros", "said"), [(1_234_567, "$1.23"), (999_999, "$1.0000"), (12_345, "$0.0123"), (0, "$0.00")]
+    ("micros", "said"), [(1_234_567, "$1.23"), (999_999, "$1.00"), (12_345, "$0.0123"), (0, "$0.00")]
 )
 def test_money_is_written_in_dollars(micros: int, said: str) -> None:
     assert exceeded("mysis", micros, 2_000_000, is_money=True) == f"Mysis budget exceeded: {said}/$2.00"

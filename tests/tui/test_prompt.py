@@ -205,7 +205,7 @@ async def test_a_pasted_megabyte_is_folded_and_sent_in_full(tmp_path: Path) -> N
         await stage.press("m")
         stage.one(TextArea).post_message(events.Paste(text))
         await stage.until(lambda: stage.one(MessagePrompt).text == text)
-        assert "‹text 1: 1.1 MB, 50001 lines›" in stage.text()
+        assert "‹text 1: 1.1 MB, 50,001 lines›" in stage.text()
         await stage.write(" end")
         assert stage.one(MessagePrompt).text == text + " end"
 
@@ -339,7 +339,7 @@ async def test_the_cost_of_a_round_includes_the_text_for_each_recipient() -> Non
     api = FakeSwarm()
     used = replace(await api.create("used"), context_used=10_000, tokens=100_000, cost_micros=400_000)
     text = "ore " * 1_000
-    assert RoundCost.of([used]).describe(text) == "~11k tokens, ~$0.04 if it answers once"
+    assert RoundCost.of([used]).describe(text) == "~11k tokens, ~$0.044 if it answers once"
     assert RoundCost.of([used, used, used]).count(text) == 33_000
     assert RoundCost.of([await api.create("fresh")]).describe(text).startswith("~1k tokens for the text; ")
 

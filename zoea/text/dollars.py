@@ -7,7 +7,7 @@ _CENT = _MICROS // 100
 
 
 def format_dollars(micros: float | None) -> str:
-    """Format millionths of a dollar: $1,204.50, $0.03, $0.0123, $0.0004; `$?` if unknown.
+    """Format millionths of a dollar: $1,204.50, $0.03, $0.044, $0.0123, $0.0004; `$?` if unknown.
 
     Amounts below a dollar keep the digits of a part of a cent, so that small ones can be compared.
     """
@@ -16,4 +16,5 @@ def format_dollars(micros: float | None) -> str:
     if abs(micros) >= _MICROS or not round(micros) % _CENT:
         return f"${micros / _MICROS:,.2f}"
     digits = 4 if abs(micros) >= _CENT // 100 else 6
-    return f"${micros / _MICROS:.{digits}f}"
+    whole, _, part = f"{micros / _MICROS:.{digits}f}".partition(".")
+    return f"${whole}.{part.rstrip('0'):0<2}"

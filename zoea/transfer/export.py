@@ -214,7 +214,8 @@ def _ended(turn: ConversationTurn) -> str:
 
 def _numbers(turn: ConversationTurn) -> str:
     about = "~" if turn.is_estimate else ""
-    return f"{count_of(turn.requests, 'request')}, {about}{count_of(turn.tokens, 'token')}"
+    # Without separators, as in the files of every release: an export is compared with an older one.
+    return f"{count_of(turn.requests, 'request')}, {about}{turn.tokens} token{'' if turn.tokens == 1 else 's'}"
 
 
 def _title(turn: ConversationTurn) -> str:
