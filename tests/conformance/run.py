@@ -44,6 +44,16 @@ CALLS: Mapping[str, Mapping[str, str]] = {
     "zoea_send_message": {"to": "alpha", "text": "Report to the conformance run"},
     "zoea_broadcast": {"text": "The conformance run is listening"},
     "zoea_wait": {"mysis": "alpha", "seconds": "1"},
+    "zoea_publish": {"topic": "CONFORMANCE", "text": "The run has begun"},
+    "zoea_read_topic": {"topic": "CONFORMANCE"},
+    "zoea_context_log": {"context": "alpha", "limit": "3"},
+    "zoea_context_materialize": {"context": "alpha"},
+    "zoea_context_show": {"context": "alpha"},
+    "zoea_context_resolve": {"mysis": "alpha", "at": "2099-01-01T00:00:00Z"},
+    "zoea_context_checkpoint": {"mysis": "alpha"},
+    "zoea_context_annotate": {"context": "alpha", "summary": "As the conformance run found it"},
+    "zoea_context_ask": {"context": "alpha", "question": "What do you do?", "seconds": "5"},
+    "zoea_context_fork": {"context": "alpha"},
 }
 PATIENCE_S = 60.0
 

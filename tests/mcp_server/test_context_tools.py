@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance.run import CALLS
 from tests.mcp_server.test_topic_tools import SwarmInProcess
 from tests.swarm.harness import script, swarm
 from tests.swarm.test_forks import TALK, talk
@@ -15,6 +16,7 @@ from zoea.model.errors import RevisionError, UsageError
 from zoea.model.request import Answer
 from zoea.store.memory_reader import MemoryReader
 from zoea.store.search_pool import SearchPool
+from zoea.tools.builtin.definitions import CLIENT_TOOLS
 
 READER, WRITER = McpClient("reader"), McpClient("writer", TokenScope.COMMAND)
 
@@ -73,3 +75,10 @@ async def test_a_client_commits_annotates_asks_and_forks_where_it_may_command(tm
                 await tools.call("zoea_context_resolve", {"mysis": "alpha", "at": "soon"}, READER)
         finally:
             await memories.close()
+
+
+def test_the_public_inspector_calls_every_tool_with_arguments_it_takes() -> None:
+    given = {tool.name: tool.arguments for tool in CLIENT_TOOLS}
+    assert set(CALLS) == set(given)
+    for name, arguments in CALLS.items():
+        given[name].parse(arguments)
