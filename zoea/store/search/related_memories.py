@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from heapq import nlargest
+from itertools import chain
 from math import log
 
 from zoea.model.enums import Role
@@ -31,16 +33,22 @@ MOST_ROWS = 1_000
 """Of each word the newest rows count; how common it is follows from how far they reach back."""
 CANDIDATES = 20
 """How many memories are read for each hit, the best by their words alone."""
-# One row for each word, because each row that Python takes costs the event loop a turn of the interpreter's lock. It
-# is not ranked by bm25(), which reads the whole list of every term for its frequency.
+# One row for all words and one for all candidates, because each row that Python takes costs the event loop a turn of
+# the interpreter's lock. They are not ranked by bm25(), which reads the whole list of every term for its frequency.
 _NEWEST_WITH = f"""
-SELECT group_concat(id), count(*), min(id) FROM (
-  SELECT rowid / {fts_terms.DOCUMENTS} AS id FROM memory_words
-  WHERE memory_words MATCH ? AND rowid < (? + 1) * {fts_terms.DOCUMENTS} AND rowid % {fts_terms.DOCUMENTS} = 0
-  ORDER BY rowid DESC LIMIT {MOST_ROWS}
-)
+SELECT json_group_array((
+  SELECT json_array(group_concat(id), count(*), min(id)) FROM (
+    SELECT rowid / {fts_terms.DOCUMENTS} AS id FROM memory_words
+    WHERE memory_words MATCH value AND rowid < (? + 1) * {fts_terms.DOCUMENTS} AND rowid % {fts_terms.DOCUMENTS} = 0
+    ORDER BY rowid DESC LIMIT {MOST_ROWS}
+  )
+)) FROM json_each(?)
 """
-_CANDIDATE = "SELECT content, role FROM memory WHERE id = ? AND mysis_id = ? AND content <> ''"
+_CANDIDATES = """
+SELECT json_group_array(json_array(id, length(content), role)) FROM memory
+WHERE id IN (SELECT value FROM json_each(?)) AND mysis_id = ? AND content <> ''
+"""
+_CONTENT = "SELECT content FROM memory WHERE id = ?"
 
 
 def find_related(
@@ -54,33 +62,50 @@ def find_related(
     words = [word for word in dict.fromkeys(split_words(text)) if len(word) >= SHORTEST or is_unspaced(word)]
     words = ([word for word in words if word.casefold() not in _COMMON] or words)[: fts_terms.GRAMS]
     skipped, scores = set(shown), dict[int, float]()
-    for word in words:
-        if is_unspaced(word):
-            query = MemoryQuery(word, mysis_ids=(mysis_id,), before_id=before + 1)
-            found: Iterable[int] = matching_ids(connection, query, items * 4)
-            weight = _weigh(before, items * 4)
-        else:
-            found, weight = _find_newest(connection, word, mysis_id, before)
+    spaced = [word for word in words if not is_unspaced(word)]
+    unspaced = [word for word in words if is_unspaced(word)]
+    for found, weight in chain(
+        _find_newest(connection, spaced, mysis_id, before),
+        _find_unspaced(connection, unspaced, mysis_id, before, items * 4),
+    ):
         for memory_id in found:
             scores[memory_id] = scores.get(memory_id, 0.0) + weight
     likely = nlargest(items * CANDIDATES, ((score, one) for one, score in scores.items() if one not in skipped))
-    read = [(score, one, connection.execute(_CANDIDATE, (one, mysis_id)).fetchone()) for score, one in likely]
-    known = [(score, one, row[0], row[1]) for score, one, row in read if row is not None]
-    mean = sum(len(content) for _, _, content, _ in known) / max(1, len(known))
-    ranked = sorted(known, key=lambda one: (-one[0] * _share(len(one[2]) / mean) * _SHARES.get(one[3], 1.0), -one[1]))
+    ranked = _rank(connection, mysis_id, {one: score for score, one in likely})[:items]
     pattern = word_pattern(words)
-    return [(memory_id, _place(pattern.search(content))) for _, memory_id, content, _ in ranked[:items]]
+    return [(one, _place(pattern.search(connection.execute(_CONTENT, (one,)).fetchone()[0]))) for one in ranked]
 
 
-def _find_newest(connection: sqlite3.Connection, word: str, mysis_id: int, before: int) -> tuple[Iterable[int], float]:
-    """Return the newest memories with a word, and what the word weighs."""
-    terms = fts_terms.build_word_terms(word, "content", (mysis_id,), every=True)
-    row = connection.execute(_NEWEST_WITH, (terms, before)).fetchone() if terms is not None else (None, 0, 0)
-    ids, count, oldest = row
-    if ids is None:
-        return (), 0.0
-    whole = count if count < MOST_ROWS else count * before / max(1, before - oldest + 1)
-    return map(int, ids.split(",")), _weigh(before, whole)
+def _find_newest(
+    connection: sqlite3.Connection, words: list[str], mysis_id: int, before: int
+) -> Iterator[tuple[Iterable[int], float]]:
+    """Find the newest memories with each word, and what the word weighs."""
+    terms = [fts_terms.build_word_terms(word, "content", (mysis_id,), every=True) for word in words]
+    found = connection.execute(
+        _NEWEST_WITH, (before, json.dumps([term for term in terms if term is not None]))
+    ).fetchone()[0]
+    for ids, count, oldest in json.loads(found):
+        if ids is not None:
+            whole = count if count < MOST_ROWS else count * before / max(1, before - oldest + 1)
+            yield map(int, ids.split(",")), _weigh(before, whole)
+
+
+def _find_unspaced(
+    connection: sqlite3.Connection, words: list[str], mysis_id: int, before: int, most: int
+) -> Iterator[tuple[Iterable[int], float]]:
+    """Find the newest memories with each word of a language without spaces; all weigh the same."""
+    for word in words:
+        query = MemoryQuery(word, mysis_ids=(mysis_id,), before_id=before + 1)
+        yield matching_ids(connection, query, most), _weigh(before, most)
+
+
+def _rank(connection: sqlite3.Connection, mysis_id: int, scores: dict[int, float]) -> list[int]:
+    """Sort memories by their words, their length and their role, the best first."""
+    found = connection.execute(_CANDIDATES, (json.dumps(list(scores)), mysis_id)).fetchone()[0]
+    read = json.loads(found)
+    mean = sum(length for _, length, _ in read) / max(1, len(read))
+    weighed = [(scores[one] * _share(length / mean) * _SHARES.get(role, 1.0), one) for one, length, role in read]
+    return [one for _, one in sorted(weighed, reverse=True)]
 
 
 def _weigh(memories: int, having: float) -> float:
