@@ -39,11 +39,14 @@ PACKAGES = (
 )
 CONTESTANTS = {
     "zoea": ("on_zoea", "zoea"),
+    "zoea-plain": ("on_zoea_plain", "zoea"),
     "autogen-agentchat": ("on_autogen", "autogen-agentchat"),
     "langgraph": ("on_langgraph", "langgraph"),
     "openai-agents": ("on_openai_agents", "openai-agents"),
     "pydantic-ai": ("on_pydantic_ai", "pydantic-ai-slim"),
 }
+OURS = ("zoea", "zoea-plain")
+"""As installed, and without recall and commits, which the peers do not have."""
 GOAL = 2.0
 """The fastest peer's CPU per turn, as a multiple of Zoea's, that the benchmark asks for."""
 REQUESTS_A_TURN = 2
@@ -73,7 +76,7 @@ def run_contestant(name: str, server: ModelServer, agents: int, turns: int) -> F
     if the contestant made another number of requests than its turns need.
     """
     module, _ = CONTESTANTS[name]
-    python = Path(sys.executable) if name == "zoea" else prepare_environment()
+    python = Path(sys.executable) if name in OURS else prepare_environment()
     arguments = [server.base_url, "--agents", str(agents), "--turns", str(turns)]
     command = [str(python), "-W", "ignore", "-m", f"benchmarks.peers.{module}", *arguments]
     server.ask("report")
@@ -88,7 +91,7 @@ def run_contestant(name: str, server: ModelServer, agents: int, turns: int) -> F
 
 
 def read_version(name: str) -> str:
-    if name == "zoea":
+    if name in OURS:
         return __version__
     _, package = CONTESTANTS[name]
     python = str(prepare_environment())
@@ -150,7 +153,7 @@ def main() -> int:
                 print(f"  {name}: {json.dumps(rounds[-1][name])}", flush=True)
     print(f"machine after: {json.dumps(machine())}")
     print_table(rounds)
-    peers = [name for name in options.names if name != "zoea"]
+    peers = [name for name in options.names if name not in OURS]
     if "zoea" not in options.names or not peers:
         return 0
     ahead = min(median(ratios_to_zoea(rounds, name)) for name in peers)

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from mcp.server import MCPServer
 from mcp.types import ToolAnnotations
@@ -34,13 +36,13 @@ def toolbox(logs: Path) -> Toolbox:
     return Toolbox([UpstreamConfig("reef", server=server, max_parallel=512)], policies=lambda template: only, logs=logs)
 
 
-async def main() -> None:
+async def main(settings: Mapping[str, Any] = PLENTY) -> None:
     asked = arguments()
     config = ProviderConfig("openai", base_url=asked.base_url, model=MODEL, concurrency=asked.agents)
     provider = make("reefnet", config, clock=SystemClock())
     template = Template(name="default", prompt=SYSTEM, model=MODEL)
     with tempfile.TemporaryDirectory() as logs:
-        async with rig(provider, toolbox(Path(logs)), settings=PLENTY, templates=[template]) as swarm:
+        async with rig(provider, toolbox(Path(logs)), settings=settings, templates=[template]) as swarm:
             ids = await swarm.create(asked.agents + 1)
 
             async def turn(number: int, count: int) -> str:
