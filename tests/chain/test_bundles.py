@@ -292,6 +292,51 @@ async def test_a_hostile_bundle_is_refused_whole(store: Store, name: str) -> Non
         check_bundle(io.BytesIO(change(bundle(store, made[-1]))), now=SystemClock().now())
 
 
+def entry(**fields: object) -> bytes:
+    """Return a delta of one entry as CBOR."""
+    return cbor2.dumps({"v": 1, "entries": [{"r": "user", "c": "hi", **fields}]}, canonical=True)
+
+
+def delta(inside: bytes) -> bytes:
+    """Return a delta with one item of raw CBOR instead of an entry."""
+    return b"\xa2\x61v\x01\x67entries\x81" + inside
+
+
+SHARED = b"".join(b"\xd8\x1c\x84" + (b"\xd8\x1d\x18" + bytes([at])) * 4 for at in range(40))
+DELTAS = {
+    "a value that is its own part": delta(b"\xd8\x1c\x81\xd8\x1d\x00"),
+    "a map that is its own part": delta(b"\xd8\x1c\xa1\x61c\xd8\x1d\x00"),
+    "few bytes that are billions of values": delta(b"\x98\x29\xd8\x1c\x81\x00" + SHARED),
+    "a message as MIME": delta(b"\xa1\x61c\xd8\x24\x61a"),
+    "a time that no calendar has": entry(t=2**63),
+    "a time before all": entry(t=-(2**63)),
+    "a time of a thousand digits": entry(t=10**1_000),
+    "a place before the first": entry(a=-1),
+    "a key twice": delta(b"\xa2\x61r\x64user\x61r\x64user"),
+}
+
+
+@pytest.mark.parametrize("name", DELTAS)
+async def test_a_hostile_delta_with_the_right_hashes_is_refused_at_once(store: Store, name: str) -> None:
+    made = await grow(store, ["one"], None, "@alpha")
+    digest, packed = blake3(DELTAS[name]).digest(), zstandard.ZstdCompressor().compress(DELTAS[name])
+    hostile = rewrite(
+        bundle(store, made[-1]),
+        commit=lambda one: with_id(one.model_copy(update={"blob": digest.hex(), "lifted": []})),
+        blob=lambda *_: (digest, len(DELTAS[name]), packed),
+    )
+    with pytest.raises(ContextFormatError):
+        check_bundle(io.BytesIO(hostile), now=FUTURE)
+
+
+async def test_counts_that_no_sum_could_hold_are_refused(store: Store) -> None:
+    made = await grow(store, ["one"], None, "@alpha")
+    for name in ("tokens", "messages"):
+        hostile = rewrite(bundle(store, made[-1]), commit=lambda one: one.model_copy(update={name: 2**62}))  # noqa: B023  called in this round
+        with pytest.raises(ContextFormatError, match=name):
+            check_bundle(io.BytesIO(hostile), now=FUTURE)
+
+
 def test_a_frame_that_announces_gigabytes_is_refused_before_it_is_read() -> None:
     data = MAGIC + b"\xff\xff\xff\xffB"
     with pytest.raises(ContextFormatError, match="announces a part"):

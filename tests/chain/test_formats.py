@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fakes.memory_store import memory_store
+from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import Checkpoint, CommitNote, CommitType, ContextCommit, Provenance
 from zoea.chain.entries import ContextCall, ContextEntry, encode_delta
 from zoea.chain.formats import known_formats
-from zoea.chain.imports import prepare_import
+from zoea.chain.imports import prepare_import, store_import
 from zoea.chain.materialize import Tier, materialize, write_as
 from zoea.model.enums import Role
 from zoea.model.errors import ContextFormatError
@@ -97,6 +101,7 @@ def test_an_answer_in_several_lines_is_one_entry() -> None:
         b'[{"role": "tool", "tool_call_id": "c", "content": "x"}]',
         b'[{"role": "user", "content": 5}]',
         b'[{"role": "assistant", "tool_calls": [{"id": "c"}]}]',
+        b'[{"role": "assistant", "tool_calls": true}]',
         b"[" * 100_000,
     ],
 )
@@ -111,6 +116,91 @@ def test_messages_that_do_not_parse_whole_are_refused(data: bytes) -> None:
 def test_a_transcript_that_does_not_parse_whole_is_refused(data: bytes) -> None:
     with pytest.raises(ContextFormatError, match="line 1"):
         CLAUDE.read(data, no_blob)
+
+
+@pytest.mark.parametrize("content", [7, True, {}])
+def test_a_result_without_readable_content_is_refused(content: object) -> None:
+    block = {"type": "tool_result", "tool_use_id": "t", "content": content}
+    call = {"type": "tool_use", "id": "t", "name": "read", "input": {}}
+    data = transcript(
+        {"type": "assistant", "message": {"content": [call]}}, {"type": "user", "message": {"content": [block]}}
+    )
+    with pytest.raises(ContextFormatError, match="line 2"):
+        CLAUDE.read(data, no_blob)
+
+
+_ODD: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    1.5,
+    10**30,
+    "",
+    "\ud800",
+    "a\0b",
+    [],
+    {},
+    [[]],
+    [{}],
+    [1],
+    {"text": 7},
+    "x" * 300,
+)
+_TIMES = ("9999-12-31T23:59:59.999999-23:59", "0001-01-01T00:00:00+23:59", "1969-12-31T00:00:00Z", "99999", "x")
+
+
+@pytest.mark.parametrize("name", ["claude-code-v1", "openai-chat-v1"])
+def test_any_value_in_any_place_is_refused_or_can_be_stored_and_written(name: str) -> None:
+    chosen = known_formats()[name]
+    sound = chosen.write(TALK)
+    tree = json.loads(sound) if name.startswith("openai") else [json.loads(line) for line in sound.splitlines()]
+    conn, read = memory_store(), 0
+    for path in _paths(tree):
+        for odd in (*_ODD, *_TIMES):
+            changed = _with_value(tree, path, odd)
+            lines = changed if isinstance(changed, list) else [changed]
+            data = json.dumps(changed).encode() if name.startswith("openai") else transcript(*lines)
+            try:
+                imported = prepare_import(data, "talk", name)
+            except ContextFormatError:
+                continue
+            read += 1
+            conn.execute("BEGIN")
+            found = ChainReader(conn).materialize(store_import(conn, imported))
+            conn.execute("ROLLBACK")
+            for other in known_formats():
+                assert write_as(found, other), (path, odd)
+    conn.close()
+    assert read > 100
+
+
+def _paths(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield above
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, one in inside:
+        yield from _paths(one, (*above, key))
+
+
+def _with_value(tree: Any, path: tuple[Any, ...], odd: object) -> Any:
+    if not path:
+        return odd
+    changed = copy.deepcopy(tree)
+    place = changed
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = odd
+    return changed
+
+
+def test_arguments_that_are_nested_deeply_are_written_as_the_text_they_are() -> None:
+    deep = "[" * 5_000 + "]" * 5_000
+    entries = (
+        ContextEntry(Role.USER, "go"),
+        ContextEntry(Role.ASSISTANT, "", calls=(ContextCall("read", deep),)),
+        ContextEntry(Role.ASSISTANT, "", calls=(ContextCall("read", deep[4_500:5_500]),)),
+    )
+    for form in (CLAUDE, OPENAI):
+        assert deep in form.write(entries).decode()
 
 
 def test_a_file_in_no_known_format_says_why_for_each() -> None:

@@ -179,6 +179,24 @@ def test_a_tag_that_no_revision_could_name_is_refused(zoea: Zoea, transcript: Pa
     assert list(zoea("ctx", "refs", "--json").json) == ["import/shop"]
 
 
+@pytest.mark.parametrize(
+    ("stem", "ref"),
+    [("a~3", "import/a-3"), ("x@{y}", "import/x--y-"), ("\udcff", "import/\ufffd"), (" ", "import/unnamed")],
+)
+def test_an_import_gets_a_name_that_a_revision_can_say(zoea: Zoea, transcript: Path, stem: str, ref: str) -> None:
+    file = transcript.rename(transcript.with_name(f"{stem}.jsonl"))
+    assert zoea("ctx", "import", str(file)).code == 0
+    assert list(zoea("ctx", "refs", "--json").json) == [ref]
+    assert zoea("ctx", "show", ref).code == 0
+
+
+@pytest.mark.parametrize("name", ["x~3", "@beta", "a\x1b[31mb", "\udcff", " ", "a" * 201])
+def test_an_import_under_a_name_that_no_revision_could_say_is_refused(zoea: Zoea, transcript: Path, name: str) -> None:
+    refused = zoea("ctx", "import", str(transcript), "--name", name)
+    assert refused.code == 2
+    assert "cannot be the name of a commit" in refused.err
+
+
 def test_a_name_of_bytes_that_are_no_text_names_no_commit(zoea: Zoea, transcript: Path) -> None:
     zoea("ctx", "import", str(transcript))
     for command in (("show", "\udcff"), ("cat", "import/shop\udcff"), ("fork", "\udcff\udcfe")):

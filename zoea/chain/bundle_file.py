@@ -74,7 +74,7 @@ class BundleHeader(_Strict):
 
 
 Digest = Field(pattern=r"^[0-9a-f]{64}$")
-_Count = Field(ge=0, le=_LARGEST)
+_Count = Field(ge=0, le=2**40)
 
 
 class BundleCommit(_Strict):
@@ -96,7 +96,7 @@ class BundleCommit(_Strict):
     thread: str | None = Field(max_length=300)
     messages: int = _Count
     tokens: int = _Count
-    created_at: int = _Count
+    created_at: int = Field(ge=0, le=_LARGEST)
     summary: str = Field(max_length=100_000)
     tags: list[str] = Field(max_length=1_000)
     model: str = Field(max_length=300)

@@ -27,6 +27,7 @@ from zoea.chain.commit_rows import find_common, find_digest, read_ref
 from zoea.chain.entries import FetchBlob, is_newer_delta, lifted_hashes
 from zoea.chain.formats import ZOEA, known_formats
 from zoea.chain.imports import IMPORTED
+from zoea.chain.revisions import is_ref_name
 from zoea.model.errors import ContextFormatError
 from zoea.store import WriterConnection
 from zoea.store.blobs import PackedBlob, put_packed, put_redacted, restore_blob
@@ -197,7 +198,7 @@ def _check_refs(bundle: CheckedBundle, commits: dict[str, BundleCommit]) -> None
     for name, commit_id in bundle.refs.items():
         if commit_id not in commits:
             raise ContextFormatError(f"ref {name!r:.60} names a commit that is not in the bundle")
-        if not name or len(name) > 200 or clean(name) != name or any(one in name[1:] for one in "~^{}@"):
+        if not is_ref_name(name.removeprefix("@")):
             raise ContextFormatError(f"{name!r:.60} cannot be the name of a commit")
 
 

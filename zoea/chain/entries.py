@@ -24,6 +24,12 @@ LIFTED_BYTES = 256
 VERSION = 1
 _LIFTED_TAG = 23151
 """The CBOR tag of a lifted text; its value is a BLAKE3 hash."""
+_TAGS = (
+    *(0, 1, 2, 3, 4, 5, 25, 28, 29, 30, 35, 36, 37, 52, 54),
+    *(100, 256, 258, 260, 261, 1004, 43_000, 55_799),
+)
+"""The tags that cbor2 decodes to other types. No delta has one, and shared values (28, 29) can be their own part."""
+_LARGEST = 2**62
 
 FetchBlob = Callable[[bytes], bytes]
 """Return the bytes with a BLAKE3 hash. Raises MissingBlob."""
@@ -228,10 +234,10 @@ def _entry(fields: Any, fetch: FetchBlob) -> ContextEntry:
             _text(get("c", ""), fetch),
             _checked(get("s", ""), str),
             _checked(get("f", ""), str),
-            _checked(get("t", 0), int),
+            _number(get("t", 0), _LARGEST),
             _text(get("k", ""), fetch),
             tuple([ContextCall(_checked(name, str), _text(arguments, fetch)) for name, arguments in get("x", ())]),
-            None if "a" not in fields else _checked(fields["a"], int),
+            None if "a" not in fields else _number(fields["a"], 2**31),
             _checked(get("e", False), bool),
             _checked(get("p", False), bool),
             _checked(get("y", False), bool),
@@ -251,7 +257,7 @@ def _text(value: object, fetch: FetchBlob) -> str:
     if type(value) is str:
         return value
     if isinstance(value, cbor2.CBORTag) and value.tag == _LIFTED_TAG and isinstance(value.value, bytes):
-        return fetch(value.value).decode("utf-8", "surrogatepass")
+        return fetch(value.value).decode("utf-8", "replace")
     return str(_checked(value, str))
 
 
@@ -265,9 +271,20 @@ def _checked(value: object, kind: type) -> Any:
     return value
 
 
+def _number(value: object, most: int) -> int:
+    number: int = _checked(value, int)
+    if not 0 <= number <= most:
+        raise ContextFormatError(f"an entry of the context holds the number {number}, not one of 0 to {most}")
+    return number
+
+
+def _refuse_tag(*_: object) -> None:
+    raise ValueError("a tag that no context has")
+
+
 def _load(data: bytes) -> dict[str, Any]:
     try:
-        body = cbor2.loads(data)
+        body = cbor2.loads(data, semantic_decoders=dict.fromkeys(_TAGS, _refuse_tag), allow_duplicate_keys=False)
     except (cbor2.CBORDecodeError, ValueError, RecursionError) as error:
         raise ContextFormatError(f"the bytes are no context of format zoea-v1: {error}") from error
     if not isinstance(body, dict):

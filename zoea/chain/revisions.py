@@ -20,6 +20,8 @@ from zoea.text.sentences import count_of
 ReadTime = Callable[[str], int]
 """Return the µs UTC of a time as a person writes it. Raises UsageError."""
 
+MOST_REF_NAME = 200
+_NO_NAME = re.compile(r"[~^{}@\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _STEP = re.compile(r"~(?P<back>\d{0,9})|\^\^")
 _AT = re.compile(r"@\{(?P<time>[^{}]+)\}")
 
@@ -49,6 +51,16 @@ def resolve_revision(conn: sqlite3.Connection, revision: str, read_time: ReadTim
         commit = _compaction(conn, commit) if step["back"] is None else _back(conn, commit, int(step["back"] or 1))
         rest = rest[step.end() :]
     return commit
+
+
+def is_ref_name(name: str) -> bool:
+    """Return whether a revision can begin with this name of a ref."""
+    return bool(name.strip()) and len(name) <= MOST_REF_NAME and clean(name) == name and not _NO_NAME.search(name)
+
+
+def make_ref_name(name: str) -> str:
+    """Return a name of a ref that is like the name of a file."""
+    return _NO_NAME.sub("-", clean(name))[:MOST_REF_NAME].strip() or "unnamed"
 
 
 def refuse_time(text: str) -> int:

@@ -15,6 +15,8 @@ LARGE_COUNT = 1_000
 """Texts and numbers of values above these belong in a thread."""
 MAX_VALUES = 250_000
 """Values of a document that others wrote: of more, a list alone holds up all threads for over 50 ms."""
+MAX_DEPTH = 100
+"""The deepest nesting that is kept: deeper values could be read but not written again."""
 _SLICE = 262_144
 _BACKSLASH = 0x5C
 
@@ -90,6 +92,16 @@ def count_values(value: Any, limit: int) -> int:
             count += len(one)
             waiting.extend(_inside(one) if count <= limit else ())
     return count
+
+
+def is_deep(value: Any) -> bool:
+    """Return True if lists and objects are nested more than `MAX_DEPTH` deep."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        level = [one for outer in level if isinstance(outer, dict | list) for one in _inside(outer)]
+        if not level:
+            return False
+    return True
 
 
 def _inside(value: dict[Any, Any] | list[Any]) -> Iterable[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Protocol
@@ -16,6 +17,7 @@ from typing import Protocol
 from zoea.chain.entries import ContextEntry, FetchBlob, decode_delta, encode_delta, join_deltas
 from zoea.chain.formats import claude_code, openai_chat
 from zoea.model.errors import ContextFormatError, ZoeaError
+from zoea.text.control_characters import clean
 
 ZOEA = "zoea-v1"
 _log = logging.getLogger(__name__)
@@ -71,7 +73,10 @@ class _ForeignFormat:
         self._write = write
 
     def read(self, data: bytes, fetch: FetchBlob) -> tuple[ContextEntry, ...]:
-        return self._read(data)
+        try:
+            return _clean_entries(self._read(data))
+        except RecursionError:
+            raise ContextFormatError("it is nested too deeply") from None
 
     def join(self, deltas: Sequence[bytes]) -> bytes:
         return self._join(deltas)
@@ -89,7 +94,7 @@ class _GuardedFormat:
 
     def read(self, data: bytes, fetch: FetchBlob) -> tuple[ContextEntry, ...]:
         with self._translated():
-            return self._guarded.read(data, fetch)
+            return _clean_entries(self._guarded.read(data, fetch))
 
     def join(self, deltas: Sequence[bytes]) -> bytes:
         with self._translated():
@@ -107,6 +112,19 @@ class _GuardedFormat:
             raise
         except Exception as error:
             raise ContextFormatError(f"the format {self.name} of another package failed: {error!r}") from error
+
+
+def _clean_entries(entries: tuple[ContextEntry, ...]) -> tuple[ContextEntry, ...]:
+    """Return entries with texts that the database and the other formats can store."""
+    return tuple(
+        replace(
+            one,
+            content=clean(one.content),
+            reasoning=clean(one.reasoning),
+            calls=tuple(replace(call, name=clean(call.name), arguments=clean(call.arguments)) for call in one.calls),
+        )
+        for one in entries
+    )
 
 
 _SHIPPED: tuple[ContextFormat, ...] = (

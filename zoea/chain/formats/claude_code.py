@@ -11,14 +11,17 @@ import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from zoea.chain.entries import ContextCall, ContextEntry
 from zoea.model.enums import Role
 from zoea.model.errors import ContextFormatError
+from zoea.text.large_json import is_deep
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_LATEST_US = 253_402_300_799_999_999
+"""The end of the year 9999, the last that the form of a timestamp has."""
 _NAMESPACE = uuid.UUID("6f1c2f3e-5d0c-4a55-9f8e-0f6f7a656f61")
 
 
@@ -40,7 +43,7 @@ def read_transcript(data: bytes) -> tuple[ContextEntry, ...]:
         at = _time(line.get("timestamp"))
         if line["type"] == "assistant":
             answer = _answer(message, at, number)
-            ids = [block.get("id", "") for block in _blocks(message, number) if block.get("type") == "tool_use"]
+            ids = [str(block.get("id", "")) for block in _blocks(message, number) if block.get("type") == "tool_use"]
             same = bool(message.get("id")) and message.get("id") == newest_id
             if same and entries and entries[-1].role is Role.ASSISTANT:
                 before = entries.pop()
@@ -78,7 +81,9 @@ def write_transcript(entries: Sequence[ContextEntry]) -> bytes:
             "type": "assistant" if entry.role is Role.ASSISTANT else "user",
             "message": _message(entry, place, answer),
             "uuid": own,
-            "timestamp": datetime.fromtimestamp(entry.at / 1_000_000, UTC).isoformat().replace("+00:00", "Z"),
+            "timestamp": (_EPOCH + timedelta(microseconds=min(entry.at, _LATEST_US)))
+            .isoformat()
+            .replace("+00:00", "Z"),
         }
         lines.append(json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
         parent = own
@@ -142,8 +147,15 @@ def _user_entries(
         position = positions.get(str(block.get("tool_use_id", "")))
         if position is None:
             continue  # of a call in a part of the transcript that was cut off
-        content = block.get("content")
-        text = content if isinstance(content, str) else "\n".join(_part(one) for one in content or ())
+        match block.get("content"):
+            case None:
+                text = ""
+            case str() as text:
+                pass
+            case list() as parts:
+                text = "\n".join(_part(one) for one in parts)
+            case _:
+                raise ContextFormatError(f"a result in line {number} has no readable content")
         failed = bool(block.get("is_error"))
         yield ContextEntry(Role.TOOL, text, "tool", at=at, position=position, is_error=failed)
     rest = [_part(block) for block in blocks if block.get("type") != "tool_result"]
@@ -174,7 +186,8 @@ def _time(value: object) -> int:
     except ValueError:
         return 0
     delta = (at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH
-    return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+    micros = (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+    return micros if 0 <= micros <= _LATEST_US else 0
 
 
 def _message(entry: ContextEntry, place: int, answer: int) -> dict[str, Any]:
@@ -199,6 +212,8 @@ def _message(entry: ContextEntry, place: int, answer: int) -> dict[str, Any]:
 def _object(arguments: str) -> dict[str, Any]:
     try:
         value = json.loads(arguments)
-    except ValueError:
+    except (ValueError, RecursionError):
+        return {"arguments": arguments}
+    if is_deep(value):
         return {"arguments": arguments}
     return value if isinstance(value, dict) else {"arguments": value}

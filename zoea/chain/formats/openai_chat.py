@@ -32,6 +32,8 @@ def read_messages(data: bytes) -> tuple[ContextEntry, ...]:
                 entries.append(ContextEntry(Role.USER, _text(message, place), "system", is_synthetic=True))
             case "assistant":
                 calls = message.get("tool_calls") or []
+                if not isinstance(calls, list):
+                    raise ContextFormatError(f"the tool calls of message {place} are no list")
                 positions = {str(call.get("id", "")): n for n, call in enumerate(calls) if isinstance(call, dict)}
                 made = tuple(_call(call, place) for call in calls)
                 reasoning = message.get("reasoning_content")

@@ -19,6 +19,7 @@ from zoea.chain.bundle_import import StoredBundle, check_bundle, store_bundle
 from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_rows import read_ref, shortest_id
 from zoea.chain.imports import IMPORTED, ImportedContext, prepare_import, store_import
+from zoea.chain.revisions import MOST_REF_NAME, is_ref_name, make_ref_name
 from zoea.cli.commands.context_access import describe_commit, find_commit, open_contexts
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.model.errors import UsageError
@@ -107,7 +108,12 @@ def import_(
             raise UsageError("a bundle has its own names and formats", hint="Leave out --name and --format.")
         _import_bundle(file, as_json, workspace)
     else:
-        _import_conversation(prepare_import(data, name or file.stem, format_name), as_json, workspace)
+        if name and not is_ref_name(name):
+            raise UsageError(
+                f"{name!r:.60} cannot be the name of a commit",
+                hint=f"Use up to {MOST_REF_NAME} characters without ~, ^, @, {{, }} and control characters.",
+            )
+        _import_conversation(prepare_import(data, name or make_ref_name(file.stem), format_name), as_json, workspace)
 
 
 def _import_conversation(imported: ImportedContext, as_json: bool, workspace: str) -> None:

@@ -10,7 +10,8 @@ import json
 import re
 from typing import Any
 
-from zoea.llm.transport.json_safety import TOO_DEEP, is_deep, parse
+from zoea.llm.transport.json_safety import TOO_DEEP, parse
+from zoea.text.large_json import is_deep
 
 _FENCE = re.compile(r"^```[a-zA-Z]*\s*\n?(.*?)\n?```$", re.DOTALL)
 MAX_REPAIR = 200_000

@@ -14,9 +14,9 @@ from dataclasses import replace
 from typing import Any
 
 from zoea.llm.messages.argument_repair import repair
-from zoea.llm.transport.json_safety import is_deep
 from zoea.model.enums import Finish
 from zoea.model.request import Answer, AnswerCall
+from zoea.text.large_json import is_deep
 
 MAX_TEXT = 100_000
 """Longer answers are not searched."""

@@ -7,10 +7,10 @@ one odd field never costs the answer.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
-from zoea.text.large_json import LARGE_CHARS, MAX_VALUES, has_too_many_values, parse_large
+from zoea.text.large_json import LARGE_CHARS, MAX_DEPTH, MAX_VALUES, has_too_many_values, is_deep, parse_large
 
 TOO_DEEP = "it is nested too deeply"
 
@@ -19,8 +19,6 @@ _DECODER = json.JSONDecoder()
 
 MAX_NAME = 256
 """The longest tool name that is kept, because it goes back whole with every request of the turn."""
-MAX_DEPTH = 100
-"""The deepest nesting that is read: deeper values could be read but not written again."""
 
 
 def parse(text: str | bytes, *, constant: Callable[[str], Any] | None = None) -> Any:
@@ -51,25 +49,6 @@ def _parse_small(text: str | bytes, constant: Callable[[str], Any] | None) -> An
         if end == len(text):
             return value
     return json.loads(text, parse_constant=constant)
-
-
-def is_deep(value: Any) -> bool:
-    """Return True if lists and objects are nested more than `MAX_DEPTH` deep."""
-    level = [value]
-    for _ in range(MAX_DEPTH + 1):
-        level = [one for outer in level for one in _inside(outer)]
-        if not level:
-            return False
-    return True
-
-
-def _inside(value: Any) -> Iterable[Any]:
-    match value:
-        case dict():
-            return value.values()
-        case list():
-            return value
-    return ()
 
 
 def as_mapping(value: Any) -> dict[str, Any]:
