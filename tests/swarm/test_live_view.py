@@ -6,9 +6,13 @@ import asyncio
 import time
 from contextlib import aclosing
 
+import pytest
+
 from tests.waiting import until
 from zoea.model.enums import Activity, MysisState
 from zoea.model.values import Failure, Mysis, MysisView, SwarmView
+from zoea.queries.status_phrases import describe_status
+from zoea.swarm import live_view
 from zoea.swarm.live_view import INTERVAL_S, STREAM_TAIL, TEXT_CHARS, LiveMysis, LiveView
 
 
@@ -79,6 +83,17 @@ def test_a_row_shows_what_it_does_by_its_rank() -> None:
     assert row.freeze().activity is Activity.ASKING
     row.mysis = mysis(1, MysisState.STOPPED)
     assert row.freeze().activity is Activity.IDLE
+
+
+async def test_a_turn_that_waits_for_its_model_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live_view, "PREPARING_S", 0.0)
+    live = view()
+    row = live.row(1)
+    row.in_turn = True
+    with live.show_preparing(1):
+        await until(lambda: row.prepares_model)
+        assert describe_status(live.freeze(1), 0) == "working (preparing its model)"
+    assert describe_status(live.freeze(1), 0) == "working"
 
 
 def test_texts_are_kept_short() -> None:

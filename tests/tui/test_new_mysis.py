@@ -9,6 +9,7 @@ from textual.widgets import Input, OptionList
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import MysisState
 from zoea.runtime.mysis_options import read_options
+from zoea.runtime.run_options import StartOptions
 from zoea.settings.paths import places
 from zoea.tui.dialogs.new_mysis import NewMysisDialog
 from zoea.tui.screens.dashboard import DashboardScreen
@@ -135,6 +136,40 @@ def test_choices_come_from_the_settings(tmp_path: Path) -> None:
     assert found.models == {"home": "qwen3:8b"}
     assert found.templates[0].name == found.default_template
     assert found.told is None
+
+
+def add_local_model(name: str) -> None:
+    folder = places().data / "models"
+    folder.mkdir(parents=True)
+    (folder / f"{name}.gguf").write_bytes(b"GGUF" + bytes(20))
+
+
+def test_local_models_are_offered_without_settings(tmp_path: Path) -> None:
+    add_local_model("qwen")
+    found = read_options(places(), tmp_path / "no.db", 0)
+    assert [one.name for one in found.providers] == ["", "embedded", "autopilot"]
+    assert found.providers[1].title == "embedded (on this machine: qwen)"
+
+
+async def test_what_the_command_line_gave_is_chosen_first(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        stage.app.new_myses = StartOptions(template="miner", provider="embedded", model="qwen")
+        await dialog(stage)
+        assert stage.one(InlineChoice, "#provider").value == "embedded"
+        await stage.press("enter")
+        await stage.until(lambda: len(stage.app.feed.myses) == 4)
+        made = next(v for v in stage.app.feed.myses.values() if v.name not in ("alpha", "beta", "gamma"))
+        assert (made.template, made.provider, made.model) == ("miner", "embedded", "qwen")
+
+
+async def test_a_typed_line_uses_what_the_command_line_gave(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        stage.app.new_myses = StartOptions(provider="embedded", model="qwen")
+        await stage.write(":new delta miner")
+        await stage.press("enter")
+        await stage.until(lambda: stage.has("delta"))
+        made = stage.view("delta")
+        assert (made.template, made.provider, made.model) == ("miner", "embedded", "qwen")
 
 
 async def test_invalid_settings_are_reported_in_the_dialog(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from zoea.llm.discovery import ProbeResult, ProbeStatus, SourceOrigin, UsualPort
 from zoea.model.errors import StoreError
 from zoea.model.request import ModelInfo
 from zoea.runtime.model_discovery import ModelConnection
-from zoea.runtime.run_options import RunOptions
+from zoea.runtime.run_options import RunOptions, StartOptions
 from zoea.settings.paths import Places, places
 from zoea.store import Store
 from zoea.tui import start
@@ -38,6 +38,7 @@ from zoea.tui.state.swarm_connection import OpenSwarm
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.model_field import ModelField
+from zoea.tui.widgets.pick_list import PickList
 
 
 @asynccontextmanager
@@ -158,6 +159,27 @@ async def test_one_key_creates_a_mysis_by_hand(tmp_path: Path) -> None:
         await stage.press("enter")
         await stage.until(lambda: shows(stage, DashboardScreen))
         assert len(stage.app.feed.myses) == 1
+
+
+async def test_a_local_model_is_found_and_enter_creates_a_mysis_with_it(tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (folder / "qwen.gguf").write_bytes(b"GGUF" + bytes(20))
+    async with welcome(tmp_path) as stage:
+        await stage.until(lambda: "on this machine; enter creates a mysis" in stage.text())
+        await stage.press(*["j"] * 4)
+        assert stage.one(PickList).chosen == "local:qwen"
+        await stage.press("enter")
+        await stage.until(lambda: shows(stage, NewMysisDialog))
+        await stage.until(lambda: bool(stage.one(ModelField).value))
+        assert stage.one(ModelField).value == "qwen"
+
+
+async def test_the_provider_of_the_command_line_is_named(tmp_path: Path) -> None:
+    async with welcome(tmp_path) as stage:
+        stage.app.new_myses = StartOptions(provider="embedded", model="qwen")
+        await stage.pilot.resize_terminal(110, 40)
+        await stage.until(lambda: "New myses use embedded with qwen." in stage.text())
 
 
 async def test_one_key_for_help(tmp_path: Path) -> None:

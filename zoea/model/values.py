@@ -252,6 +252,7 @@ class MysisView:
         attempt_at: When the next attempt starts; None if none is due.
         attempt_why: The cause in a word or two: `429`, `timeout`.
         reading: Percent of the prompt that the server has read; None where it writes or did not say.
+        prepares_model: Its turn waits for its model, which a local provider loads first.
         answered_by: The model that answers where the mysis names none; empty before its first turn.
         window_assumed: Tokens that are assumed as the model's context window; 0 where the window is known.
         goal: The task it was given, or the goal of its template; empty where it only answers.
@@ -308,6 +309,7 @@ class MysisView:
     attempt_at: int | None = None
     attempt_why: str = ""
     reading: int | None = None
+    prepares_model: bool = False
     answered_by: str = ""
     window_assumed: int = 0
     goal: str = ""

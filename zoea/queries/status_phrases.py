@@ -57,6 +57,8 @@ def describe_detail(view: MysisView, now: int | None = None) -> str:
             ends = next_change_at(view)
             rest = "" if now is None or ends is None else f"{format_span(ends - now)} left"
             return ", ".join(part for part in (describe_wait_reason(view), rest) if part)
+        case StatusWord.WORKING if view.prepares_model:
+            return "preparing its model"
         case StatusWord.WORKING if view.reading is not None:
             return f"reading {view.reading} %"
         case StatusWord.HELD | StatusWord.PAUSED:

@@ -70,12 +70,14 @@ class ModelSources:
         config: The user's settings file, if it exists.
         providers: The configured providers, as (name, type, model).
         keys: The vendors with a key in the environment.
+        local: The names of the local model files.
     """
 
     loaded: LoadedSettings
     config: Path | None
     providers: tuple[tuple[str, str, str], ...]
     keys: tuple[VendorKey, ...]
+    local: tuple[str, ...] = ()
 
 
 def read_model_sources(where: Places, env: Mapping[str, str] = os.environ) -> ModelSources:
@@ -86,6 +88,7 @@ def read_model_sources(where: Places, env: Mapping[str, str] = os.environ) -> Mo
         where.config_file if where.config_file.exists() else None,
         tuple((name, str(given.type), given.model) for name, given in loaded.settings.provider.items()),
         tuple(key for key in KEYS if env.get(key.variable)),
+        tuple(model.name for model in LocalModels(where.data / "models").list() if not model.is_missing),
     )
 
 

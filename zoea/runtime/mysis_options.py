@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from zoea.llm.local.model_files import LocalModels
 from zoea.model.errors import SettingsError, StoreError, UsageError
 from zoea.queries.broadcasts import read_inherited_broadcast
 from zoea.queries.stored_swarm import read_configurations
@@ -56,15 +57,16 @@ class MysisOptions:
 
 def read_options(places: Places | None, database: Path, now: int) -> MysisOptions:
     """Read the choices from the settings files and the database. Raises SettingsError, StoreError."""
-    settings, templates = Settings(), Templates()
+    settings, templates, local = Settings(), Templates(), ""
     if places is not None:
         loaded = load(places)
         settings, templates = loaded.settings, loaded.templates
+        local = ", ".join(model.name for model in LocalModels(places.data / "models").list())
     hours = settings.swarm.inherit_broadcast_hours
     return MysisOptions(
         templates=_templates(templates, settings.swarm.default_template),
         default_template=settings.swarm.default_template,
-        providers=_providers(settings),
+        providers=_providers(settings, local),
         models={name: given.model for name, given in settings.provider.items() if given.model},
         told=_told(database, now - round(hours * _HOUR_US)) if hours else None,
         own_providers=_own_providers(templates),
@@ -91,11 +93,13 @@ def _own_providers(templates: Templates) -> dict[str, str]:
     return {name: provider for name, provider in found.items() if provider}
 
 
-def _providers(settings: Settings) -> tuple[NamedOption, ...]:
-    """List the template's provider, the configured ones, and the autopilot."""
+def _providers(settings: Settings, local: str) -> tuple[NamedOption, ...]:
+    """List the template's provider, the configured ones, that of the local models, and the autopilot."""
     configured = [NamedOption(name, f"{name} ({given.type})") for name, given in settings.provider.items()]
-    autopilot = ProviderType.AUTOPILOT.value
+    autopilot, embedded = ProviderType.AUTOPILOT.value, ProviderType.EMBEDDED.value
     found = [NamedOption("", f"the template's, else {settings.provider_name()}"), *configured]
+    if local and embedded not in settings.provider:
+        found.append(NamedOption(embedded, f"{embedded} (on this machine: {local})"))
     if autopilot not in settings.provider:
         found.append(NamedOption(autopilot, AUTOPILOT_TITLE))
     return tuple(found)

@@ -59,7 +59,8 @@ class ProviderSet:
         self._made: dict[str, Provider] = dict(extra or {})
         self._configs: dict[str, ProviderConfig] = {}
         self._retired: list[Provider] = []
-        self._makers: dict[str, Maker] = {**makers(LocalModels(places.data / "models")), "autopilot": self._autopilot}
+        self._local_models = LocalModels(places.data / "models")
+        self._makers: dict[str, Maker] = {**makers(self._local_models), "autopilot": self._autopilot}
 
     def get(self, name: str) -> Provider:
         """Return the provider of that name.
@@ -73,8 +74,9 @@ class ProviderSet:
         return self._made[name]
 
     def names(self) -> tuple[str, ...]:
-        """List the configured providers, the default one and those in use."""
-        return tuple(dict.fromkeys([*self._settings.provider, self.default, *self._made]))
+        """List the configured providers, the default one, that of local models if there are any, and those in use."""
+        local = [ProviderType.EMBEDDED.value] if self._local_models.list() else []
+        return tuple(dict.fromkeys([*self._settings.provider, self.default, *local, *self._made]))
 
     @property
     def default(self) -> str:

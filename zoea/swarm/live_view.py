@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from zoea.model.enums import Activity, MysisState
@@ -18,6 +19,8 @@ from zoea.model.values import Failure, Mysis, MysisView, SwarmView
 
 INTERVAL_S = 0.05
 STREAM_TAIL = 4000
+PREPARING_S = 1.0
+"""A model that is ready within this time is not said to be prepared."""
 TEXT_CHARS = 300
 
 
@@ -59,6 +62,7 @@ class LiveMysis:
     attempt_why: str = ""
     is_at_rest: bool = False
     reading: int | None = None
+    prepares_model: bool = False
     answered_by: str = ""
     version: int = 0
 
@@ -155,6 +159,7 @@ class LiveMysis:
             attempt_at=self.attempt_at,
             attempt_why=self.attempt_why,
             reading=self.reading,
+            prepares_model=self.prepares_model,
             answered_by=self.answered_by,
             goal=mysis.goal,
             goal_reached_at=mysis.goal_reached_at,
@@ -196,6 +201,22 @@ class LiveView:
         for subscriber in self._subscribers:
             subscriber.dirty.add(mysis_id)
             subscriber.woken.set()
+
+    @contextmanager
+    def show_preparing(self, mysis_id: int) -> Iterator[None]:
+        """Show that a turn waits for its model, where the block takes longer than a moment."""
+        row = self._rows[mysis_id]
+
+        def show() -> None:
+            row.prepares_model = True
+            self.touch(mysis_id)
+
+        timer = asyncio.get_running_loop().call_later(PREPARING_S, show)
+        try:
+            yield
+        finally:
+            timer.cancel()
+            row.prepares_model = False
 
     def count(self, tally: sqlite3.Row) -> None:
         """Show the counters of a mysis, from its row of the table `tally`, that a request beside its turns changed."""

@@ -437,7 +437,8 @@ class MysisRunner:
         services = self._services
         if self._known.damage is not None:
             raise self._known.damage
-        profile = await build_profile(self.mysis, self._known, services.providers)
+        with services.view.show_preparing(self.mysis.id):
+            profile = await build_profile(self.mysis, self._known, services.providers)
         self._live.answered_by = "" if self.mysis.model else profile.model
         self._live.window_assumed = 0 if profile.window_known else profile.window
         if not profile.window_known and not self._window_reported:

@@ -53,6 +53,7 @@ def start(options: RunOptions, where: Places) -> int:
         stored=lambda: read_stored_rows(where),
         reduced_motion=options.calm,
     )
+    cockpit.new_myses = options
     cockpit.driver_class = TerminalDriver
     cockpit.read_only_opener = lambda: open_read_only(where)
     how = show_cockpit(cockpit, where.log, session)

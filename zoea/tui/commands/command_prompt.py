@@ -257,7 +257,11 @@ def _broadcast(cockpit: Cockpit, action: Action, rest: str) -> None:
 def _new(cockpit: Cockpit, action: Action, rest: str) -> None:
     name, _, template = rest.partition(" ")
     _refuse(action, cockpit, ())
-    cockpit.ask_swarm(cockpit.api.create(name, template=template.strip()))
+    given = cockpit.new_myses
+    work = cockpit.api.create(
+        name, template=template.strip() or given.template, provider=given.provider, model=given.model
+    )
+    cockpit.ask_swarm(work)
 
 
 def _at(cockpit: Cockpit, action: Action, rest: str) -> None:

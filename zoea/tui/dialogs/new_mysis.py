@@ -16,6 +16,7 @@ from textual.widgets.option_list import Option
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.values import MysisView
 from zoea.runtime.mysis_options import MysisOptions, read_options
+from zoea.runtime.run_options import StartOptions
 from zoea.text.control_characters import one_line, strip
 from zoea.tui import number_format
 from zoea.tui.dialogs.modal import CockpitDialog, form_row
@@ -29,7 +30,11 @@ _YES, _NO = "yes", "no"
 
 
 class NewMysisDialog(CockpitDialog[None]):
-    """Name, task, template, provider, model, tags, start, and the inherited broadcast."""
+    """Name, task, template, provider, model, tags, start, and the inherited broadcast.
+
+    Args:
+        given: Its template, provider and model are chosen first.
+    """
 
     CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "new_mysis.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -39,8 +44,9 @@ class NewMysisDialog(CockpitDialog[None]):
         Binding("up", "app.focus_previous", show=False),
     ]
 
-    def __init__(self) -> None:
+    def __init__(self, given: StartOptions = StartOptions()) -> None:
         super().__init__()
+        self._given = given
         self._choices: MysisOptions | None = None
         self._server_models: ServerModels | None = None
         self._is_creating = False
@@ -95,8 +101,13 @@ class NewMysisDialog(CockpitDialog[None]):
         templates = self.query_one("#template", OptionList)
         templates.clear_options()
         templates.add_options([Option(_template(one.name, one.title), id=one.name) for one in found.templates])
-        templates.highlighted = 0 if found.templates else None
+        names = [one.name for one in found.templates]
+        templates.highlighted = (
+            names.index(self._given.template) if self._given.template in names else 0 if names else None
+        )
         self._offer_providers()
+        self.query_one("#provider", InlineChoice).choose(self._given.provider)
+        self.query_one(ModelField).value = self._given.model
         self.query_one("#told", InlineChoice).offer(self._told(found))
         self._server_models = ServerModels(cockpit, self._offer_models)
         await self._server_models.read()
@@ -108,9 +119,11 @@ class NewMysisDialog(CockpitDialog[None]):
             return
         chosen = self.query_one("#template", OptionList).highlighted_option
         usual = strip(found.describe_provider((chosen.id or "") if chosen is not None else ""))
-        self.query_one("#provider", InlineChoice).offer(
-            [(one.name, one.title if one.name else usual) for one in found.providers]
-        )
+        given = self._given.provider
+        offered = [(one.name, one.title if one.name else usual) for one in found.providers]
+        if given and all(name != given for name, _ in offered):
+            offered.append((given, one_line(given)))
+        self.query_one("#provider", InlineChoice).offer(offered)
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         self._offer_providers()

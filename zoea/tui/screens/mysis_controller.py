@@ -35,7 +35,8 @@ class MysisController:
         """Open the dialog for a new mysis."""
         from zoea.tui.dialogs.new_mysis import NewMysisDialog
 
-        self._screen.cockpit.push_screen(NewMysisDialog())
+        cockpit = self._screen.cockpit
+        cockpit.push_screen(NewMysisDialog(cockpit.new_myses))
 
     def configure(self) -> None:
         """Open the dialog that configures the targets."""

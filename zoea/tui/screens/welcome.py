@@ -12,6 +12,7 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 
 from zoea.model.errors import SettingsError, ZoeaError
+from zoea.runtime.run_options import StartOptions
 from zoea.settings.key_paths import SettingsInvalid
 from zoea.text.control_characters import one_line
 from zoea.tui.commands import actions
@@ -61,7 +62,7 @@ class WelcomeScreen(CockpitScreen[None]):
         return (
             actions.WELCOME_SANDBOX.bind(self._start_sandbox),
             actions.WELCOME_CONNECT.bind(lambda: self._connect(None)),
-            actions.WELCOME_NEW.bind(self._create_mysis),
+            actions.WELCOME_NEW.bind(lambda: self._create_mysis(self.cockpit.new_myses)),
         )
 
     def compose(self) -> ComposeResult:
@@ -123,7 +124,12 @@ class WelcomeScreen(CockpitScreen[None]):
             said = f"{one_line(self._connected_to)} is connected. Next: {key} creates a mysis, which works with it."
         else:
             said = "There is no mysis yet. A mysis is an agent: a model that works on a task with tools."
-        self.query_one("#title", TextBlock).put([[(brand, "title")], [(said, "quiet")]])
+        lines = [[(brand, "title")], [(said, "quiet")]]
+        given = cockpit.new_myses
+        if given.provider:
+            model = f" with {given.model}" if given.model else ""
+            lines.append([(f"New myses use {one_line(given.provider + model)}.", "quiet")])
+        self.query_one("#title", TextBlock).put(lines)
         context = self.action_context()
         choices = [self._way(action_id, text, BY_ID[action_id].why_not(context)) for action_id, text in _WAYS]
         self.ways.put([*choices, PickItem(), PickItem((("FOUND HERE", "title"),)), *self._found()])
@@ -165,6 +171,9 @@ class WelcomeScreen(CockpitScreen[None]):
                 lines.append(
                     _line(self._dot(), name, f"{kind}{f', {model}' if model else ''}: set up in your settings")
                 )
+            for name in around.local:
+                words = "on this machine; enter creates a mysis with it"
+                lines.append(_line(self._dot(), name, words, id=f"local:{name}"))
             for key in around.keys:
                 words = f"{key.variable} is set; enter connects it"
                 lines.append(_line(self._dot(), key.title, words, id=f"key:{key.variable}"))
@@ -222,13 +231,15 @@ class WelcomeScreen(CockpitScreen[None]):
             self.cockpit.action_do(event.id)
         elif event.id.startswith("key:"):
             self._connect_key(event.id.removeprefix("key:"))
+        elif event.id.startswith("local:"):
+            self._create_mysis(StartOptions(provider="embedded", model=event.id.removeprefix("local:")))
         elif event.id.startswith("server:"):
             self._connect_server(self._servers[int(event.id.removeprefix("server:"))])
 
-    def _create_mysis(self) -> None:
+    def _create_mysis(self, given: StartOptions) -> None:
         from zoea.tui.dialogs.new_mysis import NewMysisDialog
 
-        self.cockpit.push_screen(NewMysisDialog())
+        self.cockpit.push_screen(NewMysisDialog(given))
 
     def _connect_key(self, variable: str) -> None:
         from zoea.runtime.model_discovery import ModelConnection

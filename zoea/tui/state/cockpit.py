@@ -21,6 +21,7 @@ from textual.worker import Worker, WorkerState
 
 from zoea.model.errors import SettingsError, ZoeaError
 from zoea.model.values import Event, MysisView, SwarmView
+from zoea.runtime.run_options import StartOptions
 from zoea.settings.paths import Places
 from zoea.text.sentences import begin_sentence
 from zoea.tui.commands import keymap as keymaps
@@ -104,6 +105,7 @@ class Cockpit(App[str]):
         self.marks: set[int] = set()
         self.row_filter = RowFilter()
         self.ask_above = AskAbove()
+        self.new_myses = StartOptions()
         self.undo = UndoHistory()
         self.bookmarks: dict[int, object] = {}
         self.reported_defects: list[str] = []
