@@ -563,6 +563,20 @@ async def test_a_llama_cpp_that_supports_tools_or_does_not_say_gets_them(caps: A
         await source.close()
 
 
+@pytest.mark.parametrize(("parameters", "is_held"), [(1_777_088_000, True), (8_030_000_000, False), ("many", False)])
+async def test_a_small_model_of_a_llama_cpp_is_held_to_a_schema_though_its_template_has_tools(
+    parameters: Any, is_held: bool
+) -> None:
+    async with OpenAIServer(otherwise=lambda _: Say('{"answer": "done"}')) as server:
+        llamacpp(server, {"supports_tools": True})
+        server.models[0]["meta"]["n_params"] = parameters
+        source = provider("openai", server.base_url)
+        await answer(source, request(tools=(SCAN,)))
+        assert ("response_format" in server.chats[0].json, "tools" in server.chats[0].json) == (is_held, not is_held)
+        assert (await source.info("reef.gguf")).tools is True
+        await source.close()
+
+
 @pytest.mark.parametrize("mode", [ToolMode.NATIVE, ToolMode.JSON_SCHEMA])
 async def test_no_list_is_requested_if_the_setting_decides(mode: ToolMode) -> None:
     async with OpenAIServer(Say('{"answer": "done"}')) as server:

@@ -5,6 +5,7 @@ Source: https://github.com/ggml-org/llama.cpp/tree/master/tools/server
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -18,6 +19,8 @@ from zoea.model.ports import Clock
 from zoea.model.request import ModelInfo
 
 _LLAMACPP = "llamacpp"
+SMALL_PARAMETERS = 4_000_000_000
+"""Measured with Qwen2.5-Coder: 0.5B and 1.5B make calls under a schema, and hardly any by the template's own means."""
 
 
 async def read_props(http: HttpClient, *, provider: str, clock: Clock, secrets: tuple[str, ...]) -> dict[str, Any]:
@@ -34,6 +37,12 @@ async def read_props(http: HttpClient, *, provider: str, clock: Clock, secrets: 
 def is_llamacpp(entries: Sequence[dict[str, Any]]) -> bool:
     """Return whether a list of models is that of a llama.cpp server, which serves one model under any name."""
     return len(entries) == 1 and entries[0].get("owned_by") == _LLAMACPP
+
+
+def count_parameters(entry: dict[str, Any]) -> float:
+    """Return the parameters of a llama.cpp's model; infinite where it does not tell."""
+    meta = entry.get("meta")
+    return (whole_number(meta.get("n_params")) if isinstance(meta, dict) else None) or math.inf
 
 
 def with_props(listed: ModelInfo, props: dict[str, Any]) -> ModelInfo:

@@ -14,7 +14,7 @@ from zoea.llm.messages.message_rules import encode
 from zoea.llm.model_table import cache_minimum, known
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.http_provider import HttpProvider, StreamDecoder
-from zoea.llm.providers.llamacpp_props import is_llamacpp, read_props, with_props
+from zoea.llm.providers.llamacpp_props import SMALL_PARAMETERS, count_parameters, is_llamacpp, read_props, with_props
 from zoea.llm.providers.openai_request import OpenAIQuirk, Quirks, body_of, quirk_in, uses_schema
 from zoea.llm.providers.openai_stream import ChatStreamDecoder, whole_number
 from zoea.llm.transport.admission_gate import AdmissionGate
@@ -51,7 +51,7 @@ class OpenAIProvider(HttpProvider):
     def _quirks_of(self, model: str) -> Quirks:
         quirks = self._quirks.get(model, frozenset())
         listed = self._listed.value
-        return quirks | {OpenAIQuirk.NO_TOOLS} if listed is not None and listed.drops_tools else quirks
+        return quirks | {OpenAIQuirk.NO_TOOLS} if listed is not None and listed.needs_schema else quirks
 
     def _form(self, request: ModelRequest, without_thinking: bool) -> bytes:
         return encode(self._body(request, without_thinking))
@@ -110,7 +110,7 @@ class OpenAIProvider(HttpProvider):
         table = known(model)
         window = self._config.context_window or listed.context_window or (table.context_window if table else None)
         output = listed.max_output or (table.max_output if table else None)
-        tools = False if OpenAIQuirk.NO_TOOLS in self._quirks_of(model) else listed.tools
+        tools = False if OpenAIQuirk.NO_TOOLS in self._quirks.get(model, ()) else listed.tools
         return ModelInfo(model or listed.name, window, output, tools, listed.slots, cache_minimum(model or listed.name))
 
 
@@ -129,10 +129,16 @@ _WINDOWS = ("max_model_len", "loaded_context_length", "context_length", "max_con
 
 @dataclass(frozen=True, slots=True)
 class ModelListing:
-    """A server's models by name. `only` is the model of a llama.cpp server, which serves it under any name."""
+    """A server's models by name.
+
+    Attributes:
+        only: The model of a llama.cpp server, which serves it under any name.
+        is_small: Whether that model has fewer than `SMALL_PARAMETERS`.
+    """
 
     by_name: dict[str, ModelInfo] = field(default_factory=dict)
     only: ModelInfo | None = None
+    is_small: bool = False
 
     def of(self, model: str) -> ModelInfo:
         """Return the details of a model; an unlisted model has none. Without a name it is the only one there is."""
@@ -141,9 +147,12 @@ class ModelListing:
         return self.by_name.get(model) or self.only or ModelInfo(model)
 
     @property
-    def drops_tools(self) -> bool:
-        """True for a llama.cpp with a chat template without tools: it drops them silently."""
-        return self.only is not None and self.only.tools is False
+    def needs_schema(self) -> bool:
+        """True for a llama.cpp that drops tools silently, its template having none, or that serves a small model.
+
+        A small model tells of calls instead of making them, and makes them under a schema.
+        """
+        return self.only is not None and (self.only.tools is False or self.is_small)
 
 
 async def list_models(http: HttpClient, *, provider: str, clock: Clock, secrets: tuple[str, ...]) -> ModelListing:
@@ -158,7 +167,7 @@ async def list_models(http: HttpClient, *, provider: str, clock: Clock, secrets:
         return ModelListing(infos)
     (listed,) = infos.values()
     only = with_props(listed, await read_props(http, provider=provider, clock=clock, secrets=secrets))
-    return ModelListing({only.name: only}, only)
+    return ModelListing({only.name: only}, only, count_parameters(found[0]) < SMALL_PARAMETERS)
 
 
 def _read(entry: dict[str, Any]) -> ModelInfo:
