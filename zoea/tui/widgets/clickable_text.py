@@ -78,7 +78,12 @@ class TextBlock(Static):
         if lines != self._lines:
             self._lines = lines
             # A block of fixed size needs no layout: its text moves nothing else on the screen.
-            self.update(self._content(), layout=self.styles.auto_dimensions)
+            is_sized_by_text = self.styles.auto_dimensions
+            self.update(self._content(), layout=is_sized_by_text)
+            if is_sized_by_text:
+                # Textual counts a second request for a layout as the first one, even after another widget's layout
+                # has measured the old text, and then keeps that height; changed styles make it measure again.
+                self.styles.merge_rules({})
 
     def put_error(self, error: ZoeaError) -> None:
         """Show what went wrong, and what to do in a line below."""
