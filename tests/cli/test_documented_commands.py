@@ -1,0 +1,80 @@
+"""Every command that the documentation shows is one that this Zoea accepts."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from zoea.cli.dispatch import load
+from zoea.process.command_line import LightCommand
+
+ROOT = Path(__file__).parents[2]
+PAGES = [
+    *(page for page in sorted((ROOT / "documentation").rglob("*.md")) if page.parent.name != "reference"),
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
+]
+BLOCK = re.compile(r"^```[^\n]*\n(.*?)^```", re.DOTALL | re.MULTILINE)
+LINE = re.compile(r"^(?:\$ )?(?:\.venv/bin/)?zoea (.+)$", re.MULTILINE)
+MENTION = re.compile(r"`zoea ([^`\n]+)`")
+END = re.compile(r"\s{2,}|\s#\s|\s&(?:\s|$)")
+"""What follows is a comment or the shell's."""
+OPTION = re.compile(r"--?[a-z][\w-]*")
+
+
+def relative(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+def examples(page: Path) -> Iterator[list[str]]:
+    """Command lines of code blocks, to be typed as they stand."""
+    for block in BLOCK.findall(page.read_text(encoding="utf-8")):
+        for line in LINE.findall(block):
+            yield shlex.split(END.split(line)[0])
+
+
+def mentions(page: Path) -> Iterator[list[str]]:
+    """Commands within a sentence, which may leave out values."""
+    for words in MENTION.findall(page.read_text(encoding="utf-8")):
+        if not words.startswith("-"):
+            yield shlex.split(words)
+
+
+def find_command(words: list[str]) -> tuple[Any, list[str]]:
+    """Return the command that the first words name, and the other words."""
+    command, rest = load(words[0]), words[1:]
+    while rest and rest[0] in getattr(command, "commands", {}):
+        command, rest = command.commands[rest[0]], rest[1:]
+    return command, rest
+
+
+def option_names(command: Any) -> set[str]:
+    if isinstance(command, LightCommand):
+        return set(OPTION.findall(command.help_text(200)))
+    return {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_every_example_is_accepted_by_its_command(page: Path) -> None:
+    for words in examples(page):
+        command, rest = find_command(words)
+        if isinstance(command, LightCommand):
+            command.parse(rest)
+        elif rest or not getattr(command, "commands", {}):
+            command.make_context(" ".join(words), rest)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=relative)
+def test_every_mentioned_option_is_one_of_its_command(page: Path) -> None:
+    for words in mentions(page):
+        command, rest = find_command(words)
+        given = {word.partition("=")[0] for word in rest if OPTION.fullmatch(word.partition("=")[0])}
+        assert given <= option_names(command), words
+
+
+def test_a_page_of_the_guide_shows_examples() -> None:
+    assert sum(1 for page in PAGES for _ in examples(page)) > 50
