@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -32,6 +33,7 @@ from zoea.context import (
     plan_turn,
 )
 from zoea.model.enums import OpenedBy, Role, Source
+from zoea.model.errors import PlanError
 from zoea.model.values import Memory, Native, ToolCall
 
 NUDGE = "Continue your mission. Check notifications and coordinate with the swarm."
@@ -262,6 +264,14 @@ class Story:
     def at(self, moment: int, frozen: FrozenTurn) -> Mapping[Need, NeedAnswer]:
         """Return the answers at a moment."""
         return {**self.recorder.answers(frozen), TurnSoFar(frozen.turn_id): self.moments[moment]}
+
+    def plans(self, frozen: FrozenTurn) -> list[Plan]:
+        """Return the plan at each moment that has one."""
+        found = []
+        for moment in range(len(self.moments)):
+            with suppress(PlanError):
+                found.append(plan_turn(frozen, self.at(moment, frozen)))
+        return found
 
 
 @st.composite

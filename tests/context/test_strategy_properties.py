@@ -22,7 +22,6 @@ from zoea.context import (
     FrozenTurn,
     OutsideNeed,
     PackStatus,
-    Plan,
     Priority,
     Recall,
     ShownConversation,
@@ -93,21 +92,10 @@ def planned_turns(draw: st.DrawFn) -> tuple[Story, FrozenTurn]:
     return story, frozen
 
 
-def plans(story: Story, frozen: FrozenTurn) -> list[Plan]:
-    """Return the plan at each moment that has one."""
-    found = []
-    for moment in range(len(story.moments)):
-        try:
-            found.append(plan_turn(frozen, story.at(moment, frozen)))
-        except PlanError:
-            continue
-    return found
-
-
 @given(planned_turns())
 def test_the_sum_of_the_packs_is_the_request_and_within_its_budget(made: tuple[Story, FrozenTurn]) -> None:
     story, frozen = made
-    for plan in plans(story, frozen):
+    for plan in story.plans(frozen):
         assert plan.tokens == sum(decision.tokens for decision in plan.decisions) == plan.budget.final_tokens
         sent = request_tokens(plan.messages, tools_tokens=frozen.tools_tokens, calibration=frozen.calibration)
         assert sent <= plan.tokens <= request_limit(frozen).tokens
@@ -132,7 +120,7 @@ def test_packs_stand_in_the_order_in_which_their_strategy_declares_them(made: tu
 @given(planned_turns())
 def test_no_result_is_without_its_call_and_no_call_without_its_results(made: tuple[Story, FrozenTurn]) -> None:
     story, frozen = made
-    for plan in plans(story, frozen):
+    for plan in story.plans(frozen):
         is_whole(plan.messages)
 
 
@@ -153,7 +141,7 @@ def test_the_same_records_give_the_same_plan_also_beside_an_earlier_one(made: tu
 @given(planned_turns())
 def test_each_request_begins_with_the_one_before_unless_it_says_that_it_was_cut(made: tuple[Story, FrozenTurn]) -> None:
     story, frozen = made
-    for earlier, later in itertools.pairwise(plans(story, frozen)):
+    for earlier, later in itertools.pairwise(story.plans(frozen)):
         if not extends(earlier, later):
             assert state(earlier) != state(later)
             assert later.trimmed

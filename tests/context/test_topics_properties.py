@@ -15,7 +15,6 @@ from zoea.context import (
     FrozenTurn,
     OutsideNeed,
     PackStatus,
-    Plan,
     Priority,
     SourceMessages,
     StoredAnswer,
@@ -96,21 +95,10 @@ def topic_turns(draw: st.DrawFn, *, longest: int = 8000) -> tuple[Story, FrozenT
     return story, story.recorder.frozen(**draw(LIMITS), strategy="topics", topics=rules)
 
 
-def plans(story: Story, frozen: FrozenTurn) -> list[Plan]:
-    """Return the plan at each moment that has one."""
-    found = []
-    for moment in range(len(story.moments)):
-        try:
-            found.append(plan_turn(frozen, story.at(moment, frozen)))
-        except PlanError:
-            continue
-    return found
-
-
 @given(topic_turns())
 def test_no_request_exceeds_its_budget(made: tuple[Story, FrozenTurn]) -> None:
     story, frozen = made
-    for plan in plans(story, frozen):
+    for plan in story.plans(frozen):
         sent = request_tokens(plan.messages, tools_tokens=frozen.tools_tokens, calibration=frozen.calibration)
         assert sent <= plan.tokens <= request_limit(frozen).tokens <= frozen.max_tokens
         assert sum(len(message.content) for message in plan.messages) <= frozen.max_chars
@@ -166,7 +154,7 @@ def test_packs_stand_in_the_order_of_their_declaration(made: tuple[Story, Frozen
     story, frozen = made
     assert frozen.topics is not None
     sources = [read_source(source).topic for source in frozen.topics.sources]
-    for plan in plans(story, frozen):
+    for plan in story.plans(frozen):
         names = [decision.id for decision in plan.decisions]
         assert names[:3] == ["header", "system", "schema"]
         assert [name.partition(" ")[0] for name in names[3 : 3 + len(sources)]] == sources
@@ -185,13 +173,13 @@ def test_the_same_turn_has_the_same_bytes_after_it_was_stored(made: tuple[Story,
     story, frozen = made
     again = FrozenTurn.from_json(frozen.to_json(), system=frozen.system)
     assert again == frozen
-    assert plans(story, again) == plans(story, frozen)
+    assert story.plans(again) == story.plans(frozen)
 
 
 @given(topic_turns())
 def test_each_character_is_accounted_for_in_a_decision(made: tuple[Story, FrozenTurn]) -> None:
     story, frozen = made
-    for plan in plans(story, frozen):
+    for plan in story.plans(frozen):
         counted = sum(decision.chars for decision in plan.decisions if decision.id != "tools")
         assert counted == sum(map(message_chars, plan.messages))
         assert plan.tokens == sum(decision.tokens for decision in plan.decisions)
@@ -200,7 +188,7 @@ def test_each_character_is_accounted_for_in_a_decision(made: tuple[Story, Frozen
 @given(topic_turns())
 def test_the_prompts_of_the_turn_are_verbatim_and_behind_all_sources(made: tuple[Story, FrozenTurn]) -> None:
     story, frozen = made
-    for plan in plans(story, frozen):
+    for plan in story.plans(frozen):
         blocks = [place for place, one in enumerate(plan.messages) if one.content.startswith("## Messages from topic")]
         for memory in story.moments[0].memories:
             if memory.role is Role.USER:
