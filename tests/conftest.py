@@ -16,8 +16,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.fakes.database_template import migrate_by_copy
 from tests.fakes.processes import find_children, find_processes, wait_until_none
 from zoea.process.group_guard import guard
+from zoea.store import store as store_module
 
 settings.register_profile("quick", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("thorough", max_examples=500, deadline=None, suppress_health_check=list(HealthCheck))
@@ -94,6 +96,12 @@ def _loopback_only(monkeypatch: pytest.MonkeyPatch) -> None:
         real(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", connect)
+
+
+@pytest.fixture(autouse=True)
+def _new_databases_are_copies(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run the migrations of a new database once in each process; `tests/store` and started processes run them."""
+    monkeypatch.setattr(store_module, "migrate", migrate_by_copy)
 
 
 def _is_loopback(host: str) -> bool:

@@ -22,6 +22,11 @@ class SettableClock:
         return self.time
 
 
+@pytest.fixture(autouse=True)
+def _new_databases_are_copies() -> None:
+    """Run the real migrations of every database."""
+
+
 @pytest.fixture
 def clock() -> SettableClock:
     return SettableClock()
