@@ -34,7 +34,7 @@ def main() -> int:
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command; write an error to stderr as text, or with `--json` as one JSON object."""
+    """Run one command. Write an error to stderr as text, or with `--json` as one JSON object."""
     from zoea.model.errors import ZoeaError
 
     try:

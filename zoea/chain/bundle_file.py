@@ -78,7 +78,7 @@ _Count = Field(ge=0, le=2**40)
 
 
 class BundleCommit(_Strict):
-    """A commit in a bundle: the fields that its id is made of, and its summary and tags."""
+    """A commit in a bundle: the fields behind its id, its summary and its tags."""
 
     id: str = Digest
     parent: str | None = Field(pattern=r"^[0-9a-f]{64}$")

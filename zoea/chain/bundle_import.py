@@ -46,7 +46,7 @@ _KEPT = (IMPORTED, "tag/")
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Where the compressed bytes of a blob stand in the file; a length of -1 where it was redacted."""
+    """Where the compressed bytes of a blob stand in the file. A length of -1 where it was redacted."""
 
     offset: int
     length: int
@@ -274,7 +274,7 @@ def _commit(one: BundleCommit, parent: int | None) -> ContextCommit:
 
 
 def _local_name(name: str) -> str:
-    """Return the name that a ref of another database has here: branches of its myses are imported contexts."""
+    """Return the name of another database's ref here. Branches of its myses become imported contexts."""
     if name.startswith(_KEPT):
         return name
     return IMPORTED + name.removeprefix("@")
@@ -289,7 +289,7 @@ def _names(wanted: str) -> Iterator[str]:
 
 
 def _set_ref(conn: WriterConnection, wanted: str, seq: int) -> str:
-    """Set a ref to a commit without leaving one behind; return the name that it got."""
+    """Set a ref to a commit without leaving one behind. Return the name that it got."""
     for name in _names(wanted):
         old = read_ref(conn, name)
         if old == seq:

@@ -99,7 +99,7 @@ class ChainReader:
         return materialize(chain, self.read_bytes, self.fetch)
 
     def _read_ahead(self, chain: Sequence[ContextCommit]) -> None:
-        """Read all blobs of a range by one query; one that cannot be read raises when it is needed."""
+        """Read all blobs of a range by one query. One that cannot be read raises when it is needed."""
         seqs = json.dumps([one.seq for one in contributing(chain)])
         for row in self._connection.execute(_BLOBS_OF, (seqs,)):
             if row[1] not in self._texts:

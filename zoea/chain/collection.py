@@ -42,7 +42,7 @@ class CollectedChains:
 
 
 def find_unreached(conn: sqlite3.Connection, since: int) -> list[int]:
-    """Return the commits that no ref reaches, and none that a ref named since then, µs UTC."""
+    """Return the commits that no ref reaches or named since a time, µs UTC."""
     return [row[0] for row in conn.execute(f"{_UNREACHED} ORDER BY seq", {"since": since}).fetchall()]
 
 

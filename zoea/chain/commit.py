@@ -59,7 +59,7 @@ class Provenance:
 
 @dataclass(frozen=True, slots=True)
 class CommitIdentity:
-    """What the id of a commit is made of that another database numbers otherwise: its number, template and session."""
+    """The parts of a commit's id that differ between databases: number, template and session."""
 
     seq: int
     template_hash: bytes | None

@@ -68,7 +68,7 @@ def lay_out(commits: Iterable[tuple[int, int | None]], lanes: Lanes = ()) -> tup
 
 
 def draw_row(row: GraphRow, glyph: str, most: int) -> list[tuple[str, int]]:
-    """Draw a row as texts of one cell, two a column, each with the column that gives its colour.
+    """Draw a row as texts of one cell, two a column. Each comes with the column that gives its colour.
 
     Args:
         glyph: The sign of the commit, one cell.

@@ -110,7 +110,7 @@ def insert_commit(conn: WriterConnection, new: NewCommit) -> ContextCommit:
 def insert_imported(
     conn: WriterConnection, commit: ContextCommit, identity: CommitIdentity, lifted: Iterable[bytes]
 ) -> int:
-    """Store a commit of another database under its own id, with the next number; return that.
+    """Store a commit of another database under its own id, with the next number. Return that.
 
     Its blobs are there already. It has a template only where the same one is stored here.
     """

@@ -114,7 +114,7 @@ def walk_chain(
 
 
 def read_notes(conn: sqlite3.Connection, seq: int) -> list[tuple[int, CommitNote]]:
-    """Return the summaries and tags that a commit had and has, oldest first, with their times in µs UTC."""
+    """Return all summaries and tags of a commit, oldest first, with times in µs UTC."""
     sql = "SELECT created_at, summary, tags, model FROM ctx_note WHERE commit_seq = ? ORDER BY id"
     rows = conn.execute(sql, (seq,)).fetchall()
     return [(at, CommitNote(summary, _read_tags(tags), model)) for at, summary, tags, model in map(tuple, rows)]
@@ -140,7 +140,7 @@ def count_commits(conn: sqlite3.Connection) -> int:
 
 
 def count_known(conn: sqlite3.Connection, seq: int) -> tuple[int, int]:
-    """Return the messages and tokens of the conversation up to a commit, from the nearest summary on; reads no blob."""
+    """Count messages and tokens from the nearest summary to a commit. Reads no blob."""
     sql = """
 WITH RECURSIVE walk(seq, parent, type, messages, tokens) AS (
   SELECT seq, parent, type, message_count, token_count FROM ctx_commit WHERE seq = ?
@@ -184,7 +184,7 @@ def read_children(conn: sqlite3.Connection, seq: int) -> list[ContextCommit]:
 
 
 def read_newest(conn: sqlite3.Connection, limit: int, before: int = 0) -> list[ContextCommit]:
-    """Return the newest commits of all chains, newest first; with `before` only those older than it."""
+    """Return the newest commits of all chains, newest first. With `before` only those older than it."""
     sql = f"{_FROM} WHERE ?1 = 0 OR c.seq < ?1 ORDER BY c.seq DESC LIMIT ?2"
     return [_commit(row) for row in conn.execute(sql, (before, limit)).fetchall()]
 
@@ -227,7 +227,7 @@ def read_refs(conn: sqlite3.Connection, seqs: Iterable[int] | None = None) -> di
 
 
 def ref_at(conn: sqlite3.Connection, name: str, at: int) -> int | None:
-    """Return the commit that a ref had at a time, µs UTC; None if it had none then."""
+    """Return the commit that a ref had at a time, µs UTC. None if it had none then."""
     row = conn.execute(
         "SELECT new FROM ctx_reflog WHERE name = ? AND created_at <= ? ORDER BY id DESC LIMIT 1", (name, at)
     ).fetchone()

@@ -1,4 +1,4 @@
-"""Writes about commits that a person asks for, each as one op: names, checkpoints by hand, snapshots."""
+"""Writes that a person asks for, each as one op: names, checkpoints by hand, snapshots."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ async def annotate_commit(
 
 
 async def take_snapshot(store: Store, revision: str) -> ContextCommit:
-    """Store the conversation up to a commit as one snapshot commit, so that reading it walks no further.
+    """Store the conversation up to a commit as one snapshot commit. Reading it walks no further.
 
     On the tip of a mysis it goes on the branch; else the ref `snapshot/ID` names it.
 
@@ -81,7 +81,7 @@ async def take_snapshot(store: Store, revision: str) -> ContextCommit:
 def build_whole(
     commit: ContextCommit, entries: Sequence[ContextEntry], kind: CommitType, note: CommitNote, principal: str = ""
 ) -> NewCommit:
-    """Return a commit after another that stands for the whole conversation up to it; for use in a thread."""
+    """Return a commit after another that stands for the whole conversation up to it. For use in a thread."""
     delta = encode_delta(entries)
     blob, lifted = prepare_blobs(delta.data, delta.lifted)
     about = commit.provenance

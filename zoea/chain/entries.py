@@ -161,7 +161,7 @@ def join_deltas(deltas: Iterable[bytes]) -> bytes:
 
 
 def answer_open_calls(entries: Iterable[ContextEntry]) -> tuple[tuple[ContextEntry, ...], int]:
-    """Return the entries with a result for each call that has none, and the number of added results.
+    """Add a result for each call without one. Return the entries and the number of added results.
 
     A provider refuses a call without its result. An added result stands behind those of its answer.
     """

@@ -88,7 +88,7 @@ def write_as(context: MaterializedContext, format_name: str) -> bytes:
 
 
 def join_native(chain: Iterable[ContextCommit], read_bytes: ReadBytes) -> bytes | None:
-    """Return the joined bytes of a range in its own format, unchanged; None where formats differ or are unknown."""
+    """Return the joined bytes of a range in its own format, unchanged. None where formats differ or are unknown."""
     parts = contributing(list(chain))
     names = {one.format for one in parts}
     if len(names) != 1 or (found := known_formats().get(names.pop())) is None:

@@ -28,7 +28,7 @@ SELECT b.id, b.hash, b.place, b.data, b.size FROM blob b WHERE b.place <> 'redac
 
 @dataclass(frozen=True, slots=True)
 class FetchedBlobs:
-    """How many blobs were missing or damaged and came back, and the hashes of those that did not."""
+    """The number of blobs that came back, and the hashes of those that did not."""
 
     restored: int
     missing: tuple[str, ...]

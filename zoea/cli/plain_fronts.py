@@ -125,7 +125,7 @@ class PlainFront:
         )
 
     async def _text(self, event: Event) -> str:
-        """Read the text that an event refers to, on one line; a read error becomes a note."""
+        """Read the text that an event refers to, on one line. A read error becomes a note."""
         try:
             return one_line(await asyncio.to_thread(read_event_text, self._database, event), LINE_WIDTH)
         except StoreError:
@@ -133,7 +133,7 @@ class PlainFront:
 
 
 async def events_without_gaps(swarm: SwarmApi, after: int) -> AsyncIterator[Event]:
-    """Yield every event after `after`; after a lag or a failed read, subscribe again from the last event seen."""
+    """Yield every event after `after`. After a lag or a failed read, subscribe again from the last event seen."""
     last = after
     while True:
         stream = swarm.events(last)
@@ -168,7 +168,7 @@ async def read_newest(database: Path) -> int:
 
 
 async def write_in_time(last: Coroutine[Any, Any, object]) -> bool:
-    """Write the last lines of a run; return False if stdout takes none of them in time."""
+    """Write the last lines of a run. Return False if stdout takes none of them in time."""
     task = asyncio.create_task(last)
     done, _ = await asyncio.wait({task}, timeout=TERMINAL_END_S if sys.stdout.isatty() else PIPE_END_S)
     if done:

@@ -134,7 +134,7 @@ async def _write_end(front: Front, parting: ExitChoice | RestReport, rows: list[
 
 
 def summary(myses: tuple[MysisView, ...], credits_by_name: dict[str, int] | None) -> list[dict[str, Any]]:
-    """Return one object per mysis for the last line of `--json`; counts are totals of all runs."""
+    """Return one object per mysis for the last line of `--json`. Counts are totals of all runs."""
     return [
         {
             "name": view.name,
@@ -158,7 +158,7 @@ async def _show(
     ending: asyncio.Event,
     is_owner: bool,
 ) -> ExitChoice | RestReport:
-    """Show the swarm until the first reason to end; an error of the front ends the run.
+    """Show the swarm until the first reason to end. An error of the front ends the run.
 
     Args:
         is_interactive: As at the start of the run: a terminal that was closed since is none.

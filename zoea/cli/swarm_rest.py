@@ -85,7 +85,7 @@ class RestReport:
 
 
 async def wait_for_rest(swarm: SwarmApi, turns: TurnCount) -> RestReport:
-    """Wait until no mysis goes on by itself and the front has shown everything up to then."""
+    """Wait until no mysis goes on by itself and the front has shown all."""
     myses: dict[int, MysisView] = {}
     stream = swarm.changes()
     async with aclosing(stream):  # type: ignore[type-var]  # every body of SwarmApi gives a generator

@@ -72,7 +72,7 @@ async def read_commands(
 
 
 async def run_typed_command(swarm: SwarmApi, words: str, database: Path) -> str:
-    """Run one typed line and return its result or error as text; `database` holds what `stats` reads."""
+    """Run one typed line and return its result or error as text. `database` holds what `stats` reads."""
     name, _, rest = words.partition(" ")
     rest = rest.strip()
     try:

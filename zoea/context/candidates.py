@@ -166,7 +166,7 @@ def sort_by_priority(candidates: Sequence[PackCandidate]) -> list[PackCandidate]
 
 
 def build_plan(candidates: Sequence[PackCandidate], max_tokens: int, truncation: Truncation) -> Plan:
-    """Build the plan from decided candidates, in declaration order; texts of the section `system` are one message."""
+    """Build the plan from decided candidates, in declaration order. Texts of the section `system` are one message."""
     messages: list[RequestMessage] = []
     forms: dict[int, Form] = {}
     for candidate in candidates:

@@ -31,7 +31,7 @@ _DONE = {
 
 
 def describe_advice(setting: str) -> str:
-    """Return what would have kept a pack whole: a setting with its value, or what a server must be started with.
+    """Return the setting, or the server's option, that would have kept a pack whole.
 
     A window is the server's: a larger number in Zoea's settings alone would only make its requests too long.
     """

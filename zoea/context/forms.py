@@ -39,7 +39,7 @@ class FormKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """A form kind, the characters it keeps (for CUT, TAIL and RECALL), and where they begin (for RECALL)."""
+    """A form kind and its numbers: characters kept (CUT, TAIL, RECALL) and their begin (RECALL)."""
 
     kind: FormKind
     keep: int = 0

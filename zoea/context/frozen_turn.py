@@ -217,7 +217,7 @@ def _window_setting(frozen: FrozenTurn) -> str:
 
 
 def name_settings(bound: Limit, frozen: FrozenTurn, tokens: int) -> str:
-    """Return the settings with values that would allow `tokens`, joined by " and ", the binding one first."""
+    """Return the settings with values that would allow `tokens`. Joined by " and ", the binding one first."""
     found = {bound.setting: raised_setting(bound, frozen, tokens)}
     if frozen.plan_version > 1:
         if tokens > frozen.max_tokens:

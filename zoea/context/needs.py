@@ -1,7 +1,7 @@
 """The reads a strategy asks for, as values, and their answers.
 
 A strategy is asked in rounds: `needs(frozen, answers)` names what it wants, gets the answers, and is asked
-again until it wants nothing new, at most `MAX_ROUNDS` times. Whoever answers does not know the strategy.
+again until it wants nothing new, at most `MAX_ROUNDS` times. The reader that answers does not know the strategy.
 
 There are two kinds of needs:
 
@@ -101,7 +101,7 @@ class OutsideNeed:
 
     @property
     def key(self) -> str:
-        """The name and the fields as JSON: two needs of one turn with the same key have one answer."""
+        """The name and the fields as JSON. Needs of one turn with equal keys share an answer."""
         values = [getattr(self, one.name) for one in fields(self)]  # type: ignore[arg-type]  # a dataclass, as said
         return json.dumps([type(self).__name__, *values], ensure_ascii=False)
 
@@ -119,7 +119,7 @@ class ShownConversation(OutsideNeed):
 
 @dataclass(frozen=True, slots=True)
 class Recall(OutsideNeed):
-    """The best hits for the prompts' words among the mysis's memories with id <= `before`, but those `shown`.
+    """The best hits for the prompts' words among older memories. Those have ids <= `before` and are not `shown`.
 
     Answer: `{"hits": [[memory id, where the match begins], …], "late": whether the search took too long}`.
     """

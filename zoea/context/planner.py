@@ -92,7 +92,7 @@ def plan_turn(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Plan:
 def plan_next(
     frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer], earlier: TurnReplay | None
 ) -> tuple[Plan, TurnReplay]:
-    """Return the plan of the turn's next request, and the replay to pass to the one after it.
+    """Return the plan of the turn's next request, and the replay for the one after.
 
     The plan is the same with any `earlier`: a replay that does not lead to this request is ignored.
     Raises as `plan_turn` does.
@@ -129,7 +129,7 @@ def _describe_turn(made: Plan, candidates: Sequence[PackCandidate], turn: Curren
 
 
 def _find_cache_ends(before_turn: Sequence[PackCandidate], frozen: FrozenTurn) -> tuple[int, ...]:
-    """Return where the earlier turns end, and where they ended a turn ago, if a provider does not look back so far."""
+    """Return where the earlier turns end now and ended a turn ago. Empty if a provider looks back so far."""
     end = 0
     for candidate in before_turn:
         body = candidate.body
@@ -187,7 +187,7 @@ def _part(candidate: PackCandidate) -> tuple[str, str]:
 def _set_binding_settings(
     candidates: Sequence[PackCandidate], steps: Sequence[PlanStep], grown: int, bound: Limit, frozen: FrozenTurn
 ) -> None:
-    """Record for each shortened pack the setting and value that would have kept it whole, if there is one.
+    """Record for each shortened pack the setting that would have kept it whole.
 
     `grown` is the cost of the turn without compaction.
     """

@@ -131,7 +131,7 @@ def replay_turn(
 
 
 def _targets(frozen: FrozenTurn, budget: int, required: int) -> tuple[int, int]:
-    """Return what a compaction aims for, and down to what it cuts the newest results where it must.
+    """Return the size that a compaction aims for, and the least size of newest results.
 
     Both leave room, so that the next requests keep the prefix. Under the rules 1 the first was a share of the whole
     budget, which large tool schemas alone could exceed, and the newest results filled the budget.

@@ -80,7 +80,7 @@ def read_units(memories: Iterable[Memory]) -> tuple[list[Unit], list[OmittedMemo
 
 
 def _read_slice(memory: Memory, results: dict[int, Memory], left_out: list[OmittedMemory]) -> Unit | None:
-    """Return the slice that an answer with calls opens, None if it has none whole; take its results from `results`."""
+    """Return the slice that an answer with calls opens, None if it has none whole. Take its results from `results`."""
     own = [result for call in memory.calls if (result := results.pop(call.id, None)) is not None]
     if memory.partial or len(own) < len(memory.calls):
         why = StepKind.PARTIAL if memory.partial else StepKind.INCOMPLETE
@@ -107,7 +107,7 @@ def _note_unit(note: Note) -> Unit:
 
 
 def drop_last_answer(units: list[Unit]) -> tuple[list[Unit], list[OmittedMemory]]:
-    """Remove trailing answers: a request asks for the next answer, so nothing may follow the last one."""
+    """Remove trailing answers, because a request asks for the next one."""
     end = len(units)
     while end and units[end - 1].kind is UnitKind.TEXT:
         end -= 1

@@ -171,7 +171,7 @@ class ProviderChoice:
     model: str = ""
 
     def overrides(self) -> dict[str, str]:
-        """Return the settings, by dotted key, for a server found on a port; empty for other origins."""
+        """Return the settings, by dotted key, for a server found on a port. Empty for other origins."""
         if self.origin is not SourceOrigin.PORT:
             return {}
         name = re.sub(r"[^a-z0-9]+", "-", self.name.lower())

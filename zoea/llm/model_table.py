@@ -1,4 +1,4 @@
-"""Windows, output limits and cache minimums of well-known models, used when the provider does not report them.
+"""Windows, output limits and cache minimums of known models that their provider does not report.
 
 As published on `AS_OF`; prices are in `price_table.py`. Sources: https://platform.claude.com/docs/en/about-claude/models/overview,
 https://platform.openai.com/docs/models, https://ai.google.dev/gemini-api/docs/models.

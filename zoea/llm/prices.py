@@ -136,7 +136,7 @@ def published_prices() -> tuple[ModelPrice, ...]:
 
 @lru_cache(256)
 def find_published(model: str) -> ModelPrice | None:
-    """Return the price of a model among those that Zoea ships; looked up at each request."""
+    """Return the price of a model among those that Zoea ships. Looked up at each request."""
     return find_price(model, published_prices())
 
 

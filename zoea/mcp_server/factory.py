@@ -132,7 +132,7 @@ def build_server(
 
 
 def open_memories(database: Path) -> MemoryReader:
-    """Make a reader of the stored swarm for the searches of clients; the database may be created later."""
+    """Make a reader of the stored swarm for the searches of clients. The database may be created later."""
     return MemoryReader(SearchPool(database, CLIENT_SEARCHES))
 
 

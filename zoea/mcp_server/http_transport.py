@@ -243,7 +243,7 @@ class _HeadDeadlineProtocol(HttpToolsProtocol):
         self._head_due = self.loop.call_later(HEAD_S, transport.close)
 
     def data_received(self, data: bytes) -> None:
-        """Close a connection that sends more than `MAX_HEAD` without an end of a head or a part of a body."""
+        """Close a connection that does not end a head, or a part of a body, within `MAX_HEAD`."""
         self._without_body += len(data)
         super().data_received(data)
         if self._without_body > MAX_HEAD:
@@ -362,7 +362,7 @@ class ClientSessions:
             await self._end(opened, session)
 
     async def _end(self, opened: dict[str, Scope], session: str) -> None:
-        """End a session by a DELETE request, as its client would; a missing session is no error."""
+        """End a session by a DELETE request, as its client would. A missing session is no error."""
         by = opened.pop(session)
         headers = [(b"host", Headers(scope=by).get("host", "").encode()), (SESSION.encode(), session.encode())]
 

@@ -124,7 +124,7 @@ class SwarmResources:
 
 
 def keep_newest(pieces: list[str]) -> str:
-    """Return the end of a turn within the limit, whole pieces where possible, because a cut one would be no block."""
+    """Return the end of a turn within the limit, in whole pieces where possible."""
     kept: list[str] = []
     room = SHOWN_CHARS
     for piece in reversed(pieces):

@@ -32,7 +32,7 @@ from zoea.tools.builtin.definitions import COMMANDS
 async def serve_clients(
     places: Places, listener: socket.socket, swarm_client: SwarmClient, names: Iterable[str]
 ) -> AsyncIterator[None]:
-    """Serve clients with a token on a bound socket during the block; the socket is closed after it.
+    """Serve clients with a token on a bound socket during the block. The socket is closed after it.
 
     Args:
         names: Host names that clients may use, besides those of the loopback interface.

@@ -186,7 +186,7 @@ async def wait_for_loss(process: asyncio.subprocess.Process) -> str:
 
 
 async def _end_process(process: asyncio.subprocess.Process) -> None:
-    """Close the stdin of the process, which ends it; kill it if that takes too long."""
+    """Close the stdin of the process, which ends it. Kill it if that takes too long."""
     assert process.stdin is not None
     process.stdin.close()
     try:

@@ -104,7 +104,7 @@ class Tokens:
 
 
 def _read(name: str, kept: str) -> tuple[TokenRow, str] | None:
-    """Parse an entry of the file; None if it is invalid, so that it admits no client."""
+    """Parse an entry of the file. None if it is invalid, so that it admits no client."""
     try:
         value = json.loads(kept)
         return TokenRow(name, TokenScope(value["scope"]), int(value["created_at"])), str(value["sha256"])

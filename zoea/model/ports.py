@@ -31,7 +31,7 @@ class Clock(Protocol):
         ...
 
     def follow(self) -> int:
-        """Apply to `now` what the system's wall clock was set by, and return it; 0 if it was not set.
+        """Apply to `now` what the system's wall clock was set by, and return it. 0 if it was not set.
 
         Only the swarm calls it, which then moves every stored and kept time by as much.
         """
@@ -106,7 +106,7 @@ class ToolSession(Protocol):
         ...
 
     async def conceal_answer(self, answer: Answer) -> Answer:
-        """Return the answer with marks for the secrets of its calls' arguments; their values are kept."""
+        """Return the answer with marks for the secrets of its calls' arguments. Their values are kept."""
         ...
 
     async def conceal_partial(self, answer: Answer) -> Answer:

@@ -65,7 +65,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """The toolbox of one mysis at one moment; `hash` covers every spec that it offers, in order.
+    """The toolbox of one mysis at one moment. `hash` covers every spec that it offers, in order.
 
     Attributes:
         others: Tools that it does not offer and that can be called all the same.
@@ -121,7 +121,7 @@ class ModelRequest:
 
 @dataclass(frozen=True, slots=True)
 class AnswerCall:
-    """A call as the model wrote it; `broken` says why its arguments are not a JSON object."""
+    """A call as the model wrote it. `broken` says why its arguments are not a JSON object."""
 
     name: str
     arguments: str

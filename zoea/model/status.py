@@ -107,7 +107,7 @@ def _unheld_status(view: MysisView) -> StatusWord:
 
 
 def next_change_at(view: MysisView) -> int | None:
-    """Return when a wait or a retry ends, in µs; None if that is unknown or held back."""
+    """Return when a wait or a retry ends, in µs. None if that is unknown or held back."""
     match find_status(view):
         case StatusWord.RETRYING:
             return view.attempt_at if view.state is MysisState.RUNNING else view.retry_at

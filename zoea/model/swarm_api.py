@@ -80,7 +80,7 @@ class MysisApi(Protocol):
         tags: tuple[str, ...] | None = None,
         settings: dict[str, Any] | None = None,
     ) -> MysisView:
-        """Change the configuration of a mysis that does not run; empty and None leave a part unchanged.
+        """Change the configuration of a mysis that does not run. Empty and None leave a part unchanged.
 
         `settings` are keys of the sections that a template may set (`budget.mysis`);
         None as a value restores the general setting.
@@ -215,7 +215,7 @@ class ContextApi(Protocol):
     """Works with commits of what myses know. A revision is `@alpha`, `alpha~3` or `ctx-1a2b3c4d`, without a time."""
 
     async def name_context(self, name: str, revision: str) -> str:
-        """Let the ref `tag/NAME` name a commit, and return the ref; an empty revision removes it.
+        """Let the ref `tag/NAME` name a commit, and return the ref. An empty revision removes it.
 
         Raises:
             RevisionError, UsageError: There is no such commit or ref, or the name cannot be one.
@@ -230,7 +230,7 @@ class ContextApi(Protocol):
         ...
 
     async def annotate(self, revision: str, *, summary: str | None = None, tags: tuple[str, ...] | None = None) -> str:
-        """Change the summary or the tags of a commit, and return its id; None leaves a part unchanged."""
+        """Change the summary or the tags of a commit, and return its id. None leaves a part unchanged."""
         ...
 
     async def snapshot(self, revision: str) -> str:
@@ -241,7 +241,7 @@ class ContextApi(Protocol):
         ...
 
     async def compact(self, revision: str, *, extract: bool = False, payer: str = "", timeout_s: float = 300.0) -> str:
-        """Store a summary of the conversation up to a commit as a commit beside the branch, and return its id.
+        """Store a summary of a conversation as a commit beside the branch. Returns its id.
 
         The ref `compact/ID` names it. A model writes the summary; it counts as background work of a mysis.
 
@@ -256,14 +256,14 @@ class ContextApi(Protocol):
         ...
 
     async def summarise(self, revision: str, *, payer: str = "", timeout_s: float = 300.0) -> str:
-        """Have a model write the summary of one commit, and return it; the earlier one stays as history.
+        """Have a model write the summary of one commit, and return it. The earlier one stays as history.
 
         It counts as background work of a mysis, and says the model's name. Arguments and errors as `compact`.
         """
         ...
 
     async def resume(self, ref: str, *, name: str = "", allow_fresh: bool = False) -> MysisView:
-        """Begin a new session of a mysis with the conversation up to its newest commit, and start it.
+        """Start a mysis again with the conversation up to its newest commit.
 
         The branch of a deleted mysis (`@alpha`, `deleted/alpha-3`) makes a new mysis instead, under its old name
         where that is free, else under `name` or a number.
@@ -281,7 +281,7 @@ class ContextApi(Protocol):
     async def ask(
         self, revision: str, question: str, *, thread: str = "", sender: Sender = COMMANDER
     ) -> ContextQuestion:
-        """Ask what a mysis knew at a commit: one with the commit's template answers, then it rests.
+        """Ask what a mysis knew at a commit. One with the commit's template answers, then rests.
 
         Its branch is `thread/THREAD/TEMPLATE`; the next question in the thread goes on from its newest commit.
         Returns at once: `wait` for the mysis.

@@ -60,7 +60,7 @@ class TopicMessage:
 
 @dataclass(frozen=True, slots=True)
 class TopicSummary:
-    """A topic with the number of its messages and its newest one; the text is cut."""
+    """A topic with the number of its messages and its newest one. The text is cut."""
 
     topic: str
     messages: int

@@ -160,7 +160,7 @@ class Delivery:
 
 
 def label(kind: MessageKind, sender: Sender, topic: str = "") -> str:
-    """Return the line above a prompt that names its sender, "" for the commander, except on a topic."""
+    """Return the line above a prompt that names its sender. "" for the commander, except on a topic."""
     if topic:
         who = "the commander" if sender.kind is SenderKind.COMMANDER else f"{sender.kind} {sender.name}"
         return f"[topic {topic}, from {who}]"

@@ -23,7 +23,7 @@ Options = TypeVar("Options")
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """An option on the command line; without a `metavar` it is a flag, which takes no value."""
+    """An option on the command line. Without a `metavar` it is a flag, which takes no value."""
 
     names: tuple[str, ...]
     help: str
@@ -41,7 +41,7 @@ class Option:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """The words of a command line that are no options; at least one must be given."""
+    """The words of a command line that are no options. At least one must be given."""
 
     metavar: str
     help: str
@@ -77,7 +77,7 @@ def choice(name: str, values: Iterable[str]) -> Callable[[str], str]:
 def option(
     *names: str, metavar: str, text: str, default: Any = "", parse: Callable[[str], Any] = str, bare: str | None = None
 ) -> Any:
-    """Return a dataclass field for an option with a value; `parse` raises UsageError for a wrong one.
+    """Return a dataclass field for an option with a value. `parse` raises UsageError for a wrong one.
 
     Args:
         bare: The value of the option without one, for a command without other words.

@@ -132,7 +132,7 @@ class BoundedListener(socket.socket):
         self._has_accepted = False
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """Accept one connection in each step of the loop, because those closed for it need a step to end.
+        """Accept one connection in each step of the loop. Those closed for it need a step to end.
 
         Raises:
             BlockingIOError: None waits, or it is not its step yet.

@@ -1,4 +1,4 @@
-"""A reserve of file descriptors, so that a process that has used all of them still accepts connections.
+"""A reserve of file descriptors for connections, once all others are in use.
 
 A person must be able to look at a swarm and stop it, also where upstreams, a leak or a low limit took every descriptor.
 """

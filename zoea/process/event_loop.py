@@ -1,4 +1,4 @@
-"""The event loop on boot time, so that the time a machine was suspended counts for every timer and deadline.
+"""The event loop on boot time: timers and deadlines count the time of a suspension.
 
 A loop that sleeps is not woken by the end of a suspension; the owner's check of the clock wakes it once a second.
 """

@@ -48,7 +48,7 @@ class GroupGuard:
         return self._shell.pid if self._shell is not None else None
 
     def add(self, group: int) -> None:
-        """Let a group end with this process; its id is that of a child with `start_new_session`."""
+        """Let a group end with this process. Its id is that of a child with `start_new_session`."""
         with self._lock:
             self._groups.add(group)
             self._tell(f"+ {group}\n")

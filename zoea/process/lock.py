@@ -1,4 +1,4 @@
-"""The lock of a workspace: one process owns it; the file names its process and socket.
+"""The lock of a workspace: one process owns it. The file names its process and socket.
 
 The lock is the kernel's (`flock`), so it is released when its process ends, in any way.
 The text in the file informs other processes; only the lock decides.
@@ -156,7 +156,7 @@ def _locks(descriptor: int, how: int) -> bool:
 
 
 def _holds(path: Path, descriptor: int) -> bool:
-    """Check that a lock of one descriptor excludes another: the owner's kind, and the kind that SQLite uses.
+    """Check that a lock excludes another descriptor: the owner's kind and SQLite's kind.
 
     Some network file systems accept locks that exclude no one, and two owners would damage the database.
     """

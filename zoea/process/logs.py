@@ -51,7 +51,7 @@ class RedactingFormatter(logging.Formatter):
 
 
 class _Count:
-    """The lines of one text or one place in a window: how many came, and the last one not written."""
+    """Lines of one text or place in a window: their number, and the last unwritten one."""
 
     __slots__ = ("begun", "dropped", "last", "written")
 

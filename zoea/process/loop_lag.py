@@ -29,7 +29,7 @@ _OWN = str(Path(__file__).parents[1])
 
 @dataclass(frozen=True, slots=True)
 class HoldUp:
-    """One time that the event loop did not run: how long in ms, and when it ended in µs UTC."""
+    """A time without the event loop: its length in ms and its end in µs UTC."""
 
     lag_ms: int = 0
     at: int = 0

@@ -34,7 +34,7 @@ WHERE s.scope = 'mission' AND g.context <> '' ORDER BY s.scope_id DESC LIMIT 10
 
 
 class Pressure(StrEnum):
-    """How much of a budget is used: under 50 %, under 75 %, under 90 %, or more."""
+    """The used part of a budget: under 50 %, 75 % or 90 %, or more."""
 
     LOW = "low"
     MEDIUM = "medium"

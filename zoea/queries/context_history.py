@@ -1,4 +1,4 @@
-"""Reads the history of what a mysis knew: its commits and those of its forks, page by page.
+"""Reads the commits of a mysis and of its forks, page by page.
 
 Synchronous; fronts call it in a thread, one call at a time.
 """
@@ -65,7 +65,7 @@ class ContextHistory:
     has_older: bool = False
 
     def find_branch(self, mysis_id: int) -> tuple[ContextCommit, str] | None:
-        """Return the newest commit of a mysis and the ref that names it; None where its branch does not end here."""
+        """Return the newest commit of a mysis and the ref that names it. None where its branch does not end here."""
         for commit in self.commits:
             about = commit.provenance
             if about.mysis_id != mysis_id:
@@ -142,7 +142,7 @@ def _read_newest(reader: sqlite3.Connection, mysis_id: int, limit: int) -> Conte
 
 
 def _laid_out(history: ContextHistory) -> ContextHistory:
-    """Return a history with the rows of its graph; the branch of the mysis is the first column."""
+    """Return a history with the rows of its graph. The branch of the mysis is the first column."""
     kept: Lanes = () if history.tip is None else (Lane(history.tip, is_drawn=False),)
     rows, lanes = lay_out(((one.seq, one.parent) for one in history.commits), kept)
     return replace(history, rows=tuple(rows), lanes=lanes)

@@ -1,4 +1,4 @@
-"""Says of a failed mysis what happened, since when, what Zoea will do and what you can do. Pure.
+"""The report of a failed mysis: cause, since when, what Zoea and you can do. Pure.
 
 The report follows from the view alone, so it changes when the retry, the hold or the state changes.
 """
@@ -39,7 +39,7 @@ class ErrorReport:
 
 
 def report_error(view: MysisView, now: int) -> ErrorReport | None:
-    """Return the report of a mysis that failed; None for one that did not, or that runs again."""
+    """Return the report of a mysis that failed. None for one that did not, or that runs again."""
     failure = view.failure
     if failure is None or view.state is MysisState.RUNNING:
         return None

@@ -139,7 +139,7 @@ def read_event_lines(database: Path, ids: Sequence[int]) -> tuple[LogLine, ...]:
 
 
 def read_full_text(database: Path, event_id: int) -> str:
-    """Read the whole text of a line with its line breaks; empty if it does not exist. Raises StoreError."""
+    """Read the whole text of a line with its line breaks. Empty if it does not exist. Raises StoreError."""
     with open_database(database) as reader:
         row = reader.execute(f"{_LINES} WHERE e.id = ?", (event_id,)).fetchone()
     if row is None:
@@ -167,7 +167,7 @@ def contains_words(line: LogLine, words: str) -> bool:
 
 
 def read_log_tail(path: Path, most: int = TAIL_BYTES) -> tuple[str, ...]:
-    """Read the last lines of a log file, oldest first; empty if it does not exist."""
+    """Read the last lines of a log file, oldest first. Empty if it does not exist."""
     try:
         with path.open("rb") as file:
             size = file.seek(0, 2)

@@ -22,7 +22,7 @@ _BEFORE = "SELECT max(created_at) FROM ctx_commit WHERE principal = ? AND create
 
 @dataclass(frozen=True, slots=True)
 class KnownThen:
-    """The newest commit of each mysis or program at a moment, and the moments of the commits around it.
+    """The newest commit of each mysis or program at a moment, and its neighbours' moments.
 
     Attributes:
         at: The moment, µs UTC.
@@ -38,7 +38,7 @@ class KnownThen:
 
 
 def read_known_then(database: Path, at: int) -> KnownThen:
-    """Read what each mysis knew at a moment; reads few rows a mysis, however many commits. Raises StoreError."""
+    """Read what each mysis knew at a moment. Reads few rows a mysis, however many commits. Raises StoreError."""
     newest: dict[object, ContextCommit] = {}
     earlier, later = [], []
     with open_database(database) as reader:

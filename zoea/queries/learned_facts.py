@@ -11,7 +11,7 @@ from zoea.queries.stored_swarm import open_database
 
 @dataclass(frozen=True, slots=True)
 class ModelFact:
-    """One fact about a model of a provider: `tool_mode`, or `reading_rate` in tokens a second; time in µs UTC."""
+    """One fact about a model of a provider: `tool_mode`, or `reading_rate` in tokens a second. Time in µs UTC."""
 
     provider: str
     model: str

@@ -65,7 +65,7 @@ class _Table:
 
 @dataclass(frozen=True, slots=True)
 class FinishedRequest:
-    """One call of a model; `outcome` is answered, refused, cancelled, or the class of its error."""
+    """One call of a model. `outcome` is answered, refused, cancelled, or the class of its error."""
 
     provider: str
     model: str

@@ -136,13 +136,13 @@ def finishes_call(view: MysisView) -> bool:
 
 
 def format_time_left(view: MysisView, now: int) -> str:
-    """Format the time until a wait or a retry ends: `in 8 s`; empty if that is unknown."""
+    """Format the time until a wait or a retry ends: `in 8 s`. Empty if that is unknown."""
     at = next_change_at(view)
     return "" if at is None else f"in {format_span(at - now)}"
 
 
 def format_span(microseconds: int) -> str:
-    """Format a time in its largest unit: `8 s`, `2 min`, `3 h`, `2 d`; below zero is `0 s`."""
+    """Format a time in its largest unit: `8 s`, `2 min`, `3 h`, `2 d`. Below zero is `0 s`."""
     seconds = max(0, microseconds) // _SECOND
     for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:

@@ -69,7 +69,7 @@ def open_database(database: Path) -> Iterator[sqlite3.Connection]:
 
 @dataclass(frozen=True, slots=True)
 class MysisRecord:
-    """A mysis, living or deleted, and all tokens it used; None if they were not counted."""
+    """A mysis, living or deleted, and all tokens it used. None if they were not counted."""
 
     uid: str
     name: str
@@ -209,7 +209,7 @@ def read_uid(database: Path, ref: str) -> str:
 
 
 def read_memories(database: Path, ref: str, *, last: int = 100, turn: int | None = None) -> tuple[Memory, ...]:
-    """Read the newest `last` memories in conversation order, at the same cost in a conversation of any length.
+    """Read the newest `last` memories in conversation order. The cost does not depend on the conversation's length.
 
     With `turn` only those of the turn of this number.
 

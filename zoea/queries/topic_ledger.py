@@ -67,7 +67,7 @@ def read_newest_id(database: Path) -> int:
 
 
 def read_topic_message(database: Path, message_id: int) -> str:
-    """Read a message as one text, with its topic and sender; empty if it does not exist. Raises StoreError."""
+    """Read a message as one text, with its topic and sender. Empty if it does not exist. Raises StoreError."""
     with open_database(database) as reader:
         row = reader.execute(f"{topic_reader.TOPIC_MESSAGE} WHERE id = ?", (message_id,)).fetchone()
     if row is None:
@@ -90,7 +90,7 @@ def format_origin(message: TopicMessage) -> str:
 
 
 def describe_origin(kind: MessageKind | None, topic: str) -> str:
-    """Describe the way by which a prompt came, as far as the word before its sender: `broadcast from`."""
+    """Describe how a prompt came, up to the word before its sender: `broadcast from`."""
     if kind is MessageKind.TOPIC:
         return f"topic {topic} from"
     return "broadcast from" if kind is MessageKind.BROADCAST else "from"

@@ -125,7 +125,7 @@ def settle_accounts(credentials: Credentials, myses: Iterable[tuple[str, str]]) 
 
 
 def account_reader(credentials: Credentials, upstream: str) -> Callable[[str, str], Mapping[str, str] | None]:
-    """Read all accounts on an upstream; return a function from (uid, name) to an account's fields.
+    """Read all accounts on an upstream. Return a function from (uid, name) to an account's fields.
 
     Raises:
         SettingsError: if the file cannot be read.
@@ -141,7 +141,7 @@ def account_reader(credentials: Credentials, upstream: str) -> Callable[[str, st
 
 
 def account_key(upstream: str, uid: str) -> str:
-    """Return the credential's name of an account; the `@`, which names cannot contain, marks a uid."""
+    """Return the credential's name of an account. The `@`, which names cannot contain, marks a uid."""
     return f"{ACCOUNTS}{upstream}/@{uid}"
 
 

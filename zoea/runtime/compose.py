@@ -99,7 +99,7 @@ class RunningSwarm(SwarmProxy):
         return cls(commander, connections, lag)
 
     async def call_method(self, method: str, arguments: dict[str, Any]) -> Any:
-        """Call the body that has the method; a command runs to its end, also where the caller leaves."""
+        """Call the body that has the method. A command runs to its end, also where the caller leaves."""
         work = getattr(self._bodies[method], method)(**arguments)
         if method in _CANCELLABLE or method in api_functions(ConnectionApi):
             return self._with_lag(await work)

@@ -1,4 +1,4 @@
-"""Reports the sizes of each request as a line and on a topic, where the environment asks for it.
+"""Reports the sizes of each request, where the environment asks for it.
 
 `ZOEA_CONTEXT_METRICS=1` writes a line `[ContextMetrics] {json}`: to stdout without a screen, else to the log.
 `ZOEA_CONTEXT_METRICS_LEDGER=1` publishes the same on the topic CONTEXT_METRICS. The names with ZEROSHOT_ mean the same.

@@ -33,7 +33,7 @@ class FirstRequest:
     settings: Settings
 
     def price(self, count: int = 1, provider: str = "", model: str = "") -> int | None:
-        """Return what so many cost, in millionths of a dollar; None where the price is not known."""
+        """Return what so many cost, in millionths of a dollar. None where the price is not known."""
         return self.price_of(self.cost.tokens * count, 0, provider, model)
 
     def price_of(self, tokens: int, output: int, provider: str = "", model: str = "") -> int | None:

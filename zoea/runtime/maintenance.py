@@ -111,7 +111,7 @@ async def apply_retention(store: Store, keep: RetentionRule, *, who: str = "memo
 
 
 async def _merge_removed(store: Store) -> None:
-    """Merge the indexes completely if they still hold removed text; only this removes it from the file."""
+    """Merge the indexes completely if they still hold removed text. Only this removes it from the file."""
     if not await store.read(IS_UNMERGED):
         return
     await store.write(lambda connection: fts_index.merge(connection, PAGES, whole=True))

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 async def record_minutes(
     store: Store, clock: Clock, count_statuses: Callable[[], Counter[StatusWord]]
 ) -> AsyncIterator[None]:
-    """Store a row at the start, at the end of each minute and at the end of the block."""
+    """Store a row at the start, after each minute and at the end."""
 
     async def record() -> None:
         statuses = {str(word): count for word, count in count_statuses().items()}

@@ -266,7 +266,7 @@ async def probe_connection(where: Places, connection: ModelConnection) -> ProbeR
 
 
 async def find_context_window(where: Places, connection: ModelConnection) -> int | None:
-    """Ask for the context window of the connection's model, at no cost; None where it is not known.
+    """Ask for the context window of the connection's model, at no cost. None where it is not known.
 
     Raises SettingsError if the key cannot be found.
     """

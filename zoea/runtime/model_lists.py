@@ -47,7 +47,7 @@ class ModelLists:
         self._file = places.data / FILE
 
     def find(self, given: ProviderSettings) -> ModelList | None:
-        """Return the last list of the server at a provider's address; None if it never listed any."""
+        """Return the last list of the server at a provider's address. None if it never listed any."""
         found = self.get(given)
         return found if found.models else None
 
@@ -90,7 +90,7 @@ class ModelLists:
 
 
 def check_model(given: ProviderSettings, model: str, known: ModelList | None) -> str:
-    """Return why a model's name is doubtful; empty where it is fine, was kept, or no list is known."""
+    """Return why a model's name is doubtful. Empty where it is fine, was kept, or no list is known."""
     if given.type not in LISTING_TYPES:
         return ""
     if not model:
@@ -112,7 +112,7 @@ def has_list(places: Places, provider: str) -> bool:
 
 
 def check_setting(places: Places, provider: str, model: str) -> str:
-    """Return why a name is doubtful as the model of a configured provider; empty where it is fine."""
+    """Return why a name is doubtful as the model of a configured provider. Empty where it is fine."""
     given = load(places).settings.provider_named(provider)
     return "" if given is None else check_model(given, model, ModelLists(places).find(given))
 

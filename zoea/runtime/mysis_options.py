@@ -117,7 +117,7 @@ BUDGETS = ("budget.token_budget_per_agent", "budget.token_budget_per_task", "bud
 
 @dataclass(frozen=True, slots=True)
 class MysisConfiguration:
-    """The common configuration of several myses; where they differ a value is empty, or missing in `own`.
+    """The common configuration of several myses. Where they differ a value is empty, or missing in `own`.
 
     Attributes:
         own: The settings of the template, by dotted key.

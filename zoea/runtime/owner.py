@@ -58,7 +58,7 @@ class SwarmOwner:
 
     @property
     def warning(self) -> str:
-        """What the person should know about the data directory; empty if other users cannot enter it."""
+        """What the person should know about the data directory. Empty if other users cannot enter it."""
         mode = stat.S_IMODE(self.places.data.stat().st_mode)
         if not mode & 0o077:
             return ""

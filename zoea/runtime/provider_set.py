@@ -95,7 +95,7 @@ class ProviderSet:
         return is_on_this_machine(self._settings, name, model)
 
     def secrets(self) -> tuple[str, ...]:
-        """List the keys and header values, to be masked in logs; skips references that cannot be resolved."""
+        """List the keys and header values, to be masked in logs. Skips references that cannot be resolved."""
         found = []
         for given in self._settings.provider.values():
             try:
@@ -145,7 +145,7 @@ class ProviderSet:
             await close_within(CLOSE_S, provider.close, f"provider {name}")
 
     async def _close_retired(self) -> None:
-        """Close the providers that were replaced; one that an open turn still uses connects again by itself."""
+        """Close the providers that were replaced. One that an open turn still uses connects again by itself."""
         for provider in self._retired:
             await close_within(CLOSE_S, provider.close, f"the former provider {provider.name}")
 

@@ -107,7 +107,7 @@ def _provider_models(loaded: LoadedSettings) -> Iterator[ModelUse]:
 
 
 def _template_models(loaded: LoadedSettings, report: SettingsReport) -> Iterator[ModelUse]:
-    """Yield the models that templates name; report providers and a default template that do not exist."""
+    """Yield the models that templates name. Report providers and a default template that do not exist."""
     settings, names = loaded.settings, loaded.templates.names()
     if (chosen := settings.swarm.default_template) not in names:
         origin = loaded.origins.get("swarm.default_template", DEFAULT)

@@ -151,7 +151,7 @@ def _credential(upstream: str, key: str) -> str:
 
 
 def _wrong(name: str, table: Mapping[str, Any]) -> str:
-    """Return why the settings would refuse the table, without repeating a value; empty if they accept it."""
+    """Return why the settings would refuse the table, without repeating a value. Empty if they accept it."""
     try:
         Settings.model_validate({"upstream": {name: tomlkit.item(table).unwrap()}})
     except ValidationError as error:

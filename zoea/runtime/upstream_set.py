@@ -65,7 +65,7 @@ def build_policies(upstreams: tuple[UpstreamConfig, ...], settings: Settings) ->
 
 
 def build_policy(template: Template, upstreams: tuple[str, ...], settings: Settings) -> ToolPolicy:
-    """Build the tool policy of a template; denies all tools of upstreams that it does not use."""
+    """Build the tool policy of a template. Denies all tools of upstreams that it does not use."""
     unused = tuple(f"{name}/*" for name in upstreams if not template.uses_upstream(name))
     tool, context = (template.overrides().get(name, {}) for name in ("tool", "context"))
     return ToolPolicy(

@@ -104,7 +104,7 @@ class Credentials:
             stored.update(plain)
 
     def rename(self, names: Mapping[str, str]) -> None:
-        """Rename values of the file in one write; a value with the new name is replaced."""
+        """Rename values of the file in one write. A value with the new name is replaced."""
         with self._changing() as stored:
             for old, new in names.items():
                 if old in stored:

@@ -63,7 +63,7 @@ def parse_bound(value: Any) -> Any:
 
 
 def parse_words(value: Any) -> Any:
-    """Convert `"a, b"` to `("a", "b")`; a text that starts with `[` is parsed as a JSON list."""
+    """Convert `"a, b"` to `("a", "b")`. A text that starts with `[` is parsed as a JSON list."""
     if not isinstance(value, str):
         return value
     if value.lstrip().startswith("["):
@@ -103,7 +103,7 @@ def _json(text: str, kind: type[list[Any]] | type[dict[str, Any]]) -> Any:
 
 
 def lowest_bound(values: Mapping[str, Amount | None]) -> tuple[str, Amount | None]:
-    """Return the lowest bound and its name; None is no bound, the first of equals wins.
+    """Return the lowest bound and its name. None is no bound, the first of equals wins.
 
     Of a budget the lowest bound of environment, settings, template and request applies. `values`
     must not be empty.

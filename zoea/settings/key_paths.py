@@ -27,7 +27,7 @@ class Layer(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The layer of a value, with file (or variable) and line from 1; 0 without a line."""
+    """The layer of a value, with file (or variable) and line from 1. 0 without a line."""
 
     layer: Layer
     file: str = ""

@@ -20,7 +20,7 @@ READ_ONLY = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 def write_private(file: Path, text: str) -> None:
-    """Replace a file (mode 0600) in one step; a crash leaves the old or the new one.
+    """Replace a file (mode 0600) in one step. A crash leaves the old or the new one.
 
     Raises:
         SettingsError: It cannot be written; the old file is unchanged.

@@ -40,7 +40,7 @@ def rename_keys(source: LayerValues) -> tuple[LayerValues, tuple[str, ...]]:
 
 
 def _move_budgets(source: LayerValues) -> LayerValues:
-    """Move Shannon's budgets into the section `budget`; of a budget in both sections the lower counts."""
+    """Move Shannon's budgets into the section `budget`. Of a budget in both sections the lower counts."""
     given = {key: value for key in _BUDGETS if (value := get_value(source.tree, ("session", key))) is not None}
     if not given:
         return source

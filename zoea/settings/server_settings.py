@@ -6,7 +6,7 @@ from zoea.settings.fields import Section, Whole, Words, setting
 
 
 class McpSettings(Section):
-    """Zoea as an MCP server for other clients; `zoea mcp token new NAME` creates their tokens."""
+    """Zoea as an MCP server for other clients. `zoea mcp token new NAME` creates their tokens."""
 
     http: bool = setting(False, "Serve over HTTP", "Serve clients over HTTP whenever the swarm runs.")
     host: str = setting(

@@ -165,7 +165,7 @@ class Templates:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the templates of a folder; where two formats have the same name, the TOML file comes first."""
+    """Return the templates of a folder. Where two formats have the same name, the TOML file comes first."""
     found = (file for suffix in (".toml", ".json") for file in folder.glob(f"*{suffix}") if file.is_file())
     return sorted(found, key=lambda file: (file.stem, file.suffix != ".toml"))
 

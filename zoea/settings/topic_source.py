@@ -41,7 +41,7 @@ DEFAULT_PRIORITIES = {
 
 
 def parse_since(value: Any) -> Any:
-    """Check a lower bound: a name, an ISO 8601 time, or Unix milliseconds; times become microseconds UTC."""
+    """Check a lower bound: a name, an ISO 8601 time, or Unix milliseconds. Times become microseconds UTC."""
     if value is None or value in SINCE_NAMES:
         return value
     if isinstance(value, int) and not isinstance(value, bool) and value >= 0:

@@ -89,7 +89,7 @@ def put_redacted(connection: sqlite3.Connection, digest: bytes, size: int) -> No
 
 
 def restore_blob(connection: sqlite3.Connection, blob: PackedBlob) -> bool:
-    """Write the bytes of a blob again where they are gone or damaged; return whether they were.
+    """Write the bytes of a blob again where they are gone or damaged. Return whether they were.
 
     A redacted blob stays redacted. For use in an op.
     """

@@ -28,7 +28,7 @@ def find_open_files(data: Path) -> IntegrityFinding:
 
 
 def close_files(data: Path) -> int:
-    """Make the data directory and its files accessible to their owner alone; return how many were not.
+    """Make the data directory and its files accessible to their owner alone. Return how many were not.
 
     Raises:
         StoreError: One belongs to another user.

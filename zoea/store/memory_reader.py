@@ -151,7 +151,7 @@ class MemoryReader:
         return await self.run(read)
 
     async def read_last_answer(self, mysis_id: int, max_chars: int) -> tuple[int, str] | None:
-        """Read the newest answer of a mysis: memory id and the beginning of the text; None where there is none."""
+        """Read the newest answer of a mysis: memory id and the beginning of the text. None where there is none."""
         given = {"mysis": mysis_id, "most": max_chars}
         found = await self.run(lambda connection: connection.execute(_LAST_ANSWER, given).fetchone())
         return tuple(found) if found is not None else None

@@ -160,7 +160,7 @@ def _replace_packed(
 
 
 def _replace_values(value: Any, replace: Callable[[str], str]) -> Any:
-    """Replace in the texts of a JSON value; keys are Zoea's or a schema's and stay."""
+    """Replace in the texts of a JSON value. Keys are Zoea's or a schema's and stay."""
     match value:
         case str():
             return replace(value)
@@ -182,7 +182,7 @@ def _dump(value: Any) -> str:
 
 
 def _written_forms(text: str) -> list[str]:
-    """Return the text as it stands in texts, in JSON, and in JSON within JSON; longest first."""
+    """Return the text as it stands in texts, in JSON, and in JSON within JSON. Longest first."""
     forms = {text}
     for _ in range(2):
         forms |= {json.dumps(form, ensure_ascii=ascii_only)[1:-1] for form in forms for ascii_only in (False, True)}
@@ -190,7 +190,7 @@ def _written_forms(text: str) -> list[str]:
 
 
 def _redact_blobs(connection: sqlite3.Connection, directory: Path, forms: list[bytes]) -> tuple[int, tuple[Path, ...]]:
-    """Empty the blobs that hold one of these byte strings; return how many, and their files."""
+    """Empty the blobs that hold one of these byte strings. Return how many, and their files."""
     count, files = 0, list[Path]()
     for blob_id, digest, place in connection.execute(
         "SELECT id, hash, place FROM blob WHERE place <> 'redacted'"

@@ -201,7 +201,7 @@ def _remove_messages(connection: sqlite3.Connection, which: str, values: Iterabl
 
 
 def _remove_topic_messages(connection: sqlite3.Connection, which: str, given: dict[str, int]) -> RemovedCounts:
-    """Remove those of the messages of topics that no message to a mysis refers to; count their characters."""
+    """Remove those of the messages of topics that no message to a mysis refers to. Count their characters."""
     where = f"{which} AND NOT EXISTS (SELECT 1 FROM message g WHERE g.topic_message_id = topic_message.id)"
     size = "coalesce(sum(length(content) + length(coalesce(data, ''))), 0)"
     characters = connection.execute(f"SELECT {size} FROM topic_message WHERE {where}", given).fetchone()[0]

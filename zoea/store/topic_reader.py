@@ -60,7 +60,7 @@ def read_newest_messages(
     sender: str = "",
     cluster_id: int = SWARM_CLUSTER,
 ) -> tuple[TopicMessage, ...]:
-    """Read the newest messages of a topic, or of all, oldest first; `before` is an id to page back from."""
+    """Read the newest messages of a topic, or of all, oldest first. `before` is an id to page back from."""
     return _read(connection, _NEWEST, topic, sender, cluster_id, limit, before=before)
 
 

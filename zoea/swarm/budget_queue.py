@@ -42,7 +42,7 @@ class BudgetQueue:
         self._waiting.pop(mysis_id, None)
 
     def place(self, mysis_id: int) -> int:
-        """Return the place in the queue, 1 for the next; 0 if it does not wait."""
+        """Return the place in the queue, 1 for the next. 0 if it does not wait."""
         return next((place for place, one in enumerate(self._waiting, 1) if one == mysis_id), 0)
 
     def smallest_other(self, mysis_id: int) -> int | None:

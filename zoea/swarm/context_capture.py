@@ -1,4 +1,4 @@
-"""Keeps what no commit of a mysis holds yet, and adds commits to the ops of its turns.
+"""Keeps uncommitted memories of a mysis, and adds commits to the ops of its turns.
 
 Texts are encoded, hashed and compressed before the op; inside it ready blobs are inserted. A commit that fails leaves
 the op as it was, and the next one holds its messages too.
@@ -117,7 +117,7 @@ class CaptureStep:
 
 
 class CompactionStep:
-    """The commit of a summary that replaces what stood before, and the delta before it, for one op."""
+    """The commit of a summary and the delta before it, for one op."""
 
     def __init__(
         self,
@@ -266,7 +266,7 @@ class ContextCapture:
         self.add(memories, notes, at)
 
     def go_on(self, number: int, memories: Sequence[Memory], nudge: str, at: int) -> None:
-        """Take up a turn that broke off; what no commit holds of its memories is read with the next step."""
+        """Take up a turn that broke off. What no commit holds of its memories is read with the next step."""
         self._turn_number = number
         self.ends_session = False
         self._note_calls(memories)
@@ -331,7 +331,7 @@ class ContextCapture:
         return made
 
     def commit_next(self, note: CommitNote) -> asyncio.Future[ContextCommit | None]:
-        """Commit with the next answer or result of the open turn; the future is done when it is stored."""
+        """Commit with the next answer or result of the open turn. The future is done when it is stored."""
         if self._wanted is None:
             self._wanted = note, asyncio.get_running_loop().create_future()
         return self._wanted[1]
@@ -339,7 +339,7 @@ class ContextCapture:
     async def prepare_compaction(
         self, entries: Sequence[ContextEntry], summary: str, *, model: str = "", only_after: int = 0
     ) -> CompactionStep:
-        """Return the commit of a summary before the open turn, and of what no commit holds before it.
+        """Return the commits before the open turn: of a summary, and of uncommitted memories.
 
         Args:
             entries: What stands for the conversation now: the summary, and the messages that stay beside it.

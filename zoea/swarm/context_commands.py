@@ -30,7 +30,7 @@ _THREAD_DIGITS = 8
 
 @dataclass(frozen=True, slots=True)
 class _Discussion:
-    """Where a question goes: to the tip of its thread, else to the commit; `mysis_id` is 0 where none answers in it."""
+    """The goal of a question: its thread's tip, else the commit. `mysis_id` is 0 where none answers in it."""
 
     commit: ContextCommit
     ref: str
@@ -148,7 +148,7 @@ class ContextCommands:
         await self._commander.replace(runner, store)
 
     async def _revive(self, ref: str, name: str, missing: MysisMissing, *, allow_fresh: bool) -> MysisView:
-        """Make a mysis from the branch of a deleted one; it gets its name back where that is free."""
+        """Make a mysis from the branch of a deleted one. It gets its name back where that is free."""
         async with self._services.store.search_reader() as reader:
             branch = capture_ops.find_branch(await reader.run(read_refs), ref)
         if not branch.startswith(capture_ops.DELETED):
@@ -187,7 +187,7 @@ class ContextCommands:
         return ContextQuestion(view, thread, place.ref, place.commit.id)
 
     async def _go_on(self, runner: MysisRunner, text: str, sender: Sender, hop: int) -> MysisView:
-        """Ask the mysis that answers in the thread already; at rest, it begins a session with its own tip."""
+        """Ask the mysis that answers in the thread already. At rest, it begins a session with its own tip."""
         name = runner.mysis.name
         if runner.is_settled:
             if runner.life.state is MysisState.RUNNING:

@@ -43,7 +43,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class ContextOrigin:
-    """The commit that a mysis is made from; template, provider and model are of the commit's mysis."""
+    """The commit that a mysis is made from. Template, provider and model are of the commit's mysis."""
 
     commit: ContextCommit | None = None
     template: Template | None = None

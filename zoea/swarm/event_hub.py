@@ -40,7 +40,7 @@ class EventHub:
         return bool(self._subscribers)
 
     def tell(self, event: Event) -> None:
-        """Pass an event that no row holds (id 0) to those who listen now; none that come later get it."""
+        """Pass an event that no row holds (id 0) to those who listen now. None that come later get it."""
         for subscriber in self._subscribers:
             subscriber.give([event])
 

@@ -1,4 +1,4 @@
-"""Compacts the conversation of a commit by hand: a model writes the summary, paid as background work of a mysis."""
+"""Compacts a commit's conversation by hand. A model writes the summary, paid as a mysis's background work."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def write_summary(
     *,
     tokens: int = SUMMARY_TOKENS,
 ) -> tuple[str, str]:
-    """Have the model of a mysis write a summary; return it and the model's name, "" where no model writes.
+    """Have the model of a mysis write a summary. Return it and the model's name, "" where no model writes.
 
     Raises:
         UsageError: The model wrote none, with the reason.
@@ -124,7 +124,7 @@ async def store_compaction(
 
 
 def as_memories(entries: Sequence[ContextEntry]) -> tuple[Memory, ...]:
-    """Convert entries to what a summary is written of; calls stand in the text of their answer."""
+    """Convert entries to what a summary is written of. Calls stand in the text of their answer."""
     made: list[Memory] = []
     for place, entry in enumerate(entries):
         called = [f"calls {call.name} {call.arguments}" for call in entry.calls]

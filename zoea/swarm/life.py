@@ -39,7 +39,7 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A person starts the mysis; with `resume` it keeps its wait, its counts and a reached goal."""
+    """A person starts the mysis. With `resume` it keeps its wait, its counts and a reached goal."""
 
     at: int
     resume: bool = False
@@ -123,7 +123,7 @@ class Now:
 
 @dataclass(frozen=True, slots=True)
 class Jumped:
-    """The wall clock was set by this many µs; every time of the life moves by as much."""
+    """The wall clock was set by this many µs. Every time of the life moves by as much."""
 
     delta: int
 
@@ -343,7 +343,7 @@ def _without_wait(life: Life) -> Life:
 
 
 def _without_ended_wait(life: Life, at: int) -> Life:
-    """Remove a wait that is over; a nudge does not end one that is still ahead."""
+    """Remove a wait that is over. A nudge does not end one that is still ahead."""
     return _without_wait(life) if life.wait_until is not None and life.wait_until <= at else life
 
 

@@ -86,7 +86,7 @@ class LiveMysis:
         self.context_used, self.context_limit = used, limit
 
     def show_queue(self, place: int, name: str = "") -> None:
-        """Show the place of the next request in a queue, 1 for the next; 0 if it does not queue."""
+        """Show the place of the next request in a queue, 1 for the next. 0 if it does not queue."""
         self.queue_place, self.queue_name = place, name if place else ""
 
     def show_attempt(self, attempt: int = 0, attempts: int = 0, at: int | None = None, why: str = "") -> None:

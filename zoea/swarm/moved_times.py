@@ -21,7 +21,7 @@ _FIELDS = (
 
 
 def move_times(value: T, delta: int) -> T:
-    """Return a copy of a dataclass with every time later by `delta` µs; a time that is None stays."""
+    """Return a copy of a dataclass with every time later by `delta` µs. A time that is None stays."""
     if not delta:
         return value
     changes = {name: at + delta for name in _FIELDS if (at := getattr(value, name, None)) is not None}

@@ -224,7 +224,7 @@ def _ending(template: Template, number: int) -> str:
 
 
 def recalled_items(settings: Settings) -> int:
-    """Return how many memories are recalled; the strategy `window` takes more where the setting has its default."""
+    """Return how many memories are recalled. The strategy `window` takes more where the setting has its default."""
     if settings.context.strategy not in ("turns", "window"):
         return 0
     if settings.context.strategy == "window" and "recall_items" not in settings.context.model_fields_set:
@@ -248,7 +248,7 @@ def window_rules(settings: Settings, now: int) -> WindowRules:
 
 
 def kept_turns(profile: MysisProfile, tools_tokens: int) -> tuple[int, str]:
-    """Return how many earlier turns the requests of a turn may show, and why, where `context.keep_turns` is `auto`."""
+    """Return how many earlier turns a request may show, and why."""
     wanted = profile.settings.context.keep_turns
     if wanted != "auto":
         return wanted, ""
@@ -260,7 +260,7 @@ def kept_turns(profile: MysisProfile, tools_tokens: int) -> tuple[int, str]:
 
 
 def nudge_text(level: int, catalogue: Catalogue, task: str = "", *, is_plain: bool = False) -> str:
-    """Return the nudge of this level, with a line that names the search tools, and the goal that is to be reached.
+    """Return the nudge of this level, with the search tools and the open goal.
 
     `is_plain` is the form of the planning rules 1.
     """
@@ -277,7 +277,7 @@ def nudge_text(level: int, catalogue: Catalogue, task: str = "", *, is_plain: bo
 
 
 def life_rules(known: ResolvedTemplate, mysis: Mysis) -> LifeRules:
-    """Return the rules of a mysis; one that answers questions in a thread rests after each."""
+    """Return the rules of a mysis. One that answers questions in a thread rests after each."""
     settings = known.settings
     return LifeRules(
         run_once=known.template.run == "once" or mysis.is_asked,

@@ -40,7 +40,7 @@ class LoopRules:
 
 @dataclass(frozen=True, slots=True)
 class TickFields:
-    """Names of the fields of a result that tell of ticks: the present one, one ahead, a number of them."""
+    """Names of fields that tell of ticks: the present one, one ahead, a number of them."""
 
     tick_fields: tuple[str, ...] = ("current_tick", "tick")
     until_fields: tuple[str, ...] = ("arrival_tick", "travel_arrival_tick")

@@ -17,7 +17,7 @@ def format_call(name: str, arguments: str, *, hidden: str = "") -> str:
 
 
 def format_arguments(arguments: str, *, hidden: str = "", more: str = "…") -> str:
-    """Format JSON arguments as `item="ore", n=40`; text that is not a JSON object stays as it is.
+    """Format JSON arguments as `item="ore", n=40`. Text that is not a JSON object stays as it is.
 
     The result has at most 400 characters, 60 per value.
 

@@ -46,7 +46,7 @@ def strip(text: str) -> str:
 
 @cache
 def _piled_marks() -> re.Pattern[str]:
-    """Build the pattern of more than `MAX_MARKS` characters without a width, at the first text that may hold them."""
+    """Build the pattern of more than `MAX_MARKS` characters without a width. Only the first text that needs it does."""
     marks = [code for first, last in _MARK_BLOCKS for code in range(first, last) if _has_no_width(chr(code))]
     ranges: list[list[int]] = []
     for code in marks:

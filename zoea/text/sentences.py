@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def begin_sentence(text: str, name: str = "") -> str:
-    """Return the text with a capital first letter; a text that begins with `name` stays as it is."""
+    """Return the text with a capital first letter. A text that begins with `name` stays as it is."""
     if name and text.startswith(name):
         return text
     return text[:1].upper() + text[1:]

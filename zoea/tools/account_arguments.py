@@ -73,7 +73,7 @@ def login_arguments(config: UpstreamConfig, schema: Json, fields: Mapping[str, s
 
 
 def account_fields(sent: Mapping[str, Any], config: UpstreamConfig, answered: Mapping[str, Any]) -> dict[str, str]:
-    """Return the fields of a new account: name and secret as sent, and all that the server answered."""
+    """Return the fields of a new account: name and secret as sent, then the server's answer."""
     fixed = config.login.fixed if config.login is not None else {}
     fields = {key: str(value) for key, value in sent.items() if key not in fixed}
     for key, value in flatten(answered):
@@ -82,7 +82,7 @@ def account_fields(sent: Mapping[str, Any], config: UpstreamConfig, answered: Ma
 
 
 def flatten(values: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, str]]:
-    """Yield the texts and numbers of an object and of the objects in it, outer ones last, so that they win."""
+    """Yield the texts and numbers of nested objects. Outer ones come last, so that they win."""
     if depth < _MAX_DEPTH:
         for value in values.values():
             if isinstance(value, Mapping):
@@ -100,7 +100,7 @@ def account_name(config: UpstreamConfig, fields: Mapping[str, str]) -> str:
 
 
 def is_secret_field(config: UpstreamConfig, key: str, schema: Json) -> bool:
-    """Return whether a field of an account must not be shown; `schema` is that of the login."""
+    """Return whether a field of an account must not be shown. `schema` is that of the login."""
     login = config.login
     if key in config.inject or is_secret_name(key) or (login is not None and key == login.secret):
         return True

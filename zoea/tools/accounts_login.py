@@ -45,7 +45,7 @@ class AccountKeeper(Protocol):
     """Stores accounts by the mysis's uid; `runtime` passes in the credentials store."""
 
     async def load(self, upstream: str, uid: str, name: str) -> Mapping[str, str] | None:
-        """Load the fields of an account, by uid or a name stored by a person; else None."""
+        """Load the fields of an account, by uid or a name stored by a person. Else None."""
         ...
 
     async def save(self, upstream: str, uid: str, fields: Mapping[str, str]) -> None:
@@ -145,7 +145,7 @@ class UpstreamAccounts:
             await self._ensure_login(caller, account)
 
     def forget(self, uid: str) -> None:
-        """Drop a deleted mysis's account from memory; the stored one stays, because the mysis may come back."""
+        """Drop a deleted mysis's account from memory. The stored one stays, because the mysis may come back."""
         account = self._accounts.get(uid)
         # A registration in progress must be stored first, or the account would be lost.
         if account is not None and (account.login_task is None or account.login_task.done()):
@@ -169,7 +169,7 @@ class UpstreamAccounts:
         return _mask(text, self._secrets(account)) if account is not None else text
 
     def mask_result(self, caller: Caller, result: ToolResult) -> ToolResult:
-        """Mask the secrets of this mysis in a result; the same object if it holds none."""
+        """Mask the secrets of this mysis in a result. The same object if it holds none."""
         account = self._accounts.get(caller.uid)
         secrets = self._secrets(account) if account is not None else []
         content = _mask(result.content, secrets)
@@ -266,7 +266,7 @@ class UpstreamAccounts:
         return parse_result(wire), self._session_fields(parse_fields(wire))
 
     def _session_fields(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of a session; an injected argument is found in inner objects and other spellings too."""
+        """Return the fields of a session. An injected argument is found in inner objects and other spellings too."""
         inner = {plain_name(key): value for key, value in flatten(values)}
         missing = {name: inner[plain_name(name)] for name in self._config.inject if plain_name(name) in inner}
         return {**missing, **values}

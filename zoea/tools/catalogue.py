@@ -90,7 +90,7 @@ def is_reserved(name: str) -> bool:
 
 
 def prefixed_name(upstream: str, origin: str) -> str:
-    """Return the name with its upstream's; an upstream may itself be named as Zoea's tools are."""
+    """Return the name with its upstream's. An upstream may itself be named as Zoea's tools are."""
     name = safe_name(f"{upstream}__{origin}")
     return safe_name(f"mcp_{upstream}__{origin}") if is_reserved(name) else name
 

@@ -100,7 +100,7 @@ def error_result(why: str) -> ToolResult:
 
 
 def parse_fields(wire: Mapping[str, Any]) -> dict[str, Any]:
-    """Read a result as one JSON object: structured content, or text that is JSON; else empty."""
+    """Read a result as one JSON object: structured content, or text that is JSON. Else empty."""
     structured = wire.get("structuredContent")
     if isinstance(structured, Mapping):
         inner = structured.get("result")
@@ -169,7 +169,7 @@ def _resource(resource: Any) -> tuple[str, Blob | None]:
 
 
 def _decode(data: Any) -> bytes | None:
-    """Decode base64 in slices, so that other threads run in between; None where it is none."""
+    """Decode base64 in slices, so that other threads run in between. None where it is none."""
     if not isinstance(data, str) or "=" in data[:-2]:
         return None
     try:
@@ -204,7 +204,7 @@ _JPEG_BARE = frozenset({0x01, *range(0xD0, 0xD8)})
 
 
 def read_image_size(data: bytes) -> Size | None:
-    """Read width and height in pixels from PNG, GIF, JPEG, WebP (RFC 9649) or BMP; else None."""
+    """Read width and height in pixels from PNG, GIF, JPEG, WebP (RFC 9649) or BMP. Else None."""
     if data.startswith(_PNG) and data[12:16] == b"IHDR":
         return _read_pair(data, 16, 4, "big")
     if data[:6] in (b"GIF87a", b"GIF89a"):

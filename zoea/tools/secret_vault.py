@@ -120,7 +120,7 @@ class SecretVault:
         return replace(result, content=content, blobs=blobs)
 
     async def conceal_partial(self, answer: Answer) -> Answer:
-        """Return the part of an answer that was broken off, with marks for known values and for the begin of one."""
+        """Return a broken-off answer with marks for known values and for the begin of one."""
         await self._load()
         return replace(answer, text=self._mask_broken(answer.text), reasoning=self._mask_broken(answer.reasoning))
 
@@ -212,7 +212,7 @@ class SecretVault:
         return blob if data == blob.data and note == blob.note else replace(blob, data=data, note=note)
 
     async def _load(self) -> None:
-        """Read the kept values; without them the calls go on, and their marks stand for nothing."""
+        """Read the kept values. Without them the calls go on, and their marks stand for nothing."""
         if self._is_loaded:
             return
         async with self._lock:
@@ -244,7 +244,7 @@ class SecretVault:
 
 
 def _forms(value: Any) -> tuple[str, ...]:
-    """Return the texts that hold a value: plain, and escaped in JSON; none if it is too short to look for."""
+    """Return the texts that hold a value: plain, and escaped in JSON. None if it is too short to look for."""
     plain = value if isinstance(value, str) else str(value)
     if len(plain) < SHORTEST:
         return ()

@@ -23,7 +23,7 @@ class BoundedTools:
 
 
 def bound_tools(listed: Sequence[RemoteTool], config: UpstreamConfig) -> BoundedTools:
-    """Keep tools in the order of the list as long as they fit; those that only Zoea calls always stay."""
+    """Keep tools in the order of the list as long as they fit. Those that only Zoea calls always stay."""
     kept: list[RemoteTool] = []
     too_many: list[str] = []
     too_large: list[str] = []

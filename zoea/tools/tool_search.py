@@ -133,7 +133,7 @@ def _score(query: str, words: set[str], tool: ToolSpec) -> int:
 
 
 def _count(words: set[str], field: set[str]) -> int:
-    """Count the words of a query in a field; a word of which only the beginning is there counts half."""
+    """Count the words of a query in a field. A word of which only the beginning is there counts half."""
     stems = {word[:_STEM] for word in field if len(word) >= _STEM}
     return sum(2 if word in field else word[:_STEM] in stems and len(word) >= _STEM for word in words)
 

@@ -181,7 +181,7 @@ class Toolbox:
         return made
 
     def _unlisted(self, policy: ToolPolicy) -> tuple[ToolSpec, ...]:
-        """Return own tools that the policy allows but does not offer: a call by their names still works."""
+        """Return own tools that the policy allows but does not offer. Calls by name still work."""
         if self._builtin is None or policy.own is OwnTools.FULL:
             return ()
         full = self._builtin.specs(replace(policy, own=OwnTools.FULL))
@@ -200,7 +200,7 @@ class Toolbox:
         return None
 
     def listed_schema(self, spec: ToolSpec | None) -> Mapping[str, Any]:
-        """Return a tool's input schema as its server listed it; empty for Zoea's own tools and unknown ones."""
+        """Return a tool's input schema as its server listed it. Empty for Zoea's own tools and unknown ones."""
         return self._upstreams[spec.upstream].schema_of(spec.origin) if spec is not None and spec.upstream else {}
 
     def release(self, mysis: str) -> None:
@@ -254,7 +254,7 @@ class Toolbox:
         arguments: dict[str, Any],
         meta: CallMeta,
     ) -> ToolResult:
-        """Call with the mysis's account; log in again and repeat once if its session was lost."""
+        """Call with the mysis's account. Log in again and repeat once if its session was lost."""
         until = asyncio.get_running_loop().time() + meta.deadline_s
         filled, generation = await _fill_arguments(accounts, caller, spec, arguments, meta, until)
         result = await read_result(await _call_upstream(upstream, spec, filled, meta, _left(until)))
@@ -279,7 +279,7 @@ class ToolboxSession:
         return self._toolbox.policy_of(self._template)
 
     async def catalogue(self) -> Catalogue:
-        """Return the tools it may call now; the first call waits for upstreams that are opening.
+        """Return the tools it may call now. The first call waits for upstreams that are opening.
 
         Raises:
             UpstreamLost: A required upstream is down.
@@ -316,7 +316,7 @@ class ToolboxSession:
         return await self._toolbox.secrets.conceal_answer(answer, calls)
 
     async def conceal_partial(self, answer: Answer) -> Answer:
-        """Return the part of an answer that was broken off, with marks for known secrets and their beginnings."""
+        """Return a broken-off answer with marks for known secrets and their beginnings."""
         return await self._toolbox.secrets.conceal_partial(answer)
 
     async def stream_mask(self) -> Callable[[str], str]:
@@ -365,7 +365,7 @@ async def _fill_arguments(
     *,
     lost: int = 0,
 ) -> tuple[dict[str, Any], int]:
-    """Fill in the account's arguments; log in again if the session of generation `lost` is gone."""
+    """Fill in the account's arguments. Log in again if the session of generation `lost` is gone."""
     try:
         async with asyncio.timeout_at(until):
             if lost:

@@ -207,7 +207,7 @@ def _cleaned(kind: str, name: str, value: str, clean: Clean) -> str:
 
 
 def _bytes(reader: sqlite3.Connection, blob_id: int) -> str | None:
-    """Return the bytes of a blob in base64; None if they were redacted or are lost."""
+    """Return the bytes of a blob in base64. None if they were redacted or are lost."""
     try:
         return base64.b64encode(get_blob(reader, blob_id)).decode("ascii")
     except StoreError:
@@ -215,7 +215,7 @@ def _bytes(reader: sqlite3.Connection, blob_id: int) -> str | None:
 
 
 def _plan(blob: bytes, clean: Clean | None) -> Any:
-    """Return the plan as JSON; a damaged one in its stored form, or None when redacting."""
+    """Return the plan as JSON. A damaged one in its stored form, or None when redacting."""
     try:
         plan = plan_of(blob)
         return plan if clean is None else redact_json(plan, clean)

@@ -365,7 +365,7 @@ class _ConversationImport:
         self._ids.setdefault("message", {})[old] = new
 
     def _topic_message(self, line: JsonLine) -> None:
-        """Store a message of a topic apart from the ledger of this swarm, each once for all conversations."""
+        """Store a message of a topic apart from this swarm's ledger, once for all conversations."""
         row = self._in.columns.read(line)
         old = row.pop("id")
         self._shaped(line, row)

@@ -196,7 +196,7 @@ def open_nova(path: Path) -> Iterator[NovaDatabase]:
 
 
 def parse_time(value: Any) -> int | None:
-    """Parse a time of Zoea Nova, Go or SQLite to µs UTC; None if it is invalid."""
+    """Parse a time of Zoea Nova, Go or SQLite to µs UTC. None if it is invalid."""
     match value:
         case bool() | None:
             return None

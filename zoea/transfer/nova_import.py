@@ -306,7 +306,7 @@ class _MysisImport:
         return self._rows.newest
 
     def _known(self, nova_id: str) -> tuple[str, str]:
-        """Return uid and name of a sender; derived from the id if it no longer exists."""
+        """Return uid and name of a sender. Derived from the id if it no longer exists."""
         if nova_id not in self._uids:
             name = former_name(nova_id)
             self._uids[nova_id] = (nova_uid(NovaMysis(nova_id, name)), name)

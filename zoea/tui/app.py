@@ -53,7 +53,7 @@ class CockpitApp(Cockpit):
     _has_offered_welcome = False
 
     def bind_actions(self) -> Iterable[BoundAction]:
-        """Return the actions that are carried out over any screen; a screen's own come before them."""
+        """Return the actions that are carried out over any screen. A screen's own come before them."""
         screens = ScreenOpener(self)
         return (
             actions.APP_COMMAND.bind(screens.open_command_prompt),

@@ -16,7 +16,7 @@ def tokens(count: int | None) -> str:
 
 
 def age(since: int, now: int) -> str:
-    """Format the time since `since`: 2s, 18s, 1m, 9m, 3h, 2d; `–` if it never was."""
+    """Format the time since `since`: 2s, 18s, 1m, 9m, 3h, 2d. `–` if it never was."""
     if since <= 0:
         return UNKNOWN
     seconds = max(0, (now - since) // SECOND)
@@ -59,7 +59,7 @@ def duration(us: int) -> str:
 
 
 def bar(share: float, width: int, glyphs: tuple[str, str] = ("━", "─")) -> tuple[str, str]:
-    """Return the filled and the empty part of a bar; any share above 0 fills one cell."""
+    """Return the filled and the empty part of a bar. Any share above 0 fills one cell."""
     share = min(1.0, max(0.0, share))
     filled = min(width, max(1, round(share * width))) if share > 0 else 0
     return glyphs[0] * filled, glyphs[1] * (width - filled)

@@ -111,7 +111,7 @@ def cut_pieces(pieces: Sequence[Piece], width: int) -> list[Piece]:
 
 
 def spread_pieces(left: Sequence[Piece], right: Sequence[Piece], width: int) -> list[Piece]:
-    """Return one line with pieces at both ends; cut the left ones if they do not fit."""
+    """Return one line with pieces at both ends. Cut the left ones if they do not fit."""
     room = width - sum(cell_len(strip(text)) for text, _ in right)
     if room < 8:
         right, room = (), width

@@ -329,7 +329,7 @@ def check_targets(reef: Reef, tool: str, args: dict[str, Any]) -> None:
 
 
 def continue_task(reef: Reef, player: Player, task: dict[str, Any]) -> dict[str, Any] | None:
-    """Run one more tick of a task; return its result when it is done, else None."""
+    """Run one more tick of a task. Return its result when it is done, else None."""
     now: int = reef.world.tick
     match task["tool"]:
         case "mine":

@@ -53,7 +53,7 @@ class ReefService:
         self._map = build_map_json(self._reef.world_map)
 
     async def call(self, tool: str, args: dict[str, Any]) -> tuple[str, bool]:
-        """Run a tool call; return its result as JSON text, and whether it is an error."""
+        """Run a tool call. Return its result as JSON text, and whether it is an error."""
         faults = self._faults.draw()
         if faults is not None and faults.delay:
             await asyncio.sleep(faults.delay)
@@ -176,7 +176,7 @@ class ReefService:
 
 
 def _digest(password: str) -> str:
-    """Hash a password; it is 144 random bits made here, so a fast hash is enough."""
+    """Hash a password. It is 144 random bits made here, so a fast hash is enough."""
     return blake3(password.encode("utf-8", "replace")).hexdigest()
 
 

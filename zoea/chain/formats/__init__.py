@@ -138,7 +138,7 @@ _SHIPPED: tuple[ContextFormat, ...] = (
 
 @cache
 def known_formats() -> dict[str, ContextFormat]:
-    """Return all formats by name; a shipped one is not replaced by that of another package.
+    """Return all formats by name. A shipped one is not replaced by that of another package.
 
     One that cannot be loaded is logged and left out.
     """

@@ -64,7 +64,7 @@ def join_transcripts(deltas: Sequence[bytes]) -> bytes:
 
 
 def write_transcript(entries: Sequence[ContextEntry]) -> bytes:
-    """Return entries as a transcript that Claude Code can resume; all ids follow from the entries."""
+    """Return entries as a transcript that Claude Code can resume. All ids follow from the entries."""
     lines: list[bytes] = []
     parent: str | None = None
     session = str(uuid.uuid5(_NAMESPACE, f"{len(entries)} {entries[0].content if entries else ''}"))

@@ -15,7 +15,7 @@ from zoea.model.errors import ContextFormatError
 
 
 def read_messages(data: bytes) -> tuple[ContextEntry, ...]:
-    """Return the entries of a message list; system messages become notes, because a template says who an agent is.
+    """Return the entries of a message list. System messages become notes, because a template says who an agent is.
 
     Raises:
         ContextFormatError: It is no list of messages, or a result names no call before it.
@@ -97,7 +97,7 @@ def _messages(data: bytes) -> list[Any]:
 
 
 def _text(message: Mapping[str, Any], place: int) -> str:
-    """Return the text of a message; of a list of parts the texts, with a note for each other part."""
+    """Return the text of a message. Of a list of parts the texts, with a note for each other part."""
     match message.get("content"):
         case None:
             return ""

@@ -27,7 +27,7 @@ class BudgetsOptions:
 
 
 def write_budgets(options: BudgetsOptions) -> int:
-    """Show how much of each budget is used: the day, summaries, myses and messages with a total.
+    """Show how much of each budget is used: day, summaries, myses, messages with a total.
 
     Money is in dollars; requests whose price is not known are counted apart, and `zoea prices` sets prices.
     """

@@ -161,7 +161,7 @@ def _read_names(workspace: str) -> list[str]:
 
 
 def _read_revisions(workspace: str) -> list[tuple[str, str]]:
-    """Return the refs, `NAME` and `@NAME` for branches of myses, and the ids of the newest commits, with summaries."""
+    """Return refs and the ids of the newest commits, with summaries. Branches are `NAME` and `@NAME`."""
     from zoea.chain.commit_rows import read_commit, read_newest, read_refs, shortest_id
     from zoea.cli.commands.context_access import open_contexts
 

@@ -74,7 +74,7 @@ def _describe(conn: sqlite3.Connection, commit: ContextCommit, names: list[str])
 
 
 def _read_branches(conn: sqlite3.Connection, first: ContextCommit | None, limit: int) -> list[ContextCommit]:
-    """Return the newest commits of all branches, or of a commit with those of its mysis and its forks."""
+    """Return the newest commits of all branches, or of one mysis and its forks."""
     if first is None:
         return walk_newest(conn, read_refs(conn).values(), limit)
     maker = first.provenance.mysis_id

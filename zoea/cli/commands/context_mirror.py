@@ -1,4 +1,4 @@
-"""`zoea ctx fetch`: bring back missing texts of commits from the mirror, and copy new ones to it."""
+"""`zoea ctx fetch`: bring back missing texts of commits, and copy new ones to the mirror."""
 
 from __future__ import annotations
 

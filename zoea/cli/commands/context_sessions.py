@@ -38,7 +38,7 @@ def resume(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Start a mysis again with its whole conversation, up to its newest commit; the cost is said first.
+    """Start a mysis again with its whole conversation, up to its newest commit. The cost is said first.
 
     `zoea start` continues with what its strategy shows of its memories.
     Example: zoea ctx resume @alpha -m "Where were we?"
@@ -88,7 +88,7 @@ def ask(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Ask what a mysis knew at a commit, and print the answer; the mysis itself learns nothing of it.
+    """Ask what a mysis knew at a commit, and print the answer. The mysis itself learns nothing of it.
 
     A mysis with the commit's template answers and then rests. The cost is said first, on stderr.
     Example: zoea ctx ask alpha~3 -m "Why did you choose this plan?"

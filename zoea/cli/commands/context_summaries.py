@@ -39,7 +39,7 @@ def summarize(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Have a model write summaries of commits in place of those made without one; the cost is said first.
+    """Have a model write summaries of commits in place of those made without one. The cost is said first.
 
     It is background work (budget.background) of the mysis that made the commit, or of --by.
     Example: zoea ctx summarize --missing alpha
@@ -78,7 +78,7 @@ def summarize(
 
 
 def _estimate(workspace: str, chosen: list[ContextCommit], payer: str) -> tuple[int, int | None]:
-    """Return the tokens that are read, and what all costs in millionths of a dollar; None where that is unknown."""
+    """Return the tokens that are read, and what all costs in millionths of a dollar. None where that is unknown."""
     tokens = sum(one.token_count for one in chosen)
     if not chosen:
         return 0, 0

@@ -80,7 +80,7 @@ def explain(
 
 
 def _event_lines(inspection: Inspection) -> list[str]:
-    """Return the lines that Shannon reports of a request: its size, and the budget that its answer used."""
+    """Return Shannon's lines about a request: its size, and the budget that its answer used."""
     plan, used = inspection.plan, inspection.request.usage.total
     if plan is None:
         return []

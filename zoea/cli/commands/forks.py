@@ -39,7 +39,7 @@ def fork(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Make myses that know a conversation up to a commit, and say first what their first requests cost.
+    """Make myses that know a conversation up to a commit. The cost of their first requests is said first.
 
     Example: zoea fork alpha -n 3 -m "Try it differently"
     """

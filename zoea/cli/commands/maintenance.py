@@ -77,13 +77,13 @@ def vacuum(as_json: AsJson = False, workspace: Workspace = "") -> None:
 
 
 def _upstream_notes(where: Places) -> list[IntegrityFinding]:
-    """Return what the running swarm's upstreams left out, cut or renamed; nothing without a running swarm."""
+    """Return what the running swarm's upstreams left out, cut or renamed. Nothing without a running swarm."""
     views = ask_at(where, lambda swarm: swarm.upstreams(), lambda _: ())
     return [IntegrityFinding(f"upstream {view.name}", note) for view in views for note in view.notes]
 
 
 def _lag_notes(where: Places) -> list[IntegrityFinding]:
-    """Return how long the running swarm's event loop was held up the last time; nothing if it never was."""
+    """Return how long the running swarm's event loop was held up the last time. Nothing if it never was."""
     view = ask_at(where, lambda swarm: swarm.view(), lambda _: None)
     if view is None or not view.lag_ms:
         return []

@@ -67,7 +67,7 @@ command = LightCommand("serve", ServeOptions, serve)
 
 
 async def serve_browsers(options: ServeOptions, where: Places, *, cockpit: tuple[str, ...]) -> None:
-    """Serve browsers until a signal arrives or the swarm ends; each browser gets a process of `cockpit`.
+    """Serve browsers until a signal arrives or the swarm ends. Each browser gets a process of `cockpit`.
 
     Raises:
         OwnerError: The address cannot be listened at.
@@ -128,7 +128,7 @@ async def _serve_running_swarm(server: BrowserServer, options: StartOptions, whe
 
 
 async def _attach_successor(where: Places, ending: asyncio.Event) -> RemoteSwarm | None:
-    """Attach to the next owner of the workspace; None after `SUCCESSOR_TIMEOUT_S` or when `ending` is set."""
+    """Attach to the next owner of the workspace. None after `SUCCESSOR_TIMEOUT_S` or when `ending` is set."""
     deadline = asyncio.get_running_loop().time() + SUCCESSOR_TIMEOUT_S
     while not ending.is_set() and asyncio.get_running_loop().time() < deadline:
         try:

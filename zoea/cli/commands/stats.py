@@ -63,7 +63,7 @@ def write_stats(options: StatsOptions) -> int:
 
 
 def describe_stats(database: Path, span: str) -> str:
-    """Return the numbers of a span as a table; an empty span is the last hour. Raises UsageError and StoreError."""
+    """Return the numbers of a span as a table. An empty span is the last hour. Raises UsageError and StoreError."""
     return _table(read_stats(database, StatSpan(_check_span(span or StatSpan.HOUR)), SystemClock().now()))
 
 

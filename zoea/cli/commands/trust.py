@@ -90,7 +90,7 @@ def _record(record: Trust, file: Path, document: Document) -> None:
 
 
 def _wanted(tree: Mapping[str, Any]) -> Iterator[str]:
-    """Yield one line per setting that runs, reaches or uses something; values like secrets are hidden."""
+    """Yield one line per setting that runs, reaches or uses something. Values like secrets are hidden."""
     for path in active_keys(tree):
         value = get_value(tree, path)
         if isinstance(value, Mapping):
@@ -116,7 +116,7 @@ def _list(record: Trust, as_json: bool) -> None:
 
 
 def _holds(record: Trust, file: Path) -> bool:
-    """Return whether the file is unchanged since it was trusted; False if it cannot be read."""
+    """Return whether the file is unchanged since it was trusted. False if it cannot be read."""
     try:
         return file.is_file() and record.is_trusted(file, file.read_bytes())
     except OSError:

@@ -1,4 +1,4 @@
-"""The strategy `topics`: messages of the ledger that the template names, for the message that opened the turn.
+"""The strategy `topics`: messages of the template's topics, then the message that opened the turn.
 
 Order of packs: header, instructions, output schema, a pack for each source, hints for validators, situation.
 """
@@ -29,7 +29,7 @@ _HINTS = "## Do not validate these again\n\nEarlier attempts could not validate 
 
 
 def needs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Need, ...]:
-    """Return the reads: the turn, the messages of each source, hints for a validator, the order if nudged."""
+    """Return the reads: turn, messages of sources, hints for a validator, order if nudged."""
     rules = frozen.topics or TopicRules()
     wanted: list[Need] = [TurnSoFar(frozen.turn_id), *inherited_needs(frozen), *_source_needs(rules)]
     if rules.role == VALIDATOR:
@@ -79,7 +79,7 @@ def _source_needs(rules: TopicRules) -> tuple[SourceMessages, ...]:
 
 
 def _source_packs(rules: TopicRules, answers: Mapping[Need, NeedAnswer]) -> Iterator[Pack]:
-    """Yield a pack for each source; a topic that is a source again has its number in the name."""
+    """Yield a pack for each source. A topic that is a source again has its number in the name."""
     seen: dict[str, int] = {}
     for need in _source_needs(rules):
         source, found = read_source(need.source), _value(answers, need)

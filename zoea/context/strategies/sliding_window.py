@@ -46,7 +46,7 @@ class _View:
 
 
 def needs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Need, ...]:
-    """Return the reads: the turn, the view of the conversation before it, its memories, the order if nudged."""
+    """Return the reads: turn, view of the conversation, its memories, order if nudged."""
     wanted: list[Need] = [TurnSoFar(frozen.turn_id), *inherited_needs(frozen)]
     if frozen.before:
         view = ShownConversation(frozen.before)
@@ -112,7 +112,7 @@ def _read_view(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> _View:
 def _messages(
     name: str, memories: tuple[Memory, ...], elided: frozenset[int], frozen: FrozenTurn, fewest: int, *, from_end: bool
 ) -> Pack:
-    """Return a pack of messages; its short form has the outermost units only, with shorter results."""
+    """Return a pack of messages. Its short form has the outermost units only, with shorter results."""
     full = {memory.id: _form(memory, memory.id in elided, frozen) for memory in memories}
     shown = _shown(memories, full)
     units, _ = read_units(memories)

@@ -118,7 +118,7 @@ def _history(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack:
 
 
 def _find_said(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Memory, ...]:
-    """Return the final answer of the previous turn, or nothing; also where an earlier turn shows it."""
+    """Return the final answer of the previous turn, or nothing. Also where an earlier turn shows it."""
     found = rows_of(answers, LastAnswer(frozen.before)) if frozen.before and frozen.keep_answer else ()
     finals = [one for one in found if _is_final(one, frozen) and one.id > frozen.inherited_upto][-1:]
     return () if not finals or is_shown_earlier(frozen, finals[0].turn_id) else tuple(finals)

@@ -181,7 +181,7 @@ def _validation(state: State, message: TopicMessage, given: _Fields) -> State:
 
 
 def criteria_results(data: Mapping[str, Any]) -> list[dict[str, Any]] | None:
-    """Return the results of criteria that a validator reported, cut to their limits; None if there are none."""
+    """Return the results of criteria that a validator reported, cut to their limits. None if there are none."""
     found = data.get("criteria_results", data.get("criteriaResults"))
     if not isinstance(found, list):
         return None

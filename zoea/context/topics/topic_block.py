@@ -14,7 +14,7 @@ from zoea.settings.topic_source import Selection, TopicSource
 
 @dataclass(frozen=True, slots=True)
 class LedgerPositions:
-    """Ledger ids that `since` refers to, of one mysis in one cluster; 0 is the start.
+    """Ledger ids that `since` refers to, of one mysis in one cluster. 0 is the start.
 
     Attributes:
         last_task_end: The position after its messages when its last answered turn ended; inclusive.
@@ -37,7 +37,7 @@ class LedgerPositions:
 def select_messages(
     messages: Iterable[TopicMessage], source: TopicSource, positions: LedgerPositions, *, is_compact: bool = False
 ) -> tuple[TopicMessage, ...]:
-    """Return the messages that a source shows, oldest first; raw output is never one of them."""
+    """Return the messages that a source shows, oldest first. Raw output is never one of them."""
     found = [
         message
         for message in messages

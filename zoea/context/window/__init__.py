@@ -1,1 +1,1 @@
-"""Parts of the strategy `window`: its rules, the shape of a conversation, and the summary of its middle."""
+"""Parts of the strategy `window`: rules, shape of a conversation, summary of its middle."""

@@ -240,7 +240,7 @@ def _is_too_early(covered: CoveredMessages, parts: _Parts, now: int) -> bool:
 
 
 def _fit_marked(marked: Sequence[Memory], tokens: int) -> tuple[tuple[Memory, ...], int]:
-    """Return the newest marked messages that fit, in conversation order, and how many do not; slices stay whole."""
+    """Return the newest marked messages that fit, in conversation order, and how many do not. Slices stay whole."""
     taken: list[Unit] = []
     units, omitted = read_units(sorted(marked, key=_order))
     left = len(omitted)
@@ -255,7 +255,7 @@ def _fit_marked(marked: Sequence[Memory], tokens: int) -> tuple[tuple[Memory, ..
 
 
 def _bound(rules: WindowRules, tokens: float, budget: int, halvings: int = 0) -> int:
-    """Return the most that a summary of so many tokens may take; 0 where there is nothing to cover."""
+    """Return the most that a summary of so many tokens may take. 0 where there is nothing to cover."""
     if not tokens:
         return 0
     bound = int(min(rules.target * budget, tokens / MIDDLE_SHARE))

@@ -1,4 +1,4 @@
-"""The text of a summary: a model's prose if there is one, and the lines kept word for word.
+"""The text of a summary: a model's prose, if any, and lines kept word for word.
 
 A summary can be extended: its kept lines are read back and chosen again together with new ones.
 """
@@ -93,7 +93,7 @@ def read_kept_lines(text: str) -> list[SalientLine]:
 
 
 def read_unread_note(text: str) -> str:
-    """Return the line of a summary that says what it does not cover; "" where it has none."""
+    """Return the line of a summary that says what it does not cover. "" where it has none."""
     first, _, _ = text.partition("\n")
     return first if first.startswith(_UNREAD.partition("{")[0]) else ""
 

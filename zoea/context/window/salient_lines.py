@@ -52,7 +52,7 @@ _WORTH = {
 
 @dataclass(frozen=True, slots=True)
 class SalientLine:
-    """A line worth keeping: the turn it was said in, its kind, its text, and its weight among others."""
+    """A line worth keeping: its turn, kind, text and weight among others."""
 
     turn: int
     kind: LineKind
@@ -115,7 +115,7 @@ def find_salient_lines(memories: Iterable[Memory]) -> list[SalientLine]:
 
 
 def _find_worn(texts: Iterable[str]) -> list[bool]:
-    """Return for each line, oldest first, whether enough newer ones differ in their numbers and names alone."""
+    """Return for each line whether enough newer ones differ only in numbers and names. Oldest first."""
     counts: Tally[str] = Tally()
     worn = []
     for text in reversed(list(texts)):

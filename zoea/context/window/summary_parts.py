@@ -1,4 +1,4 @@
-"""The requests by which a model writes a summary: one for each part, then one that joins their notes.
+"""Requests by which a model writes a summary: one a part, then one for all notes.
 
 Everything is derived from the messages and from what the model wrote so far, so that a summary that was broken off
 goes on where it was. A part is known by the hash of its text: what was written for the same text is never asked again.
@@ -112,7 +112,7 @@ def _part(blocks: Sequence[str], prose_tokens: int, *, is_last: bool) -> Summary
 
 
 def _group(texts: Sequence[str], room: int) -> list[list[str]]:
-    """Put texts together, in order, as many as fit; a text that is too long alone is cut."""
+    """Put texts together, in order, as many as fit. A text that is too long alone is cut."""
     groups: list[list[str]] = []
     left = 0.0
     for text in texts:

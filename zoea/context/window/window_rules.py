@@ -49,7 +49,7 @@ def choose_size(levels: Iterable[object]) -> int:
 
 
 def whole_number(value: object) -> int | None:
-    """Return a whole number of 0 or more from a number or a numeric text; None where it is neither."""
+    """Return a whole number of 0 or more from a number or a numeric text. None where it is neither."""
     match value:
         case bool() | None:
             return None
@@ -65,7 +65,7 @@ def whole_number(value: object) -> int | None:
 
 
 def ratio(value: object, lowest: float, highest: float) -> float | None:
-    """Return a share from a number or a numeric text, clamped; None where it is neither."""
+    """Return a share from a number or a numeric text, clamped. None where it is neither."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

@@ -138,7 +138,7 @@ class EmbeddedProvider:
         return ModelInfo(model.name)
 
     def _task(self, model: LocalModel) -> asyncio.Task[LoadedModel]:
-        """Return the one task that loads a model; a new one if the last failed or its process ended."""
+        """Return the one task that loads a model. A new one if the last failed or its process ended."""
         if self._is_closed:
             raise ProviderError("the embedded provider is closed", kind=ErrorClass.CANCELLED)
         task = self._loading.get(model.name)

@@ -205,7 +205,7 @@ def missing_extra() -> ProviderError:
 
 
 def default_threads() -> int:
-    """Return one thread if OpenMP is set to spin, which starves other processes; else leave one core free."""
+    """Return one thread if OpenMP is set to spin, which starves other processes. Else leave one core free."""
     if os.environ.get(_POLICY, "").upper() == "ACTIVE":
         return 1
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

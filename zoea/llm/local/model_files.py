@@ -166,7 +166,7 @@ def check_name(name: str) -> None:
 
 
 def name_for(file: Path) -> str:
-    """Return a model name made of the file's: lower case, without the ending, odd characters as dashes."""
+    """Return a model name made of a file's: lower case, no ending, dashes for odd characters."""
     return _NOT_IN_NAMES.sub("-", file.name.removesuffix(".gguf")).strip(".-_").lower()[:80] or "model"
 
 

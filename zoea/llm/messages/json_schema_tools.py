@@ -161,7 +161,7 @@ def as_text(
 
 
 def examples(tools: Sequence[ToolSpec]) -> list[str]:
-    """Return lines that show how three of the tools are called, and how a result is answered.
+    """Return examples of three calls and of the answer to a result.
 
     With them SmolLM2-135M chose the right one of six tools in 20 of 32 requests, without them in 15. A single
     example does harm: the model then calls that tool for every request (4 of 16, without it 8). Without an answer

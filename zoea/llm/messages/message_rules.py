@@ -1,4 +1,4 @@
-"""Rules that provider APIs demand of a list of messages: one system text, no empty content, a user message first.
+"""Rules of provider APIs for messages: one system text, no empty content, a user message first.
 
 Pure functions that always give the same result for the same messages, so that a request stays a prefix of the next.
 """

@@ -35,7 +35,7 @@ _KEYS = frozenset({"name", "arguments", "parameters", "id", "type", "function"})
 
 
 def read_text_calls(answer: Answer, tools: Collection[str]) -> Answer:
-    """Return the answer with the calls of its text; unchanged if it has calls or its text is no call.
+    """Return the answer with the calls of its text. Unchanged if it has calls or its text is no call.
 
     Args:
         tools: Names of the tools that were offered; no other name is taken.
@@ -83,7 +83,7 @@ def _objects(text: str) -> list[Any] | None:
 
 
 def _call(value: Any, tools: Collection[str]) -> AnswerCall | None:
-    """Return the call that an object describes; None if it is not one of a tool in the toolbox."""
+    """Return the call that an object describes. None if it is not one of a tool in the toolbox."""
     if not isinstance(value, dict) or not value.keys() <= _KEYS:
         return None
     inner = value.get("function")

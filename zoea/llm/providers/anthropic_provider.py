@@ -70,7 +70,7 @@ class AnthropicProvider(HttpProvider):
         return tuple({info.name: info for info in listed.values()}.values())
 
     async def _list(self) -> dict[str, ModelInfo]:
-        """Fetch the models; from a llama.cpp server, which speaks this API too, also what it runs with."""
+        """Fetch the models. From a llama.cpp server, which speaks this API too, also what it runs with."""
         told = await fetch(
             self._http, "GET", "/v1/models?limit=1000", provider=self.name, clock=self._clock, secrets=self._secrets
         )

@@ -104,7 +104,7 @@ def _thinks(thinking: dict[str, Any]) -> bool:
 def _alternating(
     messages: list[RequestMessage], provider: str, model: str, without_thinking: bool, ends: set[int]
 ) -> list[dict[str, Any]]:
-    """Merge neighbours of one role, so that user and assistant alternate; mark the message before each of `ends`."""
+    """Merge neighbours of one role, so that user and assistant alternate. Mark the message before each of `ends`."""
     wire: list[dict[str, Any]] = []
     for place, message in enumerate(messages, start=1):
         if message.role is Role.ASSISTANT:

@@ -153,7 +153,7 @@ class HttpProvider:
             ticket.leave()
 
     def _first_token_s(self, request: ModelRequest) -> float | None:
-        """Return the seconds until the first token where the prompt is long for a server of this machine."""
+        """Return the seconds until the first token of a long prompt on a local server."""
         if not self._is_near or request.estimated_tokens < SLOWEST_READING:
             return None
         return self._config.timeouts.first + request.estimated_tokens / SLOWEST_READING
@@ -168,7 +168,7 @@ class HttpProvider:
         return replace(read, needs_schema=True) if read.are_calls_text and self.has_schema_mode else read
 
     def _heed_reading_rate(self, rate: float) -> None:
-        """Send one request at a time to a server that reads slowly, until it reads faster: each waits less so."""
+        """Send one request at a time to a server while it reads slowly, so that each waits less."""
         if rate < SLOW_READING:
             self._places = self._places or self._gate.concurrency
             self._gate.set_concurrency(1)

@@ -24,7 +24,7 @@ SMALL_PARAMETERS = 4_000_000_000
 
 
 async def read_props(http: HttpClient, *, provider: str, clock: Clock, secrets: tuple[str, ...]) -> dict[str, Any]:
-    """Fetch llama.cpp's `/props`; empty where a proxy hides it, so that its values are unknown, not wrong."""
+    """Fetch llama.cpp's `/props`. Empty where a proxy hides it, so that its values are unknown, not wrong."""
     parts = urlsplit(http.base_url)
     url = f"{parts.scheme}://{parts.netloc}{parts.path.removesuffix('/v1')}/props"
     try:
@@ -35,7 +35,7 @@ async def read_props(http: HttpClient, *, provider: str, clock: Clock, secrets: 
 
 
 def is_llamacpp(entries: Sequence[dict[str, Any]]) -> bool:
-    """Return whether a list of models is that of a llama.cpp server, which serves one model under any name."""
+    """Return whether a list of models is that of a llama.cpp server. It serves one model under any name."""
     return len(entries) == 1 and entries[0].get("owned_by") == _LLAMACPP
 
 
@@ -46,7 +46,7 @@ def count_parameters(entry: dict[str, Any]) -> float:
 
 
 def with_props(listed: ModelInfo, props: dict[str, Any]) -> ModelInfo:
-    """Add the window that the server runs with, often smaller than the model's, its slots and the template's tools."""
+    """Add the server's window, slots and tool support. Its window is often smaller than the model's."""
     running = props.get("default_generation_settings")
     window = whole_number(running.get("n_ctx")) if isinstance(running, dict) else None
     caps = props.get("chat_template_caps")

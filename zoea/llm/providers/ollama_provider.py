@@ -1,4 +1,4 @@
-"""Provider for Ollama's native API, which sets the window and has its own form of thinking and tools."""
+"""Provider for Ollama's native API, with its own window, thinking and tools."""
 
 from __future__ import annotations
 

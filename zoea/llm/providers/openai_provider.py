@@ -39,7 +39,7 @@ class OpenAIProvider(HttpProvider):
         self._listed = CachedFetch(clock, self._list, absent_us=UNLISTED_FOR_US)
 
     async def _prepare(self, request: ModelRequest) -> None:
-        """Find out what server this is: a llama.cpp may drop tools silently, and reports its reading if asked."""
+        """Find out whether the server is a llama.cpp. It may drop tools silently, and reports its reading if asked."""
         drops_tools = bool(request.tools) and self._config.tool_mode is ToolMode.AUTO
         if not drops_tools and self._first_token_s(request) is None:
             return

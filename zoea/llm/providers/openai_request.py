@@ -59,7 +59,7 @@ def uses_schema(config: ProviderConfig, quirks: Quirks, request: ModelRequest) -
 
 
 def quirk_in(status: int, text: str, body: dict[str, Any], quirks: Quirks, mode: ToolMode) -> OpenAIQuirk | None:
-    """Return the quirk that a refusal tells of, if the request can be changed and was not yet."""
+    """Return the quirk that a refusal tells of, unless the request already respects it."""
     low = text.lower()
     found: OpenAIQuirk | None = None
     if (opening := _opening_in(status, text, body)) is not None:

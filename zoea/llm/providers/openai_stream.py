@@ -77,7 +77,7 @@ class ChatStreamDecoder:
         return self.is_done or bool(self._finish)
 
     def feed(self, data: bytes) -> Delta | ReadProgress | None:
-        """Decode bytes; return what the model said, else how much of the prompt the server has read."""
+        """Decode bytes. Return what the model said, else how much of the prompt the server has read."""
         self._progress = None
         return self._take(self._reader.feed(data)) or self._progress
 
@@ -258,7 +258,7 @@ class ChatStreamDecoder:
         self._new[2].append(f"{name} {arguments or ''}" if name else arguments or "")
 
     def _place(self, piece: dict[str, Any], function: dict[str, Any]) -> _Call:
-        """Return the call that a piece belongs to; a new one if its index or id is new."""
+        """Return the call that a piece belongs to. A new one if its index or id is new."""
         index = piece.get("index")
         known = self._by_index.get(index) if isinstance(index, int) else (self._calls[-1] if self._calls else None)
         id = piece.get("id") or ""
@@ -299,7 +299,7 @@ def progress_of(told: dict[str, Any]) -> ReadProgress | None:
 
 
 def reading_rate_of(timings: dict[str, Any]) -> float | None:
-    """Return the tokens of the prompt that llama.cpp read in a second; None where it read few or did not say."""
+    """Return the tokens of the prompt that llama.cpp read in a second. None where it read few or did not say."""
     read, rate = whole_number(timings.get("prompt_n")), timings.get("prompt_per_second")
     if not isinstance(rate, (int, float)) or isinstance(rate, bool) or not 0 < rate < MOST_TOKENS:
         return None

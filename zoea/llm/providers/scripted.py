@@ -95,7 +95,7 @@ class ScriptedProvider:
         self._blocks: list[Block] = []
 
     def block(self, *, after: int = 1, when: Callable[[ModelRequest], bool] = lambda _: True) -> Block:
-        """Stop the next call that `when` matches after `after` items until released; one call per block."""
+        """Stop the next call that `when` matches after `after` items until released. One call per block."""
         made = Block(after, when)
         self._blocks.append(made)
         return made
@@ -181,7 +181,7 @@ class ScriptedProvider:
 
 
 def in_order(*replies: Reply) -> Rule:
-    """Return a rule that gives these replies one after the other, then leaves requests to the next rule."""
+    """Return a rule that gives these replies in turn, then leaves requests to the next rule."""
     left = deque(replies)
 
     def rule(_: ModelRequest) -> Reply | None:

@@ -35,7 +35,7 @@ def digest(*texts: str) -> str:
 
 
 def prompt_of(request: ModelRequest) -> str:
-    """Return the newest user message, without a line that names the commander: the prompt, steer or nudge to answer."""
+    """Return the newest user message, without a line that names the commander."""
     found = next((m.content for m in reversed(request.messages) if m.role is Role.USER), "")
     return _COMMANDED.sub("", found, count=1)
 
@@ -63,7 +63,7 @@ def _conclusion(request: ModelRequest) -> Answer:
 
 
 def deltas(answer: Answer, chars: int = 16) -> Iterator[Delta]:
-    """Yield an answer as it streams: reasoning, then text, in pieces of `chars`, then each call's name."""
+    """Yield an answer in pieces of `chars`: reasoning, text, then each call's name."""
     for start in range(0, len(answer.reasoning), chars):
         yield Delta(reasoning=answer.reasoning[start : start + chars])
     for start in range(0, len(answer.text), chars):
@@ -121,7 +121,7 @@ def broken_script(request: ModelRequest) -> Answer:
 
 
 def failure(kind: str, retry_after: str = "") -> ProviderError:
-    """Build the error of `fail:CLASS[:SECONDS]`; an unknown class is a bad request that lists the known ones."""
+    """Build the error of `fail:CLASS[:SECONDS]`. An unknown class is a bad request that lists the known ones."""
     known = [str(each) for each in ErrorClass]
     if kind not in known:
         return ProviderError(
@@ -204,7 +204,7 @@ def _call(tools: Sequence[ToolSpec], seed: str) -> AnswerCall:
 
 
 def _pick(tools: Sequence[ToolSpec], seed: str) -> ToolSpec:
-    """Pick a tool by hash: Zoea's own only without others, and those that ask the user or end the work last."""
+    """Pick a tool by hash. Zoea's own come after others, those that ask or end the work last."""
     usual = [tool for tool in tools if not tool.asks and not tool.name.startswith("zoea_")]
     prompt = [tool for tool in tools if not tool.asks and tool.name not in (ASK_TOOL, DONE_TOOL)]
     choice = sorted(usual or prompt or tools, key=lambda tool: tool.name)

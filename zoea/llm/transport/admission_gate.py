@@ -47,7 +47,7 @@ class AdmissionGate:
         self._is_telling = False
 
     def set_concurrency(self, places: int) -> None:
-        """Change how many requests may be under way; those that are over it go on to their end."""
+        """Change how many requests may be under way. Those that are over it go on to their end."""
         places = max(1, places)
         if places == self.concurrency:
             return

@@ -1,4 +1,4 @@
-"""aiohttp's side of a connection to a provider, with bounds for all that is not an answer's body.
+"""The protocol of a provider's connection, with bounds for all but an answer's body.
 
 aiohttp bounds each header (8,190 bytes) and their number (128), but neither a head in all, interim answers, the
 extensions of a chunk, nor what a server sends on a connection that waits in the pool.

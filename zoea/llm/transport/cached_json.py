@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class CachedFetch(Generic[T]):
-    """Fetches a value once for all callers; a failure is raised to all who ask within 5 s of it.
+    """Fetches a value once for all callers. A failure is raised to all who ask within 5 s of it.
 
     `absent_us` replaces these 5 s if the server has no such document.
     """

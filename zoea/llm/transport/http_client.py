@@ -392,7 +392,7 @@ class _ReadDeadline:
             self._reader = None
 
     def restart(self, at: float) -> None:
-        """Move the deadline to an earlier time; a later one is seen when the timer fires."""
+        """Move the deadline to an earlier time. A later one is seen when the timer fires."""
         self.at = at
         self._timer.cancel()
         self._timer = self._loop.call_at(at, self._check)

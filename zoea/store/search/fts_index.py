@@ -69,7 +69,7 @@ def index_pending(connection: sqlite3.Connection) -> None:
 
 
 def fill(connection: sqlite3.Connection, progress: Progress) -> None:
-    """Index every stored row in id order, inside the caller's transaction; the indexes must be empty."""
+    """Index every stored row in id order, inside the caller's transaction. The indexes must be empty."""
     total = connection.execute("SELECT count(*) FROM memory").fetchone()[0]
     after = done = 0
     while True:

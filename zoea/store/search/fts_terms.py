@@ -45,7 +45,7 @@ def fold_case(text: str, *, fold: bool) -> str:
 
 
 def build_owner_terms(owners: tuple[int, ...] | None) -> list[str]:
-    """Return the expression for the rows of these myses; none for all, or for too many."""
+    """Return the expression for the rows of these myses. None for all, or for too many."""
     return [_any_of([encode_owner(owner) for owner in owners])] if owners and len(owners) <= OWNERS else []
 
 

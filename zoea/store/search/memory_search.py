@@ -78,12 +78,12 @@ def _search_exact(connection: sqlite3.Connection, query: MemoryQuery) -> MemoryH
 
 
 def matching_ids(connection: sqlite3.Connection, query: MemoryQuery, most: int) -> list[int]:
-    """Return the ids of the newest matches of an exact query, at most `most`; `limit` is ignored."""
+    """Return the ids of the newest matches of an exact query, at most `most`. `limit` is ignored."""
     return _find_ids(connection, query, most)[0]
 
 
 def _find_ids(connection: sqlite3.Connection, query: MemoryQuery, most: int) -> tuple[list[int], int]:
-    """Return the newest matching ids, and the id at which the scan stopped; 0 if it covered everything."""
+    """Return the newest matching ids, and the id at which the scan stopped. 0 if it covered everything."""
     narrowed, given = _build_filters(query)
     given["words"] = fts_terms.fold_case(query.text, fold=query.fold)
     asked = fts_terms.build_exact_terms(query.text, fold=query.fold)
@@ -252,7 +252,7 @@ def _is_frequent(connection: sqlite3.Connection, query: MemoryQuery, asked: list
 
 
 def _scan_floor(connection: sqlite3.Connection, query: MemoryQuery, most: int) -> int:
-    """Return the id at which a scan stops after `most` rows; 0 if it reaches the end."""
+    """Return the id at which a scan stops after `most` rows. 0 if it reaches the end."""
     before = min(query.before_id or NEWEST, NEWEST)
     if query.mysis_ids is not None and len(query.mysis_ids) == 1:
         sql = "SELECT id FROM memory WHERE mysis_id = ? AND id < ? ORDER BY id DESC LIMIT 1 OFFSET ?"

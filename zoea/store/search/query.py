@@ -24,7 +24,7 @@ class SearchColumn(StrEnum):
 
 
 class MatchMode(StrEnum):
-    """EXACT finds the text as it is, newest first; RANKED finds its words in any case, best first."""
+    """EXACT finds the text as it is, newest first. RANKED finds its words in any case, best first."""
 
     EXACT = "exact"
     RANKED = "ranked"

@@ -114,7 +114,7 @@ def _weigh(memories: int, having: float) -> float:
 
 
 def _share(length: float) -> float:
-    """Return how much the words of a text count, as BM25 does; `length` is relative to the mean."""
+    """Return how much the words of a text count, as BM25 does. `length` is relative to the mean."""
     return 2.2 / (1 + 1.2 * (0.25 + 0.75 * length))
 
 

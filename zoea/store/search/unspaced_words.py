@@ -24,7 +24,7 @@ _SATURATION, _LENGTH_SHARE = 1.2, 0.75
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words of a query, in order; a run of an unspaced script is one word."""
+    """Return the words of a query, in order. A run of an unspaced script is one word."""
     return _WORDS.findall(text)
 
 

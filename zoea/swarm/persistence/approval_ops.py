@@ -151,7 +151,7 @@ def ask_again(conn: WriterConnection, turn_id: int) -> None:
 
 
 def answer(conn: WriterConnection, asked: sqlite3.Row, how: ApprovalAnswer, sentence: str, by: str) -> bool:
-    """Store the answer to a row of `OPEN` and its grant; False where it was answered before."""
+    """Store the answer to a row of `OPEN` and its grant. False where it was answered before."""
     now = conn.now()
     row = conn.execute(
         "UPDATE approval SET answer = ?, sentence = ?, answered_by = ?, answered_at = ?"

@@ -135,7 +135,7 @@ class Work:
 
 
 def record_compaction(conn: WriterConnection, name: str, new: NewCommit, summary_id: int) -> None:
-    """Store the commit of a summary, and which row of `summary` it holds; 0 for none."""
+    """Store the commit of a summary, and which row of `summary` it holds. 0 for none."""
     stored = record_commit(conn, name, new)
     if stored is not None and summary_id:
         conn.execute("INSERT INTO ctx_compaction VALUES (?, ?)", (stored.seq, summary_id))
@@ -237,7 +237,7 @@ def read_state(
 
 
 def read_tail(conn: sqlite3.Connection, mysis_id: int, after: int, upto: int, most: int) -> StoredTail:
-    """Read the oldest memories after an id, at most so many, as entries with the notes between them."""
+    """Read the oldest memories after an id as entries, with the notes between them."""
     memories = [row_values.memory(row) for row in conn.execute(_TAIL, (mysis_id, after, upto, most))]
     if not memories:
         return StoredTail((), after, after)

@@ -23,7 +23,7 @@ WHERE l.told_in_turn IS NULL AND m.mysis_id = ? ORDER BY l.arrived_at, l.tool_ca
 
 
 def store_late_result(conn: WriterConnection, mysis_id: int, call_id: int, result: ToolResult) -> None:
-    """Store the result of a call that went on after its turn; texts of other parts are left out."""
+    """Store the result of a call that went on after its turn. Texts of other parts are left out."""
     conn.execute(
         "INSERT OR IGNORE INTO late_result(tool_call_id, content, is_error, arrived_at) VALUES (?,?,?,?)",
         (call_id, clean(result.content), int(result.is_error), conn.now()),
@@ -32,7 +32,7 @@ def store_late_result(conn: WriterConnection, mysis_id: int, call_id: int, resul
 
 
 def tell_late_results(conn: WriterConnection, mysis_id: int, turn_id: int) -> tuple[Note, ...]:
-    """Store the note about results that no turn was told of yet, as part of the op that opens a turn."""
+    """Store the note about results that no turn was told of, when a turn opens."""
     found = conn.execute(_UNTOLD, (mysis_id,)).fetchall()
     if not found:
         return ()

@@ -16,7 +16,7 @@ from zoea.swarm.runner import pending_of
 
 @dataclass(frozen=True, slots=True)
 class StoredMysis:
-    """A mysis with its counters, inbox, open turn, nudges of the last hour and newest text with its time.
+    """A mysis with its counters, inbox, open turn, nudges of an hour and newest text.
 
     `answered_by` is the model of its newest request, where it names none itself.
     """

@@ -188,7 +188,7 @@ def insert_call(
 def store_result(
     conn: WriterConnection, info: TurnInfo, op: StoreResult, digest: bytes | None = None
 ) -> tuple[Memory, ToolCall]:
-    """Store a result at its reserved place and end the call; `digest` stands for that of its content."""
+    """Store a result at its reserved place and end the call. `digest` stands for that of its content."""
     now = conn.now()
     content = clean(op.result.content)
     tokens = estimate.tokens(content)

@@ -18,7 +18,7 @@ _LEARN = (
 
 
 def learn_from_answer(conn: WriterConnection, provider: str, model: str, answer: Answer) -> None:
-    """Store what an answer shows of its model; a value that is known keeps its date."""
+    """Store what an answer shows of its model. A value that is known keeps its date."""
     if answer.needs_schema:
         conn.execute(_LEARN, (provider, model, TOOL_MODE, ToolMode.JSON_SCHEMA, conn.now()))
     if answer.reading_rate is not None:

@@ -297,7 +297,7 @@ def dismiss(conn: WriterConnection, mysis_id: int) -> Mysis:
 
 
 def hold(conn: WriterConnection, mysis_id: int | None, on: bool, reason: str, *, by_person: bool) -> None:
-    """Put the swarm or one mysis on hold, or lift the hold; it survives a restart.
+    """Put the swarm or one mysis on hold, or lift the hold. It survives a restart.
 
     The event contains the reason only where Zoea gives it: a person's text stays in the row.
     """

@@ -1,4 +1,4 @@
-"""Messages that a person or the mysis keeps, so that the strategy `window` never drops or summarises them."""
+"""Kept messages, which the strategy `window` never drops or summarises."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ ELSE '' END
 
 
 def message_kind(stored: str, topic: str | None) -> MessageKind:
-    """Return the kind of a message; one that belongs to a topic is stored as a direct one."""
+    """Return the kind of a message. One that belongs to a topic is stored as a direct one."""
     return MessageKind.TOPIC if topic else MessageKind(stored)
 
 

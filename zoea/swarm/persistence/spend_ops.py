@@ -180,7 +180,7 @@ def reserve(conn: WriterConnection, owner: RequestOwner, limits: Limits, ask: Re
 def _check(
     conn: WriterConnection, owner: RequestOwner, limits: Limits, ask: Reservation, one: _BudgetState
 ) -> Reserved | None:
-    """Return why a request may not be sent under a limit that is enforced; None if it may."""
+    """Return why a request may not be sent under a limit that is enforced. None if it may."""
     needed, limit, is_money = ask.micros if one.bound.is_money else ask.tokens, one.bound.limit or 0, one.bound.is_money
     if needed is None:
         request_id = _insert(conn, owner, ask, refused=True)
@@ -474,7 +474,7 @@ TODAY = "SELECT used_tokens, used_micros, unpriced FROM spend WHERE scope = 'swa
 
 @dataclass(frozen=True, slots=True)
 class Today:
-    """Usage of the swarm on this local day, read `at` by boot time; no cost where some price is unknown."""
+    """Usage of the swarm on this local day, read `at` by boot time. No cost where some price is unknown."""
 
     at: int = 0
     tokens: int = 0

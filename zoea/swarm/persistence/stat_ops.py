@@ -35,7 +35,7 @@ ON CONFLICT(minute) DO UPDATE SET event_id = excluded.event_id, tokens = exclude
 
 
 def store_minute(conn: WriterConnection, statuses: Mapping[str, int]) -> None:
-    """Store the row of the present minute, or bring it up to date; remove rows that are too old.
+    """Store the row of the present minute, or bring it up to date. Remove rows that are too old.
 
     The first row of a database counts no turns: it is what later rows are compared with.
     """

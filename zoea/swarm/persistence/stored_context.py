@@ -1,4 +1,4 @@
-"""The size of the context of a mysis, from its newest stored request, so that it is known before the next one."""
+"""The size of a mysis's context, from its newest stored request."""
 
 from __future__ import annotations
 

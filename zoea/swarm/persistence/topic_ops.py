@@ -1,4 +1,4 @@
-"""Writes the ledger of topics: a message, its deliveries and the state snapshot that it leads to, in one op."""
+"""Writes the ledger of topics. A message, its deliveries and its state snapshot are one op."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def _deliver(
     subscribers: Subscribers,
     max_hops: int,
 ) -> tuple[list[ReceiptLine], list[Delivery]]:
-    """Deliver a message to its subscribers but its sender; a stopped one reads it once it runs again."""
+    """Deliver a message to its subscribers but its sender. A stopped one reads it once it runs again."""
     if not _can_prompt(outgoing):
         return [], []
     found = _living(conn, [one for one in subscribers(outgoing.topic) if one != outgoing.sender.id])
@@ -222,7 +222,7 @@ def _deliver(
 
 
 def _can_prompt(outgoing: OutgoingTopicMessage) -> bool:
-    """Return whether a message may be a prompt: metrics would lead to a turn, and that to metrics."""
+    """Return whether a message may be a prompt. Metrics may not: each turn makes more of them."""
     shown = TopicMessage(0, outgoing.cluster_id, outgoing.topic, "", "", is_raw=outgoing.is_raw)
     return shown.may_be_replayed and outgoing.topic != METRICS_TOPIC
 

@@ -81,7 +81,7 @@ _ANSWERED = (RequestState.SETTLED, RequestState.ESTIMATED)
 
 @dataclass(frozen=True, slots=True)
 class BeforeTurn:
-    """Answers to the needs from before a turn that are rows, and the previous turn for the loop guard."""
+    """Answers to the needs of rows before a turn, and the previous turn's calls."""
 
     answers: dict[Need, NeedAnswer]
     calls: tuple[PastCall, ...]
@@ -99,7 +99,7 @@ def order_tokens(before: BeforeTurn) -> int:
 
 
 async def read_before_turn(store: Store, mysis_id: int, wanted: tuple[Need, ...]) -> BeforeTurn:
-    """Answer the needs that are rows by id, at the first asking; `read_earlier` answers those of later rounds."""
+    """Answer the needs that are rows by id, at the first asking. `read_earlier` answers those of later rounds."""
     asked = _query_values(mysis_id, wanted)
     before = _before(wanted, await store.read(_BEFORE, asked) if asked else ())
     for need in wanted:

@@ -43,7 +43,7 @@ SELECT count(*) AS count FROM memory m WHERE m.mysis_id = :mysis AND m.id > :flo
 
 @dataclass(frozen=True, slots=True)
 class ConversationRows:
-    """The rows of a conversation as they were read; `conversation` converts them, which may take a while."""
+    """The rows of a conversation as they were read. `conversation` converts them, which may take a while."""
 
     opening: Sequence[sqlite3.Row]
     newer: Sequence[sqlite3.Row]

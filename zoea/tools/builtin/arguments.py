@@ -292,7 +292,7 @@ class SlimReadArguments(Arguments):
 
 
 class SlimSendArguments(Arguments):
-    """The mysis that a message goes to has one name in all short tools; `to` is taken too."""
+    """The mysis that a message goes to has one name in all short tools. `to` is taken too."""
 
     mysis: Text = Field(description="The name of the other mysis.")
     text: Text = Field()

@@ -251,7 +251,7 @@ def iso_time(microseconds: int) -> str:
 
 
 def _fit_rows(hits: Iterable[Found], make_row: Callable[[Found], Row]) -> list[Row]:
-    """Make as many rows as fit into an answer, and shorten a row that is too long alone."""
+    """Make as many rows as fit into an answer. A row that is too long alone is shortened."""
     return within((make_row(fit_hit(hit, lambda one: size(make_row(one)) + 2 <= ROOM)) for hit in hits), ROOM)
 
 

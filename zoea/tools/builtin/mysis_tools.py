@@ -82,11 +82,11 @@ class BuiltinBackend(Protocol):
         ...
 
     async def read_answer(self, mysis_id: int, call_id: int) -> str:
-        """Read what the commander answered to the question of this call; empty where there is no answer."""
+        """Read what the commander answered to the question of this call. Empty where there is no answer."""
         ...
 
     async def preserve(self, meta: CallMeta, memory_id: int | None, on: bool) -> int:
-        """Keep a memory of the mysis, the newest prompt of its turn for None; return its id. Raises UsageError."""
+        """Keep a memory of the mysis, the newest prompt of its turn for None. Return its id. Raises UsageError."""
         ...
 
     def list_myses(self) -> tuple[MysisView, ...]:
@@ -103,7 +103,7 @@ class ContextBackend(Protocol):
 
 
 class MysisTools:
-    """Carries out Zoea's own tools for the myses of a swarm; those of commits where `contexts` is given."""
+    """Carries out Zoea's own tools for the myses of a swarm. Those of commits where `contexts` is given."""
 
     def __init__(self, backend: BuiltinBackend, contexts: ContextBackend | None = None) -> None:
         self._backend = backend

@@ -59,7 +59,7 @@ def _message_row(message: TopicMessage) -> Row:
 
 
 def _cut_row(message: TopicMessage) -> Row:
-    """Make the row of a message that is too long alone: the beginning of its text and data."""
+    """Make the row of a long message: the beginning of its text and data."""
     row = _message_row(message)
     data = row.pop("data", None)
     whole = message.text if data is None else f"{message.text}\n{json.dumps(data, ensure_ascii=False)}"

@@ -40,7 +40,7 @@ class BoundedNetwork(httpcore2.AsyncNetworkBackend):
 
 
 class _BoundedHeads(httpcore2.AsyncNetworkStream):
-    """A connection that looks at what follows a request until the head of the final answer has ended."""
+    """A connection that checks what follows a request, up to the final answer's head."""
 
     def __init__(self, inner: httpcore2.AsyncNetworkStream) -> None:
         self._inner = inner

@@ -1,4 +1,4 @@
-"""Answers over HTTP are checked before the SDK: it gives every answer of a response the id of its request.
+"""Checks answers over HTTP before the SDK, which gives each the id of its request.
 
 An answer with the id of another request is replaced by an error, as is one that cannot be read. An error without
 an id gets the id of the request.
@@ -92,7 +92,7 @@ class CheckedEvents(httpx2.AsyncByteStream):
 
 
 async def check_any_answer(data: bytes, key: RequestKey | None, large: LargeAnswers) -> bytes:
-    """Return the message, repaired if need be, or what replaces it; a large one is parsed in a thread.
+    """Return the message, repaired if need be, or what replaces it. A large one is parsed in a thread.
 
     Returns nothing for a large message that is no answer.
     """
@@ -111,7 +111,7 @@ def _read_event(event: bytes) -> tuple[list[bytes], bytes]:
 
 
 def _read_large(data: bytes, key: RequestKey | None) -> dict[str, Any] | bytes:
-    """Return an answer with a result as it was parsed; for any other message what replaces it."""
+    """Return an answer with a result as it was parsed. For any other message what replaces it."""
     try:
         message = parse_large_message(data)
     except UnreadableMessage as error:

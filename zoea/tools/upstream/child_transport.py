@@ -1,4 +1,4 @@
-"""The transport of a server that is a child process: a JSON-RPC message is a line of stdin or stdout.
+"""The transport of a child process: each JSON-RPC message is a line of stdin or stdout.
 
 Written here because the SDK's own has no limit for a line, tells a session nothing of an answer that it
 cannot parse, and leaves processes of the child's group behind.
@@ -43,7 +43,7 @@ _LINES_AT_ONCE = 50
 
 @asynccontextmanager
 async def open_process(config: UpstreamConfig, log: StderrLog) -> AsyncIterator[tuple[LineReadStream, LineWriteStream]]:
-    """Start the child with its stderr in the log; end it and its group when the block is left.
+    """Start the child with its stderr in the log. End it and its group when the block is left.
 
     Raises:
         OSError, ValueError: The command cannot be run.
@@ -100,7 +100,7 @@ class LineReadStream:
                 raise StopAsyncIteration
 
     async def _read(self) -> bool:
-        """Read more lines; return False at the end of the output, and after a line that is too long."""
+        """Read more lines. Return False at the end of the output, and after a line that is too long."""
         data = await self._stdout.read(CHUNK_BYTES)
         if not data:
             rest = b"".join(self._pieces)
@@ -193,7 +193,7 @@ def _parse_large(line: bytes) -> SessionMessage | Exception:
 
 
 async def _stop(process: Process) -> None:
-    """Close stdin, then send SIGTERM and SIGKILL to the group; at once if the caller is cancelled."""
+    """Close stdin, then send SIGTERM and SIGKILL to the group. At once if the caller is cancelled."""
     assert process.stdin is not None
     assert process.stdout is not None
     drain = asyncio.create_task(_discard(process.stdout))
@@ -214,7 +214,7 @@ async def _stop(process: Process) -> None:
 
 
 async def _discard(stdout: asyncio.StreamReader) -> None:
-    """Read what a process still writes: blocked in a write it would not see the end of its input."""
+    """Read what a process still writes. Blocked in a write, it would not see its input end."""
     while True:
         if not await stdout.read(CHUNK_BYTES):
             return

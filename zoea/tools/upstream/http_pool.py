@@ -133,7 +133,7 @@ class _ErrorTransport(httpx2.AsyncBaseTransport):
 
 
 class _BoundedStream(httpx2.AsyncByteStream):
-    """A body of bounded length; with `in_lines` each of its lines is bounded, because a stream has no end."""
+    """A body of bounded length. With `in_lines` each of its lines is bounded, because a stream has no end."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, limit: int, *, in_lines: bool) -> None:
         self._inner = inner

@@ -1,4 +1,4 @@
-"""Large answers pass the SDK under a mark, because it parses and checks every value in the event loop."""
+"""Passes large answers under a mark, because the SDK parses every value in the event loop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class LargeAnswers:
         self._next = 0
 
     def keep(self, result: dict[str, Any]) -> dict[str, Any]:
-        """Keep a result for `take`; return the small one that stands for it on the wire."""
+        """Keep a result for `take`. Return the small one that stands for it on the wire."""
         self._next += 1
         self._kept[self._next] = result
         asyncio.get_running_loop().call_later(_KEPT_S, self._kept.pop, self._next, None)
@@ -48,7 +48,7 @@ def parse_large_message(data: bytes) -> Any:
 
 
 def hide_result(result: dict[str, Any]) -> dict[str, Any]:
-    """Return the result of a call as the SDK shall see it: without its content where it is large."""
+    """Return a call's result for the SDK, without its content where that is large."""
     if not is_large(result):
         return result
     kind = result.get("resultType")

@@ -1,4 +1,4 @@
-"""One open MCP session over the official SDK; only this module and its transports import the SDK.
+"""One open MCP session over the official SDK. Only this module and its transports import the SDK.
 
 Imported in a thread at the first opening, because the SDK takes 0.6 s to load. The SDK's errors
 become `CallFailure` here.

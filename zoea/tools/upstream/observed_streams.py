@@ -1,7 +1,7 @@
 """The streams between a transport and the SDK, which observe and limit messages.
 
 They note that a call's message was sent, answer for servers that answer with something unreadable, and drop
-messages that nobody waits for above the limit of the upstream.
+messages that no request waits for above the limit of the upstream.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class ObservedTransport:
 
 
 class ObservedReadStream:
-    """The read stream of a transport; marks the session as over when it ends or is flooded."""
+    """The read stream of a transport. Marks the session as over when it ends or is flooded."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class ObservedReadStream:
                 raise StopAsyncIteration
 
     def _as_answer(self, item: SessionMessage | Exception) -> SessionMessage | None:
-        """Return the item if it answers a request that waits; an error for one that cannot be read."""
+        """Return the item if it answers a request that waits. An error for one that cannot be read."""
         if isinstance(item, UnreadableMessage):
             key = item.key if item.key is not None or not item.is_answer else self._only_key()
             request = self._waiting.pop(key, None) if key is not None else None

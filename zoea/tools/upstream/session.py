@@ -227,7 +227,7 @@ class UpstreamSession:
         self._set_state(SessionState.OPEN)
 
     async def _wait_for_end(self, connection: McpConnection) -> None:
-        """Wait until the session is over, idle for too long, or to close; read changed tools again."""
+        """Wait until the session is over, idle for too long, or to close. Read changed tools again."""
         read_again_at = 0.0
         while not (connection.is_over or self._ending):
             pause = read_again_at - read_uptime_s() if self._stale else None

@@ -65,7 +65,7 @@ class SessionTraffic:
         self.rate = MessageRate(max_messages)
 
     def has_flooded(self) -> bool:
-        """Return whether the server sends far too much; the session has ended with the reason then."""
+        """Return whether the server sends far too much. The session has ended with the reason then."""
         if self.rate.is_flood:
             self.end.end(
                 f"it sent over {self.rate.limit} messages a second (max_messages), {MAX_DROPPED:,} of them in a "

@@ -38,7 +38,7 @@ class StderrLog:
         return bool(self._readers)
 
     def attach(self) -> TextIO:
-        """Open a pipe for one child; the caller closes the returned end once the child has it.
+        """Open a pipe for one child. The caller closes the returned end once the child has it.
 
         Raises:
             OSError: The folder cannot be created, or no more files can be opened.

@@ -55,7 +55,7 @@ def describe_message(data: bytes) -> UnreadableMessage:
 
 
 def repair_message(data: bytes) -> bytes | None:
-    """Replace bytes and escapes that are no characters; None if the message is not JSON otherwise."""
+    """Replace bytes and escapes that are no characters. None if the message is not JSON otherwise."""
     try:
         found = json.loads(data.decode("utf-8", "replace"))
         return json.dumps(found, ensure_ascii=False).encode("utf-8", "replace")
@@ -64,7 +64,7 @@ def repair_message(data: bytes) -> bytes | None:
 
 
 def find_key(data: bytes) -> RequestKey | None:
-    """Find the id at the begin or the end of a message without parsing it; None if it is elsewhere."""
+    """Find the id at the begin or the end of a message without parsing it. None if it is elsewhere."""
     found = _AT_START.match(data[:_EDGE_BYTES]) or _AT_END.search(data[-_EDGE_BYTES:])
     return found[1].decode("utf-8", "replace").strip('"') if found else None
 

@@ -115,7 +115,7 @@ class Upstream:
         self._notify()
 
     async def settled(self) -> bool:
-        """Wait for the tools, at most `start_timeout` or until it is down; True if they are known."""
+        """Wait for the tools, at most `start_timeout` or until it is down. True if they are known."""
         until = self._started + self.config.start_timeout
         while not (self._listed or self.is_down or self._closed) and (left := until - read_uptime_s()) > 0:
             try:

@@ -1,4 +1,4 @@
-"""What an action is: one thing a person can do, where, by which key, and when it is possible.
+"""An action: one thing that a person can do, where, by which key, and when.
 
 A screen or the app binds an action to the function that carries it out, with `Action.bind`.
 """

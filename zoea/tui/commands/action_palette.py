@@ -33,7 +33,7 @@ class ActionPalette(CommandPalette):
 
     @property
     def holds_keys(self) -> bool:
-        """Whether the actions with the typed words are still to come, so that enter would run another one."""
+        """Whether actions with the typed words are still to come. Until then enter would run another one."""
         return any(worker.node is self and not worker.is_finished for worker in self.workers)
 
     def on_mount(self) -> None:

@@ -1,4 +1,4 @@
-"""The actions of the history of a mysis, of the comparison of two commits, and of the timeline."""
+"""Actions of a history, of the comparison of two commits, and of the timeline."""
 
 from __future__ import annotations
 

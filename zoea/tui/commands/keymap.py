@@ -144,7 +144,7 @@ def _is_character(name: str) -> bool:
 
 @cache
 def _names_of_characters() -> frozenset[str]:
-    """Return the key names of the characters on keyboards; `unicodedata.lookup` fails on those that lost a hyphen."""
+    """Return the key names of the characters on keyboards. `unicodedata.lookup` fails on those that lost a hyphen."""
     return frozenset(_name_character(chr(code)) for code in range(0x21, 0x250) if chr(code).isprintable())
 
 

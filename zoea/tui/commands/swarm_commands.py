@@ -1,4 +1,4 @@
-"""Commands to the swarm and to several myses: each is confirmed where it concerns many, and can be undone."""
+"""Commands to the swarm or several myses, with confirmation and undo."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def confirm(cockpit: Cockpit, title: str, lines: Sequence[str], yes: str, procee
 
 
 def give(cockpit: Cockpit, views: Sequence[MysisView], command: BatchCommand, *, shows_result: bool = True) -> None:
-    """Give a command to myses; ask once where they are many, or where their turns cost much.
+    """Give a command to myses. Ask once where they are many, or where their turns cost much.
 
     Args:
         shows_result: Show the names of those that took it.
@@ -181,7 +181,7 @@ def undo_last(cockpit: Cockpit) -> None:
 
 
 def reload_settings(cockpit: Cockpit) -> None:
-    """Apply changed settings, keys, themes and upstreams while the myses run; show what waits for the next start."""
+    """Apply changed settings, keys, themes and upstreams while the myses run. Show what waits for the next start."""
 
     async def reload() -> ReloadReport:
         from zoea.settings.layers import load  # imported after the first paint

@@ -1,4 +1,4 @@
-"""The keys that work while an input has the focus, for the footer; letters are text then."""
+"""The keys that work while an input has the focus, for the footer. Letters are text then."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ def _children(value: Any, indent: str, width: int, symbols: Symbols, depth: int)
 
 
 def _fitting(value: Any, width: int) -> str | None:
-    """Return the value on one line; None if it is a container that does not fit."""
+    """Return the value on one line. None if it is a container that does not fit."""
     if isinstance(value, dict | list) and len(value) * 3 > width:
         return None
     text = _inline(value)
@@ -150,7 +150,7 @@ def paint_row(
     indent: int,
     fill: str = " ",
 ) -> Strip:
-    """Paint one line of exactly `width` cells; cut the left side if both do not fit."""
+    """Paint one line of exactly `width` cells. Cut the left side if both do not fit."""
     right_width = sum(cell_len(text) for text, _ in right)
     room = width - indent - right_width - (1 if right else 0)
     if room < 10:

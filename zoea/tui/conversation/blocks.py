@@ -220,7 +220,7 @@ def _said_by(entry: ConversationEntry) -> list[Piece]:
 def _prompt(
     entry: ConversationEntry, turn: ConversationTurn, now: int, *, is_first: bool, is_only: bool
 ) -> ConversationBlock:
-    """Build a prompt; the only prompt of a turn has no head, because the rule names its sender."""
+    """Build a prompt. The only prompt of a turn has no head, because the rule names its sender."""
     memory = entry.memory
     head: list[Piece] = []
     if not is_only:

@@ -97,7 +97,7 @@ def read_older(source: ConversationSource, window: TurnWindow) -> TurnWindow:
 
 
 def read_newer(source: ConversationSource, window: TurnWindow) -> TurnWindow:
-    """Refresh the window and extend it with newer turns; drop its oldest ones if it is full."""
+    """Refresh the window and extend it with newer turns. Drop its oldest ones if it is full."""
     if not window.turns:
         return read_newest(source)
     since = _first_open(window)

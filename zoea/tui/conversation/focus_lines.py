@@ -89,7 +89,7 @@ def build_activity_pieces(view: MysisView, now: int) -> list[Piece]:
 def build_failure_lines(
     view: MysisView, mark: str, relaunch: str, now: int, *, is_told: bool = False
 ) -> list[list[Piece]]:
-    """Build the error of a mysis: what happened, since when, what Zoea will do, what you can do.
+    """Build the error of a mysis: cause, since when, what Zoea and you can do.
 
     Args:
         mark: Symbol of an error.

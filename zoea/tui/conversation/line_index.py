@@ -49,7 +49,7 @@ class LineIndex:
         return self.blocks[self._place(min(max(0, line), self.height - 1))]
 
     def span(self, key: str) -> tuple[int, int] | None:
-        """Return first line and end line of a block without its blank line; None if unknown."""
+        """Return first line and end line of a block without its blank line. None if unknown."""
         place = self.places.get(key)
         if place is None:
             return None
@@ -93,7 +93,7 @@ class LineIndex:
         return line
 
     def turn_beside(self, key: str, by: int) -> tuple[str, int] | None:
-        """Return key and line of the turn before or after a block; None if there is none."""
+        """Return key and line of the turn before or after a block. None if there is none."""
         heads = [block for block in self.blocks if block.kind is BlockKind.TURN]
         starts = [(self.span(block.key) or (0, 0))[0] for block in heads]
         at = (self.span(key) or (0, 0))[0]

@@ -45,7 +45,7 @@ def build_recent_lines(
 
 
 def _failed(report: ErrorReport, width: int, height: int) -> list[list[Piece]]:
-    """Build what happened, since when, what Zoea will do and the advice; two lines if they do not fit."""
+    """Build what happened, since when, what Zoea will do and the advice. Two lines if they do not fit."""
     parts = ((report.what, "errored"), (report.title, "quiet"), (report.since, "quiet"), (report.plan, "waiting"))
     whole = [line for text, role in (*parts, (report.advice, "")) if text for line in _wrapped(text, width, role)]
     if len(whole) <= height:
@@ -55,7 +55,7 @@ def _failed(report: ErrorReport, width: int, height: int) -> list[list[Piece]]:
 
 
 def build_usage_lines(seen: RequestSummary | None, view: MysisView, height: int) -> list[list[Piece]]:
-    """Build the newest request and the total usage; drop blank lines first if short of room."""
+    """Build the newest request and the total usage. Drop blank lines first if short of room."""
     lines = focus_lines.build_request_lines(MysisContext(seen))
     used: list[Piece] = [(number_format.tokens(view.tokens), "strong"), (" tokens in all", "quiet")]
     if view.cost_micros is not None:

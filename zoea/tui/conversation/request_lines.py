@@ -99,7 +99,7 @@ def build_request_line(request: StoredRequest, width: int, symbols: Symbols) -> 
 
 
 def build_plan_lines(inspection: Inspection, width: int, troubles: Sequence[Trouble] = ()) -> list[list[Piece]]:
-    """Build the packs as bar and table, usual faults, and the shortened memories; without a plan, the reason."""
+    """Build the packs as bar and table, usual faults, and the shortened memories. Without a plan, the reason."""
     plan = inspection.plan
     if plan is None:
         return [[(line, "quiet")] for line in wrap_words(inspection.gone, max(10, width))]
@@ -141,7 +141,7 @@ def build_plan_lines(inspection: Inspection, width: int, troubles: Sequence[Trou
 
 
 def build_pack_bar(plan: Plan, width: int) -> list[Piece]:
-    """Build the share of each pack as a bar; every used pack has at least one cell."""
+    """Build the share of each pack as a bar. Every used pack has at least one cell."""
     total = max(1, plan.budget.max_tokens, plan.budget.final_tokens)
     pieces: list[Piece] = []
     left = width

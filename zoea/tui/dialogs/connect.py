@@ -141,7 +141,7 @@ class ConnectDialog(CockpitDialog[str | None]):
             self.query_one("#model", Input).focus()
 
     async def _probe(self, connection: ModelConnection) -> ProbeResult | None:
-        """Ask the server for its models, and offer them; None where a value is wrong or the key cannot be found."""
+        """Ask the server for its models, and offer them. None where a value is wrong or the key cannot be found."""
         self._is_busy = True
         try:
             found = await probe_connection(self.cockpit.places, connection)

@@ -1,4 +1,4 @@
-"""The forms that ask what a mysis knew at a commit, and that start one again with its whole conversation."""
+"""Forms that ask a commit, and that start a mysis again with its whole conversation."""
 
 from __future__ import annotations
 

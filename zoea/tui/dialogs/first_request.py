@@ -1,4 +1,4 @@
-"""The base of forms that begin with a conversation: they say what the first request costs before they spend."""
+"""The base of forms that begin with a conversation. They say what the first request costs before they spend."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class CockpitDialog(ModalScreen[T], BaseScreen[T]):
-    """A box in the middle of the screen; keys do not reach the screen behind it, or the app."""
+    """A box in the middle of the screen. Keys do not reach the screen behind it, or the app."""
 
     CSS_PATH: ClassVar[CSSPathType | None] = "modal.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [*bindings((actions.APP_BACK,))]

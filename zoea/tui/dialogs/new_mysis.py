@@ -1,4 +1,4 @@
-"""The form for a new mysis; every field has a default, so that enter alone creates one."""
+"""The form for a new mysis. Every field has a default, so that enter alone creates one."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class NewMysisDialog(CockpitDialog[None]):
         self.cockpit.run_worker(DeferredWork(self._read), exit_on_error=False)
 
     def _offer_models(self) -> None:
-        """Offer the models of the chosen provider; a template may name another one, so it is not checked then."""
+        """Offer the models of the chosen provider. A template may name another one, so it is not checked then."""
         if self.is_attached and self._server_models is not None:
             self.query_one(ModelField).offer(self._server_models.of(self.query_one("#provider", InlineChoice).value))
 

@@ -33,7 +33,7 @@ BODY_CHARS = 20_000
 
 
 class TopicsDialog(CockpitDialog[None]):
-    """Lists the topics, or the messages of one, newest last; the text of the chosen one stands below."""
+    """Lists the topics, or the messages of one, newest last. The text of the chosen one stands below."""
 
     CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "topics.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -84,7 +84,7 @@ class TopicsDialog(CockpitDialog[None]):
             self.back()
 
     def action_publish(self) -> None:
-        """Open the line for a message on the topic that is read, or on the one under the cursor."""
+        """Open the line for a message on the shown topic, or on the chosen one."""
         if self._input.has_class("-open") or self._read_only_reason:
             return
         self._said = ("", "")

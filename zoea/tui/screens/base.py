@@ -93,7 +93,7 @@ class BaseScreen(Screen[T]):
         self.call_after_refresh(self.place_toasts)
 
     def place_toasts(self) -> None:
-        """Show toasts at the top while the person writes in the lower half, so that they cover no prompt."""
+        """Show toasts at the top while the person writes in the lower half."""
         focused = self.focused
         is_low = focused is not None and is_typing(focused) and focused.region.bottom > self.size.height // 2
         self.set_class(is_low, "-toasts-above")
@@ -261,7 +261,7 @@ class CockpitScreen(BaseScreen[T]):
         return right
 
     def _describe_today(self, view: SwarmView) -> str:
-        """Return the tokens of today with their limit, in as many words as the header has room for."""
+        """Return the tokens of today with their limit, in words that fit the header."""
         used, width = number_format.tokens(view.tokens_today), self.size.width
         if not view.budget_today:
             return f"{used} tokens today" if width >= CLOCK_FROM else f"{used} today"

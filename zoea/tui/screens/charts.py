@@ -157,7 +157,7 @@ class ChartsScreen(TabbedScreen):
 
 
 def plot_colour(colour: str) -> PlotColour:
-    """Return a theme's colour in Plotext's spelling: red, green and blue, or the name of a terminal's colour."""
+    """Return a theme's colour for Plotext: red, green and blue, or a terminal colour's name."""
     found = _BRIGHT.fullmatch(colour)
     if found is None:
         return int(colour[1:3], 16), int(colour[3:5], 16), int(colour[5:7], 16)

@@ -345,7 +345,7 @@ class DashboardScreen(CockpitScreen[None]):
         self._needs.put([offered, *lines] if offered else lines)
 
     def _room(self) -> int:
-        """Return the lines for this list: where it can grow, up to half of its side or what broadcasts leave."""
+        """Return the lines for this list. Where it can grow: half of its side, or what broadcasts leave."""
         if self.has_class("-wide") and not self.has_class("-joined") and not self.zoomed:
             return (self._panel_room.needs or self._right.size.height // 2) - 2
         return self._needs.content_size.height

@@ -1,4 +1,4 @@
-"""Help: every action with its key, and why it is not possible now; from the action registry."""
+"""Help: every action with its key, and why it is not possible now. From the action registry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The history of a mysis: its commits and those of its forks as a graph, and what one of them holds."""
+"""The history of a mysis: its commits and forks as a graph, and one commit's contents."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class CommitList(LineList):
 
 
 class HistoryScreen(TabbedScreen):
-    """Shows commits, and of the one under the cursor: about it, its messages, and all that it knew.
+    """Shows commits, and the facts, messages and knowledge of the one under the cursor.
 
     Args:
         mysis_id: The mysis of the commits.
@@ -275,7 +275,7 @@ class HistoryScreen(TabbedScreen):
     # Showing.
 
     def _show_history(self, *, keep: ContextCommit | None = None, oldest: bool = False) -> None:
-        """Show the commits; the cursor goes to the oldest, or to a commit that is kept."""
+        """Show the commits. The cursor goes to the oldest, or to a commit that is kept."""
         history, listed = self.history, self.listed
         shown = range(len(history.commits)) if self._matching is None else self._matching
         self._lanes = history_lines.count_lanes(history.rows, is_narrow=self.has_class("-narrow"))

@@ -84,7 +84,7 @@ class MessageController:
     # Sending.
 
     def send(self, event: MessagePrompt.Submitted) -> None:
-        """Send the text of the prompt; first ask where it goes to many or costs much."""
+        """Send the text of the prompt. First ask where it goes to many or costs much."""
         event.stop()
         cockpit, target = self._screen.cockpit, event.target
         if not target.is_broadcast or not cockpit.ask_above.is_exceeded(

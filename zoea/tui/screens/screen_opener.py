@@ -1,4 +1,4 @@
-"""Opens the screens and dialogs that are reachable from everywhere; each is imported on first use."""
+"""Opens the screens and dialogs that are reachable from everywhere. Each is imported on first use."""
 
 from __future__ import annotations
 

@@ -344,7 +344,7 @@ class SettingsScreen(CockpitScreen[None]):
         self.run_worker(DeferredWork(lambda: self._write(field, value)), exclusive=True, group="write")
 
     async def _doubts(self, field: SettingField, value: Any) -> bool:
-        """Say what speaks against a model's name, once; the same name a second time is kept."""
+        """Say what speaks against a model's name, once. The same name a second time is kept."""
         section, provider, *key = (*field.path, "", "")[:3]
         if section != "provider" or key != ["model"]:
             return False

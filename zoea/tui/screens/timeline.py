@@ -31,7 +31,7 @@ _NAME, _AGE = 16, 5
 
 
 class TimelineScreen(CockpitScreen[None]):
-    """One row per mysis; the arrow keys go from commit to commit of the whole swarm.
+    """One row per mysis. The arrow keys go from commit to commit of the whole swarm.
 
     Args:
         at: The moment, µs UTC.

@@ -215,7 +215,7 @@ class Cockpit(App[str]):
             self.show_error(ZoeaError(text, hint="The log file has the details."))
 
     def _fatal_error(self) -> None:
-        """End because of an unexpected error, and report it without local variables: one may be a typed key."""
+        """End because of an unexpected error. The report has no local variables: one may be a typed key."""
         import rich  # only needed at the end
         from rich.segment import Segments
         from rich.traceback import Traceback
@@ -431,7 +431,7 @@ class Cockpit(App[str]):
         self.ask_above = AskAbove(broadcast.ask_above, broadcast.ask_above_tokens)
 
     def use_motion(self, *, reduced: bool) -> None:
-        """Turn animation and blinking on or off; off stays off where this run was started so."""
+        """Turn animation and blinking on or off. Off stays off where this run was started so."""
         self.reduced_motion = reduced or self._keeps_reduced_motion
         self.animation_level = "none" if self.reduced_motion else "full"
         self.cursors.settle()

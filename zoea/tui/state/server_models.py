@@ -30,6 +30,6 @@ class ServerModels:
         self._changed()
 
     def of(self, provider: str) -> tuple[str, ...] | None:
-        """Return the models of a provider, the default one for an empty name; None where it lists none."""
+        """Return the models of a provider, the default one for an empty name. None where it lists none."""
         found = next((one for one in self._found if one.name == provider or (not provider and one.is_default)), None)
         return found.models or None if found is not None else None

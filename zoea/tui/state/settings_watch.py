@@ -30,7 +30,7 @@ class SettingsWatch:
         self.has_changed = False
 
     def look_for_reload(self) -> bool:
-        """True where the swarm read settings and keys again since the last call, and none changed after that."""
+        """Return whether the swarm read the settings since the last call and none changed after."""
         mark = self._read_mark()
         if mark == self._seen_mark:
             return False
@@ -52,7 +52,7 @@ class SettingsWatch:
 
     @contextmanager
     def own_change(self) -> Iterator[None]:
-        """Take what the cockpit itself writes in this context as applied, except where the files had changed before."""
+        """Take what the cockpit writes in this context as applied, unless files changed before."""
         was_applied = self._read() == self._applied
         yield
         if was_applied:

@@ -27,7 +27,7 @@ class TickNames:
         self._rules = wait_rules(settings)
 
     def read_ticks(self, places: Places | None, memories: tuple[Memory, ...]) -> Mapping[int, float]:
-        """Return the tick that each result tells, by the id of its memory; call it in a thread.
+        """Return the tick that each result tells, by the id of its memory. Call it in a thread.
 
         Args:
             places: Where the settings are; without them, or where they are invalid, the usual names count.

@@ -67,7 +67,7 @@ class TypeAhead:
         self._discards_until = 0.0
 
     def admit(self, event: Key | Paste) -> bool:
-        """Return whether the app may handle this event now; else it is posted again later, or dropped."""
+        """Return whether the app may handle this event now. Else it is posted again later, or dropped."""
         kind = self._find_kind(event)
         if self._released and event is self._released[0]:
             self._released.popleft()
@@ -94,7 +94,7 @@ class TypeAhead:
         return time.monotonic() < self._discards_until
 
     def discard(self) -> None:
-        """Drop the keys that follow in the same burst, because the input that they were for did not open."""
+        """Drop the rest of a burst of keys, because their input did not open."""
         self._held.clear()
         self._discards_until = time.monotonic() + BURST_S
 
@@ -106,7 +106,7 @@ class TypeAhead:
             self._task = asyncio.create_task(self._deliver())
 
     async def _deliver(self) -> None:
-        """Post the events that wait, each after the effects of the one before; consecutive text at once."""
+        """Post the events that wait, each after the effects of the one before. Consecutive text at once."""
         try:
             await self._wait_for_effects()
             while self._held and self._app.is_running:
@@ -126,7 +126,7 @@ class TypeAhead:
         self._app.post_message(event)
 
     async def _wait_for_effects(self) -> None:
-        """Wait until the widgets concerned have no message left, and the screen on top is ready for a key."""
+        """Wait until the widgets have no message left and the screen can take a key."""
         quiet, may_hold_until = 0, time.monotonic() + HOLD_S
         while quiet < _QUIET_ROUNDS and self._app.is_running:
             before = self._state()
@@ -190,7 +190,7 @@ class TypeAhead:
         return self._task is not None and (self._opening.holds_keys or time.monotonic() - self._begun > PATIENCE_S)
 
     def _find_kind(self, event: Key | Paste) -> str:
-        """Return `text` or `move` for an event that opens nothing here; empty for one that may open something."""
+        """Return `text` or `move` for an event that opens nothing here. Empty for one that may open something."""
         if self._is_text(event):
             return "text"
         is_free = isinstance(event, Key) and event.key in MOVES and not isinstance(self._app.focused, Input | TextArea)

@@ -48,7 +48,7 @@ class ChartSeries:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """One chart: its title with the newest or total number, its lines, and how its numbers are written.
+    """One chart: its title with a number, its lines, and the format of its numbers.
 
     `is_sum` says that the values of a line add up, as the turns of each minute do.
     """
@@ -68,7 +68,7 @@ class Chart:
         return max((value for each in self.series for value in each.values), default=0.0)
 
     def build_scale(self) -> tuple[float, list[float], list[str]]:
-        """Return the top of the axis, the places of its numbers and the numbers: round ones, at most six."""
+        """Return the top of an axis, and its places and round numbers, at most six."""
         least = 1.0 if self.write is _write_count else 10.0 if self.write is _write_tokens else 0.01
         top = max(self.highest, least)
         step = 10.0 ** math.floor(math.log10(top / 5))

@@ -132,7 +132,7 @@ class HiveLayout:
         return place if found.first <= place < found.end else None
 
     def place_beyond(self, place: int, by: int) -> int:
-        """Return the place `by` lines of cells below, or above, in the same column as far as there is one."""
+        """Return the place `by` lines of cells below, or above, in the nearest column."""
         if not self.starts:
             return 0
         row = bisect_right(self.starts, place) - 1
@@ -143,7 +143,7 @@ class HiveLayout:
 
 
 def find_level(rate: int, highest: int) -> int:
-    """Return the brightness of a cell, 0 to 3, for its tokens a minute and the highest of all."""
+    """Return the brightness of a cell, 0 to 3, by its share of the highest rate."""
     if rate <= 0 or highest <= 0:
         return 0
     return min(LEVELS - 1, 1 + rate * (LEVELS - 1) // max(1, highest))

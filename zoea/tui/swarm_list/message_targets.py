@@ -101,7 +101,7 @@ class RoundCost:
         return self.tokens + estimate.tokens(text) * (self.known + self.unknown)
 
     def describe(self, text: str = "") -> str:
-        """Return tokens and price of a round with this text; empty where there is no recipient."""
+        """Return tokens and price of a round with this text. Empty where there is no recipient."""
         if not self.known and not self.unknown:
             return ""
         if not self.known:
@@ -112,7 +112,7 @@ class RoundCost:
         return f"{said}, {self.unknown} not known yet" if self.unknown else said
 
     def _price(self, text: str) -> str:
-        """Return the unit and the price, as ` tokens, ~$0.02`; `$?` where only some have a price."""
+        """Return the unit and the price, as ` tokens, ~$0.02`. `$?` where only some have a price."""
         if self.micros is None or (self.is_complete and not self.micros_per_token):
             return " tokens"
         if not self.is_complete:
@@ -173,7 +173,7 @@ def target_one(view: MysisView, *, is_task: bool = False) -> MessageTarget:
 
 
 def target_many(audience: Audience) -> MessageTarget:
-    """Return the recipients of a broadcast as a target, with a note on those that cannot receive it."""
+    """Return the recipients of a broadcast, with a note on those that cannot receive it."""
     hearing = [view for view in audience.views if view.state.accepts_messages]
     deaf = [view for view in audience.views if not view.state.accepts_messages]
     started = sum(1 for view in hearing if view.state is MysisState.IDLE)

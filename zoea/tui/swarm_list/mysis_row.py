@@ -100,7 +100,7 @@ class TableRow:
 
 
 def status_text(view: MysisView) -> str:
-    """Return the cause of a wait, retry, stop or error; else the newest text of the mysis."""
+    """Return the cause of a wait, retry, stop or error. Else the newest text of the mysis."""
     detail = begin_sentence(describe_detail(view), view.provider)
     match view.status:
         case StatusWord.WORKING if detail and not view.streaming:
@@ -132,7 +132,7 @@ def describe_model(model: str, provider: str) -> str:
 
 
 def format_time(view: MysisView, now: int) -> str:
-    """Format the one time of a row: until a wait or retry ends, else since the last sign of life."""
+    """Format the time of a row: until a wait ends, else since the last activity."""
     change = next_change_at(view)
     if change is not None:
         return f"in {number_format.span(max(0, (change - now) / number_format.SECOND))}"

@@ -80,7 +80,7 @@ def build_needs_lines(
     width: int,
     height: int,
 ) -> list[Line]:
-    """Build at most `height` lines; several for each mysis if the panel is narrow and all fit.
+    """Build at most `height` lines. Several for each mysis if the panel is narrow and all fit.
 
     The last line counts the myses that are not shown.
     """
@@ -103,7 +103,7 @@ def build_needs_lines(
 
 
 def restart_line(ended: Mapping[str, int], reach: KeyScope) -> Line:
-    """Build the line that offers to continue the myses that were running when Zoea ended; empty for none."""
+    """Build the line that offers to continue the myses that were running when Zoea ended. Empty for none."""
     shown = {reason: count for reason, count in ended.items() if count > 0}
     if not shown:
         return []
@@ -118,7 +118,7 @@ def restart_line(ended: Mapping[str, int], reach: KeyScope) -> Line:
 
 
 def find_next_in_need(ids: Sequence[int], cursor: int | None) -> int | None:
-    """Return the mysis after the cursor among those in need, or the first; None if no other."""
+    """Return the mysis after the cursor among those in need, or the first. None if no other."""
     at = ids.index(cursor) + 1 if cursor in ids else 0
     found = ids[at % len(ids)] if ids else None
     return None if found == cursor else found

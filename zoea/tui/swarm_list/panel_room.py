@@ -1,4 +1,4 @@
-"""Lines of the dashboard's panels: each gets what it needs, from the lines that the list leaves free. Pure."""
+"""Shares the lines that the list leaves free among the dashboard's panels. Pure."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ def share_in_one_frame(body: int, rows: int, needed: int, *, is_high: bool) -> P
 
 
 def share_below(body: int, rows: int, needed: int) -> PanelRoom:
-    """Share the lines where the panels are below the list: first what they need, then the rest for the detail."""
+    """Share the lines below the list: the panels' needs first, the rest for the detail."""
     least = max(_LEAST_LIST, rows + 4)
     more = max(0, min(needed + _FRAME - SIDE, body - least - DETAIL - SIDE))
     return PanelRoom(_grow_detail(body - SIDE - more, least, DETAIL), SIDE + more if more else None)
 
 
 def share_beside(body: int, rows: int, said: int, *, is_high: bool) -> PanelRoom:
-    """Share the lines where the panels are beside the list; NEEDS YOU gets what BROADCASTS leaves, or half.
+    """Share the lines beside the list. NEEDS YOU gets what BROADCASTS leaves, or half.
 
     Args:
         said: Lines of the broadcasts.
@@ -67,6 +67,6 @@ def share_beside(body: int, rows: int, said: int, *, is_high: bool) -> PanelRoom
 
 
 def _grow_detail(room: int, least_list: int, least: int) -> int | None:
-    """Return the lines of the detail where free lines make it larger, up to half of the room."""
+    """Return the lines of an enlarged detail, at most half of the room."""
     height = min(room - least_list, room // 2)
     return height if height > least else None

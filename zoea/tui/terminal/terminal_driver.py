@@ -25,7 +25,7 @@ LAST_WRITE_S = 0.2
 
 
 class TerminalDriver(LinuxDriver):
-    """Reports the loss of the terminal by itself, because make, shells and nohup can keep SIGHUP from a process."""
+    """Reports the loss of the terminal, because make, shells and nohup can hold SIGHUP back."""
 
     _output: TerminalOutput | None = None
     _is_lost = False
@@ -46,7 +46,7 @@ class TerminalDriver(LinuxDriver):
         super().start_application_mode()  # type: ignore[no-untyped-call]  # Textual's own
 
     def _get_terminal_size(self) -> tuple[int, int]:
-        """Ask the terminal itself for its size; LINES and COLUMNS count only where it does not know.
+        """Ask the terminal itself for its size. LINES and COLUMNS count only where it does not know.
 
         They are the size of another moment: readline sets them for all programs that are started after it.
         """

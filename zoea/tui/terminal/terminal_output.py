@@ -1,4 +1,4 @@
-"""Output to a terminal in a thread, so that a terminal that does not read cannot block the event loop."""
+"""Output to a terminal in a thread. A terminal that does not read cannot block the event loop."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class TerminalOutput:
         self.discard()
 
     def discard(self, within_s: float = 0.0) -> None:
-        """Drop what waits, and accept nothing more; wait up to `within_s` for the end of a write."""
+        """Drop what waits, and accept nothing more. Wait up to `within_s` for the end of a write."""
         with self._changed:
             self._is_open = False
             self._waiting.clear()

@@ -35,7 +35,7 @@ class RoleStyles:
         return self._made[key]
 
     def shade(self, role: str, level: int) -> Style:
-        """Return the style of a role in a brightness from 0 to 3; a terminal's own colours are dim, plain or bold."""
+        """Return the style of a role in a brightness from 0 to 3. A terminal's own colours are dim, plain or bold."""
         key = (role, level)
         if key not in self._shades:
             self._shades[key] = self._make_shade(role, level)

@@ -20,7 +20,7 @@ EVERY_US = 1_000_000
 
 
 class ContextPanel(Vertical):
-    """Show the context of a mysis; reads at most once a second, and only while visible.
+    """Show the context of a mysis. Reads at most once a second, and only while visible.
 
     Args:
         source: Returns the database and mysis to read; None while no swarm is open.

@@ -203,7 +203,7 @@ class ConversationView(ScrollView, can_focus=True):
     # Painting and layout.
 
     def _relay(self) -> None:
-        """Paint missing blocks, then lay out all; in a thread if there is much to paint."""
+        """Paint missing blocks, then lay out all. In a thread if there is much to paint."""
         document = self._document
         if not self.is_mounted or document.options.width < BODY:
             return
@@ -318,7 +318,7 @@ class ConversationView(ScrollView, can_focus=True):
             self._move_cursor(self._index.blocks[-1 if last else 0].key)
 
     def action_step(self, by: int) -> None:
-        """Move to the next block; scroll first if the current one is taller than the view."""
+        """Move to the next block. Scroll first if the current one is taller than the view."""
         here = self.cursor
         if here is None:
             return
@@ -362,7 +362,7 @@ class ConversationView(ScrollView, can_focus=True):
             self.post_message(self.Moved())
 
     def turn_beside(self, by: int) -> bool:
-        """Move to the start of the previous or next turn; return False if it is not loaded."""
+        """Move to the start of the previous or next turn. Return False if it is not loaded."""
         here = self.cursor
         found = self._index.turn_beside(here.key if here is not None else "", by)
         if found is None:

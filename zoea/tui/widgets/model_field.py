@@ -36,7 +36,7 @@ class _ModelInput(Input):
 
 
 class ModelField(Vertical):
-    """Type a name, or pick one with up and down; the list shows the names with the typed text, else all.
+    """Type a name, or pick one with up and down. The list shows the names with the typed text, else all.
 
     Args:
         value: The first name.
@@ -94,7 +94,7 @@ class ModelField(Vertical):
         self._arrange()
 
     def check(self, *, may_be_empty: bool) -> str:
-        """Return why the name is doubtful; empty where it is fine, or was confirmed by a second enter."""
+        """Return why the name is doubtful. Empty where it is fine, or was confirmed by a second enter."""
         name = self.value
         if not name:
             return "" if may_be_empty else "no model is chosen: pick one from the list or type its name"
@@ -120,7 +120,7 @@ class ModelField(Vertical):
         self._pick(event.option_index)
 
     def step(self, by: int) -> bool:
-        """Pick the next name of the list; False at its end and where there is no list."""
+        """Pick the next name of the list. False at its end and where there is no list."""
         at = self._list.highlighted
         to = (0 if by > 0 else -1) if at is None else at + by
         if not 0 <= to < self._list.option_count:
@@ -135,7 +135,7 @@ class ModelField(Vertical):
         self._input.focus()
 
     def _arrange(self) -> None:
-        """List the models with the typed text; all of them where it is a whole name or in none."""
+        """List the models with the typed text. All of them where it is a whole name or in none."""
         typed, models = self.value.casefold(), self._models or ()
         shown = [name for name in models if typed in name.casefold()]
         if not shown or self.value in models:

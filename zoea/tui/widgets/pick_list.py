@@ -24,7 +24,7 @@ from zoea.tui.widgets.strip_overlay import clip_strip
 
 @dataclass(frozen=True, slots=True)
 class PickItem:
-    """Define one line; without an id it is a heading or a gap, which the cursor skips."""
+    """Define one line. Without an id it is a heading or a gap, which the cursor skips."""
 
     pieces: tuple[Piece, ...] = ()
     id: str = ""

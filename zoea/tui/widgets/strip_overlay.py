@@ -13,7 +13,7 @@ from textual.widget import Widget
 
 
 def restyle_span(strip: Strip, start: int, end: int, style: Style) -> Strip:
-    """Return the strip with characters `start` to `end` in `style`; an end of -1 means all."""
+    """Return the strip with characters `start` to `end` in `style`. An end of -1 means all."""
     end = len(strip.text) if end < 0 else end
     if end <= start:
         return strip

@@ -118,7 +118,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         return self._grouping
 
     def group_by(self, grouping: HiveGrouping | None) -> None:
-        """Show the hive in groups, or the table for None; the cursor stays on its mysis."""
+        """Show the hive in groups, or the table for None. The cursor stays on its mysis."""
         self._grouping = grouping
         self._arrange()
         self._resize()
@@ -128,7 +128,7 @@ class SwarmTable(ScrollView, can_focus=True, inherit_bindings=False):
         return place if self._grouping is None else self._hive.line_of(place)
 
     def move_sideways(self, by: int) -> None:
-        """Move the cursor by cells of the hive; rows of the table have no neighbours at their sides."""
+        """Move the cursor by cells of the hive. Rows of the table have no neighbours at their sides."""
         if self._grouping is not None:
             self.move_to(self._cursor + by)
 

@@ -12,7 +12,7 @@ W = TypeVar("W", bound=Widget)
 
 
 class WidgetPart(Generic[W]):
-    """A descriptor that returns the one widget of a kind; finds it again once it was removed.
+    """A descriptor that returns the one widget of a kind. Finds it again once it was removed.
 
     Raises NoMatches like `query_one`.
 

@@ -50,7 +50,7 @@ class BeltNote:
 
 @dataclass(frozen=True, slots=True)
 class HaulRoute:
-    """Join a belt and one of its outlets; `rate` is an estimate in credits per tick."""
+    """Join a belt and one of its outlets. `rate` is an estimate in credits per tick."""
 
     finding: BeltNote
     outlet: BeltOutlet
@@ -79,7 +79,7 @@ def parse_notes(text: str) -> list[BeltNote]:
 
 
 def build_note(poi: dict[str, Any]) -> BeltNote | None:
-    """Build a note from a `get_poi` result; None if it is not a known belt or malformed."""
+    """Build a note from a `get_poi` result. None if it is not a known belt or malformed."""
     try:
         if poi["kind"] != "belt" or poi["ore"] not in ORES:
             return None

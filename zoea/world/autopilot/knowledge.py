@@ -157,7 +157,7 @@ class Knowledge:
         return haul.rate * self.pressed.get(f"{haul.outlet.station} {haul.finding.ore}", usual)
 
     def choose(self) -> HaulRoute | None:
-        """Choose a route near the best; the choice depends on the name, so that a swarm spreads."""
+        """Choose a route near the best. The choice depends on the name, so that a swarm spreads."""
         wished = [f for f in self.findings if not self.wish or f.ore == self.wish]
         every = rank_routes(wished or self.findings, tuple(self.empty))
         best = max((self._rate(haul) for haul in every), default=0.0)

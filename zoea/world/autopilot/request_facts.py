@@ -33,7 +33,7 @@ class TurnPrompt:
 
 @dataclass(frozen=True, slots=True)
 class ReefCall:
-    """Hold a call and its result; `result` is None if missing or not a JSON object."""
+    """Hold a call and its result. `result` is None if missing or not a JSON object."""
 
     tool: str
     args: dict[str, Any]
