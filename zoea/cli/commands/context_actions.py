@@ -96,7 +96,7 @@ def compact(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Store a summary of the conversation up to a commit, beside the branch. Compact/ID names it.
+    """Store a summary of the conversation up to a commit, beside the branch. Its name is compact/ID.
 
     A model writes it, as background work (budget.background); the cost is said first, on stderr.
     Example: zoea ctx compact alpha
