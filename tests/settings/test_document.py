@@ -124,3 +124,11 @@ def test_half_of_a_character_is_refused_because_no_database_stores_it() -> None:
     assert "half of a character" in problem.message
     whole = parse_document(rb'{"prompt": "\ud83d\ude00"}', HERE, is_json=True)
     assert whole.tree == {"prompt": "\U0001f600"}
+
+
+def test_a_link_to_nothing_is_a_problem_because_its_settings_would_be_lost(tmp_path: Path) -> None:
+    for target in ("nowhere.toml", "c.toml"):  # the second is a link to itself
+        (tmp_path / "c.toml").unlink(missing_ok=True)
+        (tmp_path / "c.toml").symlink_to(tmp_path / target)
+        (problem,) = read_document(tmp_path / "c.toml", Layer.USER).problems
+        assert "link to a file that is not there" in problem.message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zoea.model.errors import SettingsError
-from zoea.settings.key_paths import Layer, LayerValues, SettingsInvalid, get_value, iterate_leaves, merge_trees
+from zoea.settings import problems
+from zoea.settings.key_paths import (
+    Layer,
+    LayerValues,
+    SettingsInvalid,
+    find_nearest,
+    get_value,
+    iterate_leaves,
+    merge_trees,
+)
 from zoea.settings.layers import LoadedSettings, check_settings, load, read_environment
 from zoea.settings.paths import places
 from zoea.swarm.resolved_template import wait_rules
@@ -293,3 +303,23 @@ def test_the_former_single_name_of_the_tick_still_counts() -> None:
     assert wait_rules(loaded('[wait]\ntick_field = "round"\n').settings).fields.tick_fields == ("round",)
     both = loaded('[wait]\ntick_field = "round"\ntick_fields = ["tick"]\n').settings
     assert wait_rules(both).fields.tick_fields == ("tick",)
+
+
+def test_many_unknown_keys_are_counted_and_few_are_compared_with_the_known_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compared = 0
+
+    def count(wrong: str, known: Iterable[str]) -> str:
+        nonlocal compared
+        compared += 1
+        return find_nearest(wrong, known)
+
+    monkeypatch.setattr(problems, "find_nearest", count)
+    (tmp_path / "zoea.toml").write_text("".join(f"key{number} = 1\n" for number in range(5_000)))
+    with pytest.raises(SettingsInvalid) as caught:
+        load(places(""), project_dir=tmp_path)
+    assert len(caught.value.problems) == 5_000
+    assert "5,000 problems" in caught.value.what
+    assert "and 4,950 more" in caught.value.what
+    assert compared <= 3 * problems.MOST_NEAREST

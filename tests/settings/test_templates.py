@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -346,3 +347,11 @@ def test_load_finds_the_project_s_templates_beside_its_file() -> None:
     assert "here" in loaded.templates.names()
     assert loaded.templates.file("here") == Path.cwd() / folder / "here.toml"
     assert loaded.untrusted == ("template loose: search",)
+
+
+def test_what_is_no_file_is_a_broken_template_and_an_editor_s_lock_is_none(library: Templates, user: Path) -> None:
+    os.mkfifo(user / "pipe.toml")
+    (user / "folder.toml").mkdir()
+    (user / "gone.json").symlink_to("nowhere")
+    (user / ".#miner.toml").symlink_to("somebody@host.123")
+    assert sorted(Path(one.origin.file).name for one in library.problems()) == ["folder.toml", "gone.json", "pipe.toml"]

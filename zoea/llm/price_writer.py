@@ -53,8 +53,10 @@ def remove_price(file: Path, model: str) -> bool:
 
 def _read(file: Path) -> TOMLDocument:
     """Return the document. Raises SettingsError if it is no valid price file."""
+    if not file.exists():  # or a link to nothing, which is replaced
+        return tomlkit.parse(_HEAD)
     read_price_file(file)
-    return tomlkit.parse(read_small_text(file) if file.exists() else _HEAD)
+    return tomlkit.parse(read_small_text(file))
 
 
 def _write(file: Path, document: TOMLDocument) -> None:

@@ -16,7 +16,7 @@ import tomlkit
 from tomlkit.container import Container
 from tomlkit.items import Table
 
-from zoea.settings.document import parse_document, read_document
+from zoea.settings.document import Document, parse_document, read_document
 from zoea.settings.key_paths import KeyPath, Layer, Origin, Problem, SettingsInvalid, format_key, get_value
 from zoea.settings.private_file import lock_file, write_private
 from zoea.settings.problems import find_problems
@@ -41,7 +41,8 @@ def set_keys(file: Path, values: Mapping[str, Any]) -> None:
     """
     file = Path(os.path.realpath(file))
     with lock_file(file):
-        before = read_document(file, Layer.USER)
+        # A missing file is created, and a link to nothing replaced.
+        before = read_document(file, Layer.USER) if file.exists() else Document()
         if before.problems:
             raise SettingsInvalid(before.problems)
         text = before.raw.decode("utf-8-sig").replace("\r\n", "\n")

@@ -55,6 +55,8 @@ def read_document(file: Path, layer: Layer) -> Document:
         if not file.is_file():
             if file.exists():
                 return Document(problems=(Problem("", "is not a file", origin),))
+            if file.is_symlink():
+                return Document(problems=(Problem("", "is a link to a file that is not there", origin),))
             return Document()
         with file.open("rb") as stream:
             raw = stream.read(MAX_BYTES + 1)

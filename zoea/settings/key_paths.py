@@ -77,13 +77,19 @@ class Problem:
         }
 
 
+MOST_LINES = 50
+"""Problems that a message lists."""
+
+
 class SettingsInvalid(SettingsError):
-    """All problems of all layers; `what` has one line for each."""
+    """All problems of all layers; `what` has one line for each of the first `MOST_LINES`."""
 
     def __init__(self, problems: Sequence[Problem], *, hint: str = "", title: str | None = None) -> None:
-        lines = [str(problem) for problem in problems]
+        lines = [str(problem) for problem in problems[:MOST_LINES]]
+        if len(problems) > MOST_LINES:
+            lines.append(f"and {len(problems) - MOST_LINES:,} more")
         super().__init__(
-            lines[0] if len(lines) == 1 else "\n  ".join([f"{len(lines)} problems", *lines]),
+            lines[0] if len(lines) == 1 else "\n  ".join([f"{len(problems):,} problems", *lines]),
             hint=hint or "Correct these lines, then run `zoea config check`.",
             title=title,
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import islice
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -16,6 +17,8 @@ from zoea.settings.key_paths import DEFAULT, KeyPath, Origin, Problem, find_near
 TABLES: Mapping[str, type[Section]] = {"provider": ProviderSettings, "upstream": UpstreamSettings}
 """Sections with named entries of one shape."""
 
+MOST_NEAREST = 20
+"""Unknown keys of a file for which a similar key is looked for; the search takes milliseconds for each."""
 _QUOTED = re.compile(r"'([^']*)'")
 _GUARDED = frozenset({"provider", "upstream"})
 """Sections whose values a message never repeats, because a key may be misplaced there."""
@@ -50,12 +53,13 @@ def _explained(
         elif error["type"] == "literal_error" and isinstance(error["input"], str):
             words = _QUOTED.findall(error.get("ctx", {}).get("expected", ""))
             values[path] = find_nearest(error["input"].lower(), words)
+    helped = frozenset(islice((path for path in by_path if path in unknown), MOST_NEAREST))
     problems = [
         Problem(
             format_key(path),
             ", or ".join(messages),
             find_origin(path, origins),
-            _nearest(model, path) if path in unknown else values.get(path, ""),
+            _nearest(model, path) if path in helped else values.get(path, ""),
         )
         for path, messages in by_path.items()
     ]

@@ -165,8 +165,11 @@ class Templates:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the templates of a folder. Where two formats have the same name, the TOML file comes first."""
-    found = (file for suffix in (".toml", ".json") for file in folder.glob(f"*{suffix}") if file.is_file())
+    """Return the templates of a folder. Where two formats have the same name, the TOML file comes first.
+
+    Files with a dot before their name are locks and copies of editors. What is no file is reported when it is read.
+    """
+    found = (file for suffix in (".toml", ".json") for file in folder.glob(f"[!.]*{suffix}"))
     return sorted(found, key=lambda file: (file.stem, file.suffix != ".toml"))
 
 

@@ -18,6 +18,7 @@ from textual.theme import Theme
 
 import zoea
 from zoea.model.errors import SettingsError
+from zoea.settings.key_paths import MOST_LINES
 from zoea.settings.small_file import read_small_text
 
 COLOURS = (
@@ -238,7 +239,10 @@ def read_theme(file: Path) -> ThemeSpec:
     problems += [f"{name} is no key of a theme" for name in sorted(unknown)]
     if problems:
         raise SettingsError(
-            f"{file}: {'; '.join(problems)}", title="Theme is wrong", hint="Compare it with a shipped theme."
+            f"{file}: {'; '.join(problems[:MOST_LINES])}"
+            + (f"; and {len(problems) - MOST_LINES:,} more" if len(problems) > MOST_LINES else ""),
+            title="Theme is wrong",
+            hint="Compare it with a shipped theme.",
         )
     return ThemeSpec(table["name"], table["title"], table["dark"], colours, roles, glyphs)
 
