@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, settings
 
 from tests.fakes.database_template import migrate_by_copy
 from tests.fakes.processes import find_children, find_processes, wait_until_none
+from tests.running_order import LONG, put_long_first
 from zoea.process.group_guard import guard
 from zoea.store import store as store_module
 
@@ -45,7 +46,9 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give each test an hour at full strength, whatever its own limit is."""
+    """Run long tests first, and give each test an hour at full strength, whatever its own limit is."""
+    workers = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    items[:] = put_long_first(items, workers, lambda item: item.nodeid.startswith(LONG))
     if os.environ.get("ZOEA_SOAK"):
         for item in items:
             item.add_marker(pytest.mark.timeout(3600), append=False)
