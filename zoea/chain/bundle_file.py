@@ -146,7 +146,7 @@ class BundleWriter:
 
 
 def read_frames(stream: BinaryIO) -> Iterator[BundleFrame]:
-    """Yield the frames of a bundle up to its end, and check the hash of all bytes.
+    """Yield the frames of a bundle, and check the hash of all bytes at its end.
 
     Raises:
         ContextFormatError: It is no bundle, is cut off, or was changed.

@@ -203,7 +203,7 @@ def _check_refs(bundle: CheckedBundle, commits: dict[str, BundleCommit]) -> None
 
 
 def _check_blobs(bundle: CheckedBundle) -> None:
-    """Check that each commit has its blobs and parses whole, and that each blob has a commit."""
+    """Check that each commit parses whole and has its blobs, and each blob a commit."""
     used: set[bytes] = set()
     readable: set[bytes] = set()
 

@@ -1,4 +1,4 @@
-"""Entries of a context, and format `zoea-v1`: canonical CBOR with long texts as blobs of their own.
+"""Entries of a context in the format `zoea-v1`: canonical CBOR, long texts as blobs.
 
 An entry names calls by position, never by row id, so a delta means the same in every database.
 Texts of `LIFTED_BYTES` and more are lifted: the delta holds their BLAKE3 hash, and what ten agents

@@ -79,7 +79,7 @@ def read_mirrored(folder: Path, digest: bytes, size: int) -> bytes:
 
 
 def fetch_blobs(conn: WriterConnection, folder: Path, seqs: Iterable[int] | None = None) -> FetchedBlobs:
-    """Write the blobs of commits again that are missing or damaged here and whole in the mirror. For use in an op.
+    """Write missing or damaged blobs of commits again from the mirror. For use in an op.
 
     Args:
         seqs: Only of these commits.

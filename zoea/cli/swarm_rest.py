@@ -1,4 +1,4 @@
-"""Ends a run of N turns once the swarm rests, and reports the reason of each mysis."""
+"""Ends a run of N turns once the swarm rests, and reports the reasons."""
 
 from __future__ import annotations
 

@@ -207,7 +207,7 @@ class CompactedTurn:
                 return False
 
     def compacted(self) -> tuple[tuple[RequestMessage, ...], dict[int, Form]]:
-        """Return the compacted messages and the form of each memory that has a message of its own."""
+        """Return the compacted messages and the form of each memory with its own message."""
         out: list[RequestMessage] = []
         forms: dict[int, Form] = {}
         run: list[str] = []

@@ -11,7 +11,7 @@ _PACK_KEYS = ("id", "section", "priority", "status", "variant", "reason", "chars
 
 
 def measure_context(plan: Plan) -> dict[str, Any]:
-    """Return characters and tokens in total, of each section and of each pack, with budget and truncation."""
+    """Return characters and tokens in total, by section and by pack, with budget and truncation."""
     data = explain_data(plan)
     sections = data["sections"]
     return {

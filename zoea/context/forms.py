@@ -128,7 +128,7 @@ def _call(call: ToolCall, keep: int | None, memory_id: int) -> RequestCall:
 
 
 def data_block(title: str, text: str) -> str:
-    """Prefix a text of Zoea's own with a line that marks it as data and names it."""
+    """Prefix a text of Zoea's own with a line that names it as data."""
     return f"[data: {title}]\n{text}"
 
 

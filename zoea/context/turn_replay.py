@@ -1,4 +1,4 @@
-"""Replay the current turn beside its packs, as if a request had followed each of its parts.
+"""Replay the current turn beside its packs, as if each part led to a request.
 
 Packs are chosen before the first answer. After that a choice changes only when the request outgrows its budget, and
 then down to `HEADROOM`, so that a provider's prompt cache is rarely lost.

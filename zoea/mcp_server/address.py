@@ -1,4 +1,4 @@
-"""The address of the MCP server over HTTP, its bound socket, and the options of its process.
+"""The address of the MCP server over HTTP, its socket and its process's options.
 
 Does not import the SDK, because that would block the owner's loop for too long.
 """

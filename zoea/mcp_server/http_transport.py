@@ -243,7 +243,7 @@ class _HeadDeadlineProtocol(HttpToolsProtocol):
         self._head_due = self.loop.call_later(HEAD_S, transport.close)
 
     def data_received(self, data: bytes) -> None:
-        """Close a connection that does not end a head, or a part of a body, within `MAX_HEAD`."""
+        """Close a connection with a head, or part of a body, larger than `MAX_HEAD`."""
         self._without_body += len(data)
         super().data_received(data)
         if self._without_body > MAX_HEAD:

@@ -68,7 +68,7 @@ class SenderKind(StrEnum):
 
 
 class MessageKind(StrEnum):
-    """Whether a message has one recipient or many, or is one of a topic for its subscribers."""
+    """Whether a message is for one recipient, for many, or for a topic's subscribers."""
 
     DIRECT = "direct"
     BROADCAST = "broadcast"

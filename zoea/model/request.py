@@ -201,7 +201,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class BytesReceived:
-    """Something came that is no part of the answer, such as a keep-alive: the provider still works."""
+    """A sign of life that is no part of the answer, such as a keep-alive."""
 
 
 StreamItem = Delta | BytesReceived | ReadProgress | RequestHeld | RequestSent | Answer

@@ -1,4 +1,4 @@
-"""Values of the ledger of topics: messages that are stored once, in order, and delivered to subscribers."""
+"""Values of the ledger of topics: ordered messages, delivered to subscribers."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ _BOOT = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def read_uptime() -> int:
-    """Return the µs since the machine started, with those it was suspended where the system counts them."""
+    """Return the µs since the machine started. They include suspensions where the system counts them."""
     return time.clock_gettime_ns(_BOOT) // 1_000
 
 

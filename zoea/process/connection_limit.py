@@ -30,7 +30,7 @@ CLOSING = 8
 
 
 def fit_to_descriptors(most: int) -> int:
-    """Return how many connections a server may hold, at most `most`, under this process's limit of files."""
+    """Return how many connections a server may hold under this process's limit of files. At most `most`."""
     soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     return most if soft == resource.RLIM_INFINITY else max(SMALLEST, min(most, (soft - RESERVED_DESCRIPTORS) // 2))
 

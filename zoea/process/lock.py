@@ -88,7 +88,7 @@ class OwnerLock:
         self._descriptor = descriptor
 
     def pass_on(self, start: Callable[[int], object]) -> None:
-        """Hand the lock over to a new process: `start` gets the descriptor to use as its stdin.
+        """Hand the lock over to a new process. `start` gets the descriptor to use as its stdin.
 
         `acquire` in that process finds the lock. It is held without a gap in between;
         this object does not hold it afterwards. Does nothing without the lock.

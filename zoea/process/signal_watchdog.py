@@ -1,4 +1,4 @@
-"""Signals for the event loop, and a thread that acts where the loop does not answer them.
+"""Signals for the event loop, and a thread for those it does not answer.
 
 Python passes a signal to the event loop by writing its number to a socket. Here that socket belongs to a
 thread, which passes the number on. So the thread learns of a signal also while the main thread is blocked:

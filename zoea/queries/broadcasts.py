@@ -82,7 +82,7 @@ SELECT content FROM message WHERE sender_kind = 'commander' AND topic_message_id
 
 
 def read_inherited_broadcast(database: Path, since: int) -> tuple[str, int] | None:
-    """Read the broadcast that a new mysis inherits: the commander's newest one to all, with its time.
+    """Read the broadcast that a new mysis inherits: the commander's newest to all.
 
     `since` is in µs; None if there is no broadcast since then. Raises StoreError.
     """

@@ -59,7 +59,7 @@ def read_event_text(database: Path, event: Event) -> str:
 
 
 def read_rare_text(reader: sqlite3.Connection, event: Event) -> str:
-    """Read the text of a rare kind of event: a failure with its hint, or a question."""
+    """Read the text of a failure with its hint, or of a question."""
     match event_text_source(event):
         case EventTextSource.FAILURE, _:
             return _failure(reader, event)
@@ -149,7 +149,7 @@ def read_full_text(database: Path, event_id: int) -> str:
 
 
 def search_events(database: Path, words: str, before: int = _NEWEST) -> tuple[list[LogLine], int | None]:
-    """Find lines with these words in any case among the `SEARCHED` events before an id, newest first.
+    """Find lines with these words in any case, newest first. Looks at `SEARCHED` events before an id.
 
     Returns also the id to continue before; None at the beginning of the log. Raises StoreError.
     """

@@ -125,7 +125,7 @@ class MetricReader:
         return found
 
     def _read_nudges(self, reader: sqlite3.Connection) -> list[int]:
-        """Return the levels of the nudges that opened a turn, also of turns that are still open."""
+        """Return the levels of nudges that opened a turn, open turns included."""
         rows = reader.execute(
             "SELECT id, opened_by, nudge_level FROM turn WHERE id > ? AND id <= ?", (self._nudged, self._turns.last_id)
         ).fetchall()

@@ -1,4 +1,4 @@
-"""Reads the context of a mysis: a summary of its newest request, and its newest tool snapshots."""
+"""Reads the summary of a mysis's newest request, and its newest tool snapshots."""
 
 from __future__ import annotations
 

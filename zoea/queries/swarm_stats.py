@@ -1,4 +1,4 @@
-"""Reads what the swarm did in the last hour, day or week, for charts and `zoea stats`."""
+"""Reads the numbers of the last hour, day or week, for charts and `zoea stats`."""
 
 from __future__ import annotations
 

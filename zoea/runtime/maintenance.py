@@ -1,4 +1,4 @@
-"""Maintenance of the database, by the owner in the background and by `zoea doctor` and `zoea vacuum`.
+"""Maintenance of the database, by the owner and by `zoea doctor` and `zoea vacuum`.
 
 The owner merges the search indexes in small steps while the writer is idle, and removes
 turns by `memory.keep_days` and `memory.keep_memories`. The commands hold the workspace's
@@ -121,7 +121,7 @@ async def _merge_removed(store: Store) -> None:
 
 
 def check_database(places: Places, say: Say) -> Iterator[IntegrityFinding]:
-    """Check the files' modes and the database: whole, or the readable part where it cannot be written.
+    """Check the files' modes and the database, the readable part where it is read-only.
 
     Raises:
         StoreError: It cannot be read.
@@ -153,7 +153,7 @@ def rebuild_indexes(places: Places, say: Say) -> None:
 
 @dataclass(frozen=True, slots=True)
 class VacuumResult:
-    """Bytes of the file before and after a vacuum, and the number of unused blob files removed."""
+    """Bytes before and after a vacuum, and the number of removed blob files."""
 
     before: int
     after: int

@@ -1,4 +1,4 @@
-"""Checks the model's name of a new or configured mysis against the models that its server lists."""
+"""Checks a mysis's model against the models that its server lists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Finds the models that can be used: from settings, local servers and files, keys in the environment.
+"""Finds usable models: from settings, local servers and files, keys in the environment.
 
 Used by `zoea providers`, by a run without a configured provider, and by the dialog that
 connects a model.
@@ -129,7 +129,7 @@ def configured_sources(loaded: LoadedSettings) -> list[ProbeCandidate]:
 def _configured(
     settings: Settings, credentials: Credentials, clock: Clock, made: dict[str, Maker]
 ) -> list[ProbeCandidate]:
-    """List the providers of the settings, and the default one if it is only a type's name."""
+    """List the providers of the settings, and a default that is a type's name."""
     default = settings.swarm.default_provider or next(iter(settings.provider), "")
     given = dict(settings.provider)
     if default and (named := settings.provider_named(default)) is not None:

@@ -1,4 +1,4 @@
-"""Keeps the models that each provider listed last, so that a model's name can be checked without asking again."""
+"""Keeps the models that each provider listed last, to check names without asking again."""
 
 from __future__ import annotations
 

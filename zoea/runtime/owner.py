@@ -133,7 +133,7 @@ async def own_workspace(
 
 
 async def close_within(seconds: float, work: Callable[[], Awaitable[object]], what: str) -> None:
-    """Close a part within `seconds`: cancel and abandon it if it hangs, log it if it fails."""
+    """Close a part within `seconds`. Cancel and abandon it if it hangs, log it if it fails."""
     task = asyncio.ensure_future(work())
     done, _ = await asyncio.wait({task}, timeout=seconds)
     if not done:
@@ -144,6 +144,6 @@ async def close_within(seconds: float, work: Callable[[], Awaitable[object]], wh
 
 
 def report_unanswered(number: Signals) -> None:
-    """End the process, because its event loop does not answer a signal that asks for the end."""
+    """End the process, because its event loop does not answer the signal."""
     if number is not Signals.SIGHUP:
         force_end(f"the swarm did not answer {number.name} within {ANSWER_S:g} s")

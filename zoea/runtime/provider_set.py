@@ -74,7 +74,7 @@ class ProviderSet:
         return self._made[name]
 
     def names(self) -> tuple[str, ...]:
-        """List the configured providers, the default one, that of local models if there are any, and those in use."""
+        """List the providers that are configured, default, local with models, or in use."""
         local = [ProviderType.EMBEDDED.value] if self._local_models.list() else []
         return tuple(dict.fromkeys([*self._settings.provider, self.default, *local, *self._made]))
 
@@ -128,7 +128,7 @@ class ProviderSet:
         return found
 
     async def adopt(self, changes: ProviderChanges) -> None:
-        """Use the changed settings: turns that open from now on get new providers, open turns keep theirs."""
+        """Use the changed settings. New turns get new providers, open turns keep theirs."""
         await self._close_retired()
         for name in changes.gone:
             del self._configs[name]

@@ -157,7 +157,7 @@ async def attach(where: Places) -> RemoteSwarm:
 
 
 def refuse_new_myses(options: StartOptions, where: Places) -> None:
-    """Refuse new myses that the settings do not allow, and a task for none, before anything is opened or shown.
+    """Refuse new myses that the settings do not allow, and a task for none.
 
     Raises:
         UsageError: `--myses` is above `swarm.max_myses`, or `--task` would create none.
@@ -193,7 +193,7 @@ def _refuse_without_new(most: int, there: int) -> None:
 
 
 async def prepare_swarm(swarm: SwarmApi, options: StartOptions, where: Places) -> None:
-    """Create the myses that are missing to `--myses N`, or one with a task, and start the idle ones if requested.
+    """Create missing myses up to `--myses N`, or one with a task. Start the idle ones if requested.
 
     Raises:
         UsageError: New myses would have a model that their server does not list, or none is new for `--task`.

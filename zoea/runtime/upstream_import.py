@@ -171,7 +171,7 @@ def _read(file: Path) -> tomlkit.TOMLDocument:
 
 
 def describe_server(name: str, text: str) -> str:
-    """Return the JSON of one server that is given as a command line, an address, or JSON.
+    """Return the JSON of a server, given as a command line, an address, or JSON.
 
     JSON is the object of one server, or a client's whole file.
 

@@ -29,7 +29,7 @@ class Section(BaseModel):
 
 
 def setting(default: Any, title: str, description: str, *, source: str = "Zoea", **limits: Any) -> Any:
-    """Return a field with title, description and the source of its default, for forms and the reference."""
+    """Return a field with title, description and source of its default."""
     return Field(default, title=title, description=description, json_schema_extra={"source": source}, **limits)
 
 

@@ -1,4 +1,4 @@
-"""Parse a JSON file into a tree with the line of every key, as `document.py` does for TOML."""
+"""Parse a JSON file into a tree with lines, as `document.py` does for TOML."""
 
 from __future__ import annotations
 

@@ -266,7 +266,7 @@ def _find_blame(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
 
 
 def _nested_origin(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
-    """Return the origin of a key with a dot in its last part, which a file may nest as tables."""
+    """Return the origin of a key with a dot in its last part. A file may nest it as tables."""
     return origins.get((*path[:-1], *path[-1].split(".")), DEFAULT)
 
 

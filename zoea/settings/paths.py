@@ -78,7 +78,7 @@ class Places(NamedTuple):
 
     @property
     def socket(self) -> Path:
-        """The owner's socket, named by a hash of the data directory so that the path stays short."""
+        """The owner's socket. A hash of the data directory names it, because the path must be short."""
         import hashlib  # costs some milliseconds, and most commands never ask
 
         name = hashlib.blake2s(os.fsencode(self.data), digest_size=8).hexdigest()

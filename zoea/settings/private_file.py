@@ -41,7 +41,7 @@ def write_private(file: Path, text: str) -> None:
 
 
 def open_private(file: Path | str, flags: int) -> int:
-    """Open a file of Zoea's for its owner alone: mode 0600, and never through a symbolic link.
+    """Open a file with mode 0600, and never through a symbolic link.
 
     An existing file with more rights loses them. Usable as an `opener` of `open`.
 
@@ -68,7 +68,7 @@ def describe_failure(error: OSError) -> str:
 
 @contextmanager
 def lock_file(file: Path) -> Iterator[None]:
-    """Hold a lock beside a file, so that changes by two processes do not overwrite each other.
+    """Hold a lock beside a file, so that two processes do not overwrite changes.
 
     Raises:
         SettingsError: The lock cannot be created.

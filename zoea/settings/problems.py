@@ -75,7 +75,7 @@ def find_origin(path: KeyPath, origins: Mapping[KeyPath, Origin]) -> Origin:
 
 
 def _path(tree: Mapping[str, Any], error: ErrorDetails) -> KeyPath:
-    """Return the key of an error as far as the tree has it, plus a missing last part."""
+    """Return the key of an error as far as the tree has it. A missing last part is added."""
     path: list[str] = []
     node: Any = tree
     for part in error["loc"]:

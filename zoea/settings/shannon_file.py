@@ -1,4 +1,4 @@
-"""Read the settings file of Shannon, a YAML file with one table `session` of numbers and durations."""
+"""Read Shannon's settings: YAML with one table `session` of numbers and durations."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def advise_template(template: Template, produced: Iterable[str], *, is_default_t
 
 
 def list_produced(templates: Iterable[Template]) -> set[str]:
-    """Return the topics on which templates publish: by their outputs, or by a tool that their prompt names."""
+    """Return the topics on which templates publish, by outputs or by a tool in the prompt."""
     known = tuple(templates)
     read = {source.topic for one in known for source in (one.context_strategy or ContextStrategy()).sources}
     read |= {topic for one in known for topic in one.subscribes}

@@ -51,7 +51,7 @@ class _Resolved:
 
 
 class Templates:
-    """Templates by name, read on each request, so that a changed file applies to the next mysis."""
+    """Templates by name, read at each use, so that changed files apply at once."""
 
     def __init__(self, levels: Sequence[Level] = (), trust: Trust | None = None) -> None:
         self._levels = (*levels, Level(Layer.DEFAULT, SHIPPED))

@@ -61,14 +61,14 @@ def parse_since(value: Any) -> Any:
 
 
 def write_since(value: int | str | None) -> str | None:
-    """Return a lower bound as `parse_since` reads it: a time in µs becomes an ISO 8601 time."""
+    """Return a lower bound as `parse_since` reads it. A time in µs becomes an ISO 8601 time."""
     if not isinstance(value, int):
         return value
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=value)).isoformat()
 
 
 def parse_max_tokens(value: Any) -> Any:
-    """Check a budget: nothing or 0 is the default, and a numeric text is read as a number."""
+    """Check a budget. Nothing or 0 is the default, and a numeric text is read as a number."""
     if isinstance(value, str) and re.fullmatch(r"\s*[0-9]{1,18}\s*", value):
         value = int(value)
     if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):

@@ -146,7 +146,7 @@ def split_inert(tree: Mapping[str, Any], below: Mapping[str, Any]) -> tuple[dict
 
 
 def find_untrusted_keys(tree: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the keys of a project's template that weaken approvals or make myses, and so need trust."""
+    """Return the keys of a project's template that need trust. They weaken approvals or make myses."""
     held: list[KeyPath] = []
     if get_value(tree, ("tools", "ask_destructive")) is False:
         held.append(("tools", "ask_destructive"))

@@ -57,7 +57,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class CallExcerpt:
-    """A call of an answer: its position, name, the beginning of its arguments and their whole length."""
+    """A call of an answer: position, name, begin of its arguments, and their whole length."""
 
     position: int
     name: str

@@ -72,7 +72,7 @@ AND c.type = 'TEXT' AND c.hidden = 0
 
 @dataclass(frozen=True, slots=True)
 class RedactedCounts:
-    """How often a text was replaced, in how many memories and turns, and the files of blobs to delete."""
+    """The numbers of a redaction: replacements, memories, turns, and blob files to delete."""
 
     occurrences: int = 0
     memories: int = 0
@@ -82,7 +82,7 @@ class RedactedCounts:
 
 
 def text_columns(connection: sqlite3.Connection) -> Iterator[tuple[str, str, bool]]:
-    """Yield table, name, and whether it is JSON, of each column that may hold a text of someone else."""
+    """Yield table, name and JSON flag of each column that may hold foreign text."""
     for table, column, sql in connection.execute(_TEXT_COLUMNS).fetchall():
         if (table, column) not in _IDENTITIES and column not in _CHOICE.findall(sql):
             yield table, column, column in _JSON.findall(sql)

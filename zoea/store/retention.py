@@ -1,4 +1,4 @@
-"""Remove the old turns that a retention rule allows, or a whole archived mysis, and record how much was removed.
+"""Remove old turns by a retention rule, or an archived mysis, and record how much.
 
 Only this and redaction remove texts. A turn goes with its memories, calls, requests and
 deliveries, or not at all. The newest memories of each mysis and its standing order always stay,

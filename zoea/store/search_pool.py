@@ -100,7 +100,7 @@ class SearchPool:
 
 
 async def _interrupt(connection: sqlite3.Connection, query: asyncio.Future[Any]) -> None:
-    """Interrupt a query until it has ended: repeatedly, because one that has not begun does not notice."""
+    """Interrupt a query until it has ended. Repeatedly, because one that has not begun does not notice."""
     while not query.done():
         connection.interrupt()
         await asyncio.wait({query}, timeout=_INTERRUPT_S)

@@ -69,7 +69,7 @@ def without_price(scope: str, model: str) -> str:
 
 
 def spent(used: int, total: int, limit: int, *, is_money: bool = False) -> str:
-    """Format the reason for a hold: no request that waits fits into what the swarm has left today."""
+    """Format the reason for a hold: no waiting request fits the rest of today's budget."""
     unit = "spent" if is_money else "tokens used"
     needs = _amount(total - used, is_money)
     return (

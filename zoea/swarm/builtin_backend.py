@@ -1,4 +1,4 @@
-"""The swarm as Zoea's own tools use it: the store, the live view and the commander's sending."""
+"""The swarm for Zoea's own tools: the store, the live view and sending."""
 
 from __future__ import annotations
 

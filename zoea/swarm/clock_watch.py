@@ -1,4 +1,4 @@
-"""Notices that the system's wall clock was set, and moves all times of the swarm by as much."""
+"""Moves all times of the swarm when the system's wall clock was set."""
 
 from __future__ import annotations
 

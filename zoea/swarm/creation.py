@@ -143,7 +143,7 @@ def store_new(
     wish: Wish,
     origin: ContextOrigin = NO_ORIGIN,
 ) -> Mysis:
-    """Store a mysis with its first messages: its task, else its template's opening, and the latest broadcast.
+    """Store a mysis with its first messages: task or template's opening, and the latest broadcast.
 
     One that is made from a commit gets neither opening nor broadcast: it goes on from there.
     Raises SwarmFull, NameRefused and UsageError.

@@ -41,7 +41,7 @@ def build_inherited(conn: sqlite3.Connection, need: InheritedContext) -> Inherit
 
 
 def fit_messages(commit: ContextCommit, conn: sqlite3.Connection, max_tokens: int) -> InheritedMessages:
-    """Return the newest messages up to a commit that fit, and summaries of those before and of all."""
+    """Return the newest messages up to a commit that fit, and summaries."""
     context = ChainReader(conn).materialize(commit)
     messages = request_messages(context.entries)
     begin = split_room(messages, max_tokens)
@@ -57,7 +57,7 @@ def fit_messages(commit: ContextCommit, conn: sqlite3.Connection, max_tokens: in
 
 
 async def commit_inherited_summary(services: Services, capture: ContextCapture, need: InheritedContext) -> None:
-    """Commit the summary of what does not fit of an inherited conversation, with the messages that do.
+    """Commit the fitting messages of an inherited conversation with a summary of the others.
 
     Once: it follows the commit that the mysis began with.
     """

@@ -199,7 +199,7 @@ class Life:
 
 @dataclass(frozen=True, slots=True)
 class StoredLife:
-    """The stored part of a life beside its state: counts of nudges, the wait, and whether the goal is reached."""
+    """The stored part of a life: counts of nudges, the wait, the reached goal."""
 
     encouragement: int = 0
     wait_until: int | None = None
@@ -230,7 +230,7 @@ def is_waiting(life: Life) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class EndOfTurn:
-    """The step on the end of a turn, divided into what its op stores and what follows after COMMIT.
+    """The step on the end of a turn: its stored part and its later part.
 
     `state` and `stored_life` are written in the op that ends the turn; `effects` are all others.
     """
@@ -242,7 +242,7 @@ class EndOfTurn:
 
 
 def move_end_of_turn(end: EndOfTurn, delta: int) -> EndOfTurn:
-    """Move the times of an end of a turn that is being stored while the wall clock is set."""
+    """Move the times of a turn's end that is stored while the clock is set."""
     return EndOfTurn(
         step(end.life, Jumped(delta))[0],
         None if end.state is None else move_times(end.state, delta),
@@ -506,7 +506,7 @@ def _open(life: Life, effects: tuple[LifeEffect, ...]) -> tuple[Life, tuple[Life
 
 
 def _next_prompts(pending: tuple[Pending, ...]) -> tuple[Pending, ...]:
-    """Return the prompts of the next turn: one message of a topic, or all others that come before one."""
+    """Return the prompts of the next turn: one topic message, or all others before one."""
     first_topic = next((place for place, one in enumerate(pending) if one.is_topic), len(pending))
     return pending[: first_topic or 1]
 

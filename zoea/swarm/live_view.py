@@ -219,7 +219,7 @@ class LiveView:
             row.prepares_model = False
 
     def count(self, tally: sqlite3.Row) -> None:
-        """Show the counters of a mysis, from its row of the table `tally`, that a request beside its turns changed."""
+        """Show the counters of a mysis after a request beside its turns, from `tally`."""
         row = self._rows.get(tally["mysis_id"])
         if row is not None:
             row.count(tally)

@@ -70,7 +70,7 @@ class Outbox:
             runner.steer(delivery)
 
     async def send_from_mysis(self, sender: Sender, hop: int, to: str | None, text: str) -> Receipt:
-        """Send a message of a mysis: to the commander, to another one, or to all where `to` is None."""
+        """Send a message of a mysis to the commander or a mysis. To all where `to` is None."""
         allowed = self._template_of(sender).send
         room = self.services.settings.budget.token_budget_per_agent
         outgoing = message_ops.OutgoingMessage(message_ops.checked(text, room), sender, DeliveryMode.QUEUE, hop)

@@ -1,4 +1,4 @@
-"""Accounts of myses on an upstream: Zoea creates them, logs in and hides them from the model.
+"""Creates accounts of myses on an upstream, logs in, and hides them from the model.
 
 The model never sees the arguments named in `inject`: they are removed from the schemas, filled in
 before the call, stored as `‹account›` and masked in every result. No exception, log line or `repr`

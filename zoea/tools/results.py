@@ -35,7 +35,7 @@ NO_REASON = "the tool failed and did not say why"
 
 
 def bound_parts(wire: dict[str, Any]) -> None:
-    """Replace the parts of a result above `MAX_PARTS` by one that says how many there were; cut a list of tools."""
+    """Replace parts of a result above `MAX_PARTS` by one that counts them. Cut a list of tools."""
     parts, tools = wire.get("content"), wire.get("tools")
     if isinstance(parts, list) and len(parts) > MAX_PARTS:
         rest = {"type": "text", "text": f"[{len(parts) - MAX_PARTS:,} more parts left out]"}

@@ -1,4 +1,4 @@
-"""Secrets that models wrote into arguments: shown as `‹secret:N›` everywhere, put in when a call is sent.
+"""Secrets in models' arguments: shown as `‹secret:N›`, put in when a call is sent.
 
 A value belongs to the upstream that got it first, so that no other server can have it passed on.
 """
@@ -73,7 +73,7 @@ class SecretVault:
         return f"<{len(self._kept)} secrets>"
 
     async def conceal_answer(self, answer: Answer, calls: Iterable[tuple[AnswerCall, ToolSpec | None, Any]]) -> Answer:
-        """Return the answer with marks for secrets: those of its arguments, and known values anywhere in it.
+        """Return the answer with marks for secrets in arguments and known values anywhere.
 
         Args:
             calls: Each call of the answer with its tool, None if unknown, and the schema that its server listed.

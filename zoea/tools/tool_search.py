@@ -1,4 +1,4 @@
-"""Tools by need: two tools that find and call those which a request does not show whole. Pure.
+"""Tools by need: two tools that find and call those a request leaves out. Pure.
 
 Names, first sentences and schemas are the upstreams' own text; they are searched and shown, never interpreted.
 """
@@ -143,7 +143,7 @@ def _words(text: str) -> list[str]:
 
 
 def unwrap_calls(answer: Answer, catalogue: Catalogue) -> Answer:
-    """Return the answer with each call through `zoea_call_tool` as a call of the tool that it names.
+    """Return the answer with calls through `zoea_call_tool` as calls of the named tools.
 
     So policy, approval, loop guard, records and screen know only that tool. A call that names no tool of the
     catalogue stays, and its result says so.

@@ -1,4 +1,4 @@
-"""The tools of each mysis: those of the upstreams and Zoea's own, filtered by its template's policy.
+"""The tools of each mysis: upstreams' and Zoea's own, filtered by its template's policy.
 
 `Toolbox` is the `ToolFactory` and `ToolboxSession` the `ToolSession` of `zoea.model.ports`.
 """
@@ -129,7 +129,7 @@ class Toolbox:
         self._catalogues.clear()
 
     async def settled(self) -> None:
-        """Wait until the tools of each upstream are known, it is down, or its `start_timeout` is over."""
+        """Wait until each upstream has listed its tools, is down, or had its `start_timeout`."""
         await asyncio.gather(*(upstream.settled() for upstream in self._upstreams.values()))
 
     async def close(self) -> None:

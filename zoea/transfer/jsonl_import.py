@@ -1,4 +1,4 @@
-"""Imports a file of `zoea export --format jsonl` in one op, so completely or not at all.
+"""Imports a file of `zoea export --format jsonl` completely or not at all.
 
 Rows get new ids, and references to them are changed accordingly. A mysis that is already
 in the workspace, by its uid, is skipped.
@@ -289,7 +289,7 @@ class _ConversationImport:
         self._arrival.calls += len(calls)
 
     def _row(self, line: JsonLine) -> int:
-        """Store a line as a row of its table and return the row's id, 0 without one."""
+        """Store a line as a row of its table. Return the row's id, 0 without one."""
         row = self._in.columns.read(line)
         kind = line.kind
         old = row.pop("id", None)

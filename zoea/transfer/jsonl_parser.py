@@ -1,4 +1,4 @@
-"""Reads the lines of a JSON lines export, and checks their columns and the JSON in them.
+"""Reads the lines of a JSON lines export, and checks their columns and JSON.
 
 Only columns of the schema are accepted, each with a value of its type. SQLite checks closed
 sets, references and uniqueness at the insert.

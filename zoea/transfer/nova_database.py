@@ -242,7 +242,7 @@ def _from_text(value: str) -> int | None:
 
 
 def _connect(path: Path, stack: ExitStack) -> sqlite3.Connection:
-    """Open a connection that another thread may use: it is opened here and read in the op."""
+    """Open a connection for use in another thread. It is opened here and read in the op."""
     log = path.with_name(path.name + "-wal")
     if log.is_file() and log.stat().st_size:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="zoea-import-")))

@@ -1,4 +1,4 @@
-"""Runs an import with the workspace locked: of JSON lines files, or of a Zoea Nova database.
+"""Runs an import with the workspace locked: JSON lines files or a Zoea Nova database.
 
 Each file, or each mysis of Zoea Nova, is one op.
 """

@@ -1,4 +1,4 @@
-"""Start the cockpit for `zoea run`: own the workspace, or attach to the process that owns it."""
+"""Start the cockpit for `zoea run`: own the workspace, or attach to its owner."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def read_stored_rows(where: Places) -> SwarmView | None:
 
 @dataclass
 class CockpitSession:
-    """The process of a cockpit: the options of its swarm, and the lock while it owns one.
+    """A cockpit's process: the options of its swarm, and the lock if it owns one.
 
     Attributes:
         options: Those that a process which continues the swarm gets.

@@ -170,7 +170,7 @@ _BELTS = (
 
 
 def _points(dice: random.Random, systems: int, homes: list[int], lanes: list[dict[int, int]]) -> list[PointOfInterest]:
-    """Place a station and a poor belt in each home system, then other belts, clouds and derelicts."""
+    """Place stations and poor belts in home systems, then belts, clouds and derelicts."""
     total, belts = systems * 3, round(systems * 0.75)
     rich = belts - len(homes)
     ores = [_BELTS[-1 - i % len(_BELTS)] for i in range(rich)]

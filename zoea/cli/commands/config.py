@@ -55,7 +55,7 @@ def import_(
         typer.Argument(metavar="FILE", help="The shannon.yaml of a Shannon, or a JSON file with a contextStrategy."),
     ],
 ) -> None:
-    """Take the settings of a Shannon into your config.toml, or a context strategy of a Zeroshot into your templates.
+    """Take settings of Shannon into config.toml, or a strategy of Zeroshot into your templates.
 
     Of a shannon.yaml it is the table `session`. A JSON file becomes the template of its name, as it stands.
 

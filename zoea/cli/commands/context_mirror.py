@@ -25,7 +25,7 @@ def fetch(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Bring back missing or damaged texts of commits from `chain.mirror`, then copy to it what it lacks.
+    """Bring back missing texts of commits from `chain.mirror`, then copy to it what it lacks.
 
     No swarm may run. Exit code 4 if something is still missing.
     """

@@ -78,7 +78,7 @@ def _credentials(workspace: str) -> Credentials:
 
 
 def _value(name: str) -> str:
-    """Read one line from the terminal without echo, or all of stdin without its last line break."""
+    """Read a line from the terminal without echo, or stdin without its last line break."""
     if is_typed():
         return str(typer.prompt(f"Value for {name}", hide_input=True))
     return sys.stdin.read().rstrip("\r\n")

@@ -1,4 +1,4 @@
-"""`zoea explain`: what a request held and why not the rest, or how two of them differ."""
+"""`zoea explain`: the contents of a request with reasons, or the difference of two."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def explain(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Show the parts of a request, their sizes, the reason of each cut, and what to change.
+    """Show the parts of a request, their sizes, reasons of cuts, and remedies.
 
     With --diff two requests are compared: packs, messages, tools and budget.
     Example: zoea explain alpha 41 --diff 42

@@ -285,7 +285,7 @@ def settle_model(
     keeps: bool,
     asks: bool,
 ) -> None:
-    """Refuse an empty name, and one that the server does not list unless the person keeps it.
+    """Refuse an empty name, and an unlisted one unless the person keeps it.
 
     Args:
         find: Asks the server.

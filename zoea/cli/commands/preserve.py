@@ -27,7 +27,7 @@ def preserve(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Keep messages word for word: each request of the strategy window shows them, other strategies do not."""
+    """Keep messages word for word. Each request of the strategy window shows them, other strategies do not."""
 
     async def work(swarm: SwarmApi) -> None:
         for memory in ids:

@@ -71,7 +71,7 @@ command = LightCommand("stats", StatsOptions, write_stats)
 
 
 def _describe_calibration(one: Calibration) -> str:
-    """Say how the estimates of a model compare with its provider's counts, and which factor corrects them."""
+    """Compare the estimates of a model with its provider's counts, and name the correcting factor."""
     name = f"{one.provider}/{one.model}" if one.model else one.provider
     ratio = f"{one.reported / one.estimated:.2f}" if one.estimated else "?"
     is_used = "" if one.samples >= LEAST_SAMPLES else f" (used from {LEAST_SAMPLES} on)"

@@ -1,4 +1,4 @@
-"""`zoea upstream`: add, import, remove, list, test and call MCP servers that offer tools to the myses."""
+"""`zoea upstream`: add, import, remove, list, test and call servers of tools (MCP)."""
 
 from __future__ import annotations
 

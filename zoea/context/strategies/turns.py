@@ -35,7 +35,7 @@ SITUATION_COMPACT = 200
 
 
 def needs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Need, ...]:
-    """Return the reads: the turn, the latest slice, the last answer, and the standing order if nudged.
+    """Return the reads: turn, latest slice, last answer, and the standing order if nudged.
 
     A turn that a message opened may want earlier turns too; once it is known what these show, hits of a search
     among what is older; and then the memories that were hit.

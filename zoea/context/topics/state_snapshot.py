@@ -104,7 +104,7 @@ class _Fields:
 
 
 def cut_words(text: str, most: int) -> str:
-    """Return the text with at most `most` characters, the last three as dots where it was cut."""
+    """Return the text with at most `most` characters. A cut one ends in three dots."""
     return text if len(text) <= most else text[: most - 3] + "..."
 
 

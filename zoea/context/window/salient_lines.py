@@ -126,7 +126,7 @@ def _find_worn(texts: Iterable[str]) -> list[bool]:
 
 
 def _rarity(words: frozenset[str], counts: Tally[str], lines: int) -> float:
-    """Return how rare the rarest words of a line are, as the mean of its four rarest."""
+    """Return how rare the words of a line are: the mean of its four rarest."""
     rare = sorted((log((lines + 1) / counts[word]) for word in words), reverse=True)[:4]
     return sum(rare) / 4
 

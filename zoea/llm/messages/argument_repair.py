@@ -95,7 +95,7 @@ def _is_cut(text: str) -> bool:
 
 
 def _keeps(text: str, value: Any) -> bool:
-    """Return True if the text has every word and number of the repaired value, and no others."""
+    """Return True if the text has the words and numbers of the repaired value exactly."""
     words = _words(json.dumps(value, ensure_ascii=False))
     return words == _words(text)
 

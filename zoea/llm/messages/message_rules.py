@@ -36,7 +36,7 @@ def settle(messages: Iterable[RequestMessage]) -> tuple[str, list[RequestMessage
 
 
 def user_first(messages: list[RequestMessage]) -> list[RequestMessage]:
-    """Put a user message before a history that begins with an answer, for servers that refuse it."""
+    """Put a user message before a leading answer, for servers that refuse it."""
     return messages if messages[0].role is Role.USER else [RequestMessage(Role.USER, OPENING), *messages]
 
 

@@ -168,7 +168,7 @@ class HttpProvider:
         return replace(read, needs_schema=True) if read.are_calls_text and self.has_schema_mode else read
 
     def _heed_reading_rate(self, rate: float) -> None:
-        """Send one request at a time to a server while it reads slowly, so that each waits less."""
+        """Send one request at a time to a slow server, so that each waits less."""
         if rate < SLOW_READING:
             self._places = self._places or self._gate.concurrency
             self._gate.set_concurrency(1)

@@ -142,7 +142,7 @@ class OllamaStreamDecoder:
         return delta if delta != Delta() else None
 
     def feed_whole(self, body: bytes) -> None:
-        """Read an answer in one piece: from a server that does not stream, or a web page."""
+        """Read an answer in one piece, from a server that does not stream."""
         self.feed(body + b"\n")
         if not self.is_done:
             raise provider_error(

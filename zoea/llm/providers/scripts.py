@@ -187,7 +187,7 @@ def builtin(request: ModelRequest) -> Reply:
 
 
 def told_calls(prompt: str, tools: Sequence[ToolSpec]) -> tuple[AnswerCall, ...]:
-    """Return the calls that lines `call NAME [JSON]` of a prompt ask for, of offered tools only."""
+    """Return the calls of lines `call NAME [JSON]` in a prompt, of offered tools only."""
     offered = {tool.name for tool in tools}
     calls = []
     for line in prompt.splitlines():

@@ -63,7 +63,7 @@ class CachedFetch(Generic[T]):
 
 
 def is_absent(error: ProviderError) -> bool:
-    """Return True if a server is there but has no such document, or none for this key.
+    """Return True if a server answers, but without this document for this key.
 
     Its models may answer all the same: OpenAI's restricted keys are refused the list with a 403, and some servers
     have only a web page there.

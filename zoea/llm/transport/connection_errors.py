@@ -33,7 +33,7 @@ def protocol_error(name: str) -> ProviderError:
 
 
 def connection_error(error: Exception, name: str) -> ProviderError:
-    """Build the error of a connection that was not made, broke, or carried something other than HTTP.
+    """Build the error of a connection that failed, broke, or did not carry HTTP.
 
     `httpx-aiohttp` maps several of aiohttp's errors to one of httpx's (a refused connection becomes a
     `ConnectTimeout`), so that the cause decides.

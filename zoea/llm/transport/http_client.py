@@ -339,7 +339,7 @@ class HttpReply:
         return b"".join(parts)[:limit]
 
     async def drain(self) -> None:
-        """Read the little that may follow the last event, so that the connection can be used again."""
+        """Read the rest after the last event, so that the connection can be used again."""
         try:
             async with asyncio.timeout(DRAIN_S):
                 while await anext(self._body, None) is not None:
@@ -348,7 +348,7 @@ class HttpReply:
             return  # then it is closed instead
 
     async def close(self) -> None:
-        """Return the connection to the pool after the whole body was read, else close it at once."""
+        """Return the connection to the pool after the whole body, else close it."""
         self._deadline.cancel()
         pool, self._pool = self._pool, None
         if pool is None:

@@ -69,7 +69,7 @@ def _start(at: int, length: int, total: int, max_chars: int) -> int:
 
 
 def compile_pattern(text: str, match: MatchMode, *, fold: bool) -> re.Pattern[str]:
-    """Return a pattern for the matches of a query: the exact text, or any of its words.
+    """Return a pattern for matches: the exact text, or any of its words.
 
     Only A to Z are folded, as in SQLite.
     """

@@ -40,7 +40,7 @@ def build_exact_terms(text: str, *, fold: bool) -> list[str]:
 
 
 def fold_case(text: str, *, fold: bool) -> str:
-    """Return the text to compare rows with: A to Z in lower case if folded, as SQLite does."""
+    """Return the text to compare rows with. Folding makes A to Z lower case, as SQLite does."""
     return text.translate(_SMALL) if fold else text
 
 
@@ -103,7 +103,7 @@ def choose_rare_terms(
 def estimate_shares(
     connection: sqlite3.Connection, index: str, terms: Sequence[str], newest: int, *, fold: bool = False
 ) -> list[tuple[float, str]]:
-    """Return the share of the newest rows with each term, rarest first, up to one that is rare enough.
+    """Return each term's share of the newest rows, up to a term that is rare enough. Rarest first.
 
     Empty if the index is too small for probes to pay.
     """

@@ -1,4 +1,4 @@
-"""Ranked search for words of scripts that set no spaces between words, such as Chinese, Japanese and Thai.
+"""Ranked search for scripts without spaces, such as Chinese, Japanese and Thai.
 
 The word index holds such a run of characters as one word. So these words are looked for as exact text,
 and the matches are ranked here by BM25, over the candidates alone.
@@ -34,7 +34,7 @@ def is_unspaced(word: str) -> bool:
 
 
 def word_pattern(words: Iterable[str]) -> re.Pattern[str]:
-    """Return a pattern for any of the words: within a text for unspaced scripts, else as a whole word."""
+    """Return a pattern for any of the words. Words of unspaced scripts match within a text, others whole."""
     ordered = sorted(set(words), key=len, reverse=True)
     whole = "|".join(re.escape(word) for word in ordered if not is_unspaced(word))
     parts = [re.escape(word) for word in ordered if is_unspaced(word)]

@@ -1,4 +1,4 @@
-"""Commits of myses: written within the ops that store what they hold, or from stored memories afterwards."""
+"""Commits of myses, written in the op of their contents or from stored memories afterwards."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ WHERE n.turn_id IN (SELECT value FROM json_each(?))
 
 @dataclass(frozen=True, slots=True)
 class StoredTail:
-    """Entries of memories that no commit holds, in conversation order, with the first and last memory id."""
+    """Entries of uncommitted memories in conversation order, with first and last memory id."""
 
     entries: tuple[PlacedEntry, ...]
     first: int
@@ -187,7 +187,7 @@ def template_of(conn: sqlite3.Connection, template_hash: bytes | None) -> str:
 
 
 def find_branch(refs: Iterable[str], name: str) -> str:
-    """Return the branch of a mysis, or the newest of the deleted ones that had the name; "" for none.
+    """Return the branch of a mysis, or of the newest deleted one. "" for none.
 
     Args:
         name: `alpha` or `@alpha` in any case, or a ref such as `deleted/alpha-3`.
@@ -227,7 +227,7 @@ def branches_of(conn: sqlite3.Connection, mysis_id: int) -> list[str]:
 def read_state(
     conn: WriterConnection, name: str, mysis_id: int, most: int
 ) -> tuple[StoredTail, list[tuple[int, int, str]]]:
-    """Read, in an op, the entries that no commit holds and the calls of the newest answer.
+    """Read uncommitted entries and the calls of the newest answer, in an op.
 
     Each call is its id, position and tool.
     """

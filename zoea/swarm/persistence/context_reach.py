@@ -28,7 +28,7 @@ SELECT EXISTS (SELECT 1 FROM walk WHERE seq = :seq)
 
 
 def has_reach(conn: sqlite3.Connection, mysis_id: int, commit: ContextCommit) -> bool:
-    """Return whether a mysis made a commit, inherited it, or finds it in one of its threads."""
+    """Return whether a mysis made, inherited or discussed a commit."""
     return bool(conn.execute(_REACHES, {"mysis": mysis_id, "seq": commit.seq}).fetchone()[0])
 
 

@@ -35,7 +35,7 @@ _LAST_SAID = row_values.LAST_SAID.format(row_values.SAID_OR_TOLD)
 
 
 async def load_all(store: Store, now: int) -> list[StoredMysis]:
-    """Load every mysis that is not deleted, in order of creation, with a fixed number of reads."""
+    """Load every undeleted mysis in order of creation, with a fixed number of reads."""
     open_turns = {row[0] for row in await store.read("SELECT mysis_id FROM turn WHERE outcome IS NULL")}
     inbox: dict[int, list[Delivery]] = {}
     for delivery in await turn_records.pending(store):

@@ -1,4 +1,4 @@
-"""What Zoea has learnt of a model from its answers: how it calls tools, how fast it reads."""
+"""Facts about a model, learnt from answers: how it calls tools, how fast it reads."""
 
 from __future__ import annotations
 

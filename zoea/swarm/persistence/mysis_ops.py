@@ -318,7 +318,7 @@ def hold_one(conn: WriterConnection, mysis_id: int, on: bool, reason: str) -> My
 
 
 def recover_states(conn: WriterConnection, reason: str) -> tuple[int, ...]:
-    """Set the myses that ran to idle for a reason, and mark their open turns as broken off.
+    """Set running myses to idle for a reason, and mark their turns as broken off.
 
     Returns the ids of those that ran, or rested until their next nudge.
     """

@@ -411,7 +411,7 @@ _MISSION_SPENT = "SELECT used_tokens + reserved_tokens FROM spend WHERE scope = 
 
 
 def share_mission(conn: WriterConnection, frozen: FrozenTurn, totals: Mapping[int, int]) -> FrozenTurn:
-    """Return the turn with its share of the lowest total that a message of its prompts gave.
+    """Return the turn with its share of the lowest total of its messages.
 
     The share is what is left, divided by the turns that the message may still open or has open.
 

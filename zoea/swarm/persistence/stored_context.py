@@ -18,7 +18,7 @@ WHERE y.deleted_at IS NULL
 
 
 def read_contexts(rows: Iterable[sqlite3.Row]) -> dict[int, tuple[int, int]]:
-    """Return the tokens used and the limit of the newest request of each mysis, from rows of `NEWEST_PLANS`.
+    """Return tokens and limit of each mysis's newest request, from rows of `NEWEST_PLANS`.
 
     A plan that cannot be read is left out: the inspector names the damage.
     """

@@ -11,7 +11,7 @@ from zoea.swarm.rules import SECOND
 
 
 def move_times_ahead(conn: WriterConnection, delta: int) -> None:
-    """Move the ends of waits, of recoveries and of questions by `delta` µs, all in one op."""
+    """Move the ends of waits, recoveries and questions by `delta` µs, in one op."""
     conn.execute("UPDATE mysis SET retry_at = retry_at + ? WHERE retry_at IS NOT NULL", (delta,))
     conn.execute(
         "UPDATE mysis SET wait = json_set(wait, '$.until', json_extract(wait, '$.until') + ?) WHERE wait IS NOT NULL",

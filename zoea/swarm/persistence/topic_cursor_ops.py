@@ -1,4 +1,4 @@
-"""Places of a mysis in the ledger: where its previous turn began, where its last task ended.
+"""A mysis's places in the ledger: begin of its previous turn, end of its task.
 
 Both are written in the op that opens or ends a turn, so that no crash comes between.
 """

@@ -104,7 +104,7 @@ def checked_data(data: Mapping[str, Any] | None) -> str | None:
 
 
 def check_size(outgoing: OutgoingTopicMessage, room: int) -> None:
-    """Raise UsageError for a message that is empty, or longer than `room` tokens of a whole request."""
+    """Raise UsageError for a message that is empty, or longer than `room` tokens."""
     if not outgoing.text.strip() and outgoing.data is None:
         raise UsageError("a message needs a text or data", hint="say what happened, or give a JSON object")
     tokens = estimate.tokens(outgoing.body)

@@ -64,7 +64,7 @@ class ConversationRows:
 
 
 async def read_conversation(store: Store, frozen: FrozenTurn, before: int, rules: WindowRules) -> ConversationRows:
-    """Read the conversation of a mysis before a turn, at most `MOST_READ` messages that no summary covers.
+    """Read the conversation before a turn, at most `MOST_READ` messages without a summary.
 
     What it inherited of its own conversation is left out.
     """

@@ -1,4 +1,4 @@
-"""Redact keys, tokens and passwords, by their issuer's prefix or by the name they are given to."""
+"""Redact keys, tokens and passwords, by their issuer's prefix or their name."""
 
 from __future__ import annotations
 

@@ -67,5 +67,5 @@ def shorten_tags(tags: Sequence[str]) -> list[str]:
 
 
 def shorten_name(name: str) -> str:
-    """Shorten the name of a called tool, because a model may make up one of any length."""
+    """Shorten the name of a called tool. A model may make up one of any length."""
     return head(name, _NAME_CHARS)

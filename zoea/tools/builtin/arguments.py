@@ -1,4 +1,4 @@
-"""Arguments of Zoea's own tools as pydantic models: they make the JSON schemas and check the calls.
+"""Arguments of Zoea's own tools as pydantic models, for JSON schemas and checks.
 
 Lenient where the meaning is plain, because small models write so: `"20"` for 20, and null
 or an empty text for an argument that is left out.

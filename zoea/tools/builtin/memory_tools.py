@@ -151,7 +151,7 @@ class MemoryTools:
 
 
 class MysisRows:
-    """Short rows for a model's request, with the names of myses if it may read all memories."""
+    """Short rows for a model, with names of myses if it may read all."""
 
     def __init__(self, *, with_names: bool) -> None:
         self._with_names = with_names
@@ -256,7 +256,7 @@ def _fit_rows(hits: Iterable[Found], make_row: Callable[[Found], Row]) -> list[R
 
 
 def _search_answer(page: MemoryHits | BroadcastHits, match: MatchMode, rows: list[Row]) -> Row:
-    """Make the answer: rows, the id for the next page, and a hint where one is needed."""
+    """Make the answer: rows, the next page's id, and a hint if needed."""
     left, is_ranked = len(page.hits) - len(rows), match is MatchMode.RANKED
     hints = [page.note] if page.note else []
     answer: Row = {"results": rows}

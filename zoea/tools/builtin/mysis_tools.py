@@ -1,4 +1,4 @@
-"""Zoea's own tools for a mysis: write to others, wait, ask the commander, search and read memories."""
+"""Zoea's own tools for a mysis: write to others, wait, ask, search, read memories."""
 
 from __future__ import annotations
 
@@ -176,7 +176,7 @@ class MysisTools:
         )
 
     async def _ask(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
-        """Return the commander's answer: the call has waited for it, as one that needs an approval does."""
+        """Return the commander's answer, for which the call waited as for an approval."""
         AskArguments.parse(arguments)
         answer = await self._backend.read_answer(meta.mysis_id, meta.call_id)
         if not answer:
@@ -259,7 +259,7 @@ def _read_send(arguments: Mapping[str, Any], policy: ToolPolicy) -> tuple[str, s
 
 
 def _receipt(receipt: Receipt) -> ToolResult:
-    """Say who got a message and what not to do again, because small models send it twice."""
+    """Say who got a message, and not to send it again, as small models do."""
     if len(receipt.lines) == 1 and receipt.delivered:
         name = receipt.lines[0].mysis
         answers = "The commander reads it" if name == COMMANDER else "It answers, if at all, in a later turn"

@@ -1,4 +1,4 @@
-"""Rows of topics and their messages, for a mysis and for a client of the MCP server."""
+"""Rows of topics and their messages, for a mysis and for MCP clients."""
 
 from __future__ import annotations
 

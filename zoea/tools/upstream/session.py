@@ -259,7 +259,7 @@ class UpstreamSession:
         return self._used + self._idle_close - read_uptime_s()
 
     async def _drain(self, connection: McpConnection) -> None:
-        """Wait for calls in flight: the server may have lost the session for one of them only."""
+        """Wait for calls in flight, because the server may have lost only one of them."""
         try:
             async with asyncio.timeout(DRAIN_S):
                 while connection.in_flight and not self._ending:

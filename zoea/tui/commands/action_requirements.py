@@ -1,4 +1,4 @@
-"""What an action requires: each function says why it is not possible, or returns an empty text. Pure."""
+"""Requirements of actions. Each function says why an action is impossible, or returns an empty text. Pure."""
 
 from __future__ import annotations
 

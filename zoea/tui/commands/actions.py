@@ -1,4 +1,4 @@
-"""The registry of actions: bindings, footer, help, palette, the `:` prompt and the key reference read it.
+"""The registry of actions, for bindings, footer, help, palette, prompt and reference.
 
 Keys are defaults; a person remaps them by action id.
 """

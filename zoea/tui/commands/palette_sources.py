@@ -134,7 +134,7 @@ class SentMessageProvider(_CockpitProvider):
 
 
 def _has_words(text: str, query: str) -> bool:
-    """Return whether the text has every word, because letters in their order are in every long text."""
+    """Return whether the text has every word. Letters in their order are in every long text."""
     folded = text.casefold()
     return all(word in folded for word in query.casefold().split())
 

@@ -245,7 +245,7 @@ def hit_block_key(hit: FindHit) -> str:
 
 
 def select_first_hit(found: FindResult, turn: int | None) -> int:
-    """Return the index of the first match to show: the newest, or the first from `turn` on."""
+    """Return the index of the match to show: the newest, or the next from `turn`."""
     if turn is None:
         return len(found.hits) - 1
     return next((at for at, hit in enumerate(found.hits) if hit.turn_number >= turn), len(found.hits) - 1)

@@ -77,7 +77,7 @@ def shorten(pieces: Sequence[Piece], width: int) -> list[Piece]:
 
 
 def build_activity_pieces(view: MysisView, now: int) -> list[Piece]:
-    """Build what belongs to the status: the cause and time left, or the activity and its age."""
+    """Build the status: cause and time left, or activity and its age."""
     if detail := describe_detail(view, now):
         return [(detail, "quiet" if view.status in (StatusWord.IDLE, StatusWord.STOPPED) else str(view.status))]
     if view.activity is Activity.IDLE or view.status is not StatusWord.WORKING:

@@ -1,4 +1,4 @@
-"""Lines of the history: commits as a graph, one commit with where it comes from, its messages. Pure."""
+"""Lines of the history: commits as a graph, and one commit with origin and messages. Pure."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def count_lanes(rows: Sequence[GraphRow], *, is_narrow: bool) -> int:
 def build_commit_line(
     commit: ContextCommit, row: GraphRow, refs: Sequence[str], width: int, *, now: int, lanes: int, is_marked: bool
 ) -> list[Piece]:
-    """Build the line of a commit: lanes, id, age, tokens, summary, and its names at the right."""
+    """Build the line of a commit: lanes, id, age, tokens, summary and names."""
     colour = LANE_ROLES[row.column % len(LANE_ROLES)]
     drawn = [(text, LANE_ROLES[column % len(LANE_ROLES)]) for text, column in draw_row(row, sign_of(commit), lanes)]
     sign = "+" if commit.kind is CommitType.DELTA else ""

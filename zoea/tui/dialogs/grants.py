@@ -169,7 +169,7 @@ class GrantsDialog(CockpitDialog[None]):
         return [[(line, "quiet")], [said]]
 
     def _note_piece(self) -> Piece:
-        """Return the line below the rows: a key to press again, an error, or the last result."""
+        """Return the line below the rows: a key to repeat, an error, or the result."""
         if note := self.cockpit.arming.note:
             return (note, "asking")
         said = (self._unread, self._line, (self._read_only_reason, "waiting"))

@@ -109,7 +109,7 @@ class BaseScreen(Screen[T]):
 
 @dataclass(frozen=True, slots=True)
 class _Bars:
-    """The header and footer widgets and the screen's actions, looked up once because they are redrawn often."""
+    """The header, footer and actions of a screen, looked up once because they change often."""
 
     tops: list[PieceLine]
     keys: list[KeyFooter]

@@ -274,7 +274,7 @@ class LogScreen(TabbedScreen):
         self._show_whole()
 
     def _show_whole(self) -> None:
-        """Show the line under the cursor in full below the list, which cuts lines at its edge."""
+        """Show the line under the cursor in full, below the list that cuts it."""
         if not self._has_widgets:
             return
         place = self.events.place

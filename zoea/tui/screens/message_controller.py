@@ -36,7 +36,7 @@ class MessageController:
         self._open(target_one(view, is_task=is_task))
 
     def write_to_many(self) -> None:
-        """Open the prompt for the marked myses, else for those that the filter shows, else for all."""
+        """Open the prompt for the marked myses, else the filtered, else all."""
         audience = self._screen.cockpit.choose_audience()
         if audience.views:
             self._open(target_many(audience))

@@ -94,7 +94,7 @@ class SearchScreen(CockpitScreen[None]):
 
     @property
     def holds_keys(self) -> bool:
-        """Whether the hits of the words are still to come, so that enter would open another one."""
+        """Whether hits are still to come. Until then enter would open another one."""
         return any(
             worker.group == "search" and worker.node is self and not worker.is_finished for worker in self.workers
         )

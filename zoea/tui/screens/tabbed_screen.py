@@ -1,4 +1,4 @@
-"""A screen of several parts: side by side where there is room, else one at a time."""
+"""A screen of several parts, side by side if they fit, else in turn."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class TabbedScreen(CockpitScreen[None]):
         self.redraw_bars()
 
     def _take_width(self) -> None:
-        """Take the classes of a narrow screen while one part is zoomed, else those of the width."""
+        """Take a narrow screen's classes while a part is zoomed, else the width's."""
         width = 0 if self.zoomed else self.size.width
         bounds = sorted(self.app.HORIZONTAL_BREAKPOINTS or ())
         taken = max((least for least, _ in bounds if least <= width), default=0)

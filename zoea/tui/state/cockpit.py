@@ -254,7 +254,7 @@ class Cockpit(App[str]):
         )
 
     def choose_audience(self) -> Audience:
-        """Return the myses that a command to many is for: the marked, else the filtered, else all."""
+        """Return the myses of a command to many: the marked, else the filtered, else all."""
         return Audience.choose(self.feed.in_order(), self.marks, self.row_filter)
 
     def action_context(self) -> ActionContext:

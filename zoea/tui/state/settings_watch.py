@@ -47,7 +47,7 @@ class SettingsWatch:
         self._applied, self._seen_mark, self.has_changed = self._read(), self._read_mark(), False
 
     def mark_themes_applied(self) -> None:
-        """Take the themes as they are now as applied, and leave the other files as they were."""
+        """Take the present themes as applied, and leave the other files as they were."""
         self._applied = (*self._applied[:-1], themes.read_file_stamps(self._config))
 
     @contextmanager

@@ -90,7 +90,7 @@ class TypeAhead:
 
     @property
     def is_discarding(self) -> bool:
-        """Whether keys are dropped that may belong to a burst for an input that did not open."""
+        """Whether keys are dropped as the rest of a burst."""
         return time.monotonic() < self._discards_until
 
     def discard(self) -> None:

@@ -1,4 +1,4 @@
-"""What the charts draw: named series of numbers over time, and the labels of the time axis. Pure."""
+"""Data of charts: named series of numbers over time, and labels of the time axis. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who gets a message or a command from the list, and what a round with it costs. Pure."""
+"""Recipients of a message or command from the list, and the cost of a round. Pure."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def format_time(view: MysisView, now: int) -> str:
 
 
 def find_status_time(view: MysisView) -> int:
-    """Return when the state began, or the last sign of life of a mysis that runs; in µs."""
+    """Return the time of the state, or of the last activity while running, in µs."""
     return view.progress_at or view.state_at if view.state is MysisState.RUNNING else view.state_at
 
 

@@ -1,4 +1,4 @@
-"""The filter of the swarm list: words for names, and `tag:`, `state:`, `template:`, `says:` for the rest. Pure."""
+"""The filter of the swarm list: words for names; `tag:`, `state:`, `template:`, `says:`. Pure."""
 
 from __future__ import annotations
 

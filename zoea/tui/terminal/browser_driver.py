@@ -1,4 +1,4 @@
-"""The cockpit in a browser: `zoea serve` starts one process for each, attached to the running swarm.
+"""The driver of a cockpit in a browser. `zoea serve` starts one process for each.
 
 `python -m zoea.tui.terminal.browser_driver [WORKSPACE]` speaks Textual's web protocol on its pipes. It never owns a
 workspace, and it ends when its input ends, because the server is gone then.

@@ -1,4 +1,4 @@
-"""Cursors that blink only shortly after input, because blinking costs 2 to 3 % of a core."""
+"""Cursors that blink only shortly after input. Blinking costs 2 to 3 % of a core."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ def build_title_sequence(text: str) -> str:
 
 
 def build_notification(title: str, body: str) -> str:
-    """Return OSC 9 with one text, and OSC 777 with two parts, which may hold no semicolon."""
+    """Return OSC 9 with one text, and OSC 777 with two parts without semicolons."""
     first, second = sanitize_line(title).replace(";", ","), sanitize_line(body).replace(";", ",")
     return f"\x1b]9;{first}: {second}\x07\x1b]777;notify;{first};{second}\x07"
 

@@ -38,7 +38,7 @@ class TerminalDriver(LinuxDriver):
             report()
 
     def start_application_mode(self) -> None:
-        """Start to draw and to read keys, unless the terminal was lost while another program had it."""
+        """Start to draw and to read keys, unless the terminal was lost before."""
         if self._is_lost:
             return
         assert self._file is not None
@@ -71,7 +71,7 @@ class TerminalDriver(LinuxDriver):
         super().close()
 
     def abandon(self) -> None:
-        """Stop to write and to read for good, after the last write if the terminal takes it."""
+        """Stop to write and to read for good, after a last write if possible."""
         self._is_lost = True
         self.exit_event.set()
         if self._output is not None:
