@@ -85,6 +85,7 @@ class TestBeside:
         assert zoea("list", "--json").json == []
         assert zoea("undelete", "#1").out == "alpha is stopped\n"
         assert zoea("dismiss", "alpha", "--json").json[0]["failure"] is None
+        assert zoea("dismiss", "alpha").out.startswith("alpha has nothing to dismiss; it is ")
         assert zoea("dismiss", "nobody").code == zoea("undelete", "#1").code == 6
 
     def test_all_are_started_and_stopped(self, zoea: Zoea, other_owner: OwnerThread) -> None:
@@ -160,7 +161,7 @@ class TestBeside:
         zoea("new", "alpha")
         assert zoea("send", "alpha", "mine", "the", "belt").out.splitlines() == [
             "alpha  delivered (1)",
-            "zoea receipt 1 shows its status later",
+            "zoea receipt 1 shows its status later, zoea withdraw NUMBER takes one back",
         ]
         receipt = zoea("send", "alpha", "and sell", "--mode", "steer", "--json").json
         assert receipt["lines"][0]["status"] == "delivered"
@@ -283,6 +284,16 @@ class TestWords:
         assert ran.code == 0
         assert ran.out.startswith("Usage: zoea send")
         assert ran.out == zoea("send", "--help").out
+
+    def test_a_group_without_a_command_shows_its_help(self, zoea: Zoea) -> None:
+        ran = zoea("topic")
+        assert (ran.code, ran.err) == (0, "")
+        assert ran.out.rstrip() == zoea("topic", "--help").out.rstrip()
+
+    def test_a_mistyped_command_of_a_group_is_answered_with_the_nearest(self, zoea: Zoea) -> None:
+        ran = zoea("ctx", "refz")
+        assert ran.err == "Cannot do that: there is no command `zoea ctx refz`\n  did you mean `zoea ctx refs`?\n"
+        assert zoea("prices", "xyzzy").err.endswith("  `zoea prices --help` lists the commands\n")
 
     def test_a_mistyped_command_is_answered_with_the_nearest(self, zoea: Zoea) -> None:
         assert (

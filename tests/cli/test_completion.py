@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -62,6 +63,86 @@ def test_the_scripts_of_other_shells_ask_for_revisions(shell: str, capsys: pytes
     if (found := shutil.which(shell)) is not None:
         checked = subprocess.run([found, "-n"], input=script, capture_output=True, text=True, check=False)
         assert (checked.returncode, checked.stderr) == (0, "")
+
+
+@pytest.fixture
+def stand_in(tmp_path: Path) -> dict[str, str]:
+    """Return the environment in which `zoea` answers for names, and else prints what it is called with."""
+    command = tmp_path / "bin" / "zoea"
+    command.parent.mkdir()
+    command.write_text(
+        "#!/bin/sh\n"
+        'case "$1 $2" in\n'
+        "'completion names') printf '%s\\n' alpha 'beta $(touch trap)';;\n"
+        "'completion revisions') printf '%s\\tabout it\\n' import/talk;;\n"
+        "*) printf 'GOT[%s]\\n' \"$*\";;\n"
+        "esac\n"
+    )
+    command.chmod(0o755)
+    return {"PATH": f"{command.parent}:{os.environ['PATH']}", "HOME": str(tmp_path), "TERM": "dumb", "LANG": "C.UTF-8"}
+
+
+def test_zsh_completes_names_and_revisions(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, stand_in: dict[str, str]
+) -> None:
+    if (zsh := shutil.which("zsh")) is None:
+        return  # what cannot run here is only read, above
+    dispatch(["completion", "zsh"])
+    script = tmp_path / "completion.zsh"
+    script.write_text(capsys.readouterr().out)
+    told = f"""
+zmodload zsh/zpty
+zpty inner {zsh} -f -i
+zpty -w inner 'autoload -U compinit; compinit -u -D; source {script}; echo LOA""DED'
+zpty -r inner shown '*LOADED*'
+for typed in $'show al\\t' $'withdraw al\\t' $'show be\\t' $'ctx show imp\\t' $'fork imp\\t' $'broa\\t'; do
+    zpty -w inner "zoea $typed"
+    zpty -r inner shown '*GOT\\[*\\]*'
+    print -r -- "${{${{shown##*GOT\\[}}%%\\]*}}"
+done
+zpty -d inner
+"""
+    ran = subprocess.run(
+        [zsh, "-f", "-c", told], env=stand_in, cwd=tmp_path, capture_output=True, text=True, timeout=120, check=True
+    )
+    assert [line.strip() for line in ran.stdout.splitlines()] == [
+        "show alpha",
+        "withdraw al",
+        "show beta $(touch trap)",
+        "ctx show import/talk",
+        "fork import/talk",
+        "broadcast",
+    ]
+    assert not (tmp_path / "trap").exists()
+
+
+def test_fish_completes_names_and_revisions(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, stand_in: dict[str, str]
+) -> None:
+    if (fish := shutil.which("fish")) is None:
+        return  # what cannot run here is only read, above
+    dispatch(["completion", "fish"])
+    script = tmp_path / "completion.fish"
+    script.write_text(capsys.readouterr().out)
+
+    def offered(line: str) -> list[str]:
+        told = f"source {script}; complete -C '{line}'"
+        ran = subprocess.run(
+            [fish, "--no-config", "-c", told],
+            env=stand_in,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+        )
+        return [one.partition("\t")[0] for one in ran.stdout.splitlines()]
+
+    assert offered("zoea show al") == ["alpha"]
+    assert offered("zoea withdraw al") == []
+    assert offered("zoea broad") == ["broadcast"]
+    assert offered("zoea ctx show imp") == ["import/talk"]
+    assert offered("zoea fork imp") == ["import/talk"]
 
 
 def test_revisions_are_refs_and_the_newest_commits_with_their_summaries(

@@ -226,7 +226,7 @@ def test_only_deleted_myses_are_purged_and_only_when_confirmed(
     assert "--yes" in zoea("purge", "alpha").err
     assert zoea("purge", "--yes").code == 2
     monkeypatch.setattr("sys.stdin", Terminal("n\n"))
-    assert "1 turn, 5 memories" in zoea("purge", "alpha").err
+    assert "1 turn, 5 messages" in zoea("purge", "alpha").err
     assert "alpha" in zoea("undelete").out
     monkeypatch.undo()
 

@@ -50,7 +50,7 @@ def test_vacuum_reports_the_size_before_and_after(zoea: Zoea, where: Places) -> 
     (where.data / "blobs" / "00" / "00ff.zst").write_bytes(b"")
     out = zoea("vacuum").out
     assert "MB now" in out
-    assert "1 unused files were deleted" in out
+    assert "1 unused file deleted" in out
 
 
 def test_progress_is_written_to_a_terminal_only(zoea: Zoea, where: Places, monkeypatch: pytest.MonkeyPatch) -> None:

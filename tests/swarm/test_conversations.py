@@ -235,7 +235,7 @@ async def test_a_withdrawn_message_is_never_answered(tmp_path: Path) -> None:
         await s.settled()
         assert s.provider.calls == 1
         assert (await s.commander.receipt(receipt.message_id)).lines[0].status == "withdrawn"
-        with pytest.raises(UsageError, match="only a pending one"):
+        with pytest.raises(UsageError, match="cannot be taken back: it was taken back before"):
             await s.commander.withdraw(delivery)
 
 

@@ -5,7 +5,9 @@ Typer is imported only for the commands that use it, because it takes 100 ms.
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -23,6 +25,8 @@ class Command:
     group: str = "The swarm"
 
 
+_UNKNOWN_COMMAND = re.compile(r"No such command '(.*?)'")
+_NO_NUMBER = "Input should be a valid integer, unable to parse string as an integer"
 _SETUP = "Setting up"
 _WORLD = "The sandbox world"
 
@@ -37,7 +41,9 @@ COMMANDS: dict[str, Command] = {
     "broadcast": Command("zoea.cli.commands.messages:broadcast", "Send a message to all myses, or to some"),
     "receipt": Command("zoea.cli.commands.messages:receipt", "Show what became of a message, for each recipient"),
     "withdraw": Command("zoea.cli.commands.messages:withdraw", "Take back messages that no turn has taken yet"),
-    "preserve": Command("zoea.cli.commands.preserve:preserve", "Keep messages word for word (strategy window)"),
+    "preserve": Command(
+        "zoea.cli.commands.preserve:preserve", "Keep messages word for word, for templates with the strategy window"
+    ),
     "preserved": Command("zoea.cli.commands.preserve:preserved", "List the messages of a mysis that are kept"),
     "topic": Command("zoea.cli.commands.topic:app", "List, read, publish and follow messages of topics"),
     "start": Command("zoea.cli.commands.myses:start", "Start or relaunch myses"),
@@ -45,13 +51,13 @@ COMMANDS: dict[str, Command] = {
     "configure": Command("zoea.cli.commands.myses:configure", "Change template, model, tags or settings of a mysis"),
     "delete": Command("zoea.cli.commands.myses:delete", "Archive a mysis; its memories stay"),
     "undelete": Command("zoea.cli.commands.myses:undelete", "Restore deleted myses, or list them"),
-    "dismiss": Command("zoea.cli.commands.myses:dismiss", "Clear the error of a mysis"),
+    "dismiss": Command("zoea.cli.commands.myses:dismiss", "Clear the error of a mysis, or mark its report as reviewed"),
     "log": Command("zoea.cli.commands.messages:log", "Show the stored conversation of a mysis"),
     "search": Command("zoea.cli.commands.search:command", "Search all stored messages of the swarm"),
     "export": Command("zoea.cli.commands.export:export", "Write the conversation of a mysis, or of all, to a file"),
     "import": Command("zoea.cli.commands.imports:import_", "Import an export, or a Zoea Nova database"),
     "explain": Command("zoea.cli.commands.explain:explain", "Show the contents of a request, and the reasons"),
-    "ctx": Command("zoea.cli.commands.context:app", "Read, import and compare contexts, which are commits"),
+    "ctx": Command("zoea.cli.commands.context:app", "Read, compare and import what myses know, as commits"),
     "stats": Command("zoea.cli.commands.stats:command", "Show tokens, spending and turns over time"),
     "budgets": Command("zoea.cli.commands.budgets:command", "Show how much of each budget is used, and what to do"),
     "metrics": Command("zoea.cli.commands.metrics:command", "Print metrics in the format of Prometheus"),
@@ -183,14 +189,23 @@ def _invoke(name: str, command: Any, arguments: list[str]) -> int:
         raise
     except typer.TyperException as wrong:
         said = wrong.format_message() if hasattr(wrong, "format_message") else str(wrong)
+        said = said.replace(_NO_NUMBER, "it is not a whole number")
         context = getattr(wrong, "ctx", None)
         path = context.command_path if context is not None else f"zoea {name}"
+        if below := getattr(getattr(context, "command", None), "commands", None):
+            if type(wrong).__name__ == "NoArgsIsHelpError":
+                sys.stdout.write(f"{said}\n")
+                return 0
+            if unknown := _UNKNOWN_COMMAND.match(said):
+                raise UsageError(
+                    f"there is no command `{path} {unknown[1]}`", hint=_nearest(unknown[1], below, path)
+                ) from None
         raise UsageError(said.rstrip("."), hint=f"`{path} --help` shows its arguments and options.") from None
     return code if isinstance(code, int) else 0
 
 
-def _nearest(name: str) -> str:
+def _nearest(name: str, commands: Iterable[str] = COMMANDS, path: str = "zoea") -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(name, COMMANDS, n=1)
-    return f"did you mean `zoea {near[0]}`?" if near else "`zoea --help` lists the commands"
+    near = get_close_matches(name, commands, n=1)
+    return f"did you mean `{path} {near[0]}`?" if near else f"`{path} --help` lists the commands"

@@ -74,8 +74,8 @@ def details(view: MysisView) -> str:
         ("activity", view.activity.value),
         ("template", strip(view.template)),
         ("provider", provider_label(view)),
-        ("goal", one_line(view.goal, TEXT_MOST)),
-        ("reached", moment(view.goal_reached_at or 0)),
+        ("task", one_line(view.goal, TEXT_MOST)),
+        ("done at", moment(view.goal_reached_at or 0)),
         ("tags", ", ".join(map(strip, view.tags))),
         (
             "turns",
@@ -85,7 +85,10 @@ def details(view: MysisView) -> str:
         ("tokens", f"{view.tokens:,}"),
         ("context", f"{view.context_used:,} of {view.context_limit:,}" if view.context_limit else ""),
         ("window", describe_assumed_window(view)),
-        ("turn", f"{view.turn_tokens:,} of {view.turn_limit:,} tokens" if view.turn_limit and view.turn_tokens else ""),
+        (
+            "this turn",
+            f"{view.turn_tokens:,} of {view.turn_limit:,} tokens" if view.turn_limit and view.turn_tokens else "",
+        ),
         ("pending", str(view.pending or "")),
         ("approvals", str(view.approvals or "")),
     ]
@@ -99,9 +102,14 @@ def details(view: MysisView) -> str:
     return "\n".join(f"{name:<10}{text}" for name, text in lines if text)
 
 
+def can_withdraw(line: ReceiptLine) -> bool:
+    """True while the message waits for this recipient."""
+    return bool(line.delivery_id) and line.status in _WAITING
+
+
 def receipt_line(line: ReceiptLine) -> str:
     """Return one recipient's line of a receipt, with the delivery id while it can be withdrawn."""
-    number = f" ({line.delivery_id})" if line.delivery_id and line.status in _WAITING else ""
+    number = f" ({line.delivery_id})" if can_withdraw(line) else ""
     status = NOT_DELIVERED if line.status == "skipped" else line.status
     return strip(f"{line.mysis}  {status}{number}" + (f": {line.reason}" if line.reason else ""))
 

@@ -19,7 +19,7 @@ _NEWEST = 50
 """Commits whose ids are offered."""
 _ABOUT = 60
 TAKES_NAME = (
-    "show", "send", "start", "stop", "configure", "delete", "dismiss", "log", "export", "explain", "hold", "withdraw",
+    "show", "send", "start", "stop", "configure", "delete", "dismiss", "log", "export", "explain", "hold", "preserved",
 )  # fmt: skip
 """Commands whose arguments are names of myses."""
 

@@ -1,4 +1,4 @@
-"""`zoea ctx`: contexts as commits: import, read, compare, check and collect them."""
+"""`zoea ctx`: read, compare, name, import, export, check and remove contexts, which are commits."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from zoea.transfer.run_import import held_workspace
 
 app = typer.Typer(
     name="ctx",
-    help="Contexts as commits: import, read, compare, check and collect them.",
+    help="What myses know, as commits: read, compare, name, import, export, check and remove them.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -103,7 +103,7 @@ def cat(
     root: Annotated[
         bool, typer.Option("--root", help="Begin with the first commit, not with the nearest summary.")
     ] = False,
-    stop: Annotated[str, typer.Option(metavar="REV", help="Begin with this commit before it.")] = "",
+    stop: Annotated[str, typer.Option(metavar="COMMIT", help="Begin with this commit before it.")] = "",
     workspace: Workspace = "",
 ) -> None:
     """Write the conversation up to a commit, for reading or for another program.
@@ -138,7 +138,7 @@ def cat(
 
 @app.command("refs")
 def refs(as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """List the names of commits."""
+    """List the names that stand for commits: of myses, tags and imports."""
     with open_contexts(workspace) as conn:
         found = {name: commit_with(conn, seq) for name, seq in read_refs(conn).items()}
         if as_json:
@@ -192,7 +192,10 @@ def diff(one: Revision, other: Revision, as_json: AsJson = False, workspace: Wor
 @app.command("grep")
 def grep(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text, exactly.")],
-    revision: Annotated[str, typer.Argument(metavar="[REV]", help="Search this chain; else all refs.")] = "",
+    revision: Annotated[
+        str,
+        typer.Argument(metavar="[COMMIT]", help="Search this commit and those before it; else all that have a name."),
+    ] = "",
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
@@ -251,12 +254,12 @@ def fsck(as_json: AsJson = False, workspace: Workspace = "") -> None:
 def gc(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     days: Annotated[
-        int, typer.Option(min=0, max=36_500, help="Keep commits that a ref named within so many days.")
+        int, typer.Option(min=0, max=36_500, help="Keep commits that had a name within so many days.")
     ] = collection.REFLOG_DAYS,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Remove the commits that no ref reaches. No swarm may run."""
+    """Remove the commits that no mysis and no name needs any more. No swarm may run."""
     since = SystemClock().now() - days * collection.DAY
 
     async def run() -> collection.CollectedChains:

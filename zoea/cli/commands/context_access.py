@@ -19,7 +19,11 @@ from zoea.store.database_file import connect_reader
 from zoea.store.sqlite_errors import translate_errors
 
 Revision = Annotated[
-    str, typer.Argument(metavar="REV", help="ctx-1a2b3c4d, a ref such as import/talk; after it ~3, ^^ or @{10:30}.")
+    str,
+    typer.Argument(
+        metavar="COMMIT",
+        help="ctx-1a2b3c4d, or a name: alpha, import/talk; alpha~3 is three commits before, alpha@{10:30} at a time.",
+    ),
 ]
 
 

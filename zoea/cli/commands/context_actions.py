@@ -27,9 +27,12 @@ _TEXT = 100
 
 def tag(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="The name of the ref, after tag/; with --delete also a whole one.")
+        str,
+        typer.Argument(
+            metavar="NAME", help="The name to give, shown as tag/NAME; with --delete also another whole name."
+        ),
     ],
-    revision: Annotated[str, typer.Argument(metavar="[REV]", help="The commit that it names.")] = "",
+    revision: Annotated[str, typer.Argument(metavar="[COMMIT]", help="The commit that it names.")] = "",
     delete: Annotated[
         bool, typer.Option("--delete", help="Remove the name; commits stay until they are collected.")
     ] = False,
@@ -74,7 +77,7 @@ def checkpoint(
 def snapshot(revision: Revision, as_json: AsJson = False, workspace: Workspace = "") -> None:
     """Store the conversation up to a commit as one commit.
 
-    Reading it is then fast, however long its chain is.
+    Reading it is then fast, however many commits are before it.
 
     On the newest commit of a mysis it goes on its branch; else snapshot/ID names it.
     """

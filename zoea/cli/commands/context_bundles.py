@@ -35,9 +35,9 @@ from zoea.transfer.run_import import held_workspace
 def export(
     revisions: Annotated[
         list[str],
-        typer.Argument(metavar="REV", help="What to export: commits with all before them.", show_default=False),
+        typer.Argument(metavar="COMMIT", help="What to export: commits with all before them.", show_default=False),
     ],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The bundle to write.", show_default=False)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.", show_default=False)],
     force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
@@ -79,10 +79,12 @@ def import_(
     file: Annotated[
         Path,
         typer.Argument(
-            metavar="FILE", help="A bundle, a Claude Code transcript or a list of OpenAI messages.", show_default=False
+            metavar="FILE",
+            help="A file of `zoea ctx export`, a Claude Code transcript or a list of OpenAI messages.",
+            show_default=False,
         ),
     ],
-    name: Annotated[str, typer.Option(help="Name of the ref, after import/; else the name of the file.")] = "",
+    name: Annotated[str, typer.Option(help="Its name, after import/; else the name of the file.")] = "",
     format_name: Annotated[str, typer.Option("--format", help="Format of the file; else it is recognised.")] = "",
     as_json: AsJson = False,
     workspace: Workspace = "",

@@ -24,7 +24,7 @@ _ASCII = str.maketrans({"│": "|", "─": "-", "╯": "'", "┴": "+", "┼": "
 
 
 def log(
-    revision: Annotated[str, typer.Argument(metavar="[REV]", help="Show this commit and those before it.")] = "",
+    revision: Annotated[str, typer.Argument(metavar="[COMMIT]", help="Show this commit and those before it.")] = "",
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="The most commits to show.")] = 50,
     graph: Annotated[
         bool, typer.Option("--graph", help="Draw branches as lanes; of a mysis also those of its forks.")
@@ -32,7 +32,7 @@ def log(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """List commits, newest first: the newest of all, or the chain of one.
+    """List the newest commits; with COMMIT, that one and those before it.
 
     Example: zoea ctx log alpha --graph
     """

@@ -21,7 +21,7 @@ from zoea.transfer.run_import import held_workspace
 
 
 def fetch(
-    revision: Annotated[str, typer.Argument(metavar="[REV]", help="Only this commit and all before it.")] = "",
+    revision: Annotated[str, typer.Argument(metavar="[COMMIT]", help="Only this commit and all before it.")] = "",
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:

@@ -78,7 +78,8 @@ def resume(
 
 def ask(
     revision: Annotated[
-        str, typer.Argument(metavar="REV", help="What is asked: a mysis, or a commit such as alpha~3 or ctx-1a2b3c4d.")
+        str,
+        typer.Argument(metavar="COMMIT", help="What is asked: a mysis, or a commit such as alpha~3 or ctx-1a2b3c4d."),
     ],
     question: Annotated[str, typer.Option("-m", "--message", metavar="TEXT", help="The question.")],
     thread: Annotated[

@@ -24,7 +24,9 @@ _TEXT = 100
 
 
 def summarize(
-    revision: Annotated[str, typer.Argument(metavar="[REV]", help="This commit; with --missing its chain.")] = "",
+    revision: Annotated[
+        str, typer.Argument(metavar="[COMMIT]", help="This commit; with --missing also those before it.")
+    ] = "",
     missing: Annotated[
         bool, typer.Option("--missing", help="Those without a summary by a model: of a chain, else of all.")
     ] = False,

@@ -47,7 +47,7 @@ def purge(
     names = ", ".join(f"{one.name} (#{one.id})" for one in found if one.id in chosen)
 
     def confirm(counts: RemovedCounts) -> bool:
-        lost = f"{count_of(counts.memories, 'memory')} and {count_of(counts.characters, 'character')}"
+        lost = f"{count_of(counts.memories, 'message')} and {count_of(counts.characters, 'character')}"
         return yes or typer.confirm(
             strip(f"Remove {names} with {count_of(counts.turns, 'turn')}, {lost}? This cannot be undone"), err=True
         )
@@ -59,11 +59,8 @@ def purge(
     if as_json:
         write_json({"myses": chosen, **asdict(removed)})
     else:
-        typer.echo(
-            f"{count_of(removed.turns, 'turn')}, {count_of(removed.memories, 'memory')}, "
-            f"{count_of(removed.characters, 'character')} "
-            "were removed"
-        )
+        lost = f"{count_of(removed.memories, 'message')} and {count_of(removed.characters, 'character')}"
+        typer.echo(f"{names} removed for good, with {count_of(removed.turns, 'turn')}, {lost}")
 
 
 def redact(
@@ -77,7 +74,7 @@ def redact(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Replace a text by [REDACTED] in all messages, memories, requests, indexes and blobs. This cannot be undone.
+    """Replace a text by [REDACTED] wherever it is stored, also in indexes and files. This cannot be undone.
 
     No swarm may run. A part of the text that stands alone, for example where it was cut off, is not found.
     Example: pbpaste | zoea redact - --yes
@@ -90,8 +87,8 @@ def redact(
         if yes or not (counts.occurrences or counts.blobs):
             return True
         turns = count_of(counts.turns, "turn")
-        what = f"{count_of(counts.occurrences, 'place')}, in {count_of(counts.memories, 'memory')} of {turns}"
-        blobs = f", and empty {count_of(counts.blobs, 'blob')}" if counts.blobs else ""
+        what = f"{count_of(counts.occurrences, 'place')}, also in {count_of(counts.memories, 'message')} of {turns}"
+        blobs = f", and empty {count_of(counts.blobs, 'long text')} that hold it" if counts.blobs else ""
         return typer.confirm(f"Replace it by {REDACTED} in {what}{blobs}? This cannot be undone", err=True)
 
     try:
@@ -102,10 +99,8 @@ def redact(
         write_json(asdict(done))
         return
     were = "was" if done.occurrences == 1 else "were"
-    typer.echo(
-        f"{count_of(done.occurrences, 'place')} in {count_of(done.memories, 'memory')} {were} replaced, "
-        f"{count_of(done.blobs, 'blob')} emptied"
-    )
+    also = f", {count_of(done.blobs, 'long text')} that held it emptied" if done.blobs else ""
+    typer.echo(f"{count_of(done.occurrences, 'place')} {were} replaced by {REDACTED}{also}")
     if done.remaining:
         typer.echo(f"These files still hold it; delete them if you can: {', '.join(done.remaining)}")
 

@@ -24,7 +24,9 @@ from zoea.text.control_characters import strip
 def fork(
     revision: Annotated[
         str,
-        typer.Argument(metavar="REV", help="A mysis, for what it knows now, or another commit: alpha~3, ctx-1a2b3c4d."),
+        typer.Argument(
+            metavar="COMMIT", help="A mysis, for what it knows now, or another commit: alpha~3, ctx-1a2b3c4d."
+        ),
     ],
     count: Annotated[int, typer.Option("-n", "--count", min=1, max=MOST_FORKS, help="How many myses to make.")] = 1,
     message: Annotated[str, typer.Option("-m", "--message", metavar="TEXT", help="Their first message.")] = "",

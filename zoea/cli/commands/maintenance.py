@@ -17,8 +17,11 @@ from zoea.settings.paths import Places, places
 from zoea.store.file_modes import close_files
 from zoea.store.integrity import IntegrityFinding
 from zoea.text.control_characters import strip
+from zoea.text.sentences import count_of
 
 _MB = 1_000_000
+_LABELS = {"modes": "access rights", "file": "database file", "blobs": "long texts", "event loop": "stalls"}
+"""Words for the checks that JSON names otherwise."""
 
 
 def doctor(
@@ -32,7 +35,7 @@ def doctor(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Check file modes, the database, its references, the search indexes and the blobs.
+    """Check access rights, the database, its references, the search indexes and the files of long texts.
 
     Exit code 4: a problem was found.
 
@@ -41,7 +44,7 @@ def doctor(
     """
     where = places(workspace)
     if should_fix and (closed := close_files(where.data)):
-        _say(f"{closed} files and directories are yours alone now")
+        _say(f"{count_of(closed, 'entry')} of the data directory: only you have access now")
     if should_rebuild:
         rebuild_indexes(where, _say)
     wrong, found = 0, []
@@ -49,13 +52,13 @@ def doctor(
         found.append(asdict(finding))
         wrong += bool(finding.problem) and finding.name != "unused files"
         if not as_json:
-            typer.echo(f"{finding.name:<18}{finding.problem or 'good'}")
+            typer.echo(f"{_LABELS.get(finding.name, finding.name):<18}{finding.problem or 'good'}")
             if finding.problem:
                 typer.echo(f"{'':<18}{finding.hint}")
     for note in [*_upstream_notes(where), *_lag_notes(where)]:
         found.append(asdict(note))
         if not as_json:
-            typer.echo(f"{note.name:<18}{strip(note.problem)}")
+            typer.echo(f"{_LABELS.get(note.name, note.name):<18}{strip(note.problem)}")
     if as_json:
         write_json({"is_good": not wrong, "findings": found})
     if wrong:
@@ -73,7 +76,7 @@ def vacuum(as_json: AsJson = False, workspace: Workspace = "") -> None:
         return
     typer.echo(f"{done.before / _MB:,.1f} MB before, {done.after / _MB:,.1f} MB now")
     if done.files:
-        typer.echo(f"{done.files} unused files were deleted")
+        typer.echo(f"{count_of(done.files, 'unused file')} deleted")
 
 
 def _upstream_notes(where: Places) -> list[IntegrityFinding]:
@@ -88,7 +91,7 @@ def _lag_notes(where: Places) -> list[IntegrityFinding]:
     if view is None or not view.lag_ms:
         return []
     when = datetime.fromtimestamp(view.lagged_at / 1_000_000).strftime("%H:%M:%S")
-    said = f"held up for {view.lag_ms / 1_000:.1f} s until {when}; {where.log} names the code that ran"
+    said = f"Zoea did not react for {view.lag_ms / 1_000:.1f} s until {when}; {where.log} names the code that ran"
     return [IntegrityFinding("event loop", said)]
 
 

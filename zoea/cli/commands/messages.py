@@ -11,7 +11,7 @@ import typer
 from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, MysisRef, Workspace, row_ids, write_json
 from zoea.cli.swarm_access import command
-from zoea.cli.terminal_rows import receipt_line
+from zoea.cli.terminal_rows import can_withdraw, receipt_line
 from zoea.model.enums import DeliveryMode, MysisState, Role
 from zoea.model.errors import UsageError
 from zoea.model.swarm_api import SwarmApi
@@ -216,4 +216,5 @@ def _write_receipt(found: Receipt, as_json: bool, *, is_new: bool = True) -> Non
     for line in found.lines:
         typer.echo(receipt_line(line))
     if is_new:
-        typer.echo(f"zoea receipt {found.message_id} shows its status later")
+        back = ", zoea withdraw NUMBER takes one back" if any(map(can_withdraw, found.lines)) else ""
+        typer.echo(f"zoea receipt {found.message_id} shows its status later{back}")

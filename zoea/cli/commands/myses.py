@@ -15,6 +15,7 @@ from zoea.cli.options import LARGEST_ID, AsJson, MysisRef, MysisRefs, Workspace,
 from zoea.cli.swarm_access import ask, command
 from zoea.cli.terminal_rows import details, state_word
 from zoea.model.errors import MysisMissing, StoreMissing, UsageError
+from zoea.model.status import StatusWord
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
 from zoea.queries.stored_swarm import DeletedMysis, read_deleted_myses, read_mysis_view
@@ -50,7 +51,8 @@ def new(
         ),
     ] = "",
     from_: Annotated[
-        str, typer.Option("--from", metavar="REV", help="Let it know a conversation up to a commit; see `zoea fork`.")
+        str,
+        typer.Option("--from", metavar="COMMIT", help="Let it know a conversation up to a commit; see `zoea fork`."),
     ] = "",
     tag: Annotated[list[str], typer.Option(metavar="TAG", help="A tag; repeatable.")] = [],  # noqa: B006  # typer reads the default, which is never changed
     idle: Annotated[bool, typer.Option("--idle", help="Do not start it.")] = False,
@@ -239,12 +241,19 @@ def undelete(
 
 
 def dismiss(names: MysisRefs, as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Clear the error of myses; their state stays."""
+    """Clear the error of myses, or mark what they report as reviewed; their state stays."""
 
-    async def work(swarm: SwarmApi) -> tuple[MysisView, ...]:
-        return tuple([await swarm.dismiss(ref) for ref in names])
+    async def work(swarm: SwarmApi) -> tuple[tuple[MysisView, MysisView], ...]:
+        return tuple([(await swarm.mysis(ref), await swarm.dismiss(ref)) for ref in names])
 
-    _written(command(workspace, work), as_json)
+    found = command(workspace, work)
+    if as_json:
+        write_json(tuple(after for _, after in found))
+        return
+    for before, after in found:
+        is_needed = before.failure is not None or (before.status is StatusWord.DONE and not before.is_reviewed)
+        said = "is dismissed" if is_needed else "has nothing to dismiss"
+        typer.echo(f"{after.name} {said}; it is {state_word(after)}")
 
 
 def _deleted(where: Places) -> tuple[DeletedMysis, ...]:

@@ -27,7 +27,10 @@ def preserve(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Keep messages word for word. Each request of the strategy window shows them, other strategies do not."""
+    """Keep messages word for word in each request, for templates with `strategy = "window"`.
+
+    Other strategies do not show them.
+    """
 
     async def work(swarm: SwarmApi) -> None:
         for memory in ids:

@@ -274,6 +274,9 @@ WHERE id = ?1
 """
 
 
+_NOT_WAITING = {"taken": "a turn has read it", "skipped": "it never arrived", "withdrawn": "it was taken back before"}
+
+
 def withdraw(conn: WriterConnection, delivery_id: int) -> int:
     """Withdraw a pending delivery and return its mysis id. Raises UsageError."""
     row = conn.execute(
@@ -283,7 +286,10 @@ def withdraw(conn: WriterConnection, delivery_id: int) -> int:
     if row is None:
         raise UsageError(f"there is no delivery {delivery_id}", hint="`zoea log NAME` shows those that wait")
     if row["state"] != DeliveryState.PENDING:
-        raise UsageError(f"delivery {delivery_id} is {row['state']}, only a pending one can be withdrawn")
+        raise UsageError(
+            f"delivery {delivery_id} cannot be taken back: {_NOT_WAITING[row['state']]}",
+            hint="Only a message that waits can be taken back: `zoea log NAME`.",
+        )
     conn.execute("UPDATE delivery SET state = 'withdrawn' WHERE id = ?", (delivery_id,))
     mysis_id: int = row["mysis_id"]
     if row["is_task"]:

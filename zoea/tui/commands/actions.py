@@ -404,7 +404,7 @@ FOCUS_KEEP = _focus(
     "focus.keep",
     "K",
     "keep",
-    "Keep this message word for word (strategy window), or release it",
+    "Keep this message word for word in each request (for templates with the strategy window), or no longer",
     require_one_target,
     commands_swarm=True,
 )

@@ -476,7 +476,7 @@ class FocusScreen(CockpitScreen[None]):
         memory_id, turn, on = block.memory_id, block.turn, not block.is_kept
         done = "Kept no longer"
         if on:
-            done = "Kept: with the strategy window each request shows it word for word; other strategies do not"
+            done = "Kept: each request shows it word for word, if its template has the strategy window"
 
         async def keep() -> None:
             await self.cockpit.api.preserve(memory_id, on)
