@@ -210,7 +210,7 @@ def learn() -> None:
     asyncio.run(write())
 
 
-def test_what_was_learnt_of_a_model_is_shown_with_its_date(
+def test_a_learnt_fact_of_a_model_is_shown_with_its_date(
     tmp_path: Path, server: OpenAIServer, capsys: pytest.CaptureFixture[str]
 ) -> None:
     server.models, server.props = [LISTED], PROPS

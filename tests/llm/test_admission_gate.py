@@ -236,7 +236,7 @@ async def test_waiting_requests_hear_their_new_place_within_a_second(clock: Hand
     assert gate.waiting == 0
 
 
-def test_beyond_the_first_fifty_places_are_told_every_ten_seconds(clock: HandClock) -> None:
+def test_after_the_first_fifty_places_are_told_every_ten_seconds(clock: HandClock) -> None:
     gate = AdmissionGate(clock, concurrency=1)
     tickets = [gate.enter_queue() for _ in range(62)]
     tickets[0].leave()

@@ -205,7 +205,7 @@ async def test_else_a_local_server_with_a_model_that_can_chat(listening: int, cl
 
 
 @pytest.mark.parametrize("models", [tuple, lambda: (ModelInfo("nomic-embed-text"),), failing(ErrorClass.AUTH)])
-async def test_else_the_autopilot(listening: int, models: Models) -> None:
+async def test_without_a_usable_model_the_autopilot_is_chosen(listening: int, models: Models) -> None:
     choice = await discovery(
         Listing(models), UsualPort("vLLM", listening, "openai"), env={"OPENAI_API_KEY": "k"}
     ).best()

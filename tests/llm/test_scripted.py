@@ -146,11 +146,11 @@ async def test_think_reasons_before_it_speaks() -> None:
     assert (await answer(asked("hello", "think"))).reasoning
 
 
-async def test_empty_answers_nothing() -> None:
+async def test_the_script_empty_answers_nothing() -> None:
     assert (await answer(asked("hello", "empty"))).is_empty
 
 
-async def test_broken_calls_with_arguments_that_say_what_is_wrong() -> None:
+async def test_the_script_broken_calls_with_invalid_arguments() -> None:
     call = (await answer(asked("hello", "broken"))).calls[0]
     assert call.broken
     with pytest.raises(json.JSONDecodeError):
@@ -309,7 +309,7 @@ async def test_a_block_stops_only_the_call_it_is_for() -> None:
     assert not block.reached.is_set()
 
 
-async def test_a_block_beyond_the_end_stands_after_the_last_item() -> None:
+async def test_a_block_past_the_end_stands_after_the_last_item() -> None:
     provider = ScriptedProvider()
     block = provider.block(after=100)
     running = asyncio.create_task(items(provider, asked("hello", "echo")))

@@ -21,5 +21,5 @@ def test_what_no_request_can_have_cost_is_not_reported(said: Any) -> None:
     assert micros(said) is None
 
 
-def test_what_was_used_and_paid_is_taken() -> None:
+def test_used_tokens_and_paid_money_are_taken() -> None:
     assert (whole_number(128_000), micros(0.25), micros(2)) == (128_000, 250_000, 2_000_000)

@@ -163,7 +163,7 @@ def test_a_full_disk_or_quota_leaves_the_lock_free(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("kind", ["flock", "lockf"])
-def test_a_file_system_whose_locks_exclude_no_one_is_refused(
+def test_a_file_system_with_locks_that_exclude_no_process_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     monkeypatch.setattr(fcntl, kind, lambda *_arguments: None)

@@ -87,7 +87,7 @@ def test_a_hostile_file_is_a_problem_with_a_line(raw: bytes, line: int, message:
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_raise(raw: bytes) -> None:
+def test_parsing_any_bytes_raises_nothing(raw: bytes) -> None:
     parse_document(raw, HERE)
 
 

@@ -349,7 +349,7 @@ def test_load_finds_the_project_s_templates_beside_its_file() -> None:
     assert loaded.untrusted == ("template loose: search",)
 
 
-def test_what_is_no_file_is_a_broken_template_and_an_editor_s_lock_is_none(library: Templates, user: Path) -> None:
+def test_a_folder_or_pipe_is_a_broken_template_and_an_editor_s_lock_is_none(library: Templates, user: Path) -> None:
     os.mkfifo(user / "pipe.toml")
     (user / "folder.toml").mkdir()
     (user / "gone.json").symlink_to("nowhere")

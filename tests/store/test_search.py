@@ -378,7 +378,7 @@ class TestBroadcasts:
         db.execute("UPDATE delivery SET state = 'skipped' WHERE message_id = ?", (skipped,))
         assert [hit.message_id for hit in search_broadcasts(db, BroadcastQuery("ore", mysis_id=2)).hits] == [sent]
 
-    def test_ranked_by_words(self, db: sqlite3.Connection) -> None:
+    def test_the_broadcast_with_more_of_its_words_found_comes_first(self, db: sqlite3.Connection) -> None:
         weak = broadcast(db, "iron is among many words here, which say little")
         strong = broadcast(db, "IRON iron")
         hits = search_broadcasts(db, BroadcastQuery("Iron", match=MatchMode.RANKED)).hits

@@ -35,13 +35,13 @@ HELLO = script(Answer(text="hello"))
 
 class TestNames:
     @pytest.mark.parametrize("name", ["a", "x" * 40, "Älter 2", "a-b_c.d", "ctx", "漢字"])
-    def test_allowed(self, name: str) -> None:
+    def test_a_name_may_hold_letters_of_any_script(self, name: str) -> None:
         assert mysis_ops.check_name(f" {name} ") == name
 
     @pytest.mark.parametrize(
         "name", ["", "x" * 41, "-a", "Commander", "ctx-1", "TKT-2", "a/b", "a:b", "a\nb", "a@b", "👾"]
     )
-    def test_refused(self, name: str) -> None:
+    def test_a_name_that_commands_cannot_use_is_refused(self, name: str) -> None:
         with pytest.raises(NameRefused, match=r"cannot be a name|is you"):
             mysis_ops.check_name(name)
 

@@ -154,7 +154,7 @@ async def test_a_turn_that_is_stopped_commits_its_results_and_the_session_ends_a
         assert row == {"outcome": "stopped", "end_commit": 2}
 
 
-async def test_a_nudge_stands_in_the_context_as_sent_by_nobody(tmp_path: Path) -> None:
+async def test_a_nudge_stands_in_the_context_without_a_sender(tmp_path: Path) -> None:
     settings = with_capture("answer", nudge={"idle_interval": 10})
     async with swarm(tmp_path, script(Answer(text="on it")), settings=settings) as s:
         await s.commander.create("alpha")

@@ -207,7 +207,7 @@ async def test_the_goal_of_a_template_is_nudged_for_from_the_start(tmp_path: Pat
         assert "Your task" not in s.sent()[0][-1][1]
 
 
-async def test_a_reviewed_result_needs_nobody_until_the_next_run(tmp_path: Path) -> None:
+async def test_a_reviewed_result_asks_for_no_review_until_the_next_run(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(DONE), settings=FOLLOWS_GOALS) as s:
         await s.commander.create("alpha", task=TASK)
         await s.until(lambda: s.state() is MysisState.IDLE)

@@ -67,7 +67,7 @@ async def test_a_mysis_keeps_what_it_was_told_by_a_tool_of_its_own(tmp_path: Pat
         assert "zoea_remember" in {tool.name for tool in s.provider.requests[0].tools}
 
 
-async def test_a_mysis_cannot_keep_what_is_not_its_own(tmp_path: Path) -> None:
+async def test_a_mysis_cannot_keep_a_message_of_another_one(tmp_path: Path) -> None:
     answers = [Answer(text="hi"), Answer(calls=(AnswerCall("zoea_remember", '{"id": 1}'),)), Answer(text="no")]
     async with swarm(tmp_path, script(*answers), settings=settings(), policy=ToolPolicy(remembers=True)) as s:
         for name in ("alpha", "beta"):

@@ -244,7 +244,7 @@ async def test_auto_shows_tools_by_need_where_they_take_much(tmp_path: Path, too
         assert why in note if why else note == ""
 
 
-async def test_what_is_counted_is_what_is_sent(tmp_path: Path) -> None:
+async def test_the_counted_tokens_are_those_of_the_sent_tools(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(*answers("fine")), policy=BY_NEED, upstreams=[many_tools(30)]) as s:
         await told(s, "go")
         sizes = [

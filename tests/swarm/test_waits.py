@@ -37,12 +37,12 @@ def asked(*memories: Memory, at: int = T, tick: int = 0) -> waits.Wait | None:
 
 
 class TestByTool:
-    def test_seconds_from_now(self) -> None:
+    def test_a_wait_of_seconds_ends_so_long_from_now(self) -> None:
         assert asked(answer(wait_call(seconds=50, reason="the kiln cools"))) == waits.Wait(
             T + 50 * SECOND, "the kiln cools"
         )
 
-    def test_never_more_than_an_hour(self) -> None:
+    def test_a_wait_lasts_an_hour_at_most(self) -> None:
         found = asked(answer(wait_call(seconds=1e300)))
         assert found == waits.Wait(T + 3600 * SECOND, "it asked to wait")
 
@@ -73,7 +73,7 @@ class TestByTool:
         ],
         ids=["refused", "says nothing", "no number", "not a number", "no object", "another tool"],
     )
-    def test_no_wait(self, call: ToolCall) -> None:
+    def test_a_refused_or_wrong_call_is_no_wait(self, call: ToolCall) -> None:
         assert asked(answer(call)) is None
 
     def test_a_tick_that_has_passed_is_no_wait(self) -> None:

@@ -43,7 +43,7 @@ async def _play(stage: Stage) -> None:
     await inner.store.write(lambda conn: store_minute(conn, {"working": 2, "asking": 1}))
 
 
-async def test_the_charts_show_what_is_stored_and_the_span_changes(tmp_path: Path) -> None:
+async def test_the_charts_show_the_stored_minutes_and_the_span_changes(tmp_path: Path) -> None:
     async with cockpit(tmp_path, answering(), size=(160, 48)) as stage:
         await _play(stage)
         await stage.press("C")

@@ -65,7 +65,7 @@ async def test_s_stops_the_marked(tmp_path: Path) -> None:
         assert stage.view("gamma").state is MysisState.RUNNING
 
 
-async def test_r_relaunches_what_was_stopped(tmp_path: Path) -> None:
+async def test_r_relaunches_stopped_myses(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.api.stop("alpha")
         await stage.until(lambda: stage.view().state is MysisState.STOPPED)

@@ -451,7 +451,7 @@ class TestDoing:
             await stage.press("enter")
             await shows(stage, "go on")
 
-    async def test_stop_and_relaunch(self, tmp_path: Path) -> None:
+    async def test_a_mysis_is_stopped_and_relaunched_from_focus(self, tmp_path: Path) -> None:
         async with focus(tmp_path) as stage:
             await stage.press("s")
             await settles(stage, lambda: stage.view().state == "stopped")

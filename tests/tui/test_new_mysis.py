@@ -37,7 +37,7 @@ async def test_enter_alone_creates_a_running_mysis_with_a_generated_name(tmp_pat
         await stage.until(lambda: stage.shows(DashboardScreen))
 
 
-async def test_every_field_counts(tmp_path: Path) -> None:
+async def test_every_field_of_the_form_reaches_the_new_mysis(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await dialog(stage)
         names = [option.id for option in stage.one(OptionList).options]

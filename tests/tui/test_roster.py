@@ -27,7 +27,7 @@ views = st.builds(
 
 
 @given(st.lists(st.tuples(st.lists(views, max_size=4), st.lists(st.integers(1, 6), max_size=2)), max_size=8))
-def test_a_roster_is_what_counting_anew_finds(news: list[tuple[list[MysisView], list[int]]]) -> None:
+def test_a_roster_equals_a_count_of_all_myses(news: list[tuple[list[MysisView], list[int]]]) -> None:
     roster = Roster()
     known: dict[int, MysisView] = {}
     for changed, removed in news:
