@@ -73,7 +73,7 @@ def _apart(*arguments: str) -> str:
             },
             cwd=folder,
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,  # errors go to the terminal, where the person sees why it failed
             text=True,
             check=True,
         )
