@@ -12,6 +12,7 @@ import pytest
 from tests.fakes.llm_clock import HandClock
 from tests.fakes.openai_server import NEVER, Call, Fail, OpenAIServer, Say
 from tests.llm.sample_requests import SCAN, answer, assistant, call, items, provider, request, result, streamed, user
+from zoea.llm.messages.json_schema_tools import examples
 from zoea.llm.provider_config import ProviderConfig, Timeouts
 from zoea.llm.providers.openai_stream import ChatStreamDecoder
 from zoea.llm.registry import make
@@ -572,7 +573,9 @@ async def test_a_small_model_of_a_llama_cpp_is_held_to_a_schema_though_its_templ
         server.models[0]["meta"]["n_params"] = parameters
         source = provider("openai", server.base_url)
         await answer(source, request(tools=(SCAN,)))
-        assert ("response_format" in server.chats[0].json, "tools" in server.chats[0].json) == (is_held, not is_held)
+        sent = server.chats[0].json
+        assert ("response_format" in sent, "tools" in sent) == (is_held, not is_held)
+        assert ("\n".join(examples((SCAN,))) in sent["messages"][0]["content"]) == is_held
         assert (await source.info("reef.gguf")).tools is True
         await source.close()
 

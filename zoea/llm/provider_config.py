@@ -44,7 +44,7 @@ class ProviderConfig:
         tool_mode: How tools are offered. `AUTO` begins with the provider's own means and changes to a JSON schema
             for the answer when the server refuses tools.
         examples: Whether a model whose answers are held to a schema is shown how its tools are called;
-            None is what suits the type: yes for `embedded`, no for all others.
+            None is what suits: yes for `embedded` and small models of a llama.cpp server, no for all others.
         options: Merged into the body of every request, as they are.
         label: What fronts show; the name by default.
         metered: False where its tokens count against no budget.

@@ -7,7 +7,7 @@ never guessed from the address.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from zoea.llm.messages.message_rules import encode
@@ -57,14 +57,16 @@ class OpenAIProvider(HttpProvider):
         return encode(self._body(request, without_thinking))
 
     def _body(self, request: ModelRequest, without_thinking: bool) -> dict[str, Any]:
-        quirks = self._quirks_of(self._model(request))
+        quirks, listed, config = self._quirks_of(self._model(request)), self._listed.value, self._config
+        if config.examples is None and listed is not None and listed.is_small:
+            config = replace(config, examples=True)
         return body_of(
             request,
-            self._config,
+            config,
             provider=self.name,
             quirks=quirks,
             without_thinking=without_thinking,
-            reports_reading=self._listed.value is not None and self._listed.value.only is not None,
+            reports_reading=listed is not None and listed.only is not None,
         )
 
     def _decoder(self, request: ModelRequest) -> StreamDecoder:
