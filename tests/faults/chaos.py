@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.fakes.chaos_models import ChaosAnthropic, ChaosOllama, ChaosOpenAI, ChaosPlan
+from tests.fakes.processes import count_descriptors
 from tests.faults import database_checker
 from zoea.ipc.remote_swarm import RemoteSwarm
 from zoea.model.enums import ApprovalAnswer, DeliveryMode, MysisState
@@ -492,10 +493,6 @@ def command_line(pid: int) -> str:
         return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
     except OSError:
         return ""
-
-
-def count_descriptors(pid: int) -> int:
-    return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
 
 
 def footprint(pid: int, data: Path) -> Footprint:

@@ -9,9 +9,11 @@ from unittest.mock import ANY
 import pytest
 
 from tests.fakes.llm_clock import HandClock
+from tests.fakes.processes import count_descriptors
 from tests.swarm.harness import call, script, swarm
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.request import Answer, AnswerCall
+from zoea.model.values import Usage
 from zoea.settings import Settings
 from zoea.swarm.turn.call_bounds import MOST_KEPT
 
@@ -40,6 +42,19 @@ async def test_at_most_64_calls_of_an_answer_are_run_and_the_others_say_so(tmp_p
         assert results[:2] == ["look did 0", "look did 1"]
         assert set(results[64:]) == {"cancelled: only the first 64 calls of an answer are run; call it again if needed"}
         assert await s.value("SELECT outcome FROM turn") == "answered"
+
+
+async def test_calls_leave_no_descriptor_open(tmp_path: Path) -> None:
+    provider = model(*(answer for _ in range(3) for answer in (looks(64), Answer(text="enough"))))
+    async with swarm(tmp_path, provider=provider) as s:
+        await s.commander.create("alpha", start=False)
+        counts = []
+        for text in ("look", "look again", "and again"):
+            await s.commander.send("alpha", text)
+            await s.settled()
+            counts.append(count_descriptors())
+        assert len(s.peer.seen) >= 64
+        assert counts[2] < counts[0] + 16
 
 
 async def test_a_setting_says_how_many_calls_are_run(tmp_path: Path) -> None:
@@ -129,9 +144,11 @@ async def test_an_answer_with_calls_that_is_larger_than_a_request_does_not_end_i
         assert not [text for _, text in s.peer.seen if len(text) > 100]
 
 
-async def test_a_call_with_too_long_arguments_is_refused_and_the_others_run(tmp_path: Path) -> None:
-    calls = (call("act", "one"), call("act", "a" * HUGE), call("act", "three"))
-    async with swarm(tmp_path, script(Answer(calls=calls), Answer(text="I see"))) as s:
+@pytest.mark.parametrize("size", [HUGE, 5_000_000])
+async def test_a_call_with_too_long_arguments_is_refused_and_the_others_run(tmp_path: Path, size: int) -> None:
+    calls = (call("act", "one"), call("act", "a" * size), call("act", "three"))
+    cheap = Usage(100, 100)  # else the turn rests, because it has used its budget
+    async with swarm(tmp_path, script(Answer(calls=calls, usage=cheap), Answer(text="I see"))) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "act")
         await s.settled()
@@ -139,8 +156,8 @@ async def test_a_call_with_too_long_arguments_is_refused_and_the_others_run(tmp_
         first, refused, third = [row["content"] for row in await s.rows(_RESULTS)]
         assert (first, third) == ("act did one", "act did three")
         assert refused.startswith(
-            "cancelled: this was not run and its arguments were not kept, because they have 400,012 characters and"
-            " the next request has room for "
+            "cancelled: this was not run and its arguments were not kept,"
+            f" because they have {size + 12:,} characters and the next request has room for "
         )
         assert refused.endswith("; call it again with less, in several parts")
         assert await s.value("SELECT max(length(arguments)) FROM tool_call") < 100

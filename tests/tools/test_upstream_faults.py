@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.processes import count_descriptors
 from tests.fakes.toolboxes import Faulty, asked, meta
 from tests.tools.conftest import Opener
 from tests.waiting import until
@@ -63,6 +64,18 @@ async def test_a_call_past_its_deadline_is_an_error_result_and_is_cancelled_at_t
     assert result.is_error
     assert result.content == "hang did not answer within 0.8 s and was cancelled"
     await until(lambda: bool(faulty.seen("cancelled")))
+
+
+@pytest.mark.parametrize("tool", ["echo", "fail", "hang", "nothing"])
+async def test_calls_leave_no_descriptor_open(open_box: Opener, faulty: Faulty, tool: str) -> None:
+    session = open_box(faulty.config()).session(1, "alpha", "")
+    await session.catalogue()
+    counts = []
+    for _ in range(3):
+        calls = [session.call(asked(tool, text="x"), meta=meta(deadline_s=0.3)) for _ in range(20)]
+        await asyncio.gather(*calls)
+        counts.append(count_descriptors())
+    assert counts[2] < counts[0] + 8
 
 
 async def test_a_child_killed_with_sigkill_is_re_opened(open_box: Opener, faulty: Faulty) -> None:
