@@ -5,6 +5,8 @@
 Times are of the thread that reads or writes, without waits for the disk. `space` is the seed's example: 10 myses take
 40 turns each, and read 30 files of 2 to 40 kB in random order. It compares the growth of the database with full
 snapshots of the conversation at each commit, as they are and uncompressed. `--growth` adds commits and measures again.
+`forks` is the time from the wish for three forks of a conversation of 600 messages until a model that answers at once
+has got their first requests.
 """
 
 from __future__ import annotations
@@ -15,19 +17,23 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
 from statistics import median
 
+from benchmarks.rig import PlainModel, rig
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import Checkpoint, CommitNote, CommitType, Provenance
 from zoea.chain.commit_ops import NewCommit, prepare_blobs
 from zoea.chain.commit_rows import read_commit, read_newest, read_ref, resolve_time, walk_chain
 from zoea.chain.entries import ContextCall, ContextEntry, encode_delta
 from zoea.model.enums import Role
+from zoea.model.request import Answer, ModelRequest, StreamItem
+from zoea.model.values import Usage
 from zoea.process.clock import SystemClock
+from zoea.process.gc_tuning import tuned_gc
 from zoea.store import Store, WriterConnection
 from zoea.store.database_file import connect_reader
 from zoea.swarm.persistence.capture_ops import record_commit
@@ -41,6 +47,7 @@ GOALS = {
     "materialize 1,000, ms": 50.0,
 }
 LEAST_DISK, LEAST_PAYLOAD = 25.0, 10.0
+FORKS, FORKED_COMMITS, MOST_FORK_MS = 3, 200, 1000.0
 
 
 def build_commit(name: str, entries: list[ContextEntry]) -> NewCommit:
@@ -131,6 +138,37 @@ def read_times(path: Path) -> dict[str, float]:
         }
 
 
+class TimedModel(PlainModel):
+    """Notes when each request came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.times: list[float] = []
+        self.messages: list[int] = []
+        self.has_all = asyncio.Event()
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+        self.times.append(time.perf_counter())
+        self.messages.append(len(request.messages))
+        if len(self.times) == FORKS:
+            self.has_all.set()
+        yield Answer(text="yes", usage=Usage(100, 0, 10, 0))
+
+
+async def measure_forks() -> dict[str, float]:
+    """Return the ms of all forks together, as a person waits for them, and the least that one of them knows."""
+    model = TimedModel()
+    async with rig(model) as running:
+        await grow(running.store, "alpha", 0, FORKED_COMMITS)
+        began = time.perf_counter()
+        for number in range(FORKS):
+            made = await running.commander.create(f"fork-{number}", context="@alpha")
+            await running.commander.send(made.name, "try it differently")
+        await model.has_all.wait()
+        spent = (max(model.times[:FORKS]) - began) * 1000
+    return {"forks, ms": spent, "forks, messages": min(model.messages[:FORKS])}
+
+
 async def measure_space(folder: Path) -> dict[str, float]:
     """Return the bytes of the seed's example as commits and as full snapshots."""
     chance = random.Random(SEED)
@@ -202,15 +240,19 @@ async def main() -> int:
     parser.add_argument("--commits", type=int, default=10_000)
     parser.add_argument("--growth", type=int, default=0)
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="zoea-bench-") as folder:
+    with tempfile.TemporaryDirectory(prefix="zoea-bench-") as folder, tuned_gc():
         times = await measure_times(Path(folder), asked.commits, asked.growth)
         space = await measure_space(Path(folder))
+    forks = await measure_forks()
     show(space)
+    show(forks)
     deltas, snapshots = count_turns()
     sys.stdout.write(f"100 turns in 20 checkpoints: {deltas:,} turns stored, {snapshots:,} by full snapshots\n")
     missed = [f"{name}: {times[name]:.3f}, not under {goal}" for name, goal in GOALS.items() if times[name] >= goal]
     missed += [f"disk ratio {space['disk ratio']:.1f}"] if space["disk ratio"] < LEAST_DISK else []
     missed += [f"payload ratio {space['payload ratio']:.1f}"] if space["payload ratio"] < LEAST_PAYLOAD else []
+    missed += [f"forks {forks['forks, ms']:,.0f} ms"] if forks["forks, ms"] >= MOST_FORK_MS else []
+    missed += ["forks know too little"] if forks["forks, messages"] < 3 * FORKED_COMMITS else []
     for line in missed:
         sys.stdout.write(f"missed: {line}\n")
     return 1 if missed else 0

@@ -20,10 +20,11 @@ from zoea.chain.commit import (
 )
 
 _NOTE = "LEFT JOIN ctx_note n ON n.id = (SELECT max(id) FROM ctx_note WHERE commit_seq = c.seq)"
+# What many commits share is one text for all of them, because each value of a row costs as much as the walk to it.
 _COLUMNS = """
-  c.seq, c.hash, c.parent, c.type, b.hash, c.format, c.checkpoint, c.principal, c.machine, c.template_hash, c.mysis_id,
-  c.session_id, c.ticket_id, c.thread_id, c.message_count, c.token_count, c.created_at, n.summary,
-  n.tags, n.model
+  c.seq, c.hash, c.parent, json_array(c.type, c.format, c.checkpoint, c.principal, c.machine, hex(c.template_hash),
+    c.mysis_id, c.session_id, c.ticket_id, c.thread_id, n.tags, n.model),
+  b.hash, c.message_count, c.token_count, c.created_at, n.summary
 """
 _FROM = f"SELECT {_COLUMNS} FROM ctx_commit c JOIN blob b ON b.id = c.blob_id {_NOTE}"
 _WALK = f"""
@@ -44,12 +45,7 @@ WITH RECURSIVE walk(seq, parent) AS (
 )
 SELECT {_COLUMNS} FROM walk JOIN ctx_commit c ON c.seq = walk.seq JOIN blob b ON b.id = c.blob_id {_NOTE}
 """
-_TYPES = {one.value: one for one in CommitType}
-_CHECKPOINTS = {one.value: one for one in Checkpoint}
-_NO_NOTE = CommitNote()
 _SEQ = itemgetter(0)
-_provenance = lru_cache(1024)(Provenance)
-"""Shares one value among the commits of a session."""
 _LONGEST_WALK = 1_000_000_000
 
 
@@ -248,23 +244,32 @@ def _read_tags(tags: str) -> tuple[str, ...]:
     return () if tags == "[]" else tuple(json.loads(tags))
 
 
+@lru_cache(1024)
+def _read_shared(packed: str) -> tuple[CommitType, str, Checkpoint, Provenance, tuple[str, ...], str]:
+    """Return what the commits of a session share: type, format, checkpoint, provenance, tags and model of the note."""
+    kind, format_name, checkpoint, principal, machine, template, *work, tags, model = json.loads(packed)
+    about = Provenance(principal, machine, bytes.fromhex(template) or None, *work)
+    return CommitType(kind), format_name, Checkpoint(checkpoint), about, _read_tags(tags or "[]"), model or ""
+
+
 def _commit(row: Any) -> ContextCommit:
-    (
-        seq, digest, parent, kind, blob, format_name, checkpoint,
-        principal, machine, template, mysis_id, session_id, ticket, thread,
-        messages, tokens, created_at, summary, tags, model,
-    ) = row  # fmt: skip
-    return ContextCommit(
-        seq,
-        digest,
-        parent,
-        _TYPES[kind],
-        blob,
-        format_name,
-        _CHECKPOINTS[checkpoint],
-        _provenance(principal, machine, template, mysis_id, session_id, ticket, thread),
-        messages,
-        tokens,
-        created_at,
-        _NO_NOTE if summary is None else CommitNote(summary, () if tags == "[]" else _read_tags(tags), model),
+    seq, digest, parent, packed, blob, messages, tokens, created_at, summary = row
+    kind, format_name, checkpoint, about, tags, model = _read_shared(packed)
+    # Without the call of the class, which costs as much as all the rest of a walk in Python.
+    return tuple.__new__(
+        ContextCommit,
+        (
+            seq,
+            digest,
+            parent,
+            kind,
+            blob,
+            format_name,
+            checkpoint,
+            about,
+            messages,
+            tokens,
+            created_at,
+            tuple.__new__(CommitNote, (summary or "", tags, model)),
+        ),
     )
