@@ -9,6 +9,7 @@ from tests.swarm.harness import script, swarm
 from tests.swarm.test_context_capture import read_chain
 from tests.swarm.test_forks import TALK, fork, told
 from tests.swarm.test_forks import talk as talk_of
+from tests.swarm.test_model_summaries import PROSE, is_summary, model
 from tests.swarm.test_window_strategy import settings, talk
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import Checkpoint, CommitType, ContextCommit
@@ -83,3 +84,48 @@ async def test_what_a_fork_has_no_room_for_is_a_commit_at_the_beginning_of_its_b
         assert [one.content for one in read(s.path, compaction)] == shown[:-1]
         assert [one.content for one in read(s.path, chain[-1])][: len(shown)] == shown
         assert len([one for one in chain if one.kind is CommitType.COMPACTION]) == 1
+
+
+async def test_a_model_writes_the_summary_of_what_a_fork_has_no_room_for(tmp_path: Path) -> None:
+    small = Settings.model_validate(
+        {"inherited": {"max_tokens": 300}, "context": {"summary": "model"}, "llm": {"retries": 0}}
+    )
+    asks = model()
+    async with swarm(tmp_path, provider=asks, settings=small) as s:
+        await s.commander.create("alpha", start=False)
+        for text in ("find iron " * 300, "error: the drill at port 8443 broke", "and in the south?"):
+            await s.commander.send("alpha", text)
+            await s.settled()
+        tip = read_chain(s.path, "@alpha")[-1]
+        made = await s.commander.create("", context="@alpha")
+        for text in ("go on", "and now?"):
+            await s.commander.send(made.name, text)
+            await s.settled(made.name)
+        chain = read_chain(s.path, f"@{made.name}")
+        compaction = chain[[one.seq for one in chain].index(tip.seq) + 1]
+        rows = await s.rows("SELECT mysis_id FROM request WHERE purpose = 'summary'")
+        spent = await s.value("SELECT used_tokens > 0 FROM spend WHERE scope = 'background' AND scope_id = 0 LIMIT 1")
+    first, later = [one for one in asks.requests if not is_summary(one)][-2:]
+    assert (compaction.kind, bool(compaction.note.model)) == (CommitType.COMPACTION, True)
+    assert [row["mysis_id"] for row in rows] == [made.id], "once, paid by the mysis that is made"
+    assert spent
+    assert PROSE in first.messages[1].content
+    assert PROSE in compaction.note.summary
+    assert PROSE in later.messages[1].content
+    assert "8443" in later.messages[1].content, "what the prose lost is appended"
+
+
+async def test_without_budget_for_it_what_a_fork_has_no_room_for_is_summed_up_without_a_model(tmp_path: Path) -> None:
+    poor = Settings.model_validate(
+        {"inherited": {"max_tokens": 300}, "context": {"summary": "model"}, "budget": {"background": 1}}
+    )
+    async with swarm(tmp_path, provider=model(), settings=poor) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "find iron at port 8443. " * 300)
+        await s.settled()
+        request = await fork(s, "@alpha", "go on")
+        chain = read_chain(s.path, "@alpha-2")
+        assert await s.value("SELECT count(*) FROM request WHERE purpose = 'summary' AND state <> 'refused'") == 0
+    (compaction,) = [one for one in chain if one.kind is CommitType.COMPACTION]
+    assert compaction.note.model == ""
+    assert "8443" in told(request)[0][1]

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import Sequence
 
 from zoea.chain.chain_reader import ChainReader
-from zoea.chain.commit import ContextCommit
-from zoea.chain.commit_rows import read_commit
+from zoea.chain.commit import CommitType
+from zoea.chain.commit_rows import read_children, read_commit, read_notes
 from zoea.chain.entries import ContextEntry
+from zoea.chain.materialize import MaterializedContext
 from zoea.context import InheritedContext, InheritedMessages
 from zoea.context.inherited_pack import SUMMARY_SHARE, split_room, summary_message
-from zoea.context.window.conversation_summary import summarise
+from zoea.context.window.conversation_shape import Conversation, ConversationShape
+from zoea.context.window.conversation_summary import read_prose, summarise
 from zoea.model.enums import Role, Source
 from zoea.model.errors import MissingBlob
 from zoea.model.request import RequestCall, RequestMessage
@@ -19,64 +22,93 @@ from zoea.model.values import Memory
 from zoea.store import Store
 from zoea.swarm.context_capture import ContextCapture
 from zoea.swarm.services import Services
+from zoea.swarm.turn.summary_stage import SummaryStage
 from zoea.text.sentences import count_of
 
 _SUMMARY_TOKENS = 2_000
 
 
-async def read_inherited(store: Store, need: InheritedContext) -> InheritedMessages:
+async def read_inherited(store: Store, need: InheritedContext, mysis_id: int) -> InheritedMessages:
     """Answer the need from the chain. Raises MissingBlob where a part of it is gone."""
     async with store.search_reader() as reader:
-        return await reader.run(lambda conn: build_inherited(conn, need))
+        return await reader.run(lambda conn: build_inherited(conn, need, mysis_id))
 
 
-def build_inherited(conn: sqlite3.Connection, need: InheritedContext) -> InheritedMessages:
-    """Do the same on a connection."""
+def build_inherited(conn: sqlite3.Connection, need: InheritedContext, mysis_id: int = 0) -> InheritedMessages:
+    """Do the same on a connection; what a model wrote for the mysis about the older messages is used again."""
+    context = _read_context(conn, need)
+    begin = split_room(request_messages(context.entries), need.max_tokens)
+    return _fit(context, begin, need.max_tokens, _read_written(conn, need, mysis_id) if begin and mysis_id else "")
+
+
+async def begin_inherited(
+    services: Services, capture: ContextCapture, need: InheritedContext, summaries: SummaryStage
+) -> InheritedMessages | None:
+    """Answer the need in the first turn, and commit the summary of what does not fit with the messages that do.
+
+    The commit is made once: it follows the commit that the mysis began with. None where a model has to write a part of
+    the summary first. Raises MissingBlob.
+    """
+    async with services.store.search_reader() as reader:
+        context = await reader.run(lambda conn: _read_context(conn, need))
+    begin = split_room(request_messages(context.entries), need.max_tokens)
+    if not begin:
+        return _fit(context, 0, need.max_tokens, "")
+    middle = _as_memories(context.entries[:begin])
+    shape = ConversationShape(middle=middle, summary_tokens=_summary_size(need.max_tokens))
+    prose = await summaries.find_prose(Conversation(), shape)
+    if prose is None:
+        return None
+    found = await asyncio.to_thread(_fit, context, begin, need.max_tokens, prose)
+    told = summary_message(found.left_out_summary, found.left_out).content
+    summary = ContextEntry(Role.USER, told, Source.SYSTEM.value, at=services.clock.now(), is_synthetic=True)
+    said = f"A summary of {count_of(found.left_out, 'message')}: {found.left_out_summary}"
+    step = await capture.prepare_compaction(
+        (summary, *context.entries[begin:]),
+        said,
+        model=summaries.model_name if prose else "",
+        only_after=need.commit,
+    )
+    if step.has_commit:
+        await services.write(step.write)
+        step.settle()
+    return found
+
+
+def _read_context(conn: sqlite3.Connection, need: InheritedContext) -> MaterializedContext:
     commit = read_commit(conn, need.commit)
     if commit is None:
         raise MissingBlob(
             "the commit that the mysis was made from is gone", hint="`zoea ctx fsck` lists what is missing."
         )
-    return fit_messages(commit, conn, need.max_tokens)
+    return ChainReader(conn).materialize(commit)
 
 
-def fit_messages(commit: ContextCommit, conn: sqlite3.Connection, max_tokens: int) -> InheritedMessages:
-    """Return the newest messages up to a commit that fit, and summaries."""
-    context = ChainReader(conn).materialize(commit)
-    messages = request_messages(context.entries)
-    begin = split_room(messages, max_tokens)
-    size = min(_SUMMARY_TOKENS, max(1, max_tokens // SUMMARY_SHARE))
+def _fit(context: MaterializedContext, begin: int, max_tokens: int, prose: str) -> InheritedMessages:
+    """Return the messages from a place on, and summaries of those before and of all."""
+    entries, messages = context.entries, request_messages(context.entries)
+    whole = min(_SUMMARY_TOKENS, max(1, max_tokens // 2))
     return InheritedMessages(
         messages[begin:],
         whole=len(messages),
         left_out=begin,
-        left_out_summary=_summarise(context.entries[:begin], size) if begin else "",
-        summary=_summarise(context.entries, min(_SUMMARY_TOKENS, max(1, max_tokens // 2))),
+        left_out_summary=_summarise(entries[:begin], _summary_size(max_tokens), prose) if begin else "",
+        summary=_summarise(entries, whole, prose),
         tier=int(context.tier),
     )
 
 
-async def commit_inherited_summary(services: Services, capture: ContextCapture, need: InheritedContext) -> None:
-    """Commit the fitting messages of an inherited conversation with a summary of the others.
+def _read_written(conn: sqlite3.Connection, need: InheritedContext, mysis_id: int) -> str:
+    """Return what a model wrote for a mysis about the messages that do not fit, "" for nothing."""
+    for one in read_children(conn, need.commit):
+        if one.kind is CommitType.COMPACTION and one.provenance.mysis_id == mysis_id:
+            _, note = read_notes(conn, one.seq)[0]  # the first one, because a later one may be a person's
+            return read_prose(note.summary.partition(": ")[2]) if note.model else ""
+    return ""
 
-    Once: it follows the commit that the mysis began with.
-    """
 
-    def read(conn: sqlite3.Connection) -> tuple[InheritedMessages, tuple[ContextEntry, ...]]:
-        found = build_inherited(conn, need)
-        commit = read_commit(conn, need.commit)
-        assert commit is not None
-        return found, ChainReader(conn).materialize(commit).entries[found.left_out :]
-
-    async with services.store.search_reader() as reader:
-        found, kept = await reader.run(read)
-    told = summary_message(found.left_out_summary, found.left_out).content
-    summary = ContextEntry(Role.USER, told, Source.SYSTEM.value, at=services.clock.now(), is_synthetic=True)
-    said = f"A summary of {count_of(found.left_out, 'message')}: {found.left_out_summary}"
-    step = await capture.prepare_compaction((summary, *kept), said, only_after=need.commit)
-    if step.has_commit:
-        await services.write(step.write)
-        step.settle()
+def _summary_size(max_tokens: int) -> int:
+    return min(_SUMMARY_TOKENS, max(1, max_tokens // SUMMARY_SHARE))
 
 
 def request_messages(entries: Sequence[ContextEntry]) -> tuple[RequestMessage, ...]:
@@ -121,9 +153,14 @@ def _source_of(entry: ContextEntry) -> Source:
         return Source.LLM if entry.role is Role.ASSISTANT else Source.DIRECT
 
 
-def _summarise(entries: Sequence[ContextEntry], size: int) -> str:
-    memories = [
-        Memory(place, 0, 0, 1, place, entry.role, _source_of(entry), entry.content)
-        for place, entry in enumerate(entries)
-    ]
-    return summarise(memories, size) or "Nothing in them stands out."
+def _summarise(entries: Sequence[ContextEntry], size: int, prose: str) -> str:
+    return summarise(_as_memories(entries), size, prose=prose) or "Nothing in them stands out."
+
+
+def _as_memories(entries: Sequence[ContextEntry]) -> tuple[Memory, ...]:
+    return tuple(
+        [
+            Memory(place, 0, 0, 1, place, entry.role, _source_of(entry), entry.content)
+            for place, entry in enumerate(entries)
+        ]
+    )

@@ -37,7 +37,7 @@ from zoea.model.values import Memory
 from zoea.store import WriterConnection
 from zoea.store.search import find_related
 from zoea.swarm.context_capture import ContextCapture
-from zoea.swarm.inherited_context import commit_inherited_summary, read_inherited
+from zoea.swarm.inherited_context import begin_inherited, read_inherited
 from zoea.swarm.persistence import turn_ops, turn_records
 from zoea.swarm.services import Services
 from zoea.swarm.turn.opened_turn_facts import OpenedTurnFacts
@@ -122,7 +122,10 @@ async def answer_needs(
             break
         for need in wanted:
             if not isinstance(need, OutsideNeed):
-                answers |= await _read_rows(services, frozen, need, capture)
+                rows = await _read_rows(facts, need)
+                if rows is None:
+                    return None
+                answers |= rows
             elif need.key in stored:
                 answers[need] = StoredAnswer(stored[need.key])
             elif (answer := await _reader_of(need)(facts, need)) is None:
@@ -141,18 +144,20 @@ async def answer_needs(
     return AnsweredNeeds(turn_records.BeforeTurn(answers, known.calls, known.texts), store)
 
 
-async def _read_rows(
-    services: Services, frozen: FrozenTurn, need: Need, capture: ContextCapture
-) -> Mapping[Need, NeedAnswer]:
-    """Return the rows that a need names; they are read again whenever the turn is resumed."""
+async def _read_rows(facts: OpenedTurnFacts, need: Need) -> Mapping[Need, NeedAnswer] | None:
+    """Return the rows that a need names; they are read again whenever the turn is resumed.
+
+    None where a model has to write a part of a summary first.
+    """
+    services, frozen = facts.services, facts.frozen
     match need:
         case EarlierTurns():
             return {need: await turn_records.read_earlier(services.store, need)}
         case InheritedContext():
-            inherited = await read_inherited(services.store, need)
-            if inherited.left_out and frozen.turn_number == frozen.inherited_turn + 1:
-                await commit_inherited_summary(services, capture, need)
-            return {need: inherited}
+            if frozen.turn_number == frozen.inherited_turn + 1:
+                begun = await begin_inherited(services, facts.capture, need, facts.summaries)
+                return None if begun is None else {need: begun}
+            return {need: await read_inherited(services.store, need, frozen.mysis_id)}
         case MemoriesById():
             return {need: await turn_records.read_by_id(services.store, need)}
         case _:
