@@ -93,6 +93,16 @@ ALWAYS = {
         SELECT r.name FROM ctx_ref r WHERE r.name LIKE 'thread/%' AND r.commit_seq <>
         (SELECT max(c.seq) FROM ctx_commit c JOIN template p ON p.hash = c.template_hash
          WHERE c.principal <> 'commander' AND 'thread/' || c.thread_id || '/' || p.name = r.name)""",
+    "the newest entry of a ref's log is where it is": """
+        SELECT name FROM ctx_ref r WHERE commit_seq IS NOT
+        (SELECT new FROM ctx_reflog l WHERE l.name = r.name ORDER BY l.id DESC LIMIT 1)""",
+    "each entry of a ref's log begins where the one before ended": """
+        SELECT id FROM (SELECT id, old, lag(new) OVER (PARTITION BY name ORDER BY id) AS before FROM ctx_reflog)
+        WHERE old IS NOT before""",
+    "each summary of a window has its commit, and the commit its summary": """
+        SELECT s.id, x.commit_seq FROM summary s FULL JOIN ctx_compaction x ON x.summary_id = s.id
+        LEFT JOIN ctx_commit c ON c.seq = x.commit_seq
+        WHERE s.id IS NULL OR c.type IS NOT 'compaction' OR c.parent IS NULL""",
     "answered requests are settled": """
         SELECT m.id FROM memory m JOIN request r ON r.id = m.request_id
         WHERE m.partial = 0 AND r.state NOT IN ('settled', 'estimated')""",
@@ -136,7 +146,7 @@ ALWAYS = {
     "tallies count what is there": """
         SELECT y.mysis_id FROM tally y WHERE
           y.turns <> (SELECT count(*) FROM turn t WHERE t.mysis_id = y.mysis_id)
-          OR y.requests <> (SELECT count(*) FROM request r WHERE r.mysis_id = y.mysis_id)
+          OR y.requests <> (SELECT count(*) FROM request r WHERE r.mysis_id = y.mysis_id AND r.purpose = 'turn')
           OR y.tool_calls <> (SELECT count(*) FROM tool_call c JOIN memory m ON m.id = c.memory_id
                               WHERE m.mysis_id = y.mysis_id)
           OR y.errors <> (SELECT count(*) FROM tool_call c JOIN memory m ON m.id = c.memory_id
@@ -266,6 +276,15 @@ def contexts(path: Path) -> int:
             assert _sort_results(known) == _sort_results(list(map(tuple, stored)))
             found += 1
     return found
+
+
+def compactions(path: Path) -> tuple[int, int]:
+    """Return how many summaries of windows are commits, and how many of all such commits a model wrote."""
+    with closing(open_reader(path)) as connection:
+        windows = connection.execute("SELECT count(*) FROM ctx_compaction").fetchone()[0]
+        sql = "SELECT count(*) FROM ctx_commit c JOIN ctx_note n ON n.commit_seq = c.seq"
+        written = connection.execute(f"{sql} WHERE c.type = 'compaction' AND n.model <> ''").fetchone()[0]
+    return windows, written
 
 
 def _sort_results(messages: list[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 MYSES = 20
 COMMANDERS = 6
-SUBSCRIBER, NEWS = "subscriber", "NEWS"
+SUBSCRIBER, WINDOW, NEWS = "subscriber", "windowed", "NEWS"
 MODELS = (
     *("tools", "tools:2", "tools:3", "parallel", "parallel:5", "echo", "think", "broken"),
     *("tools:2", "parallel", "tools", "echo", "parallel:2", "tools:4", "broken", "think"),
@@ -103,7 +103,7 @@ def settings(mode: str) -> Settings:
             "llm": {"backoff_first": 0.01, "backoff_max": 0.05},
             "nudge": {"enabled": mode == "storm", "without_goal": True, "idle_interval": 0.4, "max_per_hour": 0},
             "recovery": {"delays": [0.2, 0.2] if mode == "storm" else []},
-            "budget": {"swarm_per_day": "none"},
+            "budget": {"swarm_per_day": "none", "background": "none"},
         }
     )
 
@@ -117,11 +117,14 @@ def prices(folder: Path) -> PriceList:
 
 
 def templates(folder: Path) -> Templates:
-    """Return the shipped templates, and one of myses that subscribe to topics."""
+    """Return the shipped templates, one of myses that subscribe to topics, and one with summaries by a model."""
     where = folder / "templates"
     where.mkdir(exist_ok=True)
     text = f'extends = "default"\nsubscribes = ["{NEWS}", "WORKER_PROGRESS", "STATE_SNAPSHOT"]\n'
     (where / f"{SUBSCRIBER}.toml").write_text(text, encoding="utf-8")
+    small = "context_window_default = 5\nprimers_count = 2\nrecents_count = 4\n"
+    text = f'extends = "default"\nstrategy = "window"\n[context]\nsummary = "model"\n[session]\n{small}'
+    (where / f"{WINDOW}.toml").write_text(f"{text}[inherited]\nmax_tokens = 300\n", encoding="utf-8")
     return Templates([Level(Layer.USER, where)])
 
 
@@ -238,7 +241,7 @@ class Driver:
 
     async def create(self) -> None:
         made = await self._commander.create(
-            "", model=self._chance.choice(MODELS), template=self._chance.choice(("default", SUBSCRIBER))
+            "", model=self._chance.choice(MODELS), template=self._chance.choice(("default", SUBSCRIBER, WINDOW))
         )
         say(ack="mysis", id=made.id)
 
@@ -288,7 +291,7 @@ async def listen(commander: Commander, store: Store) -> None:
 async def storm(commander: Commander, store: Store, chance: random.Random) -> None:
     here = {mysis.id for mysis in (await commander.view()).myses}
     for place, model in enumerate(MODELS[len(here) :]):
-        made = await commander.create("", model=model, template=SUBSCRIBER if place % 4 == 0 else "default")
+        made = await commander.create("", model=model, template=(SUBSCRIBER, WINDOW, "default", "default")[place % 4])
         say(ack="mysis", id=made.id)
     drivers = [Driver(commander, random.Random(chance.random())) for _ in range(COMMANDERS)]
     await asyncio.gather(listen(commander, store), *(driver.run() for driver in drivers))

@@ -140,6 +140,9 @@ def test_a_swarm_that_is_killed_at_any_moment_loses_nothing_it_acknowledged(tmp_
     record.check(path, whole=True)
     database_checker.at_rest(path)
     assert database_checker.contexts(path) > 0
+    windows, written = database_checker.compactions(path)
+    assert windows > 0, "summaries of windows were committed"
+    assert written > 0, "models wrote some"
     acknowledged = {fact["ack"] for fact in (*record.facts, *record.states)}
     assert acknowledged & {"resumed", "asked", "commit"}
     assert {
