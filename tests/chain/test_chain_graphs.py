@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -186,6 +187,27 @@ async def test_a_parent_that_is_not_there_is_refused_and_nothing_is_stored(store
         await store.write(lambda conn: insert_commit(conn, new))
     with closing(connect_reader(store.path)) as reader:
         assert read_newest(reader, 1) == []
+
+
+async def test_reading_the_conversation_of_every_commit_changes_no_file(store: Store) -> None:
+    made = [await store.write(partial(insert_commit, new=new_commit([ContextEntry(Role.USER, "one " * 200)], None)))]
+    for _ in range(20):
+        made.append(
+            await store.write(partial(insert_commit, new=new_commit([ContextEntry(Role.USER, "more")], made[-1].seq)))
+        )
+
+    def files() -> dict[str, bytes]:
+        return {
+            file.name: file.read_bytes()
+            for file in store.path.parent.iterdir()
+            if file.is_file() and not file.name.endswith("-shm")
+        }
+
+    before = files()
+    with closing(connect_reader(store.path)) as conn:
+        for commit in made:
+            assert ChainReader(conn).materialize(commit, to_root=True).entries
+    assert files() == before
 
 
 async def test_a_commit_cannot_be_changed(store: Store) -> None:

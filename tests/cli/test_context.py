@@ -298,6 +298,53 @@ def test_a_lost_text_comes_back_from_the_mirror_and_a_redacted_one_leaves_it(
     assert "Where is the bug" not in zoea("ctx", "cat", "import/shop").out
 
 
+def test_a_redacted_text_leaves_the_mirror_also_where_it_was_collected_or_let_go_here(
+    zoea: Zoea, transcript: Path, tmp_path: Path
+) -> None:
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    config = places("").config_file
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(f'[chain]\nmirror = "{mirror}"\n')
+    for name in ("gone", "kept"):
+        assert zoea("ctx", "import", str(transcript), "--name", name).code == 0
+        transcript.write_text(transcript.read_text().replace("In a.py.", "In b.py."))
+    assert zoea("ctx", "fetch").code == 0
+    assert len(list(mirror.rglob("*.zst"))) == 2
+    assert zoea("ctx", "tag", "import/gone", "--delete").code == 0
+    assert zoea("ctx", "keep", "import/kept", "--days", "0.000000001").code == 0
+    done = zoea("ctx", "gc", "--days", "0", "--json").json
+    assert (done["commits"], done["released"]) == (1, 1)
+    assert len(list(mirror.rglob("*.zst"))) == 2, "neither leaves the mirror"
+    assert "In b.py." in zoea("ctx", "cat", "import/kept").out, "which is read instead"
+    assert zoea("redact", "Where is the bug?", "--yes").code == 0
+    assert not list(mirror.rglob("*.zst"))
+    assert "1 part was redacted" in zoea("ctx", "fsck").out
+
+
+def test_how_long_a_commit_stays_is_set_and_shown(zoea: Zoea, transcript: Path) -> None:
+    zoea("ctx", "import", str(transcript))
+    assert zoea("ctx", "keep", "import/shop").out == "import/shop stays as long as a name reaches it\n"
+    assert zoea("ctx", "keep", "import/shop", "--pin").out == "import/shop is pinned, with all before it\n"
+    assert "pin" in zoea("ctx", "show", "import/shop").out
+    assert "keeps its texts until" in zoea("ctx", "keep", "import/shop", "--days", "7").out
+    again = zoea("ctx", "keep", "import/shop", "--default", "--whole", "--json").json
+    assert (again["policy"], again["until"], again["commits"]) == ("default", None, 1)
+    both = zoea("ctx", "keep", "import/shop", "--pin", "--days", "7")
+    assert (both.code, "exclude each other" in both.err) == (2, True)
+    none = zoea("ctx", "keep", "import/shop", "--days", "0")
+    assert (none.code, "0 days make no sense" in none.err) == (2, True)
+    zoea("ctx", "keep", "import/shop", "--days", "0.000000001")
+    dry = zoea("ctx", "gc", "--dry-run").out
+    assert "1 text of ephemeral commits" in dry
+    assert "Let go of 1 text" in zoea("ctx", "gc").out
+    gone = zoea("ctx", "cat", "import/shop")
+    assert (gone.code != 0, "was let go" in gone.err, "bundle" in gone.err) == (True, True, True)
+    assert "import/shop" in zoea("ctx", "log").out
+    assert zoea("ctx", "grep", "bug").code == 1
+    assert "all good" in zoea("ctx", "fsck").out
+
+
 def test_the_cost_of_summaries_is_said_before_a_model_is_asked(zoea: Zoea, transcript: Path) -> None:
     made = zoea("ctx", "import", str(transcript), "--json").json
     said = zoea("ctx", "summarize", "--missing", "--dry-run", "--json").json

@@ -179,6 +179,73 @@ def test_a_short_text_and_an_unknown_text_change_nothing(zoea: Zoea) -> None:
     assert zoea("redact", "not in there", "--yes", "--json").json["occurrences"] == 0
 
 
+REPLACED = {
+    "approval": "about answered_by sentence",
+    "calibration": "model provider",
+    "ctx_note": "summary tags",
+    "delivery": "reason",
+    "grant_": "template tool upstream",
+    "late_result": "content",
+    "memory": "content native reasoning",
+    "memory_blob": "note",
+    "message": "content recipients_filter sender_name",
+    "model_fact": "model name provider value",
+    "mysis": "error goal held_reason model overrides provider state_reason wait",
+    "mysis_tag": "tag",
+    "removal": "who why",
+    "request": "model provider",
+    "setting": "value",
+    "summary": "content model",
+    "template": "body name",
+    "tool_call": "arguments name provider_call_id upstream",
+    "topic_message": "content data sender",
+    "turn": "failure frozen",
+    "turn_answer": "answer",
+    "turn_note": "content",
+}
+"""The columns in which a text of someone else is replaced: a new one belongs here or to those that stay."""
+BINARY = {
+    "blob": "data hash",
+    "catalogue": "tools",
+    "ctx_commit": "hash template_hash",
+    "ctx_import": "template_hash",
+    "mysis": "template_hash",
+    "request": "plan",
+    "session": "template_hash",
+    "template": "hash",
+    "tool_call": "fingerprint result_fingerprint",
+}
+"""The columns of bytes: hashes, fingerprints, and what is unpacked to be replaced."""
+_COLUMNS_OF = """
+SELECT t.name, c.name FROM pragma_table_list t JOIN pragma_table_xinfo(t.name) c
+WHERE t.schema = 'main' AND t.type = 'table' AND t.name NOT LIKE 'sqlite\\_%' ESCAPE '\\' AND c.type NOT IN
+"""
+
+
+def pairs(columns: dict[str, str]) -> set[tuple[str, str]]:
+    return {(table, column) for table, names in columns.items() for column in names.split()}
+
+
+def test_each_column_of_the_schema_has_a_decision() -> None:
+    with closing(database()) as connection:
+        found = {(table, column) for table, column, _ in text_columns(connection)}
+        binary = set(connection.execute(f"{_COLUMNS_OF} ('TEXT', 'INTEGER', 'REAL')"))
+    assert found == pairs(REPLACED)
+    assert binary == pairs(BINARY)
+
+
+def test_a_text_in_any_column_is_replaced(zoea: Zoea, where: Places) -> None:
+    filled = set()
+    with closing(sqlite3.connect(where.database)) as connection, connection:
+        for table, column, is_json in text_columns(connection):
+            value = json.dumps({"said": SECRET}) if is_json else f"before {SECRET} after"
+            if connection.execute(f"UPDATE OR IGNORE {table} SET {column} = ?", (value,)).rowcount:
+                filled.add(table)
+    assert {"ctx_note", "memory", "message", "tool_call", "turn", "template", "setting"} <= filled
+    assert zoea("redact", SECRET, "--yes", "--json").json["remaining"] == []
+    assert not [form for form in forms(SECRET) if form in every_text(where)]
+
+
 def test_every_column_with_texts_is_looked_through() -> None:
     with closing(database()) as connection:
         found = {(table, column) for table, column, _ in text_columns(connection)}

@@ -12,11 +12,14 @@ class NoContexts:
     async def name_context(self, name: str, revision: str) -> str:
         raise RevisionError(f"there is no context {revision!r}")
 
+    async def keep_context(self, revision: str, policy: str, *, days: float = 0.0, whole: bool = False) -> int:
+        raise RevisionError(f"there is no context {revision!r}")
+
     async def resume(self, ref: str, *, name: str = "", allow_fresh: bool = False) -> MysisView:
         raise RevisionError(f"there is no context {ref!r}")
 
     async def ask(
-        self, revision: str, question: str, *, thread: str = "", sender: Sender = COMMANDER
+        self, revision: str, question: str, *, thread: str = "", ticket: str = "", sender: Sender = COMMANDER
     ) -> ContextQuestion:
         raise RevisionError(f"there is no context {revision!r}")
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.swarm.harness import Swarm, call, script, swarm
 from tests.swarm.test_context_capture import read_chain, read_messages
+from zoea.chain.blob_policies import release_expired
 from zoea.chain.commit_rows import read_refs
 from zoea.chain.entries import NOT_EXECUTED
 from zoea.chain.verification import verify_chains
@@ -159,3 +160,21 @@ async def test_a_redacted_part_is_shown_as_redacted_and_is_no_defect(tmp_path: P
     assert "Found iron at 7." not in texts
     assert "Nothing there." in texts
     check_calls(request.messages)
+
+
+async def test_ephemeral_commits_lose_their_texts_and_what_a_living_mysis_began_with_stays(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"chain": {"ephemeral_days": 2}})
+    async with swarm(tmp_path, script(*TALK), settings=settings) as s:
+        await talk(s)
+        made = await s.commander.create("", context="@alpha")
+        rows = await s.rows("SELECT until - created_at AS us FROM ctx_policy WHERE policy = 'ephemeral'")
+        assert [row["us"] for row in rows] == [2 * 86_400_000_000] * len(read_chain(s.path, "@alpha"))
+        await s.store.write(lambda conn: conn.execute("UPDATE ctx_policy SET until = 0"))
+        assert (await s.store.write(release_expired)).blobs == 0
+        await s.commander.send(made.name, "go on")
+        await s.settled(made.name)
+        assert ("user", "find iron") in told(s.provider.requests[-1])
+        await s.commander.delete(made.name)
+        assert (await s.store.write(release_expired)).blobs > 0
+        with pytest.raises(MissingBlob, match="were ephemeral"):
+            await s.commander.create("", context="@alpha")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -9,10 +10,12 @@ import pytest
 from tests.swarm.harness import Swarm, script, swarm
 from tests.swarm.test_context_capture import read_chain, read_messages
 from tests.swarm.test_forks import TALK, check_calls, talk, told
+from zoea.chain.collection import find_unreached
 from zoea.model.enums import MysisState
-from zoea.model.errors import MissingBlob, MysisMissing, UsageError
+from zoea.model.errors import MissingBlob, MysisMissing, RevisionError, SwarmFull, UsageError
 from zoea.model.request import Answer, ModelRequest
 from zoea.settings import Settings
+from zoea.store.database_file import connect_reader
 from zoea.swarm.context_commands import ContextCommands
 
 
@@ -127,3 +130,46 @@ async def test_a_thread_goes_on_when_the_mysis_that_answered_was_deleted(tmp_pat
             await contexts(s).ask("@alpha", " ")
         with pytest.raises(UsageError, match="thread"):
             await contexts(s).ask("@alpha", "x", thread="a/b")
+
+
+async def test_a_ticket_names_what_was_known_for_it_and_is_asked(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(*TALK[:4], Answer(text="A leak."), Answer(text="Of memory."))) as s:
+        await talk(s)
+        earlier, tip = read_chain(s.path, "@alpha")[-2:]
+        assert await contexts(s).name_context("tkt-7", earlier.id) == "ticket/tkt-7"
+        one = await contexts(s).ask("tkt-7", "What is wrong?", ticket="tkt-7")
+        await s.settled(one.mysis.name)
+        assert one.context == earlier.id
+        newest = read_chain(s.path, "ticket/tkt-7")[-1]
+        assert newest == read_chain(s.path, one.ref)[-1], "the newest commit of the ticket"
+        assert newest.provenance.ticket_id == "tkt-7"
+        again = await contexts(s).ask("tkt-7", "Of what?")
+        await s.settled(again.mysis.name)
+        commits = read_chain(s.path, again.ref)
+        assert (again.context, commits[-1].provenance.ticket_id) == (newest.id, "tkt-7"), "it goes on for the ticket"
+        assert tip.provenance.ticket_id is None
+        since = await s.value("SELECT max(created_at) + 1 FROM ctx_reflog")
+        await contexts(s).name_context(one.ref, "")
+        await contexts(s).name_context(again.ref, "")
+        for asked in (one, again):
+            await s.commander.delete(asked.mysis.name)
+        with closing(connect_reader(s.path)) as conn:
+            assert not {one.seq for one in commits} & set(find_unreached(conn, since)), "a ticket keeps its commits"
+        with pytest.raises(UsageError, match="cannot be a ticket"):
+            await contexts(s).ask("@alpha", "x", ticket="seven")
+        assert await contexts(s).name_context("tkt-7", "") == "ticket/tkt-7"
+        with pytest.raises(RevisionError):
+            await contexts(s).ask("tkt-7", "Gone?")
+
+
+async def test_a_mysis_that_answers_a_question_counts_among_the_myses_of_the_swarm(tmp_path: Path) -> None:
+    few = Settings.model_validate({"swarm": {"max_myses": 2}})
+    async with swarm(tmp_path, script(*TALK[:4], Answer(text="A leak.")), settings=few) as s:
+        await talk(s)
+        one = await contexts(s).ask("@alpha", "What is wrong?", thread="finding")
+        await s.settled(one.mysis.name)
+        with pytest.raises(SwarmFull):
+            await contexts(s).ask("@alpha", "And here?", thread="other")
+        again = await contexts(s).ask("@alpha", "Why so?", thread="finding")
+        await s.settled(again.mysis.name)
+        assert again.mysis.id == one.mysis.id, "the next question of a thread needs no room"

@@ -27,7 +27,7 @@ from zoea.chain.commit_rows import find_common, find_digest, read_ref
 from zoea.chain.entries import FetchBlob, is_newer_delta, lifted_hashes
 from zoea.chain.formats import ZOEA, known_formats
 from zoea.chain.imports import IMPORTED
-from zoea.chain.revisions import is_ref_name
+from zoea.chain.revisions import TICKET, is_ref_name
 from zoea.model.errors import ContextFormatError
 from zoea.store import WriterConnection
 from zoea.store.blobs import PackedBlob, put_packed, put_redacted, restore_blob
@@ -40,7 +40,7 @@ MOST_BYTES = 8 * 1024**3
 """Uncompressed bytes of all blobs of a bundle."""
 AHEAD = 24 * 3600 * 1_000_000
 """A commit that was made later than this after now has a wrong time."""
-_KEPT = (IMPORTED, "tag/")
+_KEPT = (IMPORTED, "tag/", TICKET)
 """Beginnings of the refs that keep their names."""
 
 

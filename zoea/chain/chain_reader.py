@@ -18,11 +18,14 @@ from zoea.model.errors import MissingBlob, StoreError
 from zoea.store.blobs import blob_directory, unpack_blob
 from zoea.store.redaction import REDACTED
 
-_BLOB = "SELECT id, hash, place, data, size FROM blob"
+_BLOB = "SELECT id, hash, place, data, size, released_at FROM blob"
 _BLOBS_OF = f"""
 {_BLOB} WHERE id IN (SELECT c.blob_id FROM json_each(?1) j JOIN ctx_commit c ON c.seq = j.value
   UNION SELECT l.blob_id FROM json_each(?1) j JOIN ctx_blob l ON l.commit_seq = j.value)
 """
+
+
+_LET_GO = "`zoea ctx fetch COMMIT` brings it back where chain.mirror has it; so does a bundle that holds it."
 
 
 class ChainReader:
@@ -58,6 +61,11 @@ class ChainReader:
         sql = "SELECT 1 FROM blob WHERE hash = ? AND place = 'redacted'"
         return self._connection.execute(sql, (digest,)).fetchone() is not None
 
+    def is_released(self, digest: bytes) -> bool:
+        """Return whether the bytes with a hash were let go on purpose."""
+        sql = "SELECT 1 FROM blob WHERE hash = ? AND released_at IS NOT NULL"
+        return self._connection.execute(sql, (digest,)).fetchone() is not None
+
     def _read(self, digest: bytes) -> bytes:
         row = self._connection.execute(f"{_BLOB} WHERE hash = ?", (digest,)).fetchone()
         if row is None:
@@ -72,12 +80,16 @@ class ChainReader:
         if self._directory is None:
             self._directory = blob_directory(self._connection)
         try:
-            return unpack_blob(self._directory, blob_id, [row[1:]])
+            return unpack_blob(self._directory, blob_id, [row[1:5]])
         except StoreError as error:
             folder = find_mirror(self._connection) if self._uses_mirror else None
             if folder is not None:
                 with suppress(StoreError):
                     return read_mirrored(folder, digest, row[4])
+            if row[5] is not None:
+                raise MissingBlob(
+                    f"blob {digest.hex()} was let go: its commits were ephemeral", hint=_LET_GO
+                ) from error
             hint = "`zoea ctx fsck` lists what is missing."
             raise MissingBlob(f"blob {digest.hex()}: {error}", hint=hint) from error
 

@@ -17,6 +17,7 @@ _REACHED = """
 WITH RECURSIVE reached(seq) AS (
   SELECT commit_seq FROM ctx_ref
   UNION SELECT commit_seq FROM ctx_origin
+  UNION SELECT commit_seq FROM ctx_policy WHERE policy = 'pin'
   UNION SELECT new FROM ctx_reflog WHERE created_at >= :since AND new IN (SELECT seq FROM ctx_commit)
   UNION SELECT old FROM ctx_reflog WHERE created_at >= :since AND old IN (SELECT seq FROM ctx_commit)
   UNION SELECT c.parent FROM reached JOIN ctx_commit c ON c.seq = reached.seq WHERE c.parent IS NOT NULL
@@ -28,6 +29,7 @@ _ROWS = (
     ("ctx_note", "commit_seq"),
     ("ctx_blob", "commit_seq"),
     ("ctx_import", "commit_seq"),
+    ("ctx_policy", "commit_seq"),
     ("ctx_commit", "seq"),
 )
 

@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
+from zoea.chain.blob_policies import DAY_SECONDS, set_policy
 from zoea.chain.commit import (
     Checkpoint,
     CommitIdentity,
@@ -41,6 +42,7 @@ class NewCommit:
         lifted: Blobs that the blob refers to.
         media: Hashes of blobs that it refers to and that are stored already.
         memories: First and last memory id that it covers, if it covers stored ones.
+        days: After so many days its bytes are let go; 0 for never.
     """
 
     parent: int | None
@@ -55,6 +57,7 @@ class NewCommit:
     note: CommitNote = field(default_factory=CommitNote)
     memories: tuple[int, int] | None = None
     media: tuple[bytes, ...] = ()
+    days: float = 0.0
 
 
 def prepare_blobs(data: bytes, lifted: Mapping[bytes, bytes]) -> tuple[PackedBlob, tuple[PackedBlob, ...]]:
@@ -104,6 +107,8 @@ def insert_commit(conn: WriterConnection, new: NewCommit) -> ContextCommit:
     if lifted:
         conn.executemany("INSERT INTO ctx_blob VALUES (?, ?)", [(seq, one) for one in sorted(lifted)])
     add_note(conn, seq, new.note)
+    if new.days:
+        set_policy(conn, (seq,), "ephemeral", new.days * DAY_SECONDS)
     return stored
 
 

@@ -7,13 +7,14 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
 
+from zoea.chain.blob_policies import DAY_SECONDS, set_policy
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import Checkpoint, CommitNote, CommitType, ContextCommit
 from zoea.chain.commit_ops import NewCommit, delete_ref, insert_commit, move_ref, prepare_blobs, update_note
-from zoea.chain.commit_rows import read_ref, read_refs, shortest_id
+from zoea.chain.commit_rows import read_ref, read_refs, shortest_id, walk_chain
 from zoea.chain.entries import ContextEntry, encode_delta
 from zoea.chain.formats import ZOEA
-from zoea.chain.revisions import refuse_time, resolve_revision
+from zoea.chain.revisions import TICKET, TICKET_ID, refuse_time, resolve_revision
 from zoea.model.errors import RevisionError, UsageError
 from zoea.process.host_name import describe_machine
 from zoea.store import Store, WriterConnection
@@ -21,6 +22,7 @@ from zoea.text.control_characters import clean
 
 TAG = "tag/"
 """The beginning of refs that people give."""
+_MOST_DAYS = 36_500
 _TAG_NAME = re.compile(r"\w[\w.:/-]{0,79}")
 
 
@@ -28,7 +30,7 @@ SNAPSHOT, COMPACT = "snapshot/", "compact/"
 """The beginnings of refs of commits made by hand; the short id of the commit that they follow comes after."""
 COMMANDER = "commander"
 """The principal of commits beside the branch of a mysis."""
-_REMOVABLE = (TAG, SNAPSHOT, COMPACT, "thread/", "import/")
+_REMOVABLE = (TAG, SNAPSHOT, COMPACT, TICKET, "thread/", "import/")
 
 
 async def annotate_commit(
@@ -100,10 +102,35 @@ def build_whole(
     )
 
 
+async def keep_commit(store: Store, revision: str, policy: str, days: float = 0.0, *, whole: bool = False) -> int:
+    """Set how long the texts of a commit stay; return how many commits that is. See `SwarmApi.keep_context`.
+
+    Raises:
+        RevisionError: There is no such commit.
+        UsageError: There is no such policy, or a number of days is missing or makes no sense.
+    """
+    if policy not in ("pin", "ephemeral", "default"):
+        raise UsageError(f"there is no policy {policy!r:.60}", hint="Policies: pin, ephemeral, default.")
+    if (policy == "ephemeral") != (0 < days <= _MOST_DAYS):
+        raise UsageError(
+            f"{days:g} days make no sense with the policy {policy}",
+            hint=f"Give ephemeral more than 0 and at most {_MOST_DAYS:,} days, and the others none.",
+        )
+
+    def write(conn: WriterConnection) -> int:
+        commit = resolve_revision(conn, revision, refuse_time)
+        seqs = [one.seq for one in (walk_chain(conn, commit.seq) if whole else (commit,))]
+        set_policy(conn, seqs, "" if policy == "default" else policy, days * DAY_SECONDS)
+        return len(seqs)
+
+    return await store.write(write, urgent=True)
+
+
 async def name_commit(store: Store, name: str, revision: str) -> str:
     """Let `tag/NAME` name a commit; an empty revision removes the name. Return the ref.
 
-    Whole names of snapshots, compactions, threads and imports are removed too.
+    A ticket, such as `tkt-7`, is `ticket/tkt-7`. Whole names of snapshots, compactions, threads and imports are
+    removed too.
 
     Raises:
         UsageError: The name cannot be one.
@@ -114,7 +141,8 @@ async def name_commit(store: Store, name: str, revision: str) -> str:
             f"{name!r:.60} cannot be the name of a commit",
             hint="Use 1 to 80 letters, digits, '_', '-', '.', ':' or '/', starting with a letter or digit.",
         )
-    ref = clean(name if not revision and name.startswith(_REMOVABLE) else f"{TAG}{name}")
+    kind = TICKET if TICKET_ID.fullmatch(name) else TAG
+    ref = clean(name if not revision and name.startswith(_REMOVABLE) else f"{kind}{name}")
 
     def write(conn: WriterConnection) -> None:
         if revision:

@@ -13,6 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+import zstandard
+
 from zoea.model.errors import StoreError, StoreFull
 from zoea.store import WriterConnection
 from zoea.store.blobs import PackedBlob, blob_directory, blob_path, restore_blob, unpack_blob, write_blob_file
@@ -22,7 +24,7 @@ SETTING = "chain.mirror"
 _OF_COMMITS = """
 SELECT b.id, b.hash, b.place, b.data, b.size FROM blob b WHERE b.place <> 'redacted' AND (
   b.id IN (SELECT blob_id FROM ctx_commit WHERE seq > :after)
-  OR b.id IN (SELECT blob_id FROM ctx_blob WHERE commit_seq > :after)) ORDER BY b.id
+  OR b.id IN (SELECT blob_id FROM ctx_blob WHERE commit_seq > :after)) AND (:all OR b.released_at IS NULL) ORDER BY b.id
 """
 
 
@@ -61,7 +63,7 @@ def copy_blobs(conn: sqlite3.Connection, folder: Path, after: int) -> tuple[int,
     if newest <= after:
         return after, 0
     own, copied = blob_directory(conn), 0
-    for blob_id, digest, place, data, size in map(tuple, conn.execute(_OF_COMMITS, {"after": after})):
+    for blob_id, digest, place, data, size in map(tuple, conn.execute(_OF_COMMITS, {"after": after, "all": False})):
         target = blob_path(folder, digest)
         if target.exists():
             continue
@@ -82,7 +84,7 @@ def fetch_blobs(conn: WriterConnection, folder: Path, seqs: Iterable[int] | None
     """Write missing or damaged blobs of commits again from the mirror. For use in an op.
 
     Args:
-        seqs: Only of these commits.
+        seqs: Only of these commits, also what was let go of them on purpose.
 
     Raises:
         StoreFull: The folder is not there.
@@ -90,7 +92,9 @@ def fetch_blobs(conn: WriterConnection, folder: Path, seqs: Iterable[int] | None
     _require(folder)
     own, restored, missing = blob_directory(conn), 0, list[str]()
     wanted = None if seqs is None else _blobs_of(conn, seqs)
-    for blob_id, digest, place, data, size in map(tuple, conn.execute(_OF_COMMITS, {"after": 0}).fetchall()):
+    for blob_id, digest, place, data, size in map(
+        tuple, conn.execute(_OF_COMMITS, {"after": 0, "all": wanted is not None}).fetchall()
+    ):
         if wanted is not None and blob_id not in wanted:
             continue
         with suppress(StoreError):
@@ -108,6 +112,17 @@ def fetch_blobs(conn: WriterConnection, folder: Path, seqs: Iterable[int] | None
 def stored_digests(conn: sqlite3.Connection) -> frozenset[bytes]:
     """Return the hashes of all blobs with bytes, to see which an op removes."""
     return frozenset(row[0] for row in conn.execute("SELECT hash FROM blob WHERE place <> 'redacted'"))
+
+
+def find_mirrored(folder: Path, forms: Iterable[bytes]) -> frozenset[bytes]:
+    """Return the hashes of the blobs in the mirror that hold one of these byte strings, known here or not."""
+    found, forms = set[bytes](), list(forms)
+    for file in sorted((folder / "blobs").glob("??/*.zst")):
+        with suppress(OSError, ValueError, zstandard.ZstdError):  # damaged, so that no one can read it
+            data = zstandard.ZstdDecompressor().decompress(file.read_bytes())
+            if any(form in data for form in forms):
+                found.add(bytes.fromhex(file.stem))
+    return frozenset(found)
 
 
 def forget_mirrored(folder: Path, digests: Iterable[bytes]) -> int:

@@ -2,6 +2,7 @@
 
 `ctx-1a2b3c4d` or any other unique prefix, a ref such as `@alpha` or `import/talk`, and after either:
 `~3` three commits before, `^^` the compaction before, `@{10:30}` where the ref was at that time.
+`tkt-7` is the newest commit of a ticket.
 """
 
 from __future__ import annotations
@@ -22,6 +23,9 @@ ReadTime = Callable[[str], int]
 
 MOST_REF_NAME = 200
 _NO_NAME = re.compile(r"[~^{}@\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+TICKET = "ticket/"
+"""The beginning of the ref of a ticket; its id, such as `tkt-7`, follows."""
+TICKET_ID = re.compile(r"tkt-\w[\w.-]{0,54}")
 _STEP = re.compile(r"~(?P<back>\d{0,9})|\^\^")
 _AT = re.compile(r"@\{(?P<time>[^{}]+)\}")
 
@@ -38,7 +42,8 @@ def resolve_revision(conn: sqlite3.Connection, revision: str, read_time: ReadTim
         raise RevisionError(f"{revision!r} is no revision", hint=_HINT)
     name, rest = start[0], revision[start.end() :]
     if timed := _AT.match(rest):
-        seq = ref_at(conn, name, read_time(timed["time"]))
+        at = read_time(timed["time"])
+        seq = next((found for ref in _refs_of(name) if (found := ref_at(conn, ref, at)) is not None), None)
         if seq is None:
             raise RevisionError(f"{name} named no commit at {timed['time']}", hint=_HINT)
         commit, rest = _commit(conn, seq, revision), rest[timed.end() :]
@@ -70,13 +75,11 @@ def refuse_time(text: str) -> int:
     )
 
 
-_HINT = "Revisions: ctx-1a2b3c4d, @NAME, @NAME~3, @NAME^^, @NAME@{10:30}; `zoea ctx log` lists commits."
+_HINT = "Revisions: ctx-1a2b3c4d, @NAME, @NAME~3, @NAME^^, @NAME@{10:30}, tkt-7; `zoea ctx log` lists commits."
 
 
 def _named(conn: sqlite3.Connection, name: str) -> ContextCommit:
-    seq = read_ref(conn, name)
-    if seq is None:
-        seq = read_ref(conn, f"@{name}")  # the name of a mysis alone
+    seq = next((found for ref in _refs_of(name) if (found := read_ref(conn, ref)) is not None), None)
     if seq is not None:
         return _commit(conn, seq, name)
     digits = name.removeprefix(ID_PREFIX).lower()
@@ -91,6 +94,11 @@ def _named(conn: sqlite3.Connection, name: str) -> ContextCommit:
         ids = ", ".join(shortest_id(conn, one) for one in found[:3])
         raise RevisionError(f"{name} is the beginning of several commits: {ids}", hint="Give more digits.")
     return found[0]
+
+
+def _refs_of(name: str) -> tuple[str, ...]:
+    """Return the refs that a name may be: itself, the branch of a mysis, or what a ticket names."""
+    return name, f"@{name}", f"{TICKET}{name}"
 
 
 def _commit(conn: sqlite3.Connection, seq: int, name: str) -> ContextCommit:

@@ -54,7 +54,7 @@ def _verify(conn: sqlite3.Connection, commit: ContextCommit) -> Iterator[ChainDe
     if digest != commit.digest:
         yield ChainDefect(commit.id, "", "its id does not follow from its parent, blob, origin and time")
     reader = ChainReader(conn, uses_mirror=False)
-    if reader.is_redacted(commit.blob):
+    if reader.is_redacted(commit.blob) or reader.is_released(commit.blob):
         return  # its text was removed on purpose; its id still follows from it
     try:
         data = reader.read_bytes(commit)
@@ -73,15 +73,19 @@ def _verify_texts(
     except ContextFormatError as error:
         yield ChainDefect(commit.id, commit.blob.hex(), error.what)
         return
+    is_whole = True
     for digest in sorted(needed | recorded):
         if digest not in recorded:
             yield ChainDefect(commit.id, digest.hex(), "the commit needs it, and no row protects it from collection")
+        if reader.is_released(digest):
+            is_whole = False
+            continue
         try:
             reader.fetch(digest)
         except MissingBlob as error:
             yield ChainDefect(commit.id, digest.hex(), error.what)
     found = known_formats().get(commit.format)
-    if found is None:
+    if found is None or not is_whole:
         return  # shown and kept, but not understood
     try:
         found.read(data, reader.fetch)

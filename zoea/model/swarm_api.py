@@ -217,8 +217,23 @@ class ContextApi(Protocol):
     async def name_context(self, name: str, revision: str) -> str:
         """Let the ref `tag/NAME` name a commit, and return the ref. An empty revision removes it.
 
+        A ticket, such as `tkt-7`, has the ref `ticket/tkt-7`.
+
         Raises:
             RevisionError, UsageError: There is no such commit or ref, or the name cannot be one.
+        """
+        ...
+
+    async def keep_context(self, revision: str, policy: str, *, days: float = 0.0, whole: bool = False) -> int:
+        """Set how long the texts of a commit stay, and return how many commits that is.
+
+        Args:
+            policy: `pin` keeps it and all before it, `ephemeral` lets go of its texts after `days`, and `default`
+                keeps it as long as a ref reaches it.
+            whole: Also those of all commits before it.
+
+        Raises:
+            RevisionError, UsageError: There is no such commit or policy.
         """
         ...
 
@@ -279,7 +294,7 @@ class ContextApi(Protocol):
         ...
 
     async def ask(
-        self, revision: str, question: str, *, thread: str = "", sender: Sender = COMMANDER
+        self, revision: str, question: str, *, thread: str = "", ticket: str = "", sender: Sender = COMMANDER
     ) -> ContextQuestion:
         """Ask what a mysis knew at a commit. One with the commit's template answers, then rests.
 
@@ -288,6 +303,7 @@ class ContextApi(Protocol):
 
         Args:
             thread: Letters and digits; a new one is chosen where it is empty.
+            ticket: The ticket that the commits of a new discussion name, such as `tkt-7`; empty for the commit's.
 
         Raises:
             RevisionError, MissingBlob: There is no such commit, or a part of it is gone.

@@ -28,6 +28,7 @@ from zoea.process.logs import logging_to
 from zoea.process.loop_lag import LoopLag, measured_lag
 from zoea.queries.stored_swarm import read_mysis_records
 from zoea.runtime.accounts import CredentialAccounts, CredentialSecrets, settle_accounts
+from zoea.runtime.blob_release import run_releases
 from zoea.runtime.connections import LiveConnections
 from zoea.runtime.context_reports import build_context_report
 from zoea.runtime.idle_summaries import run_idle_summaries
@@ -176,6 +177,7 @@ async def running_swarm(
             door.start()
         keep = RetentionRule(loaded.settings.memory.keep_days, loaded.settings.memory.keep_memories)
         await stack.enter_async_context(run_maintenance(store, clock, keep))
+        await stack.enter_async_context(run_releases(store, clock))
         await stack.enter_async_context(run_mirror(store, clock, mirror_folder(loaded.settings)))
         await stack.enter_async_context(run_idle_summaries(commander, clock))
         await stack.enter_async_context(record_minutes(store, clock, commander.live_view.count_statuses))

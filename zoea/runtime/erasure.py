@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from zoea.chain.collection import DAY, REFLOG_DAYS, forget_branches
-from zoea.chain.mirror import find_mirror, forget_mirrored, stored_digests
+from zoea.chain.mirror import find_mirror, find_mirrored, forget_mirrored, stored_digests
 from zoea.model.errors import StoreFull
 from zoea.process.clock import SystemClock
 from zoea.runtime.maintenance import Say, open_alone, optimize
 from zoea.settings.paths import Places
 from zoea.store.integrity import compact, empty_log, prepare_erasure, unused_files
-from zoea.store.redaction import RedactedCounts, redact_text
+from zoea.store.redaction import RedactedCounts, redact_released, redact_text, written_forms
 from zoea.store.retention import RemovedCounts, RetentionRule, remove_mysis, remove_unused
 from zoea.store.sqlite_errors import translate_errors
 from zoea.store.writer_connection import transaction
@@ -81,9 +81,11 @@ def redact(places: Places, text: str, confirm: Callable[[RedactedCounts], bool],
         with transaction(connection):
             who = f"zoea redact, {getpass.getuser()}"
             counts = redact_text(connection, places.data, text, now=SystemClock().now(), who=who)
+            mirrored = _find_mirrored(connection, text)
+            redact_released(connection, mirrored)
             if not confirm(counts):
                 raise Declined
-        _erase_mirrored(connection, before - stored_digests(connection))
+        _erase_mirrored(connection, (before - stored_digests(connection)) | mirrored)
         _clean_up(connection, counts.files, say)
         if _holds(places.database, text.encode()):
             say("Rewriting the database")
@@ -94,6 +96,14 @@ def redact(places: Places, text: str, confirm: Callable[[RedactedCounts], bool],
         if file.is_file() and not file.is_symlink() and file.suffix != ".zst" and _holds(file, text.encode())
     ]
     return RedactionResult(counts.occurrences, counts.memories, counts.turns, counts.blobs, tuple(remaining))
+
+
+def _find_mirrored(connection: sqlite3.Connection, text: str) -> frozenset[bytes]:
+    """Return the blobs of the mirror that hold a text, also those that were collected or let go here."""
+    folder = find_mirror(connection)
+    if folder is None or not folder.is_dir():
+        return frozenset()
+    return find_mirrored(folder, [form.encode() for form in written_forms(text)])
 
 
 def _erase_mirrored(connection: sqlite3.Connection, gone: frozenset[bytes]) -> None:

@@ -496,6 +496,9 @@ class ChainSettings(Section):
         "missing or damaged; it has to exist. Empty for none; in a template it has no effect.",
         pattern=r"^(|[/~].*)$",
     )
+    ephemeral_days: float = setting(
+        0.0, "Days of texts", "Let go of the texts of a commit after so many days; 0 keeps them as long as it.", ge=0
+    )
     summarise_idle: bool = setting(
         False,
         "Summaries at rest",

@@ -59,21 +59,18 @@ def put_blob(connection: sqlite3.Connection, data: bytes) -> int:
     Raises:
         StoreFull: The file cannot be written.
     """
-    digest = blake3(data).digest()
-    known = _find_blob(connection, digest)
-    return put_packed(connection, pack_blob(data)) if known is None else known
+    known = _find_blob(connection, blake3(data).digest())
+    return known[0] if known is not None and not known[1] else put_packed(connection, pack_blob(data))
 
 
 def put_packed(connection: sqlite3.Connection, blob: PackedBlob) -> int:
     """Do the same as `put_blob` with bytes that are packed already."""
     known = _find_blob(connection, blob.digest)
     if known is not None:
-        return known
-    place: str = "row"
-    row: bytes | None = blob.packed
-    if blob.size > ROW_BYTES:
-        write_blob_file(blob_path(blob_directory(connection), blob.digest), blob.packed)
-        place, row = "file", None
+        if known[1]:
+            _write_again(connection, known[0], blob)
+        return known[0]
+    place, row = _place(connection, blob)
     cursor = connection.execute(
         "INSERT INTO blob(hash, size, place, data) VALUES (?, ?, ?, ?)", (blob.digest, blob.size, place, row)
     )
@@ -99,18 +96,34 @@ def restore_blob(connection: sqlite3.Connection, blob: PackedBlob) -> bool:
     with suppress(StoreError):
         get_blob(connection, row[0])
         return False
-    packed: bytes | None = blob.packed
-    place = "row"
-    if blob.size > ROW_BYTES:
-        write_blob_file(blob_path(blob_directory(connection), blob.digest), blob.packed)
-        place, packed = "file", None
-    connection.execute("UPDATE blob SET size = ?, place = ?, data = ? WHERE id = ?", (blob.size, place, packed, row[0]))
+    _write_again(connection, row[0], blob)
     return True
 
 
-def _find_blob(connection: sqlite3.Connection, digest: bytes) -> int | None:
-    found = connection.execute("SELECT id FROM blob WHERE hash = ?", (digest,)).fetchone()
-    return None if found is None else found[0]
+def release_blob(connection: sqlite3.Connection, blob_id: int, now: int) -> None:
+    """Let go of the bytes of a blob, whose row stays; the caller deletes its file after the COMMIT."""
+    sql = "UPDATE blob SET place = 'file', data = NULL, released_at = ? WHERE id = ?"
+    connection.execute(sql, (now, blob_id))
+
+
+def _place(connection: sqlite3.Connection, blob: PackedBlob) -> tuple[str, bytes | None]:
+    """Return where the bytes are kept and what its row holds; a file is written here."""
+    if blob.size <= ROW_BYTES:
+        return "row", blob.packed
+    write_blob_file(blob_path(blob_directory(connection), blob.digest), blob.packed)
+    return "file", None
+
+
+def _write_again(connection: sqlite3.Connection, blob_id: int, blob: PackedBlob) -> None:
+    sql = "UPDATE blob SET size = ?, place = ?, data = ?, released_at = NULL WHERE id = ?"
+    connection.execute(sql, (blob.size, *_place(connection, blob), blob_id))
+
+
+def _find_blob(connection: sqlite3.Connection, digest: bytes) -> tuple[int, bool] | None:
+    """Return the id of a blob, and whether its bytes were let go."""
+    sql = "SELECT id, released_at FROM blob WHERE hash = ?"
+    found = connection.execute(sql, (digest,)).fetchone()
+    return None if found is None else (found[0], found[1] is not None)
 
 
 def get_blob(connection: sqlite3.Connection, blob_id: int) -> bytes:

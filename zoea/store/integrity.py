@@ -105,7 +105,7 @@ def prepare_erasure(connection: sqlite3.Connection) -> None:
 
 
 def _file_hashes(connection: sqlite3.Connection) -> list[bytes]:
-    return [row[0] for row in connection.execute("SELECT hash FROM blob WHERE place = 'file'")]
+    return [row[0] for row in connection.execute("SELECT hash FROM blob WHERE place = 'file' AND released_at IS NULL")]
 
 
 def _shorten_list(names: list[str]) -> str:

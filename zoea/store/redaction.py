@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,7 +98,7 @@ def redact_text(connection: sqlite3.Connection, directory: Path, text: str, *, n
     """
     if len(text) < SHORTEST:
         raise UsageError(f"a text to redact has at least {SHORTEST} characters, not {len(text)}")
-    forms = _written_forms(text)
+    forms = written_forms(text)
     occurrences = 0
 
     def replace(value: str) -> str:
@@ -181,12 +181,18 @@ def _dump(value: Any) -> str:
     return text
 
 
-def _written_forms(text: str) -> list[str]:
+def written_forms(text: str) -> list[str]:
     """Return the text as it stands in texts, in JSON, and in JSON within JSON. Longest first."""
     forms = {text}
     for _ in range(2):
         forms |= {json.dumps(form, ensure_ascii=ascii_only)[1:-1] for form in forms for ascii_only in (False, True)}
     return sorted(forms, key=lambda form: (-len(form), form))
+
+
+def redact_released(connection: sqlite3.Connection, digests: Iterable[bytes]) -> None:
+    """Mark blobs as redacted that have no bytes here, so that none come back from elsewhere."""
+    sql = "UPDATE blob SET place = 'redacted', data = NULL, released_at = NULL WHERE hash = ?"
+    connection.executemany(sql, [(digest,) for digest in digests])
 
 
 def _redact_blobs(connection: sqlite3.Connection, directory: Path, forms: list[bytes]) -> tuple[int, tuple[Path, ...]]:
@@ -206,7 +212,9 @@ def _redact_blobs(connection: sqlite3.Connection, directory: Path, forms: list[b
         except (OSError, zstandard.ZstdError):
             continue  # damaged or gone: `zoea doctor` reports it
         if any(form in data for form in forms):
-            connection.execute("UPDATE blob SET place = 'redacted', data = NULL WHERE id = ?", (blob_id,))
+            connection.execute(
+                "UPDATE blob SET place = 'redacted', data = NULL, released_at = NULL WHERE id = ?", (blob_id,)
+            )
             count += 1
             if place == "file":
                 files.append(file)

@@ -167,7 +167,7 @@ class Commander:
         for one in await load_mysis.load_all(self._store, self._clock.now()):
             known = self.resolved_template(one.mysis.template_hash)
             if one.mysis.id in left_tails:
-                await recover_tail(one.mysis, known.settings.chain.capture, self._store, self._clock)
+                await recover_tail(one.mysis, known.settings.chain, self._store, self._clock)
             damage = known.damage
             if damage is not None and one.mysis.state is MysisState.IDLE:
                 fail = partial(mysis_ops.fail, mysis_id=one.mysis.id, failure=failure_from(damage))

@@ -25,6 +25,7 @@ from zoea.model.ports import Clock
 from zoea.model.request import Answer
 from zoea.model.values import Memory, Mysis
 from zoea.process.host_name import describe_machine
+from zoea.settings.schema import ChainSettings
 from zoea.store import Store, WriterConnection
 from zoea.swarm.memory_entries import PlacedEntry, build_entry, build_notes, build_nudge
 from zoea.swarm.persistence import capture_ops
@@ -46,6 +47,7 @@ class CapturePolicy:
 
     Attributes:
         every: After so many answers; 0 for never.
+        days: After so many days the texts of a commit are let go; 0 for never.
     """
 
     every: int = 1
@@ -53,10 +55,15 @@ class CapturePolicy:
     at_results: bool = False
     at_telling: bool = False
     at_session_end: bool = True
+    days: float = 0.0
 
     @classmethod
-    def parse(cls, text: str) -> CapturePolicy:
-        """Return the policy of a setting that was checked."""
+    def parse(cls, chain: ChainSettings) -> CapturePolicy:
+        """Return the policy of settings that were checked."""
+        return replace(cls._parse_capture(chain.capture), days=chain.ephemeral_days)
+
+    @classmethod
+    def _parse_capture(cls, text: str) -> CapturePolicy:
         kind, _, count = text.partition(":")
         match kind:
             case "tool_results":
@@ -167,9 +174,9 @@ class ContextCapture:
         ends_session: True where the op that ends the turn also ends the session.
     """
 
-    def __init__(self, mysis: Mysis, policy: str, store: Store, clock: Clock) -> None:
+    def __init__(self, mysis: Mysis, chain: ChainSettings, store: Store, clock: Clock) -> None:
         self.name = mysis.name
-        self.policy = CapturePolicy.parse(policy)
+        self.policy = CapturePolicy.parse(chain)
         self.session_id: int | None = None
         self.ends_session = False
         self.inherited = Inheritance()
@@ -207,9 +214,9 @@ class ContextCapture:
         self._positions = {call_id: position for call_id, position, _ in calls}
         self._names = {call_id: name for call_id, _, name in calls}
 
-    def adopt(self, policy: str) -> None:
+    def adopt(self, chain: ChainSettings) -> None:
         """Take a changed policy from the next op on."""
-        if (changed := CapturePolicy.parse(policy)) != self.policy:
+        if (changed := CapturePolicy.parse(chain)) != self.policy:
             self.policy = changed
             self._is_loaded = False
 
@@ -403,6 +410,7 @@ class ContextCapture:
             token_count=sum([one.token_count for one in entries]),
             note=CommitNote(summarise_entries(entries)),
             media=tuple([one.digest for entry in entries for one in entry.media]),
+            days=self.policy.days,
         )
 
     def _find_trigger(self, op: t.TurnOp) -> Checkpoint | None:

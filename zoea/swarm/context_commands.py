@@ -11,7 +11,7 @@ from zoea.chain import context_edits
 from zoea.chain.commit import CommitNote, ContextCommit
 from zoea.chain.commit_ops import update_note
 from zoea.chain.commit_rows import read_commit, read_ref, read_refs
-from zoea.chain.revisions import refuse_time, resolve_revision
+from zoea.chain.revisions import TICKET_ID, refuse_time, resolve_revision
 from zoea.context.window.conversation_summary import summarise
 from zoea.model.enums import DeliveryMode, MysisState
 from zoea.model.errors import MissingBlob, MysisMissing, RevisionError, StateRefused, UsageError
@@ -51,6 +51,10 @@ class ContextCommands:
     async def name_context(self, name: str, revision: str) -> str:
         """See `ContextApi.name_context`."""
         return await context_edits.name_commit(self._services.store, name, revision)
+
+    async def keep_context(self, revision: str, policy: str, *, days: float = 0.0, whole: bool = False) -> int:
+        """See `ContextApi.keep_context`."""
+        return await context_edits.keep_commit(self._services.store, revision, policy, days, whole=whole)
 
     async def checkpoint(self, ref: str, *, summary: str = "", timeout_s: float = 20.0) -> str:
         """See `ContextApi.checkpoint`."""
@@ -160,7 +164,14 @@ class ContextCommands:
         return await self._commander.spawn(creation.Wish(self._services.ids.uid(), chosen), origin)
 
     async def ask(
-        self, revision: str, question: str, *, thread: str = "", sender: Sender = COMMANDER, hop: int = 0
+        self,
+        revision: str,
+        question: str,
+        *,
+        thread: str = "",
+        ticket: str = "",
+        sender: Sender = COMMANDER,
+        hop: int = 0,
     ) -> ContextQuestion:
         """See `ContextApi.ask`; `hop` is that of the question, 0 from a person."""
         text = creation.checked_prompt(question, self._settings)
@@ -171,6 +182,8 @@ class ContextCommands:
                 f"{thread!r:.80} cannot be a thread",
                 hint="Use 1 to 60 letters, digits, '_', '-', '.' or ':', starting with a letter or digit.",
             )
+        if ticket and TICKET_ID.fullmatch(ticket) is None:
+            raise UsageError(f"{ticket!r:.80} cannot be a ticket", hint="Give its id, such as tkt-7.")
         uid = self._services.ids.uid()
         thread = thread or uid.replace("-", "")[-_THREAD_DIGITS:]
         async with self._services.store.search_reader() as reader:
@@ -180,7 +193,7 @@ class ContextCommands:
         if runner is not None:
             view = await self._go_on(runner, text, sender, hop)
         else:
-            work = capture_ops.Work(place.commit.provenance.ticket_id, thread)
+            work = capture_ops.Work(ticket or place.commit.provenance.ticket_id, thread)
             wish = creation.Wish(uid, work=work, question=text, asker=sender, hop=hop, inherit_broadcast=False)
             origin = await creation.read_origin(self._services.store, place.commit.id)
             view = await self._commander.spawn(wish, origin)

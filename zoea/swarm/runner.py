@@ -77,7 +77,7 @@ class MysisRunner:
         self._live: LiveMysis = services.view.row(mysis.id)
         self._body = body
         self._known = known
-        self.capture = ContextCapture(mysis, known.settings.chain.capture, services.store, services.clock)
+        self.capture = ContextCapture(mysis, known.settings.chain, services.store, services.clock)
         self._inputs: asyncio.Queue[_QueuedInput] = asyncio.Queue()
         self._unheard: dict[int, lf.Pending] = {}  # stored and in `_inputs`, not yet processed by the life machine
         self._timer: Timer | None = None
@@ -146,7 +146,7 @@ class MysisRunner:
     def adopt(self, known: ResolvedTemplate) -> None:
         """Take changed settings: rules of nudges at once, all others from the next turn on."""
         self._known = known
-        self.capture.adopt(known.settings.chain.capture)
+        self.capture.adopt(known.settings.chain)
         self.tell(lf.NewRules(self._now(), life_rules(known, self.mysis)))
 
     async def stopped(self) -> None:

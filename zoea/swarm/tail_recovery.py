@@ -10,6 +10,7 @@ from zoea.chain.commit import Checkpoint, CommitNote
 from zoea.model.errors import ZoeaError
 from zoea.model.ports import Clock
 from zoea.model.values import Mysis
+from zoea.settings.schema import ChainSettings
 from zoea.store import Store
 from zoea.swarm.context_capture import RECOVERED, ContextCapture
 from zoea.swarm.persistence import capture_ops
@@ -22,12 +23,12 @@ async def find_left_tails(store: Store) -> frozenset[int]:
     return frozenset(row["id"] for row in await store.read(capture_ops.LEFT))
 
 
-async def recover_tail(mysis: Mysis, policy: str, store: Store, clock: Clock) -> None:
+async def recover_tail(mysis: Mysis, chain: ChainSettings, store: Store, clock: Clock) -> None:
     """Commit what a killed process left of a mysis.
 
     A failure is logged, and the next commit holds the same.
     """
-    capture = ContextCapture(mysis, policy, store, clock)
+    capture = ContextCapture(mysis, chain, store, clock)
     if not capture.policy.at_session_end:
         return
     try:

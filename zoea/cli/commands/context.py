@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from typing import Annotated, Any
 
 import typer
 
-from zoea.chain import collection
+from zoea.chain.blob_policies import read_policy
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit_rows import (
     count_commits,
@@ -34,6 +33,7 @@ from zoea.cli.commands.context_access import (
     open_contexts,
 )
 from zoea.cli.commands.context_bundles import export, import_
+from zoea.cli.commands.context_keep import gc, keep
 from zoea.cli.commands.context_log import log
 from zoea.cli.commands.context_mirror import fetch
 from zoea.cli.commands.context_notes import annotate
@@ -43,13 +43,10 @@ from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.cli.typed_time import read_time
 from zoea.model.enums import Role
-from zoea.model.errors import RevisionError, StoreError
-from zoea.process.clock import SystemClock
+from zoea.model.errors import MissingBlob, RevisionError, StoreError
 from zoea.queries.commit_details import read_learned
-from zoea.settings.paths import places
 from zoea.text.control_characters import strip
 from zoea.text.sentences import count_of
-from zoea.transfer.run_import import held_workspace
 
 app = typer.Typer(
     name="ctx",
@@ -64,9 +61,11 @@ app.command("log")(log)
 app.command("annotate")(annotate)
 app.command("summarize")(summarize)
 app.command("fetch")(fetch)
+app.command("gc")(gc)
 app.command("export")(export)
 app.command("import")(import_)
 app.command("tag")(context_actions.tag)
+app.command("keep")(keep)
 app.command("checkpoint")(context_actions.checkpoint)
 app.command("snapshot")(context_actions.snapshot)
 app.command("compact")(context_actions.compact)
@@ -87,6 +86,8 @@ def show(revision: Revision, as_json: AsJson = False, workspace: Workspace = "")
         if as_json:
             write_json(shown)
             return
+        policy, until = read_policy(conn, commit.seq)
+        shown["kept"] = policy if until is None else f"texts until {moment(until)}"
         shown["followed by"] = [shortest_id(conn, one) for one in read_children(conn, commit.seq)]
         for name, value in shown.items():
             if value not in (None, "", []):
@@ -204,13 +205,18 @@ def grep(
         chosen = (
             [find_commit(conn, revision)] if revision else [commit_with(conn, seq) for seq in read_refs(conn).values()]
         )
-        reader, seen, found = ChainReader(conn), set[int](), 0
+        reader, seen, found, missing = ChainReader(conn), set[int](), 0, 0
         for tip in chosen:
             for commit in walk_chain(conn, tip.seq):
                 if commit.seq in seen:
                     continue
                 seen.add(commit.seq)
-                for entry in reader.read_messages(commit, stop=commit):
+                try:
+                    entries = reader.read_messages(commit, stop=commit)
+                except MissingBlob:
+                    missing += 1
+                    continue
+                for entry in entries:
                     if text not in entry.content and text not in entry.reasoning:
                         continue
                     found += 1
@@ -220,6 +226,8 @@ def grep(
                         where = max(0, entry.content.find(text) - _TEXT // 2)
                         line = " ".join(entry.content[where : where + 2 * _TEXT].split())
                         typer.echo(strip(f"{shortest_id(conn, commit)}  {entry.role}  {line}"))
+    if missing:
+        sys.stderr.write(f"{count_of(missing, 'commit')} could not be read; `zoea ctx fsck` says why.\n")
     if not found:
         raise typer.Exit(1)
 
@@ -248,36 +256,6 @@ def fsck(as_json: AsJson = False, workspace: Workspace = "") -> None:
     if not as_json:
         note = f"; {count_of(redacted, 'part')} {'was' if redacted == 1 else 'were'} redacted" if redacted else ""
         typer.echo(f"{count_of(count, 'commit')}, all good{note}")
-
-
-@app.command("gc")
-def gc(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
-    days: Annotated[
-        int, typer.Option(min=0, max=36_500, help="Keep commits that had a name within so many days.")
-    ] = collection.REFLOG_DAYS,
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
-    """Remove the commits that no mysis and no name needs any more. No swarm may run."""
-    since = SystemClock().now() - days * collection.DAY
-
-    async def run() -> collection.CollectedChains:
-        async with held_workspace(places(workspace)) as held:
-            return await held.store.write(lambda conn: collection.collect(conn, since))
-
-    if dry_run:
-        with open_contexts(workspace) as conn:
-            done = collection.estimate_collection(conn, since)
-    else:
-        done = asyncio.run(run())
-    what = f"{count_of(done.commits, 'commit')} and {count_of(done.blobs, 'blob')} ({count_of(done.bytes, 'byte')})"
-    if as_json:
-        write_json({"commits": done.commits, "blobs": done.blobs, "bytes": done.bytes, "dry_run": dry_run})
-    elif dry_run:
-        typer.echo(f"{what} would be removed")
-    else:
-        typer.echo(f"Removed {what}")
 
 
 def _entry_dict(entry: ContextEntry) -> dict[str, Any]:

@@ -39,7 +39,7 @@ def tag(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Name a commit, so that it outlives its mysis.
+    """Name a commit, so that it outlives its mysis; tkt-7 is then what a ticket knew.
 
     Example: zoea ctx tag before-the-storm alpha~3
     """

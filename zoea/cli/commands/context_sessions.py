@@ -85,6 +85,9 @@ def ask(
     thread: Annotated[
         str, typer.Option(metavar="NAME", help="A discussion; the next question in it goes on from its answer.")
     ] = "",
+    ticket: Annotated[
+        str, typer.Option(metavar="ID", help="The ticket of a new discussion, such as tkt-7; else the commit's.")
+    ] = "",
     timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1, max=86_400, help="Wait so long.")] = 300.0,
     as_json: AsJson = False,
     workspace: Workspace = "",
@@ -100,7 +103,7 @@ def ask(
     begun: list[ContextQuestion] = []
 
     async def work(swarm: SwarmApi) -> MysisView:
-        begun.append(await swarm.ask(said.commit.id, question, thread=thread))
+        begun.append(await swarm.ask(said.commit.id, question, thread=thread, ticket=ticket))
         return await swarm.wait(begun[0].mysis.name, timeout_s=timeout)
 
     try:
@@ -119,6 +122,7 @@ def ask(
         write_json(
             {
                 "thread": asked.thread,
+                "ticket": ticket or said.commit.provenance.ticket_id,
                 "ref": asked.ref,
                 "context": asked.context,
                 "mysis": view,

@@ -12,6 +12,7 @@ from zoea.chain.commit import Checkpoint, ContextCommit
 from zoea.chain.commit_ops import NewCommit, append_commit, move_ref, rename_ref
 from zoea.chain.commit_rows import read_ref
 from zoea.chain.entries import ContextMedia
+from zoea.chain.revisions import TICKET
 from zoea.context import Note
 from zoea.model.enums import OpenedBy
 from zoea.model.errors import ZoeaError
@@ -110,6 +111,8 @@ def record_commit(conn: WriterConnection, name: str, new: NewCommit) -> ContextC
         if (thread_id := new.provenance.thread_id) is not None:
             template = template_of(conn, new.provenance.template_hash)
             move_ref(conn, thread_ref(thread_id, template), stored.seq, new.checkpoint.value)
+        if new.provenance.ticket_id is not None:
+            move_ref(conn, f"{TICKET}{new.provenance.ticket_id}", stored.seq, new.checkpoint.value)
     except (ZoeaError, sqlite3.Error) as error:
         if not conn.in_transaction:
             raise  # SQLite gave up the whole op, which the writer reports or runs again
