@@ -25,10 +25,12 @@ WALL_CLOCK_READERS = {
 
 WALL_CLOCK_ARITHMETIC = {
     "chain/bundle_import.py _check_commit": "refuses commits of another machine whose time is ahead of ours",
+    "chain/blob_policies.py set_policy": "days that texts are kept, by what is stored",
     "process/clock.py *": "notices that the wall clock was set",
     "context/window/conversation_shape.py _is_too_early": "the age of a stored summary; times ahead are ignored",
     "llm/transport/admission_gate.py _wall_time": "shows a time of the gate to people",
     "llm/transport/provider_errors.py _until": "a Retry-After that is a date",
+    "runtime/blob_release.py _release_always": "notices that the wall clock was set",
     "runtime/mysis_options.py read_options": "broadcasts of the last hours, by what is stored",
     "runtime/maintenance.py _look_after": "notices that the wall clock was set",
     "store/retention.py _newest_removable_id": "days of memory.keep_days, by what is stored",

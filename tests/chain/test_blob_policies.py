@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.chain.test_collection_and_verification import grow, long
+from tests.fakes.llm_clock import HandClock
 from tests.waiting import until
 from zoea.chain.blob_policies import estimate_release, release_expired, set_policy
 from zoea.chain.chain_reader import ChainReader
@@ -115,3 +117,24 @@ async def test_policies_are_set_for_one_commit_or_its_whole_chain(store: Store) 
             await keep_commit(store, "@alpha", policy, days)
     with pytest.raises(RevisionError):
         await keep_commit(store, "@nobody", "pin")
+
+
+async def test_a_clock_that_was_set_ahead_lets_go_of_nothing_for_a_day(
+    store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = await grow(store, [HUGE], None, "@alpha")
+    (file,) = store.path.parent.rglob("*.zst")
+    clock, before = HandClock(), store.stats.ops
+
+    def passes(seconds: float, holds: Callable[[], bool]) -> bool:
+        clock.by(seconds)
+        return holds()
+
+    async with run_releases(store, clock):
+        await until(lambda: store.stats.ops > before)
+        await end(store, made)
+        clock.jump(2 * 86_400)
+        clock.follow()
+        await until(lambda: passes(601, lambda: "the clock was set ahead by 2 days" in caplog.text))
+        assert file.exists()
+        await until(lambda: passes(3_600, lambda: not file.exists()))

@@ -1,4 +1,4 @@
-"""How long the bytes of commits stay: pinned, let go after a time, or as long as a ref reaches them.
+"""How long the bytes of commits stay.
 
 A pin keeps a commit and all before it. The bytes of an ephemeral commit are let go once its time is over, also where
 refs reach it: its row, summary and id stay, and a mirror or bundle can bring the bytes back. Bytes stay that another
@@ -37,7 +37,10 @@ AND NOT EXISTS (SELECT 1 FROM ctx_blob l WHERE l.blob_id = b.id AND l.commit_seq
 
 @dataclass(frozen=True, slots=True)
 class ReleasedBlobs:
-    """How many blobs were let go, their bytes, uncompressed, and the files to delete once that is stored."""
+    """How many blobs were let go, and their uncompressed bytes.
+
+    The caller deletes the files once that is stored.
+    """
 
     blobs: int = 0
     bytes: int = 0
@@ -58,7 +61,7 @@ def set_policy(conn: WriterConnection, seqs: Iterable[int], policy: str, seconds
 
 
 def read_policy(conn: sqlite3.Connection, seq: int) -> tuple[str, int | None]:
-    """Return the policy of a commit and when it ends, µs UTC; "" where it has none of its own."""
+    """Return the policy of a commit and when it ends, µs UTC. It is "" where there is none."""
     row = conn.execute("SELECT policy, until FROM ctx_policy WHERE commit_seq = ?", (seq,)).fetchone()
     return ("", None) if row is None else (row[0], row[1])
 

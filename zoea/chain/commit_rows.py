@@ -246,7 +246,10 @@ def _read_tags(tags: str) -> tuple[str, ...]:
 
 @lru_cache(1024)
 def _read_shared(packed: str) -> tuple[CommitType, str, Checkpoint, Provenance, tuple[str, ...], str]:
-    """Return what the commits of a session share: type, format, checkpoint, provenance, tags and model of the note."""
+    """Return the values that the commits of a session share.
+
+    They are type, format, checkpoint and provenance, and tags and model of the note.
+    """
     kind, format_name, checkpoint, principal, machine, template, *work, tags, model = json.loads(packed)
     about = Provenance(principal, machine, bytes.fromhex(template) or None, *work)
     return CommitType(kind), format_name, Checkpoint(checkpoint), about, _read_tags(tags or "[]"), model or ""

@@ -115,7 +115,10 @@ def stored_digests(conn: sqlite3.Connection) -> frozenset[bytes]:
 
 
 def find_mirrored(folder: Path, forms: Iterable[bytes]) -> frozenset[bytes]:
-    """Return the hashes of the blobs in the mirror that hold one of these byte strings, known here or not."""
+    """Return the hashes of mirrored blobs that hold one of these byte strings.
+
+    The database may know them or not.
+    """
     found, forms = set[bytes](), list(forms)
     for file in sorted((folder / "blobs").glob("??/*.zst")):
         with suppress(OSError, ValueError, zstandard.ZstdError):  # damaged, so that no one can read it

@@ -97,7 +97,7 @@ def _named(conn: sqlite3.Connection, name: str) -> ContextCommit:
 
 
 def _refs_of(name: str) -> tuple[str, ...]:
-    """Return the refs that a name may be: itself, the branch of a mysis, or what a ticket names."""
+    """Return the refs that a name may stand for, the most likely first."""
     return name, f"@{name}", f"{TICKET}{name}"
 
 

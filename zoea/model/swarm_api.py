@@ -225,7 +225,7 @@ class ContextApi(Protocol):
         ...
 
     async def keep_context(self, revision: str, policy: str, *, days: float = 0.0, whole: bool = False) -> int:
-        """Set how long the texts of a commit stay, and return how many commits that is.
+        """Set how long the texts of a commit stay. Return how many commits that is.
 
         Args:
             policy: `pin` keeps it and all before it, `ephemeral` lets go of its texts after `days`, and `default`

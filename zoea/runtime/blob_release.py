@@ -1,4 +1,7 @@
-"""Lets go of the bytes of ephemeral commits while a swarm runs; see the setting `chain.ephemeral_days`."""
+"""Lets go of the bytes of ephemeral commits while a swarm runs.
+
+See the setting `chain.ephemeral_days`.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from zoea.chain.blob_policies import ReleasedBlobs, release_expired
 from zoea.model.errors import StoreError
 from zoea.model.ports import Clock
+from zoea.runtime.maintenance import DAY_US
 from zoea.store import Store
 
 _log = logging.getLogger(__name__)
@@ -38,7 +42,15 @@ async def release_now(store: Store) -> ReleasedBlobs:
 
 
 async def _release_always(store: Store, clock: Clock) -> None:
+    ahead, waits_until = clock.now() - clock.uptime(), 0
     while True:
+        if (set_by := clock.now() - clock.uptime() - ahead) >= DAY_US:
+            _log.warning("the clock was set ahead by %d days: texts are let go in a day", set_by // DAY_US)
+            waits_until = clock.uptime() + DAY_US
+        ahead += set_by
+        if clock.uptime() < waits_until:
+            await clock.sleep(SECONDS * 1_000_000)
+            continue
         try:
             if (done := await release_now(store)).blobs:
                 _log.info("%d texts of ephemeral commits were let go, %d bytes", done.blobs, done.bytes)

@@ -99,7 +99,7 @@ def redact(places: Places, text: str, confirm: Callable[[RedactedCounts], bool],
 
 
 def _find_mirrored(connection: sqlite3.Connection, text: str) -> frozenset[bytes]:
-    """Return the blobs of the mirror that hold a text, also those that were collected or let go here."""
+    """Return the mirrored blobs that hold a text, also those that are gone here."""
     folder = find_mirror(connection)
     if folder is None or not folder.is_dir():
         return frozenset()

@@ -101,13 +101,16 @@ def restore_blob(connection: sqlite3.Connection, blob: PackedBlob) -> bool:
 
 
 def release_blob(connection: sqlite3.Connection, blob_id: int, now: int) -> None:
-    """Let go of the bytes of a blob, whose row stays; the caller deletes its file after the COMMIT."""
+    """Let go of the bytes of a blob; its row stays.
+
+    The caller deletes its file after the COMMIT.
+    """
     sql = "UPDATE blob SET place = 'file', data = NULL, released_at = ? WHERE id = ?"
     connection.execute(sql, (now, blob_id))
 
 
 def _place(connection: sqlite3.Connection, blob: PackedBlob) -> tuple[str, bytes | None]:
-    """Return where the bytes are kept and what its row holds; a file is written here."""
+    """Return where the bytes are kept and what its row holds. Write the file."""
     if blob.size <= ROW_BYTES:
         return "row", blob.packed
     write_blob_file(blob_path(blob_directory(connection), blob.digest), blob.packed)

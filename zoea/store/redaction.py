@@ -190,7 +190,7 @@ def written_forms(text: str) -> list[str]:
 
 
 def redact_released(connection: sqlite3.Connection, digests: Iterable[bytes]) -> None:
-    """Mark blobs as redacted that have no bytes here, so that none come back from elsewhere."""
+    """Mark blobs as redacted, so that no bytes come back from elsewhere."""
     sql = "UPDATE blob SET place = 'redacted', data = NULL, released_at = NULL WHERE hash = ?"
     connection.executemany(sql, [(digest,) for digest in digests])
 

@@ -35,7 +35,7 @@ async def read_inherited(store: Store, need: InheritedContext, mysis_id: int) ->
 
 
 def build_inherited(conn: sqlite3.Connection, need: InheritedContext, mysis_id: int = 0) -> InheritedMessages:
-    """Do the same on a connection; what a model wrote for the mysis about the older messages is used again."""
+    """Do the same on a connection, with what a model wrote for the mysis before."""
     context = _read_context(conn, need)
     begin = split_room(request_messages(context.entries), need.max_tokens)
     return _fit(context, begin, need.max_tokens, _read_written(conn, need, mysis_id) if begin and mysis_id else "")
@@ -44,10 +44,10 @@ def build_inherited(conn: sqlite3.Connection, need: InheritedContext, mysis_id: 
 async def begin_inherited(
     services: Services, capture: ContextCapture, need: InheritedContext, summaries: SummaryStage
 ) -> InheritedMessages | None:
-    """Answer the need in the first turn, and commit the summary of what does not fit with the messages that do.
+    """Answer the need in the first turn, and commit the summary of what does not fit.
 
-    The commit is made once: it follows the commit that the mysis began with. None where a model has to write a part of
-    the summary first. Raises MissingBlob.
+    The commit holds the messages that fit too. It is made once: it follows the commit that the mysis began with.
+    None where a model has to write a part of the summary first. Raises MissingBlob.
     """
     async with services.store.search_reader() as reader:
         context = await reader.run(lambda conn: _read_context(conn, need))
@@ -99,7 +99,7 @@ def _fit(context: MaterializedContext, begin: int, max_tokens: int, prose: str) 
 
 
 def _read_written(conn: sqlite3.Connection, need: InheritedContext, mysis_id: int) -> str:
-    """Return what a model wrote for a mysis about the messages that do not fit, "" for nothing."""
+    """Return what a model wrote for a mysis about older messages, "" for nothing."""
     for one in read_children(conn, need.commit):
         if one.kind is CommitType.COMPACTION and one.provenance.mysis_id == mysis_id:
             _, note = read_notes(conn, one.seq)[0]  # the first one, because a later one may be a person's

@@ -39,7 +39,9 @@ def tag(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Name a commit, so that it outlives its mysis; tkt-7 is then what a ticket knew.
+    """Name a commit, so that it outlives its mysis.
+
+    A name such as tkt-7 is a ticket, and a revision.
 
     Example: zoea ctx tag before-the-storm alpha~3
     """

@@ -1,4 +1,4 @@
-"""`zoea ctx keep` and `gc`: how long commits and their texts stay, and what goes now."""
+"""`zoea ctx keep` and `gc`: how long commits and their texts stay."""
 
 from __future__ import annotations
 

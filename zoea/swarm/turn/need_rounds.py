@@ -145,7 +145,7 @@ async def answer_needs(
 
 
 async def _read_rows(facts: OpenedTurnFacts, need: Need) -> Mapping[Need, NeedAnswer] | None:
-    """Return the rows that a need names; they are read again whenever the turn is resumed.
+    """Return the rows that a need names, also where the turn is resumed.
 
     None where a model has to write a part of a summary first.
     """
