@@ -85,5 +85,5 @@ def _recognise(data: bytes) -> tuple[str, tuple[ContextEntry, ...]]:
 def _no_blobs(digest: bytes) -> bytes:
     raise ContextFormatError(
         f"the context needs blob {digest.hex()}, which a file cannot bring",
-        hint="Export it with `zoea ctx cat REV --as openai` or `--as claude`, which hold all texts.",
+        hint="Export it with `zoea ctx cat COMMIT --as openai` or `--as claude`, which hold all texts.",
     )

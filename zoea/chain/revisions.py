@@ -79,7 +79,7 @@ _HINT = "Revisions: ctx-1a2b3c4d, @NAME, @NAME~3, @NAME^^, @NAME@{10:30}, tkt-7;
 
 
 def _named(conn: sqlite3.Connection, name: str) -> ContextCommit:
-    seq = next((found for ref in _refs_of(name) if (found := read_ref(conn, ref)) is not None), None)
+    seq = next((tip for ref in _refs_of(name) if (tip := read_ref(conn, ref)) is not None), None)
     if seq is not None:
         return _commit(conn, seq, name)
     digits = name.removeprefix(ID_PREFIX).lower()
