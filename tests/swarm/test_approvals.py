@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from mcp.server import MCPServer
+from mcp.types import ToolAnnotations
 
-from tests.swarm.harness import Swarm, call, script, swarm
+from tests.fakes.tool_descriptions import described
+from tests.swarm.harness import Peer, Swarm, call, script, swarm
 from tests.swarm.test_builtin_backend import templates
 from zoea.model.enums import ApprovalAnswer, ErrorClass, MysisState
 from zoea.model.errors import ProviderError, UsageError
 from zoea.model.request import Answer, AnswerCall, ToolSpec
+from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
 
 BURN = Answer(calls=(call("burn", "it"),))
 
@@ -245,3 +250,47 @@ async def test_a_template_grant_given_while_no_turn_waits_holds_for_the_same_too
         await s.commander.send("alpha", "again")
         await s.settled()
         assert s.peer.seen == [("burn", "it"), ("burn", "it")]
+
+
+class OtherPeer(Peer):
+    """The server of the tests with another form of `burn`."""
+
+    def server(self) -> MCPServer[Any]:
+        async def burn(text: str) -> str:
+            self.seen.append(("burn", text))
+            return f"burn did {text}"
+
+        return MCPServer("peer", log_level="ERROR", tools=[described(burn, "Burns all.", ToolAnnotations())])
+
+
+@pytest.mark.parametrize("is_answered_before", [False, True])
+async def test_a_question_from_before_a_restart_allows_nothing_where_its_tool_has_changed(
+    tmp_path: Path, is_answered_before: bool
+) -> None:
+    async with swarm(tmp_path, script(BURN)) as s:
+        number = await ask(s)
+    async with swarm(tmp_path, script(Answer(text="done")), peer=OtherPeer()) as s:
+        if is_answered_before:
+            await s.commander.answer(number, ApprovalAnswer.TEMPLATE)
+        await s.commander.start("alpha")
+        await s.settled()
+        assert s.peer.seen == []
+        assert "its server changed this tool since the question was asked" in s.sent()[0][-1][1]
+        assert await s.commander.approvals() == ()
+
+
+@pytest.mark.parametrize("name", ["peer", "another"])
+async def test_an_approved_call_is_refused_where_it_would_reach_another_tool_meanwhile(
+    tmp_path: Path, name: str
+) -> None:
+    other = OtherPeer()
+    async with swarm(tmp_path, script(BURN, Answer(text="done"))) as s:
+        number = await ask(s)
+        toolbox = s.commander.services.tools
+        assert isinstance(toolbox, Toolbox)
+        await toolbox.configure([UpstreamConfig(name, server=other.server())], lambda _: ToolPolicy())
+        await toolbox.settled()
+        await s.commander.answer(number, ApprovalAnswer.ONCE)
+        await s.settled()
+        assert (s.peer.seen, other.seen) == ([], [])
+        assert "burn was not called: its server changed it since it was offered" in s.sent()[-1][-1][1]

@@ -266,7 +266,8 @@ class SendState:
 class CallMeta:
     """The caller of a tool, for identity, hops and the deadline in seconds.
 
-    The toolbox marks in `sending` that the call left: from then on it may have been carried out.
+    The toolbox marks in `sending` that the call left: from then on it may have been carried out. `offered` is the
+    tool as the model and the commander saw it.
     """
 
     mysis_id: int
@@ -276,3 +277,4 @@ class CallMeta:
     hop: int = 0
     deadline_s: float = 60.0
     sending: SendState = field(default_factory=SendState, compare=False)
+    offered: ToolSpec | None = field(default=None, compare=False)

@@ -19,6 +19,7 @@ from zoea.store import Store, WriterConnection
 from zoea.swarm.persistence import approval_ops
 from zoea.text import clean
 
+CHANGED = "its server changed this tool since the question was asked; look at its arguments and call it again"
 Post = Callable[[ApprovalAnswer, str], None]
 _Key = tuple[str, int]
 """The column of `approval` that says what is asked about, and the row it names."""
@@ -65,9 +66,12 @@ class ApprovalQueue:
         """Drop the session grants of a mysis that was stopped."""
         self._session_grants = {grant for grant in self._session_grants if grant[0] != mysis_id}
 
-    async def ask_for_call(self, call_id: int, mysis_id: int, post: Post) -> None:
-        """Wait for the answer about a call; `post` is called with it once."""
-        await self._ask(("tool_call_id", call_id), mysis_id, post)
+    async def ask_for_call(self, call_id: int, mysis_id: int, post: Post, spec: ToolSpec | None = None) -> None:
+        """Wait for the answer about a call; `post` is called with it once.
+
+        A question that was asked before a restart, about another form of the tool than `spec`, is denied.
+        """
+        await self._ask(("tool_call_id", call_id), mysis_id, post, spec)
 
     async def ask_for_budget(self, turn_id: int, mysis_id: int, post: Post) -> None:
         """Wait for the answer about a budget; `post` is called with it once."""
@@ -76,7 +80,7 @@ class ApprovalQueue:
     def waits_for_budget(self, turn_id: int) -> bool:
         return ("turn_id", turn_id) in self._waiting
 
-    async def _ask(self, key: _Key, mysis_id: int, post: Post) -> None:
+    async def _ask(self, key: _Key, mysis_id: int, post: Post, spec: ToolSpec | None = None) -> None:
         self._take(key)
         # Registered before reading, so that an answer given during the read is posted.
         waiting = self._waiting[key] = _OpenQuestion(mysis_id, post)
@@ -85,6 +89,9 @@ class ApprovalQueue:
         column, row_id = key
         found = await self._store.read(approval_ops.NEWEST_QUESTION[column], (row_id,))
         if self._waiting.get(key) is not waiting:
+            return
+        if found and spec is not None and spec.upstream and found[0]["schema_hash"] != spec.schema_hash:
+            self._post(key, ApprovalAnswer.DENIED, CHANGED)
             return
         if found and found[0]["answer"] is not None:
             self._post(key, ApprovalAnswer(found[0]["answer"]), found[0]["sentence"])

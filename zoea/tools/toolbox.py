@@ -303,6 +303,11 @@ class ToolboxSession:
             arguments = parse_arguments(call.arguments)
         except UsageError as error:
             return error_result(f"{call.name}: {error.what}")
+        if meta.offered is not None and _is_another(spec, meta.offered):
+            return error_result(
+                f"{call.name} was not called: its server changed it since it was offered. "
+                "Look at its arguments, and call it again if it still does what you want"
+            )
         if spec.name in (FIND_TOOL, CALL_TOOL):
             return self._search(spec.name, arguments)
         result = await self._toolbox.call(spec, arguments, meta, self._policy, self._caller)
@@ -353,6 +358,13 @@ class ToolboxSession:
             return f"there is no tool {name}; did you mean {' or '.join(near)}?"
         names = ", ".join(tool.name for tool in tools[:_LISTED])
         return f"there is no tool {name}; there are: {names}" if names else f"there is no tool {name}, nor any other"
+
+
+def _is_another(spec: ToolSpec, offered: ToolSpec) -> bool:
+    """Return whether a call was allowed, or needed no approval, for another tool than the one it would reach now."""
+    if (spec.upstream, spec.origin) != (offered.upstream, offered.origin):
+        return True
+    return (spec.asks or offered.asks) and spec.schema_hash != offered.schema_hash
 
 
 async def _fill_arguments(

@@ -31,8 +31,8 @@ SENTENCE_OF_CALL = (
 """What the commander answered to the question of a call."""
 TEMPLATE_GRANTS = "SELECT * FROM grant_ WHERE revoked_at IS NULL AND mysis_id IS NULL"
 NEWEST_QUESTION = {
-    column: "SELECT a.asked_at, a.expires_at, a.answer, a.sentence, c.name AS tool, c.upstream FROM approval a"
-    f" LEFT JOIN tool_call c ON c.id = a.tool_call_id WHERE a.{column} = ? ORDER BY a.id DESC LIMIT 1"
+    column: "SELECT a.asked_at, a.expires_at, a.answer, a.sentence, a.schema_hash, c.name AS tool, c.upstream"
+    f" FROM approval a LEFT JOIN tool_call c ON c.id = a.tool_call_id WHERE a.{column} = ? ORDER BY a.id DESC LIMIT 1"
     for column in ("tool_call_id", "turn_id")
 }
 """The newest question about a call or a turn, by the column that names it."""

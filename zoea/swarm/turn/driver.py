@@ -448,6 +448,7 @@ class TurnDriver:
                 call_id=call_id,
                 hop=self._opened.hop,
                 deadline_s=self._profile.settings.tool.timeout,
+                offered=self._specs.get(call.name),
             )
             self._own(self._calls.start(call, meta, read_only=call.name in self._turn.read_only))
 
@@ -460,7 +461,10 @@ class TurnDriver:
         self._live.say(f"asks: {format_call(call.name, call.arguments, hidden=MASK)}", self._now())
         self._show(Activity.ASKING)
         await self._services.approvals.ask_for_call(
-            call_id, self._profile.mysis_id, lambda answer, sentence: self._approved(call_id, answer, sentence)
+            call_id,
+            self._profile.mysis_id,
+            lambda answer, sentence: self._approved(call_id, answer, sentence),
+            self._specs.get(call.name),
         )
 
     def _approved(self, call_id: int, answer: ApprovalAnswer, sentence: str) -> None:
