@@ -84,6 +84,18 @@ compdef _zoea zoea
 """
 
 
+_FISH = (
+    "-n '__fish_seen_subcommand_from {takes_name}' -f -a '(zoea completion names 2>/dev/null)'",
+    "-n '__fish_seen_subcommand_from {contexts}; and not __fish_seen_subcommand_from {subcommands}' -f "
+    "-a '{subcommands}'",
+    "-n '__fish_seen_subcommand_from {takes_revision}; or begin; __fish_seen_subcommand_from {contexts}; "
+    "and __fish_seen_subcommand_from {subcommands}; and not __fish_seen_subcommand_from {takes_none}; end' "
+    "-f -a '(zoea completion revisions 2>/dev/null)'",
+    "-l from -x -a '(zoea completion revisions 2>/dev/null)'",
+)
+"""What `complete` gets in fish, beside the commands."""
+
+
 def completion(
     shell: Annotated[
         str,
@@ -105,49 +117,36 @@ def completion(
         for revision, about in _read_revisions(workspace):
             typer.echo(f"{revision}\t{about}")
         return
+    typer.echo(_make_script(shell), nl=False)
+
+
+def _make_script(shell: str) -> str:
+    """Return the script of a shell.
+
+    Raises:
+        UsageError: There is none for this shell.
+    """
     from zoea.cli.commands import context
     from zoea.cli.dispatch import COMMANDS  # it imports this module by name
 
     summaries = {name: command.summary.replace("'", "’") for name, command in COMMANDS.items()}
-    takes_name = " ".join(TAKES_NAME)
-    subcommands = " ".join(sorted(str(one.name) for one in context.app.registered_commands))
     words = {
-        "takes_name": takes_name,
+        "takes_name": " ".join(TAKES_NAME),
         "takes_revision": " ".join(TAKES_REVISION),
         "takes_none": " ".join(TAKES_NONE),
         "contexts": CONTEXTS,
-        "subcommands": subcommands,
+        "subcommands": " ".join(sorted(str(one.name) for one in context.app.registered_commands)),
     }
     match shell:
         case "bash":
-            script = _BASH.format(commands=" ".join(summaries), **words)
+            return _BASH.format(commands=" ".join(summaries), **words)
         case "zsh":
-            described = " ".join(f"'{name}:{text}'" for name, text in summaries.items())
-            script = _ZSH.format(described=described, **words)
+            return _ZSH.format(described=" ".join(f"'{name}:{text}'" for name, text in summaries.items()), **words)
         case "fish":
-            lines = [
-                f"complete -c zoea -n __fish_use_subcommand -f -a {name} -d '{summaries[name]}'" for name in summaries
-            ]
-            lines.append(
-                f"complete -c zoea -n '__fish_seen_subcommand_from {takes_name}' -f "
-                "-a '(zoea completion names 2>/dev/null)'"
-            )
-            contexts = f"__fish_seen_subcommand_from {CONTEXTS}"
-            lines.append(
-                f"complete -c zoea -n '{contexts}; and not __fish_seen_subcommand_from {subcommands}' -f "
-                f"-a '{subcommands}'"
-            )
-            has_revision = f"__fish_seen_subcommand_from {' '.join(TAKES_REVISION)}"
-            has_none = f"__fish_seen_subcommand_from {' '.join(TAKES_NONE)}"
-            lines.append(
-                f"complete -c zoea -n '{has_revision}; or begin; {contexts}; and __fish_seen_subcommand_from "
-                f"{subcommands}; and not {has_none}; end' -f -a '(zoea completion revisions 2>/dev/null)'"
-            )
-            lines.append("complete -c zoea -l from -x -a '(zoea completion revisions 2>/dev/null)'")
-            script = "\n".join(lines) + "\n"
-        case _:
-            raise UsageError(f"there is no completion for {shell!r}", hint="There is one for bash, zsh and fish.")
-    typer.echo(script, nl=False)
+            lines = [f"-n __fish_use_subcommand -f -a {name} -d '{text}'" for name, text in summaries.items()]
+            lines += (line.format(**words) for line in _FISH)
+            return "".join(f"complete -c zoea {line}\n" for line in lines)
+    raise UsageError(f"there is no completion for {shell!r}", hint="There is one for bash, zsh and fish.")
 
 
 def _read_names(workspace: str) -> list[str]:
