@@ -107,10 +107,32 @@ class TestPlain:
     ) -> None:
         swarm = ScriptedSwarm(Event(1, kind, mysis_id, data, 1_700_000_000_000_000))
         await swarm.create("alpha")
-        (wrote,) = await shown(PlainFront(Path("x")), swarm, 1, capsys)
+        (wrote,) = await shown(PlainFront(Path("x"), is_verbose=True), swarm, 1, capsys)
         assert wrote[2] == wrote[5] == ":"
         assert wrote[10:].startswith(line)
         assert "\x1b" not in wrote
+
+    async def test_what_each_request_holds_and_used_is_written_only_if_asked_for(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        said = (
+            Event(0, "request.prepared", 1, {"messages": 50, "tokens": 6_210}),
+            Event(0, "budget.used", 1, {"scope": "request", "used": 14_800, "limit": 50_000}),
+            Event(0, "budget.used", 1, {"scope": "turn", "used": 45_200, "limit": 200_000}),
+            Event(1, "turn.opened", 1, {"number": 3}),
+        )
+        swarm = ScriptedSwarm(*said)
+        await swarm.create("alpha")
+        assert [line[24:] for line in await shown(PlainFront(Path("x")), swarm, 4, capsys)] == ["turn 3 begins"]
+        swarm = ScriptedSwarm(*said)
+        await swarm.create("alpha")
+        lines = await shown(PlainFront(Path("x"), is_verbose=True), swarm, 4, capsys)
+        assert [line[24:] for line in lines] == [
+            "Preparing context (50 msgs, ~6.2k tokens)",
+            "Budget used: 14.8k/50k",
+            "Budget used: 45.2k/200k",
+            "turn 3 begins",
+        ]
 
     async def test_an_unreadable_text_becomes_a_note(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,8 +10,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.context.sample_histories import Recorder
-from zoea.context import Pack, PackStatus, Plan, Priority, Variant, plan
-from zoea.context.explain import describe_advice
+from zoea.context import (
+    FrozenTurn,
+    Pack,
+    PackStatus,
+    Plan,
+    Priority,
+    TopicRules,
+    Variant,
+    plan,
+    plan_turn,
+    request_limit,
+)
+from zoea.context.explain import describe_advice, explain
+from zoea.context.frozen_turn import name_settings
+from zoea.settings import Settings
+from zoea.settings.fields import MOST_TOKENS
+from zoea.swarm.turn.tool_budget import leave_out_tools
 
 
 def test_a_window_is_what_a_server_is_started_with() -> None:
@@ -83,3 +99,62 @@ def test_following_the_advice_of_a_turn_keeps_each_pack_whole(budget: int, windo
     for decision in asked:
         followed = recorder.plan(**{**limits, **apply_advice(decision.setting)}, situation="s" * 3000)
         assert whole(followed, decision.id), (decision.id, decision.setting)
+
+
+def test_where_no_setting_allows_so_much_none_is_named() -> None:
+    recorder = Recorder()
+    recorder.open("go")
+    for number in range(9):
+        recorder.slice("read", f"page {number} " * 9_000)
+    made = recorder.plan(max_tokens=20_000)
+    turn = made.decision("turn")
+    assert turn is not None
+    assert turn.variant is Variant.COMPACT
+    assert turn.setting == "", "the whole turn has more characters than any request may have"
+    assert "turn: no setting keeps all parts whole" in explain(made)
+
+
+def test_the_advice_for_a_source_raises_both_budgets_that_bound_it() -> None:
+    rules = TopicRules(own_tokens=9_000, agent_tokens=5_000, is_capped=True)
+    frozen = replace(Recorder().frozen(max_tokens=5_000), topics=rules)
+    assert name_settings(request_limit(frozen), frozen, 8_000) == "budget.token_budget_per_agent = 8000"
+    both = "budget.token_budget_per_agent = 12000 and context_strategy.max_tokens = 12000"
+    assert name_settings(request_limit(frozen), frozen, 12_000) == both
+    own = replace(
+        frozen, max_tokens=5_000, topics=replace(rules, own_tokens=5_000, agent_tokens=9_000, is_capped=False)
+    )
+    assert name_settings(request_limit(own), own, 8_000) == "context_strategy.max_tokens = 8000"
+    assert name_settings(request_limit(own), own, 12_000) == (
+        "context_strategy.max_tokens = 12000 and budget.token_budget_per_agent = 12000"
+    )
+
+
+def test_the_most_that_the_advice_names_is_what_the_setting_allows() -> None:
+    frozen = Recorder().frozen(max_tokens=5_000, calibration=2.0)
+    bound = request_limit(frozen)
+    assert name_settings(bound, frozen, MOST_TOKENS) == f"{bound.setting} = {MOST_TOKENS}"
+    assert name_settings(bound, frozen, MOST_TOKENS + 1) == ""
+    allowed = Settings.model_validate({"budget": {"token_budget_per_agent": MOST_TOKENS}})
+    assert allowed.budget.token_budget_per_agent == MOST_TOKENS
+
+
+@pytest.mark.parametrize("calibration", [0.8, 1.0, 1.37, 2.0])
+def test_following_the_advice_for_tools_leaves_none_out(calibration: float) -> None:
+    sizes = {f"peer__tool_{number}": 900 + 7 * number for number in range(30)}
+    recorder = Recorder()
+    recorder.open("go")
+
+    def choose(frozen: FrozenTurn) -> FrozenTurn:
+        return leave_out_tools(frozen, sizes, 1, dict)
+
+    frozen = choose(recorder.frozen(max_tokens=5_000, calibration=calibration))
+    assert frozen.left_out_tools
+    tools = plan_turn(frozen, recorder.answers(frozen)).decision("tools")
+    assert tools is not None
+    name, _, value = tools.setting.partition(" = ")
+    assert name == "budget.token_budget_per_agent"
+    larger = choose(recorder.frozen(max_tokens=int(value), calibration=calibration))
+    assert not larger.left_out_tools
+    again = plan_turn(larger, recorder.answers(larger)).decision("tools")
+    assert again is not None
+    assert not again.truncated

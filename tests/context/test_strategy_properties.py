@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import find, given
@@ -23,6 +25,7 @@ from zoea.context import (
     OutsideNeed,
     PackStatus,
     Priority,
+    Reason,
     Recall,
     ShownConversation,
     StoredAnswer,
@@ -35,10 +38,12 @@ from zoea.context import (
     request_limit,
     request_tokens,
 )
+from zoea.context.frozen_turn import AGENT_SETTING, ASSUMED_WINDOW_SETTING, TOPICS_SETTING, WINDOW_SETTING
 from zoea.context.measure import message_chars
 from zoea.context.window.conversation_shape import shape_conversation
 from zoea.context.window.conversation_summary import summarise
 from zoea.model.errors import PlanError
+from zoea.settings.fields import MOST_TOKENS
 
 pytestmark = pytest.mark.timeout(900)
 
@@ -67,6 +72,7 @@ def answer_outside(story: Story, rules: WindowRules, need: OutsideNeed, budget: 
             "elided": sorted(shape.elided),
             "summary": summarise(shape.middle, shape.summary_tokens) if shape.is_due else "",
             "steps": list(shape.steps),
+            "whole": shape.whole,
         }
     )
 
@@ -169,6 +175,63 @@ def test_more_budget_never_lowers_the_first_pack_whose_decision_changes(
         if heights[0] != heights[1]:
             assert heights[1] > heights[0]
             return
+
+
+def follow(frozen: FrozenTurn, advice: str) -> FrozenTurn:
+    """Return the turn under the settings that an advice prints."""
+    names = {
+        AGENT_SETTING: "max_tokens",
+        TOPICS_SETTING: "max_tokens",
+        WINDOW_SETTING: "context_window",
+        ASSUMED_WINDOW_SETTING: "context_window",
+        "tool.max_result_chars": "max_result_chars",
+    }
+    changes: dict[str, Any] = {}
+    for one in advice.split(" and "):
+        name, _, value = one.partition(" = ")
+        changes[names[name]] = int(value)
+    return replace(frozen, **changes)
+
+
+@given(planned_turns(), st.sampled_from((1_000, 3_000, 100_000)))
+def test_following_the_advice_keeps_every_pack_whole(made: tuple[Story, FrozenTurn], longest: int) -> None:
+    story, frozen = made
+    frozen = replace(frozen, max_result_chars=longest)
+    for moment, _ in enumerate(story.moments):
+        try:
+            plan = plan_turn(frozen, story.at(moment, frozen))
+        except PlanError:
+            continue
+        for decision in plan.decisions:
+            is_cut = decision.truncated or decision.variant is Variant.COMPACT
+            is_short = is_cut or decision.reason in (Reason.BUDGET, Reason.MAX_CHARS)
+            assert is_short or not decision.setting, decision
+            if is_short and not decision.setting and all(one.before_chars <= longest for one in plan.steps):
+                assert not fits_whole(story, frozen, moment)
+            if not decision.setting:
+                continue
+            larger = follow(frozen, decision.setting)
+            if (rules := frozen.window) is not None:
+                room = request_limit(larger).tokens
+                story.recorder.outside = partial(answer_for, story, rules, room)
+            again = plan_turn(larger, story.at(moment, larger)).decision(decision.id)
+            assert again is not None
+            if again.reason is Reason.EMPTY and decision.id in ("summary", "recall"):
+                continue  # the conversation itself shows what it would hold
+            assert again.status is PackStatus.INCLUDED, (decision, again)
+            assert again.variant is Variant.FULL, (decision, again)
+            assert not again.truncated, (decision, again)
+
+
+def fits_whole(story: Story, frozen: FrozenTurn, moment: int) -> bool:
+    """Return whether every pack is whole under the most that settings allow."""
+    most = MOST_TOKENS if frozen.topics is None else 10**9
+    largest = replace(frozen, max_tokens=most, context_window=None, max_result_chars=10**9)
+    return not plan_turn(largest, story.at(moment, largest)).trimmed
+
+
+def answer_for(story: Story, rules: WindowRules, budget: int, need: OutsideNeed) -> StoredAnswer:
+    return answer_outside(story, rules, need, budget)
 
 
 @pytest.mark.parametrize("strategy", ["turns", "topics", "window"])

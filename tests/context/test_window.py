@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -28,7 +30,13 @@ from zoea.context.window.conversation_summary import (
     read_kept_lines,
     summarise,
 )
-from zoea.context.window.prompt_context import PromptContext, merge_contexts, parse_prompt_context, read_stored
+from zoea.context.window.prompt_context import (
+    PromptContext,
+    merge_contexts,
+    parse_pairs,
+    parse_prompt_context,
+    read_stored,
+)
 from zoea.context.window.salient_lines import LineKind, SalientLine, classify_line, find_salient_lines, parse_line
 from zoea.context.window.window_estimate import estimate_messages, estimate_text, is_code_heavy
 from zoea.context.window.window_rules import WindowRules, choose_size
@@ -344,3 +352,21 @@ def _answers(
         made[ShownConversation(frozen.before)] = StoredAnswer.of(view)
         made[MemoriesById(ids)] = (*primers, *recents)
     return made
+
+
+def test_the_command_line_reads_the_json_of_the_seed_as_it_stands() -> None:
+    seed = """{
+  "context": {
+    "history_window_size": 100,           // Custom window size
+    "use_case_preset": "debugging",       // Use debugging preset
+    "token_budget_per_agent": 30000      // Custom agent budget
+  }
+}"""
+    expected = PromptContext(100, "debugging", token_budget_per_agent=30000)
+    assert parse_prompt_context(parse_pairs([seed])) == expected
+    assert parse_prompt_context(parse_pairs([seed, "history_window_size=30"])) == replace(
+        expected, history_window_size=30
+    )
+    assert parse_pairs(['{"use_case_preset": "// no comment"}']) == {"use_case_preset": "// no comment"}
+    with pytest.raises(UsageError, match="is no JSON object"):
+        parse_pairs(['{"history_window_size": }'])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -266,3 +267,13 @@ def test_a_run_without_the_cockpit_says_what_ran_when_zoea_ended() -> None:
     ran = zoea("run", "--plain", "--for", "1s", timeout=60)
     assert "2 were running when Zoea ended; `zoea start --again` continues them" in ran.stdout
     assert {row["state"] for row in json.loads(zoea("list", "--json").stdout)} == {"idle"}
+
+
+def test_a_plain_run_writes_of_each_request_only_with_verbose() -> None:
+    quiet = zoea("run", "--plain", "--task", "Look.", "--provider", "scripted", "--turns", "1", timeout=60)
+    asked = zoea("run", "--plain", "--verbose", "--task", "Look.", "--provider", "scripted", "--turns", "1", timeout=60)
+    assert "turn 1 begins" in quiet.stdout
+    assert "Preparing context" not in quiet.stdout
+    assert "Budget used" not in quiet.stdout
+    assert re.search(r"  Preparing context \(\d+ msgs, ~[\d.]+k? tokens\)\n", asked.stdout), asked.stderr
+    assert len(re.findall(r"  Budget used: [\d.]+k?/[\d.]+k\n", asked.stdout)) == 2

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from tests.swarm.harness import script, swarm
 from tests.swarm.test_builtin_backend import templates
@@ -34,3 +37,49 @@ async def test_a_trouble_of_one_topic_is_not_told_of_another_whose_name_begins_a
         ("missing anchor", "no message on PLAN_READY counts for this source"),
         ("stale messages", "the source of PLAN has no amount, so it shows all its messages, oldest first"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("session", "budget", "repeated", "cause", "remedy"),
+    [
+        ({}, 50_000, 12, "longer than its window of 5 messages", "raise session.context_window_default"),
+        (
+            {"context_window_default": 50, "compression_trigger_ratio": 0.1},
+            9_000,
+            12,
+            "took 10% of the budget or more",
+            "raise the budget, session.primers_count",
+        ),
+        (
+            {"context_window_default": 50, "recents_count": 40},
+            6_500,
+            100,
+            "the rest did not fit: ",
+            "raise budget.token_budget_per_agent",
+        ),
+    ],
+)
+async def test_the_remedy_for_a_summary_of_the_middle_is_that_for_its_cause(
+    tmp_path: Path, session: dict[str, Any], budget: int, repeated: int, cause: str, remedy: str
+) -> None:
+    settings = Settings.model_validate(
+        {
+            "context": {"strategy": "window", "summary": "extract"},
+            "nudge": {"enabled": False},
+            "session": {"context_window_default": 5, "primers_count": 2, "recents_count": 4, **session},
+            "budget": {"token_budget_per_agent": budget},
+        }
+    )
+    async with swarm(tmp_path, script(Answer(text="Noted. " * 40)), settings=settings) as s:
+        await s.commander.create("alpha", start=False)
+        for number in range(14):
+            await s.commander.send("alpha", f"Message {number}. " * repeated)
+            await s.settled()
+        newest = await s.value("SELECT max(id) FROM request")
+        [found] = [
+            one
+            for one in find_troubles(s.path, inspect_request(s.path, newest))
+            if one.symptom == "only a summary of the middle"
+        ]
+    assert cause in found.cause
+    assert found.remedy.startswith(remedy)

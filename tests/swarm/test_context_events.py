@@ -55,6 +55,28 @@ async def test_a_request_that_was_trimmed_has_one_event_and_one_that_fits_has_no
         assert len(requests) == len(set(requests))
 
 
+async def test_a_conversation_that_is_summarised_to_save_tokens_is_said_to_be_trimmed(tmp_path: Path) -> None:
+    settings = Settings.model_validate(
+        {
+            "context": {"strategy": "window", "summary": "extract"},
+            "session": {"primers_count": 1, "recents_count": 4, "compression_trigger_ratio": 0.1},
+            "budget": {"token_budget_per_agent": 9_000},
+            "nudge": {"enabled": False},
+        }
+    )
+    async with swarm(tmp_path, script(Answer(text="noted " * 40)), settings=settings) as s:
+        await s.commander.create("alpha", start=False)
+        for number in range(11):
+            await s.commander.send("alpha", f"message {number} " * 12)
+            await s.settled()
+        assert await told(s, "context.summary") == []
+        assert await told(s, "context.trimmed") == []
+        await s.commander.send("alpha", "and one more")
+        await s.settled()
+        assert await told(s, "context.trimmed") == ["Context trimmed to stay within budget"]
+        assert len(await told(s, "context.summary")) == 1
+
+
 async def test_each_request_tells_its_size_and_what_it_used_to_those_who_listen(tmp_path: Path) -> None:
     settings = Settings.model_validate({"nudge": {"enabled": False}})
     usage = Usage(input_tokens=6_000, output_tokens=200)

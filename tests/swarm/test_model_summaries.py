@@ -14,6 +14,7 @@ from zoea.model.enums import ErrorClass, Role
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, ModelRequest
 from zoea.model.values import Usage
+from zoea.queries.status_phrases import describe_status
 from zoea.settings import Settings
 
 PROSE = "They number records. A record is kept safe."
@@ -73,6 +74,22 @@ async def test_a_model_writes_the_summary_and_what_it_lost_is_appended(tmp_path:
         assert {row["state"] for row in rows} == {"settled"}
         assert all(row["plan"] is None and row["turn_id"] for row in rows)
         assert (await s.rows("SELECT model FROM summary ORDER BY id DESC LIMIT 1"))[0]["model"]
+
+
+async def test_a_mysis_says_that_earlier_messages_are_being_summarised(tmp_path: Path) -> None:
+    told: list[str] = []
+    running: list[Swarm] = []
+
+    def reply(_: ModelRequest) -> Answer:
+        told.append(describe_status(running[0].commander.live_view.row(1).freeze(), 0))
+        return Answer(text=PROSE)
+
+    async with swarm(tmp_path, provider=model(reply), settings=settings()) as s:
+        running.append(s)
+        await s.commander.create("alpha", start=False)
+        await talk(s, 1, 6)
+        assert set(told) == {"working (summarises earlier messages)"}
+        assert not s.commander.live_view.row(1).freeze().is_summarising
 
 
 async def test_a_later_summary_extends_the_former_one(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from zoea.model.enums import ErrorClass, MysisState, Role
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, Delta, ModelRequest, StreamItem
 from zoea.settings import Settings
+from zoea.text.short_count import short_count
 from zoea.tui.conversation.blocks import BlockKind
 from zoea.tui.dialogs.export import ExportDialog
 from zoea.tui.screens.focus import FocusScreen
@@ -332,6 +333,37 @@ class TestFinding:
 
 
 class TestStreaming:
+    async def test_what_a_request_holds_stands_there_until_its_answer_begins(self, tmp_path: Path) -> None:
+        speak, end = asyncio.Event(), asyncio.Event()
+
+        async def slow(request: ModelRequest) -> AsyncIterator[StreamItem]:
+            await speak.wait()
+            yield Delta(text="The belt ")
+            await end.wait()
+            yield Answer(text="The belt is rich.")
+
+        async with focus(tmp_path) as stage:
+            real = stage.swarm.provider.stream
+            stage.swarm.provider.stream = slow  # type: ignore[method-assign]  # a model by hand
+            await stage.swarm.commander.send("alpha", "again")
+            await settles(stage, lambda: "Preparing context (" in stage.text())
+            view = stage.view()
+            sent = f"Preparing context ({view.context_messages} msgs, ~{short_count(view.context_used)} tokens)"
+            assert sent in stage.text()
+            speak.set()
+            await settles(stage, lambda: "The belt" in stage.text() and "Preparing context" not in stage.text())
+            end.set()
+            await shows(stage, "The belt is rich.")
+            await settles(stage, lambda: not stage.one(LiveAnswer).display)
+            stage.swarm.provider.stream = real  # type: ignore[method-assign]  # put back
+
+    async def test_an_answer_without_text_leaves_nothing_of_its_preparation(self, tmp_path: Path) -> None:
+        look = Answer(text="", calls=(call("look", "ore"),))
+        async with focus(tmp_path, look, Answer(text="It is ore."), prompts=0) as stage:
+            await stage.swarm.commander.send("alpha", "look")
+            await shows(stage, "It is ore.")
+            await settles(stage, lambda: "Preparing context" not in stage.text() and not stage.one(LiveAnswer).display)
+
     async def test_a_streamed_answer_becomes_a_block(self, tmp_path: Path) -> None:
         speak, go_on, end = asyncio.Event(), asyncio.Event(), asyncio.Event()
 

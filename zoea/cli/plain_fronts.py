@@ -26,7 +26,7 @@ from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import Event, Lagged
 from zoea.process.hangup import detach_terminal
 from zoea.queries.events import read_event_text
-from zoea.queries.phrases import UNREMARKABLE, event_sentence, event_subject, event_text_source
+from zoea.queries.phrases import OF_REQUESTS, UNREMARKABLE, event_sentence, event_subject, event_text_source
 from zoea.queries.stored_swarm import read_newest_event
 from zoea.text.control_characters import strip
 from zoea.text.sentences import count_of
@@ -85,15 +85,17 @@ class PlainFront:
 
     Args:
         database: The file with the texts that events refer to by id.
+        is_verbose: Whether each request has its lines: what it holds, and what it used of its budgets.
     """
 
-    def __init__(self, database: Path) -> None:
+    def __init__(self, database: Path, *, is_verbose: bool = False) -> None:
         self._database = database
+        self._hidden = UNREMARKABLE if is_verbose else UNREMARKABLE | OF_REQUESTS
         self._names: dict[int, str] = {}
 
     async def show(self, swarm: SwarmApi, after: int, seen: EventCallback = ignore) -> None:
         async for event in events_without_gaps(swarm, after):
-            if event.kind not in UNREMARKABLE:
+            if event.kind not in self._hidden:
                 who = await self._name(swarm, event)
                 await write_line(f"{_clock(event.created_at)}  {who:<12}  {strip(await self._sentence(event))}")
             seen(event)

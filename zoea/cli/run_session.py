@@ -192,7 +192,7 @@ async def _wait(reason: asyncio.Event) -> None:
 
 
 def _front(options: RunOptions, where: Places) -> Front:
-    return JsonFront() if options.as_json else PlainFront(where.database)
+    return JsonFront() if options.as_json else PlainFront(where.database, is_verbose=options.verbose)
 
 
 @asynccontextmanager

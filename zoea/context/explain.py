@@ -30,6 +30,18 @@ _DONE = {
 }
 
 
+def advise(setting: str, reason: str) -> str:
+    """Say what would have kept a pack whole, or that no setting does.
+
+    It is empty for a pack that is whole or was empty.
+    """
+    if setting:
+        return f"{describe_advice(setting)} would have kept it whole"
+    if reason not in (Reason.BUDGET, Reason.MAX_CHARS):
+        return ""
+    return "no setting keeps all parts whole, because together they exceed what a request may have"
+
+
 def describe_advice(setting: str) -> str:
     """Return the setting, or the server's option, that would have kept a pack whole.
 
@@ -77,12 +89,9 @@ def explain(plan: Plan, *, title: str = "") -> str:
         lines.append("  Allow fewer tools in the template, or raise the budget or the context window.")
     if plan.notes:
         lines += ["", *plan.notes]
-    advice = [decision for decision in plan.decisions if decision.setting]
+    advice = [(decision.id, said) for decision in plan.decisions if (said := advise(decision.setting, decision.reason))]
     if advice:
-        lines += ["", "To change that:"]
-        lines += [
-            f"  {decision.id}: {describe_advice(decision.setting)} would have kept it whole" for decision in advice
-        ]
+        lines += ["", "To change that:", *(f"  {name}: {said}" for name, said in advice)]
     return "\n".join(lines)
 
 

@@ -14,6 +14,7 @@ from zoea.context.topics.topic_rules import TopicRules
 from zoea.context.window.window_rules import WindowRules
 from zoea.model.enums import OpenedBy
 from zoea.model.errors import PlanError
+from zoea.settings.fields import MOST_TOKENS
 
 PLAN_VERSION = 2
 """The version of the planning rules for new turns; a turn ends under the version it was opened with."""
@@ -26,6 +27,9 @@ ASSUMED_WINDOW_SETTING = "context.context_window"
 
 TOPICS_SETTING = "context_strategy.max_tokens"
 """The budget of the strategy `topics`, in its template."""
+
+AGENT_SETTING = "budget.token_budget_per_agent"
+"""The budget of each request; it bounds that of the strategy `topics` where it is set."""
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
 
@@ -66,6 +70,7 @@ class FrozenTurn:
         tool_show: `search` where only some tools of upstreams stand whole in the requests; else `all`.
         shown_tools: Names of those that do.
         tools_note: Why, and how many do not.
+        all_tools_tokens: The budget with room for all tools, where some are left out.
         is_window_assumed: Whether `context_window` is the setting, because the provider reports none.
         inherited: The row of the commit that the mysis was made from; 0 for none.
         inherited_tokens: The most that its conversation may take, before calibration.
@@ -119,6 +124,7 @@ class FrozenTurn:
     shown_tools: tuple[str, ...] = ()
     tools_note: str = ""
     is_window_assumed: bool = False
+    all_tools_tokens: int = 0
 
     @property
     def is_nudged(self) -> bool:
@@ -203,13 +209,17 @@ def request_limit(frozen: FrozenTurn) -> Limit:
     limits = [_budget_limit(frozen)]
     if frozen.context_window is not None:
         limits.append(Limit(frozen.context_window - frozen.max_output_tokens, _window_setting(frozen)))
-    limits.append(Limit(int(frozen.max_chars / 4 * frozen.calibration), ""))
+    limits.append(_char_limit(frozen))
     return min(limits, key=lambda one: one.tokens)
+
+
+def _char_limit(frozen: FrozenTurn) -> Limit:
+    return Limit(int(frozen.max_chars / 4 * frozen.calibration), "")
 
 
 def _budget_limit(frozen: FrozenTurn) -> Limit:
     is_own = frozen.topics is not None and not frozen.topics.is_capped
-    return Limit(frozen.max_tokens, TOPICS_SETTING if is_own else "budget.token_budget_per_agent")
+    return Limit(frozen.max_tokens, TOPICS_SETTING if is_own else AGENT_SETTING)
 
 
 def _window_setting(frozen: FrozenTurn) -> str:
@@ -217,13 +227,26 @@ def _window_setting(frozen: FrozenTurn) -> str:
 
 
 def name_settings(bound: Limit, frozen: FrozenTurn, tokens: int) -> str:
-    """Return the settings with values that would allow `tokens`. Joined by " and ", the binding one first."""
+    """Return the settings with values that would allow `tokens`.
+
+    Joined by " and ", the binding one first. It is empty where no setting allows so many.
+    """
+    if not bound.setting or tokens > _char_limit(frozen).tokens:
+        return ""
     found = {bound.setting: raised_setting(bound, frozen, tokens)}
     if frozen.plan_version > 1:
         if tokens > frozen.max_tokens:
             found.setdefault(_budget_limit(frozen).setting, tokens)
+        if frozen.topics is not None:
+            # The strategy's own budget and that of all requests bound each other.
+            both = {TOPICS_SETTING: frozen.topics.own_tokens, AGENT_SETTING: frozen.topics.agent_tokens}
+            for name, limit in both.items():
+                if 0 < limit < tokens:
+                    found.setdefault(name, tokens)
         if frozen.context_window is not None and tokens > frozen.context_window - frozen.max_output_tokens:
             found.setdefault(_window_setting(frozen), tokens + frozen.max_output_tokens)
+    if found.get(AGENT_SETTING, 0) > MOST_TOKENS:
+        return ""
     return " and ".join(f"{name} = {value}" for name, value in found.items())
 
 

@@ -110,8 +110,9 @@ class OutsideNeed:
 class ShownConversation(OutsideNeed):
     """What the strategy `window` shows of the conversation, of memories with id <= `before`.
 
-    Answer: ids of memories (`primers`, `recents`, `elided`), the text of the `summary`, and `steps`: what was given
-    up to fit, in words.
+    Answer: ids of memories (`primers`, `recents`, `elided`), the text of the `summary`, `steps`: what was given up to
+    fit, in words, `is_for_budget`: whether something was, or is summarised now, because of the budget, and `whole`: the
+    tokens with all messages verbatim that no summary covers.
     """
 
     before: int

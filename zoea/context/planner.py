@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from math import ceil
 
 from zoea.context.candidates import PackCandidate, PackMeter, build_plan, measure_packs, sort_by_priority
 from zoea.context.compaction import build_step, own_chars
@@ -27,9 +28,11 @@ from zoea.context.selection import (
 )
 from zoea.context.strategies import packs as packs_of
 from zoea.context.strategies.ledger_topics import source_notes
+from zoea.context.strategies.sliding_window import unsummarised_budget
 from zoea.context.turn_replay import CurrentTurn, TurnReplay, budget_reason
 from zoea.model.errors import PlanError
 from zoea.model.fast_replace import replace
+from zoea.text.estimate import CHARS_PER_TOKEN
 
 LOOK_BACK = 20
 """Blocks before a mark in which Anthropic looks for what it has cached."""
@@ -43,6 +46,12 @@ _PARTS = {
     "order": ("the standing order", "give the mysis a shorter order"),
     "turn": ("the prompts and latest calls of the turn", "send the text in smaller parts"),
 }
+
+
+_BESIDE = ("inherited", "order", "recall")
+"""Packs of the strategy `window` that stand beside the conversation."""
+_CUT_TOKENS = 64
+"""The most by which a result is cut shorter than its limit, so that no sign is split."""
 
 
 def plan(
@@ -105,7 +114,7 @@ def _fit_turn(candidates: Sequence[PackCandidate], turn: CurrentTurn, scale: Pac
     """Make the required parts fit, and name the setting that limits each part. Raises PlanError."""
     before = sum(candidate.full.chars for candidate in candidates if candidate.pack.counted is None)
     _fit_required(candidates, turn.bound, turn.frozen, scale)
-    _set_binding_settings(candidates, turn.steps, turn.grown, turn.bound, turn.frozen)
+    _set_binding_settings(candidates, turn, unsummarised_budget(turn.frozen, turn.answers))
     after = sum(candidate.size.chars for candidate in candidates if candidate.pack.counted is None)
     return Truncation(any(one.reason is Reason.MAX_CHARS for one in candidates), before, after)
 
@@ -167,7 +176,7 @@ def refuse_plan(candidates: Sequence[PackCandidate], bound: Limit, frozen: Froze
     sizes = ", ".join(f"{_part(one)[0]} {one.size.tokens:,} ({one.size.chars:,} characters)" for one in must)
     advice = _part(must[0])[1]
     raised = ""
-    if bound.setting:
+    if name_settings(bound, frozen, need):
         value = raised_setting(bound, frozen, need)
         if bound.setting == WINDOW_SETTING:
             # The window is the server's: a larger number in the settings alone would only make the requests too long.
@@ -184,19 +193,23 @@ def _part(candidate: PackCandidate) -> tuple[str, str]:
     return _PARTS.get(candidate.pack.id, (candidate.pack.id, f"make the pack {candidate.pack.id} shorter"))
 
 
-def _set_binding_settings(
-    candidates: Sequence[PackCandidate], steps: Sequence[PlanStep], grown: int, bound: Limit, frozen: FrozenTurn
-) -> None:
+def _set_binding_settings(candidates: Sequence[PackCandidate], turn: CurrentTurn, unsummarised: int) -> None:
     """Record for each shortened pack the setting that would have kept it whole.
 
-    `grown` is the cost of the turn without compaction.
+    Args:
+        unsummarised: The budget under which the conversation before the turn is not summarised further; 0 if unknown.
     """
+    steps, grown, bound, frozen = turn.steps, turn.grown, turn.bound, turn.frozen
     longest = max((one.before_chars for one in steps if one.kind is StepKind.LIMIT), default=0)
+    limited = [one.before_chars for one in steps if one.before_chars > frozen.max_result_chars]
     # A turn that outgrows its budget once is compacted as a whole, so only a budget for all of it keeps each pack.
     is_whole = frozen.plan_version > 1
     taken = grown + sum(
         one.full.tokens for one in candidates if (is_whole or one.is_required) and one.pack.id != "turn"
     )
+    if unsummarised:
+        # A larger budget shows more of the conversation, so it has to hold all of that beside the turn.
+        taken = max(taken, unsummarised + grown + sum(one.full.tokens for one in candidates if one.pack.id in _BESIDE))
     for candidate in sort_by_priority(candidates):
         if not candidate.is_required and not is_whole:
             taken += candidate.full.tokens
@@ -204,8 +217,16 @@ def _set_binding_settings(
             candidate.reason = budget_reason(bound)
         if candidate.reason is Reason.MAX_CHARS:
             candidate.setting = ""
+        elif candidate.reason is Reason.BUDGET and is_whole and limited and candidate.pack.id == "turn":
+            # Whole results take more than what they were cut to before the budget cut them further.
+            cut = [chars - frozen.max_result_chars for chars in limited]
+            more = sum(Counter(frozen.calibration).scale(ceil(chars / CHARS_PER_TOKEN) + _CUT_TOKENS) for chars in cut)
+            if budget := name_settings(bound, frozen, taken + more):
+                candidate.setting = f"{budget} and tool.max_result_chars = {max(limited)}"
         elif candidate.reason is Reason.BUDGET:
             candidate.setting = name_settings(bound, frozen, taken)
+        elif candidate.pack.counted is not None:
+            candidate.setting = name_settings(bound, frozen, frozen.all_tools_tokens) if candidate.truncated else ""
         elif candidate.truncated:
             candidate.setting = f"tool.max_result_chars = {longest}"
 

@@ -238,7 +238,9 @@ class MysisView:
 
     Attributes:
         tokens, cost_micros: Total of all time.
-        context_used, context_limit: Of the newest request.
+        context_used, context_limit: Tokens of the newest request.
+        context_messages: Messages of the newest request; 0 until this run made one.
+        is_summarising: A model summarises earlier messages before the next request.
         turn_limit: Tokens the turn may use; 0 is no bound.
         questions: The number of `approvals` that need an answer in words.
         text: The newest of question, error, final answer, tool call, prompt.
@@ -312,6 +314,8 @@ class MysisView:
     prepares_model: bool = False
     answered_by: str = ""
     window_assumed: int = 0
+    context_messages: int = 0
+    is_summarising: bool = False
     goal: str = ""
     goal_reached_at: int | None = None
     is_reviewed: bool = False

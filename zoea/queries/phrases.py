@@ -18,6 +18,8 @@ from zoea.text.short_count import short_count
 
 UNREMARKABLE = frozenset({"delivery.taken", "mysis.created"})
 """Kinds of events that are not shown, because another event tells the same."""
+OF_REQUESTS = frozenset({"request.prepared", "budget.used"})
+"""Kinds of events that come with every request; lines for people leave them out unless asked for."""
 
 _WORDS = {
     "turn.opened": "turn {number} begins",

@@ -21,6 +21,8 @@ from zoea.queries.stored_swarm import open_database
 from zoea.settings.topic_source import write_since
 from zoea.text.sentences import count_of
 
+_SHOWN = "SELECT answer FROM turn_answer WHERE turn_id = ? AND need LIKE '[\"ShownConversation\",%'"
+
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
@@ -37,11 +39,14 @@ def find_troubles(database: Path, inspection: Inspection) -> tuple[Trouble, ...]
         return ()
     with open_database(database) as reader:
         row = reader.execute(
-            "SELECT t.frozen FROM request q JOIN turn t ON t.id = q.turn_id WHERE q.id = ?", (inspection.request.id,)
+            "SELECT t.frozen, t.id FROM request q JOIN turn t ON t.id = q.turn_id WHERE q.id = ?",
+            (inspection.request.id,),
         ).fetchone()
+        shown = reader.execute(_SHOWN, (row[1],)).fetchone() if row is not None else None
     frozen = json.loads(row[0]) if row is not None else {}
+    view = json.loads(shown[0]) if shown is not None else {}
     plan = inspection.plan
-    return (*_of_budget(plan), *_of_topics(plan, frozen), *_of_window(plan, frozen))
+    return (*_of_budget(plan), *_of_topics(plan, frozen), *_of_window(plan, frozen, view))
 
 
 def _of_budget(plan: Plan) -> Iterator[Trouble]:
@@ -51,8 +56,12 @@ def _of_budget(plan: Plan) -> Iterator[Trouble]:
         largest = max(plan.decisions, key=lambda one: one.tokens)
         named = ", ".join(one.id for one in left_out)
         cause = f"{named} did not fit into {budget.max_tokens:,} tokens, of which {largest.id} takes {largest.tokens:,}"
-        advice = next((describe_advice(one.setting) for one in reversed(left_out) if one.setting), "a larger budget")
-        yield Trouble("over budget", cause, f"raise it ({advice}), or make {largest.id} shorter")
+        advice = next((describe_advice(one.setting) for one in reversed(left_out) if one.setting), "")
+        shorter = f"make {largest.id} shorter"
+        remedy = (
+            f"raise it ({advice}), or {shorter}" if advice else f"{shorter}: no setting allows a request of that size"
+        )
+        yield Trouble("over budget", cause, remedy)
     cut = [one.id for one in plan.decisions if one.truncated]
     if cut or plan.steps:
         packs = ", ".join(dict.fromkeys([*cut, *(step.pack for step in plan.steps)]))
@@ -83,7 +92,7 @@ def _of_topics(plan: Plan, frozen: Mapping[str, Any]) -> Iterator[Trouble]:
             )
 
 
-def _of_window(plan: Plan, frozen: Mapping[str, Any]) -> Iterator[Trouble]:
+def _of_window(plan: Plan, frozen: Mapping[str, Any], view: Mapping[str, Any]) -> Iterator[Trouble]:
     rules = frozen.get("window")
     if frozen.get("strategy") != "window" or not rules:
         return
@@ -97,10 +106,26 @@ def _of_window(plan: Plan, frozen: Mapping[str, Any]) -> Iterator[Trouble]:
             "lower budget.token_budget_per_agent or session.compression_trigger_ratio",
         )
     elif recents is not None and recents.status is PackStatus.INCLUDED:
+        first, newest = len(view.get("primers", ())), len(view.get("recents", ()))
         yield Trouble(
             "only a summary of the middle",
-            f"{rules['primers']} first and {rules['recents']} newest messages stay, all between is in a summary of "
-            f"{summary.tokens:,} tokens",
-            "raise session.primers_count, session.recents_count or session.compression_target_ratio; or keep a memory "
-            "with a mark",
+            f"{first} first and {count_of(newest, 'newest message')} stay, all between is in a summary of "
+            f"{summary.tokens:,} tokens, because {_why_summarised(view, rules)[0]}",
+            f"{_why_summarised(view, rules)[1]}; or keep a message with `zoea preserve ID`",
         )
+
+
+def _why_summarised(view: Mapping[str, Any], rules: Mapping[str, Any]) -> tuple[str, str]:
+    """Return why the middle is summarised, and what would keep more of it."""
+    if steps := view.get("steps"):
+        return f"the rest did not fit: {'; '.join(steps)}", "raise budget.token_budget_per_agent"
+    size, recents = rules["size"], rules["recents"]
+    if len(view.get("recents", ())) >= size > recents:
+        return (
+            f"the conversation is longer than its window of {size} messages",
+            "raise session.context_window_default, or send with --context use_case_preset=debugging",
+        )
+    return (
+        f"the conversation took {rules['trigger']:.0%} of the budget or more",
+        "raise the budget, session.primers_count, session.recents_count or session.compression_target_ratio",
+    )

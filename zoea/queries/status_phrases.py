@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 
-from zoea.model.enums import MysisState
+from zoea.model.enums import Activity, MysisState
 from zoea.model.status import DONE, NOTHING_NEW, StatusWord, next_change_at
 from zoea.model.values import Failure, MysisView
+from zoea.queries.phrases import context_phrase
 from zoea.text.control_characters import one_line
 
 _SECOND = 1_000_000
@@ -61,6 +62,8 @@ def describe_detail(view: MysisView, now: int | None = None) -> str:
             return "preparing its model"
         case StatusWord.WORKING if view.reading is not None:
             return f"reading {view.reading} %"
+        case StatusWord.WORKING if view.is_summarising:
+            return "summarises earlier messages"
         case StatusWord.HELD | StatusWord.PAUSED:
             return "finishes its call first" if finishes_call(view) else ""
         case StatusWord.ERRORED:
@@ -68,6 +71,15 @@ def describe_detail(view: MysisView, now: int | None = None) -> str:
         case StatusWord.STOPPED | StatusWord.IDLE | StatusWord.DONE:
             return describe_reason(view)
     return ""
+
+
+def describe_preparation(view: MysisView) -> str:
+    """Return what the request under way holds, until its answer begins; empty without one."""
+    if view.status is not StatusWord.WORKING or view.activity is not Activity.LLM or view.streaming or view.thinking:
+        return ""
+    if view.is_summarising:
+        return "Preparing context: a model summarises earlier messages"
+    return context_phrase(view.context_messages, view.context_used) if view.context_messages else ""
 
 
 def describe_assumed_window(view: MysisView) -> str:

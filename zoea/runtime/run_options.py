@@ -113,6 +113,9 @@ class RunOptions(StartOptions):
     go_on: bool = flag("--go-on", "Continue the myses that were running when Zoea ended; with --headless only those.")
     headless: bool = flag("--headless", "Own the workspace without a screen; implies --start-swarm.")
     plain: bool = flag("--plain", "Write events as lines, for screen readers and pipes.")
+    verbose: bool = flag(
+        "--verbose", "With events as lines, write also what each request holds and what it used of its budgets."
+    )
     as_json: bool = flag("--json", "Write events as JSON lines, a summary as the last line.")
     seconds: float | None = option(
         "--for", metavar="TIME", default=None, parse=parse_duration, text="End after this time: 500ms, 60s, 10m, 2h."

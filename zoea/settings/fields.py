@@ -16,6 +16,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$"
 LONGEST_S = 1_000_000_000
 """Thirty years: the longest duration in seconds."""
+MOST_TOKENS = 200_000
+"""The most that `budget.token_budget_per_agent` gives a request."""
 Amount = TypeVar("Amount", bound=float)
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+")

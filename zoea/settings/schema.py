@@ -14,6 +14,7 @@ from pydantic import AfterValidator, Field
 
 from zoea.settings.endpoints import ProviderSettings, ProviderType, UpstreamSettings
 from zoea.settings.fields import (
+    MOST_TOKENS,
     NAME_PATTERN,
     Bound,
     KeptTurns,
@@ -377,7 +378,7 @@ class BudgetSettings(Section):
         source=SHANNON,
     )
     token_budget_per_agent: Whole = setting(
-        50_000, "Tokens a request", "The maximum tokens of one request.", source=SHANNON, ge=1000, le=200_000
+        50_000, "Tokens a request", "The maximum tokens of one request.", source=SHANNON, ge=1000, le=MOST_TOKENS
     )
     token_budget_per_task: Whole = setting(
         200_000,

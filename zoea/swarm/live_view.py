@@ -43,6 +43,8 @@ class LiveMysis:
     iteration: int = 0
     context_used: int = 0
     context_limit: int = 0
+    context_messages: int = 0
+    is_summarising: bool = False
     window_assumed: int = 0
     turn_tokens: int = 0
     turn_limit: int = 0
@@ -81,9 +83,12 @@ class LiveMysis:
         """Drop the streamed text; nothing is being written."""
         self.streaming = self.thinking = ""
 
-    def show_context(self, used: int, limit: int) -> None:
-        """Show the tokens of the newest request, and their limit."""
-        self.context_used, self.context_limit = used, limit
+    def show_context(self, used: int, limit: int, messages: int = 0) -> None:
+        """Show the tokens of the newest request, their limit, and its messages.
+
+        The messages are 0 if another run made it.
+        """
+        self.context_used, self.context_limit, self.context_messages = used, limit, messages
 
     def show_queue(self, place: int, name: str = "") -> None:
         """Show the place of the next request in a queue, 1 for the next. 0 if it does not queue."""
@@ -138,6 +143,8 @@ class LiveMysis:
             iteration=self.iteration,
             context_used=self.context_used,
             context_limit=self.context_limit,
+            context_messages=self.context_messages,
+            is_summarising=self.is_summarising,
             window_assumed=self.window_assumed,
             turn_tokens=self.turn_tokens,
             turn_limit=self.turn_limit,

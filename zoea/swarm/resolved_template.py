@@ -215,6 +215,8 @@ def topic_rules(profile: MysisProfile) -> tuple[TopicRules, int]:
         role=template.role,
         sources=tuple(map(write_source, strategy.sources)),
         is_capped=is_capped,
+        own_tokens=strategy.max_tokens,
+        agent_tokens=budget.token_budget_per_agent if is_set else 0,
     )
     return rules, budget.token_budget_per_agent if is_capped else strategy.max_tokens
 

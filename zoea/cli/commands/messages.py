@@ -49,7 +49,7 @@ def send(
         list[str],
         typer.Option(
             metavar="KEY=VALUE",
-            help="Override a limit of its context for this turn, as history_window_size=100; repeatable.",
+            help="Override a limit of its context for this turn, as history_window_size=100, or as JSON; repeatable.",
         ),
     ] = [],  # noqa: B006  # typer reads the default, which is never changed
     total: Total = None,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from math import ceil
 from typing import Any
 
 from zoea.context.forms import BARE, Form, FormKind, data_block, note_message, render_memory
@@ -27,7 +28,7 @@ from zoea.context.plan_values import Pack, Priority
 from zoea.context.strategies import turns
 from zoea.context.turn_packs import first_form
 from zoea.context.units import Unit, read_units
-from zoea.context.window.conversation_shape import FEWEST_RECENTS, LONG_RESULT
+from zoea.context.window.conversation_shape import FEWEST_RECENTS, FULL_SHARE, LONG_RESULT
 from zoea.context.window.conversation_summary import TITLE, halve
 from zoea.model.enums import Role
 from zoea.model.request import RequestMessage
@@ -79,6 +80,24 @@ def packs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Pack,
         recall_pack(frozen, answers),
     ]
     return tuple(pack for pack in made if pack is not None)
+
+
+def is_trimmed(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> bool:
+    """Return whether the view of the conversation gave something up because of the budget."""
+    need = ShownConversation(frozen.before)
+    return need in answers and bool(_stored(answers, need).get("is_for_budget"))
+
+
+def unsummarised_budget(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> int:
+    """Return the budget under which no more is summarised, before the turn grows.
+
+    It is 0 where that is unknown.
+    """
+    need = ShownConversation(frozen.before)
+    if frozen.window is None or need not in answers:
+        return 0
+    whole: int = _stored(answers, need).get("whole", 0)
+    return ceil(whole / min(frozen.window.trigger, FULL_SHARE) * frozen.calibration)
 
 
 def _stored(answers: Mapping[Need, NeedAnswer], need: ShownConversation) -> dict[str, Any]:

@@ -18,6 +18,7 @@ class TopicRules:
         opening, ending: The text of the system message before and after the template's prompt.
         sources: Each a `TopicSource` as JSON.
         is_capped: Whether another setting than the strategy's own gives the budget.
+        own_tokens, agent_tokens: The strategy's own budget, and that of all requests where it is set; 0 if unknown.
         cluster_id: The part of the ledger that is read.
         until: The newest ledger id that the turn may show.
         last_task_end, last_agent_start: The places that `since` names.
@@ -28,6 +29,8 @@ class TopicRules:
     role: str = ""
     sources: tuple[str, ...] = ()
     is_capped: bool = False
+    own_tokens: int = 0
+    agent_tokens: int = 0
     cluster_id: int = 0
     until: int = 0
     last_task_end: int = 0

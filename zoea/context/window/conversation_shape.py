@@ -93,6 +93,8 @@ class ConversationShape:
         middle: What the summary has to cover beside what it covers already.
         summary_tokens: The most a summary may take; 0 where nothing is in the middle.
         is_due: True where a summary has to be written or extended for `middle`.
+        whole: The estimate of the request with all messages verbatim that no earlier summary covers.
+        is_for_budget: True where the middle is summarised, or something else given up, because of the budget.
         is_skipped: True where the trigger was met, but the rate or an empty middle kept all verbatim.
         steps: What was given up to fit, in plain words.
     """
@@ -103,6 +105,8 @@ class ConversationShape:
     middle: tuple[Memory, ...] = ()
     summary_tokens: int = 0
     is_due: bool = False
+    whole: int = 0
+    is_for_budget: bool = False
     is_skipped: bool = False
     elided: frozenset[int] = frozenset()
     steps: tuple[str, ...] = ()
@@ -200,6 +204,8 @@ def shape_conversation(
         middle=tuple(sorted((*middle, *(one.memory for one in lost)), key=_order)) if lost else tuple(middle),
         summary_tokens=bound,
         is_due=bool(middle),
+        whole=ceil(whole),
+        is_for_budget=bool(steps) or (is_over and bool(middle)),
         is_skipped=is_skipped,
         elided=frozenset(parts.elided),
         steps=steps,

@@ -6,6 +6,7 @@ Values are numbers or numeric texts, as the JSON and the command lines of Shanno
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
@@ -21,6 +22,9 @@ _RATIOS = {"compression_trigger_ratio": TRIGGER_BOUNDS, "compression_target_rati
 _BUDGETS = ("token_budget_per_agent", "token_budget_per_task", "token_budget_total")
 _PRESET = "use_case_preset"
 _MOST_KEPT = 1000
+_EXAMPLE = 'For example: {"history_window_size": 100}'
+_COMMENT = re.compile(r'(?P<text>"(?:\\.|[^"\\])*")|//[^\n]*')
+"""A text, which may hold two slashes, or a comment to the end of its line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,23 +84,37 @@ def read_stored(text: str) -> PromptContext:
     except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):
-        raise UsageError("The context is no JSON object.", hint='For example: {"history_window_size": 100}')
+        raise UsageError("The context is no JSON object.", hint=_EXAMPLE)
     return parse_prompt_context(values)
 
 
-def parse_pairs(pairs: Iterable[str]) -> dict[str, str]:
-    """Read `key=value` texts, as command lines give them.
+def parse_pairs(pairs: Iterable[str]) -> dict[str, Any]:
+    """Read `key=value` texts or JSON objects, as command lines give them.
+
+    Objects may have `//` comments.
 
     Raises:
-        UsageError: A text has no `=`.
+        UsageError: A text has no `=`, or is no JSON object.
     """
-    found = {}
+    found: dict[str, Any] = {}
     for pair in pairs:
+        if pair.lstrip().startswith("{"):
+            found |= _read_object(pair)
+            continue
         key, is_given, value = pair.partition("=")
         if not is_given:
             raise UsageError(f"{pair!r} is not key=value.", hint="For example: --context history_window_size=100")
         found[key.strip()] = value.strip()
     return found
+
+
+def _read_object(text: str) -> dict[str, Any]:
+    try:
+        values = json.loads(_COMMENT.sub(lambda found: found["text"] or "", text))
+    except (ValueError, RecursionError) as problem:
+        raise UsageError(f"The context is no JSON object: {problem}.", hint=_EXAMPLE) from None
+    inner = values.get("context")
+    return inner if set(values) == {"context"} and isinstance(inner, dict) else values
 
 
 def merge_contexts(contexts: Iterable[PromptContext]) -> PromptContext:

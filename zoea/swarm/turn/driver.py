@@ -252,6 +252,7 @@ class TurnDriver:
             case t.Summarise():
                 self._progress_at = self._now()
                 self._show(Activity.LLM)
+                self._live.is_summarising = True
                 self._spawn(self._summarise())
             case t.PlanRequest():
                 return await self._make_plan(effect.shrink)
@@ -305,8 +306,7 @@ class TurnDriver:
             plan = self._plan = await self._requests.plan(self._turn, shrink)
         except PlanError as error:
             return t.Unplannable(self._now(), failure_from(error))
-        self._live.context_used = plan.budget.final_tokens
-        self._live.context_limit = plan.budget.max_tokens
+        self._live.show_context(plan.budget.final_tokens, plan.budget.max_tokens, len(plan.messages))
         last_request = message_budget.last_request_text(
             self._used,
             self._opened.frozen.task_tokens,
@@ -539,7 +539,7 @@ class TurnDriver:
         self._services.view.touch(self._profile.mysis_id)
 
     def _show(self, activity: Activity) -> None:
-        self._live.activity = activity
+        self._live.activity, self._live.is_summarising = activity, False
         if activity is not Activity.LLM:
             self._live.clear_stream()
         self._services.view.touch(self._profile.mysis_id)

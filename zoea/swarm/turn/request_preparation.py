@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from zoea.context import FrozenTurn, Need, NeedAnswer, Plan, TurnRecord, TurnReplay, TurnSoFar, encode, plan_next
+from zoea.context.strategies import sliding_window
 from zoea.llm.prices import ModelPrice
 from zoea.model.fast_replace import replace
 from zoea.model.request import Catalogue, RequestMessage
@@ -101,7 +102,8 @@ class RequestPreparation:
             if self.catalogue.hash not in self.known_catalogues:
                 spend_ops.store_catalogue(conn, self.catalogue.hash, self.catalogue.tools)
             reserved = spend_ops.reserve(conn, self.info, limits, ask)
-            if plan.is_fitted and reserved.request_id and not reserved.scope:
+            is_trimmed = plan.is_fitted or sliding_window.is_trimmed(self.frozen, self.answers)
+            if is_trimmed and reserved.request_id and not reserved.scope:
                 conn.emit("context.trimmed", self.info.mysis_id, turn=turn_id, request=reserved.request_id)
             return reserved
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import replace
 from hashlib import blake2b
+from math import ceil
 
 from zoea.context import MESSAGE_FRAME, FrozenTurn, request_limit
 from zoea.model.enums import CALL_TOOL, FIND_TOOL, ToolShow
@@ -151,7 +152,14 @@ def leave_out_tools(frozen: FrozenTurn, sizes: Mapping[str, int], required: int,
             break
         chars -= sizes[name]
         left_out.append(name)
-    return replace(frozen, left_out_tools=tuple(left_out), tools_tokens=_tokens(chars))
+    enough = _limit_for(_tokens(sum(sizes.values())), frozen, required)
+    return replace(frozen, left_out_tools=tuple(left_out), tools_tokens=_tokens(chars), all_tools_tokens=enough)
+
+
+def _limit_for(tools_tokens: int, frozen: FrozenTurn, required: int) -> int:
+    """Return a limit of a request under which tools have that room."""
+    needed = tools_tokens + estimate.tokens(frozen.system_text) + required + 2 * MESSAGE_FRAME
+    return ceil(ceil(needed * _RESERVE / (_RESERVE - 1) + 1) * frozen.calibration) + 1
 
 
 def _room(frozen: FrozenTurn, required: int) -> int:

@@ -45,6 +45,8 @@ class _Prepared:
                 "elided": sorted(shape.elided),
                 "summary": self.new.content if self.new is not None else self.covered.text,
                 "steps": list(shape.steps),
+                "is_for_budget": shape.is_for_budget,
+                "whole": shape.whole,
             }
         )
 

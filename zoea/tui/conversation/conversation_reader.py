@@ -32,6 +32,7 @@ class ConversationSource:
 
     Attributes:
         ticks: Reads the ticks that results tell; called in the thread that reads the conversation.
+        turn_limit: Tokens that a turn may use; 0 is no bound.
     """
 
     database: Path
@@ -39,6 +40,7 @@ class ConversationSource:
     now: int
     symbols: Symbols
     ticks: Callable[[tuple[Memory, ...]], Mapping[int, float]] = _tell_no_tick
+    turn_limit: int = 0
 
 
 @dataclass(frozen=True, slots=True)

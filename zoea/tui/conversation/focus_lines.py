@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rich.cells import cell_len
 
-from zoea.context.explain import describe_advice
+from zoea.context.explain import advise
 from zoea.model.enums import Activity
 from zoea.model.status import StatusWord
 from zoea.model.values import MysisView
@@ -123,8 +123,11 @@ GAP = "   "
 _ROLES = {"history": "llm", "said": "llm", "turn": "running"}
 
 
-def build_request_lines(sight: MysisContext) -> list[list[Piece]]:
-    """Build the newest request: size, share of each pack, omissions, failure."""
+def build_request_lines(sight: MysisContext, turn_limit: int = 0) -> list[list[Piece]]:
+    """Build the newest request: size, share of each pack, omissions, failure.
+
+    Without a limit of the turn `turn_limit` is 0.
+    """
     seen = sight.seen
     if seen is None:
         return [[("No request yet", "quiet")]]
@@ -132,13 +135,14 @@ def build_request_lines(sight: MysisContext) -> list[list[Piece]]:
     lines += [_pack(pack, seen) for pack in seen.packs]
     lines.append([])
     lines.append([(f"turn {seen.turn_number}", "strong"), (f"  request {seen.iteration}", "quiet")])
-    lines[-1].append((f"  {number_format.tokens(seen.turn_tokens)} tokens so far", "quiet"))
+    limit = f" of {number_format.tokens(turn_limit)}" if turn_limit else ""
+    lines[-1].append((f"  {number_format.tokens(seen.turn_tokens)}{limit} tokens so far", "quiet"))
     if seen.not_verbatim:
         count = seen.not_verbatim
         lines.append([(f"{count_of(count, 'memory')} not verbatim", "waiting")])
     for pack in seen.packs:
-        if pack.setting:
-            lines.append([(f"{pack.id}: ", ""), (f"{describe_advice(pack.setting)} would keep it whole", "quiet")])
+        if advice := advise(pack.setting, pack.reason):
+            lines.append([(f"{pack.id}: ", ""), (advice, "quiet")])
     if failed := failure_phrase(seen.state, seen.error_class):
         lines.append([(f"the request {failed}", "waiting" if is_unsent(seen.state, seen.error_class) else "errored")])
     return lines

@@ -10,6 +10,7 @@ from rich.cells import cell_len
 from zoea.model.values import MysisView
 from zoea.queries.error_report import ErrorReport, report_error
 from zoea.queries.request_summary import MysisContext, RequestSummary
+from zoea.queries.status_phrases import describe_preparation
 from zoea.text.control_characters import one_line
 from zoea.text.dollars import format_dollars
 from zoea.tui import number_format
@@ -35,6 +36,8 @@ def build_recent_lines(
         else:
             lines += _of(block, rule, width)
             rule = None
+    if preparation := describe_preparation(view):
+        lines.append(cut_pieces([(INDENT, ""), (preparation, "quiet")], width))
     if view.thinking and not view.streaming:
         lines += _wrapped(view.thinking, width, "reasoning", newest=True)
     if view.streaming:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zoea.context import Decision, PackStatus, Plan, PlanStep, Reason, Variant, describe_reason, describe_step
-from zoea.context.explain import describe_advice
+from zoea.context.explain import advise
 from zoea.context.forms import FormKind
 from zoea.model.enums import RequestState, Role
 from zoea.queries.phrases import failure_phrase, is_unsent
@@ -174,8 +174,7 @@ def _decision_lines(decision: Decision, role: str, plan: Plan, width: int) -> li
             (_cut(describe_reason(decision.reason) + wanted + cut, width - id_width - TOKENS_WIDTH - 13), "quiet"),
         ]
     ]
-    if decision.setting:
-        advice = f"{describe_advice(decision.setting)} would have kept it whole"
+    if advice := advise(decision.setting, decision.reason):
         lines += [[("  ", ""), (line, "quiet")] for line in wrap_words(advice, max(10, width - 2))]
     return lines
 

@@ -16,6 +16,7 @@ from textual.css.query import NoMatches
 from zoea.model.enums import Activity
 from zoea.model.errors import StoreError
 from zoea.model.values import Event, MysisView
+from zoea.queries.status_phrases import describe_preparation
 from zoea.tui.commands import actions, swarm_commands
 from zoea.tui.commands.action import ActionPlace, BoundAction
 from zoea.tui.commands.action_requirements import ActionContext
@@ -181,7 +182,8 @@ class FocusScreen(CockpitScreen[None]):
         if opened is None:
             return None
         ticks = partial(self.cockpit.tick_names.read_ticks, opened.places)
-        return ConversationSource(opened.database, self.mysis_id, self.cockpit.now(), self.symbols, ticks)
+        limit = self.view.turn_limit if self.view is not None else 0
+        return ConversationSource(opened.database, self.mysis_id, self.cockpit.now(), self.symbols, ticks, limit)
 
     def _begin(self) -> None:
         """Start to read at the wanted turn, at the bookmark, or at the end."""
@@ -260,6 +262,8 @@ class FocusScreen(CockpitScreen[None]):
         elif self.live.is_live:
             # It stays until the stored answer was read, so that nothing flickers.
             self._live_ends = True
+        else:
+            self.live.prepare(describe_preparation(view))
         if (now := conversation_version(view)) != self._worth:
             self._worth = now
             self._reread()

@@ -175,7 +175,8 @@ def build_row(row: TableRow, columns: RowColumns, glyphs: dict[str, str]) -> lis
         ("? " if view.window_assumed else "  ", "waiting"),  # the detail says what is assumed
     ]
     if columns.activity:
-        pieces += [(fit_text(_DOING.get(view.activity, ""), columns.activity), str(view.activity)), (" ", "")]
+        doing = "summary" if view.is_summarising else _DOING.get(view.activity, "")
+        pieces += [(fit_text(doing, columns.activity), str(view.activity)), (" ", "")]
     if columns.spark:
         pieces.append((fit_text(row.spark, columns.spark), "llm" if len(set(row.spark)) > 1 else "quiet"))
         if columns.rate:

@@ -97,6 +97,7 @@ class ContextPanel(Vertical):
         source = self._source()
         if not self._sees_block.is_attached or not self._state_block.is_attached:
             return  # the panel was removed before a read returned
-        self._sees_block.put(focus_lines.build_request_lines(self._sight))
+        limit = source.turn_limit if source is not None else 0
+        self._sees_block.put(focus_lines.build_request_lines(self._sight, limit))
         if source is not None:
             self._state_block.put(focus_lines.build_snapshot_lines(self._sight, source.now))

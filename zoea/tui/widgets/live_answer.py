@@ -1,6 +1,7 @@
 """The answer that is being streamed, in the only Markdown widget of the cockpit.
 
-Reasoning is shown above it: its newest lines before the answer begins, one line from then on.
+Reasoning is shown above it: its newest lines before the answer begins, one line from then on. Before both, one line
+says what the request holds.
 """
 
 from __future__ import annotations
@@ -60,6 +61,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
         super().__init__(id=id)
         self._seen = ""
         self._thought = ""
+        self._prepared = ""
         self._drawn_at = 0
         self._shown = 0
         self._fresh: list[str] = []
@@ -86,6 +88,19 @@ class LiveAnswer(VerticalScroll, can_focus=False):
         """Return whether there is any answer or reasoning."""
         return bool(self._seen or self._thought)
 
+    def prepare(self, text: str) -> None:
+        """Show what a request without an answer holds.
+
+        Nothing is shown with an empty text, or where an answer has begun.
+        """
+        if text == self._prepared or (text and self.is_live):
+            return
+        self._prepared = text
+        if not self.is_live:
+            self._thought_block.put([[(text, "quiet")]] if text else ())
+            self._thought_block.display = self.display = bool(text)
+            self.call_after_refresh(self.post_message, self.Grown())
+
     def think(self, tail: str) -> None:
         """Show the newest end of the reasoning."""
         if tail != self._thought:
@@ -97,7 +112,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
             self._draw_thought()
 
     def _draw_thought(self) -> None:
-        block = self._thought_block
+        block, self._prepared = self._thought_block, ""
         self._drawn_at = self.size.width
         block.put(build_thought_lines(self._thought, max(20, self.content_size.width), is_folded=bool(self._seen)))
         block.display = bool(self._thought)
@@ -110,7 +125,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
         tail = strip(tail)
         if tail == self._seen:
             return
-        was_silent = not self._seen
+        was_silent, was_prepared = not self._seen, bool(self._prepared)
         more = find_continuation(self._seen, tail)
         if more is None or self._shown > LONGEST:
             self._restart, self._fresh, self._shown = True, [], 0
@@ -119,14 +134,14 @@ class LiveAnswer(VerticalScroll, can_focus=False):
         self._shown += len(more)
         self._fresh.append(more)
         self._woken.set()
-        if was_silent and self._thought:
+        if was_silent and (self._thought or was_prepared):
             self._draw_thought()
 
     def clear(self) -> None:
         """Hide the answer because it was stored or dropped."""
-        if self.is_live:
+        if self.is_live or self._prepared:
             self._seen, self._shown, self._fresh, self._restart = "", 0, [], True
-            self._thought = ""
+            self._thought = self._prepared = ""
             self._thought_block.display = False
             self.display = False
             self._woken.set()
@@ -147,7 +162,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
                     if self._stream is None:
                         self._stream = Markdown.get_stream(markdown)
                     await self._stream.write(fresh)
-                self.display = self.is_live
+                self.display = self.is_live or bool(self._prepared)
                 self.call_after_refresh(self.post_message, self.Grown())
         finally:
             await self._end()
