@@ -118,3 +118,36 @@ async def test_a_missing_text_is_named_and_the_rest_still_works(store: Store) ->
         with pytest.raises(MissingBlob, match=digest.hex()):
             ChainReader(reader).materialize(made[-1], to_root=True)
         assert [(one.commit, one.blob) for one in verify_chains(reader)] == [(made[1].id, digest.hex())]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "parent = NULL",
+        "created_at = created_at + 1",
+        "principal = 'beta'",
+        "hash = zeroblob(32)",
+        "blob_id = (SELECT min(id) FROM blob)",
+    ],
+)
+async def test_a_changed_origin_of_a_commit_is_found_and_named(store: Store, change: str) -> None:
+    made = await grow(store, ["one", "two", "three"], None, "@alpha")
+    with closing(sqlite3.connect(store.path)) as writer, writer:
+        writer.execute("DROP TRIGGER ctx_commit_immutable")
+        writer.execute(f"UPDATE ctx_commit SET {change} WHERE seq = ?", (made[1].seq,))
+    with closing(connect_reader(store.path)) as conn:
+        found = list(verify_chains(conn))
+        changed = read_commit(conn, made[1].seq)
+    assert changed is not None
+    assert (changed.id, "its id does not follow from its parent, blob, origin and time") in [
+        (one.commit, one.what) for one in found
+    ]
+
+
+async def test_what_a_ref_left_lately_stays_however_long_ago_it_was_named(store: Store) -> None:
+    left = await grow(store, ["one"], None, "@alpha")
+    await store.write(lambda conn: conn.execute("UPDATE ctx_reflog SET created_at = 0"))
+    await grow(store, ["two"], None, "@alpha")
+    with closing(connect_reader(store.path)) as conn:
+        assert find_unreached(conn, 1) == []
+        assert find_unreached(conn, 1 << 60) == [left[0].seq]

@@ -341,6 +341,7 @@ def test_how_long_a_commit_stays_is_set_and_shown(zoea: Zoea, transcript: Path) 
     gone = zoea("ctx", "cat", "import/shop")
     assert (gone.code != 0, "was let go" in gone.err, "bundle" in gone.err) == (True, True, True)
     assert "import/shop" in zoea("ctx", "log").out
+    assert "without its texts" in zoea("ctx", "show", "import/shop").out
     assert zoea("ctx", "grep", "bug").code == 1
     assert "all good" in zoea("ctx", "fsck").out
 

@@ -165,6 +165,26 @@ async def listen(stage: Stage) -> None:
     await stage.until(lambda: panel.is_listening)
 
 
+async def open_fork(stage: Stage) -> None:
+    await stage.until(lambda: shows_history(stage))
+    await stage.press("f")
+
+
+async def open_question(stage: Stage) -> None:
+    await stage.until(lambda: shows_history(stage))
+    await stage.press("a")
+
+
+async def compare_commits(stage: Stage) -> None:
+    await stage.until(lambda: shows_history(stage))
+    await stage.press("c", "j", "c")
+
+
+async def open_timeline(stage: Stage) -> None:
+    await stage.until(lambda: shows_history(stage))
+    await stage.press("t")
+
+
 SCENES = (
     Scene("dashboard", (), says("epsilon")),
     Scene("dashboard-marked", ("space", "space"), says("▌")),
@@ -190,6 +210,10 @@ SCENES = (
     Scene("inspector", ("g", "i"), says("PARTS")),
     Scene("inspector-messages", ("g", "i"), says("as sent"), read_messages, sizes=SIZES[:1]),
     Scene("history", ("g", "h"), shows_history),
+    Scene("history-fork", ("g", "h"), says("First request"), open_fork, is_box=True, sizes=SIZES[:2]),
+    Scene("history-ask", ("g", "h"), says("First request"), open_question, is_box=True, sizes=SIZES[:2]),
+    Scene("history-compare", ("g", "h"), says("since"), compare_commits, sizes=SIZES[:2]),
+    Scene("history-timeline", ("g", "h"), says("alpha", "gamma"), open_timeline, sizes=SIZES[:2]),
     Scene("clients", ("M",), says("closed"), is_box=True, sizes=SIZES[:2]),
     Scene("configuring", ("G", "c"), lambda stage: stage.shows(ConfigureDialog), is_box=True, sizes=SIZES[:2]),
     Scene("keys", ("comma",), says("palette (everywhere)"), choose_keys, sizes=SIZES[:2]),

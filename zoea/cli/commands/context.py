@@ -87,7 +87,8 @@ def show(revision: Revision, as_json: AsJson = False, workspace: Workspace = "")
             write_json(shown)
             return
         policy, until = read_policy(conn, commit.seq)
-        shown["kept"] = policy if until is None else f"texts until {moment(until)}"
+        kept = policy if until is None else f"texts until {moment(until)}"
+        shown["kept"] = "without its texts, which were let go" if ChainReader(conn).is_released(commit.blob) else kept
         shown["followed by"] = [shortest_id(conn, one) for one in read_children(conn, commit.seq)]
         for name, value in shown.items():
             if value not in (None, "", []):
