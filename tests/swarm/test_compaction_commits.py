@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from tests.swarm.harness import script, swarm
 from tests.swarm.test_context_capture import read_chain
 from tests.swarm.test_forks import TALK, fork, told
@@ -17,7 +19,10 @@ from zoea.chain.entries import ContextEntry
 from zoea.chain.verification import verify_chains
 from zoea.context.window.conversation_summary import TITLE
 from zoea.model.request import Answer
+from zoea.queries.fork_costs import read_fork_cost
+from zoea.runtime.first_request import FirstRequest, describe_first_request
 from zoea.settings import Settings
+from zoea.settings.paths import places
 from zoea.store.database_file import connect_reader
 
 ANSWERS = [Answer(text=f"answer {n}") for n in range(1, 9)]
@@ -129,3 +134,30 @@ async def test_without_budget_for_it_what_a_fork_has_no_room_for_is_summed_up_wi
     (compaction,) = [one for one in chain if one.kind is CommitType.COMPACTION]
     assert compaction.note.model == ""
     assert "8443" in told(request)[0][1]
+
+
+@pytest.mark.parametrize(
+    ("summary", "provider", "most", "is_said"),
+    [
+        ("model", "", 300, True),
+        ("auto", "ollama", 300, True),
+        ("auto", "scripted", 300, False),
+        ("extract", "ollama", 300, False),
+        ("model", "", 0, False),
+    ],
+)
+async def test_a_fork_says_before_that_a_model_writes_the_summary(
+    tmp_path: Path, summary: str, provider: str, most: int, is_said: bool
+) -> None:
+    wanted = Settings.model_validate({"inherited": {"max_tokens": most}, "context": {"summary": summary}})
+    async with swarm(tmp_path, script(*ANSWERS)) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "find iron " * 300)
+        await s.settled()
+        if provider:
+            await s.store.write(lambda conn: conn.execute("UPDATE mysis SET provider = ?", (provider,)))
+        tip = read_chain(s.path, "@alpha")[-1]
+        with closing(connect_reader(s.path)) as conn:
+            cost = read_fork_cost(conn, tip, "go on", wanted)
+    said = describe_first_request(FirstRequest(tip, "ctx-1", cost, places(""), wanted), 1, 0)
+    assert (cost.is_summed_by_model, "which a model writes first as background work" in said) == (is_said, is_said)

@@ -11,6 +11,7 @@ from zoea.context.inherited_pack import Inheritance, freeze_inherited
 from zoea.model.enums import OpenedBy, Role, Source
 from zoea.model.values import Memory
 from zoea.settings import Settings, Template, effective_settings, parse_template
+from zoea.settings.endpoints import ProviderType
 from zoea.swarm.inherited_context import build_inherited
 from zoea.text.estimate import tokens
 
@@ -33,6 +34,7 @@ class ForkCost:
         tokens: The estimate of the whole request.
         tier: How faithful the messages are; from 3 on they are one text.
         has_tools: Whether the schemas of tools are counted; not for a context of another program.
+        is_summed_by_model: Whether a model writes first what the others say.
     """
 
     messages: int
@@ -42,6 +44,7 @@ class ForkCost:
     provider: str
     model: str
     has_tools: bool
+    is_summed_by_model: bool = False
 
 
 def read_fork_cost(conn: sqlite3.Connection, commit: ContextCommit, text: str, settings: Settings) -> ForkCost:
@@ -77,7 +80,17 @@ def read_fork_cost(conn: sqlite3.Connection, commit: ContextCommit, text: str, s
     found = build_inherited(conn, need)
     prompt = Memory(1, 0, frozen.turn_id, 1, 1, Role.USER, Source.DIRECT, text or "-", tokens=tokens(text))
     plan = plan_turn(frozen, {TurnSoFar(frozen.turn_id): TurnRecord((prompt,)), need: found})
-    return _cost(found, plan.budget.final_tokens, provider or "", model or "", has_tools=bool(frozen_text))
+    cost = _cost(found, plan.budget.final_tokens, provider or "", model or "", has_tools=bool(frozen_text))
+    return replace(cost, is_summed_by_model=bool(found.left_out) and _has_writer(own, provider or ""))
+
+
+def _has_writer(own: Settings, provider: str) -> bool:
+    """Return whether a model writes summaries, as far as settings tell."""
+    if own.context.summary != "auto":
+        return own.context.summary == "model"
+    known = own.provider_named(provider)
+    has_model = known is not None and known.type not in (ProviderType.SCRIPTED, ProviderType.AUTOPILOT)
+    return has_model or bool(own.context.summary_provider)
 
 
 def _cost(found: InheritedMessages, size: int, provider: str, model: str, *, has_tools: bool) -> ForkCost:

@@ -72,6 +72,8 @@ def describe_first_request(said: FirstRequest, count: int, micros: int | None) -
     """Return the messages, tokens and price in one line."""
     cost = said.cost
     shown = "" if cost.shown == cost.messages else f", the newest {cost.shown} as they were and a summary of the others"
+    if cost.is_summed_by_model:
+        shown += ", which a model writes first as background work"
     if cost.tier > _WHOLE_TIER:
         shown = ", told as one text, because its format is not understood message by message"
     money = describe_price(micros)
