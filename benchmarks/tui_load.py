@@ -55,6 +55,8 @@ GOALS = {
     "busy_screen_p99_ms": 150.0,
     "busy_key_p99_ms": 50.0,
     "idle_percent": 2.0,
+    "switch_cpu_ms": 50.0,
+    "key_p99_cpu_ms": 50.0,
     "widgets_per_step": 0.0,
     "arrangings_per_step": 0.0,
     "lines_beyond_screen": 3.0,
@@ -252,6 +254,35 @@ async def rows(count: int) -> dict[str, Any]:
             }
 
 
+async def hive(count: int) -> dict[str, Any]:
+    """Switch between rows and hive, then move its cursor: CPU in ms from the key until it is drawn.
+
+    The cheapest switch counts, because on a busy machine the clock redraws the cells during the others.
+    """
+    async with rig(PlainModel()) as swarm:
+        await swarm.create(1)
+        cockpit = cockpit_over(swarm)
+        async with cockpit.run_test(size=(200, 60)) as pilot:
+            while not cockpit.feed.myses:  # noqa: ASYNC110  as above
+                await asyncio.sleep(0.01)
+            first = cockpit.feed.myses[1]
+            many = tuple(replace(first, id=number, name=f"m{number}") for number in range(1, count + 1))
+            cockpit.feed.take(SwarmView(1, False, "", many))
+            await pilot.pause()
+            costs = []
+            for key in (*"vvvvvvv", *("down", "right") * 20):
+                with measured() as cost:
+                    await pilot.press(key)
+                    await pilot.pause()
+                costs.append(cost.cpu * 1e3)
+            return {
+                "cells": count,
+                "switch_cpu_ms": round(min(costs[:7]), 1),
+                "key_p50_cpu_ms": round(quantile(costs[7:], 0.5), 1),
+                "key_p99_cpu_ms": round(quantile(costs[7:], 0.99), 1),
+            }
+
+
 def counted(table: SwarmTable) -> dict[str, int]:
     """Count widgets and lists that are made from now on."""
     from textual.widget import Widget
@@ -311,7 +342,7 @@ async def memory(events: int) -> dict[str, Any]:
         return await shown(cockpit, work)
 
 
-PARTS = {"fed": fed, "busy": busy, "idle": idle, "rows": rows, "memory": memory}
+PARTS = {"fed": fed, "busy": busy, "idle": idle, "rows": rows, "hive": hive, "memory": memory}
 
 
 # The person's side of the terminal.
@@ -398,11 +429,12 @@ def measure(wanted: list[str], quick: bool) -> dict[str, float]:
         ("busy", 8 if quick else 30),
         ("idle", 6 if quick else 30),
         ("rows", 10_000),
+        ("hive", 2_000),
         ("memory", 20_000 if quick else 100_000),
     ):
         if name not in wanted:
             continue
-        figures = in_process(name, number) if name == "rows" else on_terminal(name, number)
+        figures = in_process(name, number) if name in ("rows", "hive") else on_terminal(name, number)
         print(f"{name:9} {json.dumps(figures)}", flush=True)
         match name:
             case "fed" | "busy":
@@ -412,6 +444,8 @@ def measure(wanted: list[str], quick: bool) -> dict[str, float]:
             case "rows":
                 found |= {key: figures[key] for key in ("widgets_per_step", "arrangings_per_step")}
                 found["lines_beyond_screen"] = max(0.0, figures["lines_per_step"] - figures["screen_lines"])
+            case "hive":
+                found |= {key: figures[key] for key in ("switch_cpu_ms", "key_p99_cpu_ms")}
             case "memory":
                 found["memory_growth"] = round(figures["after_mb"] / figures["before_mb"], 3)
     return found

@@ -89,7 +89,7 @@ class TestPlain:
             ("turn.ended", 1, {"outcome": "cancelled"}, "alpha         turn ended: cancelled."),
             ("mysis.state", 1, {"state": "errored", "error": "No key"}, "alpha         is errored: No key"),
             ("mysis.state", 1, {"state": "idle", "error": "", "reason": ""}, "alpha         is idle"),
-            ("message.sent", None, {"message": 4, "said": "direct"}, "commander     says: message 4"),
+            ("message.sent", None, {"message": 4, "said": "direct"}, "you           say: message 4"),
             ("message.sent", 1, {"message": 4, "said": "broadcast"}, "alpha         to all: message 4"),
             ("hold.set", None, {"reason": "lunch"}, "swarm         on hold: lunch"),
             ("hold.set", None, {}, "swarm         on hold"),

@@ -42,7 +42,7 @@ def test_topics_are_listed_with_counts_newest_and_subscribers(zoea: Zoea, data: 
         ["PLAN_READY", "0"],
         ["VALIDATION_RESULT", "0"],
     ]
-    assert "commander: Still well." in said[2]
+    assert "you: Still well." in said[2]
     assert "read by wanda" in said[3]
     rows = zoea("topic", "list", "--json").json
     assert (rows[2]["topic"], rows[2]["messages"], rows[3]["subscribers"]) == ("NEWS", 2, ["wanda"])
@@ -50,7 +50,7 @@ def test_topics_are_listed_with_counts_newest_and_subscribers(zoea: Zoea, data: 
 
 def test_messages_are_read_oldest_first_with_their_data(zoea: Zoea, data: Path) -> None:
     said = zoea("topic", "read", "NEWS").out
-    assert said.index("All is\n    well.") < said.index('"ore": 7') < said.index("commander to wanda\n    Still well.")
+    assert said.index("All is\n    well.") < said.index('"ore": 7') < said.index("you to wanda\n    Still well.")
     newest = zoea("topic", "read", "NEWS", "--last", "1", "--json")
     assert json.loads(newest.out)["text"] == "Still well."
     wrong = zoea("topic", "read", "NEVS")

@@ -59,7 +59,7 @@ def test_a_new_user_creates_a_swarm_and_finds_it_again(cockpit: OpenSwarm) -> No
     glass.press("enter")
     glass.until("1 of 5", "following", "⚙")
     glass.press("i")
-    glass.until("PARTS", "system", "really used")
+    glass.until("PARTS", "system", "by the provider's count")
     glass.press("escape", "escape")
     glass.until("5 myses", WORDS)
     glass.press("q")

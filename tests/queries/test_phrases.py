@@ -90,7 +90,7 @@ def test_the_subject_of_an_event_has_a_name_or_a_number() -> None:
     names = {1: "alpha"}
     assert event_subject(Event(1, "turn.opened", 1), names) == "alpha"
     assert event_subject(Event(1, "turn.opened", 2), names) == "#2"
-    assert event_subject(Event(1, "message.sent", None), names) == "commander"
+    assert event_subject(Event(1, "message.sent", None), names) == "you"
     assert event_subject(Event(1, "hold.set", None), names) == "swarm"
 
 

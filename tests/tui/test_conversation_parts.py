@@ -238,7 +238,7 @@ class TestSight:
         assert lines[0] == "~14.8k tokens (really 14.3k), limit 50k"
         assert [line.split()[-1] for line in lines[2:7]] == ["full", "compact", "empty", "out", "cut"]
         assert "turn 42  request 4  31k tokens so far" in lines
-        assert "2 memories not verbatim" in lines
+        assert "2 messages not sent word for word" in lines
         assert "history: budget.token_budget_per_agent = 60000 would have kept it whole" in lines
         assert "the request failed: likely temporary" in lines
         unsent = replace(seen, state="released", error_class="cancelled")

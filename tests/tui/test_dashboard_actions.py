@@ -151,7 +151,7 @@ async def test_d_names_who_is_deleted_and_does_nothing_until_confirmed(tmp_path:
         assert "Delete alpha, beta?" in stage.text()
         assert "Their names become free." in stage.text()
         await stage.press("escape", "escape", "d")
-        assert "It is running; its current turn is cut off." in stage.text()
+        assert "A turn that has not ended is cut off." in stage.text()
         assert "Its name becomes free. Its memories are kept; z restores it." in stage.text()
         await stage.press("escape")
         assert stage.has("alpha", "beta", "gamma")

@@ -179,7 +179,7 @@ class TestReading:
             await stage.until(lambda: stage.swarm.state() == "errored")
             await stage.press("enter")
             await opens(stage)
-            await shows(stage, "failed", "there is no model x", "goes on from here when Zoea retries")
+            await shows(stage, "failed", "there is no model x", "continues from here when the mysis works again")
 
 
 def _lines(stage: Stage) -> list[str]:

@@ -14,6 +14,7 @@ from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.request import Answer, ModelRequest
 from zoea.settings import Settings
 from zoea.tui.screens.inspector import InspectorScreen
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.folding_list import FoldingList
 from zoea.tui.widgets.line_list import LineList
 
@@ -56,7 +57,7 @@ async def test_packs_reasons_and_numbers_are_shown(tmp_path: Path) -> None:
         await send_prompts(stage.swarm, "Mine the belt")
         screen = await open_inspector(stage)
         text = stage.text()
-        for words in ("system", "must be there", "tools", "tokens", "estimated", "really used", "ended: stop"):
+        for words in ("system", "must be there", "tools", "tokens", "estimated", "by the provider's count", "answered"):
             assert words in text, words
         await stage.press("left")
         await stage.until(lambda: "attempt 2" in stage.text())
@@ -64,7 +65,7 @@ async def test_packs_reasons_and_numbers_are_shown(tmp_path: Path) -> None:
         await stage.until(lambda: "failed: likely temporary" in stage.text())
         await stage.press("left")
         await stage.until(lambda: screen.request is not None and screen.request.iteration == 1)
-        await stage.until(lambda: "ended: calls" in stage.text())
+        await stage.until(lambda: "answered with tool calls" in stage.text())
 
 
 async def test_the_usual_faults_of_a_request_stand_below_its_parts_with_what_to_change(tmp_path: Path) -> None:
@@ -210,3 +211,21 @@ async def test_a_damaged_plan_is_reported(tmp_path: Path) -> None:
         await stage.press("left")
         await stage.until(lambda: any("cannot be read" in notice for notice in stage.notices))
         assert screen.is_mounted
+
+
+async def test_the_head_takes_the_form_of_the_width_when_the_terminal_grows(tmp_path: Path) -> None:
+    settings = Settings.model_validate(ROOMY)
+    async with cockpit(tmp_path, answering(), names=("alpha",), settings=settings, size=(80, 24)) as stage:
+        await send_prompts(stage.swarm, "Mine the belt")
+        screen = await open_inspector(stage)
+
+        def head() -> list[str]:
+            return screen.query_one("#head", TextBlock).plain.splitlines()
+
+        assert len(head()) == 4, "the name stands alone on a narrow screen"
+        await stage.pilot.resize_terminal(120, 40)
+        await stage.until(lambda: len(head()) == 3)
+        assert "alpha" in head()[0]
+        assert "answered" in head()[0]
+        await stage.pilot.resize_terminal(80, 24)
+        await stage.until(lambda: len(head()) == 4)

@@ -78,15 +78,15 @@ def words(lines: list[list[Piece]]) -> str:
     return "\n".join("".join(text for text, _ in line) for line in lines)
 
 
-def test_estimates_before_and_after_calibration_are_both_shown() -> None:
+def test_an_estimate_by_characters_and_the_one_by_earlier_counts_are_both_shown() -> None:
     request = replace(REQUEST, estimated_tokens=2_700, planned_tokens=808, calibration=0.3, usage=Usage(800))
     assert request.off_by == pytest.approx(0.01)
-    assert "~808 tokens estimated  800 really used  estimate +1 %" in words(
+    assert "~808 tokens estimated (1 % too high)  800 by the provider's count" in words(
         build_head_lines(request, request.created_at)
     )
     said = words(build_plan_lines(Inspection(request, PLAN, (), ()), 70))
-    assert "~2.7k by characters, before calibration ×0.30" in said
-    assert "calibration" not in words(build_plan_lines(Inspection(REQUEST, PLAN, (), ()), 70))
+    assert "~2.7k by characters, ×0.30 as counted so far" in said
+    assert "by characters" not in words(build_plan_lines(Inspection(REQUEST, PLAN, (), ()), 70))
 
 
 def test_each_pack_shows_its_form_and_the_setting_that_would_keep_it() -> None:
@@ -118,10 +118,9 @@ def test_the_bar_has_the_full_width_and_shows_every_used_pack() -> None:
 def test_estimate_and_actual_usage_are_shown() -> None:
     said = words(build_head_lines(REQUEST, REQUEST.created_at))
     for expected in (
-        "ended: stop",
-        "~1k tokens estimated",
-        "1k really used",
-        "estimate +3 %",
+        "answered",
+        "~1k tokens estimated (3 % too high)",
+        "1k by the provider's count",
         "200 cached",
         "20 reasoning",
         "$1.50",
@@ -136,8 +135,8 @@ def test_estimate_and_actual_usage_are_shown() -> None:
         ({"state": "released", "error_class": "cancelled"}, "was never sent"),
         ({"state": "refused"}, "refused: over a budget"),
         ({"state": "reserved", "duration_us": None, "finish_reason": ""}, "under way"),
-        ({"state": "estimated"}, "usage is an estimate"),
-        ({"usage": Usage()}, "not reported by the provider"),
+        ({"state": "estimated"}, "answered (tokens are an estimate)"),
+        ({"usage": Usage()}, "nothing by the provider's count"),
     ],
 )
 def test_the_end_of_a_request_is_described(changed: dict[str, object], said: str) -> None:

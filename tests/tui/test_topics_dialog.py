@@ -34,12 +34,12 @@ async def test_topics_are_listed_with_their_counts_and_read(tmp_path: Path) -> N
         listed = stage.one(PickList)
         assert listed.ids == ["STATE_SNAPSHOT", "ISSUE_OPENED", "NEWS"]
         assert "NEWS" in listed.plain
-        assert "commander: Two." in listed.plain
+        assert "you: Two." in listed.plain
         await stage.press("j", "j", "enter")
         await stage.until(lambda: '"ore": 7' in stage.text())
         assert stage.one(PickList).chosen_text == "Two."
         await stage.press("k")
-        await stage.until(lambda: '"ore": 7' not in stage.text() and "NEWS commander" in stage.text())
+        await stage.until(lambda: '"ore": 7' not in stage.text() and "NEWS you" in stage.text())
         await stage.api.publish("NEWS", "Three.")
         await stage.until(lambda: "Three." in stage.text())
         assert stage.one(PickList).chosen_text == "One."

@@ -87,7 +87,7 @@ async def test_it_does_not_open_in_a_swarm_with_myses(tmp_path: Path) -> None:
 async def test_a_long_line_is_shown_in_full_below(tmp_path: Path) -> None:
     async with welcome(tmp_path, size=(80, 24)) as stage:
         assert "Five agents mine in Reef, a small" in stage.text()
-        assert "Five agents mine in Reef, a small built-in world: no model, no cost" in stage.text()
+        assert "Five agents mine in Reef, a small world: no model, no cost" in stage.text()
         await stage.press("j")
         assert "no model, no cost" not in stage.text()
         await stage.press("k")

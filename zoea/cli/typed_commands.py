@@ -102,7 +102,7 @@ async def run_typed_command(swarm: SwarmApi, words: str, database: Path) -> str:
                 view = await swarm.stop(rest)
                 return f"{view.name} is {state_word(view)}"
             case "hold" | "lift":
-                await swarm.hold(name.lower() == "hold", reason=rest or "the commander")
+                await swarm.hold(name.lower() == "hold", reason=rest)
                 return "The swarm is on hold" if name.lower() == "hold" else "The swarm continues"
             case "list":
                 return table((await swarm.view()).myses)

@@ -102,7 +102,9 @@ def event_sentence(event: Event, text: str = "") -> str:
             outcome = str(event.data.get("outcome", ""))
             return text if outcome == Outcome.ANSWERED and text else f"turn ended: {outcome}. {text}".rstrip()
         case "message.sent":
-            return f"{'to all' if event.data.get('said') == 'broadcast' else 'says'}: {text}"
+            if event.data.get("said") == "broadcast":
+                return f"to all: {text}"
+            return f"{'says' if event.mysis_id is not None else 'say'}: {text}"
         case "topic.published" if text:
             return f"publishes on {text}"
         case "mysis.state":
@@ -134,9 +136,9 @@ def event_sentence(event: Event, text: str = "") -> str:
 
 
 def event_subject(event: Event, names: Mapping[int, str]) -> str:
-    """Return the subject of an event: a mysis by name or `#id`, `commander` or `swarm`."""
+    """Return the subject of an event: a mysis by name or `#id`, `you` or `swarm`."""
     if event.mysis_id is None:
-        return "commander" if event.kind == "message.sent" else "swarm"
+        return "you" if event.kind == "message.sent" else "swarm"
     return names.get(event.mysis_id, f"#{event.mysis_id}")
 
 

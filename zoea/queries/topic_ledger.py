@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from zoea.model.enums import MessageKind
+from zoea.model.enums import MessageKind, SenderKind
 from zoea.model.topics import EVERYONE, TopicMessage, TopicSummary, no_such_topic
 from zoea.queries.stored_swarm import open_database
 from zoea.store import topic_reader
@@ -73,7 +73,12 @@ def read_topic_message(database: Path, message_id: int) -> str:
     if row is None:
         return ""
     found = topic_reader.topic_message(row)
-    return f"{found.topic} ({found.sender}): {format_body(found)}"
+    return f"{found.topic} ({format_sender(found.sender)}): {format_body(found)}"
+
+
+def format_sender(sender: str) -> str:
+    """Return who published a message, for the person who commands: `you`, or a name."""
+    return "you" if sender == SenderKind.COMMANDER else sender
 
 
 def format_body(message: TopicMessage) -> str:
@@ -86,7 +91,7 @@ def format_origin(message: TopicMessage) -> str:
     """Format topic, sender, and the receiver if it is not for all."""
     to = "" if message.receiver == EVERYONE else f" to {message.receiver}"
     raw = ", raw" if message.is_raw else ""
-    return f"{message.topic}  {message.sender}{to}{raw}"
+    return f"{message.topic}  {format_sender(message.sender)}{to}{raw}"
 
 
 def describe_origin(kind: MessageKind | None, topic: str) -> str:

@@ -71,9 +71,8 @@ def list_topics(as_json: AsJson = False, workspace: Workspace = "") -> None:
 def _topic_line(row: dict[str, Any]) -> str:
     newest = ""
     if row["newest_at"]:
-        newest = (
-            f"  {moment(row['newest_at'])}  {one_line(row['newest_sender'])}: {one_line(row['newest_text'])[:_SHOWN]}"
-        )
+        sender = one_line(ledger.format_sender(row["newest_sender"]))
+        newest = f"  {moment(row['newest_at'])}  {sender}: {one_line(row['newest_text'])[:_SHOWN]}"
     readers = f"  read by {', '.join(row['subscribers'])}" if row["subscribers"] else ""
     return strip(f"{row['topic']}  {row['messages']:,}{readers}{newest}")
 

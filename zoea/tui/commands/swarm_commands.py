@@ -121,10 +121,10 @@ def confirm_deletion(cockpit: Cockpit, views: Sequence[MysisView]) -> None:
     running = sum(1 for view in views if view.state == "running")
     lines = [f"Delete {list_names(views)}?"]
     if len(views) == 1:
-        lines += ["It is running; its current turn is cut off."] if running else []
+        lines += ["A turn that has not ended is cut off."] if running else []
         lines += ["Its name becomes free. Its memories are kept; z restores it."]
     else:
-        lines += [f"{running} of them are running; their current turns are cut off."] if running else []
+        lines += ["Turns that have not ended are cut off."] if running else []
         lines += ["Their names become free. Their memories are kept; z restores them."]
     confirm(cockpit, "DELETE", lines, "delete", lambda: _run(cockpit, views, DELETE, _tell_deleted))
 

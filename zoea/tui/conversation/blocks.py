@@ -374,7 +374,7 @@ def _outcome(turn: ConversationTurn) -> ConversationBlock | None:
     words, role = _OUTCOMES[ended]
     head: list[Piece] = [(words, role)]
     if turn.outcome is None:
-        head.append(("  goes on from here when Zoea retries or you relaunch the mysis", "quiet"))
+        head.append(("  continues from here when the mysis works again", "quiet"))
     return ConversationBlock(
         f"outcome {turn.id}",
         BlockKind.OUTCOME,

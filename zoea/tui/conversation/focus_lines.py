@@ -139,7 +139,7 @@ def build_request_lines(sight: MysisContext, turn_limit: int = 0) -> list[list[P
     lines[-1].append((f"  {number_format.tokens(seen.turn_tokens)}{limit} tokens so far", "quiet"))
     if seen.not_verbatim:
         count = seen.not_verbatim
-        lines.append([(f"{count_of(count, 'memory')} not verbatim", "waiting")])
+        lines.append([(f"{count_of(count, 'message')} not sent word for word", "waiting")])
     for pack in seen.packs:
         if advice := advise(pack.setting, pack.reason):
             lines.append([(f"{pack.id}: ", ""), (advice, "quiet")])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from zoea.context import Decision, PackStatus, Plan, PlanStep, Reason, Variant, describe_reason, describe_step
 from zoea.context.explain import advise
 from zoea.context.forms import FormKind
-from zoea.model.enums import RequestState, Role
+from zoea.model.enums import Finish, RequestState, Role
 from zoea.queries.phrases import failure_phrase, is_unsent
 from zoea.queries.request_inspection import Inspection, SentMessage, StoredRequest
 from zoea.queries.request_troubles import Trouble
@@ -30,6 +30,14 @@ _FORMS = {
     FormKind.SUPERSEDED: "superseded by a later call",
     FormKind.ORDER: "shown again as data",
 }
+_ENDS: dict[str, str] = {
+    Finish.STOP: "answered",
+    Finish.CALLS: "answered with tool calls",
+    Finish.LENGTH: "cut off at the longest answer",
+    Finish.FILTER: "cut off by a filter of the provider",
+    Finish.UNKNOWN: "ended: the model gave no reason",
+}
+"""How a request ended, by the stored reason."""
 _ROLES = {Role.SYSTEM: "quiet", Role.USER: "commander", Role.ASSISTANT: "llm", Role.TOOL: "tool"}
 
 
@@ -49,17 +57,15 @@ def build_head_lines(request: StoredRequest, now: int) -> list[list[Piece]]:
             first,
             [
                 (f"~{number_format.tokens(request.planned_tokens)} tokens estimated", ""),
-                (f"  {reserved} reserved", "quiet"),
+                (f", {reserved} kept free in the budgets until it ends", "quiet"),
             ],
         ]
     off = request.off_by
+    counted = number_format.tokens(usage.input_tokens) if usage.input_tokens is not None else "nothing"
     second: list[Piece] = [
         (f"~{number_format.tokens(request.planned_tokens)} tokens estimated", ""),
-        (
-            f"  {number_format.tokens(usage.input_tokens)} really used",
-            "strong" if usage.input_tokens is not None else "quiet",
-        ),
-        (f"  estimate {100 * off:+.0f} %" if off is not None else "  not reported by the provider", _off_role(off)),
+        (f" ({_describe_error(off)})" if off is not None else "", _off_role(off)),
+        (f"  {counted} by the provider's count", "strong" if usage.input_tokens is not None else "quiet"),
         (f"  {number_format.tokens(usage.cached_tokens)} cached" if usage.cached_tokens is not None else "", "quiet"),
     ]
     thought = f" ({number_format.tokens(usage.reasoning_tokens)} reasoning)" if usage.reasoning_tokens else ""
@@ -69,8 +75,7 @@ def build_head_lines(request: StoredRequest, now: int) -> list[list[Piece]]:
         (f"{number_format.tokens(usage.output_tokens)} tokens answered{thought}", ""),
         (f"  took {took}", ""),
         (f", first token after {begun}" if request.first_token_us is not None else "", "quiet"),
-        (f"  {format_dollars(usage.cost_micros)}", "quiet"),
-        (f"  {number_format.tokens(request.reserved_tokens)} reserved", "quiet"),
+        (f"  {format_dollars(usage.cost_micros)}" if usage.cost_micros is not None else "  price unknown", "quiet"),
     ]
     return [first, second, third]
 
@@ -115,7 +120,7 @@ def build_plan_lines(inspection: Inspection, width: int, troubles: Sequence[Trou
     request = inspection.request
     if request.calibration != 1.0:
         before = number_format.tokens(request.estimated_tokens)
-        lines.append([(f"~{before} by characters, before calibration ×{request.calibration:.2f}", "quiet")])
+        lines.append([(f"~{before} by characters, ×{request.calibration:.2f} as counted so far", "quiet")])
     if budget.over_budget_tokens:
         over = number_format.tokens(budget.over_budget_tokens)
         lines.append([(f"{over} over: the required packs exceed the budget", "errored")])
@@ -242,12 +247,22 @@ def _state(request: StoredRequest) -> tuple[str, str]:
         case RequestState.RESERVED:
             return "waiting", "under way"
         case RequestState.ESTIMATED:
-            return "running", f"ended: {request.finish_reason or 'unknown'} (usage is an estimate)"
-    return "running", f"ended: {request.finish_reason or 'unknown'}"
+            return "running", f"{_describe_end(request)} (tokens are an estimate)"
+    return "running", _describe_end(request)
+
+
+def _describe_end(request: StoredRequest) -> str:
+    return _ENDS.get(request.finish_reason, f"ended: {request.finish_reason or 'the model gave no reason'}")
 
 
 def _cut(text: str, width: int) -> str:
     return fit_text(text, width).rstrip() if width > 1 else text
+
+
+def _describe_error(off: float) -> str:
+    """Say how far an estimate was off, in whole percents."""
+    percents = round(100 * off)
+    return f"{abs(percents)} % too {'high' if percents > 0 else 'low'}" if percents else "right"
 
 
 def _off_role(off: float | None) -> str:

@@ -155,7 +155,7 @@ class McpClientsDialog(CockpitDialog[None]):
             if view.is_on
             else [
                 ("closed  ", "stopped"),
-                ("press ^o to accept clients with a token over HTTP until the swarm ends", "quiet"),
+                ("no client can connect; ^o opens it for clients with a token (HTTP)", "quiet"),
             ]
         ]
         return lines + ([[(one_line(view.problem), "errored")]] if view.problem else [])
@@ -163,7 +163,7 @@ class McpClientsDialog(CockpitDialog[None]):
     def _note_lines(self) -> list[list[Piece]]:
         lines: list[list[Piece]] = [
             [
-                ("a new token may ", "quiet"),
+                ("the token of a new client may ", "quiet"),
                 (_MAY[self._scope], "title" if self._scope is TokenScope.READ else "asking"),
             ]
         ]

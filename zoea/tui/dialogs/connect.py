@@ -89,7 +89,7 @@ class ConnectDialog(CockpitDialog[str | None]):
                     given.key,
                     id="key",
                     password=not given.key.startswith("env:"),
-                    placeholder="kept apart from settings; env:NAME reads a variable; empty: none",
+                    placeholder="empty: none; env:NAME reads a variable",
                     compact=True,
                 ),
             )

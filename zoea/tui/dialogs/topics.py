@@ -16,7 +16,14 @@ from textual.widgets import Input
 from zoea.model.errors import StoreError, UsageError, ZoeaError
 from zoea.model.topics import TopicMessage, TopicSummary, check_published_topic
 from zoea.model.values import Event
-from zoea.queries.topic_ledger import format_body, format_origin, read_messages, read_subscribers, read_topics
+from zoea.queries.topic_ledger import (
+    format_body,
+    format_origin,
+    format_sender,
+    read_messages,
+    read_subscribers,
+    read_topics,
+)
 from zoea.text.control_characters import one_line, strip
 from zoea.tui import number_format
 from zoea.tui.dialogs.modal import CockpitDialog
@@ -212,7 +219,7 @@ class TopicsDialog(CockpitDialog[None]):
             words = (
                 f"Subscribed to: {one_line(waiting)}"
                 if waiting
-                else 'Templates subscribe with `subscribes = ["TOPIC"]`.'
+                else 'A message of a topic goes to the myses with `subscribes = ["TOPIC"]` in their template.'
             )
             return [[("No message was published yet", "strong")], [], [(words, "quiet")]]
         if not self._topic:
@@ -232,7 +239,7 @@ class TopicsDialog(CockpitDialog[None]):
 
 
 def _topic_row(topic: TopicSummary, now: int) -> PickItem:
-    newest = f"{one_line(topic.newest_sender)}: {one_line(topic.newest_text)}"
+    newest = f"{one_line(format_sender(topic.newest_sender))}: {one_line(topic.newest_text)}"
     return PickItem(
         (
             (fit_text(topic.topic, _TOPIC), "strong"),
@@ -249,7 +256,7 @@ def _message_row(message: TopicMessage, now: int) -> PickItem:
     return PickItem(
         (
             (f"{number_format.clock(message.created_at, now)}  ", "quiet"),
-            (fit_text(one_line(message.sender), _SENDER), "mysis"),
+            (fit_text(one_line(format_sender(message.sender)), _SENDER), "mysis"),
             (f"  {one_line(text[:BODY_CHARS])}", ""),
         ),
         id=str(message.id),

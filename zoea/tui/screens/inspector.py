@@ -73,6 +73,7 @@ class InspectorScreen(TabbedScreen):
         self._requests: list[StoredRequest] = []
         self._at = 0
         self._has_older = True
+        self._is_read = False
         self.inspection: Inspection | None = None
         self._packs: list[list[Piece]] = []
         self._troubles: tuple[Trouble, ...] = ()
@@ -230,7 +231,7 @@ class InspectorScreen(TabbedScreen):
     # Showing.
 
     def _show(self, inspection: Inspection | None) -> None:
-        self.inspection = inspection
+        self.inspection, self._is_read = inspection, True
         sent = inspection.sent if inspection is not None else ()
         tools = inspection.tools if inspection is not None else ()
         gone = inspection.gone if inspection is not None else ""
@@ -274,6 +275,12 @@ class InspectorScreen(TabbedScreen):
         lines = build_head_lines(request, self.cockpit.now())
         is_narrow = self.has_class("-narrow")
         head.put([first, *lines] if is_narrow else [[*first, ("   ", ""), *lines[0]], *lines[1:]])
+
+    def _take_width(self) -> None:
+        """Draw the head again too, because it has one more line on a narrow screen."""
+        super()._take_width()
+        if self._is_read:
+            self._show_head()
 
     def _request_line(self, place: int, width: int) -> list[Piece]:
         return build_request_line(self._requests[place], width, self.symbols)

@@ -243,7 +243,7 @@ class LogScreen(TabbedScreen):
             self._request_page(place)
             return [("…", "quiet")]
         at = number_format.clock(line.at, self.cockpit.now(), seconds=True)
-        role = "commander" if line.who == "commander" else "mysis" if line.mysis_id is not None else "quiet"
+        role = "commander" if line.who == "you" else "mysis" if line.mysis_id is not None else "quiet"
         left = f"{at}  "
         room = max(10, width - len(left) - WHO_WIDTH - 2)
         return [

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 SANDBOX_MYSES = 5
 TITLE_WIDTH = 18
 _WAYS = (
-    ("welcome.sandbox", "Five agents mine in Reef, a small built-in world: no model, no cost"),
+    ("welcome.sandbox", "Five agents mine in Reef, a small world: no model, no cost"),
     ("welcome.connect", "Use a model server of yours, or a vendor with its key"),
     ("welcome.new", "Give one agent a name, a task and a model"),
     ("app.help", "Show every key and its action"),
@@ -186,9 +186,7 @@ class WelcomeScreen(CockpitScreen[None]):
                 else "not searched: the setting swarm.discover is off"
             )
             lines.append(_line(" ", "model servers", where, role="quiet"))
-        lines.append(
-            _line(self._dot(), "autopilot", "built in, always there: plays Reef by fixed rules; no model, no cost")
-        )
+        lines.append(_line(self._dot(), "autopilot", "built in: plays Reef by fixed rules, without a model or cost"))
         if around is not None:
             words = str(around.config) if around.config else "no settings file: all defaults apply"
             lines.append(_line(self._dot() if around.config else " ", "config.toml", words, role="quiet"))

@@ -206,7 +206,7 @@ def format_state(view: MysisView, now: int) -> str:
 
 def _format_text_age(view: MysisView, now: int) -> str:
     """Format the age of the text that is shown. Empty while it is being written or a cause stands there."""
-    if not view.text_at or view.streaming or view.status not in (StatusWord.WORKING, StatusWord.IDLE):
+    if not (view.text and view.text_at) or view.streaming or view.status not in (StatusWord.WORKING, StatusWord.IDLE):
         return ""
     return number_format.age(view.text_at, now)
 
