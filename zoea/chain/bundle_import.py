@@ -26,8 +26,8 @@ from zoea.chain.commit_ops import insert_imported, move_ref
 from zoea.chain.commit_rows import find_common, find_digest, read_ref
 from zoea.chain.entries import FetchBlob, is_newer_delta, lifted_hashes
 from zoea.chain.formats import ZOEA, known_formats
-from zoea.chain.imports import IMPORTED
-from zoea.chain.revisions import TICKET, is_ref_name
+from zoea.chain.ref_names import BRANCH, IMPORTED, TAG, TICKET
+from zoea.chain.revisions import is_ref_name
 from zoea.model.errors import ContextFormatError
 from zoea.store import WriterConnection
 from zoea.store.blobs import PackedBlob, put_packed, put_redacted, restore_blob
@@ -40,7 +40,7 @@ MOST_BYTES = 8 * 1024**3
 """Uncompressed bytes of all blobs of a bundle."""
 AHEAD = 24 * 3600 * 1_000_000
 """A commit that was made later than this after now has a wrong time."""
-_KEPT = (IMPORTED, "tag/", TICKET)
+_KEPT = (IMPORTED, TAG, TICKET)
 """Beginnings of the refs that keep their names."""
 
 
@@ -198,7 +198,7 @@ def _check_refs(bundle: CheckedBundle, commits: dict[str, BundleCommit]) -> None
     for name, commit_id in bundle.refs.items():
         if commit_id not in commits:
             raise ContextFormatError(f"ref {name!r:.60} names a commit that is not in the bundle")
-        if not is_ref_name(name.removeprefix("@")):
+        if not is_ref_name(name.removeprefix(BRANCH)):
             raise ContextFormatError(f"{name!r:.60} cannot be the name of a commit")
 
 
@@ -277,7 +277,7 @@ def _local_name(name: str) -> str:
     """Return the name of another database's ref here. Branches of its myses become imported contexts."""
     if name.startswith(_KEPT):
         return name
-    return IMPORTED + name.removeprefix("@")
+    return IMPORTED + name.removeprefix(BRANCH)
 
 
 def _names(wanted: str) -> Iterator[str]:

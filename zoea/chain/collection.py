@@ -1,4 +1,4 @@
-"""Remove the commits that no ref reaches, and the blobs that only they needed."""
+"""Removes the commits that no ref reaches, and the blobs that only they needed."""
 
 from __future__ import annotations
 

@@ -46,6 +46,8 @@ class Provenance:
     Attributes:
         template_hash: Of the resolved template; None for a context from another program.
         principal: Name of the mysis, or of the program the context came from.
+        ticket_id: The piece of work elsewhere that it belongs to; a fork or an answer has that of its origin.
+        thread_id: The discussion in which it was made, by a mysis that was asked.
     """
 
     principal: str
@@ -67,7 +69,11 @@ class CommitIdentity:
 
 
 class CommitNote(NamedTuple):
-    """The text about a commit that may change: its newest summary and tags."""
+    """The text about a commit that may change: its newest summary and tags.
+
+    Attributes:
+        model: The model that wrote the summary; empty where none did.
+    """
 
     summary: str = ""
     tags: tuple[str, ...] = ()

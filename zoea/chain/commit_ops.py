@@ -1,4 +1,4 @@
-"""Write commits, notes and refs, as parts of an op.
+"""Writes commits, notes and refs, as parts of an op.
 
 Blobs are hashed and compressed before the op (`prepare_blobs`); inside it they are only inserted.
 """

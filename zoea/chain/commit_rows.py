@@ -1,4 +1,4 @@
-"""Read commits, refs and chains from any connection to the database."""
+"""Reads commits, refs and chains from any connection to the database."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes that a person asks for, each as one op: names, checkpoints by hand, snapshots."""
+"""Changes the names, notes and retention of commits, and takes snapshots. Each is one op."""
 
 from __future__ import annotations
 
@@ -14,23 +14,17 @@ from zoea.chain.commit_ops import NewCommit, delete_ref, insert_commit, move_ref
 from zoea.chain.commit_rows import read_ref, read_refs, shortest_id, walk_chain
 from zoea.chain.entries import ContextEntry, encode_delta
 from zoea.chain.formats import ZOEA
-from zoea.chain.revisions import TICKET, TICKET_ID, refuse_time, resolve_revision
+from zoea.chain.ref_names import REMOVABLE, SNAPSHOT, TAG, TICKET, branch_ref, thread_ref
+from zoea.chain.revisions import TICKET_ID, refuse_time, resolve_revision
 from zoea.model.errors import RevisionError, UsageError
 from zoea.process.host_name import describe_machine
 from zoea.store import Store, WriterConnection
 from zoea.text.control_characters import clean
 
-TAG = "tag/"
-"""The beginning of refs that people give."""
 _MOST_DAYS = 36_500
 _TAG_NAME = re.compile(r"\w[\w.:/-]{0,79}")
-
-
-SNAPSHOT, COMPACT = "snapshot/", "compact/"
-"""The beginnings of refs of commits made by hand; the short id of the commit that they follow comes after."""
-COMMANDER = "commander"
-"""The principal of commits beside the branch of a mysis."""
-_REMOVABLE = (TAG, SNAPSHOT, COMPACT, TICKET, "thread/", "import/")
+BY_HAND = "commander"
+"""The principal of commits that people make beside the branch of a mysis."""
 
 
 async def annotate_commit(
@@ -60,10 +54,11 @@ async def take_snapshot(store: Store, revision: str) -> ContextCommit:
         commit = resolve_revision(conn, revision, refuse_time)
         entries = ChainReader(conn).read_messages(commit)
         about = commit.provenance
-        own = (f"@{about.principal}", f"thread/{about.thread_id}/")
-        names = [name for name in read_refs(conn, [commit.seq]) if name == own[0] or name.startswith(own[1])]
-        is_tip = own[0] in names
-        new = build_whole(commit, entries, CommitType.SNAPSHOT, commit.note, principal="" if is_tip else COMMANDER)
+        own = branch_ref(about.principal)
+        discussions = () if about.thread_id is None else (thread_ref(about.thread_id, ""),)
+        names = [name for name in read_refs(conn, [commit.seq]) if name == own or name.startswith(discussions)]
+        is_tip = own in names
+        new = build_whole(commit, entries, CommitType.SNAPSHOT, commit.note, principal="" if is_tip else BY_HAND)
         return commit, names if is_tip else [f"{SNAPSHOT}{shortest_id(conn, commit)}"], new
 
     async with store.search_reader() as reader:
@@ -142,7 +137,7 @@ async def name_commit(store: Store, name: str, revision: str) -> str:
             hint="Use 1 to 80 letters, digits, '_', '-', '.', ':' or '/', starting with a letter or digit.",
         )
     kind = TICKET if TICKET_ID.fullmatch(name) else TAG
-    ref = clean(name if not revision and name.startswith(_REMOVABLE) else f"{kind}{name}")
+    ref = clean(name if not revision and name.startswith(REMOVABLE) else f"{kind}{name}")
 
     def write(conn: WriterConnection) -> None:
         if revision:

@@ -1,4 +1,4 @@
-"""Bring contexts of other programs into the store, as snapshot commits that keep every byte."""
+"""Brings contexts of other programs into the store, as snapshot commits that keep every byte."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from zoea.chain.delta_summary import summarise_entries
 from zoea.chain.entries import ContextEntry
 from zoea.chain.formats import ZOEA, known_formats
 from zoea.chain.materialize import find_format
+from zoea.chain.ref_names import IMPORTED
 from zoea.model.errors import ContextFormatError
 from zoea.store import WriterConnection
-
-IMPORTED = "import/"
-"""The beginning of refs of imported contexts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Build the conversation of a commit from its chain, in any format.
+"""Builds the conversation of a commit from its chain, in any format.
 
 What lies between two commits is deltas, compactions and snapshots. A compaction or snapshot counts
 only where it is the oldest commit of the range; everywhere else the deltas say the same in full.

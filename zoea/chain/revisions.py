@@ -14,6 +14,7 @@ from difflib import get_close_matches
 
 from zoea.chain.commit import ID_PREFIX, CommitType, ContextCommit
 from zoea.chain.commit_rows import find_by_prefix, read_commit, read_ref, read_refs, ref_at, shortest_id, walk_chain
+from zoea.chain.ref_names import branch_ref, ticket_ref
 from zoea.model.errors import RevisionError
 from zoea.text.control_characters import clean
 from zoea.text.sentences import count_of
@@ -23,9 +24,8 @@ ReadTime = Callable[[str], int]
 
 MOST_REF_NAME = 200
 _NO_NAME = re.compile(r"[~^{}@\x00-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
-TICKET = "ticket/"
-"""The beginning of the ref of a ticket; its id, such as `tkt-7`, follows."""
 TICKET_ID = re.compile(r"tkt-\w[\w.-]{0,54}")
+"""The id of a ticket, such as `tkt-7`."""
 _STEP = re.compile(r"~(?P<back>\d{0,9})|\^\^")
 _AT = re.compile(r"@\{(?P<time>[^{}]+)\}")
 
@@ -98,7 +98,7 @@ def _named(conn: sqlite3.Connection, name: str) -> ContextCommit:
 
 def _refs_of(name: str) -> tuple[str, ...]:
     """Return the refs that a name may stand for, the most likely first."""
-    return name, f"@{name}", f"{TICKET}{name}"
+    return name, branch_ref(name), ticket_ref(name)
 
 
 def _commit(conn: sqlite3.Connection, seq: int, name: str) -> ContextCommit:

@@ -1,4 +1,4 @@
-"""Check every commit: its id, its bytes, the blobs they refer to, and whether they parse."""
+"""Checks every commit: its id, its bytes, the blobs they refer to, and whether they parse."""
 
 from __future__ import annotations
 

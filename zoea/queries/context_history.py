@@ -13,8 +13,8 @@ from pathlib import Path
 from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_lanes import GraphRow, Lane, Lanes, lay_out
 from zoea.chain.commit_rows import walk_newest
+from zoea.chain.ref_names import branch_ref, deleted_ref
 from zoea.queries.stored_swarm import open_database
-from zoea.swarm.persistence.capture_ops import BRANCH, DELETED
 
 COUNTED = 1_000
 """The most messages that are counted as not committed yet."""
@@ -71,7 +71,7 @@ class ContextHistory:
             if about.mysis_id != mysis_id:
                 continue
             for ref in self.refs.get(commit.seq, ()):
-                if ref in (f"{BRANCH}{about.principal}", f"{DELETED}{about.principal}-{mysis_id}"):
+                if ref in (branch_ref(about.principal), deleted_ref(about.principal, mysis_id)):
                     return commit, ref
         return None
 
@@ -152,7 +152,7 @@ def _read_names(reader: sqlite3.Connection, mysis_id: int) -> ContextHistory:
     """Return a history without commits: its refs, where its branches end, and its live work."""
     found = reader.execute(_NAME, (mysis_id,)).fetchone()
     name, deleted_at = found if found is not None else ("", None)
-    branch = f"{BRANCH}{name}" if deleted_at is None else f"{DELETED}{name}-{mysis_id}"
+    branch = branch_ref(name) if deleted_at is None else deleted_ref(name, mysis_id)
     family = _descend(mysis_id, [tuple(row) for row in reader.execute(_ORIGINS)])
     refs: dict[int, tuple[str, ...]] = {}
     tips, tip = set(), None

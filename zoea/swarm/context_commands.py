@@ -11,6 +11,7 @@ from zoea.chain import context_edits
 from zoea.chain.commit import CommitNote, ContextCommit
 from zoea.chain.commit_ops import update_note
 from zoea.chain.commit_rows import read_commit, read_ref, read_refs
+from zoea.chain.ref_names import DELETED, branch_ref, thread_ref
 from zoea.chain.revisions import TICKET_ID, refuse_time, resolve_revision
 from zoea.context.window.conversation_summary import summarise
 from zoea.model.enums import DeliveryMode, MysisState
@@ -38,7 +39,7 @@ class _Discussion:
 
 
 class ContextCommands:
-    """See the module."""
+    """The bodies of the methods of `ContextApi`, which says what each does."""
 
     def __init__(self, commander: Commander) -> None:
         self._commander = commander
@@ -144,7 +145,7 @@ class ContextCommands:
             return mysis_ops.find(conn, runner.mysis.id)
 
         try:
-            await creation.read_origin(self._services.store, f"@{runner.mysis.name}")
+            await creation.read_origin(self._services.store, branch_ref(runner.mysis.name))
         except (MissingBlob, RevisionError):
             if allow_fresh:
                 return
@@ -155,9 +156,9 @@ class ContextCommands:
         """Make a mysis from the branch of a deleted one. It gets its name back where that is free."""
         async with self._services.store.search_reader() as reader:
             branch = capture_ops.find_branch(await reader.run(read_refs), ref)
-        if not branch.startswith(capture_ops.DELETED):
+        if not branch.startswith(DELETED):
             raise missing
-        old = branch.removeprefix(capture_ops.DELETED).rpartition("-")[0]
+        old = branch.removeprefix(DELETED).rpartition("-")[0]
         taken = {runner.mysis.name.casefold() for runner in self._commander.runners.values()}
         origin = await creation.read_origin(self._services.store, branch, allow_fresh=allow_fresh)
         chosen = name or ("" if old.casefold() in taken else old)
@@ -218,7 +219,7 @@ def _find_discussion(conn: sqlite3.Connection, revision: str, thread: str, defau
     """Find where a question goes. Raises RevisionError."""
     commit = resolve_revision(conn, revision, refuse_time)
     template = capture_ops.template_of(conn, commit.provenance.template_hash) or default
-    ref = capture_ops.thread_ref(thread, template)
+    ref = thread_ref(thread, template)
     tip = read_ref(conn, ref)
     if tip is not None:
         commit = read_commit(conn, tip) or commit

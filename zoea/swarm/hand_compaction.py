@@ -1,4 +1,7 @@
-"""Compacts a commit's conversation by hand. A model writes the summary, paid as a mysis's background work."""
+"""Has a model summarise a commit, or the conversation up to it, on demand.
+
+A mysis pays for it as background work.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import CommitNote, CommitType, ContextCommit
 from zoea.chain.commit_ops import insert_commit, move_ref
 from zoea.chain.commit_rows import shortest_id
-from zoea.chain.context_edits import COMMANDER, COMPACT, build_whole
+from zoea.chain.context_edits import BY_HAND, build_whole
 from zoea.chain.entries import ContextEntry
+from zoea.chain.ref_names import COMPACT
 from zoea.chain.revisions import refuse_time, resolve_revision
 from zoea.context import FrozenTurn
 from zoea.context.window.conversation_shape import Conversation, ConversationShape
@@ -113,7 +117,7 @@ async def store_compaction(
 ) -> ContextCommit:
     """Store a summary as a commit beside the branch, under the ref `compact/ID`."""
     note = CommitNote(f"A summary of {count_of(count, 'message')}: {summary}", model=model)
-    new = build_whole(commit, [build_summary(summary, at)], CommitType.COMPACTION, note, principal=COMMANDER)
+    new = build_whole(commit, [build_summary(summary, at)], CommitType.COMPACTION, note, principal=BY_HAND)
 
     def write(conn: WriterConnection) -> ContextCommit:
         stored = insert_commit(conn, new)

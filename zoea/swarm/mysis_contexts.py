@@ -33,7 +33,7 @@ _FOREIGN = 'Only a template with search = "swarm" lets you; ask the commander, o
 
 
 class MysisContexts:
-    """See `zoea.tools.builtin.mysis_tools.ContextBackend`."""
+    """Carries out the tools of commits for all myses: `zoea.tools.builtin.mysis_tools.ContextBackend`."""
 
     def __init__(self, commander: Commander) -> None:
         self._memories = commander.builtin_backend.memories

@@ -18,7 +18,8 @@ from zoea.chain.bundle_file import MAGIC, MOST_BLOB
 from zoea.chain.bundle_import import StoredBundle, check_bundle, store_bundle
 from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_rows import read_ref, shortest_id
-from zoea.chain.imports import IMPORTED, ImportedContext, prepare_import, store_import
+from zoea.chain.imports import ImportedContext, prepare_import, store_import
+from zoea.chain.ref_names import IMPORTED
 from zoea.chain.revisions import MOST_REF_NAME, is_ref_name, make_ref_name
 from zoea.cli.commands.context_access import describe_commit, find_commit, open_contexts
 from zoea.cli.options import AsJson, Workspace, write_json

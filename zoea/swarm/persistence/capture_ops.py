@@ -12,7 +12,7 @@ from zoea.chain.commit import Checkpoint, ContextCommit
 from zoea.chain.commit_ops import NewCommit, append_commit, move_ref, rename_ref
 from zoea.chain.commit_rows import read_ref
 from zoea.chain.entries import ContextMedia
-from zoea.chain.revisions import TICKET
+from zoea.chain.ref_names import BRANCH, DELETED, branch_ref, deleted_ref, thread_ref, ticket_ref
 from zoea.context import Note
 from zoea.model.enums import OpenedBy
 from zoea.model.errors import ZoeaError
@@ -23,12 +23,6 @@ from zoea.swarm.persistence import row_values
 
 _log = logging.getLogger(__name__)
 
-BRANCH = "@"
-"""The beginning of the ref of a mysis; its name follows."""
-THREAD = "thread/"
-"""The beginning of the ref of a discussion; its thread and the name of the template follow."""
-DELETED = "deleted/"
-"""The beginning of the ref of a deleted mysis; its name and id follow."""
 _COMMITTED = """
 SELECT last_memory_id FROM ctx_commit WHERE principal = :name AND mysis_id = :mysis AND last_memory_id IS NOT NULL
 ORDER BY created_at DESC, seq DESC LIMIT 1
@@ -107,12 +101,12 @@ def record_commit(conn: WriterConnection, name: str, new: NewCommit) -> ContextC
     """
     conn.execute("SAVEPOINT capture")
     try:
-        stored = append_commit(conn, f"{BRANCH}{name}", new, new.checkpoint.value)
+        stored = append_commit(conn, branch_ref(name), new, new.checkpoint.value)
         if (thread_id := new.provenance.thread_id) is not None:
             template = template_of(conn, new.provenance.template_hash)
             move_ref(conn, thread_ref(thread_id, template), stored.seq, new.checkpoint.value)
         if new.provenance.ticket_id is not None:
-            move_ref(conn, f"{TICKET}{new.provenance.ticket_id}", stored.seq, new.checkpoint.value)
+            move_ref(conn, ticket_ref(new.provenance.ticket_id), stored.seq, new.checkpoint.value)
     except (ZoeaError, sqlite3.Error) as error:
         if not conn.in_transaction:
             raise  # SQLite gave up the whole op, which the writer reports or runs again
@@ -146,7 +140,7 @@ def record_compaction(conn: WriterConnection, name: str, new: NewCommit, summary
 
 def is_tip(conn: WriterConnection, name: str, seq: int) -> bool:
     """Return whether the branch of a mysis ends with a commit."""
-    return read_ref(conn, f"{BRANCH}{name}") == seq
+    return read_ref(conn, branch_ref(name)) == seq
 
 
 def begin_branch(conn: WriterConnection, mysis: Mysis, seq: int, work: Work) -> None:
@@ -156,7 +150,7 @@ def begin_branch(conn: WriterConnection, mysis: Mysis, seq: int, work: Work) -> 
         " VALUES (?, ?, ?, ?, ?, 0, 0)"
     )
     conn.execute(sql, (mysis.id, seq, work.ticket_id, work.thread_id, conn.now()))
-    move_ref(conn, f"{BRANCH}{mysis.name}", seq, "fork" if work.thread_id is None else "ask")
+    move_ref(conn, branch_ref(mysis.name), seq, "fork" if work.thread_id is None else "ask")
     if work.thread_id is not None:
         move_ref(conn, thread_ref(work.thread_id, mysis.template), seq, "ask")
 
@@ -166,7 +160,7 @@ def begin_again(conn: WriterConnection, mysis: Mysis) -> bool:
 
     Its memories up to the newest commit are then shown as the commit tells them, and by nothing else.
     """
-    name = f"{BRANCH}{mysis.name}"
+    name = branch_ref(mysis.name)
     tip = read_ref(conn, name)
     if tip is None:
         return False
@@ -198,7 +192,7 @@ def find_branch(refs: Iterable[str], name: str) -> str:
     wanted = name.strip().removeprefix("@").casefold()
     left: list[tuple[int, str]] = []
     for ref in refs:
-        if ref.casefold() in (f"{BRANCH}{wanted}", wanted) and ref.startswith((BRANCH, DELETED)):
+        if ref.casefold() in (branch_ref(wanted), wanted) and ref.startswith((BRANCH, DELETED)):
             return ref
         old, _, mysis_id = ref.removeprefix(DELETED).rpartition("-")
         if ref.startswith(DELETED) and old.casefold() == wanted:
@@ -206,25 +200,20 @@ def find_branch(refs: Iterable[str], name: str) -> str:
     return max(left, default=(0, ""))[1]
 
 
-def thread_ref(thread_id: str, template: str) -> str:
-    """Return the ref of the discussion that a template has in a thread."""
-    return f"{THREAD}{thread_id}/{template}"
-
-
 def archive_branch(conn: WriterConnection, mysis_id: int, name: str) -> None:
     """Rename the branch of a deleted mysis, so that its name is free."""
-    rename_ref(conn, f"{BRANCH}{name}", f"{DELETED}{name}-{mysis_id}", "deleted")
+    rename_ref(conn, branch_ref(name), deleted_ref(name, mysis_id), "deleted")
 
 
 def restore_branch(conn: WriterConnection, mysis_id: int, name: str) -> None:
     """Undo `archive_branch`."""
-    rename_ref(conn, f"{DELETED}{name}-{mysis_id}", f"{BRANCH}{name}", "undeleted")
+    rename_ref(conn, deleted_ref(name, mysis_id), branch_ref(name), "undeleted")
 
 
 def branches_of(conn: sqlite3.Connection, mysis_id: int) -> list[str]:
     """Return the refs of a mysis that was deleted."""
     (name,) = conn.execute("SELECT name FROM mysis WHERE id = ?", (mysis_id,)).fetchone()
-    return [f"{DELETED}{name}-{mysis_id}"]
+    return [deleted_ref(name, mysis_id)]
 
 
 def read_state(
