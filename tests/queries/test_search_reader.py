@@ -22,9 +22,9 @@ from zoea.queries.search_reader import (
     SwarmSearcher,
     SwarmSearchHit,
     SwarmSearchQuery,
-    parse_moment,
     parse_search,
 )
+from zoea.queries.written_times import parse_moment
 from zoea.settings import Settings
 from zoea.store import WriterConnection
 from zoea.store.database_file import open_reader

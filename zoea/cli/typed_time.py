@@ -1,9 +1,9 @@
-"""Read the times that people write."""
+"""Reads a time on the command line, by the system's clock."""
 
 from __future__ import annotations
 
 from zoea.process.clock import SystemClock
-from zoea.queries.known_then import read_written_time
+from zoea.queries.written_times import read_written_time
 
 
 def read_time(text: str) -> int:

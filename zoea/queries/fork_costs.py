@@ -1,4 +1,4 @@
-"""Estimates what the first request of a mysis made from a commit will hold and cost."""
+"""Plans the first request of a fork without sending it, to count messages and tokens."""
 
 from __future__ import annotations
 

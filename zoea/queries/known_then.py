@@ -5,13 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_rows import resolve_time
-from zoea.model.errors import UsageError
-from zoea.queries.search_reader import parse_moment
 from zoea.queries.stored_swarm import open_database
 
 # The names in the index one after the other, without reading the commits of each.
@@ -52,17 +49,6 @@ def read_known_then(database: Path, at: int) -> KnownThen:
     commits = sorted(newest.values(), key=lambda one: (one.provenance.principal.lower(), one.seq))
     before = max((one for one in earlier if one is not None), default=None)
     return KnownThen(at, tuple(commits), before, min((one for one in later if one is not None), default=None))
-
-
-def read_written_time(text: str, now: int) -> int:
-    """Return the µs UTC of a time as a person writes it. Raises UsageError."""
-    found = parse_moment(text, now)
-    if found is not None:
-        return found
-    try:
-        return round(datetime.fromisoformat(text).timestamp() * 1_000_000)
-    except (ValueError, OverflowError, OSError):
-        raise UsageError(f"{text!r} is no time", hint="Give 10:30, 2h (ago), 2026-01-31 or ISO 8601.") from None
 
 
 def _read_principals(reader: sqlite3.Connection) -> Iterator[str]:

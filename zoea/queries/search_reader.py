@@ -14,12 +14,12 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
 from zoea.model.enums import Role, SenderKind
 from zoea.model.errors import StoreError
+from zoea.queries.written_times import parse_moment
 from zoea.store import search as recall
 from zoea.store.database_file import open_reader
 from zoea.store.search import HitPlace, MemoryQuery, SearchColumn, matching_ids, search_memories
@@ -38,7 +38,6 @@ __all__ = [
     "SwarmSearchQuery",
     "SwarmSearcher",
     "is_any_case",
-    "parse_moment",
     "parse_search",
 ]
 
@@ -50,7 +49,6 @@ LIMIT = 1000
 T = TypeVar("T")
 _AROUND = 680
 _NEWEST = 1 << 50
-_SECOND = 1_000_000
 _ROLES = {
     "user": Role.USER,
     "prompt": Role.USER,
@@ -63,7 +61,6 @@ _FILTER = re.compile(
     r'(?P<gap>\s*)(?<!\S)(?:"(?P<words>(?:@|role:|since:|until:)[^"]*)"|@(?P<mysis>\S+)'
     r"|(?P<name>role|since|until):(?P<value>\S*))(?!\S)"
 )
-_SPANS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 _LISTED = """
 SELECT m.id, m.mysis_id, y.name AS mysis, y.deleted_at, t.number AS turn_number, m.role, m.created_at,
@@ -174,21 +171,6 @@ def _filtered(wish: SwarmSearchQuery, name: str, value: str, now: int) -> SwarmS
     if moment is None:
         return replace(wish, problem=f"{name}: takes 2h, 30m, 1d, 10:30 or 2026-01-31")
     return replace(wish, since=moment) if name == "since" else replace(wish, until=moment)
-
-
-def parse_moment(text: str, now: int) -> int | None:
-    """Parse `2h` (ago), `10:30` (today) or `2026-01-31`, in local time, to µs UTC; else None."""
-    today = datetime.fromtimestamp(now / _SECOND)
-    if found := re.fullmatch(r"(\d{1,6})([smhdw])", text):
-        ago = timedelta(**{_SPANS[found[2]]: int(found[1])})
-        return now - round(ago.total_seconds() * _SECOND)
-    try:
-        if re.fullmatch(r"\d{1,2}:\d{2}", text):
-            clock = datetime.strptime(text, "%H:%M")
-            return round(today.replace(hour=clock.hour, minute=clock.minute, second=0).timestamp()) * _SECOND
-        return round(datetime.strptime(text, "%Y-%m-%d").timestamp()) * _SECOND
-    except ValueError:
-        return None
 
 
 class MemorySearcher:

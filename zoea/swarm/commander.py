@@ -46,7 +46,7 @@ from zoea.swarm.live_view import LiveView
 from zoea.swarm.outbox import Outbox
 from zoea.swarm.persistence import load_mysis, message_ops, mysis_ops, spend_ops, swarm_reads, time_ops
 from zoea.swarm.persistence.preserved_memories import preserve_memory
-from zoea.swarm.persistence.stored_context import NEWEST_PLANS, read_contexts
+from zoea.swarm.persistence.request_sizes import NEWEST_PLANS, read_request_sizes
 from zoea.swarm.references import resolve_reference
 from zoea.swarm.resolved_template import Providers, ResolvedTemplate, resolve_stored_template, resolve_template
 from zoea.swarm.rules import SECOND
@@ -173,7 +173,7 @@ class Commander:
                 fail = partial(mysis_ops.fail, mysis_id=one.mysis.id, failure=failure_from(damage))
                 one = replace(one, mysis=await self._store.write(fail))
             self._start_runner(one)
-        for mysis_id, size in read_contexts(await self._store.read(NEWEST_PLANS)).items():
+        for mysis_id, size in read_request_sizes(await self._store.read(NEWEST_PLANS)).items():
             self.live_view.row(mysis_id).show_context(*size)
         await self.outbox.catch_up_snapshot()
         self.services.clock_watch = asyncio.create_task(watch_clock(self.services, self.runners), name="clock watch")

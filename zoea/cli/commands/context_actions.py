@@ -15,7 +15,7 @@ from zoea.cli.context_cost import estimate_first_request
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.cli.swarm_access import command, edit
 from zoea.model.errors import UsageError
-from zoea.runtime.first_request import describe_price
+from zoea.runtime.first_request_estimate import describe_price
 from zoea.store import Store
 from zoea.swarm.hand_compaction import SUMMARY_TOKENS
 from zoea.swarm.persistence.capture_ops import find_branch

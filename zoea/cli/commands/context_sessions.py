@@ -17,7 +17,7 @@ from zoea.model.errors import MissingBlob, RevisionError, UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import ContextQuestion, MysisView
 from zoea.queries.newest_answer import NewestAnswer, read_newest_answer
-from zoea.runtime.first_request import describe_first_request
+from zoea.runtime.first_request_estimate import describe_first_request
 from zoea.settings.paths import places
 from zoea.swarm.persistence.capture_ops import find_branch
 from zoea.text.control_characters import strip

@@ -14,7 +14,7 @@ from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.cli.swarm_access import command
 from zoea.model.errors import MissingBlob, MysisMissing, UsageError
 from zoea.model.swarm_api import SwarmApi
-from zoea.runtime.first_request import describe_price
+from zoea.runtime.first_request_estimate import describe_price
 from zoea.swarm.hand_compaction import NOTE_TOKENS
 from zoea.text.control_characters import strip
 from zoea.text.sentences import count_of

@@ -16,7 +16,7 @@ from zoea.model.errors import UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
 from zoea.queries.fork_costs import ForkCost
-from zoea.runtime.first_request import MOST_FORKS, describe_first_request
+from zoea.runtime.first_request_estimate import MOST_FORKS, describe_first_request
 from zoea.runtime.model_check import find_doubt
 from zoea.text.control_characters import strip
 

@@ -29,7 +29,8 @@ from zoea.process.command_line import (
     whole_number,
     words,
 )
-from zoea.queries.search_reader import is_any_case, parse_moment
+from zoea.queries.search_reader import is_any_case
+from zoea.queries.written_times import parse_moment
 from zoea.settings.paths import places
 from zoea.store.database_file import open_reader
 from zoea.store.search import (

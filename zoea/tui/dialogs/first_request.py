@@ -18,7 +18,7 @@ from textual.widgets import Input
 from zoea.chain.commit import ContextCommit
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.values import MysisView
-from zoea.runtime.first_request import FirstRequest, describe_first_request, estimate_from_commit
+from zoea.runtime.first_request_estimate import FirstRequestEstimate, describe_first_request, estimate_from_commit
 from zoea.text.control_characters import one_line
 from zoea.tui.dialogs.modal import CockpitDialog, form_row
 from zoea.tui.state.deferred_work import DeferredWork
@@ -54,7 +54,7 @@ class FirstRequestDialog(CockpitDialog[None]):
         self._timer: Timer | None = None
         self._is_proceeding = False
         self._counted: tuple[int, str] | None = None
-        self.plan: FirstRequest | None = None
+        self.plan: FirstRequestEstimate | None = None
 
     def fields(self) -> Iterable[tuple[str, Widget]]:
         """Return the labels and inputs of the form."""

@@ -11,7 +11,7 @@ from textual.widgets import Input
 
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.values import MysisView
-from zoea.runtime.first_request import MOST_FORKS
+from zoea.runtime.first_request_estimate import MOST_FORKS
 from zoea.runtime.mysis_options import read_options
 from zoea.text.control_characters import one_line
 from zoea.tui.dialogs.first_request import FirstRequestDialog

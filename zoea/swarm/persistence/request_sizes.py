@@ -1,4 +1,4 @@
-"""The size of a mysis's context, from its newest stored request."""
+"""Reads the size and the limit of each mysis's newest request, from its plan."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WHERE y.deleted_at IS NULL
 """
 
 
-def read_contexts(rows: Iterable[sqlite3.Row]) -> dict[int, tuple[int, int]]:
+def read_request_sizes(rows: Iterable[sqlite3.Row]) -> dict[int, tuple[int, int]]:
     """Return tokens and limit of each mysis's newest request, from rows of `NEWEST_PLANS`.
 
     A plan that cannot be read is left out: the inspector names the damage.

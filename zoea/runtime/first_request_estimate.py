@@ -1,4 +1,4 @@
-"""Says what the first request of a mysis that knows a conversation will hold and cost."""
+"""Estimates what the first request of a fork will hold and cost. It makes no request."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _WHOLE_TIER = 2
 
 
 @dataclass(frozen=True, slots=True)
-class FirstRequest:
-    """The commit that a request begins with, and the estimate of the request."""
+class FirstRequestEstimate:
+    """The commit that a request begins with, and the sizes and price of the request."""
 
     commit: ContextCommit
     short_id: str
@@ -43,7 +43,7 @@ class FirstRequest:
         return None if price is None else price.cost(tokens, output)
 
 
-def estimate_from_commit(where: Places, database: Path, seq: int, message: str) -> FirstRequest:
+def estimate_from_commit(where: Places, database: Path, seq: int, message: str) -> FirstRequestEstimate:
     """Estimate the first request of a mysis made from a commit that gets this message.
 
     Raises:
@@ -58,7 +58,7 @@ def estimate_from_commit(where: Places, database: Path, seq: int, message: str) 
         if commit is None:
             raise RevisionError("this commit was collected", hint="Choose another one; `zoea ctx tag` keeps commits.")
         cost = read_fork_cost(reader, commit, message, settings)
-        return FirstRequest(commit, shortest_id(reader, commit), cost, where, settings)
+        return FirstRequestEstimate(commit, shortest_id(reader, commit), cost, where, settings)
 
 
 def describe_price(micros: int | None) -> str:
@@ -68,7 +68,7 @@ def describe_price(micros: int | None) -> str:
     return f"about {format_dollars(micros)}" if micros else "at no cost"
 
 
-def describe_first_request(said: FirstRequest, count: int, micros: int | None) -> str:
+def describe_first_request(said: FirstRequestEstimate, count: int, micros: int | None) -> str:
     """Return the messages, tokens and price in one line."""
     cost = said.cost
     shown = "" if cost.shown == cost.messages else f", the newest {cost.shown} as they were and a summary of the others"
