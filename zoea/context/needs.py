@@ -6,7 +6,7 @@ again until it wants nothing new, at most `MAX_ROUNDS` times. The reader that an
 There are two kinds of needs:
 
 - Those of this module's union (`LatestSlice` and so on) are rows by id. The op that opens the turn answers
-  them, and they are read again after a restart.
+  them, and they are read again after a restart. `InheritedContext` is read after that op, because it may be large.
 - An `OutsideNeed` takes a search, a ledger or a model. A reader of `swarm/turn/need_rounds.py` answers it after
   the turn is open and before its first plan. Its answer is JSON (`StoredAnswer`), kept with the turn in the table
   `turn_answer`, so that every request of the turn, also after a restart, has the same one.

@@ -1,1 +1,5 @@
-"""Read-only queries for fronts: conversations, requests, search, events, broadcasts."""
+"""What all fronts show of the stored swarm: read-only queries, and sentences about the results.
+
+Queries are synchronous: a front calls them in a thread, with or without a running swarm. `phrases`, `status_phrases`
+and `error_report` read nothing: they make the sentences that the cockpit, the command line and clients share.
+"""

@@ -1,1 +1,4 @@
-"""Prompts from a ledger of topics: selection and text of messages, state snapshot, hints for validators."""
+"""Parts of the strategy `topics`: messages of the ledger, texts of a role, state snapshot, hints.
+
+The packs are in `zoea.context.strategies.ledger_topics`; rows of the ledger are in `zoea.swarm.persistence.topic_ops`.
+"""
