@@ -21,7 +21,7 @@ from zoea.model.enums import Role
 from zoea.model.errors import StoreError
 from zoea.model.request import Answer
 from zoea.settings import Settings
-from zoea.settings.schema import ChainSettings
+from zoea.settings.commit_settings import ChainSettings
 from zoea.store.database_file import connect_reader
 from zoea.swarm.context_capture import ContextCapture
 from zoea.swarm.persistence import row_values, turn_records

@@ -25,7 +25,7 @@ from zoea.model.ports import Clock
 from zoea.model.request import Answer
 from zoea.model.values import Memory, Mysis
 from zoea.process.host_name import describe_machine
-from zoea.settings.schema import ChainSettings
+from zoea.settings.commit_settings import ChainSettings
 from zoea.store import Store, WriterConnection
 from zoea.swarm.memory_entries import PlacedEntry, build_entry, build_notes, build_nudge
 from zoea.swarm.persistence import capture_ops

@@ -10,7 +10,7 @@ from zoea.chain.commit import Checkpoint, CommitNote
 from zoea.model.errors import ZoeaError
 from zoea.model.ports import Clock
 from zoea.model.values import Mysis
-from zoea.settings.schema import ChainSettings
+from zoea.settings.commit_settings import ChainSettings
 from zoea.store import Store
 from zoea.swarm.context_capture import RECOVERED, ContextCapture
 from zoea.swarm.persistence import capture_ops
