@@ -136,6 +136,8 @@ def test_the_most_that_the_advice_names_is_what_the_setting_allows() -> None:
     assert name_settings(bound, frozen, MOST_TOKENS + 1) == ""
     allowed = Settings.model_validate({"budget": {"token_budget_per_agent": MOST_TOKENS}})
     assert allowed.budget.token_budget_per_agent == MOST_TOKENS
+    with pytest.raises(ValueError, match="token_budget_per_agent"):
+        Settings.model_validate({"budget": {"token_budget_per_agent": MOST_TOKENS + 1}})
 
 
 @pytest.mark.parametrize("calibration", [0.8, 1.0, 1.37, 2.0])

@@ -15,7 +15,6 @@ from pydantic import AfterValidator, Field
 from zoea.settings.commit_settings import ChainSettings, InheritedSettings
 from zoea.settings.endpoints import ProviderSettings, ProviderType, UpstreamSettings
 from zoea.settings.fields import (
-    MOST_TOKENS,
     NAME_PATTERN,
     Bound,
     KeptTurns,
@@ -379,7 +378,7 @@ class BudgetSettings(Section):
         source=SHANNON,
     )
     token_budget_per_agent: Whole = setting(
-        50_000, "Tokens a request", "The maximum tokens of one request.", source=SHANNON, ge=1000, le=MOST_TOKENS
+        50_000, "Tokens a request", "The maximum tokens of one request.", source=SHANNON, ge=1000, le=200_000
     )
     token_budget_per_task: Whole = setting(
         200_000,
