@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 from zoea.model.request import Blob, ToolResult
 from zoea.tools.results import (
-    EMPTY,
     MAX_LISTED,
     MAX_PARTS,
     NO_REASON,
@@ -94,7 +93,7 @@ def test_nothing_is_said_to_be_nothing() -> None:
 
 @pytest.mark.parametrize("nothing", ["[]", "{}", "null", '""'])
 def test_a_result_that_holds_nothing_says_so(nothing: str) -> None:
-    assert parse_result({"content": [{"type": "text", "text": nothing}]}).content == f"{nothing} {EMPTY}"
+    assert parse_result({"content": [{"type": "text", "text": nothing}]}).content == f"{nothing} (the result is empty)"
     assert parse_result({"content": [{"type": "text", "text": f"see {nothing}"}]}).content == f"see {nothing}"
     assert _of("not a block", isError=True) == ToolResult(NO_REASON, is_error=True)
 
