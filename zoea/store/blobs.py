@@ -20,6 +20,7 @@ from blake3 import blake3
 
 from zoea.model.errors import StoreError, StoreFull
 from zoea.settings.private_file import open_private
+from zoea.store.sqlite_errors import FREE_SPACE
 
 _THREAD = threading.local()
 """Holds a compressor and a decompressor for each thread, because making one costs more than a short text."""
@@ -193,6 +194,4 @@ def write_blob_file(path: Path, packed: bytes) -> None:
     except OSError as error:
         with suppress(OSError):  # the first error is the one to report
             unfinished.unlink()
-        raise StoreFull(
-            f"{path.name}: {error.strerror}", hint="Free some space, or check the disk; Zoea tries again by itself."
-        ) from error
+        raise StoreFull(f"{path}: {error.strerror}", hint=FREE_SPACE) from error

@@ -11,6 +11,8 @@ from zoea.model.errors import StoreClosed, StoreConflict, StoreError, StoreForei
 SQLITE_ERRORS = (sqlite3.Error, MemoryError)
 """All errors SQLite raises; out of memory is not a `sqlite3.Error`."""
 
+FREE_SPACE = "Free some space, or check the disk; a running swarm then goes on by itself."
+
 _FULL = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR})
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 
@@ -34,7 +36,7 @@ def translate_write_error(error: Exception) -> StoreError:
     if getattr(error, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_CANTOPEN:
         return translate_error(error)
     translated = StoreFull(
-        str(error), hint="Zoea may have too many files open (`ulimit -n`); it tries again by itself."
+        str(error), hint="Zoea may have too many files open (`ulimit -n`); a running swarm tries again by itself."
     )
     translated.__cause__ = error
     return translated
@@ -53,7 +55,7 @@ def _convert(error: Exception) -> StoreError:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code; 0 if missing
     what = str(error) or type(error).__name__
     if code in _FULL:
-        return StoreFull(what, hint="Free some space, or check the disk; Zoea tries again by itself.")
+        return StoreFull(what, hint=FREE_SPACE)
     if code in _BUSY:
         return StoreError(what, hint="Another process holds the database. Close it, then try again.")
     match code:
