@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.tui.cockpit import Stage, asks_when_told, cockpit
+from tests.tui.idle_pilot import key_event
 from zoea.model.enums import ASK_TOOL, ApprovalAnswer, DeliveryMode, Role
 from zoea.model.errors import UsageError
 from zoea.model.request import Answer, AnswerCall, ModelRequest
@@ -74,6 +75,20 @@ async def test_keys_pressed_right_after_opening_are_ignored(tmp_path: Path, monk
         await ask(stage, "alpha")
         await stage.press("o", "o", "s", "t")
         assert stage.shows(ApprovalDialog)
+        assert await answers(stage) == []
+
+
+async def test_keys_typed_before_the_question_is_seen_answer_nothing_on_a_slow_machine(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(approvals, "DEAF_S", 0.001)  # the time is over before the keys come
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "alpha")
+        for key in ("o", "d", "enter"):
+            stage.app.post_message(key_event(key))
+        await stage.until(lambda: stage.shows(ApprovalDialog))
+        await stage.press("escape")
+        await stage.until(lambda: stage.shows(DashboardScreen))
         assert await answers(stage) == []
 
 

@@ -120,6 +120,8 @@ class ApprovalDialog(CockpitDialog[None]):
         self._shown = approval
         self._leave_sentence()
         self.is_listening = False
+        # Keys that were typed before the question was seen answer nothing, also where they come late.
+        self.cockpit.type_ahead.discard()
         if self._deaf is not None:
             self._deaf.stop()
         self._deaf = self.set_timer(DEAF_S, self._listen)
