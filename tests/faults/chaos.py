@@ -423,7 +423,13 @@ class ChaosRun:
         lines = (await self.swarm.receipt(self.sent[key])).lines
         assert len(lines) == self.myses, f"{key} tells of {len(lines)} of {self.myses} myses"
         silent = [line for line in lines if line.status != "answered" and not line.reason]
-        assert not silent, f"{key} was neither answered nor refused: {silent[:5]}"
+        if silent:
+            names = {line.mysis for line in silent}
+            stand = [describe(view) for view in (await self.swarm.view()).myses if view.name in names]
+            raise AssertionError(
+                f"{key} was neither answered nor refused by {len(silent)}: {silent[:5]}\n"
+                f"{'; '.join(stand[:10])}\n{self.tail(20_000)}"
+            )
 
     async def settled(self) -> None:
         """Wait until every mysis rests, or says why it does not go on, and nothing happens for a while."""
