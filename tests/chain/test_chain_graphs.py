@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
@@ -34,7 +35,7 @@ from zoea.chain.formats import ZOEA
 from zoea.chain.materialize import Tier
 from zoea.model.enums import Role
 from zoea.model.errors import StoreConflict
-from zoea.store import Store
+from zoea.store import Store, WriterConnection
 from zoea.store.database_file import connect_reader
 
 
@@ -54,6 +55,10 @@ def new_commit(
         len(entries),
         sum(one.token_count for one in entries),
     )
+
+
+class _Killed(Exception):
+    """Ends an op in the middle."""
 
 
 class ChainMachine(RuleBasedStateMachine):
@@ -114,6 +119,41 @@ class ChainMachine(RuleBasedStateMachine):
         seq = data.draw(st.sampled_from([*self.commits]))
         self.loop.run_until_complete(self.store.write(lambda conn: move_ref(conn, name, seq, "test")))
         self.refs.setdefault(name, []).append((self.time, seq))
+
+    @precondition(lambda self: self.commits)
+    @rule(data=st.data(), name=st.sampled_from(["@alpha", "@beta"]), steps=st.integers(0, 2), is_done=st.booleans())
+    def be_killed(self, data: st.DataObject, name: str, steps: int, is_done: bool) -> None:
+        """Go on with the files as a kill leaves them, in the middle of an op or after its COMMIT."""
+        copy = Path(self.folder.name) / f"after-kill-{next(self.numbers)}" / "zoea.db"
+        copy.parent.mkdir()
+        parent, text = data.draw(st.sampled_from([*self.commits])), f"{next(self.numbers)} "
+        new = new_commit([ContextEntry(Role.USER, text, "direct")], parent)
+
+        def keep_files() -> None:
+            for file in self.store.path.parent.glob("zoea.db*"):
+                shutil.copy(file, copy.parent)
+
+        def work(conn: WriterConnection) -> ContextCommit:
+            stored = insert_commit(conn, new) if steps or is_done else None
+            if stored is not None and (steps == 2 or is_done):
+                move_ref(conn, name, stored.seq, "test")
+            if stored is None or not is_done:
+                keep_files()
+                raise _Killed
+            return stored
+
+        try:
+            stored = self.loop.run_until_complete(self.store.write(work))
+        except _Killed:
+            pass
+        else:
+            keep_files()
+            self.commits[stored.seq], self.texts[stored.seq] = stored, [text]
+            self.refs.setdefault(name, []).append((self.time, stored.seq))
+        self.reader.close()
+        self.loop.run_until_complete(self.store.close())
+        self.store = self.loop.run_until_complete(Store.open(copy, clock_now=lambda: self.time))
+        self.reader = connect_reader(copy)
 
     @rule(delta=st.integers(-10, 10))
     def set_clock(self, delta: int) -> None:
