@@ -306,6 +306,11 @@ class TestTyping:
         os.close(terminal)
         os.close(null)
 
+    async def test_a_terminal_that_was_closed_before_the_first_line_ends_the_lines(self) -> None:
+        null = os.open(os.devnull, os.O_RDWR)  # what `detach_terminal` puts in its place
+        assert [line async for line in read_lines(null)] == []
+        os.close(null)
+
 
 class TestRows:
     async def test_details_show_the_error_and_its_hint(self, swarm: FakeSwarm) -> None:

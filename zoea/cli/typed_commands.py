@@ -124,7 +124,12 @@ async def read_lines(descriptor: int) -> AsyncIterator[str]:
     descriptor = os.dup(descriptor)
     loop = asyncio.get_running_loop()
     arrived: asyncio.Queue[bytes] = asyncio.Queue()
-    loop.add_reader(descriptor, lambda: arrived.put_nowait(_read(descriptor)))
+    try:
+        loop.add_reader(descriptor, lambda: arrived.put_nowait(_read(descriptor)))
+    except PermissionError:
+        # The terminal was closed before the first read: /dev/null, which cannot be watched, is in its place.
+        os.close(descriptor)
+        return
     try:
         buffered = b""
         while chunk := await arrived.get():
