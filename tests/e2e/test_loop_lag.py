@@ -22,7 +22,7 @@ def test_doctor_tells_that_the_event_loop_was_held_up_and_the_log_names_the_code
 
         def is_told() -> bool:
             findings = json.loads(zoea("doctor", "--json").stdout)["findings"]
-            return any(one["name"] == "event loop" and "held up for" in one["problem"] for one in findings)
+            return any(one["name"] == "event loop" and "did not react for" in one["problem"] for one in findings)
 
         until_true(is_told, within=PATIENCE_S)
         assert zoea("stop", "--swarm").returncode == 0

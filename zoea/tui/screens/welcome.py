@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
@@ -270,7 +271,7 @@ class WelcomeScreen(CockpitScreen[None]):
         if opened is not None and opened.is_owner and not cockpit.feed.myses:
             if await self._reopened("reading the new settings…", None):
                 cockpit.settings_watch.mark_applied()
-                self._connected_to = name
+                self._use_for_new_myses(name)
         else:
             try:
                 await cockpit.api.reload()
@@ -278,8 +279,13 @@ class WelcomeScreen(CockpitScreen[None]):
                 cockpit.show_error(error)
                 self.notify(f"{name} is in your settings; it applies when the swarm is opened again", markup=False)
             else:
-                self._connected_to = name
+                self._use_for_new_myses(name)
         self.run_worker(DeferredWork(self._discover_again), exclusive=True, group="look")
+
+    def _use_for_new_myses(self, name: str) -> None:
+        """Let new myses use the connected model instead of that of the command line."""
+        self._connected_to = name
+        self.cockpit.new_myses = replace(self.cockpit.new_myses, provider="", model="")
 
     async def _discover_again(self) -> None:
         self._servers.clear()
