@@ -78,15 +78,20 @@ def test_i1_no_request_exceeds_its_budget(story: Story, limits: dict[str, object
         assert sum(len(message.content) for message in plan.messages) <= frozen.max_chars
 
 
+def tokens_of_characters(frozen: FrozenTurn) -> int:
+    """Return the tokens that the limit on characters allows, which no setting raises."""
+    return int(frozen.max_chars / 4 * frozen.calibration)
+
+
 @given(stories(longest=8000, orderly=True), LIMITS)
 def test_i1_a_refusal_is_correct_and_says_how_to_fix_it(story: Story, limits: dict[str, object]) -> None:
     frozen = story.recorder.frozen(**limits)
     answers = story.at(len(story.moments) - 1, frozen)
     refused = refusal_of(frozen, answers)
     if refused is not None:
-        assert "tokens" in refused.what
+        need = int(refused.what.split("at least ")[1].split(" tokens")[0].replace(",", ""))
         wider = dict.fromkeys(("max_tokens", "max_chars", "context_window"), 10**7)
-        if request_limit(frozen).setting:
+        if request_limit(frozen).setting and need <= tokens_of_characters(frozen):
             way, value = refused.hint.split(", or")[0].split(" at least ")
             raised = {
                 "Raise budget.token_budget_per_agent to": "max_tokens",
@@ -94,7 +99,7 @@ def test_i1_a_refusal_is_correct_and_says_how_to_fix_it(story: Story, limits: di
             }
             wider[raised[way]] = int(value.removesuffix(" tokens").replace(",", ""))
         else:
-            assert "Raise" not in refused.hint
+            assert "at least" not in refused.hint
         assert refusal_of(replace(frozen, **wider), answers) is None  # type: ignore[arg-type]  # every value is an int
 
 
@@ -240,8 +245,10 @@ def test_i7_every_memory_of_the_turn_is_verbatim_or_reported(story: Story, limit
         assert {decision.id for decision in plan.decisions} >= {"system", "history", "situation", "turn", "tools"}
         for decision in plan.decisions:
             if decision.status is PackStatus.SKIPPED and decision.wanted_tokens:
-                # No setting raises the limit on characters.
-                assert bool(decision.setting) != (decision.reason is Reason.MAX_CHARS)
+                whole = sum(one.wanted_tokens for one in plan.decisions)
+                assert bool(decision.setting) != (
+                    decision.reason is Reason.MAX_CHARS or whole > tokens_of_characters(frozen)
+                )
         if frozen.is_nudged:
             assert plan.decision("order") is not None
 
@@ -322,7 +329,10 @@ def units_of(story: Story, frozen: FrozenTurn, record: TurnRecord) -> int:
 def test_a_compaction_frees_headroom_if_possible(story: Story, limits: dict[str, object]) -> None:
     made = plans(story, limits)
     for (frozen, before, earlier), (_, record, later) in itertools.pairwise(made):
-        if extends(earlier, later) or later.tokens <= request_limit(frozen).tokens * HEADROOM:
+        required = sum(one.tokens for one in later.decisions if one.reason is Reason.REQUIRED and one.id != "turn")
+        if later.tokens <= required + (request_limit(frozen).tokens - required) * HEADROOM:
+            continue
+        if extends(earlier, later):
             continue
         if not has_answers(before):
             continue
