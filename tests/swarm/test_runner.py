@@ -16,6 +16,7 @@ from zoea.model.errors import ProviderError, StoreError, ToolError
 from zoea.model.request import Answer, ModelInfo, ModelRequest
 from zoea.model.values import COMMANDER
 from zoea.settings import Settings
+from zoea.swarm.life import SetState
 from zoea.swarm.persistence import memory_ops, message_ops, mysis_ops
 from zoea.swarm.resolved_template import output_limit
 from zoea.swarm.runner import MysisRunner
@@ -74,6 +75,33 @@ async def test_what_fails_before_a_turn_is_there_makes_it_errored_and_the_prompt
         assert await s.value("SELECT state FROM delivery") == "pending"
         provider.trouble = None
         await relaunched(s)
+
+
+async def test_a_message_is_shown_as_waiting_until_its_turn_is_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    provider = Moody(script(Answer(text="ok")))
+    async with swarm(tmp_path, provider=provider) as s:
+        provider.gate = asyncio.Event()
+        await s.commander.create("alpha", start=False)
+        stored, set_state, is_storing = asyncio.Event(), MysisRunner._set_state, asyncio.Event()
+
+        async def slow(runner: MysisRunner, effect: SetState) -> None:
+            is_storing.set()
+            await stored.wait()
+            await set_state(runner, effect)
+
+        monkeypatch.setattr(MysisRunner, "_set_state", slow)
+        await s.commander.send("alpha", "go")
+        await is_storing.wait()
+        assert (await s.commander.mysis("alpha")).pending == 1
+        stored.set()
+        await s.until(lambda: provider.asked)
+        view = await s.commander.mysis("alpha")
+        assert (view.pending, view.in_turn) == (0, True)
+        provider.gate.set()
+        await s.settled()
+        assert (await s.commander.mysis("alpha")).pending == 0
 
 
 async def test_a_stop_before_the_turn_is_there_leaves_its_prompts_pending(tmp_path: Path) -> None:

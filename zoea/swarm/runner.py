@@ -138,9 +138,9 @@ class MysisRunner:
 
     def arrived(self, delivery: Delivery) -> None:
         """Take a delivery that was stored for this mysis."""
-        pending = pending_of(delivery)
         self._live.say(delivery.content, delivery.created_at)
-        self._unheard[delivery.id] = pending
+        self._unheard[delivery.id] = pending = pending_of(delivery)
+        self._live.pending += 1
         self._queue(lf.Arrived(self._now(), pending))
 
     def adopt(self, known: ResolvedTemplate) -> None:
@@ -221,6 +221,7 @@ class MysisRunner:
             if told.done is not None and not told.done.done():
                 told.done.set_result(None)
             self._live.is_at_rest = self._is_at_rest
+            self._live.pending = len(self.life.pending) + len(self._unheard)
             self._services.view.touch(self.mysis.id)
 
     async def _process(self, told: _QueuedInput) -> None:
@@ -232,7 +233,6 @@ class MysisRunner:
         moved = self._moved
         if isinstance(given, lf.Arrived):
             self._unheard.pop(given.pending.delivery_id, None)
-        self._live.pending = len(self.life.pending)
         if isinstance(given, lf.TurnEnded | _LifeLoan) and self.life.state in (MysisState.STOPPED, MysisState.ERRORED):
             await self._close_session()
         for effect in effects:
