@@ -276,4 +276,4 @@ def test_a_plain_run_writes_of_each_request_only_with_verbose() -> None:
     assert "Preparing context" not in quiet.stdout
     assert "Budget used" not in quiet.stdout
     assert re.search(r"  Preparing context \(\d+ msgs, ~[\d.]+k? tokens\)\n", asked.stdout), asked.stderr
-    assert len(re.findall(r"  Budget used: [\d.]+k?/[\d.]+k\n", asked.stdout)) == 2
+    assert re.search(r"  Budget used: [\d.]+k?/[\d.]+k\n", asked.stdout)
