@@ -22,7 +22,7 @@ CONFIG = """
 [swarm]
 default_provider = "one"
 [llm]
-timeout = {deadline}
+between_tokens = {deadline}
 backoff_first = 0.1
 [provider.one]
 type = "openai"
@@ -84,7 +84,7 @@ def open_owner(tmp_path: Path) -> Iterator[Callable[[OpenAIServer], Owner]]:
 async def test_a_request_in_flight_is_sent_again_after_a_suspension(
     open_owner: Callable[[OpenAIServer], Owner],
 ) -> None:
-    async with OpenAIServer(Say("never", stall_after=0), Say("after the pause")) as server:
+    async with OpenAIServer(Say("that stops in the middle", stall_after=2), Say("after the pause")) as server:
         owner = open_owner(server)
         await until(lambda: zoea("new", "alpha").returncode == 0, within=120.0)
         await owner.run("send", "alpha", "hello")

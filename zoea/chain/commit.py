@@ -15,6 +15,10 @@ from typing import NamedTuple
 from blake3 import blake3
 
 ID_PREFIX = "ctx-"
+SUMMARY_TOKENS = 2_000
+"""The most a summary of the conversation up to a commit takes."""
+NOTE_TOKENS = 300
+"""The most a summary of one commit alone takes."""
 
 
 class CommitType(StrEnum):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 BRANCH = "@"
 """The newest commit of a mysis; its name follows."""
 DELETED = "deleted/"
@@ -38,3 +40,20 @@ def thread_ref(thread_id: str, template: str) -> str:
 def ticket_ref(ticket_id: str) -> str:
     """Return the ref of the newest commit that belongs to a ticket."""
     return f"{TICKET}{ticket_id}"
+
+
+def find_branch(refs: Iterable[str], name: str) -> str:
+    """Return the branch of a mysis, or of the newest deleted one. "" for none.
+
+    Args:
+        name: `alpha` or `@alpha` in any case, or a ref such as `deleted/alpha-3`.
+    """
+    wanted = name.strip().removeprefix("@").casefold()
+    left: list[tuple[int, str]] = []
+    for ref in refs:
+        if ref.casefold() in (branch_ref(wanted), wanted) and ref.startswith((BRANCH, DELETED)):
+            return ref
+        old, _, mysis_id = ref.removeprefix(DELETED).rpartition("-")
+        if ref.startswith(DELETED) and old.casefold() == wanted:
+            left.append((int(mysis_id), ref))
+    return max(left, default=(0, ""))[1]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from zoea.cli import notices
 from zoea.model.errors import NoRunningSwarm
@@ -12,8 +12,9 @@ from zoea.model.swarm_api import SwarmApi
 from zoea.process.lock import read_holder
 from zoea.runtime.run_options import attach
 from zoea.settings.paths import Places, places
-from zoea.store import Store
-from zoea.transfer.run_import import held_workspace
+
+if TYPE_CHECKING:
+    from zoea.store import Store
 
 T = TypeVar("T")
 
@@ -53,6 +54,9 @@ def edit(workspace: str, live: Callable[[SwarmApi], Awaitable[T]], stored: Calla
     Raises:
         WorkspaceHeld: Another command writes to the database.
     """
+
+    # Only this needs the settings and the store, which take a third of a command's start.
+    from zoea.transfer.held_workspace import held_workspace
 
     async def write(here: Places) -> T:
         async with held_workspace(here) as held:

@@ -5,18 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_rows import read_commit, shortest_id
-from zoea.llm.prices import PriceList
 from zoea.model.errors import RevisionError
-from zoea.queries.fork_costs import ForkCost, read_fork_cost
 from zoea.queries.stored_swarm import open_database
-from zoea.runtime.provider_set import costs_nothing
-from zoea.settings import Settings, load
-from zoea.settings.paths import Places
 from zoea.text.dollars import format_dollars
 from zoea.text.sentences import count_of
+
+if TYPE_CHECKING:
+    from zoea.queries.fork_costs import ForkCost
+    from zoea.settings import Settings
+    from zoea.settings.paths import Places
 
 MOST_FORKS = 50
 _WHOLE_TIER = 2
@@ -38,6 +39,9 @@ class FirstRequestEstimate:
 
     def price_of(self, tokens: int, output: int, provider: str = "", model: str = "") -> int | None:
         """Return what so many tokens and those of an answer cost, in the same unit."""
+        from zoea.llm.prices import PriceList
+        from zoea.runtime.provider_set import costs_nothing
+
         prices = PriceList(self.where.prices, partial(costs_nothing, self.settings))
         price = prices.find(provider or self.cost.provider, model or self.cost.model)
         return None if price is None else price.cost(tokens, output)
@@ -52,6 +56,10 @@ def estimate_from_commit(where: Places, database: Path, seq: int, message: str) 
         RevisionError: The commit was collected.
         SettingsError: The settings cannot be read.
     """
+    # The planner and the settings take most of the start of the commands that import this module and seldom call it.
+    from zoea.queries.fork_costs import read_fork_cost
+    from zoea.settings import load
+
     settings = load(where).settings
     with open_database(database) as reader:
         commit = read_commit(reader, seq)

@@ -8,10 +8,10 @@ import sqlite3
 from dataclasses import dataclass
 
 from zoea.chain import context_edits
-from zoea.chain.commit import CommitNote, ContextCommit
+from zoea.chain.commit import NOTE_TOKENS, SUMMARY_TOKENS, CommitNote, ContextCommit
 from zoea.chain.commit_ops import update_note
 from zoea.chain.commit_rows import read_commit, read_ref, read_refs
-from zoea.chain.ref_names import DELETED, branch_ref, thread_ref
+from zoea.chain.ref_names import DELETED, branch_ref, find_branch, thread_ref
 from zoea.chain.revisions import TICKET_ID, refuse_time, resolve_revision
 from zoea.context.window.conversation_summary import summarise
 from zoea.model.enums import DeliveryMode, MysisState
@@ -89,7 +89,7 @@ class ContextCommands:
             await own.capture.commit_now(CommitNote())
         commit, entries = await hand_compaction.read_conversation(store, revision)
         if extract:
-            summary, model = summarise(hand_compaction.as_memories(entries), hand_compaction.SUMMARY_TOKENS), ""
+            summary, model = summarise(hand_compaction.as_memories(entries), SUMMARY_TOKENS), ""
         else:
             runner = self._commander.runner(payer or f"#{commit.provenance.mysis_id or 0}")
             known = self._commander.resolved_template(runner.mysis.template_hash)
@@ -104,7 +104,7 @@ class ContextCommands:
         runner = self._commander.runner(payer or f"#{commit.provenance.mysis_id or 0}")
         known = self._commander.resolved_template(runner.mysis.template_hash)
         summary, model = await hand_compaction.write_summary(
-            self._services, runner, known, entries, timeout_s, tokens=hand_compaction.NOTE_TOKENS
+            self._services, runner, known, entries, timeout_s, tokens=NOTE_TOKENS
         )
         if not model:
             raise UsageError(
@@ -155,7 +155,7 @@ class ContextCommands:
     async def _revive(self, ref: str, name: str, missing: MysisMissing, *, allow_fresh: bool) -> MysisView:
         """Make a mysis from the branch of a deleted one. It gets its name back where that is free."""
         async with self._services.store.search_reader() as reader:
-            branch = capture_ops.find_branch(await reader.run(read_refs), ref)
+            branch = find_branch(await reader.run(read_refs), ref)
         if not branch.startswith(DELETED):
             raise missing
         old = branch.removeprefix(DELETED).rpartition("-")[0]

@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from zoea.chain.chain_reader import ChainReader
-from zoea.chain.commit import CommitNote, CommitType, ContextCommit
+from zoea.chain.commit import SUMMARY_TOKENS, CommitNote, CommitType, ContextCommit
 from zoea.chain.commit_ops import insert_commit, move_ref
 from zoea.chain.commit_rows import shortest_id
 from zoea.chain.context_edits import BY_HAND, build_whole
@@ -31,10 +31,6 @@ from zoea.swarm.services import Services
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.summary_stage import SummaryStage
 from zoea.text.sentences import count_of
-
-SUMMARY_TOKENS = 2_000
-NOTE_TOKENS = 300
-"""The summary of one commit."""
 
 
 async def read_conversation(store: Store, revision: str) -> tuple[ContextCommit, tuple[ContextEntry, ...]]:

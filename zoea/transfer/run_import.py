@@ -5,57 +5,17 @@ Each file, or each mysis of Zoea Nova, is one op.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from zoea.model.errors import SwarmFull, UsageError, WorkspaceHeld
-from zoea.process.clock import SystemClock
-from zoea.process.lock import OwnerLock
-from zoea.settings import LoadedSettings, load
+from zoea.model.errors import SwarmFull, UsageError
+from zoea.settings import LoadedSettings
 from zoea.settings.paths import Places
-from zoea.store import Store
 from zoea.transfer import jsonl_import, nova_database
+from zoea.transfer.held_workspace import Workspace, held_workspace
 from zoea.transfer.nova_import import NovaImport, NovaOptions, nova_uid
 from zoea.transfer.report import ImportReport, Progress
-
-
-@dataclass(frozen=True, slots=True)
-class Workspace:
-    """The open database of a workspace and its settings."""
-
-    store: Store
-    loaded: LoadedSettings
-
-
-@asynccontextmanager
-async def held_workspace(places: Places) -> AsyncIterator[Workspace]:
-    """Lock and open the workspace while the block runs.
-
-    Raises:
-        WorkspaceHeld: if a swarm runs in it, naming its process.
-        SettingsError, StoreError: if it cannot be opened.
-    """
-    loaded = load(places)
-    places.make_data()
-    clock = SystemClock()
-    lock = OwnerLock(places.data, places.socket, since=clock.now())
-    try:
-        lock.acquire()
-    except WorkspaceHeld as held:
-        raise WorkspaceHeld(
-            held.what, hint="End it with `zoea stop --swarm`, give the command again, then start it with `zoea run`."
-        ) from None
-    try:
-        store = await Store.open(places.database, clock_now=clock.now)
-        try:
-            yield Workspace(store, loaded)
-        finally:
-            await store.close()
-    finally:
-        lock.release()
 
 
 async def import_files(places: Places, paths: Sequence[Path], progress: Progress) -> list[ImportReport]:

@@ -45,6 +45,12 @@ def find_commit(conn: sqlite3.Connection, revision: str) -> ContextCommit:
     return resolve_revision(conn, revision, read_time)
 
 
+def locate_commit(workspace: str, revision: str) -> ContextCommit:
+    """Return the commit that a person named, also by a time. Raises RevisionError, StoreMissing."""
+    with open_contexts(workspace) as conn:
+        return find_commit(conn, revision)
+
+
 def commit_with(conn: sqlite3.Connection, seq: int) -> ContextCommit:
     return walk_chain(conn, seq, limit=1)[0]
 

@@ -8,17 +8,23 @@ import typer
 
 from zoea.chain import context_edits
 from zoea.chain.chain_reader import ChainReader
-from zoea.chain.commit import ContextCommit
+from zoea.chain.commit import SUMMARY_TOKENS
 from zoea.chain.commit_rows import read_refs, shortest_id
-from zoea.cli.commands.context_access import Revision, describe_commit, find_commit, name_commits, open_contexts
+from zoea.chain.ref_names import find_branch
+from zoea.cli.commands.context_access import (
+    Revision,
+    describe_commit,
+    find_commit,
+    locate_commit,
+    name_commits,
+    open_contexts,
+)
 from zoea.cli.context_cost import estimate_first_request
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.cli.swarm_access import command, edit
 from zoea.model.errors import UsageError
 from zoea.runtime.first_request_estimate import describe_price
 from zoea.store import Store
-from zoea.swarm.hand_compaction import SUMMARY_TOKENS
-from zoea.swarm.persistence.capture_ops import find_branch
 from zoea.text.control_characters import strip
 from zoea.text.shorten import head
 
@@ -132,9 +138,3 @@ def _tell(workspace: str, commit_id: str, nothing: str, as_json: bool) -> None:
             return
         about = head(" ".join(commit.note.summary.split()), _TEXT)
         typer.echo(strip(f"{shortest_id(conn, commit)}  {commit.kind}  {', '.join(names)}  {about}"))
-
-
-def locate_commit(workspace: str, revision: str) -> ContextCommit:
-    """Return the commit that a person named, also by a time. Raises RevisionError, StoreMissing."""
-    with open_contexts(workspace) as conn:
-        return find_commit(conn, revision)

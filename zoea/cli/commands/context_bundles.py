@@ -30,7 +30,7 @@ from zoea.settings.private_file import open_private
 from zoea.settings.small_file import read_small_file
 from zoea.text.control_characters import strip
 from zoea.text.sentences import count_of
-from zoea.transfer.run_import import held_workspace
+from zoea.transfer.held_workspace import held_workspace
 
 
 def export(

@@ -9,8 +9,7 @@ import typer
 
 from zoea.chain import blob_policies, collection
 from zoea.chain.context_edits import keep_commit
-from zoea.cli.commands.context_access import Revision, find_commit, open_contexts
-from zoea.cli.commands.context_actions import locate_commit
+from zoea.cli.commands.context_access import Revision, find_commit, locate_commit, open_contexts
 from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.cli.swarm_access import edit
@@ -20,7 +19,7 @@ from zoea.runtime.blob_release import release_now
 from zoea.settings.paths import places
 from zoea.text.control_characters import strip
 from zoea.text.sentences import count_of
-from zoea.transfer.run_import import held_workspace
+from zoea.transfer.held_workspace import held_workspace
 
 
 def keep(

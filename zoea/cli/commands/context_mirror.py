@@ -17,7 +17,7 @@ from zoea.runtime.mirroring import copy_now, mirror_folder
 from zoea.settings import load
 from zoea.settings.paths import places
 from zoea.text.control_characters import strip
-from zoea.transfer.run_import import held_workspace
+from zoea.transfer.held_workspace import held_workspace
 
 
 def fetch(

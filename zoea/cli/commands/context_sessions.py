@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from zoea.chain.commit_rows import read_refs
+from zoea.chain.ref_names import find_branch
 from zoea.cli.commands.context_access import open_contexts
 from zoea.cli.context_cost import estimate_first_request
 from zoea.cli.options import AsJson, Workspace, write_json
@@ -19,7 +20,6 @@ from zoea.model.values import ContextQuestion, MysisView
 from zoea.queries.newest_answer import NewestAnswer, read_newest_answer
 from zoea.runtime.first_request_estimate import describe_first_request
 from zoea.settings.paths import places
-from zoea.swarm.persistence.capture_ops import find_branch
 from zoea.text.control_characters import strip
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from zoea.chain.commit import ContextCommit
+from zoea.chain.commit import NOTE_TOKENS, ContextCommit
 from zoea.chain.commit_rows import read_unsummarised, shortest_id
 from zoea.cli.commands.context_access import find_commit, open_contexts
 from zoea.cli.context_cost import estimate_first_request
@@ -15,7 +15,6 @@ from zoea.cli.swarm_access import command
 from zoea.model.errors import MissingBlob, MysisMissing, UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.runtime.first_request_estimate import describe_price
-from zoea.swarm.hand_compaction import NOTE_TOKENS
 from zoea.text.control_characters import strip
 from zoea.text.sentences import count_of
 from zoea.text.shorten import head

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,10 +15,12 @@ from zoea.cli.swarm_access import command
 from zoea.model.errors import UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
-from zoea.queries.fork_costs import ForkCost
 from zoea.runtime.first_request_estimate import MOST_FORKS, describe_first_request
 from zoea.runtime.model_check import find_doubt
 from zoea.text.control_characters import strip
+
+if TYPE_CHECKING:
+    from zoea.queries.fork_costs import ForkCost
 
 
 def fork(

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from zoea.cli.commands.context_actions import locate_commit
+from zoea.cli.commands.context_access import locate_commit
 from zoea.cli.local_time import moment
 from zoea.cli.options import LARGEST_ID, AsJson, MysisRef, MysisRefs, Workspace, write_json
 from zoea.cli.swarm_access import ask, command

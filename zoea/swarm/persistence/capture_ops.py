@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from zoea.chain.commit import Checkpoint, ContextCommit
 from zoea.chain.commit_ops import NewCommit, append_commit, move_ref, rename_ref
 from zoea.chain.commit_rows import read_ref
 from zoea.chain.entries import ContextMedia
-from zoea.chain.ref_names import BRANCH, DELETED, branch_ref, deleted_ref, thread_ref, ticket_ref
+from zoea.chain.ref_names import branch_ref, deleted_ref, thread_ref, ticket_ref
 from zoea.context import Note
 from zoea.model.enums import OpenedBy
 from zoea.model.errors import ZoeaError
@@ -181,23 +180,6 @@ def template_of(conn: sqlite3.Connection, template_hash: bytes | None) -> str:
     """Return the name of a template; "" where it is not known."""
     row = conn.execute("SELECT name FROM template WHERE hash = ?", (template_hash,)).fetchone()
     return "" if row is None else str(row[0])
-
-
-def find_branch(refs: Iterable[str], name: str) -> str:
-    """Return the branch of a mysis, or of the newest deleted one. "" for none.
-
-    Args:
-        name: `alpha` or `@alpha` in any case, or a ref such as `deleted/alpha-3`.
-    """
-    wanted = name.strip().removeprefix("@").casefold()
-    left: list[tuple[int, str]] = []
-    for ref in refs:
-        if ref.casefold() in (branch_ref(wanted), wanted) and ref.startswith((BRANCH, DELETED)):
-            return ref
-        old, _, mysis_id = ref.removeprefix(DELETED).rpartition("-")
-        if ref.startswith(DELETED) and old.casefold() == wanted:
-            left.append((int(mysis_id), ref))
-    return max(left, default=(0, ""))[1]
 
 
 def archive_branch(conn: WriterConnection, mysis_id: int, name: str) -> None:
