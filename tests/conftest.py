@@ -32,7 +32,7 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
 # Collecting a test process's large heap every 700 objects is a quarter of the time of a screen's test.
-gc.set_threshold(20_000, 20, 20)
+gc.set_threshold(100_000, 50, 100)
 
 _LEAKY = ("ZOEA_", "XDG_", "OPENAI_", "ANTHROPIC_", "OLLAMA_", "OPENROUTER_", "GROQ_", "MISTRAL_", "GEMINI_")
 
