@@ -210,6 +210,10 @@ def _set_binding_settings(candidates: Sequence[PackCandidate], turn: CurrentTurn
     if unsummarised:
         # A larger budget shows more of the conversation, so it has to hold all of that beside the turn.
         taken = max(taken, unsummarised + grown + sum(one.full.tokens for one in candidates if one.pack.id in _BESIDE))
+    # Whole results take more than what they were cut to before the budget cut them further.
+    more = [ceil((chars - frozen.max_result_chars) / CHARS_PER_TOKEN) + _CUT_TOKENS for chars in limited]
+    whole_results = sum(map(Counter(frozen.calibration).scale, more))
+    present = sum(one.size.tokens for one in candidates)
     for candidate in sort_by_priority(candidates):
         if not candidate.is_required and not is_whole:
             taken += candidate.full.tokens
@@ -218,17 +222,20 @@ def _set_binding_settings(candidates: Sequence[PackCandidate], turn: CurrentTurn
         if candidate.reason is Reason.MAX_CHARS:
             candidate.setting = ""
         elif candidate.reason is Reason.BUDGET and is_whole and limited and candidate.pack.id == "turn":
-            # Whole results take more than what they were cut to before the budget cut them further.
-            cut = [chars - frozen.max_result_chars for chars in limited]
-            more = sum(Counter(frozen.calibration).scale(ceil(chars / CHARS_PER_TOKEN) + _CUT_TOKENS) for chars in cut)
-            if budget := name_settings(bound, frozen, taken + more):
-                candidate.setting = f"{budget} and tool.max_result_chars = {max(limited)}"
+            candidate.setting = _name_with_results(name_settings(bound, frozen, taken + whole_results), max(limited))
         elif candidate.reason is Reason.BUDGET:
             candidate.setting = name_settings(bound, frozen, taken)
         elif candidate.pack.counted is not None:
             candidate.setting = name_settings(bound, frozen, frozen.all_tools_tokens) if candidate.truncated else ""
+        elif candidate.truncated and is_whole and present + whole_results > bound.tokens:
+            candidate.setting = _name_with_results(name_settings(bound, frozen, taken + whole_results), longest)
         elif candidate.truncated:
             candidate.setting = f"tool.max_result_chars = {longest}"
+
+
+def _name_with_results(budget: str, chars: int) -> str:
+    """Return the settings for a budget and whole results; empty where no budget is enough."""
+    return f"{budget} and tool.max_result_chars = {chars}" if budget else ""
 
 
 def _report_past_memories(
