@@ -40,9 +40,8 @@ _TERMINAL = ("COLUMNS", "LINES")  # readline, once imported, sets them for every
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Half as many workers again as there are cores: many tests wait for other processes."""
-    cores = len(os.sched_getaffinity(0))
-    return cores + cores // 2
+    """Twice as many workers as there are cores: two fifths of the time of the tests are waits for other processes."""
+    return 2 * len(os.sched_getaffinity(0))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -318,6 +318,23 @@ def test_a_result_over_its_limit_is_cut_even_if_the_turn_fits() -> None:
     )
 
 
+def test_a_whole_result_is_advised_with_a_budget_that_holds_it() -> None:
+    recorder = Recorder()
+    recorder.open("go")
+    recorder.slice("get_map", "m" * 8000)
+    limited = recorder.plan(max_result_chars=400, max_tokens=1500).decision("turn")
+    assert limited is not None
+    budget, results = limited.setting.split(" and ")
+    assert results == "tool.max_result_chars = 8000"
+    tokens = int(budget.removeprefix("budget.token_budget_per_agent = "))
+    followed = recorder.plan(max_result_chars=8000, max_tokens=tokens).decision("turn")
+    assert followed is not None
+    assert not followed.truncated
+    without = recorder.plan(max_result_chars=400, max_tokens=1500, max_chars=6000).decision("turn")
+    assert without is not None
+    assert (without.truncated, without.setting) == (True, "")
+
+
 def test_a_turn_without_prompt_and_nudge_is_refused() -> None:
     recorder = Recorder()
     recorder.open("go")
