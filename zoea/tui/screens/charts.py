@@ -63,7 +63,8 @@ class StatPlot(PlotextPlot, can_focus=True):
         named = [(chart.describe(each), f"$role-{each.role}") for each in chart.series]
         parts = [part for name in named for part in (" · ", name)][1:] if len(named) > 1 else []
         is_first = not stats.turns and not stats.tokens and not stats.points[-1].statuses
-        self.border_subtitle = Content.assemble(*(parts or (_NOTHING if is_first else f"last {stats.span}",)))
+        span = f"last {stats.span}: nothing is stored yet" if is_first else f"last {stats.span}"
+        self.border_subtitle = Content.assemble(*(parts or (span,)))
         self.refresh()
 
     def on_resize(self) -> None:
@@ -71,9 +72,6 @@ class StatPlot(PlotextPlot, can_focus=True):
         if self._drawn is not None:
             chart, stats, theme, is_ascii = self._drawn
             self.put(chart, stats, theme, is_ascii=is_ascii)
-
-
-_NOTHING = "nothing is stored for this time yet"
 
 
 class ChartsScreen(TabbedScreen):
