@@ -175,8 +175,8 @@ class TestBeside:
         assert zoea("withdraw", "1").out == "1 is withdrawn\n"
         assert zoea("withdraw", "2", "--json").json == {"withdrawn": [2]}
         assert (zoea("withdraw", "2").code, other_owner.swarm.waiting) == (2, {})
-        for verb in ("withdraw", "approve", "revoke"):
-            assert "there is no id" in zoea(verb, str(2**63)).err
+        for verb, said in (("withdraw", "there is no id"), ("revoke", "there is no id"), ("approve", "does not wait")):
+            assert said in zoea(verb, str(2**63)).err
 
     def test_messages_are_kept_and_released_by_their_ids(self, zoea: Zoea, other_owner: OwnerThread) -> None:
         assert zoea("preserve", "3", "7").out == "3 is kept\n7 is kept\n"
@@ -250,6 +250,18 @@ class TestBeside:
         assert other_owner.swarm.answers[0][:2] == (4, answer)
         assert zoea("approvals").out == "Nothing waits for your answer\n"
         assert zoea(*arguments).code == 2
+
+    def test_what_one_mysis_asks_is_answered_by_its_name(self, zoea: Zoea, other_owner: OwnerThread) -> None:
+        zoea("new", "alpha")
+        assert "alpha waits for no answer" in zoea("deny", "alpha").err
+        other_owner.swarm.asked[4] = ApprovalView(4, 1, "alpha", "zoea_ask", "", '{"question":"Where?"}', 1, 2)
+        other_owner.swarm.asked[5] = ApprovalView(5, 1, "alpha", "sell", "reef", "{}", 1, 2)
+        refused = zoea("answer", "alpha", "south")
+        assert (refused.code, "alpha waits for 2 answers: 4, 5" in refused.err) == (2, True)
+        assert zoea("approve", "5").out == "alpha: sell is allowed (once)\n"
+        assert zoea("answer", "ALPHA", "take", "the", "south").out == "alpha has your answer\n"
+        assert other_owner.swarm.answers == [(5, ApprovalAnswer.ONCE, ""), (4, ApprovalAnswer.ONCE, "take the south")]
+        assert zoea("answer", "9" * 5000, "south").code == 2
 
     def test_an_answer_is_json_too(self, zoea: Zoea, other_owner: OwnerThread) -> None:
         other_owner.swarm.asked[4] = ApprovalView(4, 1, "alpha", "sell", "reef", "{}", 1, 2)

@@ -20,6 +20,7 @@ _NEWEST = 50
 _ABOUT = 60
 TAKES_NAME = (
     "show", "send", "start", "stop", "configure", "delete", "dismiss", "log", "export", "explain", "hold", "preserved",
+    "answer", "approve", "deny",
 )  # fmt: skip
 """Commands whose arguments are names of myses."""
 

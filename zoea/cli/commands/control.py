@@ -10,7 +10,7 @@ from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, row_ids, write_json
 from zoea.cli.swarm_access import ask, command
 from zoea.model.enums import ApprovalAnswer
-from zoea.model.errors import StoreMissing
+from zoea.model.errors import StoreMissing, UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import ApprovalView, GrantView
 from zoea.queries.phrases import approval_question
@@ -19,7 +19,12 @@ from zoea.queries.stored_swarm import read_open_approvals
 from zoea.settings.paths import Places
 from zoea.text.control_characters import strip
 
-ApprovalId = Annotated[int, typer.Argument(metavar="ID", callback=row_ids, help="As `zoea approvals` shows it.")]
+Asked = Annotated[
+    str,
+    typer.Argument(
+        metavar="ID|NAME", help="The id that `zoea approvals` shows, or the name of a mysis that waits for one answer."
+    ),
+]
 Sentence = Annotated[
     str, typer.Option("--say", metavar="TEXT", help="A sentence that the mysis reads with the answer.")
 ]
@@ -101,7 +106,7 @@ def _stored_grants(where: Places) -> tuple[GrantView, ...]:
 
 
 def approve(
-    approval: ApprovalId,
+    asked: Asked,
     session: Annotated[
         bool, typer.Option("--session", help="Allow the same tool also until this mysis stops.")
     ] = False,
@@ -121,33 +126,65 @@ def approve(
         answer = ApprovalAnswer.SESSION
     if template:
         answer = ApprovalAnswer.TEMPLATE
-    _answer(workspace, approval, answer, sentence, as_json)
+    _answer(workspace, asked, answer, sentence, as_json)
 
 
 def answer(
-    approval: ApprovalId,
+    asked: Asked,
     text: Annotated[list[str], typer.Argument(metavar="TEXT", help="The answer that the mysis reads.")],
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
     """Answer a question of a mysis.
 
-    Example: zoea answer 4 take the southern belt
+    Example: zoea answer alpha take the southern belt
     """
-    _answer(workspace, approval, ApprovalAnswer.ONCE, " ".join(text), as_json)
+    _answer(workspace, asked, ApprovalAnswer.ONCE, " ".join(text), as_json)
 
 
-def deny(approval: ApprovalId, sentence: Sentence = "", as_json: AsJson = False, workspace: Workspace = "") -> None:
+def deny(asked: Asked, sentence: Sentence = "", as_json: AsJson = False, workspace: Workspace = "") -> None:
     """Refuse a tool call or a budget request; the mysis goes on without it."""
-    _answer(workspace, approval, ApprovalAnswer.DENIED, sentence, as_json)
+    _answer(workspace, asked, ApprovalAnswer.DENIED, sentence, as_json)
 
 
-def _answer(workspace: str, approval: int, answer: ApprovalAnswer, sentence: str, as_json: bool) -> None:
-    async def work(swarm: SwarmApi) -> None:
-        await swarm.answer(approval, answer, sentence=sentence)
+def _answer(workspace: str, asked: str, answer: ApprovalAnswer, sentence: str, as_json: bool) -> None:
+    async def work(swarm: SwarmApi) -> ApprovalView:
+        found = await _find_asked(swarm, asked)
+        await swarm.answer(found.id, answer, sentence=sentence)
+        return found
 
-    command(workspace, work)
+    found = command(workspace, work)
     if as_json:
-        write_json({"approval": approval, "answer": answer})
+        write_json({"approval": found.id, "answer": answer})
+    elif approval_question(found):
+        typer.echo(strip(f"{found.mysis} has your answer"))
     else:
-        typer.echo(f"{approval} is {'denied' if answer is ApprovalAnswer.DENIED else f'allowed ({answer})'}")
+        said = "denied" if answer is ApprovalAnswer.DENIED else f"allowed ({answer})"
+        typer.echo(strip(f"{found.mysis}: {found.tool} is {said}"))
+
+
+async def _find_asked(swarm: SwarmApi, given: str) -> ApprovalView:
+    """Return the open approval with an id, or the only one of the mysis with a name.
+
+    Raises:
+        UsageError: There is none, or the mysis has several.
+    """
+    waiting = await swarm.approvals()
+    if given.isascii() and given.isdecimal():
+        for one in waiting:
+            if str(one.id) == given:
+                return one
+        raise UsageError(f"approval {given} does not wait for an answer", hint="`zoea approvals` lists those that do.")
+    mysis = await swarm.mysis(given)
+    match [one for one in waiting if one.mysis_id == mysis.id]:
+        case [one]:
+            return one
+        case []:
+            raise UsageError(
+                f"{mysis.name} waits for no answer", hint="`zoea approvals` lists what waits for an answer."
+            )
+        case several:
+            ids = ", ".join(str(one.id) for one in several)
+            raise UsageError(
+                f"{mysis.name} waits for {len(several)} answers: {ids}", hint="Name the id of one of them."
+            )
