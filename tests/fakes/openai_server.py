@@ -111,7 +111,10 @@ def _fill(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 class OpenAIServer(WireServer):
-    """Answers from `script` first, then by `otherwise`; during an outage always with its error."""
+    """Answers from `script` first, then by `otherwise`; during an outage always with its error.
+
+    While `gate` is cleared, chats wait for their answers.
+    """
 
     def __init__(self, *steps: Step, otherwise: Chooser = agentic) -> None:
         super().__init__()
@@ -122,6 +125,8 @@ class OpenAIServer(WireServer):
         self.list_after = 0.0
         self.props: dict[str, Any] | None = None
         self.key = ""
+        self.gate = asyncio.Event()
+        self.gate.set()
         self._outage: tuple[float, Fail] = (0.0, Fail(500))
 
     @property
@@ -151,6 +156,7 @@ class OpenAIServer(WireServer):
             return out.json(200, self.props)
         if not path.endswith("/chat/completions"):
             return fail(out, Fail.error(404, f"Invalid URL ({request.method} {path})"))
+        await self.gate.wait()
         step = self._step(request)
         if isinstance(step, Fail):
             return fail(out, step)
