@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, Literal
 
 from mcp.server import MCPServer
@@ -58,3 +59,22 @@ class ChosenSecrets:
         @self.server.tool()
         def status(session_id: str) -> str:
             return f"in {session_id}"
+
+
+class SessionObjects:
+    """`login(name)` answers its session as an object; `status(session)` takes a text of it."""
+
+    def __init__(self, answer: dict[str, Any]) -> None:
+        self.server = MCPServer("objects", log_level="CRITICAL")
+
+        @self.server.tool()
+        def register(name: str) -> dict[str, Any]:
+            return {"name": name}
+
+        @self.server.tool()
+        def login(name: str) -> dict[str, Any]:
+            return {"session": answer}
+
+        @self.server.tool()
+        def status(session: str | dict[str, Any]) -> str:
+            return f"in {session}" if isinstance(session, str) else f"an object: {json.dumps(session)}"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.mcp_accounts import PASSWORD, ChosenSecrets, ForeignAccounts
+from tests.fakes.mcp_accounts import PASSWORD, ChosenSecrets, ForeignAccounts, SessionObjects
 from tests.fakes.toolboxes import asked, meta
 from tests.tools.conftest import Opener
 from tests.tools.test_accounts_login import Keeper
@@ -76,6 +76,26 @@ async def test_a_secret_that_the_server_does_not_make_is_made_by_zoea(open_box: 
     assert (await session.call(asked("status"), meta=meta())).content == "in ‹account›"
     assert 12 <= len(game.players["alpha"]) <= 20
     assert keeper.kept["alpha"].items() >= {"nick": "alpha", "passphrase": game.players["alpha"]}.items()
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"id": "canary-session", "started": 5}, "in ‹account›"),
+        ({"sessionId": "canary-session", "id": "user-77"}, "in ‹account›"),
+        ({"value": "canary-session"}, "in ‹account›"),
+        ({"first": "canary-one", "second": "canary-two"}, 'an object: {"first": "‹account›", "second": "‹account›"}'),
+    ],
+    ids=["its id", "by the argument's name", "its only field", "no likely field"],
+)
+async def test_a_session_that_is_an_object_is_sent_by_its_likely_field_and_never_shown(
+    open_box: Opener, answer: dict[str, Any], said: str
+) -> None:
+    game = SessionObjects(answer)
+    config = UpstreamConfig("game", server=game.server, inject={"session": "account"}, login=LoginTools())
+    session = open_box(config, accounts=Keeper()).session(1, "alpha", "")
+    await session.catalogue()
+    assert (await session.call(asked("status"), meta=meta())).content == said
 
 
 def test_name_and_secret_of_the_settings_win_over_guesses() -> None:

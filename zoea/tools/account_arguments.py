@@ -15,6 +15,7 @@ NAME_KEYS = (
     *("handle", "nickname", "nick", "character", "character_name", "agent", "agent_name", "login", "email", "id"),
 )
 """Arguments and fields that hold the name of an account, the likeliest first."""
+_OBJECT_KEYS = ("id", "token", "key")
 _NO_PASSWORD = ("token", "api_key", "apikey")
 _SECRET_BYTES = 18
 _MAX_DEPTH = 4
@@ -90,6 +91,14 @@ def flatten(values: Mapping[str, Any], depth: int = 0) -> Iterator[tuple[str, st
     for key, value in values.items():
         if isinstance(value, str | int | float) and not isinstance(value, bool):
             yield key, str(value)
+
+
+def value_of_object(name: str, value: Json) -> Any:
+    """Return the field of an object that an argument means, as `session.id`; the object if no field is likely."""
+    known = {plain_name(key): text for key, text in flatten(value)}
+    likely = (name, *(f"{name}_{key}" for key in _OBJECT_KEYS), *_OBJECT_KEYS)
+    only = next(iter(known.values())) if len(known) == 1 else value
+    return next((known[plain_name(key)] for key in likely if plain_name(key) in known), only)
 
 
 def account_name(config: UpstreamConfig, fields: Mapping[str, str]) -> str:

@@ -23,6 +23,7 @@ from zoea.tools.account_arguments import (
     is_secret_field,
     login_arguments,
     register_arguments,
+    value_of_object,
 )
 from zoea.tools.results import parse_fields, parse_result
 from zoea.tools.secret_arguments import plain_name
@@ -269,7 +270,9 @@ class UpstreamAccounts:
         """Return the fields of a session. An injected argument is found in inner objects and other spellings too."""
         inner = {plain_name(key): value for key, value in flatten(values)}
         missing = {name: inner[plain_name(name)] for name in self._config.inject if plain_name(name) in inner}
-        return {**missing, **values}
+        found = {**missing, **values}
+        objects = {name: found[name] for name in self._config.inject if isinstance(found.get(name), Mapping)}
+        return {**found, **{name: value_of_object(name, value) for name, value in objects.items()}}
 
     def _schema(self) -> Mapping[str, Any]:
         """Return the schema of the login; empty if there is none."""
@@ -286,7 +289,10 @@ class UpstreamAccounts:
 
     def _session_secrets(self, account: _Account) -> Iterable[str]:
         session = account.session or {}
-        return (str(session[name]) for name in self._config.inject if session.get(name) not in (None, ""))
+        injected = {name: session[name] for name in self._config.inject if session.get(name) not in (None, "")}
+        objects = [value for value in injected.values() if isinstance(value, Mapping)]
+        texts = [str(value) for value in injected.values() if not isinstance(value, Mapping)]
+        return (*texts, *(text for value in objects for _, text in flatten(value)))
 
 
 class SchemaOf(Protocol):
