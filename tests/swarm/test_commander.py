@@ -248,15 +248,19 @@ class TestReceipts:
             later = (await s.commander.receipt(second.message_id)).lines[0]
             assert (later.status, later.turn_id) == ("answered", 2)
 
-    async def test_a_cancelled_turn_did_not_answer(self, tmp_path: Path) -> None:
+    async def test_a_cancelled_turn_did_not_answer_and_what_waits_behind_it_says_why(self, tmp_path: Path) -> None:
         async with swarm(tmp_path, HELLO) as s:
             block = s.provider.block()
             await s.commander.create("alpha", start=False)
             receipt = await s.commander.send("alpha", "one")
             await block.reached.wait()
+            waiting = await s.commander.send("alpha", "two")
             await s.commander.stop("alpha")
-            line = (await s.commander.receipt(receipt.message_id)).lines[0]
-            assert (line.status, line.reason) == ("not answered", "not answered: cancelled")
+            lines = [(await s.commander.receipt(one.message_id)).lines[0] for one in (receipt, waiting)]
+            assert [(line.status, line.reason) for line in lines] == [
+                ("not answered", "not answered: cancelled"),
+                ("delivered", "stopped, reads it when it runs again"),
+            ]
 
     async def test_a_message_that_is_not_there_has_none(self, tmp_path: Path) -> None:
         async with swarm(tmp_path) as s:

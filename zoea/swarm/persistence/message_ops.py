@@ -323,6 +323,8 @@ def receipt_line(row: sqlite3.Row) -> ReceiptLine:
     status, reason = row["state"], row["reason"]
     if row["state"] == DeliveryState.PENDING:
         status = "delivered"
+        if row["mysis_state"] in (MysisState.STOPPED, MysisState.ERRORED):
+            reason = f"{row['mysis_state']}, reads it when it runs again"
     elif row["turn_id"] is not None:
         failure = row_values.failure(row["failure"])
         match row["outcome"]:
