@@ -14,8 +14,10 @@ from tests.waiting import until_true
 
 ROOT = Path(__file__).parents[2]
 TEST = """
-import subprocess, sys, time
+import signal, subprocess, sys, time
 from pathlib import Path
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a run in the background of a script ignores it
 
 def test_a_child_is_ended():
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])

@@ -48,7 +48,7 @@ async def test_a_client_in_another_process_searches_while_many_myses_write(runti
         (written,) = connection.execute("SELECT count(*) FROM memory").fetchone()
     assert written >= MYSES * 2
     for log in (where.log, where.mcp_log):
-        assert "locked" not in log.read_text(encoding="utf-8")
+        assert "is locked" not in log.read_text(encoding="utf-8")
     sys.stdout.write(json.dumps({"myses": MYSES, "memories": written, **found}) + "\n")
 
 

@@ -23,6 +23,8 @@ _BUSY_SHARE = 0.1
 """A process that used less of its time than this was suspended, or the machine did other work."""
 
 _FRAMES = 6
+_IMPORTING = "<frozen importlib"
+"""Where the frames of a running import come from; they say nothing of what is imported, or where."""
 _OWN = str(Path(__file__).parents[1])
 """The directory of Zoea's modules."""
 
@@ -90,7 +92,8 @@ def describe_stack(frame: FrameType) -> str:
     places: list[str] = []
     one: FrameType | None = frame
     while one is not None and len(places) < _FRAMES:
-        places.append(_place(one))
+        if not one.f_code.co_filename.startswith(_IMPORTING):
+            places.append(_place(one))
         if _OWN in one.f_code.co_filename:
             break
         one = one.f_back
