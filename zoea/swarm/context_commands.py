@@ -21,6 +21,7 @@ from zoea.settings import Settings
 from zoea.store import WriterConnection
 from zoea.swarm import creation, hand_compaction
 from zoea.swarm.commander import Commander
+from zoea.swarm.memory_entries import as_memories
 from zoea.swarm.persistence import capture_ops, message_ops, mysis_ops
 from zoea.swarm.runner import MysisRunner
 from zoea.text import clean
@@ -89,7 +90,7 @@ class ContextCommands:
             await own.capture.commit_now(CommitNote())
         commit, entries = await hand_compaction.read_conversation(store, revision)
         if extract:
-            summary, model = summarise(hand_compaction.as_memories(entries), SUMMARY_TOKENS), ""
+            summary, model = summarise(as_memories(entries), SUMMARY_TOKENS), ""
         else:
             runner = self._commander.runner(payer or f"#{commit.provenance.mysis_id or 0}")
             known = self._commander.resolved_template(runner.mysis.template_hash)

@@ -19,11 +19,9 @@ from zoea.chain.revisions import refuse_time, resolve_revision
 from zoea.context import FrozenTurn
 from zoea.context.window.conversation_shape import Conversation, ConversationShape
 from zoea.context.window.conversation_summary import summarise
-from zoea.model.enums import Role, Source
 from zoea.model.errors import StateRefused, UsageError
-from zoea.model.values import Memory
 from zoea.store import Store, WriterConnection
-from zoea.swarm.memory_entries import build_summary
+from zoea.swarm.memory_entries import as_memories, build_summary
 from zoea.swarm.persistence import capture_ops
 from zoea.swarm.resolved_template import ResolvedTemplate, build_profile
 from zoea.swarm.runner import MysisRunner
@@ -121,14 +119,3 @@ async def store_compaction(
         return stored
 
     return await store.write(write, urgent=True)
-
-
-def as_memories(entries: Sequence[ContextEntry]) -> tuple[Memory, ...]:
-    """Convert entries to what a summary is written of. Calls stand in the text of their answer."""
-    made: list[Memory] = []
-    for place, entry in enumerate(entries):
-        called = [f"calls {call.name} {call.arguments}" for call in entry.calls]
-        text = "\n".join(part for part in (entry.content, *called) if part)
-        source = {Role.USER: Source.DIRECT, Role.TOOL: Source.TOOL}.get(entry.role, Source.LLM)
-        made.append(Memory(place, 0, 0, 1, place, entry.role, source, text, is_error=entry.is_error))
-    return tuple(made)

@@ -18,9 +18,9 @@ from zoea.context.window.conversation_summary import read_prose, summarise
 from zoea.model.enums import Role, Source
 from zoea.model.errors import MissingBlob
 from zoea.model.request import RequestCall, RequestMessage
-from zoea.model.values import Memory
 from zoea.store import Store
 from zoea.swarm.context_capture import ContextCapture
+from zoea.swarm.memory_entries import as_memories, source_of
 from zoea.swarm.services import Services
 from zoea.swarm.turn.summary_stage import SummaryStage
 from zoea.text.sentences import count_of
@@ -54,7 +54,7 @@ async def begin_inherited(
     begin = split_room(request_messages(context.entries), need.max_tokens)
     if not begin:
         return _fit(context, 0, need.max_tokens, "")
-    middle = _as_memories(context.entries[:begin])
+    middle = as_memories(context.entries[:begin])
     shape = ConversationShape(middle=middle, summary_tokens=_summary_size(need.max_tokens))
     prose = await summaries.find_prose(Conversation(), shape)
     if prose is None:
@@ -131,7 +131,7 @@ def request_messages(entries: Sequence[ContextEntry]) -> tuple[RequestMessage, .
         calls = tuple([RequestCall(_call_id(place, n), one.name, one.arguments) for n, one in enumerate(entry.calls)])
         if calls:
             newest = place
-        made.append(RequestMessage(entry.role, _labelled(entry), _source_of(entry), calls=calls))
+        made.append(RequestMessage(entry.role, _labelled(entry), source_of(entry), calls=calls))
     return tuple(made)
 
 
@@ -146,21 +146,5 @@ def _labelled(entry: ContextEntry) -> str:
     return f"[{what} from mysis {entry.sender}]\n{entry.content}"
 
 
-def _source_of(entry: ContextEntry) -> Source:
-    try:
-        return Source(entry.source)
-    except ValueError:  # of another program
-        return Source.LLM if entry.role is Role.ASSISTANT else Source.DIRECT
-
-
 def _summarise(entries: Sequence[ContextEntry], size: int, prose: str) -> str:
-    return summarise(_as_memories(entries), size, prose=prose) or "Nothing in them stands out."
-
-
-def _as_memories(entries: Sequence[ContextEntry]) -> tuple[Memory, ...]:
-    return tuple(
-        [
-            Memory(place, 0, 0, 1, place, entry.role, _source_of(entry), entry.content)
-            for place, entry in enumerate(entries)
-        ]
-    )
+    return summarise(as_memories(entries), size, prose=prose) or "Nothing in them stands out."

@@ -80,5 +80,23 @@ def build_nudge(turn_number: int, text: str, at: int) -> PlacedEntry:
     return PlacedEntry((turn_number, 0, 0), _synthetic(text, at))
 
 
+def as_memories(entries: Iterable[ContextEntry]) -> tuple[Memory, ...]:
+    """Convert entries to what a summary is written of. Calls stand in the text of their answer."""
+    made: list[Memory] = []
+    for place, entry in enumerate(entries):
+        called = [f"calls {call.name} {call.arguments}" for call in entry.calls]
+        text = "\n".join(part for part in (entry.content, *called) if part)
+        made.append(Memory(place, 0, 0, 1, place, entry.role, source_of(entry), text, is_error=entry.is_error))
+    return tuple(made)
+
+
+def source_of(entry: ContextEntry) -> Source:
+    """Return the source of an entry; by its role where another program named it."""
+    try:
+        return Source(entry.source)
+    except ValueError:
+        return {Role.USER: Source.DIRECT, Role.TOOL: Source.TOOL}.get(entry.role, Source.LLM)
+
+
 def _synthetic(text: str, at: int) -> ContextEntry:
     return ContextEntry(Role.USER, text, Source.SYSTEM.value, at=at, is_synthetic=True)
