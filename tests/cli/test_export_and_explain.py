@@ -34,7 +34,10 @@ async def stored_turns() -> None:
 
 
 def test_a_conversation_is_exported_to_stdout_or_to_a_new_file(zoea: Zoea, stored_turns: None, tmp_path: Path) -> None:
-    assert "Mine iron" in zoea("export", "ALPHA").out
+    shown = zoea("export", "ALPHA").out
+    assert "Mine iron" in shown
+    assert zoea("export", "alpha", "--output", "-").out == shown
+    assert not Path("-").exists()
     assert "\x1b" not in zoea("export", "alpha", "--format", "html").out
     lines = zoea("export", "alpha", "-f", "jsonl").out.splitlines()
     assert all(isinstance(json.loads(line), dict) for line in lines)

@@ -30,7 +30,7 @@ def export(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of a mysis, or #ID; or --all.")] = "",
     form: Annotated[Format, typer.Option("--format", "-f", help="Format of the output.")] = Format.MARKDOWN,
     given: Annotated[
-        str, typer.Option("--output", "-o", metavar="FILE", help="File to write; stdout if not given.")
+        str, typer.Option("--output", "-o", metavar="FILE", help="File to write; stdout if not given, or for -.")
     ] = "",
     everyone: Annotated[
         bool,
@@ -51,7 +51,7 @@ def export(
     Example: zoea export alpha --format html -o alpha.html
     """
     database = places(workspace).database
-    output = Path(given) if given else None
+    output = None if given in ("", "-") else Path(given)
     if output is None and as_json:
         raise UsageError("--json needs an output file", hint="Give -o FILE, or --format jsonl.")
     if bool(name) == everyone:
