@@ -153,7 +153,7 @@ def test_an_arrival_waits_by_the_tick_that_an_earlier_wrapped_result_told(played
         played.folder,
         "SELECT m.created_at FROM tool_call c JOIN memory m ON m.id = c.result_memory_id WHERE c.name = 'where'",
     )
-    assert played.listed["waiting_until"] == told + 80_000_000  # eight ticks of ten seconds
+    assert played.listed["waiting_until"] == told + 1_000_000_000  # a hundred ticks of ten seconds
 
 
 def test_an_account_is_opened_by_the_schemas_and_the_settings_of_its_server(played: Played) -> None:

@@ -33,7 +33,7 @@ class ForeignWorld(WireServer):
     `sign_up` makes the password, `sign_in` tells an inner `sessionId`, `where` tells the tick within a wrapped result.
     """
 
-    TICK, ARRIVAL = 41_700, 41_708
+    TICK, ARRIVAL = 41_608, 41_708
     PASSWORD, SESSION = "canary-made-by-server", "canary-session"
 
     def __init__(self) -> None:
