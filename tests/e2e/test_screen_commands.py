@@ -95,7 +95,9 @@ def test_one_mysis_is_paused_a_stop_of_several_is_undone_and_lines_are_typed(coc
 def test_the_hive_the_charts_and_one_panel_alone_are_a_key_away(cockpit: OpenCockpit) -> None:
     screen = open_three(cockpit)
     screen.press("v")
-    screen.until("idle 3")
+    screen.until("idle 3", "⬡ alpha  idle")
+    screen.press("right")
+    screen.until("⬡ beta  idle")
     screen.press("v")
     screen.until(lambda text: "idle 3" not in text)
     screen.press("C")

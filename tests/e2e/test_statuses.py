@@ -28,7 +28,6 @@ retries = 4
 type = "openai"
 base_url = "{url}"
 model = "reef-1"
-context_window = 8192
 concurrency = 1
 """
 
@@ -40,15 +39,21 @@ def write_config(url: str) -> None:
 
 
 @asynccontextmanager
+async def cockpit(server: OpenAIServer) -> AsyncIterator[TerminalScreen]:
+    """Run three myses in a terminal, over a server."""
+    write_config(server.base_url)
+    glass = TerminalScreen("run", "--myses", "3", size=(140, 40), environ={})
+    try:
+        yield glass
+    finally:
+        glass.close()
+
+
+@asynccontextmanager
 async def cockpit_over(step: Step) -> AsyncIterator[TerminalScreen]:
     """Run three myses in a terminal, over a server that answers each request with this step."""
-    async with OpenAIServer(otherwise=lambda _: step) as server:
-        write_config(server.base_url)
-        glass = TerminalScreen("run", "--myses", "3", size=(140, 40), environ={})
-        try:
-            yield glass
-        finally:
-            glass.close()
+    async with OpenAIServer(otherwise=lambda _: step) as server, cockpit(server) as glass:
+        yield glass
 
 
 async def listed() -> list[dict[str, Any]]:
@@ -68,6 +73,7 @@ async def test_who_waits_for_a_place_is_queued_and_not_working() -> None:
         assert sorted(row["status"] for row in rows) == ["queued", "queued", "working"]
         assert {row["state"] for row in rows} == {"running"}
         assert sorted(row["queue_place"] for row in rows) == [0, 1, 2]
+        await asyncio.to_thread(glass.until, "/7.2k? ")  # 8,192 tokens are assumed, and the row says that it is a guess
 
 
 async def test_a_failing_model_shows_the_next_attempt_and_its_cause() -> None:
@@ -77,8 +83,15 @@ async def test_a_failing_model_shows_the_next_attempt_and_its_cause() -> None:
         await asyncio.to_thread(glass.until, lambda text: "retrying" in text and "/5" in text and "500" in text)
 
 
-async def test_who_failed_in_its_turn_is_not_counted_as_working() -> None:
-    async with cockpit_over(Fail.error(401, "no such key")) as glass:
+async def test_who_failed_in_its_turn_is_not_counted_as_working_and_its_report_goes_when_it_runs() -> None:
+    async with OpenAIServer(otherwise=lambda _: Fail.error(401, "no such key")) as server, cockpit(server) as glass:
         await asyncio.to_thread(glass.until, "3 myses")
         await asyncio.to_thread(zoea, "broadcast", "report")
-        await asyncio.to_thread(glass.until, "3 errored", "3 failed or stopped")
+        await asyncio.to_thread(glass.until, "3 errored", "3 failed or stopped", "Zoea does not try again by itself")
+        server.otherwise = lambda _: Say("All is well.")
+        glass.press("*")
+        await asyncio.to_thread(glass.until, "3 marked")
+        glass.press("r")
+        await asyncio.to_thread(
+            glass.until, lambda text: "All is well." in text and "does not try again" not in text and "401" not in text
+        )
