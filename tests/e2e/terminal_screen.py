@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import termios
+import threading
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -57,6 +58,15 @@ class TerminalScreen:
             if key == "escape":
                 self._read_for(_ESCAPE_S)
 
+    def write(self, data: bytes) -> None:
+        """Type bytes, however many; the output is read and drawn in between."""
+        keyboard = threading.Thread(target=_write_all, args=(self._keyboard, data), daemon=True)
+        keyboard.start()
+        deadline = time.monotonic() + PATIENCE_S
+        while keyboard.is_alive():
+            assert time.monotonic() < deadline, f"not all of {len(data):,} bytes were read:\n{self.text}"
+            self._read(0.05)
+
     def until(self, holds: Callable[[str], Any] | str, *more: str) -> None:
         """Wait until the words all stand on the screen, or something is true of its text."""
         words = (holds, *more) if isinstance(holds, str) else ()
@@ -96,3 +106,8 @@ class TerminalScreen:
             except OSError:
                 return False
         return True
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data[:65_536]) :]

@@ -133,6 +133,31 @@ def test_keys_typed_before_the_cockpit_has_the_terminal_are_not_lost(cockpit: Op
     assert ask("SELECT content FROM message WHERE kind = 'broadcast'") == [("dig xx and X",)]
 
 
+def test_a_line_of_ten_megabytes_and_bytes_that_are_no_text_leave_the_cockpit_as_it_was(cockpit: OpenSwarm) -> None:
+    glass = cockpit("--myses", "1", "--provider", "scripted")
+    glass.until("alpha", "1 mysis")
+    glass.press("m")
+    glass.until("enter send")
+    before = read_peak_kb(glass.process.pid)
+    for marks in ((b"", b""), (b"\x1b[200~", b"\x1b[201~")):
+        glass.write(marks[0] + b"x" * 10_000_000 + marks[1])
+        glass.until("10,000,000 characters were pasted", "none of them is taken")
+    glass.write(b"dig caf\xe9 \xff")
+    glass.until("dig caf\ufffd \ufffd")
+    assert read_peak_kb(glass.process.pid) - before < 50_000
+    glass.press("enter")
+    until_true(lambda: ask("SELECT content FROM message") == [("dig caf\ufffd \ufffd",)])
+    glass.press("q")
+    glass.until("end the swarm")
+    glass.press("s")
+    assert glass.end() == 0
+
+
+def read_peak_kb(pid: int) -> int:
+    """The most memory that a process has had."""
+    return int(Path(f"/proc/{pid}/status").read_text().partition("VmHWM:")[2].split()[0])
+
+
 def test_stored_rows_stand_there_before_the_swarm_is_open_and_keys_wait_for_it(
     cockpit: OpenSwarm, tmp_path: Path
 ) -> None:

@@ -91,6 +91,13 @@ async def test_a_question_takes_its_answer_from_the_burst(tmp_path: Path) -> Non
         assert stage.has("beta", "gamma")
 
 
+async def test_a_text_that_is_pasted_where_nothing_takes_it_is_said(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        stage.app.post_message(events.Paste("xd and X"))
+        await stage.until(lambda: "Nothing here takes a pasted text: m writes a message" in stage.notices)
+        assert await messages(stage) == []
+
+
 async def test_a_pasted_text_follows_the_key_that_opens_the_prompt(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         stage.app.post_message(key_event("m"))

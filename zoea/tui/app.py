@@ -34,6 +34,7 @@ from zoea.tui.state.swarm_connection import Opener
 from zoea.tui.terminal.output_redirect import restore_terminal
 from zoea.tui.terminal.terminal_control import build_title
 from zoea.tui.terminal.terminal_driver import TerminalDriver
+from zoea.tui.terminal.terminal_input import PASTE_LIMIT, PasteRefused
 from zoea.tui.widgets.status_bars import key_name
 
 
@@ -111,6 +112,7 @@ class CockpitApp(Cockpit):
         signals.handle((Signals.SIGHUP,), lambda _: self.hang_up())
         if isinstance(self._driver, TerminalDriver):
             self._driver.when_lost(lambda: signals.raise_signal(Signals.SIGHUP))
+            self._driver.count_waiting(lambda: self.message_queue_size + self.type_ahead.waiting)
 
     def give_up_terminal(self) -> None:
         """Stop drawing for good, and restore the terminal where it still exists. May be called in a thread."""
@@ -230,12 +232,25 @@ class CockpitApp(Cockpit):
             self.type_ahead.watch_click()
         if isinstance(event, Key) and not event.is_forwarded:
             self.arming.saw(event.key)
+        if isinstance(event, Paste) and not event.is_forwarded and not isinstance(self.focused, Input | TextArea):
+            key = key_name(self.keys[actions.MYSIS_MESSAGE.id])
+            self.notify(f"Nothing here takes a pasted text: {key} writes a message", markup=False)
         if isinstance(event, Paste):
             # Inputs show pasted text as it is, so control characters must not reach them.
             event.text = strip(event.text)
         await super().on_event(event)
         if isinstance(event, Key | MouseDown | Paste):
             self.cursors.wake()
+
+    def on_paste_refused(self, event: PasteRefused) -> None:
+        self.notify(
+            f"{event.size:,} characters were pasted, and at most {PASTE_LIMIT:,} fit: none of them is taken. "
+            "Save them in a file for your myses to read, or send less.",
+            title="The text is too long",
+            severity="warning",
+            markup=False,
+            timeout=20,
+        )
 
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         self.cursors.wake()

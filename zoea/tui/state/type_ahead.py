@@ -66,6 +66,11 @@ class TypeAhead:
         self._begun = 0.0
         self._discards_until = 0.0
 
+    @property
+    def waiting(self) -> int:
+        """The number of events that wait."""
+        return len(self._held) + len(self._released)
+
     def admit(self, event: Key | Paste) -> bool:
         """Return whether the app may handle this event now. Else it is posted again later, or dropped."""
         kind = self._find_kind(event)

@@ -1,0 +1,140 @@
+"""What a terminal sends: keys as Textual parses them, each long text as one paste, and bounded memory."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pty
+import threading
+import tty
+from collections.abc import Iterable
+
+import pytest
+from textual.app import App
+from textual.drivers.linux_driver import XTermParser  # type: ignore[attr-defined]  # as the driver imports it
+from textual.events import Key, Paste
+from textual.message import Message
+
+from tests.waiting import until
+from zoea.tui.terminal import terminal_input
+from zoea.tui.terminal.terminal_driver import MOST_WAITING, READ_BYTES, TerminalDriver
+from zoea.tui.terminal.terminal_input import BURST, PasteRefused, TerminalInput
+
+LONG = "dig at the belt, then sell. " * (BURST // 10)
+
+
+@pytest.fixture
+def keyboard() -> TerminalInput:
+    return TerminalInput(XTermParser())
+
+
+def described(messages: Iterable[Message]) -> list[str | int]:
+    """Keys by name, pasted texts as they are, refused ones as their size."""
+    found: list[str | int] = []
+    for message in messages:
+        match message:
+            case Key():
+                found.append(message.key)
+            case Paste():
+                found.append(message.text)
+            case PasteRefused():
+                found.append(message.size)
+    return found
+
+
+def fed(keyboard: TerminalInput, data: str, piece: int = READ_BYTES) -> list[str | int]:
+    """What input in pieces gives, and what the silence after it completes."""
+    pieces = [data[at : at + piece] for at in range(0, len(data), piece)]
+    return described([*(event for part in pieces for event in keyboard.feed(part)), *keyboard.tick()])
+
+
+@pytest.mark.parametrize(
+    "typed", ["bxd and X\r", "\x1b[A\x1b[B", "\x1b[<35;4;5Mm", "é鉄\x0f\t", "\x1b[200", "a" * (BURST - 1)]
+)
+def test_keys_are_those_of_textual_s_parser(keyboard: TerminalInput, typed: str) -> None:
+    assert fed(keyboard, typed) == described(XTermParser().feed(typed))
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3, 5, 7, READ_BYTES])
+def test_a_marked_text_is_one_paste_in_whatever_pieces_it_comes(keyboard: TerminalInput, piece: int) -> None:
+    text = f"a\x1b[20\x00\r\n{LONG}\x1b[20"
+    assert fed(keyboard, f"m\x1b[200~{text}\x1b[201~\x1b[Ay", piece) == ["m", text.replace("\x00", ""), "up", "y"]
+    assert fed(keyboard, "\x1b[200~\x1b[201~\x1b[200~x\x1b[201~", piece) == ["", "x"]
+
+
+def test_a_long_text_without_marks_is_one_paste_and_its_last_enter_is_a_key(keyboard: TerminalInput) -> None:
+    assert fed(keyboard, f"{LONG * 10}\rsecond\r") == [f"{LONG * 10}\nsecond", "enter"]
+    assert fed(keyboard, f"{LONG}\x0fx") == [LONG, "ctrl+o", "x"]
+
+
+def test_an_escape_sequence_before_a_long_text_is_no_part_of_it(keyboard: TerminalInput) -> None:
+    shown = fed(keyboard, f"\x1b[<35;4;5M{LONG}")
+    assert "".join(map(str, shown)).replace("space", " ").replace("comma", ",").replace("full_stop", ".") == LONG
+    assert "\x1b" not in str(shown[-1])
+
+
+@pytest.mark.parametrize("marks", [("", ""), ("\x1b[200~", "\x1b[201~")], ids=["unmarked", "marked"])
+def test_a_text_over_the_limit_is_refused_whole_and_the_keys_after_it_count(
+    keyboard: TerminalInput, marks: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(terminal_input, "PASTE_LIMIT", 10_000)
+    assert fed(keyboard, f"{marks[0]}{'x' * 10_001}{marks[1]}") == [10_001]
+    assert fed(keyboard, f"{marks[0]}{'x' * 10_000}{marks[1]}\x1b[A") == ["x" * 10_000, "up"]
+
+
+def test_the_end_of_the_input_completes_an_escape_and_a_long_text(keyboard: TerminalInput) -> None:
+    assert described([*keyboard.feed("\x1b"), *keyboard.close()]) == ["escape"]
+    other = TerminalInput(XTermParser())
+    assert described([*other.feed(LONG), *other.close()]) == [LONG]
+
+
+class DeafApp(App[None]):
+    """An app that takes messages and handles none."""
+
+    async def _post_message(self, message: Message) -> bool:
+        taken.append(message)
+        return True
+
+
+taken: list[Message] = []
+
+
+async def test_a_terminal_is_not_read_while_too_many_keys_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    window, terminal = pty.openpty()
+    tty.setraw(terminal)
+    taken.clear()
+    counts: list[int] = []
+
+    def count() -> int:
+        counts.append(len(taken))
+        return counts[-1]
+
+    with os.fdopen(terminal) as stdin:
+        monkeypatch.setattr("sys.__stdin__", stdin)
+        driver = TerminalDriver(DeafApp())
+        driver.count_waiting(count)
+        reading = threading.Thread(target=driver.run_input_thread)
+        reading.start()
+        writing = asyncio.create_task(asyncio.to_thread(_write_all, window, b"\x1b[B" * 8_000 + b"\xff\xe9q"))
+        keys: list[str] = []
+
+        def has_all() -> bool:
+            keys.extend(message.key for message in taken if isinstance(message, Key))
+            taken.clear()
+            return keys[-1:] == ["q"]
+
+        try:
+            await until(lambda: len(counts) > 4 and MOST_WAITING < counts[-1] == counts[-4])
+            assert len(taken) < MOST_WAITING + READ_BYTES
+            await until(has_all)
+            assert len(keys) == 8_003
+        finally:
+            driver.exit_event.set()
+            await writing
+            await asyncio.to_thread(reading.join)
+            os.close(window)
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    while data:
+        data = data[os.write(descriptor, data) :]
