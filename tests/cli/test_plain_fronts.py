@@ -8,6 +8,7 @@ import json
 import os
 import pty
 from collections.abc import AsyncIterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,11 @@ from typing import Any
 import pytest
 
 from tests.fakes.swarm import FakeSwarm
-from zoea.cli import plain_fronts, typed_commands
+from zoea.cli import plain_fronts, typed_commands, typed_lines
 from zoea.cli.plain_fronts import JsonFront, PlainFront, events_without_gaps
 from zoea.cli.terminal_rows import details, one_line, provider_label, receipt_line, table
-from zoea.cli.typed_commands import ExitChoice, read_commands, read_lines, run_typed_command
+from zoea.cli.typed_commands import ExitChoice, read_commands, run_typed_command
+from zoea.cli.typed_lines import TypedLine, TypedLines
 from zoea.model.enums import MysisState
 from zoea.model.errors import StoreError
 from zoea.model.values import Event, Failure, Lagged, ReceiptLine
@@ -267,7 +269,7 @@ class TestTyping:
         ],
     )
     async def test_quit_asks_the_owner_for_confirmation(
-        self, swarm: FakeSwarm, monkeypatch: pytest.MonkeyPatch, typed: bytes, is_owner: bool, parting: ExitChoice
+        self, swarm: FakeSwarm, typed: bytes, is_owner: bool, parting: ExitChoice
     ) -> None:
         heard: list[str] = []
 
@@ -277,27 +279,52 @@ class TestTyping:
         reading, writing = os.pipe()
         os.write(writing, typed)
         os.close(writing)
-        with os.fdopen(reading) as stdin:
-            monkeypatch.setattr("sys.stdin", stdin)
+        with os.fdopen(reading) as stdin, closing(TypedLines(stdin)) as lines:
             async with asyncio.timeout(PATIENCE_S):
-                assert await read_commands(swarm, say, NO_DATABASE, is_owner=is_owner) is parting
+                assert await read_commands(swarm, say, NO_DATABASE, lines, is_owner=is_owner) is parting
         assert (b"no" in typed) == ("The swarm continues" in heard)
 
     async def test_lines_are_joined_from_pieces(self) -> None:
         reading, writing = os.pipe()
         os.write(writing, b"first\nsec")
-        lines = read_lines(reading)
-        assert await anext(lines) == "first"
+        lines = TypedLines(reading).read()
+        assert await anext(lines) == TypedLine("first")
         os.write(writing, b"ond")
         os.close(writing)
-        assert [line async for line in lines] == ["second"]
+        assert [line.text async for line in lines] == ["second"]
         os.close(reading)
+
+    async def test_a_line_that_is_too_long_is_refused_in_bounded_memory(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(typed_lines, "LONGEST", 10)
+        reading, writing = os.pipe()
+        os.write(writing, b"x" * 40_000 + b"\n" + b"y" * 10 + b"\n")
+        os.close(writing)
+        first, second = [line async for line in TypedLines(reading).read()]
+        assert first.problem.startswith("A line of 40,000 bytes is too long, at most 10 fit: save the text in a file")
+        assert (first.text, second) == ("", TypedLine("y" * 10))
+        os.close(reading)
+
+    async def test_lines_stay_in_the_terminal_while_one_is_carried_out(self) -> None:
+        master, terminal = pty.openpty()
+        lines = TypedLines(terminal)
+        os.write(master, b"first\n")
+        reader = lines.read()
+        assert (await anext(reader)).text == lines.current == "first"
+        os.write(master, b"second\n \nthird\nnot whole")
+        assert lines.take_unread() == ["second", "third"]
+        assert lines.current == "first"
+        os.close(master)
+        async with asyncio.timeout(PATIENCE_S):
+            assert [line async for line in reader] == []
+        lines.close()
+        assert lines.take_unread() == []
+        os.close(terminal)
 
     async def test_a_hangup_ends_the_lines_though_the_terminal_was_detached_before(self) -> None:
         master, terminal = pty.openpty()
         os.write(master, b"first\n")
-        lines = read_lines(terminal)
-        assert await anext(lines) == "first"
+        lines = TypedLines(terminal).read()
+        assert await anext(lines) == TypedLine("first")
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, terminal)  # as `detach_terminal` does to 0, 1 and 2 when a write met the hangup first
         os.close(master)
@@ -308,7 +335,7 @@ class TestTyping:
 
     async def test_a_terminal_that_was_closed_before_the_first_line_ends_the_lines(self) -> None:
         null = os.open(os.devnull, os.O_RDWR)  # what `detach_terminal` puts in its place
-        assert [line async for line in read_lines(null)] == []
+        assert [line async for line in TypedLines(null).read()] == []
         os.close(null)
 
 

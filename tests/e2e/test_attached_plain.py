@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import pty
 import select
@@ -10,13 +11,15 @@ import signal
 import subprocess
 import sys
 import tempfile
+import termios
+import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
 from tests.e2e.controlling_terminal import fill
-from tests.e2e.zoea_process import PATIENCE_S, environment, find_owner, spawn, zoea
+from tests.e2e.zoea_process import PATIENCE_S, ask, environment, find_owner, read_peak_kb, spawn, zoea
 from tests.waiting import until_true
 
 pytestmark = pytest.mark.timeout(60 + 2 * PATIENCE_S)
@@ -39,15 +42,24 @@ class PlainTerminal:
         os.close(terminal)
 
     def type(self, words: str) -> None:
-        os.write(self.master, words.encode() + b"\n")
+        data = words.encode() + b"\n"
+        while data:
+            data = data[os.write(self.master, data) :]
 
-    def wait_for(self, words: str) -> None:
-        """Read until the words were shown."""
+    def wait_until_read(self) -> None:
+        """Wait until the front has read what was typed."""
+        terminal = os.open(self.name, os.O_RDWR | os.O_NOCTTY)
+        until_true(lambda: not int.from_bytes(fcntl.ioctl(terminal, termios.FIONREAD, bytes(4)), sys.byteorder))
+        os.close(terminal)
+
+    def wait_for(self, words: str) -> str:
+        """Read until the words were shown; return what was shown since the last time."""
         shown, deadline = b"", time.monotonic() + PATIENCE_S
         while words.encode() not in shown:
             assert time.monotonic() < deadline, shown.decode(errors="replace")
             if select.select([self.master], [], [], 0.2)[0]:
                 shown += os.read(self.master, 65_536)
+        return shown.decode(errors="replace").replace("\r\n", "\n")
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -111,6 +123,35 @@ def test_a_front_says_that_the_swarm_has_ended(owner: subprocess.Popen[str], att
     attached.wait_for("The running swarm has ended")
     assert attached.process.wait(PATIENCE_S) == 0
     assert owner.wait(PATIENCE_S) == 0
+
+
+def test_a_front_of_a_killed_owner_says_which_typed_lines_were_not_carried_out(
+    owner: subprocess.Popen[str], attached: PlainTerminal
+) -> None:
+    owner.send_signal(signal.SIGSTOP)  # so that the first line is under way, and the others wait
+    attached.type("send alpha first")
+    attached.wait_until_read()
+    attached.type("send alpha second\nstop beta")
+    owner.kill()
+    shown = attached.wait_for("Not carried out: stop beta\r\n")
+    assert "The running swarm has ended; `zoea run` opens it again\n" in shown
+    assert "Not confirmed, it may have been carried out: send alpha first\n" in shown
+    assert "Not carried out: send alpha second\n" in shown
+    assert attached.process.wait(PATIENCE_S) == 0
+
+
+def test_a_line_of_ten_megabytes_is_refused_and_the_next_is_carried_out(
+    owner: subprocess.Popen[str], attached: PlainTerminal
+) -> None:
+    before = read_peak_kb(attached.process.pid)
+    threading.Thread(target=attached.type, args=["send alpha " + "x" * 10_000_000], daemon=True).start()
+    attached.wait_for(
+        "The terminal passes on at most 4,095 bytes of a line, and may have cut this one: save the text in"
+    )
+    attached.type("stop beta")
+    attached.wait_for("beta is stopped")
+    assert ask("SELECT count(*) FROM message") == [(0,)]
+    assert read_peak_kb(attached.process.pid) - before < 20_000
 
 
 def test_a_front_that_is_not_read_holds_up_no_one_and_ends_at_sigterm(

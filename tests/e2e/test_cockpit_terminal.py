@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.hindered_cockpit import SECRET
 from tests.e2e.terminal_screen import TerminalScreen
-from tests.e2e.zoea_process import ask, find_owner, spawn, zoea
+from tests.e2e.zoea_process import ask, find_owner, read_peak_kb, spawn, zoea
 from tests.waiting import until_true
 from zoea.settings.paths import places
 
@@ -151,11 +151,6 @@ def test_a_line_of_ten_megabytes_and_bytes_that_are_no_text_leave_the_cockpit_as
     glass.until("end the swarm")
     glass.press("s")
     assert glass.end() == 0
-
-
-def read_peak_kb(pid: int) -> int:
-    """The most memory that a process has had."""
-    return int(Path(f"/proc/{pid}/status").read_text().partition("VmHWM:")[2].split()[0])
 
 
 def test_stored_rows_stand_there_before_the_swarm_is_open_and_keys_wait_for_it(

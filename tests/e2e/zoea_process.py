@@ -72,3 +72,8 @@ def find_owner() -> int:
         except OSError:
             return 0
     return holder.pid
+
+
+def read_peak_kb(pid: int) -> int:
+    """The most memory that a process has had."""
+    return int(Path(f"/proc/{pid}/status").read_text().partition("VmHWM:")[2].split()[0])

@@ -10,7 +10,7 @@ import asyncio
 import signal
 import sys
 from collections.abc import AsyncIterator, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from functools import partial
 from typing import Any
 
@@ -27,6 +27,7 @@ from zoea.cli.plain_fronts import (
 )
 from zoea.cli.swarm_rest import RestReport, TurnCount, wait_for_rest
 from zoea.cli.typed_commands import ExitChoice, read_commands
+from zoea.cli.typed_lines import TypedLines
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.status import count_ended
 from zoea.model.swarm_api import SwarmApi
@@ -36,7 +37,10 @@ from zoea.process.logs import logging_to
 from zoea.queries.stored_swarm import read_swarm_view
 from zoea.runtime.run_options import RunOptions, attach, leave_running, prepare_own_swarm, prepare_swarm
 from zoea.settings.paths import Places, places
-from zoea.text.sentences import begin_sentence
+from zoea.text.sentences import begin_sentence, count_of
+
+MOST_UNREAD = 20
+"""Typed lines that were not carried out are repeated up to this number, then counted."""
 
 
 async def run_owned_swarm(options: RunOptions, where: Places) -> int:
@@ -72,7 +76,8 @@ async def run_owned_swarm(options: RunOptions, where: Places) -> int:
             how = "`start again` continues" if is_interactive else "`zoea start --again` continues"
             were, them = ("was", "it") if ended == 1 else ("were", "them")
             await front.say(f"{ended} {were} running when Zoea ended; {how} {them}")
-        parting = await _show(swarm, front, options, after, is_interactive, ending=owner.ending, is_owner=True)
+        async with _typed_lines(is_interactive) as lines:
+            parting = await _show(swarm, front, options, after, lines, ending=owner.ending, is_owner=True)
     # Read after the shutdown, which settles the requests in flight, so that `zoea list` tells the same numbers.
     with logging_to(where.log, loaded.settings.log.level):
         is_written = await write_in_time(_write_end(front, parting, await _read_summary(options, where)))
@@ -92,7 +97,7 @@ async def run_attached(options: RunOptions, where: Places) -> int:
 
     front, is_interactive = _front(options, where), options.is_interactive
     ending = asyncio.Event()
-    async with await attach(where) as swarm:
+    async with await attach(where) as swarm, _typed_lines(is_interactive) as lines:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             loop.add_signal_handler(number, ending.set)
@@ -103,7 +108,7 @@ async def run_attached(options: RunOptions, where: Places) -> int:
         await front.say(f"Attached to the swarm of process {swarm.pid}; quit leaves it running.")
         await prepare_swarm(swarm, options, where)
         try:
-            await _show(swarm, front, options, after, is_interactive, ending=ending, is_owner=False)
+            await _show(swarm, front, options, after, lines, ending=ending, is_owner=False)
             if options.as_json:  # the last line is the summary here too, as in an own run
                 myses = (await swarm.view()).myses
                 rows = summary(myses, await asyncio.to_thread(read_credits, where, myses))
@@ -111,10 +116,36 @@ async def run_attached(options: RunOptions, where: Places) -> int:
             else:
                 is_written = await write_in_time(asyncio.to_thread(finish_writing))
         except NoRunningSwarm:
-            is_written = await write_in_time(front.say("The running swarm has ended"))
+            if options.as_json:
+                sys.stderr.write("zoea: the running swarm has ended\n")
+            is_written = await write_in_time(_say_end(front, lines))
     if not is_written:
         leave_unread_output()
     return 0
+
+
+async def _say_end(front: Front, lines: TypedLines | None) -> None:
+    """Say that the swarm has ended, and which typed lines it did not take or may not have taken."""
+    await front.say("The running swarm has ended; `zoea run` opens it again")
+    if lines is None:
+        return
+    if lines.current.strip():
+        await front.say(f"Not confirmed, it may have been carried out: {lines.current.strip()}")
+    unread = lines.take_unread()
+    for line in unread[:MOST_UNREAD]:
+        await front.say(f"Not carried out: {line.strip()}")
+    if len(unread) > MOST_UNREAD:
+        await front.say(f"Not carried out either: {count_of(len(unread) - MOST_UNREAD, 'more line')}")
+
+
+@asynccontextmanager
+async def _typed_lines(is_interactive: bool) -> AsyncIterator[TypedLines | None]:
+    """Read stdin as the person's commands; None where there is no person."""
+    if not is_interactive:
+        yield None
+        return
+    with closing(TypedLines(sys.stdin)) as lines:
+        yield lines
 
 
 async def _read_summary(options: RunOptions, where: Places) -> list[dict[str, Any]]:
@@ -153,7 +184,7 @@ async def _show(
     front: Front,
     options: RunOptions,
     after: int,
-    is_interactive: bool,
+    lines: TypedLines | None,
     *,
     ending: asyncio.Event,
     is_owner: bool,
@@ -161,7 +192,7 @@ async def _show(
     """Show the swarm until the first reason to end. An error of the front ends the run.
 
     Args:
-        is_interactive: As at the start of the run: a terminal that was closed since is none.
+        lines: What the person types; None where there is no person.
     """
     turns = TurnCount(options.turns, after)
     reasons: list[Coroutine[Any, Any, Any]] = [
@@ -171,9 +202,9 @@ async def _show(
     ]
     if options.seconds is not None:
         reasons.append(asyncio.sleep(options.seconds))
-    if is_interactive:
-        reasons.append(read_commands(swarm, front.say, places(options.workspace).database, is_owner=is_owner))
-    if is_owner and options.turns is not None and options.seconds is None and not is_interactive:
+    if lines is not None:
+        reasons.append(read_commands(swarm, front.say, places(options.workspace).database, lines, is_owner=is_owner))
+    if is_owner and options.turns is not None and options.seconds is None and lines is None:
         reasons.append(wait_for_rest(swarm, turns))
     tasks = [asyncio.create_task(reason) for reason in reasons]
     try:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from enum import StrEnum
 from pathlib import Path
 
 from zoea.cli.commands.stats import describe_stats
 from zoea.cli.options import LARGEST_ID
 from zoea.cli.terminal_rows import receipt_line, state_word, table
+from zoea.cli.typed_lines import TypedLines
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.swarm_api import SwarmApi
 from zoea.text.control_characters import strip
@@ -37,15 +36,18 @@ class ExitChoice(StrEnum):
 
 
 async def read_commands(
-    swarm: SwarmApi, say: Callable[[str], Awaitable[None]], database: Path, *, is_owner: bool
+    swarm: SwarmApi, say: Callable[[str], Awaitable[None]], database: Path, lines: TypedLines, *, is_owner: bool
 ) -> ExitChoice:
-    """Run commands from stdin until the person quits or leaves.
+    """Run typed commands until the person quits or leaves.
 
     The end of the input is QUIT for an attached front; an owner goes on without input.
     """
     is_confirming = False
-    async for line in read_lines(sys.stdin.fileno()):
-        words = line.strip()
+    async for line in lines.read():
+        if line.problem:
+            await say(f"{line.problem}. Nothing of it was carried out")
+            continue
+        words = line.text.strip()
         if is_confirming:
             is_confirming = False
             match words.lower():
@@ -113,41 +115,6 @@ async def run_typed_command(swarm: SwarmApi, words: str, database: Path) -> str:
     except ZoeaError as error:
         return f"{error.title}: {error.what}" + (f". {error.hint}" if error.hint else "")
     return f"There is no command {strip(name)!r}; help lists them"
-
-
-async def read_lines(descriptor: int) -> AsyncIterator[str]:
-    """Yield lines as they are typed.
-
-    The descriptor stays in blocking mode, because a terminal shares the mode with stdout.
-    A copy of it is read, which still reports the hangup of a terminal after `detach_terminal`.
-    """
-    descriptor = os.dup(descriptor)
-    loop = asyncio.get_running_loop()
-    arrived: asyncio.Queue[bytes] = asyncio.Queue()
-    try:
-        loop.add_reader(descriptor, lambda: arrived.put_nowait(_read(descriptor)))
-    except PermissionError:
-        # The terminal was closed before the first read: /dev/null, which cannot be watched, is in its place.
-        os.close(descriptor)
-        return
-    try:
-        buffered = b""
-        while chunk := await arrived.get():
-            *whole, buffered = (buffered + chunk).split(b"\n")
-            for line in whole:
-                yield line.decode("utf-8", "replace")
-        if buffered:
-            yield buffered.decode("utf-8", "replace")
-    finally:
-        loop.remove_reader(descriptor)
-        os.close(descriptor)
-
-
-def _read(descriptor: int) -> bytes:
-    try:
-        return os.read(descriptor, 65_536)
-    except OSError:
-        return b""
 
 
 def _first(rest: str) -> tuple[str, str]:
