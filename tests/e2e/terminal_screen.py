@@ -20,7 +20,15 @@ import pyte
 
 from tests.e2e.zoea_process import PATIENCE_S, environment
 
-KEYS = {"enter": "\r", "escape": "\x1b", "ctrl+o": "\x0f", "tab": "\t", "down": "\x1b[B", "right": "\x1b[C"}
+KEYS = {
+    "enter": "\r",
+    "escape": "\x1b",
+    "ctrl+o": "\x0f",
+    "tab": "\t",
+    "down": "\x1b[B",
+    "right": "\x1b[C",
+    "f5": "\x1b[15~",
+}
 _ESCAPE_S = 0.15
 """Seconds after an escape character until the program takes it for the escape key."""
 

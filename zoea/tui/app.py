@@ -62,7 +62,7 @@ class CockpitApp(Cockpit):
             actions.APP_HELP.bind(screens.open_help),
             actions.APP_QUIT.bind(screens.open_quit),
             actions.APP_BACK.bind(self._back),
-            actions.APP_RELOAD.bind(lambda: swarm_commands.reload_settings(self)),
+            actions.APP_RELOAD.bind(self._reload_or_reopen),
             actions.APP_SCREENSHOT.bind(lambda: self.start_work(self._write_screenshot)),
             actions.SWARM_HOLD.bind(lambda: swarm_commands.toggle_hold(self)),
             actions.SWARM_STOP_ALL.bind(lambda: swarm_commands.stop_all_when_pressed_twice(self)),
@@ -159,6 +159,13 @@ class CockpitApp(Cockpit):
             if is_other:
                 self.connection.error = None  # it concerns this workspace
             self.start_leaving(answer if is_other else "detach")
+
+    def _reload_or_reopen(self) -> None:
+        """Load changed settings, or open the swarm again after its process ended: here, or where it runs by now."""
+        if self.feed.lost:
+            self.start_work(lambda: self._reopen(None))
+        else:
+            swarm_commands.reload_settings(self)
 
     async def _reopen(self, opener: Opener | None) -> None:
         with contextlib.suppress(OwnerError):  # `opening_failed` shows the dialog again

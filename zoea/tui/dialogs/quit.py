@@ -26,6 +26,7 @@ _SAID = {
     "stop": "Ending the swarm: running calls are cut off, stored data is kept.",
     "leave": "The swarm continues without a screen; zoea run shows it again.",
     "detach": "Detaching; the swarm continues.",
+    "lost": "Closing the cockpit; the swarm has ended.",
 }
 
 _AT_WORK = (StatusWord.WORKING, StatusWord.QUEUED, StatusWord.RETRYING)
@@ -110,10 +111,11 @@ class QuitDialog(CockpitDialog[None]):
 
     def _draw_progress(self) -> None:
         passed = time.monotonic() - self._since
+        said = _SAID["lost" if self.cockpit.feed.lost and self._how == "detach" else self._how]
         filled, empty = number_format.bar(passed / _WITHIN_S, _BAR)
         self._words.put(
             [
-                [(_SAID[self._how], "strong")],
+                [(said, "strong")],
                 [],
                 [(filled, "running"), (empty, "quiet"), (f"  {passed:.0f} s of {_WITHIN_S} at most", "quiet")],
                 [("ctrl+c ", "key"), ("exits at once", "")],

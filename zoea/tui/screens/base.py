@@ -184,6 +184,8 @@ class CockpitScreen(BaseScreen[T]):
             return f"{self.cockpit.arming.note} "
         if self.cockpit.opening_wait.holds_keys:
             return "your keys wait until the swarm is open; ctrl+c forgets them "
+        if self.cockpit.feed.lost:
+            return f"{key_name(self.cockpit.keys['app.reload'])} opens the swarm again "
         if self.cockpit.settings_watch.has_changed:
             return f"settings changed: {key_name(self.cockpit.keys['app.reload'])} loads them "
         if self.zoomed:

@@ -34,7 +34,7 @@ CLOSE_S = 0.5
 LAST_WRITE_S = 0.2
 READ_BYTES = 4096
 QUIET_S = 0.1
-BURST_QUIET_S = 0.3
+BURST_QUIET_S = 1.0
 """Seconds without input after which an escape stands for itself, and after which a long text is complete."""
 MOST_WAITING = 2_000
 """Keys that may wait for the app. While more do, the terminal is not read, so that memory stays bounded."""
