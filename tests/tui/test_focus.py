@@ -12,13 +12,14 @@ from unittest.mock import Mock
 
 import pytest
 from textual.timer import Timer
+from textual.widget import Widget
 
 from tests.swarm.harness import call, script
 from tests.tui.cockpit import QUIET, Stage, cockpit
 from tests.tui.sample_turns import HOSTILE
 from zoea.llm.providers.scripted import Rule
 from zoea.model.enums import ErrorClass, MysisState, Role
-from zoea.model.errors import ProviderError
+from zoea.model.errors import ProviderError, StoreError
 from zoea.model.request import Answer, Delta, ModelRequest, StreamItem
 from zoea.settings import Settings
 from zoea.text.short_count import short_count
@@ -85,6 +86,22 @@ class TestKeeping:
 
 
 class TestReading:
+    async def test_a_conversation_that_cannot_be_read_says_so_until_it_is_read(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        refuse = Mock(side_effect=StoreError("database disk image is malformed"))
+        with monkeypatch.context() as broken:
+            broken.setattr("zoea.queries.conversation.read_newest", refuse)
+            broken.setattr("zoea.queries.conversation.read_newer", refuse)
+            async with focus(tmp_path, prompts=0) as stage:
+                border = view(stage).parent
+                assert isinstance(border, Widget)
+                await stage.until(lambda: "Cannot be read: zoea doctor" in str(border.border_subtitle))
+                broken.undo()
+                await stage.swarm.commander.send("alpha", "dig")
+                await shows(stage, "dig")
+                assert "Cannot be read" not in str(border.border_subtitle)
+
     async def test_enter_opens_the_conversation_and_escape_leaves_it(self, tmp_path: Path) -> None:
         asked = Answer(text="**I look**", reasoning="hm", calls=(call("look", "ore"),))
         async with focus(tmp_path, asked, Answer(text="found it")) as stage:

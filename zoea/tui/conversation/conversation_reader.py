@@ -183,6 +183,7 @@ class ConversationReader:
         self._task: asyncio.Task[None] | None = None
         self.window = TurnWindow()
         self.is_loaded = False
+        self.has_failed = False
 
     def newest(self) -> None:
         """Read the end."""
@@ -215,7 +216,7 @@ class ConversationReader:
         if self._task is not None:
             self._task.cancel()
             self._task = None
-        self.window, self.is_loaded = TurnWindow(), False
+        self.window, self.is_loaded, self.has_failed = TurnWindow(), False, False
 
     def _want(self, why: str, reader: ReadWindow) -> None:
         self._wanted[why] = reader
@@ -233,9 +234,10 @@ class ConversationReader:
                 try:
                     self.window = await asyncio.to_thread(reader, source, self.window)
                 except StoreError as error:
+                    self.has_failed = True
                     self._failed(error)
                     return
-                self.is_loaded = True
+                self.is_loaded, self.has_failed = True, False
                 self._shown(self.window, why)
 
 

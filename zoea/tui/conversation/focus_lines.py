@@ -39,6 +39,7 @@ class ReadingStatus:
     turn: int = 0
     is_empty: bool = False
     is_loaded: bool = False
+    has_failed: bool = False
     follows: bool = False
     verbose: bool = False
 
@@ -47,6 +48,8 @@ def build_status_pieces(edge: ReadingStatus) -> list[tuple[str, str]]:
     """Build (text, style) pieces for the lower border."""
     if edge.unseen:
         said = (f" ↓ {edge.unseen} new ", "bold $role-asking")
+    elif edge.is_empty and edge.has_failed:
+        said = (" Cannot be read: zoea doctor checks the database ", "bold $role-errored")
     elif edge.is_empty:
         said = (" No message yet: press m " if edge.is_loaded else " Reading… ", "")
     else:

@@ -225,6 +225,7 @@ class FocusScreen(CockpitScreen[None]):
 
     def _failed(self, error: StoreError) -> None:
         self.cockpit.show_error(error)
+        self._subtitle()
 
     def on_conversation_view_older_wanted(self, event: ConversationView.OlderWanted) -> None:
         self._reading.older()
@@ -354,6 +355,7 @@ class FocusScreen(CockpitScreen[None]):
             turn=block.turn if block is not None else 0,
             is_empty=not window.turns and not window.waiting,
             is_loaded=self._reading.is_loaded,
+            has_failed=self._reading.has_failed,
             follows=transcript.follows,
             verbose=transcript.verbose,
         )
