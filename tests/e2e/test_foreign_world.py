@@ -16,13 +16,16 @@ from typing import Any
 import pytest
 import zstandard
 
+from tests.e2e.terminal_screen import TerminalScreen
 from tests.e2e.zoea_process import PATIENCE_S, spawn, zoea
 from tests.fakes.mcp_foreign_world import ForeignWorld
 from tests.fakes.openai_server import Call, OpenAIServer, Say
 from tests.queries.test_reading_cost import copy_rows
 from tests.waiting import until
+from zoea.process.clock import SystemClock
 from zoea.runtime.run_options import attach
 from zoea.settings.paths import places
+from zoea.store import Store
 
 CANARY = "canary-hunter2-of-the-model"
 FOUND = "小行星帯で鉄鉱石を発見した"
@@ -203,15 +206,18 @@ def test_what_is_redacted_and_who_is_purged_stand_in_no_file(played: Played) -> 
     assert (FOUND in after, SOLD in after, "I look for beryllium" in after) == (False, False, True)
 
 
-def lengthen(database: Path) -> None:
-    """Copy the last turn `TURNS` times, of which the texts of all but the last are old."""
+async def lengthen(database: Path) -> None:
+    """Copy the last turn `TURNS` times and index it. Texts of the last turns are new, and more than a page of them."""
     with closing(sqlite3.connect(database)) as con, con:
         last, number = con.execute("SELECT id, number FROM turn WHERE mysis_id = 1 ORDER BY id DESC").fetchone()
         for more in range(1, TURNS + 1):
             turn = copy_rows(con, "turn", f"id = {last}", number=number + more)
             copy_rows(con, "memory", f"turn_id = {last}", turn_id=turn)
-        con.execute("UPDATE memory SET content = 'an old text, said before. ' || content WHERE turn_id < ?", (turn,))
-        con.execute("UPDATE memory SET content = 'a new text. ' || content WHERE turn_id = ?", (turn,))
+        assert turn is not None
+        end = (turn - 15,)
+        con.execute("UPDATE memory SET content = 'an old text, said before. ' || content WHERE turn_id <= ?", end)
+        con.execute("UPDATE memory SET content = 'a new text. ' || content WHERE turn_id > ?", end)
+    await (await Store.open(database, clock_now=SystemClock().now)).close()
 
 
 def spoil_old_pages(database: Path) -> int:
@@ -229,8 +235,8 @@ def spoil_old_pages(database: Path) -> int:
     return spoilt
 
 
-def test_the_end_of_a_conversation_is_shown_without_reading_the_rest(played: Played) -> None:
-    lengthen(played.database)
+async def test_the_end_of_a_conversation_is_shown_without_reading_the_rest(played: Played) -> None:
+    await lengthen(played.database)
     whole = zoea("log", "alpha", "--last", "4")
     assert whole.stdout.count("a new text") == 4, whole.stderr
     assert spoil_old_pages(played.database) > 20
@@ -238,3 +244,7 @@ def test_the_end_of_a_conversation_is_shown_without_reading_the_rest(played: Pla
         con.execute("SELECT sum(length(content)) FROM memory").fetchall()
     end = zoea("log", "alpha", "--last", "4")
     assert (end.returncode, end.stdout) == (0, whole.stdout), end.stderr
+    with closing(TerminalScreen("run", size=(140, 40), environ={})) as screen:
+        screen.until("1 mysis", "a new text. On my way.")
+        screen.press("enter")
+        screen.until(f"{TURNS + 2} turns", "a new text. I fly.")
