@@ -9,10 +9,7 @@ import sys
 from collections import deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from _typeshed import FileDescriptorLike
+from typing import IO
 
 READ_BYTES = 65_536
 LONGEST = 1_000_000
@@ -43,7 +40,7 @@ class TypedLines:
         current: The line that is being carried out; empty where none is.
     """
 
-    def __init__(self, source: FileDescriptorLike) -> None:
+    def __init__(self, source: int | IO[str]) -> None:
         self.current = ""
         self._source = source
         self._descriptor = -1
