@@ -5,7 +5,7 @@ so that a test can read it after the process is gone. `FAULTY_MODE`, comma-separ
 `deaf` ignores SIGTERM and the end of stdin, `mute` never answers anything,
 `deny` exits at once, `noisy` writes to stderr without end, `pages` lists its tools in pages of 5,
 `slow` takes its time to register, `parent` leaves a deaf process behind in its group,
-`crowd` offers 400 more tools with descriptions of 800 characters.
+`crowd` offers 400 more tools with descriptions of 800 characters, `logins` offers tools for accounts that go wrong.
 """
 
 from __future__ import annotations
@@ -68,6 +68,16 @@ TOOLS = [
 ]
 
 
+_CHOSEN = {"name": {"type": "string"}, "password": {"type": "string", "minLength": 10**12}}
+LOGINS = [
+    _tool("refuse_aloud", name="string", password="string"),
+    _tool("fail_aloud", name="string", password="string"),
+    _tool("die_aloud", name="string", password="string"),
+    _tool("swamp", name="string"),
+    {"name": "register_vast", "inputSchema": {"type": "object", "properties": _CHOSEN, "required": [*_CHOSEN]}},
+]
+
+
 class Server:
     def __init__(self) -> None:
         self.out = threading.Lock()
@@ -77,6 +87,8 @@ class Server:
         self.tools = list(TOOLS)
         if "crowd" in self.modes:
             self.tools += [{**_tool(f"extra_{number}"), "description": "x" * 800} for number in range(400)]
+        if "logins" in self.modes:
+            self.tools += LOGINS
         self.accounts: dict[str, str] = {}
         self.sessions: dict[str, str] = {}
         self.logins = 0
@@ -270,6 +282,24 @@ class Server:
     def do_unlock(self, arguments: Json, params: Json, call: Any) -> Json:
         password = arguments["password"]
         return self.text(f"unlocked with {password}, in JSON {json.dumps({'key': password})}")
+
+    def do_refuse_aloud(self, arguments: Json, params: Json, call: Any) -> None:
+        said = f"\x1b]0;owned\x07 refused {json.dumps(arguments)} " + "\u202e" + "x" * 100_000
+        self.write({"id": call, "error": {"code": -32000, "message": said}})
+
+    def do_fail_aloud(self, arguments: Json, params: Json, call: Any) -> Json:
+        return self.text(f"\x1b[2J failed {json.dumps(arguments)} {arguments.get('password')}", error=True)
+
+    def do_die_aloud(self, arguments: Json, params: Json, call: Any) -> None:
+        sys.stderr.write(f"dying of password={arguments.get('password')} {json.dumps(arguments)}\n")
+        sys.stderr.flush()
+        os._exit(9)
+
+    def do_swamp(self, arguments: Json, params: Json, call: Any) -> Json:
+        return self.fields({f"key {number}": "x" * 1_000 for number in range(5_000)})
+
+    def do_register_vast(self, arguments: Json, params: Json, call: Any) -> Json:
+        return self.do_register(arguments, params, call)
 
     def do_lose_sessions(self, arguments: Json, params: Json, call: Any) -> Json:
         self.sessions.clear()

@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,8 +39,8 @@ class Keeper:
         self.kept[uid] = dict(fields)
 
 
-def _world(faulty: Faulty, **more: Any) -> UpstreamConfig:
-    return faulty.config(inject={"session_id": "account"}, login=LoginTools(), **more)
+def _world(faulty: Faulty, login: LoginTools | None = None, **more: Any) -> UpstreamConfig:
+    return faulty.config(inject={"session_id": "account"}, login=login or LoginTools(), **more)
 
 
 async def test_the_model_sees_neither_the_argument_nor_the_login_tools(open_box: Opener, faulty: Faulty) -> None:
@@ -200,6 +201,48 @@ async def test_an_account_that_cannot_be_made_says_why(
     result = await session.call(asked("balance"), meta=meta(deadline_s=1.0))
     assert result.is_error
     assert result.content.startswith(message)
+
+
+@pytest.mark.parametrize("tool", ["refuse_aloud", "fail_aloud", "die_aloud"])
+@pytest.mark.parametrize("place", ["login", "register"])
+async def test_a_login_that_goes_wrong_aloud_leaves_its_secret_nowhere_and_the_next_call_works(
+    open_box: Opener, faulty: Faulty, tmp_path: Path, caplog: pytest.LogCaptureFixture, place: str, tool: str
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    box = open_box(_world(faulty, LoginTools(**{place: tool}), mode="logins"), accounts=Keeper())
+    session = box.session(1, "alpha", "")
+    await session.catalogue()
+    result = await session.call(asked("balance"), meta=meta())
+    assert result.is_error
+    assert not result.is_unknown, "the call itself was never sent"
+    (sent,) = faulty.seen("call", tool=tool)
+    secret = sent["arguments"]["password"]
+    logs = [file.read_text() for file in (tmp_path / "logs").iterdir()]
+    for text in (repr(result), repr(box.status()), caplog.text, *logs):
+        assert secret not in text
+    assert MASK in result.content + "".join(logs)
+    assert (await session.call(asked("echo", text="on"), meta=meta())).content == "on"
+
+
+async def test_a_secret_of_a_vast_length_that_a_server_asks_for_is_made_shorter(
+    open_box: Opener, faulty: Faulty
+) -> None:
+    box = open_box(_world(faulty, LoginTools(register="register_vast"), mode="logins"), accounts=Keeper())
+    session = box.session(1, "alpha", "")
+    await session.catalogue()
+    assert not (await session.call(asked("balance"), meta=meta())).is_error
+    (sent,) = faulty.seen("call", tool="register_vast")
+    assert 1_000 < len(sent["arguments"]["password"]) < 2_000
+
+
+async def test_an_account_of_thousands_of_fields_is_not_kept(open_box: Opener, faulty: Faulty) -> None:
+    keeper = Keeper()
+    box = open_box(_world(faulty, LoginTools(register="swamp"), mode="logins"), accounts=keeper)
+    session = box.session(1, "alpha", "")
+    await session.catalogue()
+    result = await session.call(asked("balance"), meta=meta())
+    assert result.content.startswith("faulty made an account of 5,001 fields; at most 100 are kept")
+    assert keeper.kept == {}
 
 
 async def test_without_a_keeper_accounts_last_as_long_as_the_process(open_box: Opener, faulty: Faulty) -> None:

@@ -18,6 +18,9 @@ NAME_KEYS = (
 _OBJECT_KEYS = ("id", "token", "key")
 _NO_PASSWORD = ("token", "api_key", "apikey")
 _SECRET_BYTES = 18
+_LONGEST_SECRET = 1_024
+MOST_FIELDS, LONGEST_FIELD = 100, 4_000
+"""Fields of an account, and characters of one, because all are kept in the credentials file."""
 _MAX_DEPTH = 4
 
 Json = Mapping[str, Any]
@@ -73,12 +76,27 @@ def login_arguments(config: UpstreamConfig, schema: Json, fields: Mapping[str, s
     return given
 
 
+def find_login_secrets(config: UpstreamConfig, arguments: Mapping[str, Any]) -> list[str]:
+    """Return the texts that must not be shown among the arguments that make an account or open a session."""
+    return [value for key, value in arguments.items() if isinstance(value, str) and is_secret_field(config, key, {})]
+
+
 def account_fields(sent: Mapping[str, Any], config: UpstreamConfig, answered: Mapping[str, Any]) -> dict[str, str]:
-    """Return the fields of a new account: name and secret as sent, then the server's answer."""
+    """Return the fields of a new account: name and secret as sent, then the server's answer, without long texts.
+
+    Raises:
+        ToolError: The server answered more fields than an account can have.
+    """
     fixed = config.login.fixed if config.login is not None else {}
     fields = {key: str(value) for key, value in sent.items() if key not in fixed}
     for key, value in flatten(answered):
-        fields[key] = value
+        if len(key) + len(value) <= LONGEST_FIELD:
+            fields[key] = value
+    if len(fields) > MOST_FIELDS:
+        raise ToolError(
+            f"{config.name} made an account of {len(fields):,} fields; at most {MOST_FIELDS} are kept",
+            hint="Store the account in the credentials yourself.",
+        )
     return fields
 
 
@@ -151,7 +169,7 @@ def _secret_argument(properties: Json, wanted: str) -> str:
 def _new_secret(schema: Any) -> str:
     limits = schema if isinstance(schema, Mapping) else {}
     shortest, longest = limits.get("minLength"), limits.get("maxLength")
-    size = max(_SECRET_BYTES, shortest if isinstance(shortest, int) else 0)
+    size = min(max(_SECRET_BYTES, shortest if isinstance(shortest, int) else 0), _LONGEST_SECRET)
     made = secrets.token_urlsafe(size)
     return made[:longest] if isinstance(longest, int) and longest > 0 else made
 

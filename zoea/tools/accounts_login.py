@@ -8,7 +8,6 @@ holds a secret.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -27,9 +26,9 @@ from zoea.tools.account_arguments import (
 )
 from zoea.tools.results import parse_fields, parse_result
 from zoea.tools.secret_arguments import plain_name
+from zoea.tools.upstream.sent_secrets import SHORTEST, mask_secrets
 from zoea.tools.upstream.upstream_config import LoginTools, UpstreamConfig
 
-_SHORTEST_SECRET = 4
 _REMEMBERED_SECRETS = 8
 _NAMES_TRIED = 5
 
@@ -167,13 +166,13 @@ class UpstreamAccounts:
     def mask_text(self, caller: Caller, text: str) -> str:
         """Mask the secrets of this mysis in a text."""
         account = self._accounts.get(caller.uid)
-        return _mask(text, self._secrets(account)) if account is not None else text
+        return mask_secrets(text, self._secrets(account)) if account is not None else text
 
     def mask_result(self, caller: Caller, result: ToolResult) -> ToolResult:
         """Mask the secrets of this mysis in a result. The same object if it holds none."""
         account = self._accounts.get(caller.uid)
         secrets = self._secrets(account) if account is not None else []
-        content = _mask(result.content, secrets)
+        content = mask_secrets(result.content, secrets)
         blobs = tuple(_mask_blob(blob, secrets) for blob in result.blobs)
         if content == result.content and blobs == result.blobs:
             return result
@@ -226,7 +225,7 @@ class UpstreamAccounts:
             if not _contains_any(result.content, login.taken):
                 hidden = [value for key, value in fields.items() if is_secret_field(self._config, key, self._schema())]
                 raise ToolError(
-                    f"{self._config.name} made no account for {caller.name}: {_mask(result.content, hidden)}"
+                    f"{self._config.name} made no account for {caller.name}: {mask_secrets(result.content, hidden)}"
                 )
         else:
             raise ToolError(f"{self._config.name} made no account for {caller.name}: the names are taken")
@@ -255,7 +254,7 @@ class UpstreamAccounts:
             await self._register(caller, account, login)
             result, found = await self._try_login(caller, account, login)
         if result.is_error:
-            why = _mask(result.content, self._secrets(account))
+            why = mask_secrets(result.content, self._secrets(account))
             raise ToolError(f"{self._config.name} refused the login of {caller.name}: {why}")
         return found
 
@@ -301,21 +300,10 @@ class SchemaOf(Protocol):
         ...
 
 
-def _mask(text: str, secrets: Iterable[str]) -> str:
-    for secret in secrets:
-        if len(secret) < _SHORTEST_SECRET:
-            continue
-        text = text.replace(secret, MASK)
-        escaped = json.dumps(secret)[1:-1]
-        if escaped != secret:
-            text = text.replace(escaped, MASK)
-    return text
-
-
 def _mask_blob(blob: Blob, secrets: Iterable[str]) -> Blob:
-    data, note = blob.data, _mask(blob.note, secrets)
+    data, note = blob.data, mask_secrets(blob.note, secrets)
     for secret in secrets:
-        if len(secret) >= _SHORTEST_SECRET:
+        if len(secret) >= SHORTEST:
             data = data.replace(secret.encode(), MASK.encode())
     return blob if data == blob.data and note == blob.note else replace(blob, data=data, note=note)
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import difflib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from zoea.model.enums import CALL_TOOL, DONE_TOOL, FIND_TOOL, ToolShow
 from zoea.model.errors import ToolError, UpstreamLost, UsageError, ZoeaError
 from zoea.model.request import Answer, AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
 from zoea.text.control_characters import clean
+from zoea.tools.account_arguments import find_login_secrets
 from zoea.tools.accounts_login import AccountKeeper, Caller, InMemoryAccounts, UpstreamAccounts
 from zoea.tools.catalogue import build_catalogue
 from zoea.tools.policy import OwnTools, ToolPolicy, apply_policy, matches
@@ -24,6 +26,7 @@ from zoea.tools.results import error_result, read_result
 from zoea.tools.secret_vault import InMemorySecrets, SecretKeeper, SecretVault
 from zoea.tools.tool_search import build_search_tools, explain_wrong_call, find_tools
 from zoea.tools.upstream.http_pool import HttpPool
+from zoea.tools.upstream.sent_secrets import find_filled_texts
 from zoea.tools.upstream.upstream_client import Upstream, UpstreamStatus
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from zoea.tools.builtin.mysis_tools import MysisTools  # loads pydantic
 
 _LISTED = 20
+SendFilled = Callable[[dict[str, Any], float], Awaitable[dict[str, Any]]]
+"""Sends a call with filled-in arguments within some seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,10 +238,11 @@ class Toolbox:
         if upstream is None:
             return error_result(f"{spec.name} is not available: the upstream {spec.upstream} was removed")
         try:
-            arguments = await self.secrets.fill(spec.upstream, arguments)
+            written, arguments = arguments, await self.secrets.fill(spec.upstream, arguments)
+            send = partial(_call_upstream, upstream, spec, meta, written)
             if accounts is None:
-                return await read_result(await _call_upstream(upstream, spec, arguments, meta, meta.deadline_s))
-            result = await self._call_as(accounts, caller, upstream, spec, arguments, meta)
+                return await read_result(await send(arguments, meta.deadline_s))
+            result = await self._call_as(accounts, caller, send, spec, arguments, meta)
         except ZoeaError as error:
             # A failing tool or credentials store fails the call, not the mysis.
             text = f"{error.what}. {error.hint}" if error.hint else error.what
@@ -249,7 +255,7 @@ class Toolbox:
         self,
         accounts: UpstreamAccounts,
         caller: Caller,
-        upstream: Upstream,
+        send: SendFilled,
         spec: ToolSpec,
         arguments: dict[str, Any],
         meta: CallMeta,
@@ -257,11 +263,11 @@ class Toolbox:
         """Call with the mysis's account. Log in again and repeat once if its session was lost."""
         until = asyncio.get_running_loop().time() + meta.deadline_s
         filled, generation = await _fill_arguments(accounts, caller, spec, arguments, meta, until)
-        result = await read_result(await _call_upstream(upstream, spec, filled, meta, _left(until)))
+        result = await read_result(await send(filled, _left(until)))
         if not generation or not accounts.is_session_lost(result):
             return result
         filled, _ = await _fill_arguments(accounts, caller, spec, arguments, meta, until, lost=generation)
-        return await read_result(await _call_upstream(upstream, spec, filled, meta, _left(until)))
+        return await read_result(await send(filled, _left(until)))
 
 
 class ToolboxSession:
@@ -392,8 +398,14 @@ def _left(until: float) -> float:
 
 
 async def _call_upstream(
-    upstream: Upstream, spec: ToolSpec, arguments: dict[str, Any], meta: CallMeta, deadline_s: float
+    upstream: Upstream,
+    spec: ToolSpec,
+    meta: CallMeta,
+    written: dict[str, Any],
+    arguments: dict[str, Any],
+    deadline_s: float,
 ) -> dict[str, Any]:
+    """Send a call; `written` are its arguments as the model wrote them, without what was filled in."""
     return await upstream.call(
         spec.origin,
         arguments,
@@ -401,13 +413,23 @@ async def _call_upstream(
         deadline_s=deadline_s,
         repeatable=spec.idempotent,
         state=meta.sending,
+        secrets=find_filled_texts(written, arguments),
     )
 
 
 def _login_sender(upstream: Upstream) -> Callable[[str, dict[str, Any], str], Any]:
     async def send(tool: str, arguments: dict[str, Any], mysis: str) -> dict[str, Any]:
-        deadline_s = upstream.config.start_timeout
-        return await upstream.call(tool, arguments, mysis=mysis, deadline_s=deadline_s, repeatable=False)
+        try:
+            return await upstream.call(
+                tool,
+                arguments,
+                mysis=mysis,
+                deadline_s=upstream.config.start_timeout,
+                repeatable=False,
+                secrets=find_login_secrets(upstream.config, arguments),
+            )
+        except (ToolError, UpstreamLost) as error:
+            raise ToolError(error.what, hint="That was its login: the call itself was not sent.") from None
 
     return send
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
@@ -24,11 +25,17 @@ class StderrLog:
     """The log of one upstream's processes; the older part is in `NAME.log.1`.
 
     Several processes may write at once (`per-mysis`). All calls belong to one loop.
+
+    Args:
+        mask: Hides secrets in the output before it is written.
     """
 
-    def __init__(self, path: Path, *, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self, path: Path, *, max_bytes: int = MAX_BYTES, mask: Callable[[str], str] = lambda text: text
+    ) -> None:
         self.path = path
         self._max_bytes = max_bytes
+        self._mask = mask
         self._readers: set[int] = set()
         self._is_failing = False
 
@@ -66,6 +73,7 @@ class StderrLog:
         if not data:
             self._drop(reader)
             return
+        data = self._mask(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
         try:
             size = self.path.stat().st_size if self.path.exists() else 0
             if size + len(data) > self._max_bytes and size:

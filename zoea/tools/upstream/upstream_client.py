@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from zoea.process.clock import read_uptime_s
 from zoea.tools.catalogue import RemoteTool, to_tool_spec
 from zoea.tools.tool_bounds import bound_tools
 from zoea.tools.upstream.http_pool import HttpPool
+from zoea.tools.upstream.sent_secrets import SentSecrets
 from zoea.tools.upstream.session import SessionContext, SessionState, UpstreamSession
 from zoea.tools.upstream.stderr_log import StderrLog
 from zoea.tools.upstream.upstream_config import Sharing, UpstreamConfig
@@ -30,6 +31,7 @@ logger = logging.getLogger(__name__)
 META_MYSIS = "zoea/mysis"
 _SPARE = ""
 _SMOOTHING = 0.2
+_LAST_ERROR = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,8 @@ class Upstream:
         self.tools: tuple[ToolSpec, ...] = ()
         self.notes: tuple[str, ...] = ()
         self.version = 0
-        self._log = StderrLog(logs / f"upstream-{config.name}.log")
+        self._secrets = SentSecrets()
+        self._log = StderrLog(logs / f"upstream-{config.name}.log", mask=self._secrets.mask)
         self._context = SessionContext(
             config, self._log, pool, on_tools=self._set_tools, on_change=self._notify, jitter=jitter
         )
@@ -140,8 +143,11 @@ class Upstream:
         deadline_s: float,
         repeatable: bool,
         state: SendState | None = None,
+        secrets: Iterable[str] = (),
     ) -> dict[str, Any]:
         """Call a tool within a deadline; return the result as wire JSON, error results included.
+
+        `secrets` are texts in the arguments that no error, status or log may hold.
 
         A call that certainly did not reach the server, or is `repeatable`, is made once more on
         a new session. Cancelling the caller cancels at the server.
@@ -151,6 +157,7 @@ class Upstream:
             ToolError: The server refused the request itself, or the deadline passed.
         """
         began = read_uptime_s()
+        self._secrets.add(secrets)
         self._calls += 1
         self._in_flight += 1
         try:
@@ -162,7 +169,7 @@ class Upstream:
             raise self._timeout_error(tool, deadline_s, repeatable) from None
         except ToolError as error:
             self._errors += 1
-            self._last_error = error.what
+            self._last_error = error.what[:_LAST_ERROR]
             raise
         finally:
             self._in_flight -= 1
@@ -225,7 +232,7 @@ class Upstream:
             errors=self._errors,
             latency_ms=self._latency_ms,
             open_ms=next((session.open_ms for session in sessions if session.open_ms is not None), None),
-            last_error=error or self._last_error,
+            last_error=self._secrets.mask(error) or self._last_error,
             server=next((session.server for session in sessions if session.server), ""),
             log=str(self._log.path) if self.config.command else "",
             required=self.config.required,
@@ -262,7 +269,7 @@ class Upstream:
             return await connection.call(tool, arguments, meta, state)
         except CallFailure as failure:
             if failure.outcome is CallOutcome.ANSWERED:
-                raise ToolError(f"{self.name} refused {tool}: {failure.text}") from None
+                raise ToolError(f"{self.name} refused {tool}: {self._secrets.mask(failure.text)}") from None
             if failure.outcome is CallOutcome.UNREADABLE:
                 raise self._unreadable_error(tool, failure, repeatable) from None
             raise self._lost_error(failure, may_have_run=not (failure.did_nothing or repeatable)) from None
@@ -271,7 +278,7 @@ class Upstream:
             self._wake_waiters()
 
     def _lost_error(self, failure: CallFailure, may_have_run: bool) -> UpstreamLost:
-        what = f"upstream {self.name} is not available: {failure.text}"
+        what = f"upstream {self.name} is not available: {self._secrets.mask(failure.text)}"
         hint = (
             "The call may or may not have been carried out; check before repeating it."
             if may_have_run
@@ -280,7 +287,7 @@ class Upstream:
         return UpstreamLost(what, hint=hint, was_sent=may_have_run)
 
     def _unreadable_error(self, tool: str, failure: CallFailure, repeatable: bool) -> ToolError:
-        what = f"the result of {tool} is lost: {failure.text}"
+        what = f"the result of {tool} is lost: {self._secrets.mask(failure.text)}"
         hint = "" if repeatable else "The call was probably carried out; check before repeating it."
         return ToolError(what, hint=hint)
 

@@ -1,0 +1,60 @@
+"""Masks the secrets that Zoea sent to a server in what the server writes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from typing import Any
+
+from zoea.model.enums import MASK
+
+SHORTEST = 4
+"""Shorter texts occur by chance."""
+_KEPT = 256
+
+
+def mask_secrets(text: str, secrets: Iterable[str]) -> str:
+    """Replace each secret in a text, also as JSON writes it."""
+    for secret in secrets:
+        if len(secret) < SHORTEST:
+            continue
+        text = text.replace(secret, MASK)
+        escaped = json.dumps(secret)[1:-1]
+        if escaped != secret:
+            text = text.replace(escaped, MASK)
+    return text
+
+
+class SentSecrets:
+    """The newest secrets that one server got."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, None] = {}
+
+    def add(self, texts: Iterable[str]) -> None:
+        for text in texts:
+            self._texts.pop(text, None)
+            self._texts[text] = None
+        for oldest in tuple(self._texts)[:-_KEPT]:
+            del self._texts[oldest]
+
+    def mask(self, text: str) -> str:
+        """Return the text without the secrets, the longest first, so that one that holds another goes whole."""
+        return mask_secrets(text, sorted(self._texts, key=len, reverse=True)) if self._texts else text
+
+
+def find_filled_texts(before: Any, after: Any) -> set[str]:
+    """Return the texts in some arguments that were not in them before Zoea filled in what the model does not know."""
+    return _texts(after) - _texts(before)
+
+
+def _texts(value: Any) -> set[str]:
+    match value:
+        case str():
+            return {value}
+        case dict():
+            return set().union(*map(_texts, value.values()))
+        case list():
+            return set().union(*map(_texts, value))
+        case _:
+            return set()
