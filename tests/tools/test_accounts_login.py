@@ -209,7 +209,10 @@ async def test_a_login_that_goes_wrong_aloud_leaves_its_secret_nowhere_and_the_n
     open_box: Opener, faulty: Faulty, tmp_path: Path, caplog: pytest.LogCaptureFixture, place: str, tool: str
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    box = open_box(_world(faulty, LoginTools(**{place: tool}), mode="logins"), accounts=Keeper())
+    box = open_box(
+        _world(faulty, LoginTools(login=tool) if place == "login" else LoginTools(register=tool), mode="logins"),
+        accounts=Keeper(),
+    )
     session = box.session(1, "alpha", "")
     await session.catalogue()
     result = await session.call(asked("balance"), meta=meta())

@@ -25,6 +25,7 @@ from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import COMMANDER, Sender, SwarmView, check_client_name
 from zoea.process.connection_limit import BoundedListener, ConnectionLimit
 from zoea.process.descriptor_reserve import DescriptorReserve
+from zoea.text.control_characters import one_line
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +35,8 @@ NEW_CONNECTIONS, HELLO_S = 32, 10.0
 """Places for connections that have not said hello, and the seconds that they have for it."""
 MAX_REQUESTS = 64
 """Limit of concurrent requests of one front."""
+_SHOWN = 40
+"""Characters of a version that are repeated."""
 LARGE_SWARM = 100
 """Views of more myses than this are encoded in a thread."""
 
@@ -202,11 +205,14 @@ class _Front:
     async def _greet(self, request: int, name: Any, args: Any) -> None:
         if name != "hello":
             raise UsageError("the first request must be hello")
-        theirs = args.get("protocol") if isinstance(args, dict) else None
-        if theirs != PROTOCOL:
+        args = args if isinstance(args, dict) else {}
+        if (theirs := args.get("protocol")) != PROTOCOL:
+            version, protocol = (one_line(str(part))[:_SHOWN] for part in (args.get("version", "of another"), theirs))
             raise OwnerError(
-                f"the running swarm is Zoea {__version__} (protocol {PROTOCOL}), this command or cockpit uses {theirs}",
-                hint="Use the same version, or end the running swarm: `zoea stop --swarm` with its version.",
+                f"the running swarm is Zoea {__version__} (protocol {PROTOCOL}), "
+                f"this command or cockpit is Zoea {version} (protocol {protocol})",
+                hint=f"Use the same version, or end the running swarm in order with `kill {os.getpid()}` and start it "
+                "with yours: `zoea run`.",
             )
         if client := args.get("client"):
             self._speaker = Sender(SenderKind.CLIENT, None, check_client_name(str(client)))
