@@ -158,6 +158,12 @@ async def test_a_file_system_without_shared_memory_is_a_store_error(clock: Setta
         await Store.open(Path(":memory:"), clock_now=clock.now)
 
 
+def test_a_database_whose_creation_was_killed_is_missing_for_readers(tmp_path: Path) -> None:
+    (tmp_path / "zoea.db").touch()
+    with pytest.raises(StoreMissing, match="is empty"):
+        open_reader(tmp_path / "zoea.db")
+
+
 async def test_opening_read_only_creates_nothing(path: Path, clock: SettableClock) -> None:
     with pytest.raises(StoreMissing, match="does not exist"):
         await Store.open(path, clock_now=clock.now, read_only=True)

@@ -103,6 +103,9 @@ def open_reader(path: Path, *, any_thread: bool = False) -> sqlite3.Connection:
         connection = connect_reader(path, any_thread=any_thread)
         try:
             version = read_version(connection, path, newest=newest)
+            if not connection.execute("PRAGMA application_id").fetchone()[0]:
+                # Its first command was killed before it had any table.
+                raise StoreMissing(f"{path} is empty.", hint="Run `zoea run` to start a swarm here.")
             if version < newest:
                 raise StoreOutdated(
                     f"{path} was written by an older Zoea (schema {version}; this one reads {newest}).",
