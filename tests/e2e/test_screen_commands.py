@@ -90,6 +90,8 @@ def test_one_mysis_is_paused_a_stop_of_several_is_undone_and_lines_are_typed(coc
     screen.until("gamma")
     screen.press(":hold gamma\r")
     screen.until("gamma      paused", "alpha      idle")
+    screen.press(":pause gamma\r")
+    screen.until(lambda text: " paused " not in text)
 
 
 def test_the_hive_the_charts_and_one_panel_alone_are_a_key_away(cockpit: OpenCockpit) -> None:
