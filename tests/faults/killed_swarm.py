@@ -47,6 +47,7 @@ T = TypeVar("T")
 
 MYSES = 20
 COMMANDERS = 6
+MORE_THAN_A_WINDOW = 6
 SUBSCRIBER, WINDOW, NEWS = "subscriber", "windowed", "NEWS"
 MODELS = (
     *("tools", "tools:2", "tools:3", "parallel", "parallel:5", "echo", "think", "broken"),
@@ -298,12 +299,18 @@ async def storm(commander: Commander, store: Store, chance: random.Random) -> No
 
 
 async def settle(commander: Commander) -> None:
-    """Lift every hold, start idle myses, allow every call, and wait until all is done."""
+    """Lift every hold, start idle myses, allow every call, and wait until all is done.
+
+    The windowed myses get more to do than their window holds, however soon the storms before were killed.
+    """
     await commander.hold(False)
     for mysis in (await commander.view()).myses:
         if mysis.held:
             await commander.hold(False, ref=mysis.name)
     await commander.start_all()
+    for mysis in (await commander.view()).myses:
+        if mysis.template == WINDOW:
+            await fill_window(commander, mysis.name)
     for mysis in (await commander.view()).myses:
         while True:
             for waiting in await commander.approvals():
@@ -313,6 +320,15 @@ async def settle(commander: Commander) -> None:
             except ZoeaError:
                 continue
             break
+
+
+async def fill_window(commander: Commander, name: str) -> None:
+    """Send a mysis more than its window holds; it may stop by an error meanwhile."""
+    try:
+        for number in range(MORE_THAN_A_WINDOW):
+            await commander.send(name, f"and then, {number}?")
+    except ZoeaError as error:
+        say(refused=type(error).__name__, what=error.what)
 
 
 async def main(path: Path, seed: int, mode: str) -> None:
