@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from itertools import chain, repeat
 from pathlib import Path
 
+import pytest
+from textual import notifications
 from textual.widgets._toast import Toast
 
 from tests.tui.cockpit import cockpit
 from zoea.model.values import Receipt, ReceiptLine
+from zoea.tui.state.timed_notice import LEAST_S, TimedNotice
 from zoea.tui.swarm_list.broadcasts_panel import format_receipt
 from zoea.tui.widgets.message_prompt import MessagePrompt
 
@@ -24,6 +29,22 @@ async def test_a_toast_covers_no_open_prompt(tmp_path: Path) -> None:
         assert not toast.region.overlaps(prompt.region)
         await stage.press("escape")
         await stage.until(lambda: not stage.screen.has_class("-toasts-above"))
+
+
+async def test_a_toast_that_ends_while_it_is_made_does_not_freeze_the_cockpit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cockpit(tmp_path) as stage:
+        times = chain(repeat(time.time(), 3), repeat(time.time() + 60))
+        monkeypatch.setattr(notifications, "time", lambda: next(times))
+        stage.app.notify("It is late.", timeout=0.2)
+        await stage.until(lambda: list(stage.screen.query(Toast)))
+        await stage.until(lambda: not stage.screen.query(Toast))
+
+
+def test_a_notice_that_has_ended_has_a_moment_left_for_its_toast() -> None:
+    ended = TimedNotice("late", timeout=-1)
+    assert (ended.has_expired, ended.time_left) == (True, LEAST_S)
 
 
 async def test_the_toast_of_a_message_names_its_recipient(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual.app import App
+from textual.notifications import Notify, SeverityLevel
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.worker import Worker, WorkerState
@@ -37,6 +38,7 @@ from zoea.tui.state.settings_watch import SettingsWatch
 from zoea.tui.state.swarm_connection import Opener, OpenSwarm, SwarmConnection
 from zoea.tui.state.swarm_feed import SwarmFeed
 from zoea.tui.state.tick_names import TickNames
+from zoea.tui.state.timed_notice import TimedNotice
 from zoea.tui.state.type_ahead import TypeAhead
 from zoea.tui.state.undo_history import UndoHistory
 from zoea.tui.swarm_list.message_targets import AskAbove, Audience
@@ -133,6 +135,19 @@ class Cockpit(App[str]):
         if self.is_ascii:
             self._filters.append(AsciiFilter())
         self._load_themes(theme_name)
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: SeverityLevel = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        """Show a notice for `timeout` seconds. May be called in a thread."""
+        lasts = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
+        self.post_message(Notify(TimedNotice(message, title, severity, lasts, markup=markup)))
 
     # The swarm.
 
