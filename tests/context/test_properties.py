@@ -178,9 +178,12 @@ def extends(earlier: Plan, later: Plan) -> bool:
 
 
 def state(plan: Plan) -> tuple[object, ...]:
-    """Return the reported changes of packs and memories."""
+    """Return the reported changes of packs and memories; a pack that is cut tells by its size how far."""
     return (
-        [(one.id, one.status, one.variant, one.chars if one.id == "system" else 0) for one in plan.decisions],
+        [
+            (one.id, one.status, one.variant, one.chars if one.id == "system" or one.truncated else 0)
+            for one in plan.decisions
+        ],
         [(one.kind, one.memory_id, one.after_chars) for one in plan.steps],
     )
 
