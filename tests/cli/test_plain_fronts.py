@@ -22,7 +22,7 @@ from zoea.cli.terminal_rows import details, one_line, provider_label, receipt_li
 from zoea.cli.typed_commands import ExitChoice, read_commands, run_typed_command
 from zoea.cli.typed_lines import TypedLine, TypedLines
 from zoea.model.enums import MysisState
-from zoea.model.errors import StoreError
+from zoea.model.errors import NoRunningSwarm, StoreError
 from zoea.model.values import Event, Failure, Lagged, ReceiptLine
 from zoea.process.clock import SystemClock
 from zoea.store import Store
@@ -283,6 +283,24 @@ class TestTyping:
             async with asyncio.timeout(PATIENCE_S):
                 assert await read_commands(swarm, say, NO_DATABASE, lines, is_owner=is_owner) is parting
         assert (b"no" in typed) == ("The swarm continues" in heard)
+
+    async def test_the_end_of_the_swarm_ends_the_reading_and_no_later_line_is_taken(
+        self, swarm: FakeSwarm, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def is_gone(*_: object, **__: object) -> None:
+            raise NoRunningSwarm("it has ended")
+
+        async def say(text: str) -> None:
+            pytest.fail(text)
+
+        monkeypatch.setattr(swarm, "send", is_gone)
+        reading, writing = os.pipe()
+        os.write(writing, b"send alpha first\nsend alpha second\n")
+        os.close(writing)
+        with os.fdopen(reading) as stdin, closing(TypedLines(stdin)) as lines:
+            with pytest.raises(NoRunningSwarm):
+                await read_commands(swarm, say, NO_DATABASE, lines, is_owner=False)
+            assert (lines.current, lines.take_unread()) == ("send alpha first", ["send alpha second"])
 
     async def test_lines_are_joined_from_pieces(self) -> None:
         reading, writing = os.pipe()

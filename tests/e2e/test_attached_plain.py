@@ -58,7 +58,10 @@ class PlainTerminal:
         while words.encode() not in shown:
             assert time.monotonic() < deadline, shown.decode(errors="replace")
             if select.select([self.master], [], [], 0.2)[0]:
-                shown += os.read(self.master, 65_536)
+                try:
+                    shown += os.read(self.master, 65_536)
+                except OSError:
+                    raise AssertionError(f"it ended before it showed {words!r}:\n{shown!r}") from None
         return shown.decode(errors="replace").replace("\r\n", "\n")
 
     def close(self) -> None:
@@ -130,6 +133,7 @@ def test_a_front_of_a_killed_owner_says_which_typed_lines_were_not_carried_out(
 ) -> None:
     owner.send_signal(signal.SIGSTOP)  # so that the first line is under way, and the others wait
     attached.type("send alpha first")
+    attached.wait_for("send alpha first")  # its echo: before it the terminal has nothing to be read
     attached.wait_until_read()
     attached.type("send alpha second\nstop beta")
     owner.kill()

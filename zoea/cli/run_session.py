@@ -213,6 +213,8 @@ async def _show(
         for task in tasks:
             task.cancel()
         await asyncio.wait(tasks, timeout=1.0)
+    if errors := [error for task in done if (error := task.exception()) is not None]:
+        raise errors[0]
     results = [task.result() for task in done]
     partings = [result for result in results if isinstance(result, ExitChoice | RestReport)]
     return partings[0] if partings and not turns.are_enough.is_set() else ExitChoice.QUIT

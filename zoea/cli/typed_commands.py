@@ -11,7 +11,7 @@ from zoea.cli.commands.stats import describe_stats
 from zoea.cli.options import LARGEST_ID
 from zoea.cli.terminal_rows import receipt_line, state_word, table
 from zoea.cli.typed_lines import TypedLines
-from zoea.model.errors import UsageError, ZoeaError
+from zoea.model.errors import NoRunningSwarm, UsageError, ZoeaError
 from zoea.model.swarm_api import SwarmApi
 from zoea.text.control_characters import strip
 
@@ -74,7 +74,11 @@ async def read_commands(
 
 
 async def run_typed_command(swarm: SwarmApi, words: str, database: Path) -> str:
-    """Run one typed line and return its result or error as text. `database` holds what `stats` reads."""
+    """Run one typed line and return its result or error as text. `database` holds what `stats` reads.
+
+    Raises:
+        NoRunningSwarm: The swarm has ended; the line may have been carried out.
+    """
     name, _, rest = words.partition(" ")
     rest = rest.strip()
     try:
@@ -112,6 +116,8 @@ async def run_typed_command(swarm: SwarmApi, words: str, database: Path) -> str:
                 return strip(await asyncio.to_thread(describe_stats, database, rest))
             case "help" | "?":
                 return HELP
+    except NoRunningSwarm:
+        raise
     except ZoeaError as error:
         return f"{error.title}: {error.what}" + (f". {error.hint}" if error.hint else "")
     return f"There is no command {strip(name)!r}; help lists them"
