@@ -405,7 +405,12 @@ async def _call_upstream(
     arguments: dict[str, Any],
     deadline_s: float,
 ) -> dict[str, Any]:
-    """Send a call; `written` are its arguments as the model wrote them, without what was filled in."""
+    """Send a call to its server and return the result.
+
+    Args:
+        written: The arguments as the model wrote them, without what was filled in.
+        arguments: The arguments that are sent.
+    """
     return await upstream.call(
         spec.origin,
         arguments,

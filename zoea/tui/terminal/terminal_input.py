@@ -90,7 +90,7 @@ class TerminalInput:
                 data = yield from self._take_keys(data)
 
     def tick(self) -> Iterator[Message]:
-        """Yield what is complete because nothing came for a while."""
+        """Yield the events that a pause in the input completes."""
         if self._burst is not None:
             yield from self._end_burst(self._burst)
         yield from self._parser.tick()
