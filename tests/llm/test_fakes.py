@@ -1,17 +1,16 @@
-"""The vendors' own clients can talk to the fake servers."""
+"""The vendors' own clients can talk to the fake servers.
+
+The tests import them: they take seconds, and each worker of a run imports this module.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import anthropic
-import ollama
-import openai
 import pytest
-from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 
 from tests.fakes.anthropic_server import AnthropicServer, Text, Thinking, Use
 from tests.fakes.anthropic_server import Say as Message
@@ -19,6 +18,9 @@ from tests.fakes.ollama_server import OllamaServer
 from tests.fakes.ollama_server import Say as Chat
 from tests.fakes.openai_server import Call, OpenAIServer, Say
 from tests.llm.sample_requests import SCAN
+
+if TYPE_CHECKING:
+    from openai.types.chat import ChatCompletionMessageParam, ChatCompletionToolParam
 
 ROOT = Path(__file__).parents[2]
 ASK: list[ChatCompletionMessageParam] = [{"role": "user", "content": "Report."}]
@@ -29,6 +31,8 @@ TOOL: ChatCompletionToolParam = {
 
 
 async def test_openais_client_streams_text_calls_and_usage() -> None:
+    import openai
+
     async with (
         OpenAIServer(Say("I look.", calls=(Call("scan", '{"sector": "a"}', pieces=4),))) as server,
         openai.AsyncOpenAI(base_url=server.base_url, api_key="reef-key") as client,
@@ -47,6 +51,8 @@ async def test_openais_client_streams_text_calls_and_usage() -> None:
 
 
 async def test_openais_client_reads_whole_answers_models_and_errors() -> None:
+    import openai
+
     async with (
         OpenAIServer(Say("All is well.")) as server,
         openai.AsyncOpenAI(base_url=server.base_url, api_key="reef-key", max_retries=0) as client,
@@ -61,6 +67,8 @@ async def test_openais_client_reads_whole_answers_models_and_errors() -> None:
 
 
 async def test_anthropics_client_streams_thinking_and_a_call_and_sends_them_back() -> None:
+    import anthropic
+
     said = Message((Thinking("I must look."), Text("I look."), Use("scan", '{"sector": "a"}')))
     async with (
         AnthropicServer(said) as server,
@@ -91,6 +99,8 @@ async def test_anthropics_client_streams_thinking_and_a_call_and_sends_them_back
 
 
 async def test_anthropics_client_reads_models_and_errors() -> None:
+    import anthropic
+
     async with (
         AnthropicServer() as server,
         anthropic.AsyncAnthropic(base_url=server.url, api_key="reef-key", max_retries=0) as client,
@@ -112,6 +122,8 @@ async def test_anthropics_client_reads_models_and_errors() -> None:
     ],
 )
 async def test_the_fake_refuses_what_anthropic_refuses(messages: list[Any], told: str) -> None:
+    import anthropic
+
     async with (
         AnthropicServer() as server,
         anthropic.AsyncAnthropic(base_url=server.url, api_key="reef-key", max_retries=0) as client,
@@ -121,6 +133,8 @@ async def test_the_fake_refuses_what_anthropic_refuses(messages: list[Any], told
 
 
 async def test_ollamas_client_streams_thinking_and_a_call() -> None:
+    import ollama
+
     async with OllamaServer(Chat("I look.", "I must look.", (("scan", {"sector": "a"}),)), Chat("so")) as server:
         client = ollama.AsyncClient(host=server.url)
         stream = await client.chat("reef:1b", [{"role": "user", "content": "Report."}], think=True, stream=True)
@@ -135,6 +149,8 @@ async def test_ollamas_client_streams_thinking_and_a_call() -> None:
 
 
 async def test_ollamas_client_reads_models_details_and_errors() -> None:
+    import ollama
+
     async with OllamaServer() as server:
         client = ollama.AsyncClient(host=server.url)
         assert [model.model for model in (await client.list()).models] == ["reef:1b"]
@@ -145,6 +161,8 @@ async def test_ollamas_client_reads_models_details_and_errors() -> None:
 
 
 def test_the_fake_serves_from_a_process_of_its_own() -> None:
+    import openai
+
     command = [sys.executable, "-m", "tests.fakes.openai_server", "--port", "0"]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdin is not None
