@@ -74,10 +74,11 @@ class Stage:
         await self.pilot.press(*keys)
 
     async def write(self, text: str) -> None:
-        """Type text, character by character."""
+        """Type text in one burst, a key for each character."""
         names = {" ": "space", "\n": "ctrl+j", "#": "number_sign", "/": "slash", ":": "colon", ".": "full_stop"}
         names |= {"-": "minus", "_": "underscore", ",": "comma", "?": "question_mark", "!": "exclamation_mark"}
-        await self.press(*(names.get(char, char) for char in text))
+        await until(lambda: not self.app.type_ahead.is_discarding)
+        await self.pilot.press_in_a_burst(*(names.get(char, char) for char in text))
 
     def one(self, kind: type[W], selector: str = "") -> W:
         """Return the widget of this kind on the top screen."""

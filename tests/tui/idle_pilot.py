@@ -63,10 +63,19 @@ class IdlePilot(Pilot[str]):
 
     async def press(self, *keys: str) -> None:
         for key in keys:
-            event = key_event(key)
-            event.set_sender(self.app)
-            self.app.post_message(event)
+            self._post(key)
             await self._stand_still()
+
+    async def press_in_a_burst(self, *keys: str) -> None:
+        """Press keys as a terminal that sends them in one write, and wait until the app is idle after the last."""
+        for key in keys:
+            self._post(key)
+        await self._stand_still()
+
+    def _post(self, key: str) -> None:
+        event = key_event(key)
+        event.set_sender(self.app)
+        self.app.post_message(event)
 
     async def click(self, *at: Any, **more: Any) -> bool:
         """Click as Textual's pilot does; a double click counts however slow the machine is."""
