@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tests.world.sample_fleet import NUDGE, Fleet, random_pilot, toolbox
@@ -317,7 +318,12 @@ def test_earlier_calls_are_separated_from_the_turn() -> None:
 
 
 JSON = st.recursive(
-    st.none() | st.booleans() | st.integers(-5, 99) | st.floats(allow_nan=False) | st.text(max_size=8),
+    st.none()
+    | st.booleans()
+    | st.integers(-5, 99)
+    | st.floats(allow_nan=False)
+    | st.just(10**400)
+    | st.text(max_size=8),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4),
     max_leaves=8,
 )
@@ -325,6 +331,9 @@ FIELDS = ("entries", "notifications", "result", "points", "nearest_systems", "so
 RESULT = st.dictionaries(st.sampled_from((*FIELDS, "current_tick", "place", "system_id", "action", "code")), JSON)
 
 
+@example([("get_status", {"current_tick": math.inf}, "")])
+@example([("get_status", {"current_tick": 10**400}, "")])
+@example([("get_poi", {"kind": "belt", "ore": "iron", "nearest_stations": [], "orbit": math.inf}, "")])
 @given(st.lists(st.tuples(st.sampled_from([t.name for t in TOOLS]), RESULT, st.text(max_size=20)), max_size=6))
 def test_results_of_any_shape_do_not_break_it(found: list[tuple[str, dict[str, Any], str]]) -> None:
     turn = piece(("get_status", {}, {"credits": 3, "fuel": "x", "current_tick": 4}))
@@ -333,6 +342,26 @@ def test_results_of_any_shape_do_not_break_it(found: list[tuple[str, dict[str, A
     for messages in ([SYSTEM, user("go"), *turn], [SYSTEM, *turn, user(NUDGE, Source.SYSTEM)]):
         said = build_answer(messages, TOOLS)
         assert said.text or said.calls
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        f"Mined out: p1 at tick {'9' * 5_000}",
+        f"Pressed: iron at p1 brings 0.5 of its price, tick {'9' * 5_000}",
+        "Pressed: iron at p1 brings 1.2.3 of its price, tick 5",
+        f"iron worth 5.0 credits at p1 in s1, orbit {'9' * 5_000}; sell at p2 in s1 (5 ticks)",
+        f"iron worth 5.0 credits at p1 in s1, orbit 1; sell at p2 in s1 ({'9' * 5_000} ticks)",
+    ],
+)
+def test_a_note_with_an_odd_number_is_passed_over(note: str) -> None:
+    turn = piece(
+        ("get_status", {}, {"credits": 3, "current_tick": 4}),
+        ("captains_log_list", {}, {"entries": [{"entry": note}]}),
+        ("get_notifications", {}, {}),
+    )
+    said = build_answer([SYSTEM, user(note), *turn], TOOLS)
+    assert said.text or said.calls
 
 
 def test_a_scan_with_an_odd_system_name_is_logged_unchanged() -> None:

@@ -61,10 +61,10 @@ class HaulRoute:
 
 
 _LINE = re.compile(
-    r"(?P<ore>[A-Za-z]+) worth [\d.]+ credits at (?P<belt>p\d+) in (?P<system>s\d+), orbit (?P<orbit>\d+); "
-    r"sell at (?P<outlets>p\d+ in s\d+ \(\d+ ticks\)(?: or p\d+ in s\d+ \(\d+ ticks\))*)"
+    r"(?P<ore>[A-Za-z]+) worth [\d.]+ credits at (?P<belt>p\d+) in (?P<system>s\d+), orbit (?P<orbit>\d{1,9}); "
+    r"sell at (?P<outlets>p\d+ in s\d+ \(\d{1,9} ticks\)(?: or p\d+ in s\d+ \(\d{1,9} ticks\))*)"
 )
-_OUTLET = re.compile(r"(p\d+) in (s\d+) \((\d+) ticks\)")
+_OUTLET = re.compile(r"(p\d+) in (s\d+) \((\d{1,9}) ticks\)")
 
 
 def parse_notes(text: str) -> list[BeltNote]:
@@ -86,7 +86,7 @@ def build_note(poi: dict[str, Any]) -> BeltNote | None:
         stations = [(near["poi_id"], near["system_id"], int(near["ticks"])) for near in poi["nearest_stations"]]
         outlets = tuple(BeltOutlet(str(place), str(system), ticks) for place, system, ticks in stations)
         found = BeltNote(str(poi["poi_id"]), str(poi["system_id"]), int(poi.get("orbit", 0)), str(poi["ore"]), outlets)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return None
     return found if outlets else None
 

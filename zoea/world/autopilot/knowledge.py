@@ -28,10 +28,13 @@ CALM = 0.9
 CROWDED = 0.8
 """Expected share of the base price at a belt that others know too, so that captains use more outlets."""
 
+_MOST = 1e12
+"""A larger number in a result is not one of Reef's; JSON can hold infinity and numbers that no float holds."""
+
 _PLACE = re.compile(r"p\d+ \w+")
 _SCANNED = re.compile(r"Scanned (s\d+)")
-_EMPTY = re.compile(r"Mined out: (p\d+) at tick (\d+)")
-_PRESSED = re.compile(r"Pressed: (\w+) at (p\d+) brings ([\d.]+) of its price, tick (\d+)")
+_EMPTY = re.compile(r"Mined out: (p\d+) at tick (\d{1,12})\b")
+_PRESSED = re.compile(r"Pressed: (\w+) at (p\d+) brings (\d{1,6}(?:\.\d{1,9})?) of its price, tick (\d{1,12})\b")
 _WISH = re.compile(rf"\bmine\s+(?:\w+\s+){{0,2}}({'|'.join(ORES)})\b", re.IGNORECASE)
 
 
@@ -284,7 +287,7 @@ def _dicts(value: dict[str, Any] | None, key: str) -> list[dict[str, Any]]:
 
 def _number(value: dict[str, Any], key: str) -> float:
     found = value.get(key)
-    return float(found) if isinstance(found, int | float) else 0.0
+    return float(found) if isinstance(found, int | float) and abs(found) <= _MOST else 0.0
 
 
 def _int(value: dict[str, Any], key: str) -> int:
