@@ -64,7 +64,7 @@ def _no_process_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     """Fail the session if a process that a test started still runs at its end."""
     yield
     guard.close()
-    marks = (str(tmp_path_factory.getbasetemp()),)
+    marks = (f"{tmp_path_factory.getbasetemp()}/",)
     left = wait_until_none(lambda: find_processes(marks) | find_children(os.getpid()))
     assert not left, f"processes that tests started still run: {left}"
 
