@@ -37,7 +37,7 @@ def test_each_budget_is_shown_with_what_is_left_and_what_to_do(zoea: Zoea) -> No
     said = zoea("budgets").out
     assert "alpha" in said
     assert "1,500,000 of 1,600,000 tokens" in said
-    assert "critical: raise budget.mysis in its configuration" in said
+    assert "critical: raise budget.mysis in its configuration\n" in said, "nothing waits for an approval"
 
 
 def test_the_pressure_has_a_name(tmp_path: Path) -> None:

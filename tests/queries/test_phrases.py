@@ -54,6 +54,7 @@ def test_an_event_names_the_text_it_needs(
         ("message.sent", {"said": "direct"}, "says: hello {0} [/]"),
         ("budget.refused", {"scope": "swarm", "used": 5, "limit": 4}, "budget of swarm is spent: 5 of 4 tokens"),
         ("hold.set", {"reason": "{x}"}, "on hold: {x}"),
+        ("context.summary", {"messages": 4, "tokens": 12_000}, "Previous context summary added"),
     ],
 )
 def test_a_text_is_quoted_unchanged(kind: str, data: dict[str, Any], said: str) -> None:
@@ -117,6 +118,7 @@ def test_trouble_is_recognized(kind: str, data: dict[str, Any], bad: bool) -> No
         ("released", "transient", "failed: likely temporary"),
         ("released", "cancelled", "was never sent"),
         ("settled", "cancelled", "failed: cancelled"),
+        ("refused", "", "was refused: over a budget"),
     ],
 )
 def test_a_released_request_did_not_fail(state: str, error_class: str, said: str) -> None:

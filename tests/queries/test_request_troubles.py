@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,14 @@ sources = [
   { topic = "PLAN", priority = "required", strategy = "latest" },
 ]
 """
+OLDEST = """
+subscribes = ["GO"]
+[context_strategy]
+sources = [
+  { topic = "PLAN", priority = "high", strategy = "all", amount = 2 },
+  { topic = "ISSUE", priority = "high", strategy = "oldest", amount = 1 },
+]
+"""
 
 
 async def test_a_trouble_of_one_topic_is_not_told_of_another_whose_name_begins_alike(tmp_path: Path) -> None:
@@ -37,6 +46,34 @@ async def test_a_trouble_of_one_topic_is_not_told_of_another_whose_name_begins_a
         ("missing anchor", "no message on PLAN_READY counts for this source"),
         ("stale messages", "the source of PLAN has no amount, so it shows all its messages, oldest first"),
     ]
+
+
+async def test_a_source_of_the_oldest_messages_is_stale_only_where_newer_ones_are_left_out(tmp_path: Path) -> None:
+    known = templates(tmp_path, worker=OLDEST)
+    async with swarm(tmp_path, script(Answer(text="Done.")), settings=QUIET, templates=known) as s:
+        await s.commander.create("wanda", template="worker", start=False)
+        await s.commander.publish("ISSUE", "The cookie is lost.")
+        for number in range(3):
+            await s.commander.publish("PLAN", f"Plan {number}.")
+        await s.commander.publish("GO", "Go.")
+        await s.settled("wanda")
+        found = find_troubles(s.path, inspect_request(s.path, 1))
+    assert [(one.symptom, one.cause) for one in found] == [
+        ("stale messages", 'the source of PLAN has strategy = "all", so it shows the oldest 2 of 3 messages'),
+    ]
+
+
+async def test_a_request_that_a_budget_refused_names_the_budget_and_what_to_raise(tmp_path: Path) -> None:
+    bounded = {"enforcement": "hard", "token_budget_per_agent": 1_000, "token_budget_per_task": 1_000}
+    settings = Settings.model_validate({"nudge": {"enabled": False}, "budget": bounded})
+    async with swarm(tmp_path, script(Answer(text="Done.")), settings=settings) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "Go.")
+        await s.settled()
+        found, *_ = find_troubles(s.path, inspect_request(s.path, 1))
+    assert found.symptom == "budget exceeded"
+    assert re.match(r"Task budget exceeded: [\d,]+/1,000 tokens; 1,000 left, this request needs ", found.cause)
+    assert found.remedy.startswith("raise budget.token_budget_per_task")
 
 
 @pytest.mark.parametrize(

@@ -82,9 +82,16 @@ async def test_a_nudged_turn_has_no_earlier_turns(tmp_path: Path) -> None:
         assert any("standing order" in text for text in last(s))
 
 
-@pytest.mark.parametrize(("least", "keep"), [(None, 2), (500_000, 5), (10, 2)])
+@pytest.mark.parametrize(
+    ("least", "keep", "why"),
+    [
+        (None, 2, "it is not known from which length"),
+        (500_000, 5, "the model caches a prompt from 500,000 tokens on"),
+        (10, 2, "the model caches system prompt and tools"),
+    ],
+)
 async def test_auto_keeps_more_where_the_model_caches_only_longer_prompts(
-    tmp_path: Path, least: int | None, keep: int
+    tmp_path: Path, least: int | None, keep: int, why: str
 ) -> None:
     provider = {} if least is None else {"provider": {"scripted": {"type": "scripted", "cache_minimum": least}}}
     chosen = Settings.model_validate({"context": {"keep_turns": "auto", "recall_items": 0}, **provider})
@@ -93,7 +100,8 @@ async def test_auto_keeps_more_where_the_model_caches_only_longer_prompts(
         await ask(s, "one")
 
         assert await s.value("SELECT frozen ->> '$.keep_turns' FROM turn") == keep
-        assert (await s.value("SELECT frozen ->> '$.keep_turns_why' FROM turn")).startswith(f"Up to {keep} ")
+        said = await s.value("SELECT frozen ->> '$.keep_turns_why' FROM turn")
+        assert said.startswith(f"Up to {keep} earlier turns are kept, because {why}")
 
 
 async def test_what_was_said_long_ago_is_put_before_a_question_about_it(tmp_path: Path) -> None:

@@ -100,7 +100,8 @@ class BudgetUse:
             return f"{raised}, then resume the swarm" if is_held else f"{raised}, or stop myses that may wait"
         if self.scope == "background":
             return f"{raised}; until tomorrow summaries are made without a model"
-        return f"{raised} in its configuration, or free it of its budget with zoea approve"
+        allowed = ", or allow more when it asks" if self.enforcement == "approve" else ""
+        return f"{raised} in its configuration{allowed}"
 
 
 def read_budgets(database: Path, settings: Settings, now: int) -> tuple[BudgetUse, ...]:

@@ -36,7 +36,7 @@ _WORDS = {
     "mysis.imported": "is imported",
     "hold.set": "on hold: {reason}",
     "hold.lifted": "resumed: the hold is lifted",
-    "context.summary": "Previous context summary added ({messages} msgs, ~{tokens} tokens)",
+    "context.summary": "Previous context summary added",
     "memory.preserved": "message {memory} is kept word for word",
     "memory.released": "message {memory} is kept no longer",
     "context.recalled": "Memory recalled ({items} items)",
@@ -198,6 +198,8 @@ def budget_phrase(used: int, limit: int) -> str:
 
 def failure_phrase(state: str, error_class: str) -> str:
     """Describe the failure of a request as a predicate; empty if it was answered."""
+    if state == RequestState.REFUSED:
+        return "was refused: over a budget"
     if not error_class:
         return ""
     return (

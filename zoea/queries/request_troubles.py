@@ -1,13 +1,14 @@
 """Finds usual faults of a request, with their causes and the settings to change.
 
 The symptoms are those of the troubleshooting pages of Shannon and Zeroshot: missing anchors, stale messages, over
-budget, truncated, no summary, only a summary.
+budget, truncated, budget exceeded, no summary, only a summary.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,16 @@ from zoea.context import PackStatus, Plan, Priority, Reason
 from zoea.context.explain import describe_advice
 from zoea.context.topics.topic_rules import read_source
 from zoea.context.window.conversation_shape import LEAST_MESSAGES
+from zoea.model.enums import RequestState
 from zoea.queries.request_inspection import Inspection
 from zoea.queries.stored_swarm import open_database
-from zoea.settings.topic_source import write_since
+from zoea.settings.topic_source import TopicSource, write_since
 from zoea.text.sentences import count_of
 
+_STORED = """
+SELECT count(*) FROM topic_message
+WHERE cluster_id = :cluster AND topic = :topic AND id <= :until AND (:sender IS NULL OR sender = :sender)
+"""
 _SHOWN = "SELECT answer FROM turn_answer WHERE turn_id = ? AND need LIKE '[\"ShownConversation\",%'"
 
 
@@ -39,14 +45,23 @@ def find_troubles(database: Path, inspection: Inspection) -> tuple[Trouble, ...]
         return ()
     with open_database(database) as reader:
         row = reader.execute(
-            "SELECT t.frozen, t.id FROM request q JOIN turn t ON t.id = q.turn_id WHERE q.id = ?",
+            "SELECT t.frozen, t.id, t.failure FROM request q JOIN turn t ON t.id = q.turn_id WHERE q.id = ?",
             (inspection.request.id,),
         ).fetchone()
         shown = reader.execute(_SHOWN, (row[1],)).fetchone() if row is not None else None
-    frozen = json.loads(row[0]) if row is not None else {}
+        frozen = json.loads(row[0]) if row is not None else {}
+        sources = _count_messages(reader, frozen.get("topics") or {})
     view = json.loads(shown[0]) if shown is not None else {}
+    failure = json.loads(row[2]) if row is not None and row[2] else {}
     plan = inspection.plan
-    return (*_of_budget(plan), *_of_topics(plan, frozen), *_of_window(plan, frozen, view))
+    refused = _of_refusal(failure) if inspection.request.state == RequestState.REFUSED else ()
+    return (*refused, *_of_budget(plan), *_of_topics(plan, sources), *_of_window(plan, frozen, view))
+
+
+def _of_refusal(failure: Mapping[str, str]) -> Iterator[Trouble]:
+    """Yield why a budget refused the request; the failure of its turn says it."""
+    if cause := failure.get("title"):
+        yield Trouble("budget exceeded", cause, failure.get("hint") or "raise that budget (`zoea budgets`)")
 
 
 def _of_budget(plan: Plan) -> Iterator[Trouble]:
@@ -72,10 +87,19 @@ def _of_budget(plan: Plan) -> Iterator[Trouble]:
         )
 
 
-def _of_topics(plan: Plan, frozen: Mapping[str, Any]) -> Iterator[Trouble]:
-    sources = map(read_source, (frozen.get("topics") or {}).get("sources", ()))
+def _count_messages(reader: sqlite3.Connection, topics: Mapping[str, Any]) -> list[tuple[TopicSource, int]]:
+    """Return each source with the messages that its topic had when the turn was opened."""
+    found = []
+    for source in map(read_source, topics.get("sources", ())):
+        given = {"cluster": topics["cluster_id"], "topic": source.topic, "until": topics["until"]}
+        count = reader.execute(_STORED, {**given, "sender": source.sender}).fetchone()[0]
+        found.append((source, count))
+    return found
+
+
+def _of_topics(plan: Plan, sources: Iterable[tuple[TopicSource, int]]) -> Iterator[Trouble]:
     decisions = (one for one in plan.decisions if one.section == "sources")
-    for source, decision in zip(sources, decisions, strict=False):
+    for (source, stored), decision in zip(sources, decisions, strict=False):
         topic = source.topic
         if decision.priority is Priority.REQUIRED and decision.status is PackStatus.SKIPPED:
             since = f" since {write_since(source.since)}" if source.since else ""
@@ -84,10 +108,15 @@ def _of_topics(plan: Plan, frozen: Mapping[str, Any]) -> Iterator[Trouble]:
                 f"no message on {topic}{since} counts for this source",
                 f"let a role publish {topic}, or change since of the source in the template",
             )
+        why = ""
         if source.most is None:
+            why = "has no amount, so it shows all its messages, oldest first"
+        elif source.selection != "latest" and stored > source.most:
+            why = f'has strategy = "{source.selection}", so it shows the oldest {source.most:,} of {stored:,} messages'
+        if why:
             yield Trouble(
                 "stale messages",
-                f"the source of {topic} has no amount, so it shows all its messages, oldest first",
+                f"the source of {topic} {why}",
                 'set strategy = "latest" and amount in the template',
             )
 

@@ -62,6 +62,19 @@ def exceeded(scope: str, total: int, limit: int, used: int | None = None, *, is_
     return f"{_NAMES[scope]} budget exceeded: {_amount(total, is_money)}/{_amount(limit, is_money)}{unit}{left}"
 
 
+def advise_after_refusal(scope: str, *, is_money: bool = False) -> str:
+    """Return what a person can do after a scope refused a request; "" where a hold says it."""
+    match scope:
+        case "turn":
+            return "raise budget.token_budget_per_task, or send the message again with a larger budget"
+        case "mission":
+            return "send the rest as a new message with a budget of its own"
+        case "mysis":
+            setting = "budget.mysis_money" if is_money else "budget.mysis"
+            return f"raise {setting} in its configuration, then start it again"
+    return ""
+
+
 def without_price(scope: str, model: str) -> str:
     """Format the refusal of a request without a known price, under a budget of money."""
     what = f"the price of {model or 'its model'} is not known"

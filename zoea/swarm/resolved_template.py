@@ -258,7 +258,12 @@ def kept_turns(profile: MysisProfile, tools_tokens: int) -> tuple[int, str]:
     if least is not None and least > stable:
         why = f"the model caches a prompt from {least:,} tokens on, and system prompt and tools have only {stable:,}"
         return MANY_TURNS, f"Up to {MANY_TURNS} earlier turns are kept, because {why} (context.keep_turns = auto)."
-    return FEW_TURNS, f"Up to {FEW_TURNS} earlier turns are kept (context.keep_turns = auto)."
+    why = (
+        "it is not known from which length on the model caches a prompt"
+        if least is None
+        else f"the model caches system prompt and tools of {stable:,} tokens: its minimum is {least:,}"
+    )
+    return FEW_TURNS, f"Up to {FEW_TURNS} earlier turns are kept, because {why} (context.keep_turns = auto)."
 
 
 def nudge_text(level: int, catalogue: Catalogue, task: str = "", *, is_plain: bool = False) -> str:

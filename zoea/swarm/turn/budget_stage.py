@@ -60,7 +60,8 @@ class BudgetStage:
             self.spawn(self._ask())
             return t.BudgetVerdict(now, asked=True)
         if reserved.scope != "swarm":
-            return t.BudgetVerdict(now, refused=refusal, stops=reserved.scope == "mysis")
+            hint = budgets.advise_after_refusal(reserved.scope, is_money=is_money)
+            return t.BudgetVerdict(now, refused=refusal, hint=hint, stops=reserved.scope == "mysis")
         await self.services.hold_swarm(budgets.spent(reserved.used, reserved.tokens, reserved.limit, is_money=is_money))
         return t.BudgetVerdict(self.services.clock.now(), held=True)
 

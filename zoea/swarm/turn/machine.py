@@ -247,7 +247,7 @@ def _lifted(turn: TurnState) -> Step:
 def _verdict(turn: TurnState, given: BudgetVerdict) -> Step:
     turn = replace(turn, request_id=given.request_id)
     if given.refused:
-        failure = Failure("Budget", given.refused)
+        failure = Failure("Budget", given.refused, hint=given.hint)
         return close_turn(turn, Outcome.BUDGET, failure=failure, stops=given.stops)
     if given.held:
         return replace(turn, phase=TurnPhase.HELD, next=NextStep.RESERVE), (AwaitLift(),)

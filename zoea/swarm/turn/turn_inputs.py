@@ -64,7 +64,7 @@ class Unplannable:
 
 @dataclass(frozen=True, slots=True)
 class BudgetVerdict:
-    """The decision of the budgets: go, rest until a time, or refused with a reason.
+    """The decision of the budgets: go, rest until a time, or refused with a reason and what to do.
 
     After a hold (`held`) or a question to a person (`asked`, ended by `TimePassed`) the budgets are
     asked again.
@@ -76,6 +76,7 @@ class BudgetVerdict:
     held: bool = False
     asked: bool = False
     refused: str = ""
+    hint: str = ""
     stops: bool = False
 
 

@@ -242,8 +242,6 @@ def _state(request: StoredRequest) -> tuple[str, str]:
     if failed := failure_phrase(request.state, request.error_class):
         return "waiting" if is_unsent(request.state, request.error_class) else "errored", failed
     match request.state:
-        case RequestState.REFUSED:
-            return "errored", "refused: over a budget"
         case RequestState.RESERVED:
             return "waiting", "under way"
         case RequestState.ESTIMATED:
