@@ -102,6 +102,64 @@ def test_the_state_keeps_its_limits() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("topic", "part", "field", "most"),
+    [
+        ("ISSUE_OPENED", "task", "title", 300),
+        ("PLAN_READY", "plan", "summary", 300),
+        ("WORKER_PROGRESS", "progress", "last_summary", 300),
+        ("INVESTIGATION_COMPLETE", "debug", "fix_plan", 1200),
+        ("INVESTIGATION_COMPLETE", "debug", "success_criteria", 300),
+    ],
+)
+def test_a_text_of_the_state_is_cut_to_its_limit(topic: str, part: str, field: str, most: int) -> None:
+    def kept(length: int) -> str:
+        found: str = state_of(message(1, topic, data={field: "x" * length}))[part][field]
+        return found
+
+    assert kept(most) == "x" * most
+    assert kept(most + 1) == "x" * (most - 3) + "..."
+
+
+@pytest.mark.parametrize(
+    ("topic", "part", "field", "most"),
+    [
+        ("WORKER_PROGRESS", "progress", "blockers", 5),
+        ("IMPLEMENTATION_READY", "progress", "next_steps", 10),
+        ("INVESTIGATION_COMPLETE", "debug", "root_causes", 5),
+        ("PLAN_READY", "plan", "files_affected", 20),
+    ],
+)
+def test_a_list_of_the_state_keeps_its_last_items(topic: str, part: str, field: str, most: int) -> None:
+    given = [f"{number:03}" + "x" * 300 for number in range(most + 3)]
+    kept = state_of(message(1, topic, data={field: given}))[part][field]
+    assert [item[:3] for item in kept] == [item[:3] for item in given[-most:]]
+    assert {len(item) for item in kept} == {200}
+    assert kept[0].endswith("...")
+
+
+def test_a_validation_keeps_its_last_errors_and_criteria() -> None:
+    criteria = [
+        {
+            "id": f"AC{number}",
+            "status": "FAIL",
+            "reason": "r" * 201,
+            "evidence": {"command": "c" * 201, "exitCode": 1, "output": "long"},
+        }
+        for number in range(12)
+    ]
+    given = {"approved": False, "errors": list("abcdefg"), "criteriaResults": criteria}
+    [kept] = state_of(message(1, "VALIDATION_RESULT", "v1", data=given))["validation"].values()
+    assert kept["errors"] == list("cdefg")
+    assert [one["id"] for one in kept["criteria_results"]] == [f"AC{number}" for number in range(2, 12)]
+    assert kept["criteria_results"][0] == {
+        "id": "AC2",
+        "status": "FAIL",
+        "reason": "r" * 197 + "...",
+        "evidence": {"command": "c" * 197 + "...", "exit_code": 1},
+    }
+
+
 def test_one_approval_never_hides_another_rejection() -> None:
     rejected = message(4, "VALIDATION_RESULT", "v1", data={"approved": False, "errors": ["a", "b"]})
     approved = message(5, "VALIDATION_RESULT", "v2", data={"approved": True})

@@ -33,6 +33,7 @@ from zoea.context.window.conversation_summary import (
 from zoea.context.window.prompt_context import (
     PromptContext,
     merge_contexts,
+    override_turn,
     parse_pairs,
     parse_prompt_context,
     read_stored,
@@ -98,6 +99,31 @@ def test_a_context_refuses_a_value_that_is_no_number(value: object) -> None:
         parse_prompt_context({"primers_count": value})
 
 
+def test_ratios_of_a_context_are_clamped() -> None:
+    low, high = (
+        parse_prompt_context({"compression_trigger_ratio": share, "compression_target_ratio": share})
+        for share in (0, "2")
+    )
+    assert (low.compression_trigger_ratio, low.compression_target_ratio) == (0.1, 0.1)
+    assert (high.compression_trigger_ratio, high.compression_target_ratio) == (0.95, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("given", "size"),
+    [
+        ({}, 50),
+        ({"use_case_preset": "debugging"}, 90),
+        ({"use_case_preset": "debugging", "history_window_size": 120}, 120),
+        ({"history_window_size": 1}, 5),
+    ],
+)
+def test_the_window_of_a_turn_is_that_of_its_prompt_then_of_its_preset(given: dict[str, object], size: int) -> None:
+    frozen = FrozenTurn(1, 1, 1, system="", strategy="window", window=WindowRules(debugging=90))
+    found = override_turn(frozen, parse_prompt_context(given)).window
+    assert found is not None
+    assert found.size == size
+
+
 def test_of_several_contexts_the_last_wins_and_of_budgets_the_lowest() -> None:
     first = PromptContext(history_window_size=10, primers_count=1, token_budget_per_agent=9000)
     last = PromptContext(history_window_size=20, token_budget_per_agent=12000)
@@ -107,6 +133,8 @@ def test_of_several_contexts_the_last_wins_and_of_budgets_the_lowest() -> None:
 def test_code_counts_three_characters_a_token_and_ideographs_one_each() -> None:
     assert estimate_text("a" * 400) == 100
     assert is_code_heavy("```py\nx\n```")
+    assert is_code_heavy("(" * 6 + "a" * 94)
+    assert not is_code_heavy("(" * 5 + "a" * 95)
     assert estimate_text("if (x) { y[0] = z; }" * 6) == 40
     assert estimate_text("漢字" * 10) == 20
     assert estimate_text("") == 0
@@ -140,6 +168,28 @@ def test_below_the_trigger_the_window_stays_and_only_older_messages_are_the_midd
     recorder, rules = chat(60, 40), WindowRules(size=50)
     shape = shape_conversation(rules, conversation(recorder, rules), budget=25_000, overhead=0)
     assert (len(shape.primers), len(shape.middle), len(shape.recents)) == (3, 7, 50)
+
+
+@pytest.mark.parametrize(("messages", "middle"), [(20, 0), (21, 16)])
+def test_up_to_twenty_messages_are_not_summarised_for_their_size(messages: int, middle: int) -> None:
+    recorder, rules = chat(messages), WindowRules(primers=1, recents=4)
+    shape = shape_conversation(rules, conversation(recorder, rules), budget=7_200, overhead=0)
+    assert shape.whole >= 0.75 * 7_200
+    assert len(shape.middle) == middle
+
+
+@pytest.mark.parametrize(("target", "most"), [(0.375, 77 * 255 // 3), (0.1, 2_500)])
+def test_a_summary_takes_at_most_its_target_and_a_third_of_what_it_covers(target: float, most: int) -> None:
+    recorder, rules = chat(100), WindowRules(target=target)
+    shape = shape_conversation(rules, conversation(recorder, rules), budget=25_000, overhead=0)
+    assert (len(shape.middle), shape.summary_tokens) == (77, most)
+
+
+def test_kept_messages_take_at_most_a_fifth_of_the_budget_the_newest_first() -> None:
+    marked = tuple(chat(8).memories)
+    shape = shape_conversation(WindowRules(), Conversation(marked=marked), budget=5 * 5 * 255, overhead=0)
+    assert shape.marked == marked[-5:]
+    assert shape.steps == ("3 kept messages are left to the summary: kept ones have a fifth of the budget",)
 
 
 def test_a_cut_never_splits_a_slice() -> None:

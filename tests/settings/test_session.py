@@ -51,6 +51,17 @@ def test_an_unusable_variable_leaves_the_next_level_and_is_reported(tmp_path: Pa
     assert found.notes == ("HISTORY_WINDOW_MESSAGES is 'many', which is no number: it is not used",)
 
 
+def test_a_session_has_the_defaults_and_bounds_of_shannon(tmp_path: Path) -> None:
+    session = loaded(tmp_path, "").settings.session
+    assert (session.context_window_default, session.context_window_debugging) == (50, 75)
+    assert (session.primers_count, session.recents_count) == (3, 20)
+    assert (session.compression_trigger_ratio, session.compression_target_ratio) == (0.75, 0.375)
+    text = "[session]\ncompression_trigger_ratio = {0}\ncompression_target_ratio = {0}\n"
+    for given, kept in ((0.01, (0.1, 0.1)), (1.0, (0.95, 0.9))):
+        session = loaded(tmp_path, text.format(given)).settings.session
+        assert (session.compression_trigger_ratio, session.compression_target_ratio) == kept
+
+
 @pytest.mark.parametrize(("given", "kept"), [(1, 5), (5, 5), (200, 200), (1000, 200)])
 def test_a_window_is_clamped(tmp_path: Path, given: int, kept: int) -> None:
     text = f"[session]\ncontext_window_default = {given}\n"
