@@ -25,6 +25,7 @@ from zoea.context import plan as select
 from zoea.context.units import read_units
 from zoea.context.window.conversation_shape import Conversation, CoveredMessages, shape_conversation, split_front
 from zoea.context.window.conversation_summary import (
+    KEPT,
     find_missing,
     halve,
     read_kept_lines,
@@ -310,6 +311,11 @@ def test_facts_are_kept_among_hundreds_of_log_lines_that_look_like_facts() -> No
     assert "We decided to use port 8443 for the gateway." in lines
     assert "The deployment is bil-4f2a91." in lines
     assert "ERROR: request 399 must be tried again after 3591 ms" in lines
+
+
+def test_the_short_form_of_a_summary_redacts_nothing_a_second_time() -> None:
+    lines = "\n".join(f"- turn {number}, said: write to ada{number}@example.com" for number in range(1, 9))
+    assert "ada8@example.com" in halve(f"{KEPT}\n{lines}", 60), "stored ones are redacted; it takes 20 ms"
 
 
 @given(st.lists(st.text(max_size=300), max_size=12), st.integers(64, 600), st.text(max_size=400))

@@ -130,13 +130,17 @@ def find_missing(lines: Iterable[SalientLine], prose: str, kinds: Container[Line
 
 
 def halve(text: str, max_tokens: int) -> str:
-    """Return a shorter form of a summary: its prose cut, then the weightiest lines."""
+    """Return a shorter form of a redacted summary: its prose cut, then the weightiest lines.
+
+    Each plan of a turn's first request needs it, so that nothing is redacted a second time.
+    """
     room = max(0, max_tokens * CHARS_PER_TOKEN - len(KEPT) - len(_LEFT_OUT) - 4)
     lines, prose = read_kept_lines(text), text.rpartition(f"{KEPT}\n")[0].strip()
     if not lines:
         return _cut(text, max_tokens * CHARS_PER_TOKEN)
     prose = _cut(prose, int(room * _PROSE_SHARE))
-    return _compose(prose, lines, room - len(prose))
+    kept, left_out = choose_lines(lines, room - len(prose))
+    return _join(prose, kept, left_out, is_redacted=False)
 
 
 def _cut(text: str, max_chars: int) -> str:
