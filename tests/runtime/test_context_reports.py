@@ -37,6 +37,20 @@ async def test_nothing_is_reported_unless_it_is_asked_for(tmp_path: Path) -> Non
         assert build_context_report(s.commander, {"ZOEA_CONTEXT_METRICS": "0"}) is None
 
 
+@pytest.mark.parametrize("name", ["ZOEA_CONTEXT_METRICS", "ZEROSHOT_CONTEXT_METRICS"])
+@pytest.mark.parametrize("ledger", ["", "_LEDGER"])
+async def test_either_name_of_a_variable_asks_for_reports(tmp_path: Path, name: str, ledger: str) -> None:
+    lines: list[str] = []
+    async with swarm(tmp_path, script(Answer(text="done"))) as s:
+        report = build_context_report(s.commander, {f"{name}{ledger}": "1"}, lines.append)
+        s.commander.services.report_context = report
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.settled()
+        published = await s.value(f"SELECT count(*) FROM topic_message WHERE topic = '{METRICS_TOPIC}'")
+        assert (len(lines), published) == ((0, 1) if ledger else (1, 0))
+
+
 @pytest.mark.parametrize("strategy", ["turns", "window"])
 async def test_each_request_is_reported_once_and_its_packs_sum_up(tmp_path: Path, strategy: str) -> None:
     lines: list[str] = []

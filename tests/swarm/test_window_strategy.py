@@ -66,6 +66,52 @@ async def test_a_long_conversation_shows_its_first_and_newest_messages_and_a_sum
         assert all("rec-" not in event["data"] for event in events)
 
 
+async def test_a_summary_that_is_put_off_because_the_last_is_recent_is_an_event_once_a_turn(tmp_path: Path) -> None:
+    rules = settings(context_window_default=200, compression_trigger_ratio=0.1).model_dump(exclude_unset=True)
+    eager = Settings.model_validate({**rules, "budget": {"token_budget_per_agent": 8_000}})
+    async with swarm(tmp_path, script(Answer(text="Noted. " * 10)), settings=eager) as s:
+        await s.commander.create("alpha", start=False)
+        await talk(s, 1, 20)
+
+        found = await s.rows(
+            "SELECT kind, count(*) AS times, count(DISTINCT data ->> '$.turn') AS turns FROM event"
+            " WHERE kind LIKE 'context.summary%' GROUP BY 1 ORDER BY 1"
+        )
+        assert [row["kind"] for row in found] == ["context.summary", "context.summary_skipped"]
+        assert all(row["times"] == row["turns"] for row in found)
+        both = await s.value(
+            "SELECT count(*) FROM event a JOIN event b ON a.data ->> '$.turn' = b.data ->> '$.turn'"
+            " WHERE a.kind = 'context.summary' AND b.kind = 'context.summary_skipped'"
+        )
+        assert both == 0
+
+
+async def test_messages_beyond_max_history_are_not_looked_at_and_stay_stored(tmp_path: Path) -> None:
+    answers = [Answer(text=f"answer {n}") for n in range(1, 6)]
+    bounded = settings(max_history=4, context_window_default=50)
+    async with swarm(tmp_path, script(*answers), settings=bounded) as s:
+        await s.commander.create("alpha", start=False)
+        await talk(s, 1, 5)
+
+        shown = contents(s.provider.requests[-1].messages)[1:]
+        assert [text[:8] for text in shown] == ["number 3", "answer 3", "number 4", "answer 4", "number 5"]
+        assert await s.value("SELECT count(*) FROM memory") == 10
+
+
+async def test_messages_older_than_the_ttl_are_not_looked_at_and_stay_stored(tmp_path: Path) -> None:
+    answers = [Answer(text=f"answer {n}") for n in range(1, 5)]
+    bounded = settings(ttl="1h", context_window_default=50)
+    async with swarm(tmp_path, script(*answers), settings=bounded) as s:
+        await s.commander.create("alpha", start=False)
+        await talk(s, 1, 2)
+        s.clock.by(3_700)
+        await talk(s, 3, 4)
+
+        shown = contents(s.provider.requests[-1].messages)[1:]
+        assert [text[:8] for text in shown] == ["number 3", "answer 3", "number 4"]
+        assert await s.value("SELECT count(*) FROM memory") == 8
+
+
 async def test_a_turn_that_goes_on_after_a_restart_shows_the_same_conversation(tmp_path: Path) -> None:
     answers = [Answer(text=f"answer {n}") for n in range(1, 8)]
     async with swarm(tmp_path, script(*answers), settings=settings()) as s:
