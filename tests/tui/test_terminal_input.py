@@ -17,7 +17,8 @@ from textual.message import Message
 
 from tests.waiting import until
 from zoea.tui.terminal import terminal_input
-from zoea.tui.terminal.terminal_driver import MOST_WAITING, READ_BYTES, TerminalDriver
+from zoea.tui.terminal.paced_driver import MOST_WAITING, READ_BYTES
+from zoea.tui.terminal.terminal_driver import TerminalDriver
 from zoea.tui.terminal.terminal_input import BURST, PasteRefused, TerminalInput
 
 LONG = "dig at the belt, then sell. " * (BURST // 10)
@@ -86,6 +87,25 @@ def test_the_end_of_the_input_completes_an_escape_and_a_long_text(keyboard: Term
     assert described([*keyboard.feed("\x1b"), *keyboard.close()]) == ["escape"]
     other = TerminalInput(XTermParser())
     assert described([*other.feed(LONG), *other.close()]) == [LONG]
+
+
+@pytest.mark.parametrize(
+    "impossible",
+    [
+        "\x1b[99999999999u",
+        "\x1b[99999999999;B",
+        "\x1b[1114112u",
+        "\x1b[0:1u",
+        "\x1b[:A",
+        "\x1b[48;9;9;0;0t\x1b[<0;1;1M",
+    ],
+)
+def test_a_sequence_with_impossible_numbers_is_dropped_and_the_keys_after_it_count(
+    keyboard: TerminalInput, impossible: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    described(keyboard.feed(impossible))
+    assert fed(keyboard, "\x1b[Aq") == ["up", "q"]
+    assert "a key or size that cannot exist" in caplog.text
 
 
 class DeafApp(App[None]):

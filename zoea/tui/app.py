@@ -32,6 +32,7 @@ from zoea.tui.screens.screen_opener import ScreenOpener
 from zoea.tui.state.cockpit import OTHER_WORKSPACE, Cockpit
 from zoea.tui.state.swarm_connection import Opener
 from zoea.tui.terminal.output_redirect import restore_terminal
+from zoea.tui.terminal.paced_driver import PacedDriver
 from zoea.tui.terminal.terminal_control import build_title
 from zoea.tui.terminal.terminal_driver import TerminalDriver
 from zoea.tui.terminal.terminal_input import PASTE_LIMIT, PasteRefused
@@ -112,6 +113,7 @@ class CockpitApp(Cockpit):
         signals.handle((Signals.SIGHUP,), lambda _: self.hang_up())
         if isinstance(self._driver, TerminalDriver):
             self._driver.when_lost(lambda: signals.raise_signal(Signals.SIGHUP))
+        if isinstance(self._driver, PacedDriver):
             self._driver.count_waiting(lambda: self.message_queue_size + self.type_ahead.waiting)
 
     def give_up_terminal(self) -> None:

@@ -6,13 +6,16 @@ does not mark pastes, became millions of them, of 1.5 kB each, which come faster
 
 from __future__ import annotations
 
+import logging
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 
 # The parser of the driver itself; its modules are private, and the driver does not say that it passes the names on.
 from textual.drivers.linux_driver import XTermParser  # type: ignore[attr-defined]
 from textual.events import Paste
 from textual.message import Message
+
+log = logging.getLogger(__name__)
 
 PASTE_LIMIT = 4_000_000
 """Characters of a pasted text at most, about as many as a message to a running swarm may have."""
@@ -93,13 +96,24 @@ class TerminalInput:
         """Yield the events that a pause in the input completes."""
         if self._burst is not None:
             yield from self._end_burst(self._burst)
-        yield from self._parser.tick()
+        yield from self._guard(self._parser.tick())
 
     def close(self) -> Iterator[Message]:
         """Yield what the end of the input completes: an escape stands for itself then."""
         if self._burst is not None:
             yield from self._end_burst(self._burst)
-        yield from self._parser.feed("")
+        yield from self._guard(self._parser.feed(""))
+
+    def _guard(self, messages: Iterable[Message]) -> Iterator[Message]:
+        """Yield what the parser makes of input; begin with a new one after a sequence with impossible numbers.
+
+        Textual's parser raises an error for such a sequence, and has ended then.
+        """
+        try:
+            yield from messages
+        except (ArithmeticError, ValueError) as error:
+            log.warning("input was dropped, because it holds a key or size that cannot exist: %s", error)
+            self._parser = XTermParser()
 
     def _take_keys(self, data: str) -> Generator[Message, None, str]:
         """Parse up to the first long text. Return the input from there on."""
@@ -113,7 +127,7 @@ class TerminalInput:
         elif marked >= 0:
             self._pasted = _LongText()
         self._seen = (self._seen + data[:begin])[-len(_START) + 1 :] if self._pasted is None else ""
-        yield from self._parser.feed(data[:begin]) if begin else ()
+        yield from self._guard(self._parser.feed(data[:begin])) if begin else ()
         return data[begin:]
 
     def _take_burst(self, text: _LongText, data: str) -> Generator[Message, None, str]:
@@ -132,7 +146,7 @@ class TerminalInput:
             event.text = event.text.removesuffix("\r").replace("\r", "\n")
         yield event
         if text.last == "\r" and isinstance(event, Paste):
-            yield from self._parser.feed("\r")
+            yield from self._guard(self._parser.feed("\r"))
 
     def _take_pasted(self, text: _LongText, data: str) -> Generator[Message, None, str]:
         """Keep the text up to its end mark, which may come in pieces. Return the input after the mark."""
@@ -146,6 +160,6 @@ class TerminalInput:
         text.add(held[:end])
         self._pasted, self._rest = None, ""
         # The parser is told the end too, and knows an empty text.
-        yield from (event for event in self._parser.feed(_END) if not isinstance(event, Paste))
+        yield from (event for event in self._guard(self._parser.feed(_END)) if not isinstance(event, Paste))
         yield text.event()
         return held[end + len(_END) :]
