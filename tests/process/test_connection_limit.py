@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
+from tests.waiting import until
 from zoea.process.connection_limit import BoundedListener, ConnectionLimit, fit_to_descriptors
 
 PATIENCE_S = 20.0
@@ -100,6 +101,25 @@ async def test_a_server_full_of_confirmed_connections_closes_further_ones() -> N
                 pass  # until the server has read the end of the first one
         assert again == b"hello\n"
         await close(known[1])
+
+
+async def test_a_prolonged_connection_has_more_time_and_is_closed_after_the_silent_ones() -> None:
+    limit = ConnectionLimit(total=4, new_per_address=3, deadline_s=60)
+    async with serve(limit) as port:
+        known = await asyncio.open_connection("127.0.0.1", port)
+        await until(lambda: bool(limit._new))
+        limit.prolong(known[1].get_extra_info("sockname")[:2], 60)
+        silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(9)]
+        async with asyncio.timeout(PATIENCE_S):
+            assert [await reader.read() for reader, _ in silent[:6]] == [b""] * 6
+        assert await ask(known) == b"hello\n"
+        await close(known, *silent)
+        late = await asyncio.open_connection("127.0.0.1", port)
+        await until(lambda: bool(limit._new))
+        limit.prolong(late[1].get_extra_info("sockname")[:2], 0.05)
+        async with asyncio.timeout(PATIENCE_S):
+            assert await late[0].read() == b""
+        await close(late)
 
 
 async def close(*clients: Client) -> None:

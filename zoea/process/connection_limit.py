@@ -62,8 +62,9 @@ class ConnectionLimit:
             return False
         if excess >= 0:
             log.warning("%d connections are open: the oldest one without a valid request is closed", self.total)
-            self.close(next(iter(self._new)))
-        same = [peer for peer, other in self._new.items() if other.network == connection.network]
+            self.close(min(self._new, key=lambda peer: self._new[peer].is_prolonged))  # the first of the smallest
+        silent = (other for other in self._new.values() if not other.is_prolonged)
+        same = [other.peer for other in silent if other.network == connection.network]
         if self._new_per_address is not None and len(same) >= self._new_per_address:
             log.warning("%s opens many connections without a valid request: the oldest is closed", connection.network)
             self.close(same[0])
@@ -75,6 +76,16 @@ class ConnectionLimit:
         """Exempt a connection from the deadline and from being closed for another one."""
         if (confirmed := self._new.pop(peer, None)) is not None:
             confirmed.cancel_deadline()
+
+    def prolong(self, peer: Peer, deadline_s: float) -> None:
+        """Give a new connection more time, because it made a valid request.
+
+        It counts no longer for its address, and is closed for another one only after those without a request.
+        """
+        if (connection := self._new.get(peer)) is not None:
+            connection.is_prolonged = True
+            connection.cancel_deadline()
+            connection.due = asyncio.get_running_loop().call_later(deadline_s, self.close, peer)
 
     def close(self, peer: Peer) -> None:
         """End a new connection: its server reads the end of the stream and closes it."""
@@ -100,6 +111,7 @@ class BoundedConnection(socket.socket):
     def __init__(self, accepted: socket.socket, address: Any, limit: ConnectionLimit) -> None:
         super().__init__(accepted.family, accepted.type, accepted.proto, accepted.detach())
         self.due: asyncio.TimerHandle | None = None
+        self.is_prolonged = False
         self.network = _network(address)
         self.peer: Peer = (str(address[0]), int(address[1])) if self.network else self.fileno()
         self._limit = limit
