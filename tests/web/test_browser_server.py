@@ -6,20 +6,28 @@ import asyncio
 import json
 import os
 import re
+import signal
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp import web
 
 from tests.waiting import until
 from zoea.model.errors import OwnerError
+from zoea.process.connection_limit import SMALLEST
 from zoea.web import browser_cockpit, browser_server
 from zoea.web.browser_server import ASSETS, BrowserServer
 
 FAKE = (sys.executable, "-I", "-S", str(Path(__file__).parents[1] / "fakes" / "browser_cockpit.py"))
 WITHIN_S = 20.0
+UPGRADE = (
+    "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+    "Sec-WebSocket-Key: em9lYXpvZWF6b2Vhem9lYQ==\r\n"
+)
 
 
 @pytest.fixture
@@ -49,6 +57,22 @@ def base_url(server: BrowserServer) -> str:
 
 def origin(server: BrowserServer) -> str:
     return base_url(server).rstrip("/")
+
+
+async def connect(
+    server: BrowserServer, request: str = "", upgrade: str = UPGRADE
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Open a connection that sends bytes as they are; by default one that becomes a cockpit's."""
+    host = origin(server).removeprefix("http://")
+    reader, writer = await asyncio.open_connection(*host.split(":"), limit=4_096)
+    line = request or f"GET /{server.token}/ws"
+    writer.write(f"{line} HTTP/1.1\r\nHost: {host}\r\n{upgrade}\r\n".encode())
+    return reader, writer
+
+
+def frame(payload: bytes, opcode: int = 1) -> bytes:
+    """A short frame whose mask changes nothing."""
+    return bytes([0x80 | opcode, 0x80 | len(payload), 0, 0, 0, 0]) + payload
 
 
 async def receive_text(socket: aiohttp.ClientWebSocketResponse) -> str:
@@ -132,6 +156,49 @@ class TestAccess:
                 async with client.get(everywhere.address, headers={"Host": host}) as response:
                     assert response.status == status
 
+    async def test_a_request_without_a_path_gets_401(self, server: BrowserServer) -> None:
+        for line in ("OPTIONS *", "CONNECT zoea:1"):
+            reader, writer = await connect(server, line, upgrade="")
+            async with asyncio.timeout(WITHIN_S):
+                assert (await reader.readline()).split()[1] == b"401"
+            writer.close()
+
+    async def test_a_request_that_is_no_http_is_logged_without_its_token(
+        self, server: BrowserServer, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        reader, writer = await connect(server, f"GET /{server.token}/ws?width=٣", upgrade="")
+        async with asyncio.timeout(WITHIN_S):
+            assert (await reader.readline()).split()[1] == b"400"
+        writer.close()
+        assert "a request was refused, because it is no HTTP: " in caplog.text
+        assert server.token not in caplog.text
+
+    async def test_a_handshake_that_is_no_websocket_s_is_refused_and_takes_no_place(
+        self, server: BrowserServer
+    ) -> None:
+        for upgrade in ("", UPGRADE.replace("13", "99"), UPGRADE.replace("em9", "x")):
+            reader, writer = await connect(server, upgrade=upgrade)
+            async with asyncio.timeout(WITHIN_S):
+                assert (await reader.readline()).split()[1] == b"400"
+            writer.close()
+        assert server.cockpits == 0
+
+    async def test_connections_with_the_token_that_request_nothing_more_keep_no_other_out(
+        self, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(browser_server, "MAX_CONNECTIONS", SMALLEST)
+        async with BrowserServer(FAKE) as server:
+            writers = []
+            for _ in range(2 * SMALLEST):
+                reader, writer = await connect(server, f"GET /{server.token}/page.css", upgrade="")
+                assert b"200" in await reader.readline()
+                writer.write(b"GET / HTTP/1.1\r\nX: ")
+                writers.append(writer)
+            async with client.ws_connect(f"{server.address}ws") as socket:
+                await receive_pid(socket)
+            for writer in writers:
+                writer.close()
+
     async def test_a_port_in_use_is_reported(self, server: BrowserServer) -> None:
         port = int(base_url(server).rstrip("/").rpartition(":")[2])
         with pytest.raises(OwnerError, match=f"port {port}") as refused:
@@ -181,22 +248,164 @@ class TestPage:
 
 class TestCockpits:
     async def test_keys_and_sizes_reach_the_cockpit_and_invalid_packets_are_ignored(
-        self, server: BrowserServer, client: aiohttp.ClientSession
+        self, server: BrowserServer, client: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
     ) -> None:
         async with client.ws_connect(f"{server.address}ws?width=133&height=44", origin=origin(server)) as socket:
             assert (await receive_text(socket)).endswith(" 133x44")
             for nonsense in ("", "{", "[]", '["stdin"]', '["stdin", 1]', '["resize", {"width": "x"}]', "[" * 10_000):
                 await socket.send_str(nonsense)
+            size: object
+            for size in (1.5, "80", None, [], {}, float("inf"), float("nan")):
+                await socket.send_json(["resize", {"width": size, "height": size}])
             await socket.send_bytes(b"bytes")
+            await socket.send_json(["stdin", ""])
             await socket.send_json(["stdin", "⬡\ud800"])
             assert await receive_text(socket) == "D⬡?"
             await socket.send_json(["resize", {"width": 90_000, "height": -1}])
             assert json.loads((await receive_text(socket))[1:]) == {"type": "resize", "width": 1000, "height": 1}
+            await socket.send_json(["resize", {"width": 10**30, "height": True}])
+            assert json.loads((await receive_text(socket))[1:]) == {"type": "resize", "width": 1000, "height": 1}
+            await socket.send_json(["stdin", "x" * 100_000])
+            assert await receive_text(socket) == "D" + "x" * 100_000
             for word, meta in (("focus", "focus"), ("blur", "blur")):
                 await socket.send_json([word])
                 assert json.loads((await receive_text(socket))[1:]) == {"type": meta}
             await socket.send_json(["ping", "7"])
             assert await socket.receive_json(timeout=WITHIN_S) == ["pong", "7"]
+        for reason in ("it is no JSON", "the page sends none of this form", "the page sends no bytes"):
+            assert f"a browser's message was ignored, because {reason}" in caplog.text
+
+    @pytest.mark.parametrize("opcode", [1, 9, 10], ids=["texts", "pings", "pongs"])
+    async def test_messages_without_end_leave_the_event_loop_to_others(
+        self, server: BrowserServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, opcode: int
+    ) -> None:
+        monkeypatch.setattr(browser_server, "PACKETS_PER_S", 50)
+        rounds, read_in = 0, Counter[int]()
+        real = web.WebSocketResponse.receive
+
+        async def receive(browser: web.WebSocketResponse) -> object:
+            read_in[rounds] += 1
+            return await real(browser)
+
+        monkeypatch.setattr(web.WebSocketResponse, "receive", receive)
+        reader, writer = await connect(server)
+        await reader.readuntil(b" 80x24")
+        writer.write(frame(b"", opcode) * 2_000)
+
+        def has_read_a_burst() -> bool:
+            nonlocal rounds
+            rounds += 1
+            return read_in.total() > 60
+
+        await until(has_read_a_burst)
+        assert max(read_in.values()) <= 55
+        assert "sends more than 50 messages a second" in caplog.text
+        writer.close()
+
+    @pytest.mark.parametrize(
+        ("sent", "reason"),
+        [
+            (frame(b"\xff\xfe"), "Invalid UTF-8"),
+            (frame(b"x", 5), "opcode"),
+            (b"\x81\xff" + (5 << 20).to_bytes(8, "big") + b"mask", "exceeds limit"),
+        ],
+        ids=["bytes that are no text", "unknown opcode", "too long"],
+    )
+    async def test_a_connection_that_breaks_the_protocol_is_closed_with_the_reason(
+        self, server: BrowserServer, caplog: pytest.LogCaptureFixture, sent: bytes, reason: str
+    ) -> None:
+        reader, writer = await connect(server)
+        writer.write(sent)
+        async with asyncio.timeout(WITHIN_S):
+            await reader.read()
+        await until(lambda: server.cockpits == 0)
+        writer.close()
+        assert re.search(f"a browser's connection was closed: .*{reason}", caplog.text)
+
+    async def test_a_browser_that_reads_nothing_gives_its_place_and_its_connection_back(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(browser_server, "HEARTBEAT_S", 0.1)
+        monkeypatch.setattr(browser_cockpit, "END_S", 0.1)
+        async with BrowserServer((*FAKE, "endless")) as server:
+            _reader, writer = await connect(server)
+            await until(lambda: server.cockpits == 1)
+            await until(lambda: server.cockpits == 0 and not server._limit._open)
+            writer.close()
+
+    @pytest.mark.parametrize(
+        ("behaviour", "reason"), [("endless", "it read too little"), ("stuck", "took too little input")]
+    )
+    async def test_who_takes_nothing_in_time_is_given_up_although_the_browser_writes_on(
+        self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, behaviour: str, reason: str
+    ) -> None:
+        for module, name in ((browser_cockpit, "STALLED_S"), (browser_cockpit, "END_S")):
+            monkeypatch.setattr(module, name, 0.2)
+        async with BrowserServer((*FAKE, behaviour)) as server:
+            _reader, writer = await connect(server)
+            await until(lambda: server.cockpits == 1)
+            writer.write(frame(json.dumps(["stdin", "x" * 100]).encode() if behaviour == "stuck" else b"") * 5_000)
+            await until(lambda: server.cockpits == 0 and not server._limit._open)
+            writer.close()
+        assert reason in caplog.text
+
+    async def test_few_cockpits_start_at_once_and_a_browser_that_left_starts_none(
+        self, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(browser_cockpit, "END_S", 0.1)
+        started: list[browser_cockpit.BrowserCockpit] = []
+        real = browser_cockpit.BrowserCockpit.start
+
+        async def start(cockpit: browser_cockpit.BrowserCockpit, width: int, height: int) -> None:
+            started.append(cockpit)
+            await real(cockpit, width, height)
+
+        monkeypatch.setattr(browser_cockpit.BrowserCockpit, "start", start)
+        async with BrowserServer((*FAKE, "silent")) as server:
+            browsers = [await client.ws_connect(f"{server.address}ws") for _ in range(browser_server.STARTS + 2)]
+            await until(lambda: len(started) == browser_server.STARTS)
+            browsers[-1]._response.close()
+            await until(lambda: len(server._limit._open) == len(browsers) - 1)
+            monkeypatch.setattr(browser_cockpit, "START_S", 0.1)
+            for cockpit in started[:]:
+                cockpit._has_started.set()
+            await until(lambda: server.cockpits == len(browsers) - 1)
+            assert len(started) == browser_server.STARTS + 1
+            for browser in browsers:
+                await browser.close()
+
+    async def test_a_cockpit_that_is_killed_closes_its_websocket_and_leaves_the_others(
+        self, server: BrowserServer, client: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async with client.ws_connect(f"{server.address}ws") as one, client.ws_connect(f"{server.address}ws") as other:
+            os.kill(await receive_pid(one), signal.SIGKILL)
+            await receive_pid(other)
+            assert (await one.receive(timeout=WITHIN_S)).type is aiohttp.WSMsgType.CLOSE
+            await other.send_json(["stdin", "x"])
+            assert await receive_text(other) == "Dx"
+        await until(lambda: server.cockpits == 0)
+        assert "ended by itself, with the exit code -9" in caplog.text
+
+    async def test_a_cockpit_that_cannot_be_started_is_reported(
+        self, client: aiohttp.ClientSession, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        async with BrowserServer(("/no/such/program",)) as server:
+            async with client.ws_connect(f"{server.address}ws") as socket:
+                assert (await socket.receive(timeout=WITHIN_S)).type in (
+                    aiohttp.WSMsgType.CLOSE,
+                    aiohttp.WSMsgType.CLOSED,
+                )
+            await until(lambda: server.cockpits == 0)
+        assert "could not be started: " in caplog.text
+
+    @pytest.mark.parametrize(
+        "text",
+        ["[" * 5_000, "[" + "1," * 5_000 + "1]", '["stdin", "' + "x" * 5_000 + '", 1]', '["stdin", "' + "x" * 5_000],
+    )
+    def test_a_long_message_is_parsed_as_a_text_alone(self, text: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("zoea.web.browser_cockpit.json.loads", None)
+        with pytest.raises(ValueError, match=r"too long|more than a text|Unterminated"):
+            browser_cockpit.read_packet(text)
 
     async def test_each_browser_has_its_own_process_which_ends_with_it(
         self, server: BrowserServer, client: aiohttp.ClientSession
@@ -256,7 +465,11 @@ class TestCockpits:
             await client.get(server.address)
 
     async def test_the_number_of_cockpits_is_limited(
-        self, server: BrowserServer, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch
+        self,
+        server: BrowserServer,
+        client: aiohttp.ClientSession,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
     ) -> None:
         monkeypatch.setattr(browser_server, "MAX_COCKPITS", 1)
         async with client.ws_connect(f"{server.address}ws") as socket:
@@ -264,3 +477,4 @@ class TestCockpits:
             with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
                 await client.ws_connect(f"{server.address}ws")
             assert refused.value.status == 503
+            assert "a browser was refused, because 1 cockpits are open" in caplog.text

@@ -24,12 +24,15 @@ from aiohttp import WSMsgType, web
 
 from zoea.process.connection_limit import ConnectionLimit, fit_to_descriptors
 from zoea.web.browser_cockpit import BrowserCockpit
-from zoea.web.listeners import listen
+from zoea.web.listeners import listen, request_log
 
 log = logging.getLogger(__name__)
 
 MAX_COCKPITS = 32
 """Limit of cockpits at once. Each takes about 50 MB and three of the 128 connections of the owner's socket."""
+
+STARTS = 2
+"""Limit of cockpits that start at once, because a start takes a second of a processor. Further browsers wait."""
 
 MAX_MESSAGE = 4 * 1024 * 1024
 """Longest websocket message of a browser in bytes: a large paste."""
@@ -40,11 +43,17 @@ MAX_CONNECTIONS, NEW_PER_ADDRESS = 256, 32
 HEAD_S = 10.0
 """Seconds that a connection has until a request with the token has arrived."""
 
+ANSWER_S = 60.0
+"""Seconds that a connection with the token has for its requests, unless it becomes a cockpit's."""
+
 KEEP_ALIVE_S = 30.0
 HEARTBEAT_S = 15.0
 SHUTDOWN_S = 0.5
 CLOSE_S = 1.0
 """Seconds for open requests when the server closes, and for a browser's closing handshake."""
+
+PACKETS_PER_S, PACKET_BYTES = 1_000, 4_096
+"""Packets a second that a browser may send, after so many at once; a longer one counts as several. Others wait."""
 
 _PAGE_FILES, _TERMINAL_FILES = files("zoea.web") / "page", files("textual_serve") / "static"
 ASSETS = {
@@ -83,6 +92,7 @@ class BrowserServer:
         self._page = Template((_PAGE_FILES / "index.html").read_text(encoding="utf-8"))
         self._runner: web.AppRunner | None = None
         self._limit = ConnectionLimit(MAX_CONNECTIONS, NEW_PER_ADDRESS, HEAD_S)
+        self._starts = asyncio.Semaphore(STARTS)
 
     @property
     def address(self) -> str:
@@ -117,6 +127,7 @@ class BrowserServer:
         runner = web.AppRunner(
             app,
             access_log=None,
+            logger=request_log,
             handle_signals=False,
             shutdown_timeout=SHUTDOWN_S,
             keepalive_timeout=KEEP_ALIVE_S,
@@ -157,11 +168,11 @@ class BrowserServer:
         origin = request.headers.get("Origin")
         if origin is not None and not _is_same(origin, host[0]):
             return _refusal(403, "Requests from pages of other sites are refused.")
-        given = request.path.split("/")[1]
+        given = request.path.partition("/")[2].partition("/")[0]  # the path of `OPTIONS *` has no `/`
         if not secrets.compare_digest(given.encode("utf-8", "replace"), self.token.encode()):
             return _refusal(401, "Open the whole address that `zoea serve` printed: it includes a token.")
         if request.transport is not None:
-            self._limit.confirm(request.transport.get_extra_info("peername")[:2])
+            self._limit.prolong(request.transport.get_extra_info("peername")[:2], ANSWER_S)
         return await handler(request)
 
     def _is_own_name(self, name: str) -> bool:
@@ -203,24 +214,79 @@ class BrowserServer:
 
     async def _serve_cockpit(self, request: web.Request) -> web.StreamResponse:
         if len(self._cockpits) >= MAX_COCKPITS or self._runner is None:
+            log.warning("a browser was refused, because %d cockpits are open", len(self._cockpits))
             return _refusal(503, f"{MAX_COCKPITS} cockpits are open already: close one.")
         browser = web.WebSocketResponse(
-            timeout=CLOSE_S, heartbeat=HEARTBEAT_S, max_msg_size=MAX_MESSAGE, compress=False
+            timeout=CLOSE_S, heartbeat=HEARTBEAT_S, max_msg_size=MAX_MESSAGE, compress=False, autoping=False
         )
+        transport = request.transport
+        assert transport is not None
+
+        def abort() -> None:
+            """Break the connection off, also where the browser reads nothing, or nothing is read of it."""
+            transport.abort()
+            reading.cancel()
+
         cockpit = BrowserCockpit(
-            self._command, write_bytes=browser.send_bytes, write_text=browser.send_str, close=browser.close
+            self._command,
+            write_bytes=browser.send_bytes,
+            write_text=browser.send_str,
+            close=browser.close,
+            abort=abort,
         )
         self._cockpits.add(cockpit)
+        # A task, because aiohttp does not end a pending `receive` of a connection that is broken off.
+        reading = asyncio.create_task(self._run_cockpit(request, browser, cockpit), name="input of a browser")
         try:
-            await browser.prepare(request)
-            await cockpit.start(_cells(request, "width", 80), _cells(request, "height", 24))
-            async for message in browser:
-                if message.type is WSMsgType.TEXT:
-                    await cockpit.receive(message.data)
+            await asyncio.wait({reading})
+            if not reading.cancelled():
+                reading.result()
+        except ConnectionError:
+            log.debug("a browser left while it was answered")
+        except OSError as problem:
+            log.warning("a browser's cockpit could not be started: %s", problem)
         finally:
+            reading.cancel()
             await cockpit.stop()
             self._cockpits.discard(cockpit)
-        return browser
+            if browser.prepared:
+                transport.abort()  # what the browser has not read would hold the connection open
+        return browser if browser.prepared else _refusal(400, "The connection was closed.")
+
+    async def _run_cockpit(self, request: web.Request, browser: web.WebSocketResponse, cockpit: BrowserCockpit) -> None:
+        """Start a browser's cockpit in its turn, and pass the browser's packets on until its connection ends."""
+        await browser.prepare(request)
+        transport = request.transport
+        if transport is None:
+            return
+        self._limit.confirm(transport.get_extra_info("peername")[:2])
+        async with self._starts:
+            if self._runner is not None and not transport.is_closing():
+                await cockpit.start(_cells(request, "width", 80), _cells(request, "height", 24))
+        await _read_packets(browser, cockpit)
+
+
+async def _read_packets(browser: web.WebSocketResponse, cockpit: BrowserCockpit) -> None:
+    """Pass a browser's packets on until its connection ends, at most `PACKETS_PER_S`.
+
+    Pings are answered here, because aiohttp reads any number of them without giving the event loop a turn.
+    """
+    loop = asyncio.get_running_loop()
+    free_from = 0.0
+    async for message in browser:
+        if message.type is WSMsgType.TEXT:
+            await cockpit.receive(message.data)
+        elif message.type is WSMsgType.PING:
+            await browser.pong(message.data)
+        elif message.type is WSMsgType.BINARY:
+            log.warning("a browser's message was ignored, because the page sends no bytes")
+        elif message.type is WSMsgType.ERROR:
+            log.warning("a browser's connection was closed: %s", message.data)
+        size = len(message.data) if isinstance(message.data, str | bytes | bytearray) else 0
+        free_from = max(free_from, loop.time() - 1.0) + (1 + size // PACKET_BYTES) / PACKETS_PER_S
+        if (ahead_s := free_from - loop.time()) > 0:
+            log.warning("a browser sends more than %s messages a second: the others wait", f"{PACKETS_PER_S:,}")
+            await asyncio.sleep(ahead_s)
 
 
 def _cells(request: web.Request, name: str, default: int) -> int:

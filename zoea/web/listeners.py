@@ -3,12 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from zoea.model.errors import OwnerError
 from zoea.process.connection_limit import BoundedListener, ConnectionLimit
+
+
+def _describe_refusal(record: logging.LogRecord) -> bool:
+    """Log a request that is no HTTP in one line without its text, which may hold a token."""
+    error = record.exc_info[1] if record.exc_info else None
+    if isinstance(error, HttpProcessingError):
+        record.levelno, record.levelname = logging.WARNING, "WARNING"
+        record.msg, record.args = "a request was refused, because it is no HTTP: %s", (type(error).__name__,)
+        record.exc_info = None
+    return True
+
+
+request_log = logging.getLogger("zoea.web.requests")
+"""Where aiohttp logs requests that fail."""
+request_log.addFilter(_describe_refusal)
 
 
 async def listen(runner: web.AppRunner, host: str, port: int, limit: ConnectionLimit, *, what: str, hint: str) -> int:

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from zoea.model.errors import StoreError
 from zoea.process.connection_limit import ConnectionLimit, fit_to_descriptors
-from zoea.web.listeners import listen
+from zoea.web.listeners import listen, request_log
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,9 @@ class MetricsServer:
         """Listen. Raises OwnerError where the address is in use or not of this machine."""
         app = web.Application()
         app.router.add_get("/metrics", self._serve)
-        runner = web.AppRunner(app, access_log=None, handle_signals=False, shutdown_timeout=SHUTDOWN_S)
+        runner = web.AppRunner(
+            app, access_log=None, logger=request_log, handle_signals=False, shutdown_timeout=SHUTDOWN_S
+        )
         self._limit = ConnectionLimit(fit_to_descriptors(MAX_CONNECTIONS), NEW_PER_ADDRESS, HEAD_S)
         hint = "Give another address: --metrics 127.0.0.1:PORT, or the setting metrics.port; 0 is any free port."
         self.port = await listen(runner, self._host, self.port, self._limit, what="cannot serve metrics", hint=hint)
