@@ -17,12 +17,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from zoea.chain.chain_reader import ChainReader
+from zoea.chain.collection import collect
 from zoea.chain.commit import Checkpoint, CommitType, ContextCommit, Provenance
-from zoea.chain.commit_ops import NewCommit, insert_commit, move_ref, prepare_blobs
+from zoea.chain.commit_ops import NewCommit, delete_ref, insert_commit, move_ref, prepare_blobs
 from zoea.chain.commit_rows import (
     find_by_prefix,
     read_children,
     read_commit,
+    read_lifted,
     read_newest,
     read_ref,
     ref_at,
@@ -33,6 +35,7 @@ from zoea.chain.commit_rows import (
 from zoea.chain.entries import ContextEntry, encode_delta
 from zoea.chain.formats import ZOEA
 from zoea.chain.materialize import Tier
+from zoea.chain.verification import verify_chains
 from zoea.model.enums import Role
 from zoea.model.errors import StoreConflict
 from zoea.store import Store, WriterConnection
@@ -76,6 +79,8 @@ class ChainMachine(RuleBasedStateMachine):
         self.commits: dict[int, ContextCommit] = {}
         self.texts: dict[int, list[str]] = {}
         self.refs: dict[str, list[tuple[int, int]]] = {}
+        self.moved: set[int] = set()  # what the reflog names
+        self.unlogged: set[str] = set()  # refs that the reflog knows nothing of
         self.reader: sqlite3.Connection
 
     @initialize()
@@ -118,7 +123,12 @@ class ChainMachine(RuleBasedStateMachine):
         self.time += passed
         seq = data.draw(st.sampled_from([*self.commits]))
         self.loop.run_until_complete(self.store.write(lambda conn: move_ref(conn, name, seq, "test")))
+        self.note_move(name, seq)
+
+    def note_move(self, name: str, seq: int) -> None:
+        self.moved |= {seq, *(old for _, old in self.refs.get(name, [])[-1:])}
         self.refs.setdefault(name, []).append((self.time, seq))
+        self.unlogged.discard(name)
 
     @precondition(lambda self: self.commits)
     @rule(data=st.data(), name=st.sampled_from(["@alpha", "@beta"]), steps=st.integers(0, 2), is_done=st.booleans())
@@ -149,7 +159,7 @@ class ChainMachine(RuleBasedStateMachine):
         else:
             keep_files()
             self.commits[stored.seq], self.texts[stored.seq] = stored, [text]
-            self.refs.setdefault(name, []).append((self.time, stored.seq))
+            self.note_move(name, stored.seq)
         self.reader.close()
         self.loop.run_until_complete(self.store.close())
         self.store = self.loop.run_until_complete(Store.open(copy, clock_now=lambda: self.time))
@@ -158,6 +168,38 @@ class ChainMachine(RuleBasedStateMachine):
     @rule(delta=st.integers(-10, 10))
     def set_clock(self, delta: int) -> None:
         self.time += delta
+
+    @precondition(lambda self: self.refs)
+    @rule(data=st.data())
+    def remove_ref(self, data: st.DataObject) -> None:
+        name = data.draw(st.sampled_from([*self.refs]))
+        self.loop.run_until_complete(self.store.write(lambda conn: delete_ref(conn, name, "test")))
+        self.moved.add(self.refs.pop(name)[-1][1])
+        self.unlogged.discard(name)
+
+    @precondition(lambda self: self.commits)
+    @rule(is_all_forgotten=st.booleans())
+    def collect_garbage(self, is_all_forgotten: bool) -> None:
+        """Remove what no ref reaches, and compare with what the model reaches and the bytes that it needs."""
+        since = 2**60 if is_all_forgotten else 0
+        named = {moves[-1][1] for moves in self.refs.values()} | (set() if is_all_forgotten else self.moved)
+        reached = {seq for one in named for seq in self.chain(one)}
+        before, needed = self.read_sizes(), set[bytes]()
+        for seq in reached:
+            needed |= {self.commits[seq].blob, *read_lifted(self.reader, seq)}
+        done = self.loop.run_until_complete(self.store.write(lambda conn: collect(conn, since)))
+        freed = [size for digest, size in before.items() if digest not in needed]
+        assert (done.commits, done.bytes) == (len(self.commits) - len(reached), sum(freed))
+        assert self.read_sizes().keys() == needed
+        for seq in self.commits.keys() - reached:
+            del self.commits[seq], self.texts[seq]
+        if is_all_forgotten:
+            self.moved.clear()
+            self.unlogged = set(self.refs)
+        assert list(verify_chains(self.reader)) == []
+
+    def read_sizes(self) -> dict[bytes, int]:
+        return dict(map(tuple, self.reader.execute("SELECT hash, size FROM blob").fetchall()))
 
     def heard(self, *seqs: int) -> list[str]:
         return [text for seq in seqs for text in self.texts[seq]]
@@ -214,8 +256,8 @@ class ChainMachine(RuleBasedStateMachine):
     def refs_are_where_they_were_set_last(self) -> None:
         for name, moves in self.refs.items():
             assert read_ref(self.reader, name) == moves[-1][1]
-            at = moves[-1][0]
-            assert ref_at(self.reader, name, at) == moves[-1][1]
+            if name not in self.unlogged:
+                assert ref_at(self.reader, name, moves[-1][0]) == moves[-1][1]
 
 
 TestChainMachine = ChainMachine.TestCase
@@ -248,6 +290,21 @@ async def test_reading_the_conversation_of_every_commit_changes_no_file(store: S
         for commit in made:
             assert ChainReader(conn).materialize(commit, to_root=True).entries
     assert files() == before
+
+
+async def test_a_hundred_turns_in_twenty_checkpoints_are_stored_once(store: Store) -> None:
+    tips: list[ContextCommit] = []
+    for checkpoint in range(20):
+        turns = [ContextEntry(Role.USER, f"turn {5 * checkpoint + one} " + "word " * 30) for one in range(5)]
+        new = new_commit(turns, tips[-1].seq if tips else None)
+        tips.append(await store.write(partial(insert_commit, new=new)))
+    with closing(connect_reader(store.path)) as conn:
+        reader = ChainReader(conn)
+        stored = sum(len(reader.read_messages(one, stop=one)) for one in tips)
+        whole = [reader.materialize(one).entries for one in tips]
+        payload = conn.execute("SELECT sum(size) FROM blob").fetchone()[0]
+    assert (stored, sum(map(len, whole))) == (100, 1_050)
+    assert sum(len(encode_delta(entries).data) for entries in whole) > 10 * payload
 
 
 async def test_a_commit_cannot_be_changed(store: Store) -> None:

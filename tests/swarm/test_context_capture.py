@@ -234,3 +234,38 @@ async def test_a_prompt_whose_turn_was_cancelled_while_it_was_stored_is_committe
         capture.go_on(2, stored, "", s.clock.now())
         await capture.flush()
     assert read_messages(s.path, "@alpha")[-1].content == "and in the west?"
+
+
+async def test_what_a_killed_process_left_is_committed_at_the_next_start_and_tagged(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(*TWO_CALLS)) as s:
+        await two_turns(s)
+    with closing(sqlite3.connect(tmp_path / "zoea.db")) as conn, conn:
+        conn.execute(
+            "INSERT INTO memory(mysis_id, turn_id, seq, role, source, content, tokens, created_at)"
+            " SELECT mysis_id, turn_id, max(seq) + 1, 'user', 'direct', 'and in the west?', 4, 1 FROM memory"
+            " WHERE turn_id = (SELECT max(turn_id) FROM memory)"
+        )
+    before = read_chain(tmp_path / "zoea.db", "@alpha")
+    for _ in range(2):  # the second start finds nothing left
+        async with swarm(tmp_path, script(Answer(text="-"))) as s:
+            await s.until(lambda: len(read_chain(tmp_path / "zoea.db", "@alpha")) > len(before))
+    *known, recovered = read_chain(tmp_path / "zoea.db", "@alpha")
+    assert known == before
+    assert (recovered.checkpoint, recovered.note.tags) == ("session_end", ("recovered",))
+    assert read_messages(tmp_path / "zoea.db", "@alpha")[-1].content == "and in the west?"
+
+
+@pytest.mark.parametrize(
+    ("tool", "expected"),
+    [("zoea_broadcast", ["tool_call:3", "turn_boundary:1"]), ("zoea_list_myses", ["turn_boundary:4"])],
+)
+async def test_significant_commits_also_when_something_was_told_to_all(
+    tmp_path: Path, tool: str, expected: list[str]
+) -> None:
+    answers = script(Answer(calls=(call(tool, "I found iron"),)), Answer(text="Done."))
+    async with swarm(tmp_path, answers, settings=with_capture("significant")) as s:
+        await s.commander.create("beta")
+        await s.commander.create("alpha")
+        await s.commander.send("alpha", "find iron")
+        await s.settled("alpha")
+        assert triggers(s.path) == expected
