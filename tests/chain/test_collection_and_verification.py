@@ -18,8 +18,8 @@ from zoea.chain.commit_rows import read_commit, walk_chain
 from zoea.chain.entries import LIFTED_BYTES, ContextEntry
 from zoea.chain.verification import verify_chains
 from zoea.model.enums import Role
-from zoea.model.errors import MissingBlob
-from zoea.store import Store
+from zoea.model.errors import MissingBlob, RevisionError
+from zoea.store import Store, WriterConnection
 from zoea.store.database_file import connect_reader
 
 FLIPS = 500
@@ -118,6 +118,32 @@ async def test_a_missing_text_is_named_and_the_rest_still_works(store: Store) ->
         with pytest.raises(MissingBlob, match=digest.hex()):
             ChainReader(reader).materialize(made[-1], to_root=True)
         assert [(one.commit, one.blob) for one in verify_chains(reader)] == [(made[1].id, digest.hex())]
+
+
+async def test_all_texts_that_are_missing_are_named_at_once(store: Store) -> None:
+    made = await grow(store, ["begin", long("gone"), long("there"), long("lost")], None, "@alpha")
+    gone = [
+        await store.read("SELECT hash FROM blob b JOIN ctx_blob l ON l.blob_id = b.id WHERE l.commit_seq = ?", (seq,))
+        for seq in (2, 4)
+    ]
+    digests = [rows[0]["hash"] for rows in gone]
+    for digest in digests:
+        await store.write(partial(_damage, digest=digest))
+    with closing(connect_reader(store.path)) as reader, pytest.raises(MissingBlob) as refused:
+        ChainReader(reader).materialize(made[-1], to_root=True)
+    assert all(digest.hex() in refused.value.what for digest in digests)
+    assert "1 other part cannot be read either" in refused.value.what
+
+
+def _damage(conn: WriterConnection, digest: bytes) -> None:
+    conn.execute("UPDATE blob SET data = x'00' WHERE hash = ?", (digest,))
+
+
+async def test_a_range_that_begins_elsewhere_is_refused_with_both_commits(store: Store) -> None:
+    made = await grow(store, ["one", "two"], None, "@alpha")
+    with closing(connect_reader(store.path)) as reader, pytest.raises(RevisionError) as refused:
+        ChainReader(reader).materialize(made[0], stop=made[1])
+    assert f"{made[1].id[:12]} is not before {made[0].id[:12]}" in refused.value.what
 
 
 @pytest.mark.parametrize(

@@ -224,7 +224,7 @@ def test_the_worst_tier_of_a_chain_is_told() -> None:
         for name in known_formats():
             assert write_as(found, name), name
     assert "they spoke of ships" in found.entries[-2].content
-    assert "what it knew" in found.entries[-1].content
+    assert all("what it knew" in one.content for one in found.entries[-2:])
 
 
 def test_a_damaged_commit_of_a_known_format_is_told_as_a_narrative() -> None:

@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from zoea.chain.commit import ContextCommit
-from zoea.chain.commit_rows import walk_chain
+from zoea.chain.commit_rows import shortest_id, walk_chain
 from zoea.chain.entries import ContextEntry
 from zoea.chain.materialize import MaterializedContext, contributing, join_native, materialize
 from zoea.chain.mirror import find_mirror, read_mirrored
-from zoea.model.errors import MissingBlob, StoreError
+from zoea.model.errors import MissingBlob, RevisionError, StoreError
 from zoea.store.blobs import blob_directory, unpack_blob
 from zoea.store.redaction import REDACTED
+from zoea.text.sentences import count_of
 
 _BLOB = "SELECT id, hash, place, data, size, released_at FROM blob"
 _BLOBS_OF = f"""
@@ -24,7 +25,8 @@ _BLOBS_OF = f"""
   UNION SELECT l.blob_id FROM json_each(?1) j JOIN ctx_blob l ON l.commit_seq = j.value)
 """
 
-
+_NAMED = 20
+"""The most hashes that an error names."""
 _LET_GO = "`zoea ctx fetch COMMIT` brings it back where chain.mirror has it; so does a bundle that holds it."
 
 
@@ -103,12 +105,35 @@ class ChainReader:
             to_root: Begin with the first commit; else with the nearest compaction or snapshot.
 
         Raises:
-            StoreError: `stop` is no ancestor of the commit.
-            MissingBlob: A part of it is not there.
+            RevisionError: `stop` is no ancestor of the commit.
+            MissingBlob: Parts of it are not there; it names them.
         """
         chain = self.select_range(commit, stop=stop, to_root=to_root)
         self._read_ahead(chain)
-        return materialize(chain, self.read_bytes, self.fetch)
+        try:
+            return materialize(chain, self.read_bytes, self.fetch)
+        except MissingBlob as first:
+            others = self._find_missing(chain)[1:]
+            if not others:
+                raise
+            named = ", ".join(digest.hex() for digest in others[:_NAMED])
+            more = f" and {len(others) - _NAMED:,} more" if len(others) > _NAMED else ""
+            said = f"{first.what}; {count_of(len(others), 'other part')} cannot be read either: {named}{more}"
+            raise MissingBlob(said, hint=first.hint) from first
+
+    def _find_missing(self, chain: Sequence[ContextCommit]) -> list[bytes]:
+        """Return the hashes of all bytes of a range that cannot be read, in their order."""
+        missing: dict[bytes, None] = {}
+
+        def fetch(digest: bytes) -> bytes:
+            try:
+                return self.fetch(digest)
+            except MissingBlob:
+                missing[digest] = None
+                return b""
+
+        materialize(chain, lambda commit: fetch(commit.blob), fetch, repair=False)
+        return list(missing)
 
     def _read_ahead(self, chain: Sequence[ContextCommit]) -> None:
         """Read all blobs of a range by one query. One that cannot be read raises when it is needed."""
@@ -134,10 +159,13 @@ class ChainReader:
     def select_range(
         self, commit: ContextCommit, *, stop: ContextCommit | None = None, to_root: bool = False
     ) -> list[ContextCommit]:
-        """Return the commits of a range, oldest first. Raises StoreError where `stop` is no ancestor."""
+        """Return the commits of a range, oldest first. Raises RevisionError where `stop` is no ancestor."""
         if stop is None:
             return walk_chain(self._connection, commit.seq, to_compaction=not to_root)
         chain = walk_chain(self._connection, commit.seq, stop=stop.seq)
         if chain[0].seq != stop.seq:
-            raise StoreError(f"{stop.id[:12]} is no ancestor of {commit.id[:12]}")
+            one, other = (shortest_id(self._connection, each) for each in (stop, commit))
+            raise RevisionError(
+                f"{one} is not before {other}", hint=f"`zoea ctx log {other}` lists the commits before it."
+            )
         return chain

@@ -50,7 +50,7 @@ class Provenance:
     Attributes:
         template_hash: Of the resolved template; None for a context from another program.
         principal: Name of the mysis, or of the program the context came from.
-        ticket_id: The piece of work elsewhere that it belongs to; a fork or an answer has that of its origin.
+        ticket_id: The piece of work elsewhere that it belongs to; an answer has that of the commit that was asked.
         thread_id: The discussion in which it was made, by a mysis that was asked.
     """
 

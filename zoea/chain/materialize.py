@@ -115,15 +115,14 @@ def _entries(commit: ContextCommit, data: bytes, fetch: FetchBlob) -> tuple[tupl
             why = str(error)
     else:
         why = f"format {commit.format} is unknown"
+    summary = f"\nIts summary: {commit.note.summary}" if commit.note.summary else ""
     try:
         text, tier = data.decode("utf-8"), Tier.NARRATIVE
-        told = f"What the previous session knew, as it was written ({why}):\n\n{text}"
+        told = f"What the previous session knew, as it was written ({why}):{summary}\n\n{text}"
     except UnicodeDecodeError:
         tier = Tier.RAW
         told = (
             f"A part of the previous session cannot be shown ({why}): {count_of(commit.message_count, 'message')},"
-            f" {len(data):,} bytes, blob {commit.blob.hex()[:16]}."
+            f" {len(data):,} bytes, blob {commit.blob.hex()[:16]}.{summary}"
         )
-        if commit.note.summary:
-            told += f"\nIts summary: {commit.note.summary}"
     return (ContextEntry(Role.USER, told, "system", at=commit.created_at, is_synthetic=True),), tier

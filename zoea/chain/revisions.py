@@ -83,7 +83,8 @@ def _named(conn: sqlite3.Connection, name: str) -> ContextCommit:
     if seq is not None:
         return _commit(conn, seq, name)
     digits = name.removeprefix(ID_PREFIX).lower()
-    if not re.fullmatch(r"[0-9a-f]{4,64}", digits):
+    shortest = 1 if name.startswith(ID_PREFIX) else 4  # a word such as "face" may be meant as a name
+    if not shortest <= len(digits) <= 64 or set(digits) - set("0123456789abcdef"):
         near = next(iter(get_close_matches(name, read_refs(conn), n=1)), "")
         hint = f"Did you mean {near}? " if near else ""
         raise RevisionError(f"there is no context {name!r}", hint=hint + _HINT)
