@@ -37,8 +37,11 @@ def test_a_transcript_is_imported_and_written_back_as_it_was(zoea: Zoea, transcr
 def test_an_import_is_found_by_its_name_its_id_and_in_the_log(zoea: Zoea, transcript: Path) -> None:
     made = zoea("ctx", "import", str(transcript), "--json").json
     assert (made["refs"], made["messages"], made["format"]) == (["import/shop"], 5, "claude-code-v1")
-    for revision in (made["id"], made["short_id"], made["short_id"].removeprefix("ctx-"), "import/shop"):
-        assert zoea("ctx", "show", revision, "--json").json == made
+    short = made["short_id"]
+    for revision in (made["id"], short, short.removeprefix("ctx-"), short[:5], short.upper()[4:], "import/shop"):
+        shown = zoea("ctx", "show", revision, "--json").json
+        assert {name: shown.pop(name) for name in made} == made
+        assert shown == {"children": [], "kept": {"policy": "default", "until": None, "is_released": False}}
     assert zoea("ctx", "log", "--json").json == [made]
     line = zoea("ctx", "log").out
     assert all(part in line for part in (made["short_id"], "(import/shop)", "Where is the bug? … In a.py."))
@@ -51,6 +54,10 @@ def test_a_conversation_is_translated_for_another_program(zoea: Zoea, transcript
     messages = json.loads(zoea("ctx", "cat", "import/shop", "--as", "openai").out)
     assert [one["role"] for one in messages] == ["user", "assistant", "tool", "tool", "assistant"]
     assert [one["tool_call_id"] for one in messages[2:4]] == [one["id"] for one in messages[1]["tool_calls"]]
+    whole = zoea("ctx", "cat", "import/shop", "--json").json
+    assert [one["role"] for one in whole["messages"]] == [one["role"] for one in messages]
+    assert (whole["tier"], whole["repaired"], whole["tokens"] > 0) == (2, 0, True)
+    assert "exclude each other" in zoea("ctx", "cat", "import/shop", "--json", "--as", "openai").err
     text = zoea("ctx", "cat", "import/shop").out
     assert text.index("Where is the bug?") < text.index('read({"path": "a.py"})') < text.index("In a.py.")
 

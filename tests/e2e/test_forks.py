@@ -75,6 +75,9 @@ async def test_three_forks_know_the_whole_conversation_at_the_tokens_said_before
         for name in ("alpha-2", "alpha-3", "alpha-4"):
             await until(partial(is_idle, name, 1), within=60)
         first = [request.json for request in server.chats[before:]]
+        shown = json.loads(await command("ctx", "show", said["context"], "--json"))
+        assert (len(shown["children"]), shown["template_name"]) == (3, "default")
+        assert f"template      default@{shown['template'][:8]}\n" in await command("ctx", "show", said["context"])
         estimated = await asyncio.to_thread(ask, "SELECT estimated_tokens FROM request WHERE mysis_id > 1")
         await command("delete", "--yes", "alpha-2", "alpha-3", "alpha-4")
         names = [one["name"] for one in json.loads(await command("list", "--json"))]

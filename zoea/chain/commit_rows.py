@@ -230,6 +230,12 @@ def ref_at(conn: sqlite3.Connection, name: str, at: int) -> int | None:
     return None if row is None else row[0]
 
 
+def read_template_name(conn: sqlite3.Connection, template_hash: bytes | None) -> str:
+    """Return the name of the template with a hash; "" where it is not stored here."""
+    row = conn.execute("SELECT name FROM template WHERE hash = ?", (template_hash,)).fetchone()
+    return "" if row is None else str(row[0])
+
+
 def read_lifted(conn: sqlite3.Connection, seq: int) -> dict[bytes, int]:
     """Return the hashes and ids of the blobs that a commit's bytes refer to."""
     sql = "SELECT b.hash, b.id FROM ctx_blob l JOIN blob b ON b.id = l.blob_id WHERE l.commit_seq = ?"

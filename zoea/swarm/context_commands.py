@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from zoea.chain import context_edits
 from zoea.chain.commit import NOTE_TOKENS, SUMMARY_TOKENS, CommitNote, ContextCommit
 from zoea.chain.commit_ops import update_note
-from zoea.chain.commit_rows import read_commit, read_ref, read_refs
-from zoea.chain.ref_names import DELETED, branch_ref, find_branch, thread_ref
+from zoea.chain.commit_rows import read_refs, read_template_name
+from zoea.chain.ref_names import DELETED, branch_ref, find_branch
 from zoea.chain.revisions import TICKET_ID, refuse_time, resolve_revision
 from zoea.context.window.conversation_summary import summarise
 from zoea.model.enums import DeliveryMode, MysisState
@@ -219,10 +219,7 @@ class ContextCommands:
 def _find_discussion(conn: sqlite3.Connection, revision: str, thread: str, default: str) -> _Discussion:
     """Find where a question goes. Raises RevisionError."""
     commit = resolve_revision(conn, revision, refuse_time)
-    template = capture_ops.template_of(conn, commit.provenance.template_hash) or default
-    ref = thread_ref(thread, template)
-    tip = read_ref(conn, ref)
-    if tip is not None:
-        commit = read_commit(conn, tip) or commit
+    template = read_template_name(conn, commit.provenance.template_hash) or default
+    ref, commit = capture_ops.find_thread(conn, commit, thread, default)
     answering = conn.execute(capture_ops.IN_THREAD, (thread, template)).fetchone()
     return _Discussion(commit, ref, answering[0] if answering else 0)

@@ -43,7 +43,7 @@ from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.cli.typed_time import read_time
 from zoea.model.enums import Role
-from zoea.model.errors import MissingBlob, RevisionError, StoreError
+from zoea.model.errors import MissingBlob, RevisionError, StoreError, UsageError
 from zoea.queries.commit_details import read_learned
 from zoea.text.control_characters import strip
 from zoea.text.sentences import count_of
@@ -83,13 +83,18 @@ def show(revision: Revision, as_json: AsJson = False, workspace: Workspace = "")
     with open_contexts(workspace) as conn:
         commit = find_commit(conn, revision)
         shown = describe_commit(conn, commit, name_commits(conn, [commit])[commit.seq])
-        if as_json:
-            write_json(shown)
-            return
+        children, is_released = read_children(conn, commit.seq), ChainReader(conn).is_released(commit.blob)
         policy, until = read_policy(conn, commit.seq)
-        kept = policy if until is None else f"texts until {moment(until)}"
-        shown["kept"] = "without its texts, which were let go" if ChainReader(conn).is_released(commit.blob) else kept
-        shown["followed by"] = [shortest_id(conn, one) for one in read_children(conn, commit.seq)]
+        if as_json:
+            kept = {"policy": policy or "default", "until": until, "is_released": is_released}
+            write_json({**shown, "children": [one.id for one in children], "kept": kept})
+            return
+        if template := shown["template"]:
+            shown["template"] = f"{shown['template_name'] or ''}@{template[:8]}"
+        del shown["template_name"]
+        kept_text = policy if until is None else f"texts until {moment(until)}"
+        shown["kept"] = "without its texts, which were let go" if is_released else kept_text
+        shown["followed by"] = [shortest_id(conn, one) for one in children]
         for name, value in shown.items():
             if value not in (None, "", []):
                 text = ", ".join(value) if isinstance(value, list) else value
@@ -106,12 +111,15 @@ def cat(
         bool, typer.Option("--root", help="Begin with the first commit, not with the nearest summary.")
     ] = False,
     stop: Annotated[str, typer.Option(metavar="COMMIT", help="Begin with this commit before it.")] = "",
+    as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
     """Write the conversation up to a commit, for reading or for another program.
 
     Example: zoea ctx cat import/shop --as openai > messages.json
     """
+    if as_json and form != "md":
+        raise UsageError("--json and --as exclude each other", hint="Give one of them.")
     name = _NATIVE.get(form, form)
     if form not in ("md", "jsonl"):
         find_format(name)
@@ -124,6 +132,17 @@ def cat(
             sys.stdout.flush()
             return
         context = reader.materialize(commit, stop=begin, to_root=root)
+    if as_json:
+        write_json(
+            {
+                "context": commit.id,
+                "tier": int(context.tier),
+                "tokens": context.token_count,
+                "repaired": context.repaired,
+                "messages": [_entry_dict(entry) for entry in context.entries],
+            }
+        )
+        return
     if context.tier in _TIERS:
         sys.stderr.write(f"Translated as {_TIERS[context.tier]}.\n")
     if context.repaired:

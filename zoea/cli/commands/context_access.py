@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from zoea.chain.commit import ContextCommit
-from zoea.chain.commit_rows import read_identity, read_refs, shortest_id, walk_chain
+from zoea.chain.commit_rows import read_identity, read_refs, read_template_name, shortest_id, walk_chain
 from zoea.chain.revisions import resolve_revision
 from zoea.cli.typed_time import read_time
 from zoea.model.errors import StoreMissing
@@ -76,6 +76,7 @@ def describe_commit(conn: sqlite3.Connection, commit: ContextCommit, names: list
         "principal": about.principal,
         "machine": about.machine,
         "template": template.hex() if template else None,
+        "template_name": read_template_name(conn, template) or None,
         "session": about.session_id,
         "ticket": about.ticket_id,
         "thread": about.thread_id,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from zoea.chain.commit import Checkpoint, ContextCommit
 from zoea.chain.commit_ops import NewCommit, append_commit, move_ref, rename_ref
-from zoea.chain.commit_rows import read_ref
+from zoea.chain.commit_rows import read_commit, read_ref, read_template_name
 from zoea.chain.entries import ContextMedia
 from zoea.chain.ref_names import branch_ref, deleted_ref, thread_ref, ticket_ref
 from zoea.context import Note
@@ -102,7 +102,7 @@ def record_commit(conn: WriterConnection, name: str, new: NewCommit) -> ContextC
     try:
         stored = append_commit(conn, branch_ref(name), new, new.checkpoint.value)
         if (thread_id := new.provenance.thread_id) is not None:
-            template = template_of(conn, new.provenance.template_hash)
+            template = read_template_name(conn, new.provenance.template_hash)
             move_ref(conn, thread_ref(thread_id, template), stored.seq, new.checkpoint.value)
         if new.provenance.ticket_id is not None:
             move_ref(conn, ticket_ref(new.provenance.ticket_id), stored.seq, new.checkpoint.value)
@@ -176,10 +176,13 @@ def begin_again(conn: WriterConnection, mysis: Mysis) -> bool:
     return True
 
 
-def template_of(conn: sqlite3.Connection, template_hash: bytes | None) -> str:
-    """Return the name of a template; "" where it is not known."""
-    row = conn.execute("SELECT name FROM template WHERE hash = ?", (template_hash,)).fetchone()
-    return "" if row is None else str(row[0])
+def find_thread(
+    conn: sqlite3.Connection, commit: ContextCommit, thread_id: str, default_template: str
+) -> tuple[str, ContextCommit]:
+    """Return the branch of a discussion of a commit, and its newest commit; the commit itself before the first."""
+    ref = thread_ref(thread_id, read_template_name(conn, commit.provenance.template_hash) or default_template)
+    tip = read_ref(conn, ref)
+    return ref, commit if tip is None else read_commit(conn, tip) or commit
 
 
 def archive_branch(conn: WriterConnection, mysis_id: int, name: str) -> None:
