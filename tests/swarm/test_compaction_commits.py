@@ -21,7 +21,7 @@ from zoea.context.window.conversation_summary import TITLE
 from zoea.model.request import Answer
 from zoea.queries.fork_costs import read_fork_cost
 from zoea.runtime.first_request_estimate import FirstRequestEstimate, describe_first_request
-from zoea.settings import Settings
+from zoea.settings import Settings, Templates
 from zoea.settings.paths import places
 from zoea.store.database_file import connect_reader
 
@@ -158,6 +158,6 @@ async def test_a_fork_says_before_that_a_model_writes_the_summary(
             await s.store.write(lambda conn: conn.execute("UPDATE mysis SET provider = ?", (provider,)))
         tip = read_chain(s.path, "@alpha")[-1]
         with closing(connect_reader(s.path)) as conn:
-            cost = read_fork_cost(conn, tip, "go on", wanted)
+            cost = read_fork_cost(conn, tip, "go on", wanted, Templates())
     said = describe_first_request(FirstRequestEstimate(tip, "ctx-1", cost, places(""), wanted), 1, 0)
     assert (cost.is_summed_by_model, "which a model writes first as background work" in said) == (is_said, is_said)

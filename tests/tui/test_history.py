@@ -18,6 +18,7 @@ from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.history import HistoryScreen
 from zoea.tui.screens.timeline import TimelineScreen
 from zoea.tui.widgets.folding_list import FoldingList
+from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.line_list import LineList
 
 
@@ -119,6 +120,19 @@ async def test_a_mysis_without_commits_says_so(tmp_path: Path) -> None:
         assert not isinstance(stage.screen, HistoryScreen)
 
 
+async def test_work_that_no_commit_holds_yet_is_a_row_that_cannot_be_forked(tmp_path: Path) -> None:
+    coarse = Settings.model_validate(QUIET.model_dump() | {"chain": {"capture": "every:9"}})
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",), settings=coarse) as stage:
+        await send_prompts(stage.swarm, "one")
+        await stage.press("h")
+        screen = stage.screen
+        assert isinstance(screen, HistoryScreen)
+        await stage.until(lambda: any("2 messages not committed yet" in line for line in rows(screen)))
+        await stage.press("f")
+        assert screen.chosen is None
+        assert stage.screen is screen
+
+
 async def test_the_history_opens_from_a_conversation_too(tmp_path: Path) -> None:
     async with cockpit(tmp_path, answering("yes"), names=("alpha",)) as stage:
         await send_prompts(stage.swarm, "one")
@@ -168,6 +182,31 @@ async def test_f_says_the_cost_then_makes_forks_that_z_removes(tmp_path: Path) -
         await stage.press("z")
         await stage.until(lambda: [one.name for one in stage.app.feed.myses.values()] == ["alpha"])
         assert any("removed" in notice for notice in stage.notices)
+
+
+async def test_the_cost_of_a_fork_is_that_of_the_chosen_template(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(120, 40)) as stage:
+        await send_prompts(stage.swarm, "Mine the belt")
+        await open_history(stage)
+        await stage.press("f")
+        dialog = stage.screen
+        assert isinstance(dialog, ForkDialog)
+        await stage.until(lambda: dialog.is_counted)
+        own = dialog.plan
+        template = stage.one(InlineChoice, "#template")
+
+        def is_chosen() -> bool:
+            template.choose("coder")  # once the templates were read
+            return template.value == "coder"
+
+        await stage.until(is_chosen)
+        assert not dialog.is_counted, "enter does nothing before the cost is shown"
+        await stage.until(lambda: dialog.is_counted)
+        chosen = dialog.plan
+        assert own is not None
+        assert chosen is not None
+        assert chosen.cost.tokens != own.cost.tokens
+        assert not chosen.cost.has_own_tools
 
 
 async def test_a_fork_that_is_refused_says_what_to_do_and_keeps_what_was_written(tmp_path: Path) -> None:

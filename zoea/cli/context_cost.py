@@ -13,8 +13,19 @@ from zoea.store.database_file import connect_reader
 from zoea.store.sqlite_errors import translate_errors
 
 
-def estimate_first_request(workspace: str, revision: str, message: str) -> FirstRequestEstimate:
+def estimate_first_request(
+    workspace: str,
+    revision: str,
+    message: str,
+    *,
+    template: str = "",
+    provider: str = "",
+    model: str = "",
+    thread: str = "",
+) -> FirstRequestEstimate:
     """Estimate the first request of a mysis made from a commit that gets this message.
+
+    See `estimate_from_commit`.
 
     Raises:
         StoreMissing, RevisionError: There is no database, or no such commit.
@@ -25,4 +36,6 @@ def estimate_first_request(workspace: str, revision: str, message: str) -> First
         raise StoreMissing(f"there is no database at {where.database}", hint="`zoea run` starts a swarm.")
     with closing(connect_reader(where.database)) as conn, translate_errors():
         seq = resolve_revision(conn, revision, read_time).seq
-    return estimate_from_commit(where, where.database, seq, message)
+    return estimate_from_commit(
+        where, where.database, seq, message, template=template, provider=provider, model=model, thread=thread
+    )

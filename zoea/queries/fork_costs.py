@@ -6,23 +6,23 @@ import sqlite3
 from dataclasses import dataclass, replace
 
 from zoea.chain.commit import ContextCommit
-from zoea.context import FrozenTurn, InheritedContext, InheritedMessages, TurnRecord, TurnSoFar, plan_turn
+from zoea.context import FrozenTurn, InheritedContext, TurnRecord, TurnSoFar, plan_turn
 from zoea.context.inherited_pack import Inheritance, freeze_inherited
 from zoea.model.enums import OpenedBy, Role, Source
 from zoea.model.values import Memory
-from zoea.settings import Settings, Template, effective_settings, parse_template
+from zoea.settings import Settings, Templates, effective_settings
 from zoea.settings.endpoints import ProviderType
+from zoea.swarm.creation import Wish, build_spec, find_template, read_maker
 from zoea.swarm.inherited_context import build_inherited
 from zoea.text.estimate import tokens
 
-# The newest turn of the mysis that made a commit, and what made it.
+# The newest turn of a mysis with the template, if possible of the one that made the commit, else of that one alone.
 _NEWEST = """
-SELECT (SELECT body FROM template WHERE hash = :template) AS body,
-  (SELECT frozen FROM turn WHERE mysis_id = :mysis ORDER BY id DESC LIMIT 1) AS frozen,
-  (SELECT provider FROM mysis WHERE id = :mysis) AS provider,
-  (SELECT coalesce(nullif(y.model, ''), (SELECT model FROM request WHERE mysis_id = y.id ORDER BY id DESC LIMIT 1))
-   FROM mysis y WHERE y.id = :mysis) AS model
+SELECT t.frozen, y.template_hash = :template AS has_template FROM mysis y
+JOIN turn t ON t.id = (SELECT max(id) FROM turn WHERE mysis_id = y.id)
+WHERE y.id = :mysis OR y.template_hash = :template ORDER BY has_template DESC, y.id = :mysis DESC, t.id DESC LIMIT 1
 """
+_ASKED_MODEL = "SELECT model FROM request WHERE mysis_id = ? ORDER BY id DESC LIMIT 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,7 @@ class ForkCost:
         tokens: The estimate of the whole request.
         tier: How faithful the messages are; from 3 on they are one text.
         has_tools: Whether the schemas of tools are counted; not for a context of another program.
+        has_own_tools: Whether they are those of its template; else those of the mysis that made the commit.
         is_summed_by_model: Whether a model writes first what the others say.
     """
 
@@ -44,19 +45,43 @@ class ForkCost:
     provider: str
     model: str
     has_tools: bool
+    has_own_tools: bool = True
     is_summed_by_model: bool = False
 
 
-def read_fork_cost(conn: sqlite3.Connection, commit: ContextCommit, text: str, settings: Settings) -> ForkCost:
+def read_fork_cost(
+    conn: sqlite3.Connection,
+    commit: ContextCommit,
+    text: str,
+    settings: Settings,
+    templates: Templates,
+    *,
+    template_name: str = "",
+    provider: str = "",
+    model: str = "",
+) -> ForkCost:
     """Estimate the first request of a mysis made from a commit that gets this message.
+
+    Args:
+        template_name, provider, model: What it has instead of what the mysis of the commit has; empty for the same.
 
     Raises:
         MissingBlob: A part of the conversation is gone.
         PlanError: The request does not fit.
+        TemplateError: There is no such template.
     """
-    about = {"template": commit.provenance.template_hash, "mysis": commit.provenance.mysis_id}
-    body, frozen_text, provider, model = conn.execute(_NEWEST, about).fetchone()
-    template = parse_template(body) if body else Template(name="default")
+    origin = read_maker(conn, commit)
+    template = find_template(template_name, origin, templates, settings)
+    about = {"template": template.hash, "mysis": commit.provenance.mysis_id}
+    frozen_text, has_template = conn.execute(_NEWEST, about).fetchone() or ("", True)
+    if not (template_name or provider or model) and origin.provider:
+        provider, model = origin.provider, origin.model  # also where the settings know the provider no more
+    else:
+        spec = build_spec(Wish("", provider=provider, model=model), template, origin, settings)
+        provider, model = spec.provider, spec.model
+    if not model and provider == origin.provider:
+        asked = conn.execute(_ASKED_MODEL, (commit.provenance.mysis_id,)).fetchone()
+        model = asked[0] if asked else ""
     own = effective_settings(settings, template)
     if frozen_text:
         frozen = FrozenTurn.from_json(frozen_text, system=template.prompt)
@@ -80,8 +105,17 @@ def read_fork_cost(conn: sqlite3.Connection, commit: ContextCommit, text: str, s
     found = build_inherited(conn, need)
     prompt = Memory(1, 0, frozen.turn_id, 1, 1, Role.USER, Source.DIRECT, text or "-", tokens=tokens(text))
     plan = plan_turn(frozen, {TurnSoFar(frozen.turn_id): TurnRecord((prompt,)), need: found})
-    cost = _cost(found, plan.budget.final_tokens, provider or "", model or "", has_tools=bool(frozen_text))
-    return replace(cost, is_summed_by_model=bool(found.left_out) and _has_writer(own, provider or ""))
+    return ForkCost(
+        found.whole,
+        len(found.messages),
+        plan.budget.final_tokens,
+        found.tier,
+        provider,
+        model,
+        has_tools=bool(frozen_text),
+        has_own_tools=bool(has_template),
+        is_summed_by_model=bool(found.left_out) and _has_writer(own, provider),
+    )
 
 
 def _has_writer(own: Settings, provider: str) -> bool:
@@ -91,7 +125,3 @@ def _has_writer(own: Settings, provider: str) -> bool:
     known = own.provider_named(provider)
     has_model = known is not None and known.type not in (ProviderType.SCRIPTED, ProviderType.AUTOPILOT)
     return has_model or bool(own.context.summary_provider)
-
-
-def _cost(found: InheritedMessages, size: int, provider: str, model: str, *, has_tools: bool) -> ForkCost:
-    return ForkCost(found.whole, len(found.messages), size, found.tier, provider, model, has_tools)

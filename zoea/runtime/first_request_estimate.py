@@ -33,39 +33,67 @@ class FirstRequestEstimate:
     where: Places
     settings: Settings
 
-    def price(self, count: int = 1, provider: str = "", model: str = "") -> int | None:
+    def price(self, count: int = 1) -> int | None:
         """Return what so many cost, in millionths of a dollar. None where the price is not known."""
-        return self.price_of(self.cost.tokens * count, 0, provider, model)
+        return self.price_of(self.cost.tokens * count, 0)
 
-    def price_of(self, tokens: int, output: int, provider: str = "", model: str = "") -> int | None:
+    def price_of(self, tokens: int, output: int) -> int | None:
         """Return what so many tokens and those of an answer cost, in the same unit."""
         from zoea.llm.prices import PriceList
         from zoea.runtime.provider_set import costs_nothing
 
         prices = PriceList(self.where.prices, partial(costs_nothing, self.settings))
-        price = prices.find(provider or self.cost.provider, model or self.cost.model)
+        price = prices.find(self.cost.provider, self.cost.model)
         return None if price is None else price.cost(tokens, output)
 
 
-def estimate_from_commit(where: Places, database: Path, seq: int, message: str) -> FirstRequestEstimate:
+def estimate_from_commit(
+    where: Places,
+    database: Path,
+    seq: int,
+    message: str,
+    *,
+    template: str = "",
+    provider: str = "",
+    model: str = "",
+    thread: str = "",
+) -> FirstRequestEstimate:
     """Estimate the first request of a mysis made from a commit that gets this message.
+
+    Args:
+        template, provider, model: What it has instead of what the mysis of the commit has; empty for the same.
+        thread: The discussion that the message belongs to: its newest commit counts, where it has one.
 
     Raises:
         MissingBlob: A part of the conversation is gone.
         PlanError: The request does not fit.
         RevisionError: The commit was collected.
         SettingsError: The settings cannot be read.
+        TemplateError: There is no such template.
     """
     # The planner and the settings take most of the start of the commands that import this module and seldom call it.
     from zoea.queries.fork_costs import read_fork_cost
     from zoea.settings import load
+    from zoea.swarm.persistence.capture_ops import find_thread
 
-    settings = load(where).settings
+    loaded = load(where)
+    settings = loaded.settings
     with open_database(database) as reader:
         commit = read_commit(reader, seq)
         if commit is None:
             raise RevisionError("this commit was collected", hint="Choose another one; `zoea ctx tag` keeps commits.")
-        cost = read_fork_cost(reader, commit, message, settings)
+        if thread:
+            commit = find_thread(reader, commit, thread, settings.swarm.default_template)[1]
+        cost = read_fork_cost(
+            reader,
+            commit,
+            message,
+            settings,
+            loaded.templates,
+            template_name=template,
+            provider=provider,
+            model=model,
+        )
         return FirstRequestEstimate(commit, shortest_id(reader, commit), cost, where, settings)
 
 
@@ -85,7 +113,9 @@ def describe_first_request(said: FirstRequestEstimate, count: int, micros: int |
     if cost.tier > _WHOLE_TIER:
         shown = ", told as one text, because its format is not understood message by message"
     money = describe_price(micros)
-    tools = "" if cost.has_tools else ", without the schemas of tools"
-    each = f"about {cost.tokens:,} tokens{tools}"
-    total = f"{each}, {money}" if count == 1 else f"{each} each, {cost.tokens * count:,} for {count}, {money}"
-    return f"{said.short_id}: {count_of(cost.messages, 'message')}{shown}. First request: {total}"
+    tools = "" if cost.has_own_tools else f", with the tools that {said.commit.provenance.principal} has"
+    if not cost.has_tools:
+        tools = ", without the schemas of tools"
+    each = f"about {cost.tokens:,} tokens"
+    total = f"{each}{tools}" if count == 1 else f"{each} each{tools}, {cost.tokens * count:,} for {count}"
+    return f"{said.short_id}: {count_of(cost.messages, 'message')}{shown}. First request: {total}, {money}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import ContextCommit
@@ -53,6 +53,7 @@ class ContextOrigin:
 
 
 NO_ORIGIN = ContextOrigin()
+_WITHOUT = "With --allow-fresh, `zoea ctx resume` and `zoea new --from` start without the conversation."
 
 
 async def read_origin(store: Store, revision: str, *, allow_fresh: bool = False) -> ContextOrigin:
@@ -75,19 +76,24 @@ def check_readable(conn: sqlite3.Connection, commit: ContextCommit) -> None:
     try:
         ChainReader(conn).materialize(commit)
     except MissingBlob as error:
-        raise MissingBlob(error.what, hint="With --allow-fresh it starts without the conversation.") from error
+        raise MissingBlob(error.what, hint=_WITHOUT) from error
 
 
 def _read_origin(conn: sqlite3.Connection, revision: str, allow_fresh: bool) -> ContextOrigin:
-    commit: ContextCommit | None = resolve_revision(conn, revision, refuse_time)
-    assert commit is not None
-    about = commit.provenance
+    origin = read_maker(conn, resolve_revision(conn, revision, refuse_time))
+    assert origin.commit is not None
     try:
-        check_readable(conn, commit)
+        check_readable(conn, origin.commit)
     except MissingBlob:
         if not allow_fresh:
             raise
-        commit = None
+        return replace(origin, commit=None)
+    return origin
+
+
+def read_maker(conn: sqlite3.Connection, commit: ContextCommit) -> ContextOrigin:
+    """Return a commit with the template, provider and model of its mysis. Reads none of its texts."""
+    about = commit.provenance
     row = conn.execute(capture_ops.MADE_BY, (about.template_hash, about.mysis_id)).fetchone()
     body, provider, model, family = row
     try:

@@ -97,7 +97,7 @@ def ask(
     A mysis with the commit's template answers and then rests. The cost is said first, on stderr.
     Example: zoea ctx ask alpha~3 -m "Why did you choose this plan?"
     """
-    said = estimate_first_request(workspace, revision, question)
+    said = estimate_first_request(workspace, revision, question, thread=thread)
     micros = said.price()
     typer.echo(strip(describe_first_request(said, 1, micros)), err=True)
     begun: list[ContextQuestion] = []

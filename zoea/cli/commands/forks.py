@@ -12,7 +12,7 @@ from zoea.cli.commands.myses import KeepModel, settle_model
 from zoea.cli.context_cost import estimate_first_request
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.cli.swarm_access import command
-from zoea.model.errors import UsageError
+from zoea.model.errors import MissingBlob, UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
 from zoea.runtime.first_request_estimate import MOST_FORKS, describe_first_request
@@ -49,18 +49,23 @@ def fork(
     """
     if name and count > 1:
         raise UsageError(f"one name cannot be that of {count} myses", hint="Leave out --name.")
-    said = estimate_first_request(workspace, revision, message)
+    try:
+        said = estimate_first_request(
+            workspace, revision, message, template=template, provider=provider, model=model or ""
+        )
+    except MissingBlob as gone:
+        hint = "`zoea new --from COMMIT --allow-fresh` makes a mysis without the conversation."
+        raise MissingBlob(gone.what, hint=hint) from gone
     cost, commit_id, short = said.cost, said.commit.id, said.short_id
-    own_provider = provider or ("" if template else cost.provider)
     if not dry_run:
         settle_model(
             model,
-            lambda swarm, here: find_doubt(swarm, here, model or "", provider=own_provider, template=template),
+            lambda swarm, here: find_doubt(swarm, here, model or "", provider=cost.provider, template=template),
             workspace,
             keeps=keep_model,
             asks=not as_json,
         )
-    micros = said.price(count, provider, model or "")
+    micros = said.price(count)
     if not as_json:
         typer.echo(strip(describe_first_request(said, count, micros)))
 

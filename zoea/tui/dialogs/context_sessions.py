@@ -26,12 +26,14 @@ class AskDialog(FirstRequestDialog):
             ("thread", Input(thread, id="thread", placeholder="empty: a new one", compact=True)),
         )
 
+    @property
+    def choices(self) -> dict[str, str]:
+        return {"thread": self.query_one("#thread", Input).value.strip()}
+
     async def carry_out(self, count: int, message: str) -> None:
         if not message:
             raise UsageError("there is no question", hint="Write what you want to know.")
-        asked = await self.cockpit.api.ask(
-            self.commit.id, message, thread=self.query_one("#thread", Input).value.strip()
-        )
+        asked = await self.cockpit.api.ask(self.commit.id, message, thread=self.choices["thread"])
         self.let_undo([asked.mysis])
         said = f"{one_line(asked.mysis.name)} answers in thread {one_line(asked.thread)}. z removes it"
         self.cockpit.notify(said, markup=False)

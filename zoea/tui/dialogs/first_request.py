@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -25,6 +26,7 @@ from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.undo_history import UndoStep
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
+from zoea.tui.widgets.inline_choice import InlineChoice
 
 WAIT_S = 0.08
 
@@ -53,7 +55,7 @@ class FirstRequestDialog(CockpitDialog[None]):
         self.short_id = short_id
         self._timer: Timer | None = None
         self._is_proceeding = False
-        self._counted: tuple[int, str] | None = None
+        self._counted: tuple[int, str, dict[str, str]] | None = None
         self.plan: FirstRequestEstimate | None = None
 
     def fields(self) -> Iterable[tuple[str, Widget]]:
@@ -89,15 +91,27 @@ class FirstRequestDialog(CockpitDialog[None]):
         return 1, self.query_one("#message", Input).value.strip()
 
     @property
+    def choices(self) -> dict[str, str]:
+        """What else the cost depends on: arguments of `estimate_from_commit`."""
+        return {}
+
+    @property
     def is_counted(self) -> bool:
         """Whether the shown cost belongs to the present text and choices."""
         try:
-            return self.plan is not None and self._counted == self.wanted
+            return self.plan is not None and self._counted == (*self.wanted, self.choices)
         except UsageError:
             return False
 
     def on_input_changed(self, event: Input.Changed) -> None:
         event.stop()
+        self._count_soon()
+
+    def on_inline_choice_changed(self, event: InlineChoice.Changed) -> None:
+        event.stop()
+        self._count_soon()
+
+    def _count_soon(self) -> None:
         if self._timer is not None:
             self._timer.stop()
         self._timer = self.set_timer(WAIT_S, self._count)
@@ -111,18 +125,18 @@ class FirstRequestDialog(CockpitDialog[None]):
             return
         cost = self.query_one("#cost", TextBlock)
         try:
-            wanted = self.wanted
-            count, message = wanted
-            plan = await asyncio.to_thread(
-                estimate_from_commit, self.cockpit.places, opened.database, self.commit.seq, message
+            (count, message), choices = self.wanted, self.choices
+            count_cost = partial(
+                estimate_from_commit, self.cockpit.places, opened.database, self.commit.seq, message, **choices
             )
+            plan = await asyncio.to_thread(count_cost)
         except ZoeaError as error:
             self.plan, self._counted = None, None
             cost.put([])
             self.say(error)
             return
         if self.is_attached:
-            self.plan, self._counted = plan, wanted
+            self.plan, self._counted = plan, (count, message, choices)
             cost.put([[(describe_first_request(plan, count, plan.price(count)), "strong")]])
             self.query_one("#error", TextBlock).put([])
 

@@ -56,9 +56,12 @@ class ForkDialog(FirstRequestDialog):
             raise UsageError(f"{written!r} is no number of forks", hint=f"Give 1 to {MOST_FORKS}.")
         return int(written), super().wanted[1]
 
+    @property
+    def choices(self) -> dict[str, str]:
+        return {"template": self.query_one("#template", InlineChoice).value}
+
     async def carry_out(self, count: int, message: str) -> None:
-        cockpit, made = self.cockpit, list[MysisView]()
-        template = self.query_one("#template", InlineChoice).value
+        cockpit, made, template = self.cockpit, list[MysisView](), self.choices["template"]
         try:
             for _ in range(count):
                 one = await cockpit.api.create("", template=template, context=self.commit.id)

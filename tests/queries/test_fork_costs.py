@@ -1,0 +1,91 @@
+"""What a fork or a question costs is said before: the tokens of the request that is sent then."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.swarm.harness import Swarm, script, swarm
+from tests.swarm.test_builtin_backend import templates
+from tests.swarm.test_context_capture import read_chain
+from tests.swarm.test_forks import TALK, fork, talk
+from tests.swarm.test_resume_and_ask import contexts
+from zoea.model.errors import TemplateError
+from zoea.queries.fork_costs import ForkCost, read_fork_cost
+from zoea.runtime.first_request_estimate import estimate_from_commit
+from zoea.settings import Settings, Templates
+from zoea.settings.paths import places
+from zoea.store.database_file import connect_reader
+from zoea.text.estimate import tokens
+
+LONG = "Check every line of the plan, and name the line where it is wrong. " * 40
+
+
+def read_cost(s: Swarm, found: Templates, text: str, **choices: str) -> ForkCost:
+    with closing(connect_reader(s.path)) as conn:
+        return read_fork_cost(conn, read_chain(s.path, "@alpha")[-1], text, Settings(), found, **choices)
+
+
+async def newest_estimate(s: Swarm) -> int:
+    """Return the tokens of the newest request, with the calibration of its turn."""
+    sql = "SELECT q.estimated_tokens * (t.frozen ->> 'calibration') FROM request q JOIN turn t ON t.id = q.turn_id"
+    return int(await s.value(f"{sql} ORDER BY q.id DESC LIMIT 1"))
+
+
+async def test_a_fork_into_another_template_costs_what_that_template_sends(tmp_path: Path) -> None:
+    found = templates(tmp_path, reviewer='[tools]\ncontexts = "command"')
+    file = tmp_path / "templates" / "reviewer.toml"
+    file.write_text(file.read_text().replace("You are a mysis.", LONG), encoding="utf-8")
+    async with swarm(tmp_path, script(*TALK), templates=found) as s:
+        await talk(s)
+        own, before = read_cost(s, found, "go on"), read_cost(s, found, "go on", template_name="reviewer")
+        await fork(s, "@alpha", "go on", template="reviewer")
+        sent = await newest_estimate(s)
+        after = read_cost(s, found, "go on", template_name="reviewer")
+    assert (own.has_own_tools, before.has_own_tools, after.has_own_tools) == (True, False, True)
+    longer = tokens(LONG) - tokens(found.get("default").prompt)
+    assert before.tokens - own.tokens == pytest.approx(longer, rel=0.05), "its prompt counts"
+    assert abs(after.tokens - sent) <= 0.05 * sent
+
+
+async def test_a_fork_is_priced_by_the_provider_and_model_that_it_gets(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"provider": {"dear": {"type": "openai", "model": "gpt-5"}}})
+    found = templates(tmp_path, reviewer='provider = "dear"')
+    async with swarm(tmp_path, script(*TALK)) as s:
+        await talk(s)
+        tip = read_chain(s.path, "@alpha")[-1]
+        with closing(connect_reader(s.path)) as conn:
+
+            def chosen(**choices: str) -> tuple[str, str]:
+                cost = read_fork_cost(conn, tip, "go on", settings, found, **choices)
+                return cost.provider, cost.model
+
+            own = await s.rows("SELECT provider, model FROM mysis")
+            assert [chosen()] == [(row["provider"], row["model"]) for row in own]
+            assert chosen(template_name="reviewer") == ("dear", "gpt-5")
+            assert chosen(provider="dear", model="gpt-5-mini") == ("dear", "gpt-5-mini")
+            with pytest.raises(TemplateError, match="nosuch"):
+                chosen(template_name="nosuch")
+
+
+async def test_a_question_in_a_thread_costs_what_its_newest_commit_holds(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(*TALK)) as s:
+        await talk(s)
+        asked = read_chain(s.path, "@alpha")[0]
+        for question in ("Why? " * 100, "And then? " * 100):
+            one = await contexts(s).ask(asked.id, question, thread="plan")
+            await s.settled(one.mysis.name)
+
+        def estimate(thread: str) -> tuple[int, int]:
+            said = estimate_from_commit(places(""), s.path, asked.seq, "Sure?", thread=thread)
+            return said.cost.messages, said.cost.tokens
+
+        first, goes_on = [await asyncio.to_thread(estimate, thread) for thread in ("other", "plan")]
+        await contexts(s).ask(asked.id, "Sure?", thread="plan")
+        await s.settled(one.mysis.name)
+        sent = await newest_estimate(s)
+    assert (first[0], goes_on[0]) == (4, 8)
+    assert abs(goes_on[1] - sent) <= 0.05 * sent
