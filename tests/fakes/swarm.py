@@ -102,6 +102,7 @@ class FakeSwarm(NoContexts):
         inherit_broadcast: bool = True,
         task: str = "",
         context: str = "",
+        allow_fresh: bool = False,
     ) -> MysisView:
         number = len(self._myses) + len(self._deleted) + 1
         name = name or f"mysis-{number}"

@@ -46,11 +46,13 @@ class MysisApi(Protocol):
         inherit_broadcast: bool = True,
         task: str = "",
         context: str = "",
+        allow_fresh: bool = False,
     ) -> MysisView:
         """Create a mysis. An empty name is generated; an empty template means the default one.
 
         With a `context`, a revision such as `@alpha` or `ctx-1a2b3c4d`, it knows the conversation up to that commit
-        and, unless they are given, has its template, provider and model.
+        and, unless they are given, has its template, provider and model. Where that conversation cannot be read it
+        is refused, or, with `allow_fresh`, begins without it.
 
         A `task` is its first message and its goal: it is nudged until it reports that it is done.
         """

@@ -168,8 +168,7 @@ class Commander:
             known = self.resolved_template(one.mysis.template_hash)
             if one.mysis.id in left_tails:
                 await recover_tail(one.mysis, known.settings.chain, self._store, self._clock)
-            damage = known.damage
-            if damage is not None and one.mysis.state is MysisState.IDLE:
+            if (damage := known.damage) is not None and one.mysis.state is MysisState.IDLE:
                 fail = partial(mysis_ops.fail, mysis_id=one.mysis.id, failure=failure_from(damage))
                 one = replace(one, mysis=await self._store.write(fail))
             self._start_runner(one)
@@ -213,9 +212,10 @@ class Commander:
         inherit_broadcast: bool = True,
         task: str = "",
         context: str = "",
+        allow_fresh: bool = False,
     ) -> MysisView:
         """See `SwarmApi.create`. Raises also TemplateError and ProviderError (no such provider)."""
-        origin = await creation.read_origin(self._store, context)
+        origin = await creation.read_origin(self._store, context, allow_fresh=allow_fresh)
         wish = creation.Wish(self._ids.uid(), name, provider, model, tags, task, inherit_broadcast)
         return await self.spawn(wish, origin, template, start=start)
 

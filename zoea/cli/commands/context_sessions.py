@@ -11,7 +11,7 @@ from zoea.chain.commit_rows import read_refs
 from zoea.chain.ref_names import find_branch
 from zoea.cli.commands.context_access import open_contexts
 from zoea.cli.context_cost import estimate_first_request
-from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.cli.options import AllowFresh, AsJson, Workspace, write_json
 from zoea.cli.swarm_access import command
 from zoea.cli.terminal_rows import state_word
 from zoea.model.errors import MissingBlob, RevisionError, UsageError
@@ -31,9 +31,7 @@ def resume(
     new_name: Annotated[
         str, typer.Option("--name", metavar="NAME", help="The name of the new mysis, where it was deleted.")
     ] = "",
-    allow_fresh: Annotated[
-        bool, typer.Option("--allow-fresh", help="Start without the conversation where it cannot be read.")
-    ] = False,
+    allow_fresh: AllowFresh = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would cost.")] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",

@@ -11,7 +11,7 @@ import typer
 
 from zoea.cli.commands.context_access import locate_commit
 from zoea.cli.local_time import moment
-from zoea.cli.options import LARGEST_ID, AsJson, MysisRef, MysisRefs, Workspace, write_json
+from zoea.cli.options import LARGEST_ID, AllowFresh, AsJson, MysisRef, MysisRefs, Workspace, write_json
 from zoea.cli.swarm_access import ask, command
 from zoea.cli.terminal_rows import details, state_word
 from zoea.model.errors import MysisMissing, StoreMissing, UsageError
@@ -54,6 +54,7 @@ def new(
         str,
         typer.Option("--from", metavar="COMMIT", help="Let it know a conversation up to a commit; see `zoea fork`."),
     ] = "",
+    allow_fresh: AllowFresh = False,
     tag: Annotated[list[str], typer.Option(metavar="TAG", help="A tag; repeatable.")] = [],  # noqa: B006  # typer reads the default, which is never changed
     idle: Annotated[bool, typer.Option("--idle", help="Do not start it.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Do not give it the latest broadcast.")] = False,
@@ -86,6 +87,7 @@ def new(
             inherit_broadcast=not fresh,
             task=task,
             context=locate_commit(workspace, from_).id if from_ else "",
+            allow_fresh=allow_fresh,
         ),
     )
     if as_json:
