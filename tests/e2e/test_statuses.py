@@ -31,6 +31,8 @@ model = "reef-1"
 concurrency = 1
 """
 
+WORK = ("working", "queued", "stopped")
+
 
 def write_config(url: str) -> None:
     folder = Path(places(configured=False).config)
@@ -74,6 +76,13 @@ async def test_who_waits_for_a_place_is_queued_and_not_working() -> None:
         assert {row["state"] for row in rows} == {"running"}
         assert sorted(row["queue_place"] for row in rows) == [0, 1, 2]
         await asyncio.to_thread(glass.until, "/7.2k? ")  # 8,192 tokens are assumed, and the row says that it is a guess
+
+        busy = next(row["name"] for row in rows if row["status"] == "working")
+        await asyncio.to_thread(zoea, "stop", busy)
+        # The next one works from the moment its request is sent, and not from its first token on.
+        await asyncio.to_thread(
+            glass.until, lambda text: all(f"1 {word}" in text for word in WORK) and "2nd" not in text
+        )
 
 
 async def test_a_failing_model_shows_the_next_attempt_and_its_cause() -> None:

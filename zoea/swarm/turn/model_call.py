@@ -192,6 +192,7 @@ class ModelCall:
         """Mark the request as in flight; a hold does not stop it."""
         if self.is_unsent:
             self._row.show_queue(0)
+            self._services.view.touch(self._profile.mysis_id)
         self.is_unsent = self._is_kept_back = False
 
     def _keep_back(self) -> None:
