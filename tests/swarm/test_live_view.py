@@ -107,6 +107,17 @@ def test_texts_are_kept_short() -> None:
     assert (len(row.freeze().thinking), row.freeze().streaming) == (STREAM_TAIL, row.streaming)
     row.clear_stream()
     assert row.streaming == row.thinking == ""
-    row.set_failure(Failure("Loop", "Going round in circles"), 9)
-    row.set_failure(None, 10)
-    assert (row.text, row.text_at) == ("Going round in circles", 9)
+
+
+def test_a_cleared_failure_gives_its_place_back_to_the_text_before_it() -> None:
+    row = LiveMysis(mysis(1))
+    row.say("All is well.", 7)
+    for at in (9, 10):
+        row.set_failure(Failure("Loop", "Going round in circles"), at)
+        assert (row.text, row.text_at) == ("Going round in circles", at)
+    row.set_failure(None, 11)
+    assert (row.text, row.text_at) == ("All is well.", 7)
+    row.set_failure(Failure("Loop", "Going round in circles"), 12)
+    row.say("I go on.", 13)
+    row.set_failure(None, 14)
+    assert (row.text, row.text_at) == ("I go on.", 13)

@@ -53,6 +53,8 @@ class LiveMysis:
     progress_at: int = 0
     text: str = ""
     text_at: int = 0
+    failure_text: str = ""
+    text_before_failure: tuple[str, int] = ("", 0)
     streaming: str = ""
     thinking: str = ""
     in_turn: bool = False
@@ -104,8 +106,15 @@ class LiveMysis:
         self.requests, self.tokens, self.cost_micros = tally["requests"], tally["tokens"], tally["cost_micros"]
 
     def set_failure(self, failure: Failure | None, at: int) -> None:
+        """Show a failure as the newest text. Where it is cleared, show the text before it again."""
+        is_shown = self.text == self.failure_text != ""
+        before = self.text_before_failure if is_shown else (self.text, self.text_at)
         if failure is not None:
             self.say(failure.title, at)
+            self.failure_text, self.text_before_failure = self.text, before
+        elif is_shown:
+            self.say(*before)
+            self.failure_text = ""
 
     def _activity(self) -> Activity:
         if self.mysis.state is not MysisState.RUNNING:
