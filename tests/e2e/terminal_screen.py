@@ -116,6 +116,11 @@ class TerminalScreen:
         return True
 
 
+def paste(text: str) -> bytes:
+    """Return a text as a terminal sends it when a person pastes it: between marks, each line end as enter."""
+    return f"\x1b[200~{text.replace(chr(10), chr(13))}\x1b[201~".encode()
+
+
 def _write_all(descriptor: int, data: bytes) -> None:
     while data:
         data = data[os.write(descriptor, data[:65_536]) :]

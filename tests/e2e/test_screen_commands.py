@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.e2e.terminal_screen import TerminalScreen
+from tests.e2e.terminal_screen import TerminalScreen, paste
 from tests.e2e.zoea_process import ask, zoea
 from tests.waiting import until_true
 
@@ -121,3 +121,41 @@ def test_a_cockpit_that_attaches_shows_the_contexts_at_once(cockpit: OpenCockpit
     second = cockpit()
     second.until("3 myses")
     second.until(lambda text: context_of("beta", text))
+
+
+def test_a_paste_in_the_write_of_its_key_is_text_and_never_commands(cockpit: OpenCockpit) -> None:
+    screen = open_three(cockpit)
+    stored = "SELECT content FROM message ORDER BY id"
+    lines = "dig xx\nand X\n\nqdy"
+    screen.write(b"b" + paste(lines) + b"\r")
+    until_true(lambda: ask(stored) == [(lines,)])
+    assert recipients(lines) == {"alpha", "beta", "gamma"}
+    screen.write(b"m" + paste("xd and X\nq"))
+    screen.until("xd and X", "message to alpha", "enter send")
+    assert ask(stored) == [(lines,)]
+    screen.write(b"\r")
+    until_true(lambda: recipients("xd and X\nq") == {"alpha"})
+    screen.write(b":" + paste("send beta dig\nhere\n") + b"\r")
+    until_true(lambda: ask(stored)[2:] == [("dig here",)])
+    screen.write(b":" + paste("hold"))
+    screen.until(":hold", "Hold the swarm: what runs now finishes")
+    screen.press("escape")
+    screen.until(lambda text: ":hold" not in text)
+    assert "ON HOLD" not in screen.text
+
+
+def test_a_hundred_kilobytes_are_pasted_in_the_write_of_their_key(cockpit: OpenCockpit) -> None:
+    screen = open_three(cockpit)
+    long = "".join(f"{number} x and X, qdy\n" for number in range(6_000)).strip()
+    assert len(long) > 100_000
+    screen.write(b"b" + paste(long) + b"\r")
+    until_true(lambda: ask("SELECT content FROM message") == [(long,)])
+    screen.write(b"m" + paste(long + "!"))
+    screen.until("send to alpha", "‹text ", "6,000 lines")
+    screen.press("escape")
+    screen.write(b":" + paste(long) + b"\r")
+    screen.until("0 x and X")
+    screen.press("escape")
+    screen.until("SWARM", "b broadcast")
+    assert ask("SELECT count(*) FROM message") == [(1,)]
+    assert "ON HOLD" not in screen.text

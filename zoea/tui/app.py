@@ -247,6 +247,9 @@ class CockpitApp(Cockpit):
         if isinstance(event, Paste):
             # Inputs show pasted text as it is, so control characters must not reach them.
             event.text = strip(event.text)
+            if isinstance(self.focused, Input):
+                # An input of one line would take the first one only, and lose the rest without a word.
+                event.text = " ".join(event.text.splitlines())
         await super().on_event(event)
         if isinstance(event, Key | MouseDown | Paste):
             self.cursors.wake()
