@@ -318,6 +318,27 @@ async def test_space_switches_an_upstream_off_and_on_and_d_removes_it(
         assert settings_of(tmp_path).get("upstream", {}) == {}
 
 
+async def test_the_cursor_passes_over_titles_and_keys_on_a_provider_say_what_they_need(
+    api: FakeSwarm, database: Path
+) -> None:
+    async with cockpit_over(api, database) as stage:
+        screen = await open_upstreams(stage)
+        for keys, name in (
+            (("g",), "reef"),
+            (("k",), "reef"),
+            (("j", "j"), "ollama"),
+            (("k",), "git"),
+            (("G",), "openai"),
+        ):
+            await stage.press(*keys)
+            assert screen.chosen is not None
+            assert screen.chosen.name == name
+        await stage.press("space", "d")
+        assert stage.notices.count("on or off: Put the cursor on an upstream first") == 1
+        assert stage.notices.count("remove: Put the cursor on an upstream first") == 1
+        assert api.reloads == 0
+
+
 async def test_changed_settings_are_noticed_and_applied_while_myses_run(
     tmp_path: Path, api: FakeSwarm, database: Path
 ) -> None:

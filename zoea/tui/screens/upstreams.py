@@ -88,7 +88,7 @@ class UpstreamsScreen(TabbedScreen):
         yield PieceLine(id="top")
         yield self.strip()
         with Container(id="body"):
-            yield LineList(self._line, id="list", classes="panel", empty="Asking…")
+            yield LineList(self._line, is_title=self._is_title, id="list", classes="panel", empty="Asking…")
             with Vertical(id="right"):
                 yield TextBlock(id="about", classes="panel")
                 yield FoldingList(self.symbols, id="offers", classes="panel")
@@ -130,23 +130,25 @@ class UpstreamsScreen(TabbedScreen):
         except ZoeaError as error:
             self.cockpit.show_error(error)
             return
-        found = (*found, *await asyncio.to_thread(self._read_disabled, {one.name for one in found}))
+        found = await asyncio.to_thread(self._add_stopped, found)
         if self.is_mounted:
             self._upstreams = found
             self._arrange()
             self._is_read = True
 
-    def _read_disabled(self, running: set[str]) -> tuple[UpstreamView, ...]:
-        """Return the upstreams of the settings that are switched off."""
+    def _add_stopped(self, running: tuple[UpstreamView, ...]) -> tuple[UpstreamView, ...]:
+        """Add those that the settings switch off, in the order of the settings. One switched on stays until it runs."""
         try:
             given = load(self.cockpit.places).settings.upstream
         except SettingsError:
-            return ()  # the settings screen shows the error
-        return tuple(
-            UpstreamView(name, "stdio" if one.command else "http", OFF, tools=())
-            for name, one in given.items()
-            if not one.enabled and name not in running
-        )
+            return running  # the settings screen shows the error
+        shown = {one.name for one in self._upstreams}
+        found = {one.name: one for one in running}
+        for name, one in given.items():
+            if name not in found and (not one.enabled or name in shown):
+                found[name] = UpstreamView(name, "stdio" if one.command else "http", OFF, tools=())
+        places = {name: place for place, name in enumerate(given)}
+        return tuple(sorted(found.values(), key=lambda one: places.get(one.name, len(places))))
 
     def _try_providers(self) -> None:
         """Ask every provider for its models; that costs no tokens and takes seconds at most."""
@@ -203,6 +205,9 @@ class UpstreamsScreen(TabbedScreen):
             place = same[0] if same else place
         self.query_one("#list", LineList).show(len(rows), place=place)
         self._show_chosen()
+
+    def _is_title(self, place: int) -> bool:
+        return isinstance(self._rows[place], str)
 
     def _line(self, place: int, width: int) -> list[Piece]:
         row = self._rows[place]
@@ -297,6 +302,8 @@ class UpstreamsScreen(TabbedScreen):
         row = self.chosen
         if isinstance(row, UpstreamView):
             self._change_settings(enable_upstream, row.name, row.state == OFF)
+        else:
+            self._ask_for_upstream("on or off")
 
     def _remove(self) -> None:
         row = self.chosen
@@ -306,6 +313,11 @@ class UpstreamsScreen(TabbedScreen):
             swarm_commands.confirm(
                 self.cockpit, "REMOVE", lines, "remove", lambda: self._change_settings(remove_upstream, row.name)
             )
+        else:
+            self._ask_for_upstream("remove")
+
+    def _ask_for_upstream(self, title: str) -> None:
+        self.notify("Put the cursor on an upstream first", title=title, markup=False)
 
     def _change_settings(self, change: Callable[..., None], *given: object) -> None:
         """Change the settings file, then apply it."""

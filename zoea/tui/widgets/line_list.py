@@ -37,6 +37,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
     Args:
         line_of: Returns the pieces of a line.
         has_cursor: False for a text that is only read; keys scroll it.
+        is_title: Says of a place that the cursor passes over it. Without it the cursor goes to every line.
         empty: Text that is shown when there are no lines.
     """
 
@@ -91,6 +92,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         line_of: LineOf,
         *,
         has_cursor: bool = True,
+        is_title: Callable[[int], bool] | None = None,
         empty: str = "",
         id: str | None = None,
         classes: str | None = None,
@@ -98,6 +100,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         super().__init__(id=id, classes=classes)
         self._line_of = line_of
         self._has_cursor = has_cursor
+        self._is_title = is_title
         self._empty = empty
         self._width = 0
         self.count = 0
@@ -147,6 +150,10 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
     def move_to(self, place: int, *, follow: bool = True) -> None:
         """Put the cursor on a line and scroll to it."""
         place = max(0, min(self.count - 1, place))
+        if self._is_title is not None and self.count:
+            ahead, back = range(place, self.count), range(place, -1, -1)
+            ways = (*ahead, *back) if place >= self.place else (*back, *ahead)
+            place = next((at for at in ways if not self._is_title(at)), place)
         old, self.place = self.place, place
         if self._has_cursor:
             self.refresh_line(old)
