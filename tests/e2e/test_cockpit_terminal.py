@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.e2e.hindered_cockpit import SECRET
-from tests.e2e.terminal_screen import TerminalScreen
+from tests.e2e.terminal_screen import TerminalScreen, paste
 from tests.e2e.zoea_process import ask, find_owner, read_peak_kb, spawn, zoea
 from tests.waiting import until_true
 from zoea.settings.paths import places
@@ -237,6 +237,43 @@ def test_a_cockpit_whose_owner_was_killed_keeps_the_typed_text_and_opens_the_swa
     glass.until("end the swarm")
     glass.press("s")
     assert glass.end() == 0
+
+
+def test_an_unsent_text_stands_in_the_prompt_of_the_next_cockpit(cockpit: OpenSwarm) -> None:
+    """After the swarm was left running, and after it was ended; only until it is sent."""
+    first = cockpit("--myses", "2", "--provider", "scripted")
+    first.until("2 myses", "alpha")
+    first.write(b"m" + paste("dig here\nand sell"))
+    first.until("and sell", "enter send")
+    first.press("escape", "b")
+    first.until("broadcast to 2")
+    first.press("to all of you", "escape", "q")
+    first.until("leave it running")
+    first.press("l")
+    assert first.end() == 0
+
+    second = cockpit()
+    second.until("Unsent text is kept for alpha and a broadcast", "attached")
+    second.press("m")
+    second.until("message to alpha", "dig here", "and sell")
+    second.press("enter")
+    until_true(lambda: ask("SELECT content FROM message") == [("dig here\nand sell",)])
+    second.until(lambda text: "enter send" not in text)
+    second.press("q")
+    assert second.end() == 0
+    assert zoea("stop", "--swarm").returncode == 0
+
+    third = cockpit()
+    third.until("Unsent text is kept for a broadcast", "2 myses")
+    third.press("b")
+    third.until("to all of you")
+    third.press("enter")
+    until_true(lambda: ask("SELECT count(*) FROM message") == [(2,)])
+    third.press("q")
+    third.until("end the swarm")
+    third.press("s")
+    assert third.end() == 0
+    assert json.loads(places("").drafts.read_text()) == {}
 
 
 def test_a_task_is_given_with_the_mysis_and_replaced_in_the_cockpit(cockpit: OpenSwarm) -> None:

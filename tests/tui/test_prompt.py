@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +24,7 @@ from zoea.tui.dialogs.quit import QuitDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.search import SearchScreen
+from zoea.tui.state.drafts import Drafts
 from zoea.tui.swarm_list.message_targets import MessageTarget, RoundCost
 from zoea.tui.terminal.external_editor import command, edit
 from zoea.tui.widgets.message_prompt import FOLD_OVER, FoldedTexts, MessagePrompt
@@ -356,3 +358,31 @@ async def test_the_search_key_works_in_every_input(tmp_path: Path) -> None:
 def test_no_kind_of_input_takes_the_key_of_the_search() -> None:
     taken = {one.key for kind in (Input, TextArea) for one in Binding.make_bindings(kind.BINDINGS)}
     assert BY_ID["screen.search"].key not in taken
+
+
+def test_drafts_of_several_cockpits_are_kept_beside_each_other(tmp_path: Path) -> None:
+    file = tmp_path / "drafts.json"
+    first, second = Drafts(file), Drafts(file)
+    first.keep("mysis 1", "dig")
+    first.store()
+    second.keep("broadcast", "to all \ud800")
+    second.store()
+    third = Drafts(file)
+    third.load()
+    assert (third.of("mysis 1"), third.of("broadcast")) == ("dig", "to all \ufffd")
+    third.keep("mysis 1", " ")
+    third.store()
+    assert json.loads(file.read_text()) == {"broadcast": "to all \ufffd"}
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("damaged", ["{", "[1]", '{"mysis 1": 5}'])
+def test_a_damaged_file_of_drafts_holds_none(tmp_path: Path, damaged: str) -> None:
+    file = tmp_path / "drafts.json"
+    file.write_text(damaged)
+    drafts = Drafts(file)
+    drafts.load()
+    assert drafts.of("mysis 1") == ""
+    drafts.keep("mysis 1", "dig")
+    drafts.store()
+    assert json.loads(file.read_text()) == {"mysis 1": "dig"}

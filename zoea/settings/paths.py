@@ -55,6 +55,11 @@ class Places(NamedTuple):
         return self.data / "credentials.toml"
 
     @property
+    def drafts(self) -> Path:
+        """The texts that were typed in a cockpit and not sent."""
+        return self.data / "drafts.json"
+
+    @property
     def world(self) -> Path:
         return self.data / "reef.db"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import cached_property
@@ -18,7 +19,7 @@ from textual.events import Event as TextualEvent
 from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
-from zoea.model.errors import OwnerError, ZoeaError
+from zoea.model.errors import OwnerError, SettingsError, ZoeaError
 from zoea.model.status import StatusWord
 from zoea.model.values import Event
 from zoea.process.signal_watchdog import SignalWatchdog
@@ -31,12 +32,15 @@ from zoea.tui.screens.base import BaseScreen
 from zoea.tui.screens.screen_opener import ScreenOpener
 from zoea.tui.state.cockpit import OTHER_WORKSPACE, Cockpit
 from zoea.tui.state.swarm_connection import Opener
+from zoea.tui.swarm_list.message_targets import list_unsent
 from zoea.tui.terminal.output_redirect import restore_terminal
 from zoea.tui.terminal.paced_driver import PacedDriver
 from zoea.tui.terminal.terminal_control import build_title
 from zoea.tui.terminal.terminal_driver import TerminalDriver
 from zoea.tui.terminal.terminal_input import PASTE_LIMIT, PasteRefused
 from zoea.tui.widgets.status_bars import key_name
+
+_log = logging.getLogger(__name__)
 
 
 class CockpitApp(Cockpit):
@@ -131,6 +135,7 @@ class CockpitApp(Cockpit):
     async def _show_stored(self) -> None:
         """Paint the stored rows, because it takes a while until the swarm is open."""
         try:
+            await asyncio.to_thread(self.drafts.load)
             view = await asyncio.to_thread(self._read_stored) if self._read_stored is not None else None
             if view is not None:
                 painted = asyncio.Event()
@@ -223,6 +228,8 @@ class CockpitApp(Cockpit):
         self._has_offered_welcome = True
         if self.opened.warning:
             self.notify(self.opened.warning, severity="warning", markup=False, timeout=15)
+        if unsent := list_unsent(self.feed.in_order(), self.drafts.of):
+            self.notify(f"Unsent text is kept for {unsent}: it stands in the prompt again", markup=False, timeout=10)
         if not self.feed.myses and len(self.screen_stack) == 2:
             self.action_do(actions.SCREEN_WELCOME.id)
 
@@ -371,4 +378,8 @@ async def run(cockpit: CockpitApp) -> str:
     try:
         return await cockpit.run_async() or "stop"
     finally:
+        try:
+            await asyncio.to_thread(cockpit.drafts.store)
+        except SettingsError as error:
+            _log.warning("unsent texts are lost: %s", error.what)
         await cockpit.connection.close()

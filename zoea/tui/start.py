@@ -87,6 +87,7 @@ def build_cockpit(
         stored=stored,
         config=where.config,
         credentials=where.credentials,
+        drafts=where.drafts,
         theme_name=wanted.theme,
         keymap=dict(wanted.keys),
         reduced_motion=wanted.reduced_motion or reduced_motion,

@@ -66,6 +66,7 @@ class Cockpit(App[str]):
         opener: Opens the swarm; entered after the first paint, left at the end.
         config: The configuration directory, for themes.
         credentials: The file with keys, which is watched for changes.
+        drafts: The file that keeps unsent texts for the next cockpit.
         theme_name: The theme to start with.
         keymap: Keys by action id, over the defaults.
         stored: Reads the rows that are shown until the swarm is open; None where there are none to show.
@@ -84,6 +85,7 @@ class Cockpit(App[str]):
         *,
         config: Path,
         credentials: Path | None = None,
+        drafts: Path | None = None,
         theme_name: str = themes.DEFAULT,
         keymap: dict[str, str] | None = None,
         reduced_motion: bool = False,
@@ -111,7 +113,7 @@ class Cockpit(App[str]):
         self.undo = UndoHistory()
         self.bookmarks: dict[int, object] = {}
         self.reported_defects: list[str] = []
-        self.drafts = Drafts()
+        self.drafts = Drafts(drafts)
         self.opening_wait = OpeningWait(lambda: self.is_opening, self.redraw_bars)
         self.type_ahead = TypeAhead(self, self.opening_wait)
         self.settings_watch = SettingsWatch(config, credentials)

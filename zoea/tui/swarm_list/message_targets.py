@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -206,6 +206,14 @@ def refresh_target(target: MessageTarget, views: Sequence[MysisView]) -> Message
     kept = tuple(view for view in views if view.name in names)
     # No names would mean all myses, so the target of deleted ones stays, and sending to it is refused.
     return replace(target_many(Audience(kept, target.why)), key=target.key) if kept else target
+
+
+def list_unsent(views: Sequence[MysisView], draft_of: Callable[[str], str]) -> str:
+    """Return whom unsent texts are for, by the draft of each key: `alpha, beta and a broadcast`. Empty without any."""
+    keys = {view.id: [target_one(view, is_task=is_task).key for is_task in (False, True)] for view in views}
+    names = list_names([view for view in views if any(map(draft_of, keys[view.id]))])
+    broadcast = "a broadcast" if draft_of(target_many(Audience(())).key) else ""
+    return " and ".join(filter(None, (names, broadcast)))
 
 
 def list_names(views: Sequence[MysisView]) -> str:
