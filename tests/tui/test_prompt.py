@@ -27,7 +27,7 @@ from zoea.tui.screens.search import SearchScreen
 from zoea.tui.state.drafts import Drafts
 from zoea.tui.swarm_list.message_targets import MessageTarget, RoundCost
 from zoea.tui.terminal.external_editor import command, edit
-from zoea.tui.widgets.message_prompt import FOLD_OVER, FoldedTexts, MessagePrompt
+from zoea.tui.widgets.message_prompt import FOLD_OVER, FoldedTexts, LimitsInput, MessagePrompt
 
 
 async def messages(stage: Stage) -> list[str]:
@@ -78,6 +78,41 @@ async def test_a_text_for_deleted_marked_myses_is_sent_to_none(tmp_path: Path) -
         await stage.press("enter")
         await stage.until(lambda: "No such mysis" in stage.text())
         assert await messages(stage) == []
+
+
+async def test_limits_of_the_turn_are_sent_with_the_message(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("m")
+        await stage.write("look into it")
+        await stage.press("ctrl+l")
+        await stage.write("history_window_sizes=100")
+        await stage.press("enter")
+        await stage.until(lambda: "Did you mean history_window_size?" in stage.text())
+        assert await messages(stage) == []
+        await stage.press("escape", "m", "ctrl+l")  # a draft keeps them
+        assert stage.one(LimitsInput).value == "history_window_sizes=100"
+        stage.one(LimitsInput).value = "history_window_size=100 token_budget_total=30000"
+        await stage.press("tab")
+        await stage.write(" today")
+        await stage.press("enter")
+        await stage.until(lambda: stage.view("alpha").turns == 1)
+        [sent] = await stage.swarm.rows("SELECT content, context FROM message")
+        assert sent["content"] == "look into it today"
+        assert json.loads(sent["context"]) == {"history_window_size": 100, "token_budget_total": 30_000}
+        await stage.press("m")
+        assert not stage.one(LimitsInput).display, "the next message has none"
+
+
+async def test_limits_count_for_each_turn_of_a_broadcast_and_may_be_json(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("b")
+        await stage.write("go")
+        await stage.press("ctrl+l")
+        stage.one(LimitsInput).value = '{"context": {"token_budget_per_agent": 30000}}'
+        await stage.press("enter")
+        await stage.until(lambda: stage.view("alpha").turns == 1)
+        found = await stage.swarm.rows("SELECT context FROM message")
+        assert [json.loads(row["context"]) for row in found] == [{"token_budget_per_agent": 30_000}]
 
 
 async def test_after_a_first_round_the_note_estimates_the_next_one(tmp_path: Path) -> None:

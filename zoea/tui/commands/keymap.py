@@ -45,6 +45,7 @@ FIXED_KEYS: tuple[FixedKey, ...] = (
     FixedKey(ActionPlace.INPUT, ("enter",), "Send"),
     FixedKey(ActionPlace.INPUT, ("ctrl+j", "alt+enter"), "New line"),
     FixedKey(ActionPlace.INPUT, ("ctrl+o",), "Write in your own editor"),
+    FixedKey(ActionPlace.INPUT, ("ctrl+l",), "Limits of the turn that the message opens"),
     FixedKey(ActionPlace.INPUT, ("tab",), "Next delivery mode: queue, steer, interrupt"),
     FixedKey(ActionPlace.INPUT, ("up", "down"), "Earlier messages, at the first and the last line"),
     FixedKey(ActionPlace.INPUT, ("escape",), "Leave; the draft is kept"),

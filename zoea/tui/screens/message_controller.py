@@ -7,7 +7,6 @@ from typing import Any
 
 from textual.app import SuspendNotSupported
 
-from zoea.model.enums import DeliveryMode
 from zoea.model.errors import StoreError, ZoeaError
 from zoea.model.values import MysisView, Recipients
 from zoea.queries.broadcasts import read_commander_messages
@@ -105,19 +104,20 @@ class MessageController:
         cockpit.push_screen(ConfirmDialog("BROADCAST", lines, "send"), answered)
 
     def _begin_sending(self, event: MessagePrompt.Submitted) -> None:
-        self._screen.cockpit.start_work(lambda: self._send(event.target, event.text, event.mode))
+        self._screen.cockpit.start_work(lambda: self._send(event))
 
-    async def _send(self, target: MessageTarget, text: str, mode: DeliveryMode) -> None:
+    async def _send(self, event: MessagePrompt.Submitted) -> None:
         cockpit, prompt = self._screen.cockpit, self.prompt
+        target, text, mode, limits = event.target, event.text, event.mode, event.limits
         try:
             api = cockpit.api
             if target.mysis_id is None:
-                receipt = await api.broadcast(text, to=Recipients(names=target.names), mode=mode)
+                receipt = await api.broadcast(text, to=Recipients(names=target.names), mode=mode, context=limits)
             else:
                 ref = f"#{target.mysis_id}"
                 if target.relaunches:
                     await api.start(ref)
-                receipt = await api.send(ref, text, mode=mode, is_task=target.is_task)
+                receipt = await api.send(ref, text, mode=mode, is_task=target.is_task, context=limits)
         except ZoeaError as error:
             if prompt.is_attached:
                 prompt.refused(f"{error.title}: {error.what}")

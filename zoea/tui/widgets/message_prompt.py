@@ -1,4 +1,4 @@
-"""Input for messages: several lines, history, drafts, delivery mode, recipients."""
+"""Input for messages: several lines, history, drafts, delivery mode, limits of the turn, recipients."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.message import Message
-from textual.widgets import Static, TextArea
+from textual.widgets import Input, Static, TextArea
 
 from zoea.model.enums import DeliveryMode
+from zoea.model.errors import UsageError
 from zoea.text.control_characters import strip
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
@@ -71,6 +72,7 @@ class _PromptText(TextArea):
         Binding("ctrl+j,alt+enter", "line", "new line", show=False, priority=True),
         Binding("tab", "mode", "delivery mode", priority=True),
         Binding("ctrl+o", "editor", "editor", priority=True),
+        Binding("ctrl+l", "limits", show=False, priority=True),
     ]
 
     class EnterPressed(Message):
@@ -81,6 +83,9 @@ class _PromptText(TextArea):
 
     class EditorWanted(Message):
         """Sent when the text is to be edited in an external editor."""
+
+    class LimitsWanted(Message):
+        """Sent when limits of the turn are to be given."""
 
     class HistoryWanted(Message):
         """Sent on up in the first line and on down in the last."""
@@ -103,6 +108,9 @@ class _PromptText(TextArea):
     def action_editor(self) -> None:
         self.post_message(self.EditorWanted())
 
+    def action_limits(self) -> None:
+        self.post_message(self.LimitsWanted())
+
     async def _on_paste(self, event: events.Paste) -> None:
         """Fold a large pasted text."""
         event.prevent_default().stop()
@@ -123,6 +131,36 @@ class _PromptText(TextArea):
             await super()._on_key(event)
 
 
+class LimitsInput(Input):
+    """One line of `key=value`: what the message overrides for the turn that it opens."""
+
+    ON_ENTER: ClassVar[str] = "send"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "text", "back to the text", priority=True),
+        Binding("ctrl+l,up", "text", show=False, priority=True),
+    ]
+
+    class TextWanted(Message):
+        """Sent when the person goes back to the text."""
+
+    def action_text(self) -> None:
+        self.post_message(self.TextWanted())
+
+
+def read_limits(text: str) -> str:
+    """Return `key=value` texts, or a JSON object, as the JSON of a prompt's context. Raises UsageError."""
+    if not text.strip():
+        return ""
+    from zoea.context.window.prompt_context import parse_pairs, parse_prompt_context  # most messages need none
+
+    pairs = [text] if text.lstrip().startswith("{") else text.split()
+    return parse_prompt_context(parse_pairs(pairs)).to_json()
+
+
+def _limits_key(target: MessageTarget) -> str:
+    return f"limits of {target.key}"
+
+
 class _HasDrafts(Protocol):
     """App that keeps drafts."""
 
@@ -136,13 +174,14 @@ class MessagePrompt(Vertical):
     """
 
     class Submitted(Message):
-        """Sent on enter, with the target, the text and the delivery mode."""
+        """Sent on enter, with the target, the text, the delivery mode and JSON of the limits of the turn."""
 
-        def __init__(self, target: MessageTarget, text: str, mode: DeliveryMode) -> None:
+        def __init__(self, target: MessageTarget, text: str, mode: DeliveryMode, limits: str) -> None:
             super().__init__()
             self.target = target
             self.text = text
             self.mode = mode
+            self.limits = limits
 
     class Closed(Message):
         """Sent when the prompt was closed; its draft is kept."""
@@ -167,11 +206,12 @@ class MessagePrompt(Vertical):
         writing.folds = self._folds
         writing.cursor_blink = self.app.animation_level != "none"
         yield writing
+        yield LimitsInput(placeholder="token_budget_total=30000 history_window_size=100", compact=True)
         yield Static("", id="prompt-note", markup=False)
 
     def on_mount(self) -> None:
         self.display = False
-        self.border_subtitle = key_hints("enter send · tab queue, steer, interrupt · ctrl+o editor · esc keeps it")
+        self.border_subtitle = key_hints("enter send · tab queue, steer, interrupt · ctrl+l limits · esc keeps it")
 
     @property
     def is_open(self) -> bool:
@@ -188,6 +228,7 @@ class MessagePrompt(Vertical):
         return self._writing.read_only
 
     _writing = WidgetPart(_PromptText)
+    _limits = WidgetPart(LimitsInput)
 
     @property
     def _drafts(self) -> Drafts:
@@ -205,6 +246,7 @@ class MessagePrompt(Vertical):
         self.mode = DeliveryMode.QUEUE
         self._place = len(self._drafts.history)
         self._set(self._drafts.of(target.key))
+        self._set_limits(self._drafts.of(_limits_key(target)))
         self.display = True
         self._describe()
         self._writing.focus()
@@ -238,6 +280,7 @@ class MessagePrompt(Vertical):
         if self.target is not None:
             self._drafts.keep(self.target.key, "")
         self._set("")
+        self._set_limits("")
         self.close()
 
     def refused(self, why: str) -> None:
@@ -265,6 +308,7 @@ class MessagePrompt(Vertical):
     def _keep_draft(self) -> None:
         if self.target is not None and self.is_open:
             self._drafts.keep(self.target.key, self.text)
+            self._drafts.keep(_limits_key(self.target), self._limits.value)
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         """Keep the draft on every change, because the screen may close at any time."""
@@ -272,6 +316,10 @@ class MessagePrompt(Vertical):
         self._keep_draft()
         if not self.is_sending and self.target is not None:
             self._note(self.target.describe(self.text))  # the cost includes the text
+
+    def _set_limits(self, text: str) -> None:
+        self._limits.value = text
+        self._limits.display = bool(text)
 
     def _set(self, text: str) -> None:
         self._writing.load_text(self._folds.fold(text))
@@ -290,9 +338,36 @@ class MessagePrompt(Vertical):
 
     def on__prompt_text_enter_pressed(self, event: _PromptText.EnterPressed) -> None:
         event.stop()
-        if self.target is not None and self.text.strip() and not self.is_sending:
-            self._writing.read_only = True
-            self.post_message(self.Submitted(self.target, self.text, self.mode))
+        self._submit()
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        event.stop()
+        self._keep_draft()
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        event.stop()
+        self._submit()
+
+    def _submit(self) -> None:
+        if self.target is None or not self.text.strip() or self.is_sending:
+            return
+        try:
+            limits = read_limits(self._limits.value)
+        except UsageError as error:
+            self._note(f"{error.what} {error.hint}")
+            return
+        self._writing.read_only = True
+        self.post_message(self.Submitted(self.target, self.text, self.mode, limits))
+
+    def on__prompt_text_limits_wanted(self, event: _PromptText.LimitsWanted) -> None:
+        event.stop()
+        self._limits.display = True
+        self._limits.focus()
+
+    def on_limits_input_text_wanted(self, event: LimitsInput.TextWanted) -> None:
+        event.stop()
+        self._limits.display = bool(self._limits.value.strip())
+        self._writing.focus()
 
     def on__prompt_text_mode_wanted(self, event: _PromptText.ModeWanted) -> None:
         event.stop()
