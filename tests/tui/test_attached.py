@@ -8,9 +8,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+import pytest
+from textual.widget import Widget
+
 from tests.queries.test_request_inspection import send_prompts
 from tests.swarm.harness import Swarm, swarm
-from tests.tui.cockpit import QUIET, Stage, answering, cockpit_over
+from tests.tui.cockpit import QUIET, Stage, answering, cockpit, cockpit_over
 from zoea.ipc.remote_swarm import RemoteSwarm
 from zoea.ipc.socket_server import SocketServer
 from zoea.model.enums import MysisState
@@ -36,6 +39,21 @@ async def two_cockpits(folder: Path) -> AsyncIterator[tuple[Stage, Stage, Swarm]
         for stage in stages:
             await stage.until(partial(stage.has, "alpha"))
         yield stages[0], stages[1], inner
+
+
+async def test_news_while_the_cockpit_closes_are_no_defect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with cockpit(tmp_path) as stage:
+        app, told = stage.app, []
+        remove = app._prune
+
+        async def remove_with_news(*nodes: Widget) -> None:
+            await remove(*nodes)
+            told.append(nodes)
+            app.feed_changed(frozenset())
+
+        monkeypatch.setattr(app, "_prune", remove_with_news)
+    assert told
+    assert not app.reported_defects
 
 
 async def test_hold_and_stop_all_work_from_each_of_two_cockpits_and_show_in_the_other(tmp_path: Path) -> None:

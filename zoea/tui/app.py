@@ -181,7 +181,7 @@ class CockpitApp(Cockpit):
     # News for the screens.
 
     def _screens(self) -> Iterator[BaseScreen[Any]]:
-        for screen in self.screen_stack if self._screen_stacks else ():
+        for screen in self.screen_stack if self._screen_stacks and self.is_running else ():
             if isinstance(screen, BaseScreen):
                 yield screen
 
