@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from textual import events
@@ -17,7 +19,8 @@ from textual.widgets import Input, TextArea
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import DeliveryMode, MysisState
-from zoea.model.values import MysisView
+from zoea.model.values import MysisView, Receipt
+from zoea.swarm.commander import Commander
 from zoea.tui.app import CockpitApp
 from zoea.tui.commands.actions import BY_ID
 from zoea.tui.dialogs.quit import QuitDialog
@@ -27,7 +30,7 @@ from zoea.tui.screens.search import SearchScreen
 from zoea.tui.state.drafts import Drafts
 from zoea.tui.swarm_list.message_targets import MessageTarget, RoundCost
 from zoea.tui.terminal.external_editor import command, edit
-from zoea.tui.widgets.message_prompt import FOLD_OVER, FoldedTexts, LimitsInput, MessagePrompt
+from zoea.tui.widgets.message_prompt import FOLD_OVER, FoldedTexts, LimitsInput, MessagePrompt, limits_key
 
 
 async def messages(stage: Stage) -> list[str]:
@@ -101,6 +104,30 @@ async def test_limits_of_the_turn_are_sent_with_the_message(tmp_path: Path) -> N
         assert json.loads(sent["context"]) == {"history_window_size": 100, "token_budget_total": 30_000}
         await stage.press("m")
         assert not stage.one(LimitsInput).display, "the next message has none"
+
+
+async def test_limits_go_with_a_message_whose_screen_was_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gate, send = asyncio.Event(), Commander.send
+
+    async def send_late(self: Commander, *args: Any, **more: Any) -> Receipt:
+        await gate.wait()
+        return await send(self, *args, **more)
+
+    monkeypatch.setattr(Commander, "send", send_late)
+    async with cockpit(tmp_path) as stage:
+        await stage.press("enter", "m")
+        await stage.write("look")
+        await stage.press("ctrl+l")
+        await stage.write("history_window_size=100")
+        target = stage.one(MessagePrompt).target
+        assert target is not None
+        await stage.press("enter")
+        stage.app.pop_screen()
+        await stage.until(lambda: isinstance(stage.app.screen, DashboardScreen))
+        gate.set()
+        await stage.until(lambda: stage.view("alpha").turns == 1)
+        await stage.until(lambda: not stage.app.drafts.of(target.key))
+        assert not stage.app.drafts.of(limits_key(target))
 
 
 async def test_limits_count_for_each_turn_of_a_broadcast_and_may_be_json(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from zoea.tui.commands.swarm_commands import show_receipt
 from zoea.tui.screens.base import BaseScreen
 from zoea.tui.swarm_list.message_targets import Audience, MessageTarget, refresh_target, target_many, target_one
 from zoea.tui.terminal.external_editor import edit
-from zoea.tui.widgets.message_prompt import MessagePrompt
+from zoea.tui.widgets.message_prompt import MessagePrompt, limits_key
 from zoea.tui.widgets.widget_part import WidgetPart
 
 
@@ -131,6 +131,7 @@ class MessageController:
             cockpit.drafts.note(text)
             if cockpit.drafts.of(target.key) == text:
                 cockpit.drafts.keep(target.key, "")
+                cockpit.drafts.keep(limits_key(target), "")
         show_receipt(cockpit, receipt)
 
     # The person's own editor.

@@ -157,7 +157,8 @@ def read_limits(text: str) -> str:
     return parse_prompt_context(parse_pairs(pairs)).to_json()
 
 
-def _limits_key(target: MessageTarget) -> str:
+def limits_key(target: MessageTarget) -> str:
+    """Return the key under which the limits of a draft are kept."""
     return f"limits of {target.key}"
 
 
@@ -246,7 +247,7 @@ class MessagePrompt(Vertical):
         self.mode = DeliveryMode.QUEUE
         self._place = len(self._drafts.history)
         self._set(self._drafts.of(target.key))
-        self._set_limits(self._drafts.of(_limits_key(target)))
+        self._set_limits(self._drafts.of(limits_key(target)))
         self.display = True
         self._describe()
         self._writing.focus()
@@ -279,6 +280,7 @@ class MessagePrompt(Vertical):
         self._note_sent(self.text)
         if self.target is not None:
             self._drafts.keep(self.target.key, "")
+            self._drafts.keep(limits_key(self.target), "")
         self._set("")
         self._set_limits("")
         self.close()
@@ -308,7 +310,7 @@ class MessagePrompt(Vertical):
     def _keep_draft(self) -> None:
         if self.target is not None and self.is_open:
             self._drafts.keep(self.target.key, self.text)
-            self._drafts.keep(_limits_key(self.target), self._limits.value)
+            self._drafts.keep(limits_key(self.target), self._limits.value)
 
     def on_text_area_changed(self, event: TextArea.Changed) -> None:
         """Keep the draft on every change, because the screen may close at any time."""
