@@ -110,7 +110,7 @@ def test_a_damaged_commit_is_found_and_named(zoea: Zoea, transcript: Path) -> No
         (("show", "import/shop@{1999-01-01}"), "named no commit at 1999-01-01"),
         (("show", "import/shop@{soon}"), "'soon' is no time"),
         (("show", "import/shop!"), "there is no context"),
-        (("show", "~3"), "is no revision"),
+        (("show", "~3"), "names no commit"),
         (("cat", "import/shop", "--as", "pdf"), "there is no format 'pdf'"),
         (("resolve", "alpha", "--at", "10:30"), "alpha has no commit at 10:30"),
         (("import", "/nowhere/at/all"), "cannot read /nowhere/at/all"),

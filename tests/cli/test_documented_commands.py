@@ -78,3 +78,8 @@ def test_every_mentioned_option_is_one_of_its_command(page: Path) -> None:
 
 def test_a_page_of_the_guide_shows_examples() -> None:
     assert sum(1 for page in PAGES for _ in examples(page)) > 50
+
+
+def test_no_line_of_the_help_is_cut() -> None:
+    reference = (ROOT / "documentation" / "reference" / "cli.md").read_text(encoding="utf-8")
+    assert re.findall(r"^  .*[a-z]\.\.\.$", reference, re.MULTILINE) == []

@@ -39,7 +39,7 @@ def resolve_revision(conn: sqlite3.Connection, revision: str, read_time: ReadTim
     """
     start = re.match(r"@?[^~^{}@]+", revision)
     if start is None or clean(revision) != revision:
-        raise RevisionError(f"{revision!r} is no revision", hint=_HINT)
+        raise RevisionError(f"{revision!r} names no commit", hint=_HINT)
     name, rest = start[0], revision[start.end() :]
     if timed := _AT.match(rest):
         at = read_time(timed["time"])
@@ -75,7 +75,7 @@ def refuse_time(text: str) -> int:
     )
 
 
-_HINT = "Revisions: ctx-1a2b3c4d, @NAME, @NAME~3, @NAME^^, @NAME@{10:30}, tkt-7; `zoea ctx log` lists commits."
+_HINT = "Names of commits: ctx-1a2b3c4d, @NAME, @NAME~3, @NAME^^, @NAME@{10:30}, tkt-7; `zoea ctx log` lists commits."
 
 
 def _named(conn: sqlite3.Connection, name: str) -> ContextCommit:

@@ -162,7 +162,9 @@ def overview() -> str:
         "",
         "A mysis (plural myses) is one agent. A provider serves its model, a template says how it",
         "works, an upstream is a server (MCP) that offers it tools. A turn is its work from a message",
-        "to the answer. A hold lets nothing new start; a budget is a limit of tokens or money.",
+        "to the answer; a nudge tells it to go on with its task. A memory is one stored message, a",
+        "commit what a mysis knew at a moment. A hold lets nothing new start; a budget is a limit of",
+        "tokens or money.",
     ]
     group = ""
     for name, command in COMMANDS.items():

@@ -104,7 +104,7 @@ def completion(
     ],
     workspace: Workspace = "",
 ) -> None:
-    """Print a script that completes commands, names of myses and revisions of contexts.
+    """Print a script that completes commands, names of myses and names of commits.
 
     Examples: zoea completion bash >> ~/.bashrc;
     zoea completion zsh >> ~/.zshrc;

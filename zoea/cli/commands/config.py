@@ -52,16 +52,13 @@ def init(
 def import_(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="The shannon.yaml of a Shannon, or a JSON file with a contextStrategy."),
+        typer.Argument(metavar="FILE", help="A shannon.yaml, or a JSON file with a contextStrategy."),
     ],
 ) -> None:
-    """Take settings of Shannon into config.toml, or a strategy of Zeroshot into your templates.
+    """Import a shannon.yaml, or the JSON file of a Zeroshot agent.
 
-    Of a shannon.yaml it is the table `session`. A JSON file becomes the template of its name, as it stands.
-
-    Examples:
-        zoea config import shannon.yaml
-        zoea config import worker.json
+    The table `session` of a shannon.yaml goes into config.toml. A JSON file becomes a template of the same name.
+    Examples: zoea config import shannon.yaml; zoea config import worker.json
     """
     where = places(configured=False)
     if file.suffix == ".json":

@@ -110,7 +110,7 @@ def cat(
     root: Annotated[
         bool, typer.Option("--root", help="Begin with the first commit, not with the nearest summary.")
     ] = False,
-    stop: Annotated[str, typer.Option(metavar="COMMIT", help="Begin with this commit before it.")] = "",
+    stop: Annotated[str, typer.Option(metavar="COMMIT", help="Begin with this earlier commit.")] = "",
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
@@ -215,7 +215,7 @@ def grep(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text, exactly.")],
     revision: Annotated[
         str,
-        typer.Argument(metavar="[COMMIT]", help="Search this commit and those before it; else all that have a name."),
+        typer.Argument(metavar="COMMIT", help="Search this commit and those before it; else all that have a name."),
     ] = "",
     as_json: AsJson = False,
     workspace: Workspace = "",

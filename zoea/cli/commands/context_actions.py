@@ -38,21 +38,21 @@ def tag(
             metavar="NAME", help="The name to give, shown as tag/NAME; with --delete also another whole name."
         ),
     ],
-    revision: Annotated[str, typer.Argument(metavar="[COMMIT]", help="The commit that it names.")] = "",
+    revision: Annotated[str, typer.Argument(metavar="COMMIT", help="The commit that it names.")] = "",
     delete: Annotated[
-        bool, typer.Option("--delete", help="Remove the name; commits stay until they are collected.")
+        bool, typer.Option("--delete", help="Remove the name; the commit stays until `zoea ctx gc`.")
     ] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
     """Name a commit, so that it outlives its mysis.
 
-    A name such as tkt-7 is a ticket, and a revision.
+    A name such as tkt-7 is a ticket; it stands for its newest commit wherever a commit is named.
 
     Example: zoea ctx tag before-the-storm alpha~3
     """
     if delete is bool(revision):
-        raise UsageError("give a revision, or --delete", hint="`zoea ctx refs` lists names.")
+        raise UsageError("give a commit, or --delete", hint="`zoea ctx refs` lists names.")
     found = locate_commit(workspace, revision).id if revision else ""
     ref = edit(
         workspace,

@@ -43,7 +43,7 @@ def export(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Write commits, all before them and their texts to a file that another workspace can import.
+    """Write commits and all before them to a file for another workspace.
 
     Example: zoea ctx export alpha beta~3 shop.bundle
     """

@@ -68,7 +68,10 @@ def gc(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Remove the commits that no mysis and no name needs, and the texts whose time is over. No swarm may run."""
+    """Remove the commits that no mysis and no name needs.
+
+    The texts whose time is over (`zoea ctx keep`) go too. No swarm may run.
+    """
     now = SystemClock().now()
     since = now - days * collection.DAY
 

@@ -21,13 +21,13 @@ from zoea.transfer.held_workspace import held_workspace
 
 
 def fetch(
-    revision: Annotated[str, typer.Argument(metavar="[COMMIT]", help="Only this commit and all before it.")] = "",
+    revision: Annotated[str, typer.Argument(metavar="COMMIT", help="Only this commit and all before it.")] = "",
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Bring back missing texts of commits from `chain.mirror`, then copy to it what it lacks.
+    """Bring back missing texts of commits from `chain.mirror`.
 
-    No swarm may run. Exit code 4 if something is still missing.
+    Then what the mirror lacks is copied to it. No swarm may run. Exit code 4 if something is still missing.
     """
     where = places(workspace)
     folder = mirror_folder(load(where).settings)

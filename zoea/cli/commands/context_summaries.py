@@ -24,7 +24,7 @@ _TEXT = 100
 
 def summarize(
     revision: Annotated[
-        str, typer.Argument(metavar="[COMMIT]", help="This commit; with --missing also those before it.")
+        str, typer.Argument(metavar="COMMIT", help="This commit; with --missing also those before it.")
     ] = "",
     missing: Annotated[
         bool, typer.Option("--missing", help="Those without a summary by a model: of a chain, else of all.")
@@ -46,7 +46,7 @@ def summarize(
     Example: zoea ctx summarize --missing alpha
     """
     if not revision and not missing:
-        raise UsageError("give a revision, or --missing", hint="`zoea ctx log` lists commits.")
+        raise UsageError("give a commit, or --missing", hint="`zoea ctx log` lists commits.")
     with open_contexts(workspace) as conn:
         tip = find_commit(conn, revision) if revision else None
         chosen = read_unsummarised(conn, limit, None if tip is None else tip.seq) if missing else [tip] if tip else []

@@ -33,7 +33,9 @@ Sentence = Annotated[
 def hold(
     name: Annotated[str, typer.Argument(metavar="NAME", help="One mysis; the whole swarm if not given.")] = "",
     lift: Annotated[bool, typer.Option("--lift", help="Resume: everything continues where it was.")] = False,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="A reason, shown wherever the hold is shown.")] = "",
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Why the swarm is held, shown wherever the hold is.")
+    ] = "",
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:

@@ -30,7 +30,10 @@ Mode = Annotated[
 Total = Annotated[
     int | None,
     typer.Option(
-        "--budget", metavar="N", min=1000, help="Tokens for all turns of this message; the last request is told so."
+        "--budget",
+        metavar="N",
+        min=1000,
+        help="Tokens that all turns of this message may use; before they are gone, the model is told to answer.",
     ),
 ]
 Key = Annotated[

@@ -13,7 +13,7 @@ from zoea.text.control_characters import strip
 
 app = typer.Typer(
     name="world",
-    help="Serve Reef over MCP (stdio, or --http), or show its score.",
+    help="Serve the sandbox world Reef over MCP (stdio, or --http), or show its score.",
     add_completion=False,
     rich_markup_mode=None,
     invoke_without_command=True,
@@ -41,7 +41,7 @@ def serve(
     fault_seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the faults.")] = 0,
     workspace: Workspace = "",
 ) -> None:
-    """Serve Reef over MCP (stdio, or --http), or show its score."""
+    """Serve the sandbox world Reef over MCP (stdio, or --http), or show its score."""
     if context.invoked_subcommand is not None:
         return
     if not 0.01 <= tick <= 3_600:
