@@ -53,8 +53,10 @@ def test_an_event_names_the_text_it_needs(
         ("mysis.configured", {}, "has a new configuration"),
         ("message.sent", {"said": "direct"}, "says: hello {0} [/]"),
         ("budget.refused", {"scope": "swarm", "used": 5, "limit": 4}, "budget of swarm is spent: 5 of 4 tokens"),
-        ("hold.set", {"reason": "{x}"}, "on hold: {x}"),
         ("context.summary", {"messages": 4, "tokens": 12_000}, "Previous context summary added"),
+        ("hold.set", {}, "is paused"),
+        ("hold.set", {"reason": "{x}"}, "is paused: {x}"),
+        ("hold.lifted", {}, "is resumed"),
     ],
 )
 def test_a_text_is_quoted_unchanged(kind: str, data: dict[str, Any], said: str) -> None:

@@ -33,6 +33,17 @@ async def test_a_broadcast_goes_to_the_myses_that_the_filter_shows(tmp_path: Pat
         assert await recipients(stage) == ["beta"]
 
 
+async def test_recipients_and_cost_can_be_read_in_a_small_terminal(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(80, 24)) as stage:
+        await stage.api.stop("alpha")
+        await stage.until(lambda: stage.view("alpha").state == "stopped")
+        await stage.press("b")
+        await stage.until(
+            lambda: "the cost of a turn is not known yet" in " ".join(stage.text().replace("│", "").split())
+        )
+        assert "alpha cannot receive it (stopped)" in stage.text()
+
+
 async def test_capital_b_speaks_to_all_while_a_filter_is_on(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await keep_only(stage, "bet")

@@ -11,7 +11,7 @@ from tests.tui.cockpit import Stage, cockpit
 from tests.tui.hostile_texts import HOSTILE, is_harmless
 from zoea.model.status import MEANINGS
 from zoea.tui.commands.actions import ACTIONS, BY_ID
-from zoea.tui.screens.help import HelpScreen
+from zoea.tui.screens.help import WORDS, HelpScreen
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.pick_list import PickList
 
@@ -137,3 +137,18 @@ async def test_help_has_a_legend_of_every_status(tmp_path: Path) -> None:
         for status, meaning in MEANINGS.items():
             assert f"{stage.app.glyphs[str(status)]}  {status}" in lines.plain
             assert meaning in lines.plain
+
+
+async def test_each_word_can_be_read_in_full_by_keys_in_a_small_terminal(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(80, 24)) as stage:
+        lines = await open_help(stage)
+        shown = lines.plain.split("WHAT A STATUS MEANS")[1].split("EVERYWHERE")[0]
+        for meaning in (*MEANINGS.values(), *WORDS.values()):
+            assert meaning in " ".join(shown.split())
+        for key in ("pagedown", "pageup"):
+            seen, before = "", None
+            while before != (lines.scroll_offset.y, lines.chosen):
+                before = (lines.scroll_offset.y, lines.chosen)
+                seen += stage.text()
+                await stage.press(key)
+            assert [line for line in shown.splitlines() if line.strip() not in seen] == [], key

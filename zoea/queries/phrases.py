@@ -111,6 +111,10 @@ def event_sentence(event: Event, text: str = "") -> str:
             reasons = dict.fromkeys(str(event.data[key]) for key in ("error", "reason") if event.data.get(key))
             said = f"is {event.data.get('state')}" + (f": {'; '.join(reasons)}" if reasons else "")
             return f"{said}. {text}" if text else said
+        case "hold.set" if event.mysis_id is not None:
+            return f"is paused: {event.data['reason']}" if event.data.get("reason") else "is paused"
+        case "hold.lifted" if event.mysis_id is not None:
+            return "is resumed"
         case "mysis.configured" if "changed" in event.data:
             changed = str(event.data["changed"])
             return f"is configured: new {changed}" if changed else "is configured, as it was before"

@@ -18,13 +18,13 @@ from zoea.tui.commands.action_requirements import ActionContext
 from zoea.tui.commands.actions import ACTIONS, BY_ID
 from zoea.tui.commands.keymap import fixed_keys
 from zoea.tui.screens.base import CockpitScreen
-from zoea.tui.text_layout import fit_text
+from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.pick_list import PickItem, PickList
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, key_name
 
 KEY_WIDTH = 11
-TITLE_WIDTH = 16
+TITLE_WIDTH = 17
 PLACE_TITLES = {
     ActionPlace.EVERYWHERE: "EVERYWHERE",
     ActionPlace.DASHBOARD: "ON THE DASHBOARD",
@@ -53,6 +53,8 @@ WORDS = {
     "upstream": "a server (MCP) that offers tools to the myses",
     "hold": "a switch: what runs now finishes, nothing new starts until you resume",
     "budget": "a limit of tokens or money for a request, a turn, a mysis or the whole day",
+    "parts": "what a request is made of. earlier: older turns; history: the last tool call; said: the last answer; "
+    "situation: what templates add, such as the time; i shows all of them",
     "context": "all that a request holds; the window is the most that the model reads at once",
     "commit": "the state of a conversation at a moment, to read, compare or fork",
     "grant": "a tool that you allowed for all myses of a template; you can revoke it",
@@ -111,6 +113,9 @@ class HelpScreen(CockpitScreen[None]):
         super().on_mount()
         self._show()
         self.query_one(Input).focus()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._show)
 
     @property
     def lines(self) -> PickList:
@@ -192,26 +197,23 @@ class HelpScreen(CockpitScreen[None]):
         for status, meaning in MEANINGS.items():
             if all(word in f"{status} {meaning} status".casefold() for word in words):
                 name = str(status)
-                yield PickItem(
-                    (
-                        (fit_text(glyphs.get(name, "?"), KEY_WIDTH, right=True), name),
-                        ("  ", ""),
-                        (fit_text(name, TITLE_WIDTH), name),
-                        (meaning, ""),
-                    )
-                )
+                glyph = fit_text(glyphs.get(name, "?"), KEY_WIDTH, right=True)
+                yield from self._explain((glyph, name), (name, name), meaning)
 
     def _words(self, words: list[str]) -> Iterator[PickItem]:
         """Build each word of Zoea with its meaning."""
         for name, meaning in WORDS.items():
             if all(word in f"{name} {meaning}".casefold() for word in words):
-                yield PickItem(
-                    (
-                        (" " * (KEY_WIDTH + 2), ""),
-                        (fit_text(name, TITLE_WIDTH), "strong"),
-                        (meaning, ""),
-                    )
-                )
+                yield from self._explain((" " * KEY_WIDTH, ""), (name, "strong"), meaning)
+
+    def _explain(self, glyph: Piece, name: Piece, meaning: str) -> Iterator[PickItem]:
+        """Build the lines of a word and its meaning; the cursor, which would show a cut line in full, passes them."""
+        before = KEY_WIDTH + 2 + TITLE_WIDTH
+        width = self.lines.scrollable_content_region.width or before + len(meaning)
+        first, *more = wrap_words(meaning, width - before)
+        yield PickItem((glyph, ("  ", ""), (fit_text(name[0], TITLE_WIDTH), name[1]), (first, "")))
+        for line in more:
+            yield PickItem(((" " * before, ""), (line, "")))
 
     def _actions(self, place: ActionPlace, words: list[str]) -> Iterator[PickItem]:
         for action in ACTIONS:

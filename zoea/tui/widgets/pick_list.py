@@ -118,17 +118,28 @@ class PickList(ScrollView, can_focus=True):
             self._move_to(self.ids.index(id))
 
     def action_move(self, by: int) -> None:
-        self._move_to(self._cursor + by)
+        self._go_towards(self._cursor + by)
 
     def action_edge(self, last: int) -> None:
         self._move_to(len(self._places) - 1 if last else 0)
 
     def action_page(self, by: int) -> None:
-        self._move_to(self._cursor + by * max(1, self.scrollable_content_region.height - 1))
+        self._go_towards(self._cursor + by * max(1, self.scrollable_content_region.height - 1))
 
     def action_choose(self) -> None:
         if self.chosen:
             self.post_message(self.Chosen(self, self.chosen))
+
+    def _go_towards(self, cursor: int) -> None:
+        """Put the cursor on an item, or scroll a page where lines before it, which have no item, were never in view."""
+        height, top = self.scrollable_content_region.height, self.scroll_offset.y
+        if height > 1 and self._places:
+            place = self._places[min(len(self._places) - 1, max(0, cursor))]
+            page = height - 1 if place > top + 2 * height - 1 else 1 - height if place < top - height else 0
+            if page:
+                self.scroll_to(y=top + page, animate=False, force=True)
+                return
+        self._move_to(cursor)
 
     def _move_to(self, cursor: int) -> None:
         if not self._places:
