@@ -14,6 +14,7 @@ from tests.fakes.openai_server import OpenAIServer
 from tests.fakes.wire_server import Outgoing, Received
 from tests.llm.sample_requests import answer, provider, request
 from zoea.llm.providers import http_provider
+from zoea.llm.transport.http_client import HttpClient
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 from zoea.model.request import BytesReceived
@@ -25,12 +26,14 @@ DONE = b'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\ndata: [D
 class Bodies(OpenAIServer):
     """Sends each of its pieces as they are, for ever if it has to."""
 
-    def __init__(self, piece: bytes, *, times: int | None = None, encoding: str = "") -> None:
+    def __init__(
+        self, piece: bytes, *, times: int | None = None, encoding: str = "", kind: str = "text/event-stream"
+    ) -> None:
         super().__init__()
-        self._piece, self._times, self._encoding = piece, times, encoding
+        self._piece, self._times, self._encoding, self._kind = piece, times, encoding, kind
 
     async def handle(self, request: Received, out: Outgoing) -> None:
-        out.begin("text/event-stream", {"content-encoding": self._encoding} if self._encoding else {})
+        out.begin(self._kind, {"content-encoding": self._encoding} if self._encoding else {})
         sent = 0
         while self._times is None or sent < self._times:
             out.piece(self._piece)
@@ -70,6 +73,28 @@ async def test_keep_alive_without_content_ends_in_an_error(monkeypatch: pytest.M
         assert caught.value.kind is ErrorClass.TRANSIENT
         assert caught.value.what == "reefnet sent keep-alive for 0 s, but no content"
         await source.close()
+
+
+async def test_a_whole_answer_that_comes_byte_by_byte_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Bodies(b" ", kind="application/json") as server:
+        source = provider("openai", server.base_url)
+        monkeypatch.setattr(source, "max_silence_s", 0.0)
+        with pytest.raises(ProviderError) as caught:
+            await answer(source)
+        assert caught.value.kind is ErrorClass.TRANSIENT
+        assert caught.value.title == "The provider's answer has no end"
+        assert caught.value.what == "reefnet sent its answer for 0 s, and did not end it"
+        await source.close()
+
+
+async def test_a_list_or_an_error_that_comes_byte_by_byte_has_a_deadline() -> None:
+    async with Bodies(b" ", kind="application/json") as server:
+        client = HttpClient(server.base_url, name="reefnet")
+        reply = await client.open("GET", "/models")
+        with pytest.raises(ProviderError, match="did not end it"):
+            await reply.read_all(within=0.0)
+        await reply.close()
+        await client.close()
 
 
 async def test_bytes_without_content_are_told_as_progress() -> None:

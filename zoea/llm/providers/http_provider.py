@@ -119,7 +119,7 @@ class HttpProvider:
             reply = await self._open(request, ticket, first_s)
             decoder = self._decoder(request)
             if reply.content_type in ("application/json", "text/html") and reply.content_type != self.stream_type:
-                body = await reply.read_all(16 * 1024 * 1024)
+                body = await reply.read_all(16 * 1024 * 1024, within=self.max_silence_s)
                 size = len(body)
                 if size > LARGE_CHARS:
                     await asyncio.to_thread(decoder.feed_whole, body)

@@ -34,6 +34,8 @@ from zoea.model.errors import ProviderError
 
 MAX_ERROR_BYTES = 64 * 1024
 MAX_DOCUMENT_BYTES = 16 * 1024 * 1024
+MAX_BODY_S = 120.0
+"""How long the body of a list, a document or an error may take, however steadily it comes."""
 MAX_PIECE_BYTES = 256 * 1024
 """The most that is decompressed, or handed to the socket, at once."""
 LARGE_REQUEST_BYTES = 2**20
@@ -329,13 +331,19 @@ class HttpReply:
             self._deadline.restart(_time() + self._between)
         return piece
 
-    async def read_all(self, limit: int = MAX_ERROR_BYTES) -> bytes:
-        """Return the whole body, cut at `limit` bytes."""
+    async def read_all(self, limit: int = MAX_ERROR_BYTES, *, within: float = MAX_BODY_S) -> bytes:
+        """Return the whole body, cut at `limit` bytes. Raises ProviderError (transient) where it takes longer.
+
+        The silence between two bytes has its own limit, which a server that sends a byte now and then never reaches.
+        """
         parts: list[bytes] = []
-        size = 0
+        size, ends = 0, _time() + within
         while size < limit and (piece := await self.read()) is not None:
             parts.append(piece)
             size += len(piece)
+            if _time() > ends:
+                what = f"{self._name} sent its answer for {within:g} s, and did not end it"
+                raise provider_error(ErrorClass.TRANSIENT, what, title="The provider's answer has no end")
         return b"".join(parts)[:limit]
 
     async def drain(self) -> None:
