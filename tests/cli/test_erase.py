@@ -20,6 +20,7 @@ from tests.fakes.toolboxes import asked
 from tests.store.sample_memories import database
 from tests.swarm.harness import script, swarm
 from zoea.model.request import Answer
+from zoea.runtime.unsent_texts import BROADCAST, change_unsent, name_recipient, read_unsent
 from zoea.settings.paths import Places, places
 from zoea.store import Store, WriterConnection, put_blob
 from zoea.store.redaction import text_columns
@@ -109,6 +110,18 @@ def test_redacting_leaves_the_text_in_no_file(zoea: Zoea, where: Places) -> None
     assert (kind, memories, characters) == ("redact", 6, done.json["occurrences"] * len(SECRET))
     assert who.startswith("zoea redact, ")
     check_good(zoea)
+
+
+def test_unsent_texts_of_the_cockpit_are_redacted_and_purged_too(zoea: Zoea, where: Places) -> None:
+    (alpha, beta) = (rows(where, f"SELECT id FROM mysis WHERE name = '{name}'")[0][0] for name in ("alpha", "beta"))
+    typed = {name_recipient(alpha): f"use\n{SECRET}", name_recipient(beta, is_task=True): "dig", BROADCAST: "hello"}
+    change_unsent(where.drafts, lambda _: typed)
+    assert zoea("redact", SECRET, "--yes", "--json").json["remaining"] == []
+    assert read_unsent(where.drafts) == typed | {name_recipient(alpha): "use\n[REDACTED]"}
+    assert zoea("redact", "hello", "--yes", "--json").json["occurrences"] == 1
+    asyncio.run(delete("beta", where))
+    assert zoea("purge", "beta", "--yes").code == 0
+    assert read_unsent(where.drafts) == {name_recipient(alpha): "use\n[REDACTED]", BROADCAST: "[REDACTED]"}
 
 
 def test_a_redacted_swarm_is_read_and_searched_as_before(zoea: Zoea, where: Places) -> None:

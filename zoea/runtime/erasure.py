@@ -9,7 +9,7 @@ from __future__ import annotations
 import getpass
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from zoea.chain.collection import DAY, REFLOG_DAYS, forget_branches
@@ -17,9 +17,10 @@ from zoea.chain.mirror import find_mirror, find_mirrored, forget_mirrored, store
 from zoea.model.errors import StoreFull
 from zoea.process.clock import SystemClock
 from zoea.runtime.maintenance import Say, open_alone, optimize
+from zoea.runtime.unsent_texts import change_unsent, name_recipient, read_unsent
 from zoea.settings.paths import Places
 from zoea.store.integrity import compact, empty_log, prepare_erasure, unused_files
-from zoea.store.redaction import RedactedCounts, redact_released, redact_text, written_forms
+from zoea.store.redaction import REDACTED, RedactedCounts, redact_released, redact_text, written_forms
 from zoea.store.retention import RemovedCounts, RetentionRule, remove_mysis, remove_unused
 from zoea.store.sqlite_errors import translate_errors
 from zoea.store.writer_connection import transaction
@@ -69,6 +70,9 @@ def purge(places: Places, myses: Sequence[int], confirm: Callable[[RemovedCounts
                 raise Declined
         _erase_mirrored(connection, before - stored_digests(connection))
         _clean_up(connection, unused_files(connection, places.data), say)
+        gone = {name_recipient(one, is_task=is_task) for one in myses for is_task in (False, True)}
+        if gone & read_unsent(places.drafts).keys():
+            change_unsent(places.drafts, lambda kept: {key: text for key, text in kept.items() if key not in gone})
     return removed
 
 
@@ -83,10 +87,16 @@ def redact(places: Places, text: str, confirm: Callable[[RedactedCounts], bool],
             counts = redact_text(connection, places.data, text, now=SystemClock().now(), who=who)
             mirrored = _find_mirrored(connection, text)
             redact_released(connection, mirrored)
+            unsent = sum(typed.count(text) for typed in read_unsent(places.drafts).values())
+            counts = replace(counts, occurrences=counts.occurrences + unsent)
             if not confirm(counts):
                 raise Declined
         _erase_mirrored(connection, (before - stored_digests(connection)) | mirrored)
         _clean_up(connection, counts.files, say)
+        if unsent:
+            change_unsent(
+                places.drafts, lambda kept: {key: typed.replace(text, REDACTED) for key, typed in kept.items()}
+            )
         if _holds(places.database, text.encode()):
             say("Rewriting the database")
             compact(connection)

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from zoea.settings.private_file import lock_file, write_private
-from zoea.settings.small_file import read_small_text
-from zoea.text.control_characters import clean
+from zoea.runtime.unsent_texts import change_unsent, read_unsent
 
 HISTORY = 200
-MOST_BYTES = 64_000_000
-"""Bytes of a stored file that are read at most; a draft has 4 million characters at most."""
 
 
 class Drafts:
@@ -41,24 +36,13 @@ class Drafts:
 
     def load(self) -> None:
         """Read the drafts of earlier cockpits. A damaged file has none."""
-        self._by_key = self._read() | self._by_key
+        if self._file is not None:
+            self._by_key = read_unsent(self._file) | self._by_key
 
     def store(self) -> None:
         """Write what was changed here, beside the drafts of other cockpits. Raises SettingsError."""
-        if self._file is None or not self._changed:
-            return
-        with lock_file(self._file):
-            kept = self._read() | {key: self._by_key[key] for key in self._changed}
-            unsent = {key: clean(text) for key, text in kept.items() if text}
-            write_private(self._file, json.dumps(unsent, ensure_ascii=False))
-
-    def _read(self) -> dict[str, str]:
-        try:
-            found = json.loads(read_small_text(self._file, MOST_BYTES)) if self._file is not None else {}
-        except (OSError, ValueError, RecursionError):
-            return {}
-        texts = found.items() if isinstance(found, dict) else ()
-        return {key: text for key, text in texts if isinstance(text, str)}
+        if self._file is not None and self._changed:
+            change_unsent(self._file, lambda kept: kept | {key: self._by_key[key] for key in self._changed})
 
     def note(self, text: str) -> None:
         """Append a sent or cleared text to the history."""

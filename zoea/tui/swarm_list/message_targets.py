@@ -8,6 +8,7 @@ from typing import Self
 
 from zoea.model.enums import MysisState
 from zoea.model.values import MysisView
+from zoea.runtime.unsent_texts import BROADCAST, name_recipient
 from zoea.text import estimate
 from zoea.text.control_characters import one_line
 from zoea.text.dollars import format_dollars
@@ -160,7 +161,7 @@ def target_one(view: MysisView, *, is_task: bool = False) -> MessageTarget:
     notes += ["it works on it until it reports that it is done"] if is_task else []
     what = "relaunch and send to" if relaunches else "new task for" if is_task else "message to"
     return MessageTarget(
-        f"{'task of' if is_task else 'mysis'} {view.id}",
+        name_recipient(view.id, is_task=is_task),
         f"{what} {one_line(view.name)}",
         (view.name,),
         note=" · ".join(notes),
@@ -182,7 +183,7 @@ def target_many(audience: Audience) -> MessageTarget:
     notes += [f"{list_names(deaf)} cannot receive it ({states})"] if deaf else []
     notes += ["to some only: esc, then space marks them"] if not audience.why and len(audience.views) > 1 else []
     return MessageTarget(
-        "broadcast",
+        BROADCAST,
         f"broadcast to {len(hearing)} of {len(audience.views)} ({audience.describe()})",
         tuple(view.name for view in audience.views) if audience.why else (),
         is_broadcast=True,
@@ -210,9 +211,11 @@ def refresh_target(target: MessageTarget, views: Sequence[MysisView]) -> Message
 
 def list_unsent(views: Sequence[MysisView], draft_of: Callable[[str], str]) -> str:
     """Return whom unsent texts are for, by the draft of each key: `alpha, beta and a broadcast`. Empty without any."""
-    keys = {view.id: [target_one(view, is_task=is_task).key for is_task in (False, True)] for view in views}
-    names = list_names([view for view in views if any(map(draft_of, keys[view.id]))])
-    broadcast = "a broadcast" if draft_of(target_many(Audience(())).key) else ""
+    drafts = {
+        view.id: [draft_of(name_recipient(view.id, is_task=is_task)) for is_task in (False, True)] for view in views
+    }
+    names = list_names([view for view in views if any(drafts[view.id])])
+    broadcast = "a broadcast" if draft_of(BROADCAST) else ""
     return " and ".join(filter(None, (names, broadcast)))
 
 

@@ -1,0 +1,37 @@
+"""The file of texts that were typed in a cockpit and not sent, by recipient."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from zoea.settings.private_file import lock_file, write_private
+from zoea.settings.small_file import read_small_text
+from zoea.text.control_characters import clean
+
+MOST_BYTES = 64_000_000
+"""Bytes of a file that are read at most; one text has 4 million characters at most."""
+BROADCAST = "broadcast"
+
+
+def name_recipient(mysis_id: int, *, is_task: bool = False) -> str:
+    """Return the key under which the unsent message or task for a mysis is kept."""
+    return f"{'task of' if is_task else 'mysis'} {mysis_id}"
+
+
+def read_unsent(file: Path) -> dict[str, str]:
+    """Return the texts by recipient; none where the file is absent or damaged."""
+    try:
+        found = json.loads(read_small_text(file, MOST_BYTES))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    texts = found.items() if isinstance(found, dict) else ()
+    return {recipient: text for recipient, text in texts if isinstance(text, str)}
+
+
+def change_unsent(file: Path, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
+    """Write what `change` makes of the kept texts, without empty ones. Raises SettingsError."""
+    with lock_file(file):
+        unsent = {recipient: clean(text) for recipient, text in change(read_unsent(file)).items() if text}
+        write_private(file, json.dumps(unsent, ensure_ascii=False))
