@@ -29,6 +29,7 @@ from zoea.tui.widgets.clickable_text import TitledRule
 from zoea.tui.widgets.context_panel import ContextPanel
 from zoea.tui.widgets.conversation_view import ConversationView
 from zoea.tui.widgets.live_answer import LiveAnswer
+from zoea.tui.widgets.message_prompt import LimitsInput
 from zoea.tui.widgets.model_field import ModelField
 from zoea.tui.widgets.pick_list import PickList
 from zoea.tui.widgets.status_bars import KeyFooter
@@ -144,7 +145,10 @@ async def through_all(stage: Stage, seen: Seen) -> None:
         await paste(stage, BAD)
         seen.look()
         await stage.press("escape")
-    await stage.press("escape", "g", "enter")
+    await stage.press("m", "ctrl+l")
+    await paste(stage, MARK)
+    await seen.until(LimitsInput)
+    await stage.press("ctrl+l", "escape", "escape", "g", "enter")
     await seen.until(LiveAnswer, ContextPanel, ConversationView)
     await stage.press("v", "slash")
     await paste(stage, MARK)
