@@ -7,7 +7,7 @@ STAMP := $(VENV)/.zoea-setup
 TESTS ?= $(BIN)/python -m pytest -n auto --dist worksteal
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test tested coverage check types rules collected conformance format bench bench-full bench-models bench-peers soak chaos snapshots docs build clean
+.PHONY: help setup run test coverage check types rules collected conformance format bench bench-full bench-models bench-peers soak chaos snapshots docs build clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,8 +27,8 @@ run: $(STAMP) ## Put five myses to work in the sandbox world; ctrl+c ends it, no
 	@$(BIN)/zoea run --world reef --myses 5 --start-swarm
 
 test: $(STAMP) ## Check, then run every test
-	@$(MAKE) --no-print-directory -j 2 rules collected
-	@$(MAKE) --no-print-directory -j 2 types tested
+	@$(MAKE) --no-print-directory -j 2 types rules collected
+	$(TESTS)
 
 coverage: $(STAMP) ## Every test again under branch coverage, which nearly doubles their time; fails below the limits
 	$(TESTS) --cov --cov-report=
@@ -38,12 +38,9 @@ coverage: $(STAMP) ## Every test again under branch coverage, which nearly doubl
 check: $(STAMP) ## Formatting, lint, types, import contracts, generated documents
 	@$(MAKE) --no-print-directory -j 2 types rules
 
-# Beside the tests, which wait for processes a fifth of their time; it says what is wrong in their second minute.
+# The types take a minute of one core: the other one does what else comes before the tests.
 types: $(STAMP)
 	$(BIN)/mypy
-
-tested: $(STAMP)
-	$(TESTS)
 
 rules: $(STAMP)
 	$(BIN)/ruff format --check zoea tests benchmarks documentation
