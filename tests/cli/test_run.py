@@ -47,6 +47,13 @@ def test_a_wrong_duration_is_refused(text: str) -> None:
         parse_duration(text)
 
 
+@pytest.mark.parametrize("more", [(), ("--myses", "1")])
+def test_an_unknown_template_is_refused_before_the_swarm_opens(zoea: Zoea, more: tuple[str, ...]) -> None:
+    refused = zoea("run", "--headless", "--for", "500ms", "--template", "minr", *more)
+    assert refused.err.startswith("No such template: there is no template 'minr'; did you mean miner?\n")
+    assert not places("").database.exists()
+
+
 class TestOptions:
     @pytest.mark.parametrize(
         ("line", "options"),

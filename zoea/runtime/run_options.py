@@ -160,17 +160,23 @@ async def attach(where: Places) -> RemoteSwarm:
 
 
 def refuse_new_myses(options: StartOptions, where: Places) -> None:
-    """Refuse new myses that the settings do not allow, and a task for none.
+    """Refuse new myses that the settings do not allow, an unknown template, and a task for none.
 
     Raises:
         UsageError: `--myses` is above `swarm.max_myses`, or `--task` would create none.
         SettingsInvalid: The settings have problems.
+        TemplateError: There is no such template, or it cannot be read.
     """
-    if options.myses is None:
+    if options.myses is None and not options.template:
         return
     from zoea.settings import load  # pydantic takes longer than the first paint may
 
-    most = load(where).settings.swarm.max_myses
+    loaded = load(where)
+    if options.template:
+        loaded.templates.get(options.template)
+    if options.myses is None:
+        return
+    most = loaded.settings.swarm.max_myses
     if options.myses > most:
         raise UsageError(
             f"--myses {options.myses} is over the limit of {most} (swarm.max_myses)",
