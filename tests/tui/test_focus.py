@@ -196,7 +196,9 @@ class TestReading:
             await stage.until(lambda: stage.swarm.state() == "errored")
             await stage.press("enter")
             await opens(stage)
-            await shows(stage, "failed", "there is no model x", "continues from here when the mysis works again")
+            await shows(
+                stage, "failed", "there is no model x", "this turn goes on from here when the mysis works again"
+            )
 
 
 def _lines(stage: Stage) -> list[str]:

@@ -48,7 +48,7 @@ async def test_the_detail_shows_recent_lines_and_the_newest_request(tmp_path: Pa
         await stage.api.send("alpha", "Look [/] around")
         await stage.until(lambda: "from you  Look [/] around" in stage.text())
         await stage.until(lambda: "situation" in stage.text() and "tokens so far" in stage.text())
-        await stage.until(lambda: re.search(r"budget ━─{9} [0-9.]+k?/200k", stage.text()))
+        await stage.until(lambda: re.search(r"this turn ━─{9} [0-9.]+k?/200k", stage.text()))
         await stage.press("j")
         await stage.until(lambda: "No request yet" in stage.text())
         await stage.pilot.resize_terminal(80, 24)

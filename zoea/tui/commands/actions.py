@@ -286,7 +286,7 @@ MYSIS_DELETE = _dashboard(
     "mysis.delete",
     "d",
     "delete",
-    "Archive it; its memories are kept",
+    "Delete it; its memories are kept, and zoea undelete brings it back",
     require_target,
     asks_first=True,
     command="delete",
@@ -454,7 +454,7 @@ APPROVAL_SESSION = _approval(
 APPROVAL_TEMPLATE = _approval(
     "approval.template",
     "t",
-    "allow template",
+    "allow for template",
     "Allow this tool to every mysis of its template, until you revoke it",
     footer=30,
 )

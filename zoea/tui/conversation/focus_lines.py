@@ -171,7 +171,7 @@ def _pack(pack: PackSummary, seen: RequestSummary) -> list[Piece]:
     elif pack.is_cut:
         state, role = "cut", "waiting"
     else:
-        state, role = pack.form, "quiet" if pack.form == "full" else "waiting"
+        state, role = ("whole", "quiet") if pack.form == "full" else (pack.form, "waiting")
     return [
         (fit_text(one_line(pack.id), NAME), ""),
         (" ", ""),

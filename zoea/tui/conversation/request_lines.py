@@ -163,11 +163,11 @@ def _decision_lines(decision: Decision, role: str, plan: Plan, width: int) -> li
     is_out = decision.status is PackStatus.SKIPPED
     is_empty = decision.reason is Reason.EMPTY
     form = (
-        "empty" if is_empty else "left out" if is_out else "compact" if decision.variant is Variant.COMPACT else "full"
+        "empty" if is_empty else "left out" if is_out else "compact" if decision.variant is Variant.COMPACT else "whole"
     )
     cut = ", parts of it cut" if decision.truncated else ""
     tokens = "–" if is_out else number_format.tokens(decision.tokens)
-    form_role = "quiet" if is_empty or (form == "full" and not decision.truncated) else "asking"
+    form_role = "quiet" if is_empty or (form == "whole" and not decision.truncated) else "asking"
     wanted = f", wants {number_format.tokens(decision.wanted_tokens)}" if is_out and decision.wanted_tokens else ""
     lines: list[list[Piece]] = [
         [

@@ -173,7 +173,8 @@ class ApprovalDialog(CockpitDialog[None]):
             words = f"{until} lets this mysis exceed the limit until it stops"
         else:
             grants = key_name(keys[actions.SCREEN_GRANTS.id])
-            words = f"{until}: this mysis till it stops · {template}: its whole template till you revoke it ({grants})"
+            all_of_it = f"{template}: all of its template till you revoke it ({grants})"
+            words = f"{until}: this mysis till it stops · {all_of_it}"
         return [[(words, "quiet")]]
 
     # Answering.

@@ -270,4 +270,4 @@ class CockpitScreen(BaseScreen[T]):
         limit = number_format.tokens(view.budget_today)
         if width >= WORDS_FROM:
             return f"{used} of {limit} tokens today (limit)"
-        return f"{used} of {limit} limit today" if width >= CLOCK_FROM else f"{used}/{limit} today"
+        return f"{used} of {limit} tokens today" if width >= CLOCK_FROM else f"{used}/{limit} today"

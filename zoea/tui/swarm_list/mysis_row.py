@@ -225,4 +225,9 @@ def build_turn_budget(view: MysisView) -> list[Piece]:
     role = "waiting" if share >= FULL_SHARE else "running"
     filled, empty = number_format.bar(share, BUDGET_WIDTH)
     numbers = f" {number_format.tokens(view.turn_tokens)}/{number_format.tokens(view.turn_limit)}"
-    return [("budget ", "quiet"), (filled, role), (empty, "quiet"), (numbers, role if role == "waiting" else "quiet")]
+    return [
+        ("this turn ", "quiet"),
+        (filled, role),
+        (empty, "quiet"),
+        (numbers, role if role == "waiting" else "quiet"),
+    ]
