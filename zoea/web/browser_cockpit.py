@@ -94,7 +94,7 @@ class BrowserCockpit:
                 await self._has_started.wait()
 
     async def receive(self, text: str) -> None:
-        """Carry out a packet of the page's script; log what is none, and ignore it."""
+        """Carry out a packet of the page's script. Log and ignore anything else."""
         try:
             packet = read_packet(text)
         except (ValueError, RecursionError):

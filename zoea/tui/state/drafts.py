@@ -40,7 +40,7 @@ class Drafts:
             self._by_key = read_unsent(self._file) | self._by_key
 
     def store(self) -> None:
-        """Write what was changed here, beside the drafts of other cockpits. Raises SettingsError."""
+        """Write the changed drafts to the file, which other cockpits write too. Raises SettingsError."""
         if self._file is not None and self._changed:
             change_unsent(self._file, lambda kept: kept | {key: self._by_key[key] for key in self._changed})
 
