@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import termios
 import threading
 import tty
 from collections.abc import Iterable
@@ -12,7 +13,7 @@ from collections.abc import Iterable
 import pytest
 from textual.app import App
 from textual.drivers.linux_driver import XTermParser  # type: ignore[attr-defined]  # as the driver imports it
-from textual.events import Key, Paste
+from textual.events import Key, Paste, Resize
 from textual.message import Message
 
 from tests.waiting import until
@@ -106,6 +107,32 @@ def test_a_sequence_with_impossible_numbers_is_dropped_and_the_keys_after_it_cou
     described(keyboard.feed(impossible))
     assert fed(keyboard, "\x1b[Aq") == ["up", "q"]
     assert "a key or size that cannot exist" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "shown"), [(0, 0, (1, 1)), (40, 120, (120, 40)), (999_999_999, 65_535, (1_000, 1_000))]
+)
+def test_a_size_among_the_keys_is_one_that_a_screen_may_have(
+    keyboard: TerminalInput, rows: int, columns: int, shown: tuple[int, int]
+) -> None:
+    sizes = [event.size for event in keyboard.feed(f"\x1b[48;{rows};{columns};9;9t") if isinstance(event, Resize)]
+    assert sizes == [shown]
+
+
+@pytest.mark.parametrize(("reported", "columns"), [(65_535, "80"), (0, "999999999")])
+async def test_a_terminal_or_an_environment_of_an_impossible_size_is_limited(
+    monkeypatch: pytest.MonkeyPatch, reported: int, columns: str
+) -> None:
+    window, terminal = pty.openpty()
+    termios.tcsetwinsize(terminal, (reported, reported))
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setenv("LINES", columns)
+    with os.fdopen(terminal, "w") as output:
+        monkeypatch.setattr("sys.__stderr__", output)
+        driver = TerminalDriver(DeafApp())
+        assert driver._get_terminal_size() == (1_000, 1_000)
+        assert driver._size == (1_000, 1_000)  # the app's first size
+    os.close(window)
 
 
 class DeafApp(App[None]):

@@ -17,6 +17,7 @@ from typing import Any
 
 from zoea.process.group_guard import guard
 from zoea.text.control_characters import strip
+from zoea.text.screen_size import clamp_cells
 
 log = logging.getLogger(__name__)
 
@@ -28,9 +29,6 @@ START_S = 10.0
 
 GREETING = b"__GANGLION__\n"
 """The line that Textual's web driver writes before its first packet."""
-
-SMALLEST, LARGEST = 1, 1_000
-"""Limits of the columns and rows that a browser may ask for."""
 
 STDERR_BYTES = 4_096
 
@@ -78,7 +76,7 @@ class BrowserCockpit:
         """Start the process with a screen of this size, in cells. Return when it draws, or after `START_S`."""
         # Colours and letters do not depend on the terminal that `zoea serve` runs in.
         terminal = {"LC_ALL": "C.UTF-8", "TERM": "xterm-256color", "COLORTERM": "truecolor"}
-        size = {"COLUMNS": str(clamp_size(width)), "ROWS": str(clamp_size(height))}
+        size = {"COLUMNS": str(clamp_cells(width)), "ROWS": str(clamp_cells(height))}
         self._process = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=PIPE,
@@ -106,7 +104,7 @@ class BrowserCockpit:
             case ["stdin", str(keys)]:
                 await self._send(b"D", keys.encode("utf-8", "replace"))
             case ["resize", {"width": int(width), "height": int(height)}]:
-                await self._send_meta(type="resize", width=clamp_size(width), height=clamp_size(height))
+                await self._send_meta(type="resize", width=clamp_cells(width), height=clamp_cells(height))
             case ["ping", str(when)]:
                 await self._write_text(json.dumps(["pong", when]))
             case ["focus" | "blur" as change]:
@@ -247,8 +245,3 @@ def read_packet(text: str) -> Any:
 def kill_group(process: Process) -> None:
     """Kill a process with all processes it started."""
     guard.end(process.pid)
-
-
-def clamp_size(cells: int) -> int:
-    """Limit a number of columns or rows to what a screen may have."""
-    return min(max(cells, SMALLEST), LARGEST)

@@ -16,10 +16,12 @@ from codecs import getincrementaldecoder
 from collections.abc import Callable
 from contextlib import suppress
 from itertools import chain
+from typing import Any
 
 # The parser of the driver itself; its modules are private, and the driver does not say that it passes the names on.
 from textual.drivers.linux_driver import LinuxDriver, ParseError, XTermParser  # type: ignore[attr-defined]
 
+from zoea.text.screen_size import clamp_cells
 from zoea.tui.terminal.paced_driver import PacedDriver
 from zoea.tui.terminal.terminal_input import TerminalInput
 from zoea.tui.terminal.terminal_output import TerminalOutput
@@ -35,6 +37,11 @@ class TerminalDriver(PacedDriver, LinuxDriver):
     _output: TerminalOutput | None = None
     _is_lost = False
     _report_loss: Callable[[], object] | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        # Until the first event of a size, the app would ask rich, which knows no limit.
+        self._size = self._size or self._get_terminal_size()
 
     def when_lost(self, report: Callable[[], object]) -> None:
         """Call `report`, in any thread, when the terminal is lost, or at once if it was."""
@@ -54,15 +61,16 @@ class TerminalDriver(PacedDriver, LinuxDriver):
         """Ask the terminal itself for its size. LINES and COLUMNS count only where it does not know.
 
         They are the size of another moment: readline sets them for all programs that are started after it.
+        Whoever says it, the size is limited: a screen of 65,535 columns and rows would take gigabytes.
         """
         assert self._file is not None
         try:
             width, height = os.get_terminal_size(self._file.fileno())
         except OSError:
             width, height = 0, 0
-        if width and height:
-            return width, height
-        return super()._get_terminal_size()
+        if not (width and height):
+            width, height = super()._get_terminal_size()
+        return clamp_cells(width), clamp_cells(height)
 
     def write(self, data: str) -> None:
         """Write to the terminal without blocking; nothing after its loss."""

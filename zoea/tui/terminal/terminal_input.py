@@ -12,8 +12,10 @@ from collections.abc import Generator, Iterable, Iterator
 
 # The parser of the driver itself; its modules are private, and the driver does not say that it passes the names on.
 from textual.drivers.linux_driver import XTermParser  # type: ignore[attr-defined]
-from textual.events import Paste
+from textual.events import Paste, Resize
 from textual.message import Message
+
+from zoea.text.screen_size import clamp_cells
 
 log = logging.getLogger(__name__)
 
@@ -107,10 +109,12 @@ class TerminalInput:
     def _guard(self, messages: Iterable[Message]) -> Iterator[Message]:
         """Yield what the parser makes of input; begin with a new one after a sequence with impossible numbers.
 
-        Textual's parser raises an error for such a sequence, and has ended then.
+        Textual's parser raises an error for such a sequence, and has ended then. A size that a terminal reports
+        among its keys is limited.
         """
         try:
-            yield from messages
+            for message in messages:
+                yield _clamp(message) if isinstance(message, Resize) else message
         except (ArithmeticError, ValueError) as error:
             log.warning("input was dropped, because it holds a key or size that cannot exist: %s", error)
             self._parser = XTermParser()
@@ -163,3 +167,9 @@ class TerminalInput:
         yield from (event for event in self._guard(self._parser.feed(_END)) if not isinstance(event, Paste))
         yield text.event()
         return held[end + len(_END) :]
+
+
+def _clamp(event: Resize) -> Resize:
+    """Return the event with a size that a screen may have."""
+    width, height = map(clamp_cells, event.size)
+    return Resize.from_dimensions((width, height), event.pixel_size)
