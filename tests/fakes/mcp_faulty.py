@@ -233,9 +233,14 @@ class Server:
         sys.stderr.flush()
         return self.text("flooded")
 
-    def do_change(self, arguments: Json, params: Json, call: Any) -> Json:
-        self.tools.append(_tool("brand_new", reads=True))
+    def do_change(self, arguments: Json, params: Json, call: Any) -> Json | None:
+        """Offer a new tool, and another `drop`; then answer, or hang."""
+        kept = [tool for tool in self.tools if tool["name"] != "drop"]
+        self.tools = [*kept, _tool("brand_new", reads=True), _tool("drop", destroys=True, text="string", all="boolean")]
         self.write({"method": "notifications/tools/list_changed"})
+        if arguments.get("hangs"):
+            self.do_hang(arguments, params, call)
+            return None
         return self.text("changed")
 
     def do_image(self, arguments: Json, params: Json, call: Any) -> Json:

@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -206,6 +207,26 @@ async def test_a_flood_on_stderr_blocks_nothing_and_is_kept_small(open_box: Open
     assert set(logs) == {"upstream-faulty.log", "upstream-faulty.log.1"}
     assert sum(size for size, _ in logs.values()) <= 2_000_000
     assert {mode for _, mode in logs.values()} == {0o600}
+
+
+async def test_a_call_that_waited_is_not_sent_to_a_tool_that_has_changed_meanwhile(
+    open_box: Opener, faulty: Faulty
+) -> None:
+    box = open_box(faulty.config(max_parallel=1))
+    session = box.session(1, "alpha", "")
+    offered = (await session.catalogue()).find("drop")
+    assert offered is not None
+    assert offered.asks
+    changing = asyncio.create_task(session.call(asked("change", hangs=True), meta=meta()))
+    await until(lambda: box.status()[0].in_flight == 1)
+    approved = asyncio.create_task(session.call(asked("drop", text="x"), meta=replace(meta(), offered=offered)))
+    await until(lambda: box.upstream("faulty").version == 2)
+    changing.cancel()
+    result = await approved
+    assert result.is_error
+    assert not result.is_unknown
+    assert "drop was not called: its server changed it since it was offered" in result.content
+    assert faulty.seen("call", tool="drop") == []
 
 
 async def test_changed_tools_are_read_again(open_box: Opener, faulty: Faulty) -> None:

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from zoea.tools.builtin.mysis_tools import MysisTools  # loads pydantic
 
 _LISTED = 20
+_CHANGED = (
+    "{} was not called: its server changed it since it was offered. "
+    "Look at its arguments, and call it again if it still does what you want"
+)
 SendFilled = Callable[[dict[str, Any], float], Awaitable[dict[str, Any]]]
 """Sends a call with filled-in arguments within some seconds."""
 
@@ -226,9 +230,18 @@ class Toolbox:
         return accounts.mask_text(caller, text)
 
     async def call(
-        self, spec: ToolSpec, arguments: dict[str, Any], meta: CallMeta, policy: ToolPolicy, caller: Caller
+        self,
+        spec: ToolSpec,
+        arguments: dict[str, Any],
+        meta: CallMeta,
+        policy: ToolPolicy,
+        caller: Caller,
+        check: Callable[[], None] = lambda: None,
     ) -> ToolResult:
-        """Carry out a call of a tool that the caller's policy allows."""
+        """Carry out a call of a tool that the caller's policy allows.
+
+        `check` raises ToolError where an upstream's tool is no longer the one that was meant.
+        """
         if not spec.upstream:
             if self._builtin is None:
                 return error_result(f"{spec.name} is not available")
@@ -239,7 +252,7 @@ class Toolbox:
             return error_result(f"{spec.name} is not available: the upstream {spec.upstream} was removed")
         try:
             written, arguments = arguments, await self.secrets.fill(spec.upstream, arguments)
-            send = partial(_call_upstream, upstream, spec, meta, written)
+            send = partial(_call_upstream, upstream, spec, meta, written, check)
             if accounts is None:
                 return await read_result(await send(arguments, meta.deadline_s))
             result = await self._call_as(accounts, caller, send, spec, arguments, meta)
@@ -310,13 +323,16 @@ class ToolboxSession:
         except UsageError as error:
             return error_result(f"{call.name}: {error.what}")
         if meta.offered is not None and _is_another(spec, meta.offered):
-            return error_result(
-                f"{call.name} was not called: its server changed it since it was offered. "
-                "Look at its arguments, and call it again if it still does what you want"
-            )
+            return error_result(_CHANGED.format(call.name))
         if spec.name in (FIND_TOOL, CALL_TOOL):
             return self._search(spec.name, arguments)
-        result = await self._toolbox.call(spec, arguments, meta, self._policy, self._caller)
+
+        def check() -> None:
+            reached = self._find(call.name)
+            if reached is None or _is_another(reached, meta.offered or spec):
+                raise ToolError(_CHANGED.format(call.name))
+
+        result = await self._toolbox.call(spec, arguments, meta, self._policy, self._caller, check)
         return await self._toolbox.secrets.mask_result(result)
 
     async def conceal_answer(self, answer: Answer) -> Answer:
@@ -402,6 +418,7 @@ async def _call_upstream(
     spec: ToolSpec,
     meta: CallMeta,
     written: dict[str, Any],
+    check: Callable[[], None],
     arguments: dict[str, Any],
     deadline_s: float,
 ) -> dict[str, Any]:
@@ -409,6 +426,7 @@ async def _call_upstream(
 
     Args:
         written: The arguments as the model wrote them, without what was filled in.
+        check: Raises ToolError where the call must not be sent any more.
         arguments: The arguments that are sent.
     """
     return await upstream.call(
@@ -419,6 +437,7 @@ async def _call_upstream(
         repeatable=spec.idempotent,
         state=meta.sending,
         secrets=find_filled_texts(written, arguments),
+        check=check,
     )
 
 

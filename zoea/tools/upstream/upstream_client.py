@@ -144,10 +144,13 @@ class Upstream:
         repeatable: bool,
         state: SendState | None = None,
         secrets: Iterable[str] = (),
+        check: Callable[[], None] = lambda: None,
     ) -> dict[str, Any]:
         """Call a tool within a deadline; return the result as wire JSON, error results included.
 
-        `secrets` are texts in the arguments that no error, status or log may hold.
+        `secrets` are texts in the arguments that no error, status or log may hold. `check` is called right
+        before the call is sent, because the tools may change while it waits for a session; it raises
+        ToolError where the call must not be sent any more.
 
         A call that certainly did not reach the server, or is `repeatable`, is made once more on
         a new session. Cancelling the caller cancels at the server.
@@ -163,7 +166,8 @@ class Upstream:
         try:
             async with asyncio.timeout(deadline_s):
                 async with self._slots:
-                    wire = await self._attempts(tool, arguments, mysis, deadline_s, repeatable, state or SendState())
+                    state = state or SendState()
+                    wire = await self._attempts(tool, arguments, mysis, deadline_s, repeatable, state, check)
         except TimeoutError:
             self._errors += 1
             raise self._timeout_error(tool, deadline_s, repeatable) from None
@@ -247,6 +251,7 @@ class Upstream:
         deadline_s: float,
         repeatable: bool,
         state: SendState,
+        check: Callable[[], None],
     ) -> dict[str, Any]:
         meta = {META_MYSIS: mysis}
         try:
@@ -255,6 +260,7 @@ class Upstream:
             raise self._lost_error(failure, may_have_run=False) from None
         try:
             generation, connection = await session.ready()
+            check()
             try:
                 return await connection.call(tool, arguments, meta, state)
             except CallFailure as failure:
@@ -266,6 +272,7 @@ class Upstream:
                 # After one broken HTTP exchange the session still works.
                 after = generation if connection.is_over else generation - 1
             _, connection = await session.ready(after=after, patience=deadline_s)
+            check()
             return await connection.call(tool, arguments, meta, state)
         except CallFailure as failure:
             if failure.outcome is CallOutcome.ANSWERED:
