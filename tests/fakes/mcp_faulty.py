@@ -5,7 +5,8 @@ so that a test can read it after the process is gone. `FAULTY_MODE`, comma-separ
 `deaf` ignores SIGTERM and the end of stdin, `mute` never answers anything,
 `deny` exits at once, `noisy` writes to stderr without end, `pages` lists its tools in pages of 5,
 `slow` takes its time to register, `parent` leaves a deaf process behind in its group,
-`crowd` offers 400 more tools with descriptions of 800 characters, `logins` offers tools for accounts that go wrong.
+`crowd` offers 400 more tools with descriptions of 800 characters, `logins` offers tools for accounts that go wrong,
+`stubborn` refuses each login, `forgetful` knows no session.
 """
 
 from __future__ import annotations
@@ -258,6 +259,8 @@ class Server:
 
     def do_login(self, arguments: Json, params: Json, call: Any) -> Json:
         account, password = arguments["account"], arguments["password"]
+        if "stubborn" in self.modes:
+            return self.text(f"wrong_password: {password}", error=True)
         if account not in self.accounts:
             return self.text(f"unknown_account: {account} with {password}", error=True)
         if self.accounts[account] != password:
@@ -269,7 +272,7 @@ class Server:
 
     def do_balance(self, arguments: Json, params: Json, call: Any) -> Json:
         session = arguments["session_id"]
-        if session not in self.sessions:
+        if session not in self.sessions or "forgetful" in self.modes:
             return self.text(f"session_lost: {session} is not known; log in", error=True)
         return self.fields({"account": self.sessions[session], "credits": 7, "session_id": session})
 

@@ -15,9 +15,11 @@ from tests.fakes.toolboxes import Faulty, asked, meta
 from tests.tools.conftest import Opener
 from tests.waiting import until
 from zoea.model.enums import MASK
-from zoea.model.errors import SettingsError
+from zoea.model.errors import SettingsError, UpstreamLost
 from zoea.model.request import AnswerCall
+from zoea.process import clock
 from zoea.tools import LoginTools, Toolbox, UpstreamConfig
+from zoea.tools.accounts_login import Caller, UpstreamAccounts
 
 CANARIES = ("canary-password", "canary-session")
 
@@ -129,6 +131,43 @@ async def test_a_refused_login_is_an_error_result_without_the_password(open_box:
     box.forget("alpha")
     result = await session.call(asked("balance"), meta=meta())
     assert result.content == f"faulty refused the login of alpha: wrong_password: {MASK}"
+
+
+@pytest.mark.parametrize("is_refused", [True, False], ids=["refused", "session lost at once"])
+async def test_logins_without_a_session_that_lasts_are_made_ever_less_often(
+    open_box: Opener, faulty: Faulty, monkeypatch: pytest.MonkeyPatch, is_refused: bool
+) -> None:
+    keeper = Keeper(alpha={"account": "alpha", "password": "canary-password-wrong"}) if is_refused else Keeper()
+    mode = "stubborn" if is_refused else "forgetful"
+    session = open_box(_world(faulty, mode=mode), accounts=keeper).session(1, "alpha", "")
+    await session.catalogue()
+
+    async def call_often() -> list[str]:
+        return [(await session.call(asked("balance"), meta=meta())).content for _ in range(6)]
+
+    texts = await call_often()
+    assert len(faulty.seen("call", tool="login")) == 2
+    assert "Zoea logs in again in 15 seconds at the earliest" in texts[-1]
+    assert ("refused the login of alpha" if is_refused else "ended each session of alpha at once") in texts[-1]
+    began = clock.read_uptime()
+    monkeypatch.setattr(clock, "read_uptime", lambda: began + 16_000_000)
+    assert "in 120 seconds" in (await call_often())[-1]
+    assert len(faulty.seen("call", tool="login")) == 3
+
+
+async def test_a_login_that_was_not_sent_is_tried_again_at_once(faulty: Faulty) -> None:
+    sent: list[str] = []
+
+    async def send(tool: str, arguments: dict[str, Any], mysis: str) -> dict[str, Any]:
+        sent.append(tool)
+        raise UpstreamLost("its session is lost", was_sent=False)
+
+    schema = {"type": "object", "properties": {"account": {"type": "string"}, "session_id": {"type": "string"}}}
+    accounts = UpstreamAccounts(_world(faulty), Keeper(alpha={"account": "alpha"}), send, lambda tool: schema)
+    for _ in range(5):
+        with pytest.raises(UpstreamLost):
+            await accounts.fill_arguments(Caller("alpha", "alpha"), "balance", {})
+    assert sent == ["login"] * 5
 
 
 async def test_without_a_login_the_kept_fields_are_filled_in(open_box: Opener, faulty: Faulty) -> None:

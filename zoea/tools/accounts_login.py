@@ -8,14 +8,17 @@ holds a secret.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from zoea.model.enums import MASK
-from zoea.model.errors import ToolError
+from zoea.model.errors import ToolError, UpstreamLost
 from zoea.model.request import Blob, ToolResult
+from zoea.process.clock import read_uptime_s
+from zoea.text.sentences import count_of
 from zoea.tools.account_arguments import (
     account_fields,
     flatten,
@@ -31,6 +34,8 @@ from zoea.tools.upstream.upstream_config import LoginTools, UpstreamConfig
 
 _REMEMBERED_SECRETS = 8
 _NAMES_TRIED = 5
+_LOGIN_DELAYS_S = (0, 0, 15, 120, 600)
+"""Seconds after a login until the next may be made, by the number of logins without a session that lasted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,17 @@ SendCall = Callable[[str, dict[str, Any], str], Awaitable[dict[str, Any]]]
 class _Account:
     """One mysis's account and session on one upstream."""
 
-    __slots__ = ("fields", "generation", "is_stored", "login_task", "retired", "session")
+    __slots__ = (
+        "fields",
+        "generation",
+        "is_stored",
+        "login_task",
+        "problem",
+        "retired",
+        "session",
+        "tried_at",
+        "tries",
+    )
 
     def __init__(self) -> None:
         self.login_task: asyncio.Task[None] | None = None
@@ -82,6 +97,15 @@ class _Account:
         self.session: dict[str, Any] | None = None
         self.generation = 0
         self.retired: deque[str] = deque(maxlen=_REMEMBERED_SECRETS)
+        self.tries = 0
+        """Logins since a call found its session alive."""
+        self.tried_at = 0.0
+        self.problem = ""
+
+    def wait_left(self) -> float:
+        """Return the seconds until the next login may be made."""
+        delay = _LOGIN_DELAYS_S[min(self.tries, len(_LOGIN_DELAYS_S) - 1)]
+        return max(0.0, self.tried_at + delay - read_uptime_s())
 
     def __repr__(self) -> str:
         return f"<account, session {self.generation}>"
@@ -158,10 +182,14 @@ class UpstreamAccounts:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def is_session_lost(self, result: ToolResult) -> bool:
-        """Return whether an error result says that the session is gone."""
+    def confirm_session(self, caller: Caller, result: ToolResult) -> bool:
+        """Return whether a call found its session alive. If so, the next login may be made at once."""
         login = self._config.login
-        return login is not None and result.is_error and _contains_any(result.content, login.lost)
+        if login is not None and result.is_error and _contains_any(result.content, login.lost):
+            return False
+        if (account := self._accounts.get(caller.uid)) is not None:
+            account.tries = 0
+        return True
 
     def mask_text(self, caller: Caller, text: str) -> str:
         """Mask the secrets of this mysis in a text."""
@@ -185,6 +213,12 @@ class UpstreamAccounts:
         lose the account.
         """
         if account.login_task is None or account.login_task.done():
+            if left := account.wait_left():
+                raise ToolError(
+                    account.problem or f"{self._config.name} ended each session of {caller.name} at once",
+                    hint=f"Zoea logs in again in {count_of(math.ceil(left), 'second')} at the earliest, because a "
+                    "server may lock an account that tries too often.",
+                )
             account.login_task = asyncio.create_task(
                 self._log_in_or_register(caller, account), name=f"{self._config.name} login"
             )
@@ -203,10 +237,18 @@ class UpstreamAccounts:
                 )
             account.session = {}
         else:
-            if not account.fields:
-                await self._register(caller, account, login)
-            await self._store(caller, account)
-            account.session = await self._login(caller, account, login)
+            account.tries, account.tried_at, account.problem = account.tries + 1, read_uptime_s(), ""
+            try:
+                if not account.fields:
+                    await self._register(caller, account, login)
+                await self._store(caller, account)
+                account.session = await self._login(caller, account, login)
+            except UpstreamLost:
+                account.tries -= 1  # it did not reach the server
+                raise
+            except ToolError as error:
+                account.problem = error.what
+                raise
         account.generation += 1
 
     async def _register(self, caller: Caller, account: _Account, login: LoginTools) -> None:
@@ -241,6 +283,7 @@ class UpstreamAccounts:
         try:
             await self._keeper.save(self._config.name, caller.uid, account.fields)
         except OSError as error:
+            account.tries -= 1  # no login was made
             raise ToolError(
                 f"the account of {caller.name} on {self._config.name} cannot be stored: {error.strerror}",
                 hint="Zoea tries again at the next call.",

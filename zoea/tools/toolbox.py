@@ -277,10 +277,12 @@ class Toolbox:
         until = asyncio.get_running_loop().time() + meta.deadline_s
         filled, generation = await _fill_arguments(accounts, caller, spec, arguments, meta, until)
         result = await read_result(await send(filled, _left(until)))
-        if not generation or not accounts.is_session_lost(result):
+        if not generation or accounts.confirm_session(caller, result):
             return result
         filled, _ = await _fill_arguments(accounts, caller, spec, arguments, meta, until, lost=generation)
-        return await read_result(await send(filled, _left(until)))
+        result = await read_result(await send(filled, _left(until)))
+        accounts.confirm_session(caller, result)
+        return result
 
 
 class ToolboxSession:
@@ -453,7 +455,10 @@ def _login_sender(upstream: Upstream) -> Callable[[str, dict[str, Any], str], An
                 secrets=find_login_secrets(upstream.config, arguments),
             )
         except (ToolError, UpstreamLost) as error:
-            raise ToolError(error.what, hint="That was its login: the call itself was not sent.") from None
+            hint = "That was its login: the call itself was not sent."
+            if isinstance(error, UpstreamLost) and not error.was_sent:
+                raise UpstreamLost(error.what, hint=hint, was_sent=False) from None
+            raise ToolError(error.what, hint=hint) from None
 
     return send
 
