@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from zoea.context.topics.skip_hints import skip_hints
 from zoea.context.topics.state_snapshot import SNAPSHOT_SOURCES, describe_state, fold_state, restore_state
 from zoea.context.topics.topic_block import LedgerPositions, render_topic, select_messages
-from zoea.model.topics import SNAPSHOT_SENDER, SNAPSHOT_TOPIC, TopicMessage
+from zoea.model.topics import SNAPSHOT_SENDER, SNAPSHOT_TOPIC, TopicMessage, no_such_topic
 from zoea.settings.topic_source import TopicSource
 
 START = LedgerPositions()
@@ -225,8 +225,20 @@ def test_a_restart_at_any_place_gives_the_same_state(told: list[tuple[Any, ...]]
     whole = restore_state(said)
     before = restore_state(said[:cut])
     snapshot = message(2 * min(cut, len(said)) + 1, SNAPSHOT_TOPIC, SNAPSHOT_SENDER, data=before)
-    assert restore_state([*said, snapshot]) == whole
-    assert describe_state(whole) == describe_state(restore_state([*said, snapshot]))
+    restored = restore_state([*said[:cut], snapshot, *said[cut:]])
+    assert restored == whole
+    assert describe_state(whole) == describe_state(restored)
+
+
+def test_a_number_that_no_float_holds_is_left_out() -> None:
+    state = state_of(message(1, "WORKER_PROGRESS", "w", "Far.", data={"percent_complete": 10**400}))
+    assert describe_state(state) == "Progress: Far."
+
+
+def test_a_wrong_topic_is_compared_with_the_newest_ones_only() -> None:
+    known = [f"OTHER_{number}" for number in range(150)]
+    assert no_such_topic("NEVS", ["NEWS", *known]).hint == "did you mean NEWS?"
+    assert no_such_topic("NEVS", [*known, "NEWS"]).hint.startswith("there are: OTHER_0, OTHER_1,")
 
 
 def result(number: int, *criteria: tuple[str, str, str], sender: str = "v1") -> TopicMessage:

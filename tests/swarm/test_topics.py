@@ -14,10 +14,12 @@ from tests.swarm.test_builtin_backend import templates
 from zoea.model.enums import MysisState, SenderKind
 from zoea.model.errors import MysisMissing, UsageError, ZoeaError
 from zoea.model.request import Answer, AnswerCall
-from zoea.model.topics import SNAPSHOT_SENDER
+from zoea.model.topics import SNAPSHOT_SENDER, TopicMessage
 from zoea.model.values import Sender
 from zoea.runtime.upstream_set import build_policy
 from zoea.settings import Settings, Templates, parse_template
+from zoea.store.topic_reader import topic_message
+from zoea.swarm.persistence import topic_ops
 from zoea.swarm.persistence.topic_ops import OutgoingTopicMessage, PublishLimits, publish
 
 WORKER = 'subscribes = ["PLAN_READY", "VALIDATION_RESULT"]\npublishes = "IMPLEMENTATION_READY"'
@@ -253,6 +255,24 @@ async def test_a_state_snapshot_follows_in_the_same_op_and_only_where_the_state_
         assert row["created_at"] == await s.value("SELECT created_at FROM topic_message WHERE id = ?", done.id)
         raw = await s.commander.publish("PLAN_READY", "unsafe", is_raw=True)
         assert raw.snapshot_id is None
+
+
+async def test_publishing_what_changes_no_state_reads_none_of_the_messages_before_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+
+    def convert(row: Any) -> TopicMessage:
+        read.append(row["id"])
+        return topic_message(row)
+
+    monkeypatch.setattr(topic_ops, "topic_message", convert)
+    async with with_topics(tmp_path) as s:
+        for _ in range(30):
+            await s.commander.publish("PLAN_READY", "The same plan.")
+        read.clear()
+        done = await s.commander.publish("PLAN_READY", "The same plan.")
+        assert read == [2, done.id]  # the last snapshot, and the message itself
 
 
 async def test_a_restart_folds_what_came_after_the_last_snapshot(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ METRICS_TOPIC = "CONTEXT_METRICS"
 RESERVED_TOPICS = (SNAPSHOT_TOPIC, METRICS_TOPIC)
 """Topics that only Zoea publishes on."""
 
+_COMPARED = 100
+"""Comparing takes 0.1 ms a name, and a swarm may have tens of thousands of topics."""
 _TOPIC = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,79}")
 
 
@@ -107,7 +109,7 @@ def check_published_topic(name: str) -> str:
 
 
 def no_such_topic(name: str, known: Sequence[str]) -> UsageError:
-    """Return the error for a topic without messages, with the nearest known one."""
-    near = get_close_matches(name.upper(), known, n=1)
+    """Return the error for a topic without messages, with the nearest known one of the first `_COMPARED`."""
+    near = get_close_matches(name.upper(), known[:_COMPARED], n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(known[:20]) or 'none yet'}"
     return UsageError(f"there is no message on the topic {name}", hint=hint)

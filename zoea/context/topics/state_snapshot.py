@@ -15,6 +15,8 @@ from zoea.text.sentences import count_of
 State = dict[str, Any]
 
 ITEM_CHARS = 200
+MOST_NUMBER = 1e9
+"""A larger number says nothing, and one that no float holds cannot be described."""
 _NOT_VALID = "rejected"
 
 
@@ -25,9 +27,9 @@ def fold_state(state: Mapping[str, Any], message: TopicMessage) -> State:
 
 
 def restore_state(messages: Iterable[TopicMessage]) -> State:
-    """Return the state of a ledger: its last snapshot, and the messages after it."""
+    """Return the state of a ledger: its last snapshot, and the messages after it, in order."""
     state: State = {}
-    for message in sorted(messages, key=lambda one: one.id):
+    for message in messages:
         if message.topic == SNAPSHOT_TOPIC and message.sender == SNAPSHOT_SENDER:
             state = dict(message.data or {})
         else:
@@ -100,7 +102,8 @@ class _Fields:
 
     def number(self, name: str) -> int | float | None:
         found = self.value(name)
-        return found if isinstance(found, (int, float)) and not isinstance(found, bool) else None
+        is_number = isinstance(found, (int, float)) and not isinstance(found, bool)
+        return found if is_number and abs(found) <= MOST_NUMBER else None
 
 
 def cut_words(text: str, most: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from zoea.context.topics.state_snapshot import SNAPSHOT_SOURCES, describe_state, restore_state
@@ -38,7 +39,7 @@ _LAST_SNAPSHOT = (
     " ORDER BY id DESC LIMIT 1"
 )
 _CHANGES = (
-    f"{TOPIC_MESSAGE} WHERE cluster_id = ? AND topic IN ({row_values.marks(SNAPSHOT_SOURCES)}) AND id > ?"
+    f"{TOPIC_MESSAGE} WHERE cluster_id = ? AND topic IN ({row_values.marks(SNAPSHOT_SOURCES)}) AND id >= ?"
     " AND NOT is_raw ORDER BY id"
 )
 _DELIVERED = """
@@ -134,21 +135,28 @@ def publish(
     lines, deliveries = _deliver(conn, message_id, outgoing, subscribers, limits.max_hops)
     snapshot_id = None
     if outgoing.topic in SNAPSHOT_SOURCES and not outgoing.is_raw:
-        snapshot_id, told = publish_snapshot(conn, outgoing.cluster_id, subscribers, limits.max_hops, outgoing.hop)
+        # The last snapshot holds all before this message, because each is folded in the op that stores it.
+        snapshot_id, told = publish_snapshot(
+            conn, outgoing.cluster_id, subscribers, limits.max_hops, outgoing.hop, since=message_id
+        )
         deliveries += told
     receipt = PublishReceipt(message_id, outgoing.topic, tuple(lines), snapshot_id)
     return PublishResult(receipt, tuple(deliveries))
 
 
 def publish_snapshot(
-    conn: WriterConnection, cluster_id: int, subscribers: Subscribers, max_hops: int, hop: int = 0
+    conn: WriterConnection, cluster_id: int, subscribers: Subscribers, max_hops: int, hop: int = 0, since: int = 0
 ) -> tuple[int | None, list[Delivery]]:
-    """Publish the state of the ledger, unless the last snapshot already says the same."""
+    """Publish the state of the ledger, unless the last snapshot already says the same.
+
+    Args:
+        since: The first message that the last snapshot may lack; all after that snapshot if 0.
+    """
     last = conn.execute(_LAST_SNAPSHOT, (cluster_id,)).fetchone()
     before = () if last is None else (topic_message(last),)
-    since = before[0].id if before else 0
-    changes = map(topic_message, conn.execute(_CHANGES, (cluster_id, *SNAPSHOT_SOURCES, since)).fetchall())
-    state = restore_state((*before, *changes))
+    since = since or (before[0].id if before else 0)
+    changes = conn.execute(_CHANGES, (cluster_id, *SNAPSHOT_SOURCES, since))
+    state = restore_state(chain(before, map(topic_message, changes)))
     if state == (before[0].data if before else None) or (not state and not before):
         return None, []
     outgoing = OutgoingTopicMessage(
