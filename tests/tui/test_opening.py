@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from textual.dom import DOMNode
 
 from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import swarm
-from tests.tui.cockpit import QUIET, START, Stage, answering
+from tests.tui.cockpit import QUIET, START, Stage, answering, cockpit
 from tests.tui.idle_pilot import IdlePilot, key_event
 from tests.waiting import until
 from zoea.model.enums import MysisState
@@ -179,3 +180,20 @@ async def test_stored_rows_are_read_where_no_other_process_runs_the_swarm(tmp_pa
     where.make_runtime()
     with OwnerLock(where.data, where.socket):
         assert start.read_stored_rows(where) is None
+
+
+async def test_a_screen_has_the_classes_of_the_size_before_its_widgets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    styled: list[DOMNode] = []
+    real = CockpitApp.update_styles
+
+    def update_styles(app: CockpitApp, node: DOMNode, animate: bool = True) -> None:
+        styled.extend([node] if node.children else [])
+        real(app, node, animate)
+
+    monkeypatch.setattr(CockpitApp, "update_styles", update_styles)
+    async with cockpit(tmp_path, size=(150, 50)) as stage:
+        assert stage.screen.has_class("-wide", "-tall", "-high")
+        # Once, when the screen is shown first; a class set later would style every widget again.
+        assert styled.count(stage.screen) == 1

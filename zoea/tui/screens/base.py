@@ -58,6 +58,16 @@ class BaseScreen(Screen[T]):
         """Whether the next key has to wait, because what the last one began is not complete."""
         return False
 
+    def on_compose(self) -> None:
+        """Set the classes of the terminal's size, while there are no widgets that would be styled again for them."""
+        for bounds, length in (
+            (self.app.HORIZONTAL_BREAKPOINTS, self.app.size.width),
+            (self.app.VERTICAL_BREAKPOINTS, self.app.size.height),
+        ):
+            reached = [bound for bound in bounds or () if length >= bound[0]]
+            if reached:
+                self.add_class(max(reached)[1])
+
     def bind_actions(self) -> Iterable[BoundAction]:
         """Return the actions that this screen carries out, each with its handler."""
         return ()

@@ -128,6 +128,9 @@ class DashboardScreen(CockpitScreen[None]):
             actions.MYSIS_UNDO.bind(lambda: swarm_commands.undo_last(self.cockpit)),
         )
 
+    def on_compose(self) -> None:
+        self._take_size(self.app.size)
+
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")
         with Container(id="body"):
@@ -149,8 +152,6 @@ class DashboardScreen(CockpitScreen[None]):
         yield KeyFooter(id="keys")
 
     def on_mount(self) -> None:
-        super().on_mount()
-        self._take_size(self.app.size)
         self.table.focus()
         self.feed_changed(frozenset())
 
