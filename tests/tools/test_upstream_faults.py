@@ -7,8 +7,11 @@ import json
 import os
 import signal
 import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,8 +21,13 @@ from tests.tools.conftest import Opener
 from tests.waiting import until
 from zoea.model.errors import UpstreamLost
 from zoea.model.request import AnswerCall
+from zoea.process.clock import read_uptime_s
 from zoea.tools import Sharing, UpstreamConfig
+from zoea.tools.catalogue import RemoteTool
+from zoea.tools.upstream import session as upstream_session
+from zoea.tools.upstream.http_pool import HttpPool
 from zoea.tools.upstream.session import CLOSE_S
+from zoea.tools.upstream.upstream_client import Upstream
 
 SLACK_S = 4.0
 """What a machine that has much else to do may add to a bound."""
@@ -207,6 +215,42 @@ async def test_a_flood_on_stderr_blocks_nothing_and_is_kept_small(open_box: Open
     assert set(logs) == {"upstream-faulty.log", "upstream-faulty.log.1"}
     assert sum(size for size, _ in logs.values()) <= 2_000_000
     assert {mode for _, mode in logs.values()} == {0o600}
+
+
+async def test_tools_that_change_without_end_are_read_ever_less_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(upstream_session, "TOOLS_AGAIN_S", 0.02)
+    read_at: list[float] = []
+
+    class ChangingConnection:
+        is_over, end_reason, server, in_flight = False, "", "", 0
+
+        def __init__(self, changed: Callable[[], None]) -> None:
+            self._changed = changed
+
+        async def tools(self) -> tuple[RemoteTool, ...]:
+            read_at.append(read_uptime_s())
+            self._changed()
+            return ()
+
+        async def listen(self, changed: Callable[[], None]) -> None:
+            """Hear nothing."""
+
+    @asynccontextmanager
+    async def connect(*_: Any, on_tools_changed: Callable[[], None], **_more: Any) -> AsyncIterator[ChangingConnection]:
+        yield ChangingConnection(on_tools_changed)
+
+    async def load() -> Any:
+        return connect
+
+    monkeypatch.setattr(upstream_session, "_load_connect", load)
+    upstream = Upstream(UpstreamConfig("changing", command="none"), logs=tmp_path, pool=HttpPool())
+    upstream.open()
+    await until(lambda: len(read_at) == 6)
+    await upstream.close()
+    for place, pause in enumerate((0.02, 0.04, 0.08, 0.16), 1):
+        assert read_at[place + 1] - read_at[place] >= pause
 
 
 async def test_a_call_that_waited_is_not_sent_to_a_tool_that_has_changed_meanwhile(

@@ -36,8 +36,8 @@ REOPEN_S = 5.0
 """Time that a new call waits for a session that has just been lost."""
 STABLE_S = 10.0
 """A session that lasted this long resets the back-off."""
-TOOLS_AGAIN_S = 1.0
-"""Shortest time between two readings of changed tools."""
+TOOLS_AGAIN_S, TOOLS_AGAIN_MOST_S = 1.0, 15.0
+"""Shortest time between two readings of changed tools. It doubles up to the second while they go on changing."""
 DRAIN_S = 2.0
 """Time for calls in flight on a session that the server has forgotten."""
 
@@ -228,13 +228,15 @@ class UpstreamSession:
 
     async def _wait_for_end(self, connection: McpConnection) -> None:
         """Wait until the session is over, idle for too long, or to close. Read changed tools again."""
-        read_again_at = 0.0
+        read_again_at, rest = 0.0, TOOLS_AGAIN_S
         while not (connection.is_over or self._ending):
             pause = read_again_at - read_uptime_s() if self._stale else None
             if pause is not None and pause <= 0:
                 self._stale = False
                 pause = None
-                read_again_at = read_uptime_s() + TOOLS_AGAIN_S
+                now = read_uptime_s()
+                rest = min(2 * rest, TOOLS_AGAIN_MOST_S) if now < read_again_at + rest else TOOLS_AGAIN_S
+                read_again_at = now + rest
                 async with self._limit_time():
                     self._context.on_tools(await connection.tools())
             idle_left = self._idle_time_left()
