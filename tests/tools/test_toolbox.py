@@ -143,7 +143,7 @@ def test_a_reason_holds_no_secret() -> None:
 
 
 def test_importing_the_toolbox_loads_no_sdk() -> None:
-    code = "import sys, zoea.tools; print([m for m in ('mcp', 'httpx', 'pydantic') if m in sys.modules])"
+    code = "import sys, zoea.tools; print([m for m in ('mcp', 'httpx', 'httpx2', 'pydantic') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=_root())
     assert done.stdout.strip() == "[]"
 

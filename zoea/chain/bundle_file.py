@@ -58,7 +58,7 @@ class BundleFrame:
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 Record = TypeVar("Record", bound=_Strict)

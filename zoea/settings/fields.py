@@ -27,7 +27,9 @@ _PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 class Section(BaseModel):
     """One table of settings: frozen, validated, without unknown keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", hide_input_in_errors=True, allow_inf_nan=False, defer_build=True
+    )
 
 
 def setting(default: Any, title: str, description: str, *, source: str = "Zoea", **limits: Any) -> Any:

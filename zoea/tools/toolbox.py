@@ -25,13 +25,13 @@ from zoea.tools.policy import OwnTools, ToolPolicy, apply_policy, matches
 from zoea.tools.results import error_result, read_result
 from zoea.tools.secret_vault import InMemorySecrets, SecretKeeper, SecretVault
 from zoea.tools.tool_search import build_search_tools, explain_wrong_call, find_tools
-from zoea.tools.upstream.http_pool import HttpPool
 from zoea.tools.upstream.sent_secrets import find_filled_texts
 from zoea.tools.upstream.upstream_client import Upstream, UpstreamStatus
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 
 if TYPE_CHECKING:
     from zoea.tools.builtin.mysis_tools import MysisTools  # loads pydantic
+    from zoea.tools.upstream.http_pool import HttpPool  # loads httpx2
 
 _LISTED = 20
 _CHANGED = (
@@ -73,7 +73,7 @@ class Toolbox:
         secrets: SecretKeeper | None = None,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
-        self._pool = HttpPool()
+        self._pool: HttpPool | None = None
         self._policies = policies
         self._builtin = builtin
         self._logs = logs
@@ -85,7 +85,15 @@ class Toolbox:
         self._catalogues: dict[ToolPolicy, _PolicyCatalogue] = {}
 
     def _make(self, config: UpstreamConfig) -> Upstream:
-        return Upstream(config, logs=self._logs, pool=self._pool, on_change=self._changed)
+        return Upstream(config, logs=self._logs, pool=self._share_pool, on_change=self._changed)
+
+    def _share_pool(self) -> HttpPool:
+        """Return the HTTP connections of all upstreams; the SDK, which a session has loaded, has loaded its modules."""
+        if self._pool is None:
+            from zoea.tools.upstream.http_pool import HttpPool
+
+            self._pool = HttpPool()
+        return self._pool
 
     def _make_accounts(self, upstreams: dict[str, Upstream]) -> dict[str, UpstreamAccounts]:
         return {
@@ -145,7 +153,8 @@ class Toolbox:
         """Close all upstreams together, within the limit of one (5 s)."""
         await asyncio.gather(*(accounts.close() for accounts in self._accounts.values()))
         await asyncio.gather(*(upstream.close() for upstream in self._upstreams.values()))
-        await self._pool.close()
+        if self._pool is not None:
+            await self._pool.close()
 
     def status(self) -> tuple[UpstreamStatus, ...]:
         """Return the state of each upstream, in the order of the configuration."""

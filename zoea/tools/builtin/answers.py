@@ -21,7 +21,7 @@ UtcTime = Annotated[str, Field(description="ISO 8601, UTC.")]
 class AnswerModel(BaseModel):
     """Base of all answers. Other fields are errors."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class MemoryRow(AnswerModel):

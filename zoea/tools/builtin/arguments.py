@@ -98,7 +98,8 @@ Time = Annotated[int, BeforeValidator(_to_microseconds), WithJsonSchema({"type":
 class Arguments(BaseModel):
     """Base of all argument models. Unknown arguments are errors."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    # Built at the first use: most processes use few of the models.
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     @classmethod
     def parse(cls, arguments: Mapping[str, Any]) -> Self:

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING
 
 from zoea.process.clock import read_uptime_s
 from zoea.tools.catalogue import RemoteTool
-from zoea.tools.upstream.http_pool import HttpPool
 from zoea.tools.upstream.stderr_log import StderrLog
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 from zoea.tools.upstream.upstream_errors import CallFailure, CallOutcome, describe_failure
 
 if TYPE_CHECKING:
+    from zoea.tools.upstream.http_pool import HttpPool  # loads httpx2
     from zoea.tools.upstream.mcp_connection import McpConnection
 
     Connect = Callable[..., AbstractAsyncContextManager[McpConnection]]
@@ -66,7 +66,7 @@ class SessionContext:
 
     config: UpstreamConfig
     log: StderrLog
-    pool: HttpPool
+    pool: Callable[[], HttpPool]
     on_tools: Callable[[tuple[RemoteTool, ...]], None]
     on_change: Callable[[], None]
     jitter: Callable[[], float]
@@ -191,7 +191,7 @@ class UpstreamSession:
                     connect(
                         self._config,
                         log=self._context.log,
-                        pool=self._context.pool,
+                        pool=self._context.pool(),
                         on_tools_changed=self._on_tools_changed,
                         on_end=self._wake.set,
                     )

@@ -12,19 +12,21 @@ import random
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from zoea.model.errors import ToolError, UpstreamLost
 from zoea.model.request import SendState, ToolSpec
 from zoea.process.clock import read_uptime_s
 from zoea.tools.catalogue import RemoteTool, to_tool_spec
 from zoea.tools.tool_bounds import bound_tools
-from zoea.tools.upstream.http_pool import HttpPool
 from zoea.tools.upstream.sent_secrets import SentSecrets
 from zoea.tools.upstream.session import SessionContext, SessionState, UpstreamSession
 from zoea.tools.upstream.stderr_log import StderrLog
 from zoea.tools.upstream.upstream_config import Sharing, UpstreamConfig
 from zoea.tools.upstream.upstream_errors import CallFailure, CallOutcome
+
+if TYPE_CHECKING:
+    from zoea.tools.upstream.http_pool import HttpPool  # loads httpx2
 
 logger = logging.getLogger(__name__)
 
@@ -73,7 +75,7 @@ class Upstream:
         config: UpstreamConfig,
         *,
         logs: Path,
-        pool: HttpPool,
+        pool: Callable[[], HttpPool],
         on_change: Callable[[], None] = lambda: None,
         jitter: Callable[[], float] = random.random,
     ) -> None:
