@@ -148,12 +148,12 @@ class NewcomerWay:
     def _broadcast(self) -> None:
         with self._step("broadcast to three of ten"):
             self._press("b", "b broadcast")
-            self._press("escape", f"broadcast to {MYSES} of {MYSES}", "to some only: esc, then space marks them")
+            self._press("escape", f"broadcast to all {MYSES}", "for some only: press esc, then space on each")
             for count in (1, 2, 3):
                 self._press(" ", "SWARM")
                 self.glass.until(f"{count} marked", "space marks")
             self._press("b", "b broadcast")
-            self._type(QUESTION, "broadcast to 3 of 3 (marked: anna")
+            self._type(QUESTION, "broadcast to 3 (marked: anna")
             self._press("enter", "enter send")
             self.glass.until("→ 3", "3 answered", ANSWER)
             self._press("escape", "esc removes the marks")

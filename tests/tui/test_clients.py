@@ -25,7 +25,7 @@ async def opened(stage: Stage) -> McpClientsDialog:
     await stage.until(lambda: stage.shows(McpClientsDialog))
     screen = stage.screen
     assert isinstance(screen, McpClientsDialog)
-    await stage.until(lambda: "closed" in stage.text() or "open  http" in stage.text())
+    await stage.until(lambda: "no client can connect" in stage.text() or "on  http" in stage.text())
     return screen
 
 
@@ -35,11 +35,11 @@ async def test_the_http_server_is_turned_on_and_off_and_its_address_copied(tmp_p
     async with cockpit_over(swarm, tmp_path / "zoea.db") as stage:
         await opened(stage)
         await stage.press("ctrl+o")
-        await stage.until(lambda: "open  http://127.0.0.1:9632/mcp" in stage.text())
+        await stage.until(lambda: "on  http://127.0.0.1:9632/mcp" in stage.text())
         await stage.press("ctrl+t")
         assert stage.app.clipboard == "http://127.0.0.1:9632/mcp"
         await stage.press("ctrl+o")
-        await stage.until(lambda: "closed" in stage.text())
+        await stage.until(lambda: "no client can connect" in stage.text())
         assert not swarm.serving.is_on
         await stage.press("escape")
         await stage.until(lambda: not stage.shows(McpClientsDialog))

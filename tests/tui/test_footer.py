@@ -69,7 +69,7 @@ async def test_the_footer_names_find_and_filter_apart(tmp_path: Path) -> None:
 
 
 async def test_a_click_on_a_disabled_key_shows_the_reason(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
+    async with cockpit(tmp_path, size=(200, 60)) as stage:
         await click_key(stage, "approvals")
         assert "approvals: Nothing waits for your answer" in stage.notices
 

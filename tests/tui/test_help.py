@@ -15,8 +15,6 @@ from zoea.tui.screens.help import WORDS, HelpScreen
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.pick_list import PickList
 
-SANDBOX = BY_ID["welcome.sandbox"].description
-
 
 async def open_help(stage: Stage) -> PickList:
     await stage.press("question_mark")
@@ -56,7 +54,7 @@ async def test_an_impossible_action_says_why(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         lines = await open_help(stage)
         assert "Undo the last delete, stop, relaunch, pause or fork  not now: there is nothing to undo" in lines.plain
-        assert "not here: in a conversation" in lines.plain
+        assert "IN A CONVERSATION  not on this screen" in lines.plain
         await stage.write("undo")
         await stage.press("enter")
         assert isinstance(stage.screen, HelpScreen)
@@ -66,11 +64,11 @@ async def test_an_impossible_action_says_why(tmp_path: Path) -> None:
 async def test_a_long_line_is_cut_with_an_ellipsis_and_shown_in_full_below(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(80, 24)) as stage:
         lines = await open_help(stage)
-        await stage.write("welcome.sandbox")
+        await stage.write("focus.keep")
         assert lines.is_cut
-        row = next(line for line in stage.text().split("\n") if "sandbox" in line and "not here" in line)
+        row = next(line for line in stage.text().split("\n") if " keep " in line)
         assert row.rstrip("│ ").endswith("…")
-        assert stage.one(TextBlock).plain == f"{SANDBOX}  not here: on the welcome screen"
+        assert stage.one(TextBlock).plain == f"{BY_ID['focus.keep'].description}  not here: in a conversation"
 
 
 async def test_enter_runs_the_action_on_the_screen_below(tmp_path: Path) -> None:

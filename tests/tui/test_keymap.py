@@ -61,7 +61,7 @@ def test_an_unknown_id_names_the_nearest() -> None:
 
 def test_a_clash_names_both_actions() -> None:
     said = problems({"swarm.hold": "b"})["swarm.hold"]
-    assert "swarm.hold (hold)" in said
+    assert "swarm.hold (hold all)" in said
     assert "swarm.broadcast (broadcast)" in said
 
 

@@ -120,7 +120,7 @@ async def test_new_lines_are_followed_at_the_end_and_counted_elsewhere(tmp_path:
         await stage.until(lambda: "↓ 1 new" in stage.text())
         assert lines.scroll_offset == before
         await stage.press("f")
-        await stage.until(lambda: "the hold is lifted" in stage.text() and "following" in stage.text())
+        await stage.until(lambda: "the hold is lifted" in stage.text() and "new lines are shown" in stage.text())
 
 
 async def test_a_filter_shows_only_what_says_the_words_also_of_what_comes_later(tmp_path: Path) -> None:

@@ -200,10 +200,10 @@ def test_myses_in_need_are_sorted_by_urgency() -> None:
 
 def test_an_unknown_context_window_is_marked_in_the_row_and_told_in_the_detail() -> None:
     used = replace(PLAIN, context_used=900, context_limit=37_500, window_assumed=8_192, provider="near")
-    assert "900/37.5k?" in line(used, 120)
+    assert "900/~37.5k" in line(used, 120)
     brief = plain(build_brief_line(used, NOW))
     assert "context window not known: 8,192 tokens are assumed; set provider.near.context_window" in brief
-    assert "37.5k?" not in line(replace(used, window_assumed=0), 120)
+    assert "~37.5k" not in line(replace(used, window_assumed=0), 120)
 
 
 def test_numbers_of_the_context_are_rounded_instead_of_cut() -> None:

@@ -56,7 +56,7 @@ async def test_words_act_on_their_mysis_and_show_keys_only_if_they_do(tmp_path: 
         await errored(tmp_path, stage, "beta")
         await stage.until(lambda: "beta" in "".join(panel(stage)))
         assert cursor(stage) == "alpha"
-        assert panel(stage)[-1] == "  relaunch  dismiss   w goes to it"
+        assert panel(stage)[-1] == "  [relaunch]  [dismiss]   w goes to it"
         await click_on(stage, "dismiss")
         await stage.until(lambda: stage.view("beta").failure is None)
         assert cursor(stage) == "alpha"
@@ -70,9 +70,9 @@ async def test_words_act_on_their_mysis_and_show_keys_only_if_they_do(tmp_path: 
         await stage.press("k", "space")
         await stage.until(lambda: "relaunch" in panel(stage)[-1])
         assert cursor(stage) == "gamma"
-        assert panel(stage)[-1] == "  relaunch  dismiss   esc unmarks"
+        assert panel(stage)[-1] == "  [relaunch]  [dismiss]   esc unmarks"
         key_is_wrong.clear()
-        await click_on(stage, "relaunch  dismiss")
+        await click_on(stage, "[relaunch]  [dismiss]")
         await stage.until(lambda: stage.view("gamma").state is not MysisState.ERRORED)
         assert stage.view("alpha").state is MysisState.STOPPED
         assert stage.app.marks == {stage.view("beta").id}
@@ -82,9 +82,9 @@ async def test_a_click_answers_its_mysis_and_the_key_answers_the_oldest(tmp_path
     async with cockpit(tmp_path, asks_when_told, size=(160, 40)) as stage:
         await ask(stage, "alpha")
         await ask(stage, "gamma")
-        await stage.until(lambda: [line for line in panel(stage) if "answer" in line] == ["  o answer", "  answer"])
+        await stage.until(lambda: [line for line in panel(stage) if "answer" in line] == ["  o answer", "  [answer]"])
         row = next(y for y, line in enumerate(stage.text().splitlines()) if "answer" in line and "o ans" not in line)
-        await stage.pilot.click(offset=(stage.text().splitlines()[row].index("  answer") + 3, row))
+        await stage.pilot.click(offset=(stage.text().splitlines()[row].index("  [answer]") + 3, row))
         await stage.until(lambda: stage.shows(ApprovalDialog) and "gamma asks" in stage.text())
 
 

@@ -97,7 +97,7 @@ async def test_the_inherited_broadcast_is_told_first_by_default(tmp_path: Path) 
 async def test_without_a_recent_broadcast_there_is_no_first_message(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await dialog(stage)
-        assert "first message  none" in stage.text()
+        assert "also send      nothing" in stage.text()
 
 
 async def test_escape_creates_no_mysis(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ async def test_everything_fits_at_eighty_by_twenty_four(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(80, 24)) as stage:
         await dialog(stage)
         text = stage.text()
-        labels = ("name", "task", "template", "provider", "model", "tags", "start", "first message")
+        labels = ("name", "task", "template", "provider", "model", "tags", "start", "also send")
         assert all(label in text for label in labels)
 
 
@@ -190,5 +190,5 @@ def test_the_provider_that_a_template_means_is_named(tmp_path: Path) -> None:
     (where.templates / "scout.toml").write_text('title = "Scout"\nprovider = "autopilot"\n')
     (where.templates / "clerk.toml").write_text('title = "Clerk"\n')
     found = read_options(where, tmp_path / "no.db", 0)
-    assert found.describe_provider("scout") == "autopilot (the template names it)"
-    assert found.describe_provider("clerk") == "home (the template names none)"
+    assert found.describe_provider("scout") == "autopilot (by the template)"
+    assert found.describe_provider("clerk") == "home (by your settings)"

@@ -66,9 +66,9 @@ async def test_the_badge_never_cuts_a_key_title(tmp_path: Path) -> None:
 async def test_at_eighty_columns_the_footer_keeps_hold_help_and_approvals(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(80, 24)) as stage:
         await hold(stage, DISK_FULL)
-        assert "ON HOLD   3 myses  disk full or failing: nothing can be stored" in top(stage)
-        await hold(stage, "you put the swarm on hold", errored=1)
-        assert "ON HOLD   3 myses · 1 needs you: alpha" in top(stage)
+        assert "ON HOLD  disk full or failing: nothing can be stored   3 myses" in top(stage)
+        await hold(stage, "by you", errored=1)
+        assert "ON HOLD  by you   3 myses · 1 needs you: alpha" in top(stage)
         stage.app.push_screen(FocusScreen(stage.view("beta").id))
         await stage.until(lambda: stage.shows(FocusScreen) and "beta" in stage.text())
         assert "ON HOLD" in top(stage)
@@ -91,7 +91,7 @@ async def test_in_an_input_the_footer_shows_only_keys_that_work_there(tmp_path: 
         await stage.press("escape", "slash")
         assert keys(stage) == "enter to the list  esc no filter  ^p palette"
         await stage.press("escape")
-        assert "o approvals" in keys(stage)
+        assert "i inspect" in keys(stage)
         await stage.press("m")
         assert keys(stage) == "enter send  ^j new line  tab delivery mode  esc back  ^o editor  ^p palette"
         await stage.press("escape", "l", "slash")

@@ -52,7 +52,7 @@ class MysisOptions:
     def describe_provider(self, template: str) -> str:
         """Say which provider a mysis of this template uses where none is chosen."""
         own = self.own_providers.get(template, "")
-        return f"{own} (the template names it)" if own else f"{self.usual_provider} (the template names none)"
+        return f"{own} (by the template)" if own else f"{self.usual_provider} (by your settings)"
 
 
 def read_options(places: Places | None, database: Path, now: int) -> MysisOptions:

@@ -374,7 +374,7 @@ class BudgetSettings(Section):
     enforcement: Literal["soft", "hard", "approve"] = setting(
         "soft",
         "Enforcement",
-        "At a turn's or a mysis's spent budget: soft warns and slows down, hard refuses, approve asks.",
+        "When the budget of a turn or a mysis is spent: soft warns and slows down, hard refuses, approve asks.",
         source=SHANNON,
     )
     token_budget_per_agent: Whole = setting(
@@ -394,7 +394,7 @@ class BudgetSettings(Section):
     swarm_enforcement: Literal["soft", "hard", "approve"] = setting(
         "hard",
         "Enforcement of the day",
-        "At the day's spent budget: hard holds the swarm, approve asks, soft warns and slows down.",
+        "When the budget of the day is spent: hard holds the swarm, approve asks, soft warns and slows down.",
     )
     mysis: Bound = setting(None, "Tokens a mysis", 'Tokens one mysis may use in total; "none" is no limit.')
     swarm_money_per_day: Money = setting(
@@ -525,7 +525,7 @@ class Settings(Section):
     wait: WaitSettings = Field(WaitSettings(), title="Waiting")
     loop: LoopSettings = Field(LoopSettings(), title="Loop guard")
     recovery: RecoverySettings = Field(RecoverySettings(), title="Recovery")
-    context: ContextSettings = Field(ContextSettings(), title="Context")
+    context: ContextSettings = Field(ContextSettings(), title="Requests")
     session: SessionSettings = Field(SessionSettings(), title="Conversation window")
     budget: BudgetSettings = Field(BudgetSettings(), title="Budgets")
     upstream_defaults: UpstreamDefaults = Field(UpstreamDefaults(), title="Upstream defaults")
@@ -534,8 +534,8 @@ class Settings(Section):
     mcp: McpSettings = Field(McpSettings(), title="MCP server")
     world: WorldSettings = Field(WorldSettings(), title="World")
     memory: MemorySettings = Field(MemorySettings(), title="Memory")
-    chain: ChainSettings = Field(ChainSettings(), title="Contexts")
-    inherited: InheritedSettings = Field(InheritedSettings(), title="Inherited contexts")
+    chain: ChainSettings = Field(ChainSettings(), title="Commits")
+    inherited: InheritedSettings = Field(InheritedSettings(), title="Forks")
     metrics: MetricsSettings = Field(MetricsSettings(), title="Metrics")
     log: LogSettings = Field(LogSettings(), title="Log")
     tui: TuiSettings = Field(TuiSettings(), title="Cockpit")

@@ -157,7 +157,7 @@ class Template(Section):
     llm: LlmSettings = Field(LlmSettings(), title="Model calls")
     tool: ToolSettings = Field(ToolSettings(), title="Tool calls")
     chain: ChainSettings = Field(ChainSettings(), title="Contexts")
-    inherited: InheritedSettings = Field(InheritedSettings(), title="Inherited contexts")
+    inherited: InheritedSettings = Field(InheritedSettings(), title="Forks")
 
     @property
     def chosen_strategy(self) -> str:

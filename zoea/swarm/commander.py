@@ -433,7 +433,7 @@ class Commander:
             runner.refresh(mysis)
             await self._feed_hold([runner])
             return
-        why = reason or "you put the swarm on hold"
+        why = reason or "by you"
         await self._command(lambda conn: mysis_ops.hold(conn, None, on, why, by_person=True))
         self.hold_switch.set_swarm(on, why)
         await self._feed_hold(list(self.runners.values()))

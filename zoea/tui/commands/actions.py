@@ -85,8 +85,8 @@ APP_BACK = _everywhere("app.back", "escape", "back", "Leave this screen, or clos
 SWARM_HOLD = _everywhere(
     "swarm.hold",
     "x",
-    "hold",
-    "Hold the swarm: what runs now finishes, nothing new starts; again resumes",
+    "hold all",
+    "Hold the swarm: what runs now finishes, nothing new starts; the same key resumes",
     require_open_swarm,
     footer=60,
     command="hold",
@@ -304,7 +304,7 @@ MYSIS_PAUSE = _dashboard(
     "mysis.pause",
     "p",
     "pause",
-    "Pause it, or the marked: what runs now finishes, nothing new starts; again resumes",
+    "Pause it, or the marked: what runs now finishes, nothing new starts; the same key resumes",
     require_target,
     command="pause",
     commands_swarm=True,
@@ -441,7 +441,7 @@ FOCUS_PAUSE = _focus(
     "focus.pause",
     "p",
     "pause",
-    "Pause it: nothing new starts for it; again resumes",
+    "Pause it: nothing new starts for it; the same key resumes",
     require_one_target,
     commands_swarm=True,
 )
@@ -525,7 +525,7 @@ _search = partial(_define, ActionPlace.SEARCH)
 SEARCH_OPEN = _search("search.open", "enter", "open", "Open the turn with the hit", footer=10)
 
 _log = partial(_define, ActionPlace.LOG)
-LOG_FOLLOW = _log("log.follow", "f", "follow", "Go to the newest line and follow", footer=10)
+LOG_FOLLOW = _log("log.follow", "f", "follow", "Go to the newest line, and show new ones as they come", footer=10)
 LOG_OPEN = _log("log.open", "enter", "conversation", "Open the conversation of the mysis in the line", footer=20)
 
 _charts = partial(_define, ActionPlace.CHARTS)

@@ -174,6 +174,7 @@ def undo_last(cockpit: Cockpit) -> None:
 
     def told(names: list[str]) -> None:
         if names:
+            cockpit.clear_notifications()  # an older notice may still offer what is undone now
             cockpit.notify(f"{_who(names)} {step.word}", markup=False)
         cockpit.redraw_bars()
 

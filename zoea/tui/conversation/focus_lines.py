@@ -19,6 +19,7 @@ from zoea.queries.status_phrases import describe_detail
 from zoea.text.control_characters import one_line
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
+from zoea.tui.swarm_list.mysis_row import describe_activity
 from zoea.tui.text_layout import Piece, count_cells, fit_text
 
 CUT_LEAST = 12
@@ -55,7 +56,7 @@ def build_status_pieces(edge: ReadingStatus) -> list[tuple[str, str]]:
     else:
         count = f"{edge.turns} turn{'s' * (edge.turns != 1)}"
         where = f"turn {edge.turn} of {edge.turns}" if edge.turn else count
-        said = (f" following · {count} " if edge.follows else f" {where} · G to the end ", "")
+        said = (f" {count} · new lines are shown " if edge.follows else f" {where} · G to the end ", "")
     return [said, ("· verbose ", "")] if edge.verbose else [said]
 
 
@@ -85,7 +86,7 @@ def build_activity_pieces(view: MysisView, now: int) -> list[Piece]:
         return [(detail, "quiet" if view.status in (StatusWord.IDLE, StatusWord.STOPPED) else str(view.status))]
     if view.activity is Activity.IDLE or view.status is not StatusWord.WORKING:
         return []
-    doing = "model" if view.activity is Activity.LLM else str(view.activity)
+    doing = describe_activity(view) or str(view.activity)
     return [(f"{doing} {number_format.age(view.progress_at, now)}", str(view.activity))]
 
 
@@ -157,8 +158,8 @@ def _size(seen: RequestSummary) -> list[Piece]:
         (" tokens", ""),
     ]
     if seen.input_tokens:
-        line.append((f" (really {number_format.tokens(seen.input_tokens)})", "quiet"))
-    return [*line, (f", limit {number_format.tokens(seen.max_tokens)}", "quiet")]
+        line.append((f" · {number_format.tokens(seen.input_tokens)} counted", "quiet"))
+    return [*line, (f" · limit {number_format.tokens(seen.max_tokens)}", "quiet")]
 
 
 def _pack(pack: PackSummary, seen: RequestSummary) -> list[Piece]:

@@ -51,7 +51,7 @@ def sign_of(commit: ContextCommit) -> str:
 
 def build_legend() -> str:
     """Return every sign with its word."""
-    return "  ".join([*(f"{sign} {word}" for sign, word in SIGNS.values()), f"{LIVE_SIGN} live"])
+    return "  ".join([*(f"{sign} {word}" for sign, word in SIGNS.values()), f"{LIVE_SIGN} live", "+9 tokens added"])
 
 
 def count_lanes(rows: Sequence[GraphRow], *, is_narrow: bool) -> int:

@@ -57,7 +57,7 @@ def build_head_lines(request: StoredRequest, now: int) -> list[list[Piece]]:
             first,
             [
                 (f"~{number_format.tokens(request.planned_tokens)} tokens estimated", ""),
-                (f", {reserved} kept free in the budgets until it ends", "quiet"),
+                (f", {reserved} reserved in the budgets until it ends", "quiet"),
             ],
         ]
     off = request.off_by
@@ -120,7 +120,9 @@ def build_plan_lines(inspection: Inspection, width: int, troubles: Sequence[Trou
     request = inspection.request
     if request.calibration != 1.0:
         before = number_format.tokens(request.estimated_tokens)
-        lines.append([(f"~{before} by characters, ×{request.calibration:.2f} as counted so far", "quiet")])
+        lines.append(
+            [(f"~{before} estimated from the length, ×{request.calibration:.2f} from earlier counts", "quiet")]
+        )
     if budget.over_budget_tokens:
         over = number_format.tokens(budget.over_budget_tokens)
         lines.append([(f"{over} over: the required packs exceed the budget", "errored")])

@@ -60,7 +60,7 @@ def format_json(schema: str) -> str:
 
 
 def build_argument_skeleton(tool: ToolView) -> str:
-    """Build JSON arguments: the required ones, or all if there are few."""
+    """Build JSON arguments: the required ones and those that Zoea fills in for a mysis, or all if there are few."""
     try:
         schema = json.loads(tool.schema)
     except (ValueError, RecursionError):
@@ -72,6 +72,7 @@ def build_argument_skeleton(tool: ToolView) -> str:
     names = [name for name in fields if isinstance(required, list) and name in required]
     if not names and len(fields) <= _FEW:
         names = list(fields)
+    names += [name for name in tool.injected if name in fields and name not in names]
     return json.dumps({name: _begin(fields[name]) for name in names}, ensure_ascii=False, indent=2)
 
 

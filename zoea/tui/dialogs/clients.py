@@ -29,7 +29,7 @@ _SHOWN = 10
 class _Name(Input):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "screen.other_scope", "scope", priority=True),
-        Binding("ctrl+o", "screen.switch", "open or close", priority=True),
+        Binding("ctrl+o", "screen.switch", "on or off", priority=True),
         Binding("ctrl+r", "screen.revoke", "revoke", priority=True),
         Binding("ctrl+t", "screen.copy", "copy", priority=True),
     ]
@@ -57,7 +57,7 @@ class McpClientsDialog(CockpitDialog[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = "MCP CLIENTS"
-            box.border_subtitle = key_hints("enter new · tab scope · ^o open/close · ^r revoke · ^t copy · esc back")
+            box.border_subtitle = key_hints("enter new · tab scope · ^o on/off · ^r revoke · ^t copy · esc back")
             yield TextBlock(id="door")
             yield _Name(placeholder="Name of a client, such as claude", compact=True)
             yield TextBlock(id="notes")
@@ -151,11 +151,11 @@ class McpClientsDialog(CockpitDialog[None]):
         if view is None:
             return [[("Asking…", "quiet")]]
         lines: list[list[Piece]] = [
-            [("open  ", "running"), (view.url, "strong")]
+            [("on  ", "running"), (view.url, "strong")]
             if view.is_on
             else [
-                ("closed  ", "stopped"),
-                ("no client can connect; ^o opens it for clients with a token (HTTP)", "quiet"),
+                ("off  ", "stopped"),
+                ("no client can connect; ^o lets clients with a token connect (HTTP)", "quiet"),
             ]
         ]
         return lines + ([[(one_line(view.problem), "errored")]] if view.problem else [])

@@ -22,8 +22,8 @@ class AskDialog(FirstRequestDialog):
     def fields(self) -> Iterable[tuple[str, Widget]]:
         thread = self.commit.provenance.thread_id or ""
         return (
-            ("question", Input(id="message", placeholder="what it knew then; it learns nothing of it", compact=True)),
-            ("thread", Input(thread, id="thread", placeholder="empty: a new one", compact=True)),
+            ("question", Input(id="message", placeholder="answered with what it knew then", compact=True)),
+            ("thread", Input(thread, id="thread", placeholder="empty: a new thread", compact=True)),
         )
 
     @property

@@ -67,10 +67,10 @@ class NewMysisDialog(CockpitDialog[None]):
                 yield Static("template", classes="label", markup=False)
                 yield OptionList(id="template", markup=False, compact=True)
             yield from form_row("provider", InlineChoice([("", "from the template")], id="provider"))
-            yield from form_row("model", ModelField(id="model", placeholder="empty: the provider's own"))
+            yield from form_row("model", ModelField(id="model", placeholder="empty: the model of the provider"))
             yield from form_row("tags", Input(id="tags", placeholder="words separated by spaces", compact=True))
             yield from form_row("start", InlineChoice([(_YES, "yes, at once"), (_NO, "no, it stays idle")], id="start"))
-            yield from form_row("first message", InlineChoice([(_YES, "…")], id="told"))
+            yield from form_row("also send", InlineChoice([(_YES, "…")], id="told"))
             yield TextBlock(id="error")
 
     def on_mount(self) -> None:
@@ -130,15 +130,17 @@ class NewMysisDialog(CockpitDialog[None]):
 
     def _told(self, found: MysisOptions) -> list[tuple[str, str]]:
         if found.told is None:
-            return [(_NO, "none")]
+            return [(_NO, "nothing")]
         text, said_at = found.told
         age = number_format.age(said_at, self.cockpit.now())
-        return [(_YES, f"your broadcast of {age} ago: {one_line(text)}"), (_NO, "none")]
+        return [(_YES, f"your broadcast of {age} ago: {one_line(text)}"), (_NO, "nothing")]
 
     def on_inline_choice_changed(self, event: InlineChoice.Changed) -> None:
         if event.choice.id == "provider" and self._choices is not None:
             own = self._choices.models.get(event.choice.value, "")
-            self.query_one(ModelField).placeholder = f"empty: {strip(own)}" if own else "empty: the provider's own"
+            self.query_one(ModelField).placeholder = (
+                f"empty: {strip(own)}" if own else "empty: the model of the provider"
+            )
             self._offer_models()
 
     def action_leave(self) -> None:

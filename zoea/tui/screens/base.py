@@ -210,7 +210,10 @@ class CockpitScreen(BaseScreen[T]):
         view = self.cockpit.feed.view
         if self.cockpit.feed.lost:
             return [("the swarm has ended   ", "errored")]
-        return [("ON HOLD   ", "asking")] if view is not None and view.held else []
+        if view is None or not view.held:
+            return []
+        reason = one_line(view.hold_reason)
+        return [("ON HOLD  ", "asking"), *([(f"{reason}   ", "waiting")] if reason else [])]
 
     def need_pieces(self) -> list[Piece]:
         """Return who needs the person: the name of one, else how many."""
@@ -236,12 +239,9 @@ class CockpitScreen(BaseScreen[T]):
         left += [(" ", ""), *halt] if halt and is_narrow else halt
         left.append((count_of(len(roster.myses), "mysis"), ""))
         left += self.need_pieces()
-        view = cockpit.feed.view
-        reason = one_line(view.hold_reason) if view is not None and view.held else ""
-        ends: list[Piece] = [(f"  {reason}", "waiting")] if reason else []
-        right = [] if reason and is_narrow else self._usage_pieces(is_narrow=is_narrow)
-        room = self.size.width - count_cells([*left, *ends, *right]) - 1
-        return [*left, *self.count_pieces(room), *ends], right
+        right = [] if halt and is_narrow else self._usage_pieces(is_narrow=is_narrow)
+        room = self.size.width - count_cells([*left, *right]) - 1
+        return [*left, *self.count_pieces(room)], right
 
     def count_pieces(self, room: int) -> list[Piece]:
         """Return how many myses have each status, as far as they fit into `room` cells."""

@@ -25,6 +25,8 @@ from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, key_name
 
 KEY_WIDTH = 11
 TITLE_WIDTH = 17
+ELSEWHERE = "elsewhere"
+"""Stands for the reason of an action of another place, which the heading gives."""
 PLACE_TITLES = {
     ActionPlace.EVERYWHERE: "EVERYWHERE",
     ActionPlace.DASHBOARD: "ON THE DASHBOARD",
@@ -58,7 +60,7 @@ WORDS = {
     "context": "all that a request holds; the window is the most that the model reads at once",
     "commit": "the state of a conversation at a moment, to read, compare or fork",
     "grant": "a tool that you allowed for all myses of a template; you can revoke it",
-    "~, ?, $?": "an estimate; after a context window: Zoea assumes it; a price is not known",
+    "~, ?, $?": "about: an estimate, or a limit that Zoea assumes; a number, or a price, that is not known",
 }
 """The words of Zoea that a new user cannot know."""
 
@@ -179,13 +181,14 @@ class HelpScreen(CockpitScreen[None]):
         sections.append(("WHAT A STATUS MEANS", list(self._legend(words))))
         sections.append(("WORDS OF ZOEA", list(self._words(words))))
         sections += [(PLACE_TITLES[place], self._section(place, words)) for place in rest]
+        elsewhere = {PLACE_TITLES[place] for place in rest if place is not ActionPlace.EVERYWHERE}
         is_first = True
         for title, lines in sections:
             if lines:
                 if not is_first:
                     yield PickItem()
                 is_first = False
-                yield PickItem(((title, "title"),))
+                yield PickItem(((title, "title"), ("  not on this screen" if title in elsewhere else "", "quiet")))
                 yield from lines
 
     def _section(self, place: ActionPlace, words: list[str]) -> list[PickItem]:
@@ -225,16 +228,16 @@ class HelpScreen(CockpitScreen[None]):
                 yield self._line(action, key)
 
     def _line(self, action: Action, key: str) -> PickItem:
-        why = self._why_not(action)
+        # The heading says it of all actions of another place.
+        why = self._why_not(action) if action.place in (*self._places, ActionPlace.EVERYWHERE) else ELSEWHERE
         pieces = [
             (fit_text(key, KEY_WIDTH, right=True), "quiet" if why else "key"),
             ("  ", ""),
             (fit_text(action.title, TITLE_WIDTH), "quiet" if why else "strong"),
         ]
         pieces.append((action.description, "quiet" if why else ""))
-        if why:
-            pieces.append((_reason_text(why), "waiting"))
-        return PickItem(tuple(pieces), action.id)
+        right = ((_reason_text(why), "waiting"),) if why and why != ELSEWHERE else ()
+        return PickItem(tuple(pieces), action.id, right)
 
     def _fixed(self, place: ActionPlace, words: list[str]) -> Iterator[PickItem]:
         for fixed in fixed_keys(place):
@@ -266,7 +269,7 @@ class HelpScreen(CockpitScreen[None]):
         why = self._why_not(action)
         said.put([[(action.description, "quiet" if why else ""), (_reason_text(why), "waiting")]])
         command = f" · :{action.command}" if action.command else ""
-        self.lines.border_subtitle = Content(f"{action.id}{command} · enter does it")
+        self.lines.border_subtitle = Content(f"enter does it{command} · in tui.keys: {action.id}")
 
 
 def _reason_text(why: str) -> str:

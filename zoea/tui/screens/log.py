@@ -264,7 +264,7 @@ class LogScreen(TabbedScreen):
         words = [f"{count} with “{self._words}”" if self._words else f"{count} {'event' if count == '1' else 'events'}"]
         if events.is_at_end:
             self._unseen = 0
-            words.append("following")
+            words.append("new lines are shown")
         elif self._unseen:
             words.append(f"↓ {self._unseen} new")
         events.caption("LOG", " · ".join(words))

@@ -184,7 +184,7 @@ class WelcomeScreen(CockpitScreen[None]):
             where = (
                 "none found on this machine"
                 if around.loaded.settings.swarm.discover
-                else "not searched: the setting swarm.discover is off"
+                else "not searched, because the setting swarm.discover is off"
             )
             lines.append(_line(" ", "model servers", where, role="quiet"))
         lines.append(_line(self._dot(), "autopilot", "built in: plays Reef by fixed rules, without a model or cost"))

@@ -12,6 +12,7 @@ from zoea.runtime.unsent_texts import BROADCAST, name_recipient
 from zoea.text import estimate
 from zoea.text.control_characters import one_line
 from zoea.text.dollars import format_dollars
+from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.swarm_list.row_filter import RowFilter
 
@@ -57,7 +58,7 @@ class Audience:
         return cls(tuple(views))
 
     def describe(self) -> str:
-        """Return who they are: `marked: alpha, beta`, or `all`."""
+        """Return who they are: `marked: alpha, beta`; of all, only the word."""
         return f"{self.why}: {list_names(self.views)}" if self.why else "all"
 
 
@@ -181,10 +182,10 @@ def target_many(audience: Audience) -> MessageTarget:
     notes = [f"{started} will be started"] if started else []
     states = ", ".join(dict.fromkeys(str(view.state) for view in deaf))
     notes += [f"{list_names(deaf)} cannot receive it ({states})"] if deaf else []
-    notes += ["to some only: esc, then space marks them"] if not audience.why and len(audience.views) > 1 else []
+    notes += ["for some only: press esc, then space on each"] if not audience.why and len(audience.views) > 1 else []
     return MessageTarget(
         BROADCAST,
-        f"broadcast to {len(hearing)} of {len(audience.views)} ({audience.describe()})",
+        f"broadcast to {_count_hearing(len(hearing), audience)}",
         tuple(view.name for view in audience.views) if audience.why else (),
         is_broadcast=True,
         note=" · ".join(notes),
@@ -192,6 +193,13 @@ def target_many(audience: Audience) -> MessageTarget:
         receivers=len(hearing),
         cost=RoundCost.of(hearing),
     )
+
+
+def _count_hearing(hearing: int, audience: Audience) -> str:
+    """Return how many can receive it, and who: `all 5 myses`, `3 of all 5 myses`, `2 of 3 (marked: a, b, c)`."""
+    count = len(audience.views)
+    few = "" if hearing == count else f"{hearing} of "
+    return f"{few}{count} ({audience.describe()})" if audience.why else f"{few}all {count_of(count, 'mysis')}"
 
 
 def refresh_target(target: MessageTarget, views: Sequence[MysisView]) -> MessageTarget:

@@ -21,9 +21,9 @@ from zoea.tui.text_layout import Piece, fit_text, strip_emphasis
 CONTEXT_WIDTH = 10
 TIME_WIDTH = 6
 STATUS_WIDTH = 8
-ACTIVITY_WIDTH = 8
+ACTIVITY_WIDTH = 10
 SPARK_WIDTH = 12
-RATE_WIDTH = 8
+RATE_WIDTH = 9
 BAR_WIDTH = 8
 CALL_SIGN = "⚙ "
 """Start of a row's text that is a tool call."""
@@ -44,8 +44,7 @@ TAGS_SHARE = 3
 BUDGET_WIDTH = 10
 FULL_SHARE = 0.8
 """Share from which on a context or a budget counts as nearly full."""
-_DOING = {Activity.LLM: "model", Activity.TOOL: "tool"}
-"""What the column `doing` adds to the status."""
+_DOING = {Activity.LLM: "model call", Activity.TOOL: "tool call"}
 _COLOURED = (StatusWord.ASKING, StatusWord.STOPPED, StatusWord.ERRORED, StatusWord.RETRYING)
 """Statuses of which the text of a row has the colour."""
 _SPOKEN = (StatusWord.WORKING, StatusWord.ASKING, StatusWord.IDLE, StatusWord.DONE, StatusWord.HELD, StatusWord.PAUSED)
@@ -119,6 +118,11 @@ def status_text(view: MysisView) -> str:
     return one_line(text) if text.startswith(CALL_SIGN) else strip_emphasis(one_line(text[:TEXT_MOST]))
 
 
+def describe_activity(view: MysisView) -> str:
+    """Describe what a working mysis does now. Empty where its status says it already."""
+    return "summary" if view.is_summarising else _DOING.get(view.activity, "")
+
+
 def describe_role(view: MysisView) -> str:
     """Describe template and tags: `miner #north`."""
     return one_line(" ".join((view.template, *(f"#{tag}" for tag in view.tags))))
@@ -151,7 +155,7 @@ def build_heading(columns: RowColumns) -> list[Piece]:
     line += f"{fit_text('', columns.bar)} " if columns.bar else ""
     line += f"{fit_text('context', CONTEXT_WIDTH, right=True)}  "
     line += f"{fit_text('doing', columns.activity)} " if columns.activity else ""
-    line += fit_text("tokens", columns.spark) if columns.spark else ""
+    line += fit_text("tokens/min", columns.spark) if columns.spark else ""
     line += f" {fit_text('', columns.rate)}" if columns.rate else ""
     line += "  " if columns.spark else ""
     return [(line + fit_text("says", columns.text), "quiet")]
@@ -172,15 +176,14 @@ def build_row(row: TableRow, columns: RowColumns, glyphs: dict[str, str]) -> lis
         (fit_text(format_time(view, row.now), TIME_WIDTH, right=True), "quiet"),
         (" ", ""),
         *_context(view, columns),
-        ("? " if view.window_assumed else "  ", "waiting"),  # the detail says what is assumed
+        ("  ", ""),
     ]
     if columns.activity:
-        doing = "summary" if view.is_summarising else _DOING.get(view.activity, "")
-        pieces += [(fit_text(doing, columns.activity), str(view.activity)), (" ", "")]
+        pieces += [(fit_text(describe_activity(view), columns.activity), str(view.activity)), (" ", "")]
     if columns.spark:
         pieces.append((fit_text(row.spark, columns.spark), "llm" if len(set(row.spark)) > 1 else "quiet"))
         if columns.rate:
-            rate = f"~{number_format.tokens(row.rate)}/m" if row.rate else ""
+            rate = f"~{number_format.tokens(row.rate)}/min" if row.rate else ""
             pieces += [(" ", ""), (fit_text(rate, columns.rate, right=True), "quiet")]
         pieces.append(("  ", ""))
     return [*pieces, *_says(row, columns, state)]
@@ -206,9 +209,10 @@ def _context(view: MysisView, columns: RowColumns) -> list[Piece]:
             )
         ]
     share = view.context_used / view.context_limit
-    numbers = f"{number_format.tokens(view.context_used)}/{number_format.tokens(view.context_limit)}"
+    of = "/~" if view.window_assumed else "/"  # the detail says what is assumed
+    numbers = of.join(number_format.tokens(count) for count in (view.context_used, view.context_limit))
     if len(numbers) > CONTEXT_WIDTH:  # without decimals, because a cut number says nothing
-        numbers = "/".join(number_format.tokens(round(count, -3)) for count in (view.context_used, view.context_limit))
+        numbers = of.join(number_format.tokens(round(count, -3)) for count in (view.context_used, view.context_limit))
     pieces: list[Piece] = []
     if columns.bar:
         filled, empty = number_format.bar(share, columns.bar)

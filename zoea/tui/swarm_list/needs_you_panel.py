@@ -143,8 +143,8 @@ def _need(view: MysisView, asked: OpenApprovals, reach: KeyScope, after: int | N
 
 def _word(reach: KeyScope, action_id: str, title: str, mysis_id: int, *, named: bool) -> Line:
     click = f"screen.at({action_id!r}, {mysis_id})"
-    key: Line = [(reach.key(action_id), "key", click), (" ", "", click)] if named else []
-    return [*key, (title, "", click)]
+    # A key acts on the mysis under the cursor, so the others have a button for the mouse.
+    return [(reach.key(action_id), "key", click), (f" {title}", "", click)] if named else [(f"[{title}]", "", click)]
 
 
 def _way(reach: KeyScope, mysis_id: int, *, is_next: bool) -> Line:

@@ -212,7 +212,7 @@ class MessagePrompt(Vertical):
 
     def on_mount(self) -> None:
         self.display = False
-        self.border_subtitle = key_hints("enter send · tab queue, steer, interrupt · ctrl+l limits · esc keeps it")
+        self.border_subtitle = key_hints("enter send · tab queue, steer, interrupt · ctrl+l token limits · esc later")
 
     @property
     def is_open(self) -> bool:

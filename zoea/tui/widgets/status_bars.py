@@ -164,7 +164,7 @@ class KeyFooter(PieceLine):
             if action.id == "approval.oldest" and situation.approvals:
                 title, is_kept = f"{title} {situation.approvals}", True
             if action.id == "swarm.hold" and situation.held:
-                title = "resume"
+                title = "resume all"
             key = keys.get(action.id, action.key)
             click = f"app.do({action.id!r})"
             shown.append(_Key(key, title, click, off=off, is_kept=is_kept, is_spare=action.only_if_room))
@@ -175,13 +175,14 @@ class KeyFooter(PieceLine):
         self._show([_Key(one.key, one.title, one.click) for one in typed], badge)
 
     def _show(self, shown: list[_Key], badge: str) -> None:
-        """Show the keys that fit; drop spare ones first, then later ones, kept ones last."""
+        """Show the keys that fit; drop impossible ones first, then spare and later ones, kept ones last."""
         aside: list[Piece] = [(badge, "quiet")] if badge else []
         room = self.size.width - _apart(aside)
         while sum(one.width for one in shown) > room > 0 and len(shown) > 1:
+            useless = (one for one in reversed(shown) if one.off and not one.is_kept)
             spare = (one for one in reversed(shown) if one.is_spare)
             others = (one for one in reversed(shown) if not one.is_kept)
-            gone = next(chain(spare, others), shown[-1])
+            gone = next(chain(useless, spare, others), shown[-1])
             shown.remove(gone)
         self._clicks = list(zip(accumulate(one.width for one in shown), (one.click for one in shown), strict=True))
         self.put([piece for one in shown for piece in one.pieces], aside)
