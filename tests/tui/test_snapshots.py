@@ -214,7 +214,7 @@ SCENES = (
     Scene("history-ask", ("g", "h"), says("First request"), open_question, is_box=True, sizes=SIZES[:2]),
     Scene("history-compare", ("g", "h"), says("since"), compare_commits, sizes=SIZES[:2]),
     Scene("history-timeline", ("g", "h"), says("alpha", "gamma"), open_timeline, sizes=SIZES[:2]),
-    Scene("clients", ("M",), says("closed"), is_box=True, sizes=SIZES[:2]),
+    Scene("clients", ("M",), says("no client can"), is_box=True, sizes=SIZES[:2]),
     Scene("configuring", ("G", "c"), lambda stage: stage.shows(ConfigureDialog), is_box=True, sizes=SIZES[:2]),
     Scene("keys", ("comma",), says("palette (everywhere)"), choose_keys, sizes=SIZES[:2]),
     Scene("filter", ("slash",), says("1 of 5"), write_filter, sizes=SIZES[:2]),

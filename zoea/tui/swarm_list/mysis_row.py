@@ -18,7 +18,7 @@ from zoea.text.sentences import begin_sentence
 from zoea.tui import number_format
 from zoea.tui.text_layout import Piece, fit_text, strip_emphasis
 
-CONTEXT_WIDTH = 10
+CONTEXT_WIDTH = 11
 TIME_WIDTH = 6
 STATUS_WIDTH = 8
 ACTIVITY_WIDTH = 10
@@ -73,7 +73,7 @@ class RowColumns:
         spark = SPARK_WIDTH if width >= SPARK_FROM else 0
         rate = RATE_WIDTH if width >= RATE_FROM else 0
         bar = BAR_WIDTH if width >= BAR_FROM else 0
-        fixed = 3 + STATUS_WIDTH + 1 + TIME_WIDTH + 1 + CONTEXT_WIDTH + 2
+        fixed = 3 + STATUS_WIDTH + 1 + TIME_WIDTH + 1 + CONTEXT_WIDTH + 1
         fixed += sum(one + 1 for one in (activity, rate, bar) if one) + (spark + 2 if spark else 0)
         name = max(NAME_MIN, min(NAME_MAX, longest, width - fixed - TEXT_MIN - 1))
         return cls(name, max(0, width - fixed - name - 1), activity, spark, rate, bar)
@@ -153,7 +153,7 @@ def build_heading(columns: RowColumns) -> list[Piece]:
     line = f"   {fit_text('name', columns.name)} {fit_text('status', STATUS_WIDTH)} "
     line += f"{fit_text('time', TIME_WIDTH, right=True)} "
     line += f"{fit_text('', columns.bar)} " if columns.bar else ""
-    line += f"{fit_text('context', CONTEXT_WIDTH, right=True)}  "
+    line += f"{fit_text('context', CONTEXT_WIDTH, right=True)} "
     line += f"{fit_text('doing', columns.activity)} " if columns.activity else ""
     line += fit_text("tokens/min", columns.spark) if columns.spark else ""
     line += f" {fit_text('', columns.rate)}" if columns.rate else ""
@@ -176,7 +176,7 @@ def build_row(row: TableRow, columns: RowColumns, glyphs: dict[str, str]) -> lis
         (fit_text(format_time(view, row.now), TIME_WIDTH, right=True), "quiet"),
         (" ", ""),
         *_context(view, columns),
-        ("  ", ""),
+        (" ", ""),
     ]
     if columns.activity:
         pieces += [(fit_text(describe_activity(view), columns.activity), str(view.activity)), (" ", "")]
