@@ -207,6 +207,6 @@ def test_an_unknown_context_window_is_marked_in_the_row_and_told_in_the_detail()
 
 
 def test_numbers_of_the_context_are_rounded_instead_of_cut() -> None:
-    used = replace(PLAIN, context_used=20_800, context_limit=28_700)
-    assert "21k/29k" in line(used)
-    assert "20.8k" not in line(used)
+    used = replace(PLAIN, context_used=120_800, context_limit=128_700)
+    assert "121k/129k" in line(used)
+    assert "120.8k" not in line(used)

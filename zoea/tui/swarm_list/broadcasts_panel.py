@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from zoea.model.values import Receipt, ReceiptLine
 from zoea.queries.broadcasts import NOT_DELIVERED, Broadcast
 from zoea.text.control_characters import one_line
-from zoea.text.sentences import begin_sentence, count_of
+from zoea.text.sentences import begin_sentence
 from zoea.tui import number_format
 from zoea.tui.text_layout import Piece, count_cells, fit_text, wrap_words
 
@@ -84,7 +84,7 @@ def format_replies(said: Broadcast) -> str:
 
 
 def _head(said: Broadcast, now: int) -> list[Piece]:
-    to = "you" if said.to_commander else count_of(said.recipients, "mysis")
+    to = "you" if said.to_commander else str(said.recipients)
     who = "commander" if said.sender == "you" else "mysis"
     clock = f"{number_format.clock(said.created_at, now)} "
     return [(clock, "quiet"), (one_line(said.sender), who), (f" → {to}  ", "quiet")]
