@@ -13,8 +13,9 @@ from tests.tui.cockpit import Stage, cockpit
 from tests.tui.idle_pilot import key_event
 from zoea.model.request import Answer
 from zoea.queries.topic_ledger import read_messages
+from zoea.text.control_characters import one_line
 from zoea.tui.dialogs import topics
-from zoea.tui.dialogs.topics import TopicsDialog
+from zoea.tui.dialogs.topics import LINE_CHARS, TopicsDialog
 from zoea.tui.widgets.pick_list import PickList
 
 DONE = script(Answer(text="Done."))
@@ -65,6 +66,40 @@ async def test_keys_reach_the_messages_of_a_topic_that_takes_long_to_read(
         dialog.tick()
         await stage.until(lambda: stage.one(PickList).chosen_text == "One.")
         assert stage.one(PickList).has_focus
+
+
+async def test_long_messages_are_laid_out_once_and_not_at_each_tick(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laid_out: list[int] = []
+
+    def count(text: str) -> str:
+        laid_out.append(len(text))
+        return one_line(text)
+
+    async with cockpit(tmp_path, DONE, names=("alpha",)) as stage:
+        for _ in range(3):
+            await stage.api.publish("NEWS", "é" * 30_000)
+        await opened(stage, "read by no mysis")
+        await stage.press("enter")
+        await stage.until(lambda: len(stage.one(PickList).ids) == 3)
+        dialog = stage.screen
+        assert isinstance(dialog, TopicsDialog)
+        monkeypatch.setattr(topics, "one_line", count)
+        dialog.tick()
+        assert sum(laid_out) < 100
+        await stage.api.publish("NEWS", "é" * 30_000)
+        await stage.until(lambda: len(stage.one(PickList).ids) == 4)
+        assert max(laid_out) == LINE_CHARS
+
+
+async def test_of_thousands_of_topics_the_newest_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(topics, "SHOWN", 3)
+    async with cockpit(tmp_path, DONE, names=("alpha",)) as stage:
+        for number in range(5):
+            await stage.api.publish(f"T{number}", "x")
+        await opened(stage, "and 2 topics more")
+        assert stage.one(PickList).ids == ["T4", "T3", "T2"]
 
 
 async def test_a_message_is_published_from_the_box(tmp_path: Path) -> None:

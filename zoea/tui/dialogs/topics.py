@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from textual.app import ComposeResult
@@ -25,6 +26,7 @@ from zoea.queries.topic_ledger import (
     read_topics,
 )
 from zoea.text.control_characters import one_line, strip
+from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.state.deferred_work import DeferredWork
@@ -35,7 +37,9 @@ from zoea.tui.widgets.pick_list import PickItem, PickList
 _TOPIC, _COUNT, _SENDER = 24, 7, 16
 """Column widths of a topic, its number of messages, and a sender."""
 SHOWN = 200
-"""Newest messages of a topic that are listed."""
+"""Topics, and newest messages of a topic, that are listed."""
+LINE_CHARS = 500
+"""Characters of a message in a list. Making a line of all 200 kB of it would take a quarter of a second."""
 BODY_CHARS = 20_000
 
 
@@ -54,6 +58,9 @@ class TopicsDialog(CockpitDialog[None]):
         self._subscribers: dict[str, list[str]] = {}
         self._topic = self._wanted = ""
         self._messages: tuple[TopicMessage, ...] = ()
+        self._rows: list[PickItem] = []
+        self._body: tuple[str, list[list[Piece]]] = ("", [])
+        """The id of the message whose text was laid out last, and its lines."""
         self._said: Piece = ("", "")
         self._is_reading = self._is_old = False
         self._box = Vertical(classes="box")
@@ -136,8 +143,12 @@ class TopicsDialog(CockpitDialog[None]):
 
     async def _catch_up(self) -> None:
         try:
+            clock = asyncio.get_running_loop().time
+            began = clock()
             while self._is_old:
-                self._is_old = False
+                # Not faster than it is read, where messages are published without end.
+                await asyncio.sleep(min(1.0, clock() - began))
+                self._is_old, began = False, clock()
                 opened, topic = self.cockpit.opened, self._wanted
                 if opened is None:
                     return
@@ -146,19 +157,20 @@ class TopicsDialog(CockpitDialog[None]):
                     self._subscribers = await asyncio.to_thread(read_subscribers, opened.database)
                     if topic and any(one.topic == topic for one in self._topics):
                         found = await asyncio.to_thread(read_messages, opened.database, topic, limit=SHOWN)
-                        self._show_messages(topic, found)
+                        rows = await asyncio.to_thread(_message_rows, found, self.cockpit.now())
+                        self._show_messages(topic, found, rows)
                 except StoreError as error:
                     self._said = _problem(error)
         finally:
             self._is_reading, self._wanted = False, self._topic
             self._draw()
 
-    def _show_messages(self, topic: str, found: tuple[TopicMessage, ...]) -> None:
+    def _show_messages(self, topic: str, found: tuple[TopicMessage, ...], rows: list[PickItem]) -> None:
         """Show messages; the cursor follows the newest one where it was on it."""
         if topic != self._wanted or not found:
             return
         was_on_newest = topic != self._topic or self._list.chosen == str(self._messages[-1].id)
-        self._topic, self._messages = topic, found
+        self._topic, self._messages, self._rows = topic, found, rows
         self._draw(on=str(found[-1].id) if was_on_newest else "")
 
     async def _publish(self, line: str) -> None:
@@ -193,11 +205,7 @@ class TopicsDialog(CockpitDialog[None]):
     def _draw(self, on: str = "") -> None:
         if not self.is_attached:
             return
-        now = self.cockpit.now()
-        if self._topic:
-            rows = [_message_row(one, now) for one in self._messages]
-        else:
-            rows = [_topic_row(one, now) for one in self._topics or ()]
+        rows = self._rows if self._topic else _topic_rows(self._topics or (), self.cockpit.now())
         self._box.border_title = Content(f"TOPIC {one_line(self._topic)}" if self._topic else "TOPICS")
         self._list.display = bool(rows)
         self._list.put(rows, on=on)
@@ -230,8 +238,11 @@ class TopicsDialog(CockpitDialog[None]):
         found = next((one for one in self._messages if str(one.id) == self._list.chosen), None)
         if found is None:
             return []
-        body = strip(format_body(found)[:BODY_CHARS])
-        return [[(one_line(format_origin(found)), "quiet")], *([(line, "")] for line in body.splitlines())]
+        if self._body[0] != self._list.chosen:
+            body = strip(format_body(found)[:BODY_CHARS])
+            lines: list[list[Piece]] = [[(line, "")] for line in body.splitlines()]
+            self._body = (self._list.chosen, [[(one_line(format_origin(found)), "quiet")], *lines])
+        return self._body[1]
 
     def _note_piece(self) -> Piece:
         said = (self._said, (self._read_only_reason, "waiting"))
@@ -251,13 +262,24 @@ def _topic_row(topic: TopicSummary, now: int) -> PickItem:
     )
 
 
+def _topic_rows(topics: Sequence[TopicSummary], now: int) -> list[PickItem]:
+    rows = [_topic_row(one, now) for one in topics[:SHOWN]]
+    if (more := len(topics) - SHOWN) > 0:
+        rows.append(PickItem(((f"and {count_of(more, 'topic')} more, which `zoea topic list` shows", "quiet"),)))
+    return rows
+
+
+def _message_rows(messages: Sequence[TopicMessage], now: int) -> list[PickItem]:
+    return [_message_row(one, now) for one in messages]
+
+
 def _message_row(message: TopicMessage, now: int) -> PickItem:
     text = message.text or json.dumps(message.data, ensure_ascii=False)
     return PickItem(
         (
             (f"{number_format.clock(message.created_at, now)}  ", "quiet"),
             (fit_text(one_line(format_sender(message.sender)), _SENDER), "mysis"),
-            (f"  {one_line(text[:BODY_CHARS])}", ""),
+            (f"  {one_line(text[:LINE_CHARS])}", ""),
         ),
         id=str(message.id),
     )
