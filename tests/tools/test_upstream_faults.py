@@ -245,7 +245,7 @@ async def test_tools_that_change_without_end_are_read_ever_less_often(
         return connect
 
     monkeypatch.setattr(upstream_session, "_load_connect", load)
-    upstream = Upstream(UpstreamConfig("changing", command="none"), logs=tmp_path, pool=HttpPool())
+    upstream = Upstream(UpstreamConfig("changing", command="none"), logs=tmp_path, pool=HttpPool)
     upstream.open()
     await until(lambda: len(read_at) == 6)
     await upstream.close()
