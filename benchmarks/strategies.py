@@ -47,7 +47,8 @@ from zoea.queries.stored_swarm import read_memories
 from zoea.settings import Template
 from zoea.text.estimate import CHARS_PER_TOKEN
 from zoea.tools import LoginTools, Toolbox, ToolPolicy, UpstreamConfig
-from zoea.world import INJECT, AutopilotProvider, command
+from zoea.world import INJECT, command
+from zoea.world.autopilot import AutopilotProvider
 from zoea.world.autopilot.request_facts import is_nudge
 from zoea.world.score import compute_scores
 from zoea.world.world_log import connect_read_only, load_world

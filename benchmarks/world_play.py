@@ -19,7 +19,8 @@ from zoea.swarm.resolved_template import MysisProfile, freezer
 from zoea.swarm.services import Services
 from zoea.swarm.turn import request_preparation
 from zoea.tools import LoginTools, Toolbox, ToolPolicy, UpstreamConfig
-from zoea.world import INJECT, AutopilotProvider, command
+from zoea.world import INJECT, command
+from zoea.world.autopilot import AutopilotProvider
 
 SETTINGS: Mapping[str, Any] = {
     "swarm": {"max_myses": 2000},

@@ -140,8 +140,10 @@ class TestStarting:
     def test_the_core_loads_no_screen(self, module: str) -> None:
         assert not tops(loaded_after(f"import {module}")) & {"textual", "typer"}
 
-    def test_the_toolbox_loads_the_mcp_sdk_only_when_it_opens(self) -> None:
-        assert "mcp" not in tops(loaded_after("import zoea.tools, zoea.runtime.owner"))
+    def test_a_swarm_without_upstreams_loads_neither_their_libraries_nor_the_autopilot(self) -> None:
+        modules = loaded_after("import zoea.tools, zoea.runtime.owner, zoea.runtime.compose")
+        assert not tops(modules) & {"mcp", "httpx2"}
+        assert "zoea.world.autopilot" not in modules
 
 
 class TestFiles:

@@ -19,7 +19,7 @@ from zoea.model.ports import Provider
 from zoea.model.request import Answer, Delta, ModelRequest, RequestCall, RequestMessage, StreamItem, ToolSpec
 from zoea.process.clock import SystemClock
 from zoea.tools.tool_search import build_search_tools, find_tools
-from zoea.world import AutopilotProvider
+from zoea.world.autopilot import AutopilotProvider
 from zoea.world.autopilot.belt_notes import BeltNote, BeltOutlet, build_note, parse_notes, rank_routes
 from zoea.world.autopilot.decisions import MOST_SLICES, build_answer
 from zoea.world.autopilot.request_facts import read_request

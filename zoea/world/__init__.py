@@ -1,7 +1,7 @@
 """Reef, the embedded world, and the autopilot that plays it without a model.
 
 The world runs in a process of its own (`python -m zoea.world`). This module builds its command line and imports
-nothing of the server or the simulation, to stay fast.
+nothing of the server, the simulation or the autopilot, to stay fast.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from zoea.world.autopilot import AutopilotProvider
-
-__all__ = ["DATABASE", "INJECT", "AutopilotProvider", "command"]
+__all__ = ["DATABASE", "INJECT", "command"]
 
 DATABASE = "reef.db"
 """Name of the world's file in the data directory."""
