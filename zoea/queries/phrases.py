@@ -12,9 +12,10 @@ from enum import StrEnum
 
 from zoea.model.enums import ASK_TOOL, MASK, ErrorClass, Outcome, RequestState
 from zoea.model.values import ApprovalView, Event, ReloadReport
-from zoea.text.call_text import format_arguments, format_call
+from zoea.text.call_text import MOST_CHARS, format_arguments, format_call
 from zoea.text.dollars import format_dollars
 from zoea.text.short_count import short_count
+from zoea.text.shorten import head
 
 UNREMARKABLE = frozenset({"delivery.taken", "mysis.created"})
 """Kinds of events that are not shown, because another event tells the same."""
@@ -157,8 +158,8 @@ def is_trouble(event: Event) -> bool:
 
 
 def approval_line(asked: ApprovalView) -> str:
-    """Return the question of an approval, or its tool call, on one line."""
-    return approval_question(asked) or format_call(asked.tool, asked.arguments, hidden=MASK)
+    """Return the beginning of the question of an approval, or its tool call on one line."""
+    return head(approval_question(asked), MOST_CHARS) or format_call(asked.tool, asked.arguments, hidden=MASK)
 
 
 def approval_phrase(asked: ApprovalView) -> str:

@@ -9,6 +9,8 @@ from zoea.text.control_characters import one_line
 MOST_CHARS = 400
 VALUE_CHARS = 60
 _LARGE = 100_000
+_LOOKED_AT = 2_000
+"""Characters of a key or a value that are looked at, because it takes 1 µs for each and a screen is drawn often."""
 
 
 def format_call(name: str, arguments: str, *, hidden: str = "") -> str:
@@ -33,13 +35,15 @@ def format_arguments(arguments: str, *, hidden: str = "", more: str = "…") -> 
         return one_line(arguments[:MOST_CHARS])
     if not isinstance(given, dict):
         return one_line(arguments[:MOST_CHARS])
-    parts: list[str] = []
+    joined = ""
     for key, value in given.items():
         if hidden and value == hidden:
             continue
-        shown = one_line(json.dumps(value, ensure_ascii=False))
-        if len(shown) > VALUE_CHARS:
+        text = json.dumps(value, ensure_ascii=False)
+        shown = one_line(text[:_LOOKED_AT])
+        if len(shown) > VALUE_CHARS or len(text) > _LOOKED_AT:
             shown = shown[:VALUE_CHARS] + more
-        parts.append(f"{one_line(key)}={shown}")
-    joined = ", ".join(parts)
-    return joined if len(joined) <= MOST_CHARS else joined[:MOST_CHARS] + more
+        joined += f"{', ' if joined else ''}{one_line(key[:_LOOKED_AT])}={shown}"
+        if len(joined) > MOST_CHARS:
+            return joined[:MOST_CHARS] + more
+    return joined
