@@ -14,6 +14,7 @@ from tests.swarm.test_context_capture import read_chain
 from tests.swarm.test_forks import TALK, fork, talk
 from tests.swarm.test_resume_and_ask import contexts
 from zoea.model.errors import TemplateError
+from zoea.model.values import MysisOverrides
 from zoea.queries.fork_costs import ForkCost, read_fork_cost
 from zoea.runtime.first_request_estimate import estimate_from_commit
 from zoea.settings import Settings, Templates
@@ -24,9 +25,11 @@ from zoea.text.estimate import tokens
 LONG = "Check every line of the plan, and name the line where it is wrong. " * 40
 
 
-def read_cost(s: Swarm, found: Templates, text: str, **choices: str) -> ForkCost:
+def read_cost(s: Swarm, found: Templates, text: str, **changed: str) -> ForkCost:
     with closing(connect_reader(s.path)) as conn:
-        return read_fork_cost(conn, read_chain(s.path, "@alpha")[-1], text, Settings(), found, **choices)
+        return read_fork_cost(
+            conn, read_chain(s.path, "@alpha")[-1], text, Settings(), found, MysisOverrides(**changed)
+        )
 
 
 async def newest_estimate(s: Swarm) -> int:
@@ -41,10 +44,10 @@ async def test_a_fork_into_another_template_costs_what_that_template_sends(tmp_p
     file.write_text(file.read_text().replace("You are a mysis.", LONG), encoding="utf-8")
     async with swarm(tmp_path, script(*TALK), templates=found) as s:
         await talk(s)
-        own, before = read_cost(s, found, "go on"), read_cost(s, found, "go on", template_name="reviewer")
+        own, before = read_cost(s, found, "go on"), read_cost(s, found, "go on", template="reviewer")
         await fork(s, "@alpha", "go on", template="reviewer")
         sent = await newest_estimate(s)
-        after = read_cost(s, found, "go on", template_name="reviewer")
+        after = read_cost(s, found, "go on", template="reviewer")
     assert (own.has_own_tools, before.has_own_tools, after.has_own_tools) == (True, False, True)
     longer = tokens(LONG) - tokens(found.get("default").prompt)
     assert before.tokens - own.tokens == pytest.approx(longer, rel=0.05), "its prompt counts"
@@ -59,16 +62,16 @@ async def test_a_fork_is_priced_by_the_provider_and_model_that_it_gets(tmp_path:
         tip = read_chain(s.path, "@alpha")[-1]
         with closing(connect_reader(s.path)) as conn:
 
-            def chosen(**choices: str) -> tuple[str, str]:
-                cost = read_fork_cost(conn, tip, "go on", settings, found, **choices)
+            def chosen(**changed: str) -> tuple[str, str]:
+                cost = read_fork_cost(conn, tip, "go on", settings, found, MysisOverrides(**changed))
                 return cost.provider, cost.model
 
             own = await s.rows("SELECT provider, model FROM mysis")
             assert [chosen()] == [(row["provider"], row["model"]) for row in own]
-            assert chosen(template_name="reviewer") == ("dear", "gpt-5")
+            assert chosen(template="reviewer") == ("dear", "gpt-5")
             assert chosen(provider="dear", model="gpt-5-mini") == ("dear", "gpt-5-mini")
             with pytest.raises(TemplateError, match="nosuch"):
-                chosen(template_name="nosuch")
+                chosen(template="nosuch")
 
 
 async def test_a_question_in_a_thread_costs_what_its_newest_commit_holds(tmp_path: Path) -> None:

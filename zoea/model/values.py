@@ -233,6 +233,18 @@ class ContextQuestion:
 
 
 @dataclass(frozen=True, slots=True)
+class MysisOverrides:
+    """What a mysis made from a commit has instead of what the commit's mysis has; empty for the same."""
+
+    template: str = ""
+    provider: str = ""
+    model: str = ""
+
+
+SAME_MYSIS = MysisOverrides()
+
+
+@dataclass(frozen=True, slots=True)
 class MysisView:
     """One mysis as fronts show it: stored and live values.
 

@@ -9,7 +9,7 @@ from zoea.chain.commit import ContextCommit
 from zoea.context import FrozenTurn, InheritedContext, TurnRecord, TurnSoFar, plan_turn
 from zoea.context.inherited_pack import Inheritance, freeze_inherited
 from zoea.model.enums import OpenedBy, Role, Source
-from zoea.model.values import Memory
+from zoea.model.values import SAME_MYSIS, Memory, MysisOverrides
 from zoea.settings import Settings, Templates, effective_settings
 from zoea.settings.endpoints import ProviderType
 from zoea.swarm.creation import Wish, build_spec, find_template, read_maker
@@ -55,15 +55,9 @@ def read_fork_cost(
     text: str,
     settings: Settings,
     templates: Templates,
-    *,
-    template_name: str = "",
-    provider: str = "",
-    model: str = "",
+    overrides: MysisOverrides = SAME_MYSIS,
 ) -> ForkCost:
     """Estimate the first request of a mysis made from a commit that gets this message.
-
-    Args:
-        template_name, provider, model: What it has instead of what the mysis of the commit has; empty for the same.
 
     Raises:
         MissingBlob: A part of the conversation is gone.
@@ -71,13 +65,13 @@ def read_fork_cost(
         TemplateError: There is no such template.
     """
     origin = read_maker(conn, commit)
-    template = find_template(template_name, origin, templates, settings)
+    template = find_template(overrides.template, origin, templates, settings)
     about = {"template": template.hash, "mysis": commit.provenance.mysis_id}
     frozen_text, has_template = conn.execute(_NEWEST, about).fetchone() or ("", True)
-    if not (template_name or provider or model) and origin.provider:
+    if overrides == SAME_MYSIS and origin.provider:
         provider, model = origin.provider, origin.model  # also where the settings know the provider no more
     else:
-        spec = build_spec(Wish("", provider=provider, model=model), template, origin, settings)
+        spec = build_spec(Wish("", provider=overrides.provider, model=overrides.model), template, origin, settings)
         provider, model = spec.provider, spec.model
     if not model and provider == origin.provider:
         asked = conn.execute(_ASKED_MODEL, (commit.provenance.mysis_id,)).fetchone()

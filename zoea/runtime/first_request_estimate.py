@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_rows import read_commit, shortest_id
 from zoea.model.errors import RevisionError
+from zoea.model.values import SAME_MYSIS, MysisOverrides
 from zoea.queries.stored_swarm import open_database
 from zoea.text.dollars import format_dollars
 from zoea.text.sentences import count_of
@@ -52,16 +53,13 @@ def estimate_from_commit(
     database: Path,
     seq: int,
     message: str,
+    overrides: MysisOverrides = SAME_MYSIS,
     *,
-    template: str = "",
-    provider: str = "",
-    model: str = "",
     thread: str = "",
 ) -> FirstRequestEstimate:
     """Estimate the first request of a mysis made from a commit that gets this message.
 
     Args:
-        template, provider, model: What it has instead of what the mysis of the commit has; empty for the same.
         thread: The discussion that the message belongs to: its newest commit counts, where it has one.
 
     Raises:
@@ -84,16 +82,7 @@ def estimate_from_commit(
             raise RevisionError("this commit was collected", hint="Choose another one; `zoea ctx tag` keeps commits.")
         if thread:
             commit = find_thread(reader, commit, thread, settings.swarm.default_template)[1]
-        cost = read_fork_cost(
-            reader,
-            commit,
-            message,
-            settings,
-            loaded.templates,
-            template_name=template,
-            provider=provider,
-            model=model,
-        )
+        cost = read_fork_cost(reader, commit, message, settings, loaded.templates, overrides)
         return FirstRequestEstimate(commit, shortest_id(reader, commit), cost, where, settings)
 
 

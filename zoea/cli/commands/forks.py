@@ -14,7 +14,7 @@ from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.cli.swarm_access import command
 from zoea.model.errors import MissingBlob, UsageError
 from zoea.model.swarm_api import SwarmApi
-from zoea.model.values import MysisView
+from zoea.model.values import MysisOverrides, MysisView
 from zoea.runtime.first_request_estimate import MOST_FORKS, describe_first_request
 from zoea.runtime.model_check import find_doubt
 from zoea.text.control_characters import strip
@@ -50,9 +50,7 @@ def fork(
     if name and count > 1:
         raise UsageError(f"one name cannot be that of {count} myses", hint="Leave out --name.")
     try:
-        said = estimate_first_request(
-            workspace, revision, message, template=template, provider=provider, model=model or ""
-        )
+        said = estimate_first_request(workspace, revision, message, MysisOverrides(template, provider, model or ""))
     except MissingBlob as gone:
         hint = "`zoea new --from COMMIT --allow-fresh` makes a mysis without the conversation."
         raise MissingBlob(gone.what, hint=hint) from gone

@@ -27,13 +27,13 @@ class AskDialog(FirstRequestDialog):
         )
 
     @property
-    def choices(self) -> dict[str, str]:
-        return {"thread": self.query_one("#thread", Input).value.strip()}
+    def thread(self) -> str:
+        return self.query_one("#thread", Input).value.strip()
 
     async def carry_out(self, count: int, message: str) -> None:
         if not message:
             raise UsageError("there is no question", hint="Write what you want to know.")
-        asked = await self.cockpit.api.ask(self.commit.id, message, thread=self.choices["thread"])
+        asked = await self.cockpit.api.ask(self.commit.id, message, thread=self.thread)
         self.let_undo([asked.mysis])
         said = f"{one_line(asked.mysis.name)} answers in thread {one_line(asked.thread)}. z removes it"
         self.cockpit.notify(said, markup=False)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from functools import partial
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -18,7 +17,7 @@ from textual.widgets import Input
 
 from zoea.chain.commit import ContextCommit
 from zoea.model.errors import UsageError, ZoeaError
-from zoea.model.values import MysisView
+from zoea.model.values import SAME_MYSIS, MysisOverrides, MysisView
 from zoea.runtime.first_request_estimate import FirstRequestEstimate, describe_first_request, estimate_from_commit
 from zoea.text.control_characters import one_line
 from zoea.tui.dialogs.modal import CockpitDialog, form_row
@@ -55,7 +54,7 @@ class FirstRequestDialog(CockpitDialog[None]):
         self.short_id = short_id
         self._timer: Timer | None = None
         self._is_proceeding = False
-        self._counted: tuple[int, str, dict[str, str]] | None = None
+        self._counted: tuple[int, str, MysisOverrides, str] | None = None
         self.plan: FirstRequestEstimate | None = None
 
     def fields(self) -> Iterable[tuple[str, Widget]]:
@@ -91,15 +90,25 @@ class FirstRequestDialog(CockpitDialog[None]):
         return 1, self.query_one("#message", Input).value.strip()
 
     @property
-    def choices(self) -> dict[str, str]:
-        """What else the cost depends on: arguments of `estimate_from_commit`."""
-        return {}
+    def overrides(self) -> MysisOverrides:
+        """What each new mysis has instead of what the commit's has."""
+        return SAME_MYSIS
+
+    @property
+    def thread(self) -> str:
+        """The discussion that the message belongs to; empty for none."""
+        return ""
+
+    @property
+    def _basis(self) -> tuple[int, str, MysisOverrides, str]:
+        """All that the cost depends on. Raises UsageError."""
+        return (*self.wanted, self.overrides, self.thread)
 
     @property
     def is_counted(self) -> bool:
         """Whether the shown cost belongs to the present text and choices."""
         try:
-            return self.plan is not None and self._counted == (*self.wanted, self.choices)
+            return self.plan is not None and self._counted == self._basis
         except UsageError:
             return False
 
@@ -125,18 +134,18 @@ class FirstRequestDialog(CockpitDialog[None]):
             return
         cost = self.query_one("#cost", TextBlock)
         try:
-            (count, message), choices = self.wanted, self.choices
-            count_cost = partial(
-                estimate_from_commit, self.cockpit.places, opened.database, self.commit.seq, message, **choices
+            basis = count, message, overrides, thread = self._basis
+            places, seq = self.cockpit.places, self.commit.seq
+            plan = await asyncio.to_thread(
+                estimate_from_commit, places, opened.database, seq, message, overrides, thread=thread
             )
-            plan = await asyncio.to_thread(count_cost)
         except ZoeaError as error:
             self.plan, self._counted = None, None
             cost.put([])
             self.say(error)
             return
         if self.is_attached:
-            self.plan, self._counted = plan, (count, message, choices)
+            self.plan, self._counted = plan, basis
             cost.put([[(describe_first_request(plan, count, plan.price(count)), "strong")]])
             self.query_one("#error", TextBlock).put([])
 

@@ -10,7 +10,7 @@ from textual.widget import Widget
 from textual.widgets import Input
 
 from zoea.model.errors import UsageError, ZoeaError
-from zoea.model.values import MysisView
+from zoea.model.values import MysisOverrides, MysisView
 from zoea.runtime.first_request_estimate import MOST_FORKS
 from zoea.runtime.mysis_options import read_options
 from zoea.text.control_characters import one_line
@@ -57,11 +57,11 @@ class ForkDialog(FirstRequestDialog):
         return int(written), super().wanted[1]
 
     @property
-    def choices(self) -> dict[str, str]:
-        return {"template": self.query_one("#template", InlineChoice).value}
+    def overrides(self) -> MysisOverrides:
+        return MysisOverrides(template=self.query_one("#template", InlineChoice).value)
 
     async def carry_out(self, count: int, message: str) -> None:
-        cockpit, made, template = self.cockpit, list[MysisView](), self.choices["template"]
+        cockpit, made, template = self.cockpit, list[MysisView](), self.overrides.template
         try:
             for _ in range(count):
                 one = await cockpit.api.create("", template=template, context=self.commit.id)
