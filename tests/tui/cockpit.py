@@ -125,6 +125,7 @@ async def cockpit_over(
     seconds: Callable[[], float] | None = None,
     inner: Swarm | None = None,
     read_only_reason: str = "",
+    drafts: Path | None = None,
 ) -> AsyncIterator[Stage]:
     """Run a cockpit over any `SwarmApi` and close it at the end."""
     clock = clock or HandClock(START)
@@ -136,6 +137,7 @@ async def cockpit_over(
     app = CockpitApp(
         opener,
         config=config or database.parent / "config",
+        drafts=drafts,
         theme_name=theme,
         keymap=keymap,
         reduced_motion=calm,

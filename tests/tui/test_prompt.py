@@ -19,7 +19,9 @@ from textual.widgets import Input, TextArea
 from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import DeliveryMode, MysisState
+from zoea.model.errors import SettingsError
 from zoea.model.values import MysisView, Receipt
+from zoea.runtime.unsent_texts import read_unsent
 from zoea.swarm.commander import Commander
 from zoea.tui.app import CockpitApp
 from zoea.tui.commands.actions import BY_ID
@@ -420,6 +422,42 @@ async def test_the_search_key_works_in_every_input(tmp_path: Path) -> None:
 def test_no_kind_of_input_takes_the_key_of_the_search() -> None:
     taken = {one.key for kind in (Input, TextArea) for one in Binding.make_bindings(kind.BINDINGS)}
     assert BY_ID["screen.search"].key not in taken
+
+
+async def test_a_draft_is_saved_soon_after_it_was_typed(tmp_path: Path) -> None:
+    file = tmp_path / "drafts.json"
+    async with cockpit(tmp_path, drafts=file) as stage:
+        await stage.press("m")
+        await stage.write("half a thought")
+        await stage.until(lambda: read_unsent(file) == {stage.one(MessagePrompt).target.key: "half a thought"})  # type: ignore[union-attr]  # open
+        await stage.press("enter")
+        await stage.until(lambda: read_unsent(file) == {})
+
+
+def test_a_saved_draft_that_another_cockpit_sent_does_not_come_back(tmp_path: Path) -> None:
+    file = tmp_path / "drafts.json"
+    first, second = Drafts(file), Drafts(file)
+    first.keep("mysis 1", "dig")
+    first.store()
+    second.load()
+    second.keep("mysis 1", "")
+    second.store()
+    first.keep("mysis 2", "sell")
+    first.store()
+    assert read_unsent(file) == {"mysis 2": "sell"}
+
+
+def test_a_draft_that_could_not_be_saved_is_saved_the_next_time(tmp_path: Path) -> None:
+    file = tmp_path / "missing" / "drafts.json"
+    drafts = Drafts(file)
+    drafts.keep("mysis 1", "dig")
+    file.parent.write_text("no folder")
+    with pytest.raises(SettingsError):
+        drafts.store()
+    file.parent.unlink()
+    file.parent.mkdir()
+    drafts.store()
+    assert read_unsent(file) == {"mysis 1": "dig"}
 
 
 def test_drafts_of_several_cockpits_are_kept_beside_each_other(tmp_path: Path) -> None:

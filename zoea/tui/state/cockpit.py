@@ -6,6 +6,7 @@ which opens screens and binds actions.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import time
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from textual.app import App
 from textual.notifications import Notify, SeverityLevel
 from textual.screen import Screen
+from textual.timer import Timer
 from textual.widget import Widget
 from textual.worker import Worker, WorkerState
 
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+DRAFTS_PAUSE_S = 0.5
+"""Seconds without typing after which unsent texts are saved."""
 OTHER_WORKSPACE = "workspace "
 """Prefix of the app's result when another workspace shall be opened; its name follows."""
 
@@ -113,7 +117,8 @@ class Cockpit(App[str]):
         self.undo = UndoHistory()
         self.bookmarks: dict[int, object] = {}
         self.reported_defects: list[str] = []
-        self.drafts = Drafts(drafts)
+        self.drafts = Drafts(drafts, self._save_drafts_soon)
+        self._drafts_timer: Timer | None = None
         self.opening_wait = OpeningWait(lambda: self.is_opening, self.redraw_bars)
         self.type_ahead = TypeAhead(self, self.opening_wait)
         self.settings_watch = SettingsWatch(config, credentials)
@@ -215,6 +220,18 @@ class Cockpit(App[str]):
             group: Cancel the earlier work of this group.
         """
         self.run_worker(DeferredWork(work), exit_on_error=False, group=group or "default", exclusive=bool(group))
+
+    def _save_drafts_soon(self) -> None:
+        """Save unsent texts once typing pauses, because a process that is killed saves nothing at its end."""
+        if self._drafts_timer is not None:
+            self._drafts_timer.stop()
+        self._drafts_timer = self.set_timer(DRAFTS_PAUSE_S, partial(self.start_work, self._save_drafts))
+
+    async def _save_drafts(self) -> None:
+        try:
+            await asyncio.to_thread(self.drafts.store)
+        except SettingsError as error:
+            _log.warning("unsent texts are not saved yet: %s", error.what)
 
     # Errors.
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from threading import Lock
 
+from zoea.model.errors import SettingsError
 from zoea.runtime.unsent_texts import change_unsent, read_unsent
 
 HISTORY = 200
@@ -15,10 +17,13 @@ class Drafts:
 
     Args:
         file: Keeps the drafts between two cockpits; without it they end with this one.
+        on_change: Called for each change that `store` has to write.
     """
 
-    def __init__(self, file: Path | None = None) -> None:
+    def __init__(self, file: Path | None = None, on_change: Callable[[], None] = lambda: None) -> None:
         self._file = file
+        self._on_change = on_change
+        self._storing = Lock()
         self._by_key: dict[str, str] = {}
         self._changed: set[str] = set()
         self.history: list[str] = []
@@ -31,8 +36,10 @@ class Drafts:
         """Store a draft; blank text removes it."""
         text = text if text.strip() else ""
         if text != self.of(key):
-            self._changed.add(key)
             self._by_key[key] = text
+            self._changed.add(key)  # after the text, because `store` may run in a thread meanwhile
+            if self._file is not None:
+                self._on_change()
 
     def load(self) -> None:
         """Read the drafts of earlier cockpits. A damaged file has none."""
@@ -40,9 +47,24 @@ class Drafts:
             self._by_key = read_unsent(self._file) | self._by_key
 
     def store(self) -> None:
-        """Write the changed drafts to the file, which other cockpits write too. Raises SettingsError."""
-        if self._file is not None and self._changed:
-            change_unsent(self._file, lambda kept: kept | {key: self._by_key[key] for key in self._changed})
+        """Write the changed drafts to the file, which other cockpits write too. Raises SettingsError.
+
+        It may run in a thread; what it could not write is written the next time.
+        """
+        if self._file is None:
+            return
+        with self._storing:
+            changed: dict[str, str] = {}
+            while self._changed:
+                key = self._changed.pop()
+                changed[key] = self._by_key[key]
+            if not changed:
+                return
+            try:
+                change_unsent(self._file, lambda kept: kept | changed)
+            except SettingsError:
+                self._changed.update(changed)
+                raise
 
     def note(self, text: str) -> None:
         """Append a sent or cleared text to the history."""
