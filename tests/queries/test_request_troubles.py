@@ -77,6 +77,46 @@ async def test_a_request_that_a_budget_refused_names_the_budget_and_what_to_rais
 
 
 @pytest.mark.parametrize(
+    ("session", "messages", "cause", "remedy"),
+    [
+        ({"compression_trigger_ratio": 0.75}, 2, "", ""),
+        ({"compression_trigger_ratio": 0.75, "recents_count": 60}, 12, "", ""),
+        (
+            {"compression_trigger_ratio": 0.1},
+            3,
+            "the conversation has only 4 messages; a summary needs 21",
+            "raise budget.token_budget_per_agent",
+        ),
+        (
+            {"compression_trigger_ratio": 0.1, "recents_count": 60},
+            12,
+            "its first and newest messages, which stay word for word, are all there is",
+            "lower session.primers_count or session.recents_count",
+        ),
+    ],
+)
+async def test_a_missing_summary_is_a_trouble_only_over_the_trigger(
+    tmp_path: Path, session: dict[str, Any], messages: int, cause: str, remedy: str
+) -> None:
+    settings = Settings.model_validate(
+        {
+            "context": {"strategy": "window", "summary": "extract"},
+            "nudge": {"enabled": False},
+            "session": session,
+            "budget": {"token_budget_per_agent": 9_000},
+        }
+    )
+    async with swarm(tmp_path, script(Answer(text="Noted. " * 40)), settings=settings) as s:
+        await s.commander.create("alpha", start=False)
+        for number in range(messages):
+            await s.commander.send("alpha", f"Message {number}. " * 12)
+            await s.settled()
+        newest = await s.value("SELECT max(id) FROM request")
+        found = [one for one in find_troubles(s.path, inspect_request(s.path, newest)) if one.symptom == "no summary"]
+    assert [cause in one.cause and one.remedy.startswith(remedy) for one in found] == [True] * bool(cause)
+
+
+@pytest.mark.parametrize(
     ("session", "budget", "repeated", "cause", "remedy"),
     [
         ({}, 50_000, 12, "longer than its window of 5 messages", "raise session.context_window_default"),

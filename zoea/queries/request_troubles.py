@@ -127,13 +127,13 @@ def _of_window(plan: Plan, frozen: Mapping[str, Any], view: Mapping[str, Any]) -
         return
     summary, recents = plan.decision("summary"), plan.decision("recents")
     if summary is None or summary.reason is Reason.EMPTY:
-        trigger = int(plan.budget.max_tokens * rules["trigger"])
-        yield Trouble(
-            "no summary",
-            f"the request has {plan.budget.final_tokens:,} tokens in {count_of(len(plan.messages), 'message')}; "
-            f"the middle is summarised from {trigger:,} tokens and {LEAST_MESSAGES + 1} messages on",
-            "lower budget.token_budget_per_agent or session.compression_trigger_ratio",
-        )
+        # The conversation is measured as when its turn opened; below the trigger it needs no summary.
+        whole, calibration = view.get("whole", 0), max(1.0, frozen.get("calibration", 1.0))
+        trigger = int(plan.budget.max_tokens / calibration * rules["trigger"])
+        if whole >= trigger:
+            why, remedy = _why_not_summarised(view)
+            cause = f"the request would take {whole:,} tokens, and is summarised from {trigger:,} on, but {why}"
+            yield Trouble("no summary", cause, remedy)
     elif recents is not None and recents.status is PackStatus.INCLUDED:
         first, newest = len(view.get("primers", ())), len(view.get("recents", ()))
         yield Trouble(
@@ -142,6 +142,20 @@ def _of_window(plan: Plan, frozen: Mapping[str, Any], view: Mapping[str, Any]) -
             f"{summary.tokens:,} tokens, because {_why_summarised(view, rules)[0]}",
             f"{_why_summarised(view, rules)[1]}; or keep a message with `zoea preserve ID`",
         )
+
+
+def _why_not_summarised(view: Mapping[str, Any]) -> tuple[str, str]:
+    """Return why a conversation over the trigger has no summary, and what to change."""
+    messages = len(view.get("primers", ())) + len(view.get("recents", ()))
+    if messages <= LEAST_MESSAGES:
+        return (
+            f"the conversation has only {count_of(messages, 'message')}; a summary needs {LEAST_MESSAGES + 1}",
+            "raise budget.token_budget_per_agent, or send shorter messages",
+        )
+    return (
+        "its first and newest messages, which stay word for word, are all there is",
+        "lower session.primers_count or session.recents_count",
+    )
 
 
 def _why_summarised(view: Mapping[str, Any], rules: Mapping[str, Any]) -> tuple[str, str]:
