@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zoea.context.topics.agent_texts import write_ending, write_opening
 from zoea.context.topics.skip_hints import skip_hints
 from zoea.context.topics.state_snapshot import SNAPSHOT_SOURCES, describe_state, fold_state, restore_state
 from zoea.context.topics.topic_block import LedgerPositions, render_topic, select_messages
@@ -254,3 +255,17 @@ def test_a_hint_is_given_once_for_what_can_still_not_be_validated() -> None:
         message(4, "VALIDATION_RESULT", data={"criteriaResults": "none"}),
     )
     assert skip_hints(ledger) == ("AC1: no network here",)
+
+
+@pytest.mark.parametrize("prompt", ["Check it.", "Check it.\n", "\nCheck it.\n\n", "", "\n"])
+@pytest.mark.parametrize("schema", [None, {"type": "object"}])
+def test_one_empty_line_divides_the_parts_of_the_system_message(prompt: str, schema: dict[str, str] | None) -> None:
+    opening = write_opening("wanda", "validator", has_schema=schema is not None, prompt=prompt)
+    ending = write_ending(schema, "DONE", 7, prompt=prompt)
+    text = opening + prompt + ending
+    assert "\n\n\n" not in text
+    parts = [prompt.strip()] if prompt.strip() else []
+    assert [part for part in text.split("\n\n") if part in ("Check it.", "This is your turn 7 in this work.")] == [
+        *parts,
+        "This is your turn 7 in this work.",
+    ]

@@ -84,8 +84,8 @@ def topic_turns(draw: st.DrawFn, *, longest: int = 8000) -> tuple[Story, FrozenT
     story.recorder.outside = read
     role = draw(st.sampled_from(("worker", "validator", "")))
     rules = TopicRules(
-        write_opening("wanda", role, has_schema=True),
-        write_ending(SCHEMA, "DONE", 7),
+        write_opening("wanda", role, has_schema=True, prompt="-"),
+        write_ending(SCHEMA, "DONE", 7, prompt="-"),
         role,
         tuple(map(write_source, draw(st.lists(SOURCES, max_size=5)))),
         until=len(ledger),

@@ -211,7 +211,9 @@ def topic_rules(profile: MysisProfile) -> tuple[TopicRules, int]:
     is_set = "token_budget_per_agent" in budget.model_fields_set
     is_capped = is_set and budget.token_budget_per_agent < strategy.max_tokens
     rules = TopicRules(
-        opening=write_opening(profile.name, template.role, has_schema=template.output_schema is not None),
+        opening=write_opening(
+            profile.name, template.role, has_schema=template.output_schema is not None, prompt=template.prompt
+        ),
         role=template.role,
         sources=tuple(map(write_source, strategy.sources)),
         is_capped=is_capped,
@@ -222,7 +224,7 @@ def topic_rules(profile: MysisProfile) -> tuple[TopicRules, int]:
 
 
 def _ending(template: Template, number: int) -> str:
-    return write_ending(template.output_schema, template.publishes, number)
+    return write_ending(template.output_schema, template.publishes, number, prompt=template.prompt)
 
 
 def recalled_items(settings: Settings) -> int:

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+_BREAK = "\n"
+_GAP = 2 * _BREAK
 _IDENTITY = "You are {name}, one of several agents that work together by messages on topics."
 _ROLE = "You are {name}. Your role is {role}. You work together with other agents by messages on topics."
 _RULES = """\
@@ -22,22 +24,28 @@ _PUBLISHED = "It is published on {topic}."
 _ITERATION = "This is your turn {number} in this work."
 
 
-def write_opening(name: str, role: str, *, has_schema: bool) -> str:
-    """Return the text before the instructions: the agent's role, and that no person answers."""
+def write_opening(name: str, role: str, *, has_schema: bool, prompt: str) -> str:
+    """Return the text before the instructions: the agent's role, and that no person answers.
+
+    One empty line divides it from the instructions, which are `prompt`.
+    """
     identity = (_ROLE if role else _IDENTITY).format(name=name, role=role)
-    return f"{identity}\n\n{_RULES.format(end=_END_SCHEMA if has_schema else _END)}\n\n"
+    rules = _RULES.format(end=_END_SCHEMA if has_schema else _END)
+    return f"{identity}\n\n{rules}{_GAP[len(prompt) - len(prompt.lstrip(_BREAK)) :]}"
 
 
-def write_ending(schema: Mapping[str, Any] | None, publishes: str, number: int) -> str:
+def write_ending(schema: Mapping[str, Any] | None, publishes: str, number: int, *, prompt: str) -> str:
     """Return the text after the instructions: the output schema and the turn's number.
 
     The number stands last, because it changes the text from turn to turn and a provider caches what is before it.
+    One empty line divides it from the instructions, which are `prompt`.
     """
-    parts = [""]
+    parts = []
     if schema is not None:
         parts.append(_SCHEMA.format(schema=json.dumps(schema, ensure_ascii=False, indent=2)))
         parts += [_PUBLISHED.format(topic=publishes)] if publishes else []
-    return "\n\n".join([*parts, _ITERATION.format(number=number)])
+    gap = _GAP[len(prompt) - len(prompt.rstrip(_BREAK)) :] if prompt.strip(_BREAK) else ""
+    return gap + _GAP.join([*parts, _ITERATION.format(number=number)])
 
 
 def write_repair(error: str) -> str:
