@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from textual import events
 from textual.widgets import Input
 
 from tests.fakes.swarm import FakeSwarm
@@ -275,6 +276,29 @@ async def test_an_address_and_a_pasted_json_are_servers_too(tmp_path: Path, api:
             "wiki": {"url": "https://mcp.example.org/mcp"},
             "pasted": {"command": "serve", "args": ["--quick"]},
         }
+
+
+async def test_the_file_of_a_client_is_pasted_with_its_lines_and_comments(
+    tmp_path: Path, api: FakeSwarm, database: Path
+) -> None:
+    file = """// VS Code
+{
+  "servers": {
+    // keeps notes
+    "notes": {"command": "serve", "args": ["//share", "a,  }"],},
+  },
+}
+"""
+    async with cockpit_over(api, database) as stage:
+        await open_upstreams(stage)
+        await stage.press("n")
+        server = stage.one(Input, "#server")
+        server.focus()
+        server.post_message(events.Paste(file))
+        await stage.until(lambda: "notes" in server.value)
+        await stage.press("enter")
+        await stage.until(lambda: stage.shows(UpstreamsScreen))
+        assert settings_of(tmp_path)["upstream"] == {"notes": {"command": "serve", "args": ["//share", "a,  }"]}}
 
 
 async def test_a_server_that_cannot_be_read_is_told_in_the_form(api: FakeSwarm, database: Path) -> None:

@@ -19,7 +19,7 @@ from zoea.model.errors import SettingsError, UsageError
 from zoea.settings import Credentials, Places, Settings
 from zoea.settings.private_file import lock_file, write_private
 from zoea.settings.small_file import read_small_text
-from zoea.tools.mcp_json import ImportedServer, find_secret_arguments, is_reference, read_servers
+from zoea.tools.mcp_json import ImportedServer, drop_comments, find_secret_arguments, is_reference, read_servers
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 
 _SECRET_KEY = re.compile(r"(?i)(key|token|secret|passw|credential|auth|bearer|cookie|\bpat\b|_pat$)")
@@ -173,7 +173,7 @@ def _read(file: Path) -> tomlkit.TOMLDocument:
 def describe_server(name: str, text: str) -> str:
     """Return the JSON of a server, given as a command line, an address, or JSON.
 
-    JSON is the object of one server, or a client's whole file.
+    JSON is the object of one server, or a client's whole file, with comments and trailing commas where it has any.
 
     Raises:
         UsageError: The text is empty, or a command line with an open quote.
@@ -181,7 +181,7 @@ def describe_server(name: str, text: str) -> str:
     text = text.strip()
     if not text:
         raise UsageError("the server is empty", hint="Give a command line, an address (https://…) or a JSON object.")
-    if text.startswith("{"):
+    if drop_comments(text).lstrip().startswith("{"):
         return _name_server(name, text)
     if re.match(r"https?://", text):
         return json.dumps({"mcpServers": {name: {"url": text}}})
@@ -195,8 +195,8 @@ def describe_server(name: str, text: str) -> str:
 def _name_server(name: str, text: str) -> str:
     """Return a client's JSON unchanged, and the object of one server under its name."""
     try:
-        found = json.loads(text)
-    except ValueError as error:
+        found = json.loads(drop_comments(text))
+    except (ValueError, RecursionError) as error:
         raise UsageError(f"the JSON cannot be read: {error}") from None
     is_one = isinstance(found, dict) and ("command" in found or "url" in found)
     return json.dumps({"mcpServers": {name: found}}) if is_one else text

@@ -45,6 +45,11 @@ class ServerImport:
     refused: Mapping[str, str] = field(default_factory=dict)
 
 
+def drop_comments(text: str) -> str:
+    """Return JSON without comments and trailing commas; texts in quotes stay as they are."""
+    return _TOKEN.sub(_drop_comment, text)
+
+
 def read_servers(text: str) -> ServerImport:
     """Read the servers from a client's JSON.
 
@@ -52,7 +57,7 @@ def read_servers(text: str) -> ServerImport:
         SettingsError: The text is not JSON, or names no servers.
     """
     try:
-        tree = json.loads(_TOKEN.sub(_drop_comment, text))
+        tree = json.loads(drop_comments(text))
     except (ValueError, RecursionError) as error:
         raise SettingsError(
             f"the file is not JSON: {error}", hint="Give the file in which the client keeps its servers."

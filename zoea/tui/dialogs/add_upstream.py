@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -13,9 +14,21 @@ from textual.widgets import Input
 
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.runtime.upstream_import import describe_server, import_servers
+from zoea.tools.mcp_json import drop_comments
 from zoea.tui.dialogs.modal import CockpitDialog, form_row
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
+
+
+class ServerInput(Input):
+    """A line that takes JSON of several lines, as clients keep it in their files."""
+
+    def _on_paste(self, event: events.Paste) -> None:
+        """Put the lines of pasted JSON into one. Comments would end with their line, so they are left out."""
+        joined = " ".join(line.strip() for line in drop_comments(event.text).split("\n")).strip()
+        if joined.startswith("{"):
+            event.prevent_default().stop()
+            self.replace(joined, *self.selection)
 
 
 class AddUpstreamDialog(CockpitDialog[tuple[str, ...] | None]):
@@ -36,7 +49,9 @@ class AddUpstreamDialog(CockpitDialog[tuple[str, ...] | None]):
             yield from form_row("name", Input(id="name", placeholder="a name of your choice", compact=True))
             yield from form_row(
                 "server",
-                Input(id="server", placeholder="npx -y some-server /data · https://… · pasted JSON", compact=True),
+                ServerInput(
+                    id="server", placeholder="npx -y some-server /data · https://… · pasted JSON", compact=True
+                ),
             )
             yield TextBlock(id="error")
 
