@@ -219,6 +219,9 @@ class TestBeside:
         assert zoea("hold", "alpha").out == "alpha is paused\n"
         assert "idle" not in zoea("show", "alpha").out.splitlines()[2]
         assert zoea("show", "alpha").out.splitlines()[2].split() == ["status", "paused"]
+        zoea("hold", "alpha", "--reason", "lunch")
+        assert zoea("show", "alpha").out.splitlines()[2].split() == ["status", "paused:", "lunch"]
+        assert zoea("show", "alpha", "--json").json["held_reason"] == "lunch"
 
     def test_a_grant_is_listed_and_revoked(self, zoea: Zoea, other_owner: OwnerThread) -> None:
         other_owner.swarm.granted = {n: GrantView(n, "miner", up, "burn", 0) for n, up in ((3, "peer"), (4, ""))}

@@ -266,7 +266,7 @@ class FakeSwarm(NoContexts):
 
     async def hold(self, on: bool, *, ref: str = "", reason: str = "") -> None:
         if ref:
-            self.put(replace(self._find(ref), held=on), "mysis.held", on=on)
+            self.put(replace(self._find(ref), held=on, held_reason=reason if on else ""), "mysis.held", on=on)
             return
         self._held = (reason or "the commander") if on else ""
         self._publish("swarm.held", None, on=on)

@@ -25,6 +25,7 @@ from zoea.model.errors import (
 )
 from zoea.model.request import Answer
 from zoea.model.values import Event, MysisView, Recipients, Sender
+from zoea.queries.stored_swarm import read_mysis_view
 from zoea.settings import Settings
 from zoea.store import WriterConnection
 from zoea.swarm.live_view import INTERVAL_S
@@ -431,7 +432,8 @@ class TestHold:
             await s.commander.broadcast("go")
             await s.settled("beta")
             assert (await s.commander.mysis("alpha")).held
-            assert await s.value("SELECT held_reason FROM mysis WHERE id = 1") == "rest"
+            live, stored = await s.commander.mysis("alpha"), read_mysis_view(s.path, "alpha")
+            assert [view.held_reason for view in (live, stored)] == ["rest", "rest"]
             assert await s.value("SELECT data FROM event WHERE kind = 'hold.set'") == "{}"
             assert s.provider.calls == 1
             await s.commander.hold(False, ref="alpha")

@@ -213,6 +213,7 @@ class Mysis:
     nothing_new: int = 0
     is_reviewed: bool = False
     is_asked: bool = False
+    held_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,6 +259,7 @@ class MysisView:
         text: The newest of question, error, final answer, tool call, prompt.
         streaming, thinking: The end of the answer and of the reasoning being written.
         retry_count: The number of the recovery that `retry_at` starts.
+        held_reason: Why a person paused it; empty where they did not say.
         swarm_held: The whole swarm is on hold; `held` concerns this mysis.
         in_turn: A turn is open and advances.
         queue_place: Place of its request at its provider, 1 for the next; 0 if it does not queue.
@@ -332,6 +334,7 @@ class MysisView:
     goal_reached_at: int | None = None
     is_reviewed: bool = False
     is_at_rest: bool = False
+    held_reason: str = ""
 
     @property
     def status(self) -> StatusWord:

@@ -65,7 +65,8 @@ def describe_detail(view: MysisView, now: int | None = None) -> str:
         case StatusWord.WORKING if view.is_summarising:
             return "summarises earlier messages"
         case StatusWord.HELD | StatusWord.PAUSED:
-            return "finishes its call first" if finishes_call(view) else ""
+            why = one_line(view.held_reason) if view.held else ""
+            return "; ".join(filter(None, (why, "finishes its call first" if finishes_call(view) else "")))
         case StatusWord.ERRORED:
             return one_line(describe_failure(view.failure) if view.failure else view.state_reason)
         case StatusWord.STOPPED | StatusWord.IDLE | StatusWord.DONE:

@@ -292,6 +292,7 @@ def _view(reader: sqlite3.Connection, mysis: Mysis, counts: sqlite3.Row, *, swar
         failure=mysis.failure,
         retry_at=None if was_running else mysis.retry_at,
         held=mysis.held,
+        held_reason=mysis.held_reason,
         tags=mysis.tags,
         turns=counts["turns"],
         tool_calls=counts["tool_calls"],

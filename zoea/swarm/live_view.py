@@ -138,6 +138,7 @@ class LiveMysis:
             failure=mysis.failure,
             retry_at=mysis.retry_at,
             held=mysis.held,
+            held_reason=mysis.held_reason,
             tags=mysis.tags,
             turns=self.turns,
             tool_calls=self.tool_calls,

@@ -184,6 +184,7 @@ def mysis(row: sqlite3.Row) -> Mysis:
         retry_at=row["retry_at"],
         retry_count=row["retry_count"],
         held=bool(row["held"]),
+        held_reason=row["held_reason"],
         tags=tuple(row["tags"].split("\x1f")) if row["tags"] else (),
         created_at=row["created_at"],
         deleted_at=row["deleted_at"],
