@@ -68,11 +68,14 @@ async def test_the_used_budget_of_a_turn_is_shown_and_starts_at_zero_in_the_next
             assert (view.turn_tokens, view.turn_limit) == (used, 10_000)
 
 
-async def test_one_warning_event_when_80_per_cent_of_the_turns_budget_are_crossed(tmp_path: Path) -> None:
-    settings = Settings.model_validate(LIMIT)
+@pytest.mark.parametrize(("limits", "context"), [(LIMIT, ""), ({}, '{"token_budget_per_task": 10000}')])
+async def test_one_warning_event_when_80_per_cent_of_the_turns_budget_are_crossed(
+    tmp_path: Path, limits: dict[str, Any], context: str
+) -> None:
+    settings = Settings.model_validate(limits)
     async with swarm(tmp_path, spending(4000, 3000, 1500, 100), settings=settings) as s:
         await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go")
+        await s.commander.send("alpha", "go", context=context)
         await s.settled_in_time()
         warnings = await s.rows("SELECT mysis_id, data FROM event WHERE kind = 'budget.warning'")
         assert warnings == [{"mysis_id": 1, "data": '{"scope": "turn", "used": 8500, "limit": 10000}'}]

@@ -474,7 +474,7 @@ class TurnDriver:
     # Storing and showing.
 
     async def _store(self, op: t.TurnOp) -> t.TurnInput:
-        before, limit = self._used, self._profile.settings.budget.token_budget_per_task
+        before, limit = self._used, self._live.turn_limit
         used = before + spent_by(op, self._estimated)
         is_warning_of = budgets.crossed_warning(before, used, limit)
         end = op.end if isinstance(op, t.StoreAnswer | t.CloseTurn | t.BreakOffTurn) else None
