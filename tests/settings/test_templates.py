@@ -52,6 +52,12 @@ def test_these_templates_are_shipped() -> None:
     assert [file.parent for file in Templates().files()] == [SHIPPED] * len(SHIPPED_NAMES)
 
 
+def test_nova_plans_and_nudges_as_zoea_nova_did() -> None:
+    own = effective_settings(Settings(), Templates().get("nova"))
+    assert (own.context.keep_turns, own.context.recall_items, own.nudge.without_goal) == (0, 0, True)
+    assert (own.tool.show, own.tool.own) == ("all", "full")
+
+
 @pytest.mark.parametrize("name", WITH_LOG)
 def test_a_shipped_prompt_holds_the_critical_rules(name: str) -> None:
     prompt = Templates().get(name).prompt
