@@ -7,16 +7,25 @@ from hypothesis import strategies as st
 
 from tests.context.sample_histories import HOSTILE, Recorder
 from zoea.context.window.conversation_summary import KEPT, read_kept_lines, read_prose, summarise
-from zoea.context.window.summary_parts import LEAST_ROOM, SummaryPart, SummaryProse, find_next_part
+from zoea.context.window.summary_parts import (
+    LEAST_NOTE,
+    LEAST_ROOM,
+    MOST_PROSE,
+    SummaryPart,
+    SummaryProse,
+    find_next_part,
+)
 from zoea.context.window.window_estimate import MARGIN, estimate_text
 
 
-def written(recorder: Recorder, earlier: str, room: int, reply: str) -> tuple[list[SummaryPart], str]:
+def written(
+    recorder: Recorder, earlier: str, room: int, reply: str, prose_tokens: int = 200
+) -> tuple[list[SummaryPart], str]:
     """Answer every part with the same text until the prose is there."""
     known: dict[str, str] = {}
     parts: list[SummaryPart] = []
     while True:
-        found = find_next_part(recorder.memories, earlier, known, prose_tokens=200, room=room)
+        found = find_next_part(recorder.memories, earlier, known, prose_tokens=prose_tokens, room=room)
         if isinstance(found, SummaryProse):
             return parts, found.text
         assert found.key not in known
@@ -49,6 +58,14 @@ def test_what_does_not_fit_is_written_in_parts_whose_notes_are_joined() -> None:
     assert parts[-1].messages[1].content.count("a note") == len(parts) - 1
     seen = "".join(part.messages[1].content for part in parts[:-1])
     assert all(f"prompt {number} " in seen for number in range(30))
+
+
+def test_a_long_conversation_asks_for_no_more_prose_than_a_model_writes_in_time() -> None:
+    *notes, last = written(conversation(100, 1_000), "", 6_000, "a note", prose_tokens=6_000)[0]
+    assert len(notes) > 4
+    assert last.prose_tokens == MOST_PROSE
+    assert last.answer_tokens == 2 * MOST_PROSE
+    assert sum(note.prose_tokens for note in notes) <= max(2 * MOST_PROSE, LEAST_NOTE * len(notes))
 
 
 @given(

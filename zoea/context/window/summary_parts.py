@@ -19,7 +19,12 @@ from zoea.model.values import Memory
 
 RESULT_CHARS = 2_000
 """Characters that a model sees of one result or of a call's arguments."""
-LEAST_PROSE = 48
+LEAST_PROSE, MOST_PROSE = 48, 1_200
+"""Tokens of prose that a request asks for. A longer text takes models minutes; kept lines use the room that is left."""
+LEAST_NOTE = 400
+"""Tokens of a note about one part, where there are so many parts that each has less than this of twice the prose."""
+ANSWER_FACTOR, LEAST_ANSWER = 2, 512
+"""Tokens of an answer beside its prose: models think, and count otherwise than the estimate."""
 LEAST_ROOM = 800
 """Tokens of a request below which no model is asked."""
 MOST_ROUNDS = 8
@@ -52,6 +57,11 @@ class SummaryPart:
     prose_tokens: int
     is_last: bool
 
+    @property
+    def answer_tokens(self) -> int:
+        """The most tokens that its answer may take, thinking included."""
+        return max(LEAST_ANSWER, ANSWER_FACTOR * self.prose_tokens)
+
 
 @dataclass(frozen=True, slots=True)
 class SummaryProse:
@@ -69,10 +79,10 @@ def find_next_part(
         memories: The messages that the summary has to cover now.
         earlier: What a model wrote about the messages before them; it is extended.
         known: What the model wrote so far, by the key of the part.
-        prose_tokens: The most that the summary may take.
+        prose_tokens: The most that the summary may take; it takes no more than `MOST_PROSE`.
         room: The estimated tokens that one request may take, its answer aside.
     """
-    prose_tokens = max(prose_tokens, LEAST_PROSE)
+    prose_tokens = min(max(prose_tokens, LEAST_PROSE), MOST_PROSE)
     room = max(room, LEAST_ROOM) - _FRAME_TOKENS - int(_cost(_INSTRUCTIONS))
     texts = [text for memory in memories if (text := _line(memory))]
     blocks = [data_block(_EARLIER, earlier)] if earlier else []
@@ -86,7 +96,8 @@ def find_next_part(
         if len(groups) <= 1:
             return _finish(blocks, title, texts, prose_tokens, known)
         notes = []
-        share = max(LEAST_PROSE, min(prose_tokens, left // 4))
+        note_tokens = max(LEAST_NOTE, 2 * prose_tokens // len(groups))
+        share = max(LEAST_PROSE, min(prose_tokens, left // 4, note_tokens))
         for group in groups:
             part = _part((data_block(title, "\n\n".join(group)),), share, is_last=False)
             if part.key not in known:

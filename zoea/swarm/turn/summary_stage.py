@@ -18,7 +18,7 @@ from functools import partial
 from zoea.context import FrozenTurn, request_limit
 from zoea.context.window.conversation_shape import Conversation, ConversationShape
 from zoea.context.window.conversation_summary import read_prose
-from zoea.context.window.summary_parts import LEAST_ROOM, SummaryPart, SummaryProse, find_next_part
+from zoea.context.window.summary_parts import ANSWER_FACTOR, LEAST_ROOM, SummaryPart, SummaryProse, find_next_part
 from zoea.context.window.window_estimate import MARGIN, estimate_text
 from zoea.llm.prices import ModelPrice
 from zoea.model.enums import ErrorClass, Finish
@@ -41,8 +41,6 @@ _log = logging.getLogger(__name__)
 
 PROSE_SHARE = 0.6
 """The share of a summary that its prose is asked to take; facts that it lost have the rest."""
-ANSWER_FACTOR, LEAST_ANSWER = 2, 512
-"""Tokens of an answer beside its prose: models think, and count otherwise than the estimate."""
 NO_MODEL = "scripted"
 """A provider without a model: its script answers prompts of a person only."""
 _KEY = "SummaryPart"
@@ -119,7 +117,7 @@ class SummaryStage:
         model = None if self.failure else await self._find_model()
         if model is None:
             return ""
-        prose_tokens = int(shape.summary_tokens * PROSE_SHARE)
+        prose_tokens = min(int(shape.summary_tokens * PROSE_SHARE), model.max_output_tokens // ANSWER_FACTOR)
         limit = request_limit(self._frozen).tokens
         room = min(limit, model.window - model.max_output_tokens) / max(1.0, self._frozen.calibration)
         if room < LEAST_ROOM:
@@ -260,7 +258,7 @@ class SummaryStage:
         return ModelRequest(
             model=model.model,
             messages=part.messages,
-            max_output_tokens=min(model.max_output_tokens, max(LEAST_ANSWER, ANSWER_FACTOR * part.prose_tokens)),
+            max_output_tokens=min(model.max_output_tokens, part.answer_tokens),
             context_window=model.window if model.is_window_known else None,
             mysis=self._profile.name,
             estimated_tokens=estimated,
