@@ -155,6 +155,20 @@ async def test_logins_without_a_session_that_lasts_are_made_ever_less_often(
     assert len(faulty.seen("call", tool="login")) == 3
 
 
+async def test_an_account_that_a_person_stores_is_used_from_the_next_login_on(open_box: Opener, faulty: Faulty) -> None:
+    keeper = Keeper()
+    session = open_box(_world(faulty), accounts=keeper).session(1, "alpha", "")
+    await session.catalogue()
+    await session.call(asked("balance"), meta=meta())
+    right = keeper.kept["alpha"]
+    keeper.kept["alpha"] = {**right, "password": "canary-password-wrong"}
+    await session.call(asked("lose_sessions"), meta=meta())
+    refused = await session.call(asked("balance"), meta=meta())
+    assert refused.content == f"faulty refused the login of alpha: wrong_password: {MASK}"
+    keeper.kept["alpha"] = right
+    assert json.loads((await session.call(asked("balance"), meta=meta())).content)["account"] == "alpha"
+
+
 async def test_a_login_that_was_not_sent_is_tried_again_at_once(faulty: Faulty) -> None:
     sent: list[str] = []
 

@@ -226,8 +226,12 @@ class UpstreamAccounts:
         await asyncio.shield(account.login_task)
 
     async def _log_in_or_register(self, caller: Caller, account: _Account) -> None:
-        if not account.fields:
-            account.fields = dict(await self._keeper.load(self._config.name, caller.uid, caller.name) or {})
+        if account.is_stored:
+            # At each login, because a person may have stored another account or password meanwhile.
+            stored = dict(await self._keeper.load(self._config.name, caller.uid, caller.name) or account.fields)
+            if stored != account.fields:
+                account.retired.extend(self._field_secrets(account))
+                account.fields = stored
         login = self._config.login
         if login is None or not self._schema_of(login.login):
             # Without a login tool, the account's own fields are filled in.
