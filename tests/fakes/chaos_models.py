@@ -11,8 +11,8 @@ from typing import Any
 from tests.fakes import anthropic_server, ollama_server, openai_server
 from tests.fakes.wire_server import Outgoing, Received
 
-LEFT_OUT = ("zoea_ask", "drop", "answer", "broadcast", "register", "login")
-"""Tools that wait for a person, or speak to all."""
+LEFT_OUT = ("zoea_ask", "answer", "broadcast", "register", "login")
+"""Tools that wait for words of a person, or speak to all."""
 TEXT = "The scan is done; the belt holds ore, and the drone goes on to the station to sell it there. "
 
 

@@ -6,7 +6,7 @@ so that a test can read it after the process is gone. `FAULTY_MODE`, comma-separ
 `deny` exits at once, `noisy` writes to stderr without end, `pages` lists its tools in pages of 5,
 `slow` takes its time to register, `parent` leaves a deaf process behind in its group,
 `crowd` offers 400 more tools with descriptions of 800 characters, `logins` offers tools for accounts that go wrong,
-`stubborn` refuses each login, `forgetful` knows no session.
+`stubborn` refuses each login, `forgetful` knows no session. SIGUSR1 lets it send 6,000 notifications.
 """
 
 from __future__ import annotations
@@ -315,4 +315,11 @@ class Server:
 
 
 if __name__ == "__main__":
-    Server().serve()
+    server = Server()
+    flood = {"count": 6_000}
+    # In a thread, because this one may hold the lock of the output.
+    signal.signal(
+        signal.SIGUSR1,
+        lambda *_: threading.Thread(target=server.do_notify, args=(flood, {}, None), daemon=True).start(),
+    )
+    server.serve()

@@ -1,9 +1,10 @@
 """A chaos run: a real swarm under every fault at once, then peace, in which nothing may be lost or stuck.
 
 `python -m tests.faults.chaos --seconds 1800 --seed 7` starts `zoea` over model servers of all three wires and five
-upstreams. In each round a war draws faults at random: of models, upstreams, clock, disk, descriptors, keys, and kills
-of the owner, the world and children. Then comes peace, at the end of which the invariants are checked. The same seed
-draws the same faults, at times that the machine decides.
+upstreams. In each round a war draws faults at random: of models, upstreams and what they send, clock, disk,
+descriptors, keys, and kills of the owner, the world and children. People answer approvals and publish on a topic
+meanwhile. Then comes peace, at the end of which the invariants are checked. The same seed draws the same faults, at
+times that the machine decides.
 """
 
 from __future__ import annotations
@@ -46,6 +47,9 @@ SUSPENDED_S = 60.0
 """A long suspension: in short runs both clocks jump by it, in long ones the owner is also stopped for it."""
 LONG_RUN_S = 600.0
 MODES = (DeliveryMode.QUEUE, DeliveryMode.QUEUE, DeliveryMode.STEER, DeliveryMode.INTERRUPT)
+ANSWERS = (ApprovalAnswer.ONCE, ApprovalAnswer.ONCE, ApprovalAnswer.DENIED)
+TOPIC = "NEWS"
+"""The topic to which every fourth mysis subscribes."""
 KEYS = {"OPENAI_CHAOS_KEY": "sk-chaos-one", "ANTHROPIC_CHAOS_KEY": "sk-chaos-two"}
 # Times of one row may be of different clocks here, so promises that compare them say nothing.
 UNTIMED = {promise: sql for promise, sql in database_checker.ALWAYS.items() if not re.search(r"_at [<>]=? ", sql)}
@@ -249,6 +253,12 @@ class ChaosRun:
             with suppress(ProcessLookupError):
                 os.kill(self.chance.choice(pids), signal.SIGKILL)
 
+    async def flood(self) -> None:
+        """Let an upstream send far more than its session may."""
+        if pids := self.children("mcp_faulty"):
+            with suppress(ProcessLookupError):
+                os.kill(self.chance.choice(pids), signal.SIGUSR1)
+
     async def kill_http(self) -> None:
         assert self.http is not None
         self.kills += 1
@@ -318,7 +328,8 @@ class ChaosRun:
         assert self.swarm is not None
         name, key = self.chance.choice(self.names), f"chaos-{self.chance.randrange(10**12)}"
         try:
-            match self.chance.choices(("send", "broadcast", "stop", "start", "hold"), (80, 2, 6, 10, 2))[0]:
+            actions = {"send": 80, "answer": 20, "broadcast": 2, "publish": 4, "stop": 6, "start": 10, "hold": 2}
+            match self.chance.choices(list(actions), list(actions.values()))[0]:
                 case "send":
                     mode = self.chance.choice(MODES)
                     receipt = await self.swarm.send(name, f"Go on {key}", mode=mode, idempotency_key=key)
@@ -326,6 +337,11 @@ class ChaosRun:
                 case "broadcast":
                     receipt = await self.swarm.broadcast(f"All go on {key}", idempotency_key=key)
                     self.sent[key] = receipt.message_id
+                case "answer":
+                    for asked in (await self.swarm.approvals())[:10]:
+                        await self.swarm.answer(asked.id, self.chance.choice(ANSWERS))
+                case "publish":
+                    await self.swarm.publish(TOPIC, f"News {key}", idempotency_key=key)
                 case "stop":
                     await self.swarm.stop(name)
                 case "start":
@@ -351,6 +367,7 @@ class ChaosRun:
             self.kill_child: 4,
             self.kill_world: 2,
             self.kill_http: 2,
+            self.flood: 2,
             self.set_clock: 4,
             self.suspend: 2,
             self.sleep_machine: 2,
@@ -540,13 +557,17 @@ async def open_chaos(
                 port=http_port,
             )
         )
+        templates = run.where.config / "templates"
+        templates.mkdir(exist_ok=True)
+        (templates / "listener.toml").write_text(f'extends = "default"\nsubscribes = ["{TOPIC}"]\n')
         run.write_control()
         try:
             run.start_http()
             await run.start_owner()
             assert run.swarm is not None
             for number in range(myses):
-                made = await run.swarm.create("", provider=("one", "two", "three")[number % 3])
+                template = "listener" if number % 4 == 0 else ""
+                made = await run.swarm.create("", template=template, provider=("one", "two", "three")[number % 3])
                 run.names.append(made.name)
             yield run
         finally:
