@@ -53,6 +53,7 @@ TOOLS = [
     _tool("nonsense", reads=True),
     _tool("answer", line="string"),
     _tool("notify", count="integer"),
+    _tool("ask", line="string"),
     _tool("refuse", reads=True),
     _tool("fail", reads=True),
     _tool("flood", reads=True, count="integer"),
@@ -147,6 +148,8 @@ class Server:
             self.cancelled.setdefault(request, threading.Event()).set()
         elif method == "tools/call":
             threading.Thread(target=self.call, args=(call, message["params"]), daemon=True).start()
+        elif method is None:
+            self.journal("answered", message=message)
         elif call is not None:
             self.write({"id": call, "error": {"code": -32601, "message": "Method not found"}})
 
@@ -215,6 +218,11 @@ class Server:
         with self.out:
             sys.stdout.buffer.write(arguments["line"].replace("ID", str(call)).encode("latin-1") + b"\n")
             sys.stdout.buffer.flush()
+
+    def do_ask(self, arguments: Json, params: Json, call: Any) -> Json:
+        with self.out:
+            sys.stdout.write(arguments["line"] + "\n")
+        return self.text("asked")
 
     def do_notify(self, arguments: Json, params: Json, call: Any) -> Json:
         note = {"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "noise"}}

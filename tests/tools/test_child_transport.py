@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 import time
 
@@ -18,6 +19,23 @@ from zoea.tools.upstream.session_traffic import CALM_S, MAX_DROPPED, MessageRate
 from zoea.tools.upstream.unreadable_answer import describe_message, find_key
 
 ENDLESS = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
+ASKING = """
+import json, sys
+for line in sys.stdin:
+    asked = json.loads(line)
+    if asked["method"] == "initialize":
+        result = {"protocolVersion": asked["params"]["protocolVersion"], "capabilities": {"tools": {}},
+                  "serverInfo": {"name": "asking", "version": "1"}}
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
+    elif asked["method"] == "tools/list":
+        print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": {"tools": []}}), flush=True)
+        break
+for number in range(2_000):
+    print(json.dumps({"jsonrpc": "2.0", "id": f"{number:01000}", "method": "ping"}), flush=True)
+import time
+time.sleep(60)
+"""
+"""A server that reads nothing once it has listed its tools, and asks."""
 DEADLINE_S = 60.0
 
 
@@ -151,3 +169,22 @@ def test_an_id_inside_a_result_is_not_the_id_of_the_answer() -> None:
 
 def test_a_result_nested_without_end_has_no_fields() -> None:
     assert parse_fields({"content": [{"type": "text", "text": "[" * 100_000}]}) == {}
+
+
+async def test_a_server_that_asks_and_takes_no_answer_loses_its_session(open_box: Opener) -> None:
+    box = open_box(
+        UpstreamConfig("asking", command=sys.executable, args=("-c", ASKING), max_messages=10_000, retries=0)
+    )
+    await until(lambda: "took none of the last 100 answers" in box.status()[0].last_error, within=60.0)
+
+
+async def test_what_a_server_asks_is_answered_and_little_of_it_is_kept(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(faulty.config()).session(1, "alpha", "")
+    await session.catalogue()
+    for ident in ("7", "x" * 1_001, "8"):
+        line = json.dumps({"jsonrpc": "2.0", "id": ident, "method": "ping", "params": {"_meta": {"a": "b"}}})
+        await session.call(asked("ask", line=line), meta=meta())
+    await until(lambda: len(faulty.seen("answered")) == 2)
+    assert [one["message"] for one in faulty.seen("answered")] == [
+        {"jsonrpc": "2.0", "id": ident, "result": {}} for ident in ("7", "8")
+    ]

@@ -19,7 +19,7 @@ from zoea.model.request import SendState
 from zoea.text.large_json import LARGE_COUNT, count_values
 from zoea.tools.results import MAX_LISTED_VALUES, bound_parts
 from zoea.tools.upstream.large_answer import LargeAnswers, hide_result
-from zoea.tools.upstream.session_traffic import SessionTraffic
+from zoea.tools.upstream.session_traffic import MAX_ID_CHARS, SessionTraffic
 from zoea.tools.upstream.unreadable_answer import UNREADABLE, UnreadableMessage, to_key
 
 CANCEL_WRITE_S = 0.5
@@ -50,7 +50,7 @@ class ObservedTransport:
         reads, writes = await self._inner.__aenter__()
         waiting: dict[str, types.JSONRPCRequest] = {}
         reading = ObservedReadStream(reads, waiting, self._traffic, self._large, self._on_tools_changed)
-        return reading, ObservedWriteStream(writes, waiting)
+        return reading, ObservedWriteStream(writes, waiting, self._traffic)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -93,7 +93,14 @@ class ObservedReadStream:
             if answer is not None:
                 return answer
             if self._traffic.rate.take():
-                return item
+                if not (isinstance(item, SessionMessage) and isinstance(item.message, types.JSONRPCRequest)):
+                    return item
+                if len(str(item.message.id)) > MAX_ID_CHARS:
+                    continue
+                if not self._traffic.begin_request():
+                    raise StopAsyncIteration
+                # Zoea carries out no request of a server but a ping, so what else it holds is not kept.
+                return SessionMessage(item.message.model_copy(update={"params": None}))
             if _is_tools_changed(item):
                 self._on_tools_changed()
             if self._traffic.has_flooded():
@@ -149,9 +156,10 @@ class ObservedReadStream:
 class ObservedWriteStream:
     """The write stream of a transport; records that a call's message was sent."""
 
-    def __init__(self, inner: Any, waiting: dict[str, types.JSONRPCRequest]) -> None:
+    def __init__(self, inner: Any, waiting: dict[str, types.JSONRPCRequest], traffic: SessionTraffic) -> None:
         self._inner = inner
         self._waiting = waiting
+        self._traffic = traffic
 
     async def send(self, item: SessionMessage, /) -> None:
         message = item.message
@@ -160,6 +168,12 @@ class ObservedWriteStream:
             self._waiting.pop(key or "", None)
             with anyio.move_on_after(CANCEL_WRITE_S):
                 await self._inner.send(item)
+            return
+        if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+            try:
+                await self._inner.send(item)
+            finally:
+                self._traffic.end_request()
             return
         if isinstance(message, types.JSONRPCRequest):
             self._waiting[str(message.id)] = message

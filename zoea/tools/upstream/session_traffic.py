@@ -9,6 +9,10 @@ from zoea.process.clock import read_uptime_s
 MAX_DROPPED = 5_000
 """Messages over the limit, without a second of calm between them, that end the session."""
 CALM_S = 1.0
+MAX_UNANSWERED = 100
+"""Requests of a server whose answers it has not taken; more end the session."""
+MAX_ID_CHARS = 1_000
+"""A request with a longer id is dropped, because an answer repeats its id and is kept until it is taken."""
 
 
 class SessionEnd:
@@ -63,6 +67,21 @@ class SessionTraffic:
     def __init__(self, end: SessionEnd, max_messages: int) -> None:
         self.end = end
         self.rate = MessageRate(max_messages)
+        self._unanswered = 0
+
+    def begin_request(self) -> bool:
+        """Count a request of the server. Return False where too many are unanswered: the session has ended then."""
+        self._unanswered += 1
+        if self._unanswered > MAX_UNANSWERED:
+            self.end.end(
+                f"it sent requests and took none of the last {MAX_UNANSWERED} answers, so its session was closed"
+            )
+            return False
+        return True
+
+    def end_request(self) -> None:
+        """Count an answer that the server has taken."""
+        self._unanswered -= 1
 
     def has_flooded(self) -> bool:
         """Return whether the server sends far too much. The session has ended with the reason then."""
