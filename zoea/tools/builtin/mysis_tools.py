@@ -144,16 +144,17 @@ class MysisTools:
         if policy.send is Send.SWARM:
             name, said = _read_send(arguments, policy)
             if name.casefold() == meta.mysis.casefold():
-                raise UsageError(f"{name} is your own name", hint=self._name_others(meta))
+                raise UsageError(f"not sent: {name} is your own name", hint=self._name_others(meta, policy))
             return _receipt(await self._backend.send(meta.mysis_id, meta.hop, name, said))
         text = SendToCommanderArguments.parse(arguments).text
         return _receipt(await self._backend.send(meta.mysis_id, meta.hop, COMMANDER, text))
 
-    def _name_others(self, meta: CallMeta) -> str:
-        """Say whom a message can go to, by name where they are few."""
+    def _name_others(self, meta: CallMeta, policy: ToolPolicy) -> str:
+        """Say what to change in the call, because a small model takes other words for the text to send."""
         others = [view.name for view in self._backend.list_myses() if view.id != meta.mysis_id]
-        who = " or ".join(others) if 0 < len(others) <= _NAMED_RECIPIENTS else "another mysis"
-        return f"Send it to {who}, or go on yourself"
+        is_few = 0 < len(others) <= _NAMED_RECIPIENTS
+        who = " or ".join(f'"{name}"' for name in others) if is_few else "the name of another one"
+        return f"Make the same call with {'mysis' if policy.own is OwnTools.SLIM else 'to'} {who}"
 
     async def _broadcast(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
         text = BroadcastArguments.parse(arguments).text
