@@ -8,10 +8,18 @@ from dataclasses import replace
 import pytest
 
 from tests.llm.sample_requests import SCAN, assistant, call, request, result, system, user
-from zoea.llm.messages.json_schema_tools import MAX_NEXT, MAX_STRING, as_text, examples, read, schema
+from zoea.llm.messages.json_schema_tools import (
+    MAX_NEXT,
+    MAX_STRING,
+    as_text,
+    examples,
+    read,
+    read_unconstrained,
+    schema,
+)
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.openai_request import body_of
-from zoea.model.enums import ToolMode
+from zoea.model.enums import Role, ToolMode
 from zoea.model.request import AnswerCall, ToolSpec
 
 LIST = "the arguments must be one JSON object, not a list"
@@ -44,7 +52,7 @@ def test_the_conversation_is_shown_in_the_same_form() -> None:
     assert "- scan: Look around" in told["content"]
     assert told["content"].startswith("You are a mysis.")
     assert json.loads(step["content"]) == {
-        "next": "use scan",
+        "next": "use scan for a",
         "name": "scan",
         "arguments": {"sector": "a"},
     }
@@ -143,6 +151,7 @@ def test_an_object_that_was_complete_at_the_limit_is_taken() -> None:
     assert read('{"name": "scan"}', is_cut=True) == ("", (AnswerCall("scan", "{}"),))
 
 
+CALLED = (AnswerCall("scan", '{"sector":"b"}'),)
 HAIL = ToolSpec(
     "hail",
     "",
@@ -185,6 +194,49 @@ def test_examples_show_calls_that_fit_their_schemas() -> None:
     }
 
 
+def test_a_tool_with_one_text_is_shown_twice_before_the_answer_to_both_results() -> None:
+    scan = replace(SCAN, upstream="reef")
+    ask = replace(SCAN, name="zoea_ask")
+    *_, asked, first, _, one, second, _, two, told = examples((ask, scan, HAIL))
+    assert asked == "User: Use scan for <a> and for <b>, then tell me both."
+    assert [json.loads(line.removeprefix("You: "))["arguments"] for line in (first, second)] == [
+        {"sector": "<a>"},
+        {"sector": "<b>"},
+    ]
+    answer = json.loads(told.removeprefix("You: "))["answer"]
+    assert answer.index("<a>") < answer.index(one) < answer.index("<b>") < answer.index(two)
+
+
+def test_a_step_names_an_only_short_text_so_that_calls_are_told_apart() -> None:
+    said = [
+        user(),
+        assistant("", call()),
+        result("ore"),
+        assistant("", call("c2", arguments=json.dumps({"a": "x" * 60}))),
+    ]
+    _, messages = as_text("", [*said, result("ore", "c2")], (SCAN,))
+    assert [json.loads(message.content)["next"] for message in messages if message.role is Role.ASSISTANT] == [
+        "use scan for a",
+        "use scan",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("said", "text", "calls"),
+    [
+        ('{"next": "use scan", "name": "scan", "arguments": {"sector": "b"}}\nUser: Result of scan:\nore', "", CALLED),
+        ('```json\n{"name": "scan", "arguments": {"sector": "b"}}\n```', "", CALLED),
+        ('{"next": "answer", "answer": "done"} I hope this helps.', "done", ()),
+        ('Such a call is {"name": "scan", "arguments": {}}.', 'Such a call is {"name": "scan", "arguments": {}}.', ()),
+        ("[1, 2]", "[1, 2]", ()),
+        ('{"next": "answer", "answer": "do', "do", ()),
+        ("just text", "just text", ()),
+    ],
+)  # fmt: skip
+def test_without_a_grammar_the_first_object_is_the_answer(said: str, text: str, calls: tuple[AnswerCall, ...]) -> None:
+    assert read_unconstrained(said, is_cut=said.endswith("do")) == (text, calls)
+
+
 def test_at_most_three_tools_are_shown_and_each_once() -> None:
     tools = [ToolSpec(name, "", {}) for name in "abcdef"]
     shown = [[line[-2] for line in examples(tools[:count]) if line.startswith("User: Use")] for count in (1, 2, 3, 6)]
@@ -195,5 +247,7 @@ def test_at_most_three_tools_are_shown_and_each_once() -> None:
 def test_examples_are_shown_if_configured(wanted: bool | None, there: bool) -> None:
     config = ProviderConfig("openai", tool_mode=ToolMode.JSON_SCHEMA, examples=wanted)
     sent = body_of(request(tools=(SCAN,)), config, provider="reefnet")
-    example = 'User: Use scan.\nYou: {"next": "use scan", "name": "scan", "arguments": {"sector": "<sector>"}}'
+    example = (
+        'User: Use scan.\nYou: {"next": "use scan for <sector>", "name": "scan", "arguments": {"sector": "<sector>"}}'
+    )
     assert (example in sent["messages"][0]["content"]) is there
