@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 
+from tests.fakes import anthropic_server
 from tests.fakes.anthropic_server import AnthropicServer
 from tests.fakes.llamacpp_server import LISTED, PROPS, progress_chunk
 from tests.fakes.openai_server import Fail, OpenAIServer, Say, frames
-from tests.llm.sample_requests import answer, items, provider, request
+from tests.llm.sample_requests import SCAN, answer, assistant, call, items, provider, request, result, user
 from zoea.llm.providers.http_provider import HttpProvider
-from zoea.model.request import Answer, ReadProgress, RequestSent
+from zoea.model.enums import Finish, ToolMode
+from zoea.model.request import Answer, AnswerCall, Delta, ReadProgress, RequestSent
 
 MANY = 3_000
 
@@ -106,3 +108,52 @@ async def test_a_list_that_is_refused_leaves_the_request_as_it_is(server: OpenAI
     assert (await answer(source, request(estimated_tokens=MANY))).text == "Noon."
     assert "return_progress" not in server.chats[0].json
     await source.close()
+
+
+def messages_server(parameters: float) -> AnthropicServer:
+    """Return a llama.cpp server's messages API with a model of that size."""
+    server = AnthropicServer()
+    server.models, server.props = [{**LISTED, "meta": {**LISTED["meta"], "n_params": parameters}}], PROPS
+    return server
+
+
+SPOKEN = '{"next": "use scan for b", "name": "scan", "arguments": {"sector": "b"}}\n\nIt shows the sector.'
+
+
+@pytest.mark.parametrize(("parameters", "mode"), [(494_032_768, ToolMode.AUTO), (8_000_000_000, ToolMode.JSON_SCHEMA)])
+async def test_a_small_model_is_told_of_its_tools_in_words_where_the_api_has_no_schema(
+    parameters: float, mode: ToolMode
+) -> None:
+    async with messages_server(parameters) as server:
+        server.script.append(anthropic_server.Say((anthropic_server.Text(SPOKEN),)))
+        source = provider("anthropic", server.url, tool_mode=mode)
+        said = (user("Scan a and b."), assistant("", call()), result("ore"))
+        found = await items(source, request(*said, tools=(SCAN,)))
+        await source.close()
+    answered = found[-1]
+    assert isinstance(answered, Answer)
+    assert (answered.text, answered.calls) == ("", (AnswerCall("scan", '{"sector":"b"}'),))
+    assert answered.finish is Finish.CALLS
+    assert not any(isinstance(one, Delta) and one.text for one in found), "a call is not shown as an answer"
+    body = server.chats[0].json
+    assert "tools" not in body
+    assert body["stop_sequences"] == ["\nUser:"]
+    assert "- scan: Look around" in body["system"][0]["text"]
+    assert "Examples:" in body["system"][0]["text"]
+    asked, step, seen = body["messages"]
+    assert asked["content"][0]["text"] == "Scan a and b."
+    assert '"name": "scan"' in step["content"][0]["text"]
+    assert seen["content"][0]["text"] == "Result of scan:\nore"
+
+
+@pytest.mark.parametrize(("parameters", "mode"), [(8_000_000_000, ToolMode.AUTO), (494_032_768, ToolMode.NATIVE)])
+async def test_the_messages_api_has_tools_for_a_large_model_and_where_they_are_wanted(
+    parameters: float, mode: ToolMode
+) -> None:
+    async with messages_server(parameters) as server:
+        source = provider("anthropic", server.url, tool_mode=mode)
+        await answer(source, request(tools=(SCAN,)))
+        await source.close()
+    body = server.chats[0].json
+    assert body["tools"][0]["name"] == "scan"
+    assert "stop_sequences" not in body

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from typing import Any
 
@@ -11,15 +12,17 @@ from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.anthropic_request import AnthropicQuirk, Quirks, body_of
 from zoea.llm.providers.anthropic_stream import MessageStreamDecoder
 from zoea.llm.providers.http_provider import HttpProvider, StreamDecoder
-from zoea.llm.providers.llamacpp_props import is_llamacpp, read_props, with_props
+from zoea.llm.providers.llamacpp_props import SMALL_PARAMETERS, count_parameters, is_llamacpp, read_props, with_props
 from zoea.llm.providers.openai_stream import whole_number
 from zoea.llm.transport.admission_gate import AdmissionGate
 from zoea.llm.transport.cached_json import UNLISTED_FOR_US, CachedFetch, fetch, is_absent
 from zoea.llm.transport.http_client import HttpClient
+from zoea.model.enums import ToolMode
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
 from zoea.model.request import ModelInfo, ModelRequest
 
+_log = logging.getLogger(__name__)
 BASE_URL = "https://api.anthropic.com"
 VERSION = "2023-06-01"
 _UNSUPPORTED = re.compile(r"not supported|does not support|unsupported|not permitted|not available", re.IGNORECASE)
@@ -34,15 +37,40 @@ class AnthropicProvider(HttpProvider):
         super().__init__(name, config, gate, http, clock)
         self._quirks: dict[str, Quirks] = {}
         self._listed = CachedFetch(clock, self._list, absent_us=UNLISTED_FOR_US)
+        self._is_small = False
+        """Whether a llama.cpp server serves a small model or one without tools; known once the list is."""
+
+    async def _prepare(self, request: ModelRequest) -> None:
+        """Find out whether the server is a llama.cpp with a small model."""
+        if not request.tools or self._config.tool_mode is not ToolMode.AUTO or self._http.base_url == BASE_URL:
+            return
+        try:
+            await self._listed.get()
+        except ProviderError as error:
+            _log.debug("%s tells nothing of its models: %s", self.name, error.what)
+
+    def _has_text_calls(self, request: ModelRequest) -> bool:
+        """Return whether the model is told to call tools as text. This API has no schema for answers."""
+        mode = self._config.tool_mode
+        return bool(request.tools) and (mode is ToolMode.JSON_SCHEMA or (mode is ToolMode.AUTO and self._is_small))
 
     def _form(self, request: ModelRequest, without_thinking: bool) -> bytes:
         quirks = self._quirks.get(self._model(request), frozenset())
         return encode(
-            body_of(request, self._config, provider=self.name, quirks=quirks, without_thinking=without_thinking)
+            body_of(
+                request,
+                self._config,
+                provider=self.name,
+                quirks=quirks,
+                without_thinking=without_thinking,
+                has_text_calls=self._has_text_calls(request),
+            )
         )
 
     def _decoder(self, request: ModelRequest) -> StreamDecoder:
-        return MessageStreamDecoder(self.name, self._model(request), secrets=self._secrets)
+        return MessageStreamDecoder(
+            self.name, self._model(request), has_text_calls=self._has_text_calls(request), secrets=self._secrets
+        )
 
     def _learn(self, request: ModelRequest, without_thinking: bool, status: int, text: str) -> bool:
         if status != 400:
@@ -82,6 +110,7 @@ class AnthropicProvider(HttpProvider):
         (listed,) = infos.values()
         props = await read_props(self._http, provider=self.name, clock=self._clock, secrets=self._secrets)
         only = with_props(listed, props)
+        self._is_small = only.tools is False or count_parameters(found[0]) < SMALL_PARAMETERS
         if self._config.concurrency is None and only.slots:
             self._gate.set_concurrency(only.slots)
         return {only.name: only, "": only}

@@ -11,7 +11,8 @@ import json
 from enum import StrEnum
 from typing import Any
 
-from zoea.llm.messages.message_rules import arguments_object, native_for, settle, user_first
+from zoea.llm.messages import json_schema_tools
+from zoea.llm.messages.message_rules import arguments_object, merge_users, native_for, settle, user_first
 from zoea.llm.provider_config import ProviderConfig
 from zoea.model.enums import Role
 from zoea.model.request import ModelRequest, RequestMessage
@@ -19,6 +20,8 @@ from zoea.model.request import ModelRequest, RequestMessage
 MIN_THINKING = 1024
 EFFORTS = ("low", "medium", "high", "xhigh", "max")
 _MARK = {"type": "ephemeral"}
+_NEXT_TURN = "\nUser:"
+"""Where a model goes on with a conversation like the examples. No text inside a JSON object has a line of its own."""
 _SIGNED = ("thinking", "redacted_thinking")
 
 
@@ -39,9 +42,19 @@ def body_of(
     provider: str,
     quirks: Quirks = frozenset(),
     without_thinking: bool = False,
+    has_text_calls: bool = False,
 ) -> dict[str, Any]:
-    """Build the request's body. `without_thinking` leaves out thinking: the setting and every signed block."""
+    """Build the request's body.
+
+    Args:
+        without_thinking: Leaves out thinking: the setting and every signed block.
+        has_text_calls: Describes the tools in the system text, because the model calls them as text only.
+    """
     system, messages = settle(request.messages)
+    if has_text_calls:
+        shows = config.examples is not False  # nothing else holds the model to the form
+        system, messages = json_schema_tools.as_text(system, messages, request.tools, with_examples=shows)
+        messages = merge_users(messages)
     model = request.model or config.model
     body: dict[str, Any] = {"model": model, "max_tokens": request.max_output_tokens, "stream": True}
     thinking = (
@@ -53,7 +66,9 @@ def body_of(
     temperature = config.temperature if request.temperature is None else request.temperature
     if temperature is not None and AnthropicQuirk.NO_TEMPERATURE not in quirks and not _thinks(thinking):
         body["temperature"] = temperature
-    if request.tools:
+    if has_text_calls:
+        body["stop_sequences"] = [_NEXT_TURN]
+    elif request.tools:
         body["tools"] = [
             {
                 "name": tool.name,

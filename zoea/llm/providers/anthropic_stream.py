@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from zoea.llm.messages.argument_repair import repair
+from zoea.llm.messages.json_schema_tools import read_unconstrained
 from zoea.llm.providers.openai_stream import whole_number
 from zoea.llm.transport.event_stream import EventReader
 from zoea.llm.transport.json_safety import as_mapping, as_mappings, as_text_value, as_tool_name, parse
@@ -32,11 +33,17 @@ _TEXTS = ("text", "thinking", "signature", "id", "name")
 
 
 class MessageStreamDecoder:
-    """Decodes the body of a message. Implements `StreamDecoder`."""
+    """Decodes the body of a message. Implements `StreamDecoder`.
 
-    def __init__(self, provider: str, model: str, *, secrets: tuple[str, ...] = ()) -> None:
+    `has_text_calls` means that the answer's text is one object: a call, or the text of the answer.
+    """
+
+    def __init__(
+        self, provider: str, model: str, *, has_text_calls: bool = False, secrets: tuple[str, ...] = ()
+    ) -> None:
         self._provider = provider
         self._model = model
+        self._has_text_calls = has_text_calls
         self._secrets = secrets
         self._reader = EventReader()
         self._blocks: dict[int, dict[str, Any]] = {}
@@ -88,6 +95,8 @@ class MessageStreamDecoder:
         text = "".join(block.get("text", "") for block in blocks if block["type"] == "text")
         finish = _FINISH.get(self._stop, Finish.UNKNOWN)
         calls = tuple(self._call(index) for index in sorted(self._inputs))
+        if self._has_text_calls and not calls:
+            text, calls = read_unconstrained(text, is_cut=finish is Finish.LENGTH)
         if finish is Finish.FILTER and not text.strip() and not calls:
             raise provider_error(ErrorClass.CONTENT_FILTER, f"{self._provider} refused to answer")
         return Answer(
@@ -163,7 +172,7 @@ class MessageStreamDecoder:
             self._inputs[index] = [json.dumps(given)] if given else []
             self._new[2].append(f"{block.get('name', '')} ")
         elif kind == "text":
-            self._new[0].append(block.setdefault("text", ""))
+            self._new[2 if self._has_text_calls else 0].append(block.setdefault("text", ""))
 
     def _delta(self, index: int, delta: dict[str, Any]) -> None:
         if index not in self._blocks:
@@ -171,7 +180,7 @@ class MessageStreamDecoder:
         match delta:
             case {"type": "text_delta", "text": str(text)}:
                 self._add(index, "text", text)
-                self._new[0].append(text)
+                self._new[2 if self._has_text_calls else 0].append(text)
             case {"type": "thinking_delta", "thinking": str(thinking)}:
                 self._add(index, "thinking", thinking)
                 self._new[1].append(thinking)
