@@ -163,7 +163,8 @@ def test_a_front_that_is_not_read_holds_up_no_one_and_ends_at_sigterm(
 ) -> None:
     fill(attached.name)
     assert zoea("send", "alpha", "hello").returncode == 0
-    until_true(lambda: "Answered prompt" in zoea("log", "alpha").stdout, within=PATIENCE_S)
+    until_true(lambda: ask("SELECT 1 FROM turn WHERE outcome = 'answered'"), within=PATIENCE_S)
+    assert "Answered prompt" in zoea("log", "alpha").stdout
     attached.process.send_signal(signal.SIGTERM)
     assert attached.process.wait(PATIENCE_S) == 0
     assert owner.poll() is None

@@ -88,7 +88,8 @@ def test_a_plain_run_ends_in_order_at_sigterm_though_its_terminal_does_not_read(
     command = [sys.executable, "-m", "zoea", *RUN.split(), "--plain"]
     with subprocess.Popen(command, env=environment(), stdin=subprocess.DEVNULL, stdout=terminal) as plain:
         try:
-            until_true(lambda: zoea("start", "--all").returncode == 0, within=PATIENCE_S)
+            until_true(find_owner, within=PATIENCE_S)
+            assert zoea("start", "--all").returncode == 0
             fill(os.ttyname(terminal))
             plain.send_signal(signal.SIGTERM)
             assert plain.wait(PATIENCE_S) == 0

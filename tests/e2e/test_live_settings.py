@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.zoea_process import environment, spawn, zoea
+from tests.e2e.zoea_process import ask, environment, find_owner, spawn, zoea
 from tests.fakes.openai_server import OpenAIServer, Say
 from tests.waiting import until_true
 
@@ -45,11 +45,19 @@ async def run(*arguments: str) -> str:
     return ran.stdout
 
 
+async def answered(words: str) -> None:
+    """Wait for an answer in the database, and see that a command shows it."""
+    await asyncio.to_thread(until_true, lambda: ask(f"SELECT 1 FROM memory WHERE content = '{words}'"))
+    assert words in await run("list")
+
+
 @asynccontextmanager
 async def running_swarm() -> AsyncIterator[None]:
     process = spawn("run", "--headless", "--json", "--myses", "1")
     try:
-        await asyncio.to_thread(until_true, lambda: '"state": "running"' in zoea("list", "--json").stdout)
+        running = "SELECT 1 FROM mysis WHERE state = 'running'"
+        await asyncio.to_thread(until_true, lambda: find_owner() and ask(running))
+        assert '"state": "running"' in await run("list", "--json")
         yield
     finally:
         process.terminate()
@@ -66,7 +74,7 @@ async def test_a_changed_provider_and_a_new_key_serve_the_next_turn(tmp_path: Pa
         await asyncio.to_thread(set_key, first.key)
         async with running_swarm():
             await run("send", "alpha", "hello")
-            await asyncio.to_thread(until_true, lambda: "from the first" in zoea("list").stdout)
+            await answered("from the first")
 
             configure(tmp_path, second, "reef-1", "[world]\nturbo = true\n")
             said = await run("config", "apply")
@@ -75,7 +83,7 @@ async def test_a_changed_provider_and_a_new_key_serve_the_next_turn(tmp_path: Pa
             stored = await asyncio.to_thread(set_key, second.key)
             assert "from the next turn on: provider local" in stored.stdout
             await run("send", "alpha", "again")
-            await asyncio.to_thread(until_true, lambda: "from the second" in zoea("list").stdout)
+            await answered("from the second")
 
             report = json.loads(await run("config", "apply", "--json"))
             assert (report["providers"], report["problems"]) == ([], [])

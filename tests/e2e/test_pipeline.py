@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.e2e.zoea_process import ROOT, ask, spawn, zoea
+from tests.e2e.zoea_process import ROOT, ask, find_owner, spawn, zoea
 from tests.fakes.openai_server import OpenAIServer
 from tests.fakes.pipeline_model import REWORK, play_role, text_of
 from tests.waiting import until_true
@@ -48,7 +48,8 @@ async def test_an_issue_is_planned_carried_out_rejected_mended_and_approved(tmp_
         assert checked.returncode == 0, checked.stderr
         process = spawn("run", "--headless", "--json", "--myses", "1")
         try:
-            await asyncio.to_thread(until_true, lambda: '"alpha"' in zoea("list", "--json").stdout)
+            await asyncio.to_thread(until_true, lambda: find_owner() and ask("SELECT 1 FROM mysis"))
+            assert '"alpha"' in await run("list", "--json")
             for role in ROLES:
                 await run("new", f"{role}-1", "--template", role, "--idle")
             await run("topic", "publish", "ISSUE_OPENED", "The login fails.", "--data", '{"title": "Login"}')

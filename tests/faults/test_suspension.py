@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.zoea_process import ask, spawn, zoea
+from tests.e2e.zoea_process import ask, find_owner, spawn, zoea
 from tests.fakes.openai_server import Call, OpenAIServer, Say
 from tests.waiting import until
 
@@ -86,7 +86,8 @@ async def test_a_request_in_flight_is_sent_again_after_a_suspension(
 ) -> None:
     async with OpenAIServer(Say("that stops in the middle", stall_after=2), Say("after the pause")) as server:
         owner = open_owner(server)
-        await until(lambda: zoea("new", "alpha").returncode == 0, within=120.0)
+        await until(find_owner, within=120.0)
+        await owner.run("new", "alpha")
         await owner.run("send", "alpha", "hello")
         await until(lambda: len(server.chats) == 1, within=120.0)
         await owner.suspend()
@@ -102,7 +103,8 @@ async def test_a_wait_that_ends_during_a_suspension_is_over_after_it(
     wait = Call("zoea_wait", json.dumps({"seconds": int(STOPPED_S) - 1, "reason": "the ore is far"}))
     async with OpenAIServer(Say(calls=(wait,)), Say("it is here")) as server:
         owner = open_owner(server)
-        await until(lambda: zoea("new", "alpha").returncode == 0, within=120.0)
+        await until(find_owner, within=120.0)
+        await owner.run("new", "alpha")
         await owner.run("send", "alpha", "wait for the ore")
         await until(lambda: ask("SELECT 1 FROM turn WHERE outcome IS NOT NULL"), within=120.0)
         assert "the ore is far" in await owner.run("show", "alpha")
