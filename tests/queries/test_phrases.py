@@ -146,6 +146,7 @@ def test_counts_are_written_short(count: int, said: str) -> None:
 def test_a_request_is_described_as_in_shannon() -> None:
     assert context_phrase(50, 6_210) == "Preparing context (50 msgs, ~6.2k tokens)"
     assert budget_phrase(14_800, 50_000) == "Budget used: 14.8k/50k"
+    assert (context_phrase(0, 6_210), budget_phrase(999, 0)) == ("Preparing context (~6.2k tokens)", "Budget used: 999")
 
 
 @pytest.mark.parametrize("kind", [loop_guard.NOTE_KIND, OUTPUT_NOTE])

@@ -59,7 +59,7 @@ BY_HAND = {
     "focus.next-turn", "focus.pause", "focus.previous-hit", "focus.previous-mysis", "focus.previous-turn",
     "focus.relaunch", "focus.stop", "focus.verbose",
     "inspect.copy", "inspect.fold", "inspect.newer", "inspect.next-turn", "inspect.older", "inspect.previous-turn",
-    "inspect.verbose", "log.follow", "log.open", "welcome.connect", "welcome.new",
+    "inspect.verbose", "log.follow", "log.open", "log.requests", "welcome.connect", "welcome.new",
 }  # fmt: skip
 """Driven by the tests of this file."""
 
@@ -223,6 +223,7 @@ async def test_actions_of_the_list_and_of_every_screen(tmp_path: Path, monkeypat
         await stage.press("escape")
         await drive("screen.log", LogScreen)
         await drive("log.follow")
+        await drive("log.requests")
         await stage.until(lambda: "turn 1" in stage.text())
         await stage.press("home", "down")  # the first is the commander's own
         await drive.by_name("log.open")

@@ -141,6 +141,30 @@ async def test_a_filter_shows_only_what_says_the_words_also_of_what_comes_later(
         assert not isinstance(stage.screen, LogScreen)
 
 
+async def test_the_lines_of_requests_are_shown_on_demand_and_followed(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, names=("alpha",)) as stage:
+        await stage.api.send("alpha", "Mine the belt")
+        await stage.until(lambda: stage.view().turns == 1)
+        lines = await open_log(stage)
+        assert "Preparing context" not in lines.plain
+        events = lines.count
+        await stage.press("v")
+        await stage.until(lambda: lines.count == events + 3)
+        await stage.until(lambda: "alpha         Preparing context (" in lines.plain and "Budget used: " in lines.plain)
+        place = next(at for at in range(lines.count) if "Preparing context" in lines.text_of(at))
+        lines.show(lines.count, place=place)
+        await stage.until(lambda: "Request 1, in turn 1, holds " in " ".join(stage.one(TextLines).plain.split()))
+        await stage.press("slash")
+        await stage.write("preparing")
+        await stage.until(lambda: lines.count == 1)
+        await stage.api.send("alpha", "Go on")
+        await stage.until(lambda: lines.count == 2)
+        await stage.press("escape")
+        await stage.until(lambda: lines.count > events + 3)
+        await stage.press("v")
+        await stage.until(lambda: lines.count > events and "Budget used" not in lines.plain)
+
+
 async def test_a_hundred_thousand_events_open_and_scroll_at_once(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await happen(stage.swarm, 100_000)

@@ -1,7 +1,7 @@
 """Reads stored events as log lines, and the end of the log file.
 
 Synchronous and read-only; fronts call it in a thread. A log screen holds the ids of all
-events and reads the lines of the visible ones only.
+lines and reads the visible ones only.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from zoea.queries.phrases import (
     event_text_source,
     is_trouble,
 )
+from zoea.queries.request_log import REQUEST_LINE_IDS, read_request_lines
 from zoea.queries.stored_swarm import open_database, read_answer, read_message
 from zoea.queries.topic_ledger import read_topic_message
 from zoea.swarm.persistence import approval_ops, row_values
@@ -86,10 +87,8 @@ def _ended(text: str) -> str:
 
 
 PAGE = 200
-SEARCHED = 2_000
 TEXT_CHARS = 400
 TAIL_BYTES = 256_000
-_NEWEST = 1 << 62
 _IN_ONE_QUERY = 500
 
 # `said` is the text that an event refers to: the last answer of a turn, or a message.
@@ -110,7 +109,10 @@ _KEPT = f"e.kind NOT IN ({', '.join(repr(kind) for kind in sorted(UNREMARKABLE))
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """One event as a line; `text` has no control characters. Time in µs."""
+    """One event as a line; `text` has no control characters. Time in µs.
+
+    The ids of lines of requests are below zero; see `request_log.py`.
+    """
 
     id: int
     at: int
@@ -120,45 +122,42 @@ class LogLine:
     is_trouble: bool
 
 
-def read_event_ids(database: Path, after: int = 0) -> array[int]:
-    """Read the ids of all events with a line after the given one, oldest first. Raises StoreError."""
+def read_line_ids(database: Path, *, with_requests: bool = False) -> array[int]:
+    """Read the ids of all lines of the log, oldest first. Raises StoreError."""
+    query = f"SELECT e.id FROM event e WHERE {_KEPT} ORDER BY e.id"
+    if with_requests:
+        events = f"SELECT e.id, e.created_at AS at FROM event e WHERE {_KEPT}"
+        query = f"SELECT id FROM ({events} UNION ALL {REQUEST_LINE_IDS}) ORDER BY at, id < 0, abs(id)"
     with open_database(database) as reader:
-        found = reader.execute(f"SELECT e.id FROM event e WHERE e.id > ? AND {_KEPT} ORDER BY e.id", (after,))
-        return array("q", (row[0] for row in found))
+        return array("q", (row[0] for row in reader.execute(query)))
 
 
-def read_event_lines(database: Path, ids: Sequence[int]) -> tuple[LogLine, ...]:
-    """Read the lines of these events, oldest first. Raises StoreError."""
-    lines: list[LogLine] = []
+def read_log_lines(database: Path, ids: Sequence[int]) -> tuple[LogLine, ...]:
+    """Read the lines with these ids, in this order. Raises StoreError."""
+    lines: dict[int, LogLine] = {}
     with open_database(database) as reader:
         for at in range(0, len(ids), _IN_ONE_QUERY):
             part = ids[at : at + _IN_ONE_QUERY]
-            found = reader.execute(f"{_LINES} WHERE e.id IN ({row_values.marks(part)}) ORDER BY e.id", tuple(part))
-            lines += [_line(reader, row) for row in found.fetchall()]
-    return tuple(lines)
+            events = tuple(one for one in part if one > 0)
+            for row in reader.execute(f"{_LINES} WHERE e.id IN ({row_values.marks(events)})", events).fetchall():
+                lines[row["id"]] = _line(reader, row)
+            for one in read_request_lines(reader, [one for one in part if one < 0]):
+                who, text = strip(one.mysis), event_sentence(one.event)
+                lines[one.id] = LogLine(one.id, one.event.created_at, who, one.event.mysis_id, text, is_trouble=False)
+    return tuple(lines[one] for one in ids if one in lines)
 
 
-def read_full_text(database: Path, event_id: int) -> str:
+def read_full_text(database: Path, line_id: int) -> str:
     """Read the whole text of a line with its line breaks. Empty if it does not exist. Raises StoreError."""
     with open_database(database) as reader:
-        row = reader.execute(f"{_LINES} WHERE e.id = ?", (event_id,)).fetchone()
+        if line_id < 0:
+            found = next(read_request_lines(reader, [line_id]), None)
+            return "" if found is None else f"{event_sentence(found.event)}\n{found.meaning}"
+        row = reader.execute(f"{_LINES} WHERE e.id = ?", (line_id,)).fetchone()
     if row is None:
         return ""
     event = _event(row)
     return strip(event_sentence(event, read_event_text(database, event)))
-
-
-def search_events(database: Path, words: str, before: int = _NEWEST) -> tuple[list[LogLine], int | None]:
-    """Find lines with these words in any case, newest first. Looks at `SEARCHED` events before an id.
-
-    Returns also the id to continue before; None at the beginning of the log. Raises StoreError.
-    """
-    with open_database(database) as reader:
-        found = reader.execute(
-            f"{_LINES} WHERE e.id < ? AND {_KEPT} ORDER BY e.id DESC LIMIT ?", (before, SEARCHED)
-        ).fetchall()
-        lines = [line for line in (_line(reader, row) for row in found) if contains_words(line, words)]
-    return lines, found[-1]["id"] if len(found) == SEARCHED else None
 
 
 def contains_words(line: LogLine, words: str) -> bool:

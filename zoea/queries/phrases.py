@@ -192,13 +192,14 @@ _CLASS_WORDS: Mapping[str, str] = {ErrorClass.TRANSIENT: "likely temporary"}
 
 
 def context_phrase(messages: int, tokens: int) -> str:
-    """Say what a request was prepared with, before it was sent."""
-    return f"Preparing context ({messages} msgs, ~{short_count(tokens)} tokens)"
+    """Say what a request was prepared with, before it was sent; 0 messages where they are not known."""
+    held = f"{messages} msgs, " if messages else ""
+    return f"Preparing context ({held}~{short_count(tokens)} tokens)"
 
 
 def budget_phrase(used: int, limit: int) -> str:
-    """Say how much of a budget is used."""
-    return f"Budget used: {short_count(used)}/{short_count(limit)}"
+    """Say how much of a budget is used; the limit is 0 where it is not known."""
+    return f"Budget used: {short_count(used)}" + (f"/{short_count(limit)}" if limit else "")
 
 
 def failure_phrase(state: str, error_class: str) -> str:

@@ -87,7 +87,7 @@ class RequestPreparation:
             turn_id=turn_id,
             iteration=effect.iteration,
             attempt=effect.attempt,
-            plan=turn_ops.plan_text(encode(plan)),
+            plan=turn_ops.plan_text({**encode(plan), "turn_limit": limits.turn.limit}),
             catalogue_hash=self.catalogue.hash,
             estimated_tokens=self.estimated_tokens(plan),
             tokens=prompt + self.max_output_tokens,

@@ -527,6 +527,14 @@ SEARCH_OPEN = _search("search.open", "enter", "open", "Open the turn with the hi
 _log = partial(_define, ActionPlace.LOG)
 LOG_FOLLOW = _log("log.follow", "f", "follow", "Go to the newest line, and show new ones as they come", footer=10)
 LOG_OPEN = _log("log.open", "enter", "conversation", "Open the conversation of the mysis in the line", footer=20)
+LOG_REQUESTS = _log(
+    "log.requests",
+    "v",
+    "requests",
+    "Show or hide what each request held, and what it used of its budgets",
+    footer=30,
+    only_if_room=True,
+)
 
 _charts = partial(_define, ActionPlace.CHARTS)
 CHARTS_SHORTER = _charts("charts.shorter", "left_square_bracket", "shorter", "Show a shorter time", footer=10)

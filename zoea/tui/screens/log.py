@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from array import array
-from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
@@ -20,13 +19,13 @@ from zoea.queries.events import (
     PAGE,
     LogLine,
     contains_words,
-    read_event_ids,
-    read_event_lines,
     read_full_text,
+    read_line_ids,
+    read_log_lines,
     read_log_tail,
-    search_events,
 )
 from zoea.queries.phrases import UNREMARKABLE
+from zoea.queries.request_log import find_line_id
 from zoea.tui import number_format
 from zoea.tui.commands import actions
 from zoea.tui.commands.action import ActionPlace, BoundAction
@@ -39,13 +38,18 @@ from zoea.tui.widgets.text_lines import TextLines
 
 WHO_WIDTH = 12
 KEPT_LINES = 4_000
+SEARCHED = 2_000
+"""Lines that a search reads at once, and the newest ones among which an arrived line may stand already."""
 AT_MOST_EVERY_S = 0.1
 AFTER_KEY_S = 0.08
 _LEVELS = {" ERROR ": "errored", " CRITICAL ": "errored", " WARNING ": "asking", " DEBUG ": "quiet"}
 
 
 class LogScreen(TabbedScreen):
-    """Events with the newest at the bottom, followed while the view is at the bottom."""
+    """Events with the newest at the bottom, followed while the view is at the bottom.
+
+    The lines that each request has are shown on demand, because they are most of all lines.
+    """
 
     CSS_PATH = "log.tcss"
     PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.LOG)
@@ -65,6 +69,7 @@ class LogScreen(TabbedScreen):
         self._taking: asyncio.Task[None] | None = None
         self._words = ""
         self._is_searching = False
+        self._has_requests = False
         self._unseen = 0
         self._file: list[tuple[str, str]] = []
         self._tail: Sequence[str] = ()
@@ -76,6 +81,7 @@ class LogScreen(TabbedScreen):
             actions.APP_FIND.bind(self._open_find),
             actions.LOG_FOLLOW.bind(self._follow),
             actions.LOG_OPEN.bind(self._open_conversation),
+            actions.LOG_REQUESTS.bind(self._toggle_requests),
         )
 
     def compose(self) -> ComposeResult:
@@ -117,10 +123,11 @@ class LogScreen(TabbedScreen):
         try:
             if words:
                 await asyncio.sleep(AFTER_KEY_S)
-                await self._search(words)
+            ids = await asyncio.to_thread(read_line_ids, opened.database, with_requests=self._has_requests)
+            if words:
+                await self._search(words, ids)
             else:
                 self._is_searching = False
-                ids = await asyncio.to_thread(read_event_ids, opened.database)
                 self._ids = self._with_arrivals(ids)
                 self.events.show(len(self._ids), empty="No event yet")
                 self.events.to_end()
@@ -130,33 +137,34 @@ class LogScreen(TabbedScreen):
         self._describe()
         self._show_whole()
 
-    async def _search(self, words: str) -> None:
+    async def _search(self, words: str, ids: array[int]) -> None:
         """Search in batches, newest first, so that the first hits are shown early."""
         opened = self.cockpit.opened
         assert opened is not None
         found: list[int] = []
-        before: int | None = None
         self._is_searching = True
         self._ids = array("q")
         self.events.show(0, empty="Searching…")
         while True:
-            given = (opened.database, words) if before is None else (opened.database, words, before)
-            lines, before = await asyncio.to_thread(search_events, *given)
+            part = ids[-SEARCHED:]
+            del ids[-SEARCHED:]
+            read = await asyncio.to_thread(read_log_lines, opened.database, part)
+            lines = [line for line in reversed(read) if contains_words(line, words)]
             found += [line.id for line in lines]
             self._keep(lines)
-            if lines or before is None:
+            if lines or not ids:
                 at = self.events.count - self.events.place
                 self._ids = self._with_arrivals(array("q", reversed(found)))
                 self.events.show(len(self._ids), place=len(self._ids) - max(1, at), empty="No match")
-            if before is None:
+            if not ids:
                 break
             self._describe()
         self._is_searching = False
 
     def _with_arrivals(self, ids: array[int]) -> array[int]:
         """Append the ids that arrived during the read."""
-        last = ids[-1] if ids else 0
-        ids.extend(each for each in self._heard or () if each > last)
+        known = set(ids[-SEARCHED:])
+        ids.extend(each for each in self._heard or () if each not in known)
         return ids
 
     def _keep(self, lines: Sequence[LogLine]) -> None:
@@ -181,7 +189,7 @@ class LogScreen(TabbedScreen):
             if opened is None or not ids:
                 continue
             try:
-                self._keep(await asyncio.to_thread(read_event_lines, opened.database, ids))
+                self._keep(await asyncio.to_thread(read_log_lines, opened.database, ids))
             except StoreError as error:
                 self.cockpit.show_error(error)
                 return
@@ -196,9 +204,10 @@ class LogScreen(TabbedScreen):
     # News.
 
     def feed_event(self, event: Event) -> None:
-        if event.kind in UNREMARKABLE or not event.id:
+        line = find_line_id(event)
+        if event.kind in UNREMARKABLE or not line:
             return
-        self._arriving.append(event.id)
+        self._arriving.append(line)
         if self._taking is None or self._taking.done():
             self._taking = asyncio.create_task(self._take())
 
@@ -206,13 +215,13 @@ class LogScreen(TabbedScreen):
         """Append arrived events, at most ten times a second."""
         while self._arriving and self._has_widgets:
             await asyncio.sleep(AT_MOST_EVERY_S)
-            new, self._arriving = self._arriving, []
+            new, self._arriving = [one for one in self._arriving if one > 0 or self._has_requests], []
             opened = self.cockpit.opened
             if opened is None:
                 return
             if self._words:
                 try:
-                    lines = await asyncio.to_thread(read_event_lines, opened.database, new)
+                    lines = await asyncio.to_thread(read_log_lines, opened.database, new)
                 except StoreError as error:
                     self.cockpit.show_error(error)
                     return
@@ -220,8 +229,8 @@ class LogScreen(TabbedScreen):
                 new = [line.id for line in lines if contains_words(line, self._words)]
             if self._heard is not None:
                 self._heard += new
-            last = self._ids[-1] if self._ids else 0
-            fresh = [each for each in new if each > last]
+            known = set(self._ids[-SEARCHED:])
+            fresh = [each for each in new if each not in known]
             if not fresh or not self._has_widgets:
                 continue
             self._unseen = 0 if self.events.is_at_end else self._unseen + len(fresh)
@@ -261,7 +270,8 @@ class LogScreen(TabbedScreen):
             return
         events = self.events
         count = f"{len(self._ids):,}{'+' if self._is_searching else ''}"
-        words = [f"{count} with “{self._words}”" if self._words else f"{count} {'event' if count == '1' else 'events'}"]
+        one = "line" if self._has_requests else "event"
+        words = [f"{count} with “{self._words}”" if self._words else f"{count} {one}{'' if count == '1' else 's'}"]
         if events.is_at_end:
             self._unseen = 0
             words.append("new lines are shown")
@@ -284,17 +294,17 @@ class LogScreen(TabbedScreen):
             self._read_whole(chosen)
 
     @work(exclusive=True, exit_on_error=False, group="whole")
-    async def _read_whole(self, event_id: int) -> None:
+    async def _read_whole(self, line_id: int) -> None:
         opened = self.cockpit.opened
         if opened is None:
             return
         await asyncio.sleep(AFTER_KEY_S)  # moving on through the list reads none of them
         try:
-            text = await asyncio.to_thread(read_full_text, opened.database, event_id) if event_id else ""
+            text = await asyncio.to_thread(read_full_text, opened.database, line_id) if line_id else ""
         except StoreError as error:
             self.cockpit.show_error(error)
             return
-        if self._has_widgets and event_id == self._whole:
+        if self._has_widgets and line_id == self._whole:
             self.query_one("#whole", TextLines).put(text)
 
     def on_line_list_resized(self, event: LineList.Resized) -> None:
@@ -340,6 +350,12 @@ class LogScreen(TabbedScreen):
         self.query_one(f"#{self.part}", LineList).to_end()
         self._describe()
 
+    def _toggle_requests(self) -> None:
+        """Show or hide what each request held and used, among the events."""
+        self._has_requests = not self._has_requests
+        self.go_to_part("events")
+        self._open()
+
     def _open_conversation(self) -> None:
         if self._ids:
             self.on_line_list_chosen(LineList.Chosen(self.events, self.events.place))
@@ -373,7 +389,3 @@ class LogScreen(TabbedScreen):
             self.events.focus()
         else:
             self.cockpit.pop_screen()
-
-    def line_at(self, event_id: int) -> int:
-        """Return the place of an event, or of the one before it."""
-        return max(0, bisect_right(self._ids, event_id) - 1)
