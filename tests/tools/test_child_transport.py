@@ -32,8 +32,8 @@ for line in sys.stdin:
         break
 for number in range(2_000):
     print(json.dumps({"jsonrpc": "2.0", "id": f"{number:01000}", "method": "ping"}), flush=True)
-import time
-time.sleep(60)
+import signal
+signal.pause()
 """
 """A server that reads nothing once it has listed its tools, and asks."""
 DEADLINE_S = 60.0
