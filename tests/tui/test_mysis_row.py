@@ -144,6 +144,8 @@ def test_a_row_has_one_time_and_the_detail_the_age_of_the_text() -> None:
     assert "text 30m old" in plain(build_brief_line(said, NOW))
     assert detail_doing(said, NOW) == "working · turn 4, request 2 · text 30m old"
     assert detail_doing(replace(said, streaming="It is"), NOW) == "working · turn 4, request 2"
+    reading = replace(said, reading=46)
+    assert detail_doing(reading, NOW) == "working (reading 46 %) · turn 4, request 2", "the row shows another text"
 
 
 def test_the_line_of_a_running_mysis_shows_its_call_and_its_budget() -> None:

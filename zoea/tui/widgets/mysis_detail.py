@@ -23,7 +23,7 @@ from zoea.model.errors import StoreError
 from zoea.model.status import StatusWord
 from zoea.model.values import MysisView
 from zoea.queries.error_report import report_error
-from zoea.queries.status_phrases import describe_assumed_window, describe_status
+from zoea.queries.status_phrases import describe_assumed_window, describe_detail, describe_status
 from zoea.text.control_characters import one_line
 from zoea.text.dollars import format_dollars
 from zoea.tui import number_format
@@ -207,6 +207,8 @@ def format_state(view: MysisView, now: int) -> str:
 def _format_text_age(view: MysisView, now: int) -> str:
     """Format the age of the text that is shown. Empty while it is being written or a cause stands there."""
     if not (view.text and view.text_at) or view.streaming or view.status not in (StatusWord.WORKING, StatusWord.IDLE):
+        return ""
+    if view.status is StatusWord.WORKING and describe_detail(view):
         return ""
     return number_format.age(view.text_at, now)
 
