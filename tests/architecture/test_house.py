@@ -36,7 +36,7 @@ CORE = (
 )
 
 LATE = HEAVY - {"textual", "rich"} | {"typer", "tomlkit", "keyring", "json_repair", "blake3", "zstandard"}
-LATE |= {"h11", "xllamacpp", "markdown_it", "pygments", "httpx_aiohttp"}
+LATE |= {"h11", "xllamacpp", "markdown_it", "pygments"}
 """Modules that must not be loaded before the first paint of the cockpit."""
 WHEN_PAINTED = """
 import os, sys

@@ -15,8 +15,8 @@ from zoea.model.errors import ProviderError
 FAILURES = (httpx.HTTPError, aiohttp.ClientError, RuntimeError, ValueError)
 """All that sending and reading raise.
 
-httpx-aiohttp leaves `ClientResponseError` (a head that is not HTTP) as it is; aiohttp raises RuntimeError for a
-connection that was closed on this side, and ValueError for headers that contradict each other.
+aiohttp raises RuntimeError for a connection that was closed on this side, and ValueError for headers that contradict
+each other; `httpx.DecodingError` is raised for a body whose compression is not what its header says.
 """
 
 
@@ -33,14 +33,9 @@ def protocol_error(name: str) -> ProviderError:
 
 
 def connection_error(error: Exception, name: str) -> ProviderError:
-    """Build the error of a connection that failed, broke, or did not carry HTTP.
-
-    `httpx-aiohttp` maps several of aiohttp's errors to one of httpx's (a refused connection becomes a
-    `ConnectTimeout`), so that the cause decides.
-    """
-    cause = error.__cause__ if isinstance(error, httpx.TransportError) and error.__cause__ is not None else error
-    said = shorten(str(cause) or type(cause).__name__)
-    match cause:
+    """Build the error of a connection that failed, broke, or did not carry HTTP."""
+    said = shorten(str(error) or type(error).__name__)
+    match error:
         case aiohttp.ServerTimeoutError():
             return provider_error(
                 ErrorClass.TRANSIENT, f"{name} could not be reached in time", title="The provider cannot be reached"
@@ -69,12 +64,12 @@ def connection_error(error: Exception, name: str) -> ProviderError:
         case aiohttp.ClientConnectorError():
             return provider_error(
                 ErrorClass.TRANSIENT,
-                f"{name} could not be reached: {_unreachable_reason(cause.os_error)}",
+                f"{name} could not be reached: {_unreachable_reason(error.os_error)}",
                 title="The provider cannot be reached",
                 hint="Check that it runs and that base_url is right.",
             )
         case aiohttp.ClientResponseError():
-            said = f"the server's answer is not HTTP: {shorten(cause.message)}"
+            said = f"the server's answer is not HTTP: {shorten(error.message)}"
         case BoundExceeded():
             said = f"the server sent {said}"
         case aiohttp.ServerDisconnectedError() | aiohttp.ClientPayloadError():

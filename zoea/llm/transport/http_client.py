@@ -1,4 +1,4 @@
-"""HTTP client of one provider: httpx's values over aiohttp's connections (`httpx-aiohttp`).
+"""HTTP client of one provider, over aiohttp's connections.
 
 aiohttp parses, pools, encrypts and goes through proxies. On top of it are the limits of this package: deadlines per
 read, bounded decompression, one TLS context per process, and a `ProviderError` for every failure. aiohttp bounds
@@ -14,8 +14,9 @@ import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Mapping
 from contextvars import ContextVar
 from functools import cache, partial
+from http import HTTPStatus
 from ssl import SSLContext
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 from weakref import WeakSet
@@ -23,7 +24,6 @@ from weakref import WeakSet
 import aiohttp
 import httpx
 from aiohttp.connector import Connection
-from httpx_aiohttp import AiohttpTransport
 
 from zoea.llm.provider_config import Timeouts
 from zoea.llm.transport.bounded_protocol import BoundedResponseHandler
@@ -43,6 +43,8 @@ LARGE_REQUEST_BYTES = 2**20
 KEEP_ALIVE_S = 60.0
 DRAIN_S = 0.25
 WATCH_AGAIN_S = 0.05
+READ_BYTES = 16 * 1024
+"""The most that one read of a body returns, before decompression."""
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32
 _is_reused: ContextVar[bool] = ContextVar("is_reused", default=False)
 """True in a request's context once it has got a connection that carried another request before."""
@@ -75,6 +77,14 @@ def proxy_for(url: str) -> str | None:
     return f"http://{proxy}" if proxy and "://" not in proxy else proxy
 
 
+class _Address(NamedTuple):
+    """Where a request goes: the whole URL, and the header `host`."""
+
+    url: str
+    host: str
+    is_encrypted: bool
+
+
 class HttpClient:
     """Sends requests to one provider. Opens neither sockets nor certificates before the first request.
 
@@ -90,10 +100,8 @@ class HttpClient:
         # A body is compressed only by servers and proxies that ignore this: streams come faster plain.
         default = {"user-agent": "zoea", "accept": "*/*", "accept-encoding": "identity"}
         self._headers = httpx.Headers({**default, **(headers or {})})
-        connect = self.timeouts.connect
-        self._extensions = {"timeout": {"connect": connect, "pool": connect}}
         self._pool: _ConnectionPool | None = None
-        self._urls: dict[str, httpx.URL] = {}
+        self._addresses: dict[str, _Address] = {}
 
     async def open(
         self, method: str, path: str, content: bytes | None = None, first_s: float | None = None
@@ -104,13 +112,15 @@ class HttpClient:
         byte, and holds between bytes until `HttpReply.expect_steady`. The caller closes the reply.
         Raises ProviderError: transient where no answer came, bad_request for a wrong address or header.
         """
-        url = self._url(path)
+        address = self._addresses.get(path)
+        if address is None:
+            address = self._addresses[path] = self._read_address(path if "://" in path else self.base_url + path)
         pool = self._pool = self._pool or _ConnectionPool(
-            self._headers, self._proxy(), is_encrypted=url.scheme == "https"
+            self._headers, self._proxy(), self.timeouts.connect, is_encrypted=address.is_encrypted
         )
         pool.enter()
         try:
-            return await self._open(pool, method, url, content, first_s)
+            return await self._open(pool, method, address, content, first_s)
         except BaseException:
             await pool.leave()
             raise
@@ -132,58 +142,56 @@ class HttpClient:
             await pool.close()
 
     async def _open(
-        self, pool: _ConnectionPool, method: str, url: httpx.URL, content: bytes | None, first_s: float | None
+        self, pool: _ConnectionPool, method: str, address: _Address, content: bytes | None, first_s: float | None
     ) -> HttpReply:
         within = self.timeouts.first if first_s is None else first_s
         deadline = _time() + within
         try:
             async with asyncio.timeout_at(deadline):
-                response = await self._send(pool.transport, method, url, content)
+                response = await self._send(pool.session, method, address, content)
+        except aiohttp.ServerTimeoutError as error:  # a TimeoutError too, of the connection
+            raise connection_error(error, self.name) from error
         except TimeoutError:
             raise silence_error(self.name, within, has_begun=False) from None
         except FAILURES as error:
             raise connection_error(error, self.name) from error
-        if response.status_code == httpx.codes.SWITCHING_PROTOCOLS:
-            await response.aclose()
+        if response.status == HTTPStatus.SWITCHING_PROTOCOLS:
+            response.close()
             raise protocol_error(self.name)
         between = self.timeouts.between
         return HttpReply(response, pool, self.name, deadline, between if first_s is None else max(first_s, between))
 
     async def _send(
-        self, transport: AiohttpTransport, method: str, url: httpx.URL, content: bytes | None
-    ) -> httpx.Response:
+        self, session: aiohttp.ClientSession, method: str, address: _Address, content: bytes | None
+    ) -> aiohttp.ClientResponse:
         """Send the request, and send it again where its pooled connection turns out to be closed.
 
         A server may close a connection it said it would keep (llama.cpp does after each stream) just when the next
         request leaves. Such a request is repeated only if not one byte of an answer came.
         """
-        while True:
-            request = self._request(method, url, content)
-            _is_reused.set(False)
-            try:
-                return await transport.handle_async_request(request)
-            except httpx.TransportError as error:
-                if not (_is_reused.get() and _is_unanswered(error.__cause__)):
-                    raise
-
-    def _request(self, method: str, url: httpx.URL, content: bytes | None) -> httpx.Request:
-        """Build a request without the shared headers: aiohttp's session adds them at less cost."""
-        headers: dict[str, str] = {}
-        body: bytes | AsyncIterator[bytes] | None = content
+        headers = {"host": address.host}
         if content is not None:
             headers["content-type"] = "application/json"
-            if len(content) > LARGE_REQUEST_BYTES:
-                headers["content-length"] = str(len(content))
-                body = _pieces(content)
-        return httpx.Request(method, url, headers=headers, content=body, extensions=self._extensions)
+            headers["content-length"] = str(len(content))
+        while True:
+            # A large body comes in pieces, and anew for each attempt.
+            is_large = content is not None and len(content) > LARGE_REQUEST_BYTES
+            body = _pieces(content) if content is not None and is_large else content or None
+            _is_reused.set(False)
+            try:
+                return await session.request(
+                    method,
+                    address.url,
+                    headers=headers,
+                    data=body,
+                    allow_redirects=False,
+                    auto_decompress=False,
+                )
+            except aiohttp.ClientError as error:
+                if not (_is_reused.get() and _is_unanswered(error)):
+                    raise
 
-    def _url(self, path: str) -> httpx.URL:
-        url = self._urls.get(path)
-        if url is None:
-            url = self._urls[path] = self._read_url(path if "://" in path else self.base_url + path)
-        return url
-
-    def _read_url(self, address: str) -> httpx.URL:
+    def _read_address(self, address: str) -> _Address:
         """Check the address and the headers, once for each path. Credentials in the address are left out."""
         try:
             urlsplit(address)
@@ -204,7 +212,7 @@ class HttpClient:
                     title="The provider's key or a header is wrong",
                     hint="Correct the provider's api_key or headers in the settings.",
                 )
-        return url
+        return _Address(str(url), url.netloc.decode("ascii"), url.scheme == "https")
 
     def _refusal(self, what: str, hint: str = "Correct the provider's base_url in the settings.") -> ProviderError:
         return provider_error(ErrorClass.BAD_REQUEST, what, title="The provider's address is wrong", hint=hint)
@@ -227,15 +235,15 @@ class _ConnectionPool:
     Certificates are read for https only; plain addresses keep aiohttp's own context, which is then not used.
     """
 
-    def __init__(self, headers: httpx.Headers, proxy: str | None, *, is_encrypted: bool) -> None:
+    def __init__(self, headers: httpx.Headers, proxy: str | None, connect_s: float, *, is_encrypted: bool) -> None:
         context = trusted_certificates() if is_encrypted or urlsplit(proxy or "").scheme == "https" else None
-        session = aiohttp.ClientSession(
+        self.session = aiohttp.ClientSession(
             connector=_Connector(limit=0, ssl=context or True, keepalive_timeout=KEEP_ALIVE_S),
             headers=headers,
             cookie_jar=aiohttp.DummyCookieJar(),
             proxy=proxy,
+            timeout=aiohttp.ClientTimeout(total=None, connect=connect_s, sock_connect=connect_s),
         )
-        self.transport = AiohttpTransport(verify=context or False, client=session)
         self._users = 0
         self._is_closing = False
 
@@ -246,13 +254,13 @@ class _ConnectionPool:
     async def leave(self) -> None:
         self._users -= 1
         if self._is_closing and not self._users:
-            await self.transport.aclose()
+            await self.session.close()
 
     async def close(self) -> None:
         """Close the connections now, or when the last request that is under way has left."""
         self._is_closing = True
         if not self._users:
-            await self.transport.aclose()
+            await self.session.close()
 
 
 class _Connector(aiohttp.TCPConnector):
@@ -291,26 +299,29 @@ class HttpReply:
         "_has_begun",
         "_name",
         "_pool",
-        "_stream",
+        "_response",
         "content_type",
-        "headers",
         "status",
     )
 
     def __init__(
-        self, response: httpx.Response, pool: _ConnectionPool, name: str, deadline: float, between: float
+        self, response: aiohttp.ClientResponse, pool: _ConnectionPool, name: str, deadline: float, between: float
     ) -> None:
-        assert isinstance(response.stream, httpx.AsyncByteStream)
-        self._stream = response.stream
-        self._body = _decompress(self._stream.__aiter__(), response.headers.get("content-encoding", ""))
+        self._response = response
+        encoding = ", ".join(response.headers.getall("content-encoding", ()))
+        self._body = _decompress(response.content.iter_chunked(READ_BYTES), encoding)
         self._pool: _ConnectionPool | None = pool
         self._name = name
         self._between = between
         self._deadline = _ReadDeadline(deadline)
         self._has_begun = False
-        self.status = response.status_code
-        self.headers: Mapping[str, str] = response.headers
-        self.content_type = self.headers.get("content-type", "").partition(";")[0].strip().lower()
+        self.status = response.status
+        self.content_type = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The headers of the answer; names in any case."""
+        return httpx.Headers(self._response.raw_headers)
 
     def expect_steady(self, between: float) -> None:
         """Set the longest silence between bytes, from the next read on."""
@@ -348,6 +359,8 @@ class HttpReply:
 
     async def drain(self) -> None:
         """Read the rest after the last event, so that the connection can be used again."""
+        if self._response.content.at_eof():
+            return
         try:
             async with asyncio.timeout(DRAIN_S):
                 while await anext(self._body, None) is not None:
@@ -363,7 +376,8 @@ class HttpReply:
             return
         try:
             await _close(self._body)
-            await self._stream.aclose()
+            self._response.release()
+            await self._response.wait_for_close()
         finally:
             await pool.leave()
 
