@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-THRESHOLDS = (2_000, 10, 20)
+THRESHOLDS = (5_000, 4, 20)
 WHOLE_EVERY_S = 600.0
 """Seconds between collections of frozen objects, such as a screen that was closed after a full collection."""
 
