@@ -72,8 +72,10 @@ def find_related(
             scores[memory_id] = scores.get(memory_id, 0.0) + weight
     likely = nlargest(items * CANDIDATES, ((score, one) for one, score in scores.items() if one not in skipped))
     ranked = _rank(connection, mysis_id, {one: score for score, one in likely})[:items]
-    pattern = word_pattern(words)
-    return [(one, _place(pattern.search(connection.execute(_CONTENT, (one,)).fetchone()[0]))) for one in ranked]
+    texts = {one: connection.execute(_CONTENT, (one,)).fetchone()[0] for one in ranked}
+    # The pattern takes as long as the rest of the search, and short texts are shown from their beginning anyway.
+    pattern = word_pattern(words) if any(len(text) > LEAD_CHARS * 2 for text in texts.values()) else None
+    return [(one, _place(pattern and pattern.search(text))) for one, text in texts.items()]
 
 
 def _find_newest(
