@@ -206,20 +206,20 @@ def request_limit(frozen: FrozenTurn) -> Limit:
     A message costs at least a quarter of its characters in tokens, so the last bound keeps every
     request within `max_chars` without counting twice.
     """
-    limits = [_budget_limit(frozen)]
-    if frozen.context_window is not None:
-        limits.append(Limit(frozen.context_window - frozen.max_output_tokens, _window_setting(frozen)))
-    limits.append(_char_limit(frozen))
-    return min(limits, key=lambda one: one.tokens)
+    tokens, setting = frozen.max_tokens, _budget_setting(frozen)
+    if frozen.context_window is not None and frozen.context_window - frozen.max_output_tokens < tokens:
+        tokens, setting = frozen.context_window - frozen.max_output_tokens, _window_setting(frozen)
+    of_chars = _tokens_of_chars(frozen)
+    return Limit(tokens, setting) if tokens <= of_chars else Limit(of_chars, "")
 
 
-def _char_limit(frozen: FrozenTurn) -> Limit:
-    return Limit(int(frozen.max_chars / 4 * frozen.calibration), "")
+def _tokens_of_chars(frozen: FrozenTurn) -> int:
+    return int(frozen.max_chars / 4 * frozen.calibration)
 
 
-def _budget_limit(frozen: FrozenTurn) -> Limit:
+def _budget_setting(frozen: FrozenTurn) -> str:
     is_own = frozen.topics is not None and not frozen.topics.is_capped
-    return Limit(frozen.max_tokens, TOPICS_SETTING if is_own else AGENT_SETTING)
+    return TOPICS_SETTING if is_own else AGENT_SETTING
 
 
 def _window_setting(frozen: FrozenTurn) -> str:
@@ -231,12 +231,12 @@ def name_settings(bound: Limit, frozen: FrozenTurn, tokens: int) -> str:
 
     Joined by " and ", the binding one first. It is empty where no setting allows so many.
     """
-    if not bound.setting or tokens > _char_limit(frozen).tokens:
+    if not bound.setting or tokens > _tokens_of_chars(frozen):
         return ""
     found = {bound.setting: raised_setting(bound, frozen, tokens)}
     if frozen.plan_version > 1:
         if tokens > frozen.max_tokens:
-            found.setdefault(_budget_limit(frozen).setting, tokens)
+            found.setdefault(_budget_setting(frozen), tokens)
         if frozen.topics is not None:
             # The strategy's own budget and that of all requests bound each other.
             both = {TOPICS_SETTING: frozen.topics.own_tokens, AGENT_SETTING: frozen.topics.agent_tokens}

@@ -48,6 +48,7 @@ _PARTS = {
 }
 
 
+_SHORTENING = (Reason.BUDGET, Reason.MAX_CHARS)
 _BESIDE = ("inherited", "order", "recall")
 """Packs of the strategy `window` that stand beside the conversation."""
 _CUT_TOKENS = 64
@@ -114,7 +115,8 @@ def _fit_turn(candidates: Sequence[PackCandidate], turn: CurrentTurn, scale: Pac
     """Make the required parts fit, and name the setting that limits each part. Raises PlanError."""
     before = sum(candidate.full.chars for candidate in candidates if candidate.pack.counted is None)
     _fit_required(candidates, turn.bound, turn.frozen, scale)
-    _set_binding_settings(candidates, turn, unsummarised_budget(turn.frozen, turn.answers))
+    if any(one.truncated or one.reason in _SHORTENING for one in candidates):
+        _set_binding_settings(candidates, turn, unsummarised_budget(turn.frozen, turn.answers))
     after = sum(candidate.size.chars for candidate in candidates if candidate.pack.counted is None)
     return Truncation(any(one.reason is Reason.MAX_CHARS for one in candidates), before, after)
 
@@ -242,6 +244,8 @@ def _report_past_memories(
     candidates: Sequence[PackCandidate], answers: Mapping[Need, NeedAnswer], frozen: FrozenTurn
 ) -> list[PlanStep]:
     """Report the memories of earlier turns that are shortened in the request."""
+    if all(form in _VERBATIM for one in candidates for form in one.forms.values()):
+        return []
     memories = {memory.id: memory for answer in answers.values() if isinstance(answer, tuple) for memory in answer}
     steps = []
     for candidate in candidates:
