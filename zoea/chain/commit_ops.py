@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from zoea.chain.blob_policies import DAY_SECONDS, set_policy
 from zoea.chain.commit import (
@@ -21,6 +21,7 @@ from zoea.chain.commit import (
 )
 from zoea.chain.commit_rows import read_commit, read_ref
 from zoea.model.errors import StoreConflict
+from zoea.model.fast_replace import replace
 from zoea.store import WriterConnection
 from zoea.store.blobs import PackedBlob, pack_blob, put_packed
 from zoea.text.control_characters import clean

@@ -29,6 +29,7 @@ from zoea.settings.fields import (
 )
 from zoea.settings.server_settings import McpSettings, MetricsSettings
 
+_PROVIDER_TYPES = frozenset(ProviderType)
 NOVA = "Zoea Nova"
 SHANNON = "Shannon"
 _UNCONFIGURED_KEYS = {
@@ -544,7 +545,7 @@ class Settings(Section):
         """Return a provider's settings, or None; a type's name works without configuration."""
         if name in self.provider:
             return self.provider[name]
-        if name not in set(ProviderType):
+        if name not in _PROVIDER_TYPES:
             return None
         kind = ProviderType(name)
         return ProviderSettings(type=kind, api_key=_UNCONFIGURED_KEYS.get(kind, ""))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from blake3 import blake3
@@ -21,6 +21,7 @@ from zoea.chain.formats import ZOEA
 from zoea.context import Note
 from zoea.context.inherited_pack import Inheritance
 from zoea.model.enums import CallState, Role, Source
+from zoea.model.fast_replace import replace
 from zoea.model.ports import Clock
 from zoea.model.request import Answer
 from zoea.model.values import Memory, Mysis

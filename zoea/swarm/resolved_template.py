@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Protocol
 
 from zoea.context import FrozenTurn, TopicRules, WindowRules
@@ -13,6 +13,7 @@ from zoea.context.topics.topic_rules import write_source
 from zoea.context.window.window_rules import choose_size
 from zoea.model.enums import DONE_TOOL, OpenedBy
 from zoea.model.errors import TemplateError
+from zoea.model.fast_replace import replace
 from zoea.model.ports import Provider
 from zoea.model.request import Catalogue, ModelInfo
 from zoea.model.values import Mysis

@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import assert_never
 
 from zoea.context import FrozenTurn
 from zoea.model.enums import DeliveryMode, ErrorClass, MessageKind, MysisState, Outcome
 from zoea.model.errors import StateRefused, ZoeaError
+from zoea.model.fast_replace import replace
 from zoea.model.ports import Timer, ToolSession
 from zoea.model.request import Catalogue
 from zoea.model.values import Delivery, Failure, Mysis
@@ -388,9 +389,8 @@ class MysisRunner:
             if not isinstance(error, ZoeaError):
                 _log.exception("a turn of mysis #%d could not be opened", self.mysis.id)
             end, returned = end_from(error), self._untaken(effect)
-        self.driver = None
+        self.driver = self._late_cancel = None
         self._is_opening = False
-        self._late_cancel = None
         self._show_turn(is_open=False)
         self._tick_length = end.tick_length or self._tick_length
         self._services.ticks.update(end.ticks)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from typing import Protocol
 
 from zoea.llm.messages.text_calls import read_text_calls
@@ -18,6 +17,7 @@ from zoea.llm.transport.http_client import HttpClient, HttpReply, is_loopback
 from zoea.llm.transport.provider_errors import error_from_status, provider_error, read_error_body
 from zoea.model.enums import ErrorClass, ToolMode
 from zoea.model.errors import ProviderError
+from zoea.model.fast_replace import replace
 from zoea.model.ports import Clock
 from zoea.model.request import Answer, BytesReceived, Delta, ModelRequest, ReadProgress, RequestSent, StreamItem
 from zoea.text.large_json import LARGE_CHARS

@@ -9,6 +9,9 @@ from collections.abc import Iterable
 from zoea.model.enums import CallState, DeliveryMode, DeliveryState, MessageKind, MysisState, Role, SenderKind, Source
 from zoea.model.values import Delivery, Failure, Memory, Mysis, Native, Sender, ToolCall, label
 
+_MEMORY_WIDTH = 23
+_ROLES = {one.value: one for one in Role}
+_SOURCES = {one.value: one for one in Source}
 # One row holds a whole memory: the sender of its prompt, the call it answers, the calls it makes.
 _MEMORY_COLUMNS = """
 m.id, m.mysis_id, m.turn_id, t.number AS turn_number, m.seq, m.role, m.source, m.content, m.reasoning,
@@ -63,32 +66,58 @@ FROM delivery d JOIN message g ON g.id = d.message_id LEFT JOIN topic_message p 
 
 
 def memory(row: sqlite3.Row) -> Memory:
-    """Convert a row of `MEMORY`."""
+    """Convert a row of `MEMORY`, or of a query whose last columns are its columns."""
+    # By place: a turn reads some ten rows, and a column's name is looked up among all of them.
+    (
+        memory_id,
+        mysis_id,
+        turn_id,
+        turn_number,
+        seq,
+        role,
+        source,
+        content,
+        reasoning,
+        blocks,
+        partial,
+        tokens,
+        created_at,
+        message_id,
+        sender_id,
+        message_kind,
+        sender_kind,
+        sender_name,
+        topic,
+        call_id,
+        tool_name,
+        call_state,
+        made,
+    ) = row[-_MEMORY_WIDTH:]
     prompt_label = ""
-    if row["message_kind"] is not None:
-        sender = Sender(SenderKind(row["sender_kind"]), row["sender_id"], row["sender_name"])
-        prompt_label = label(MessageKind(row["message_kind"]), sender, row["topic"] or "")
+    if message_kind is not None:
+        sender = Sender(SenderKind(sender_kind), sender_id, sender_name)
+        prompt_label = label(MessageKind(message_kind), sender, topic or "")
     return Memory(
-        id=row["id"],
-        mysis_id=row["mysis_id"],
-        turn_id=row["turn_id"],
-        turn_number=row["turn_number"],
-        seq=row["seq"],
-        role=Role(row["role"]),
-        source=Source(row["source"]),
-        content=row["content"],
-        reasoning=row["reasoning"],
-        calls=calls(row["calls"]),
-        call_id=row["call_id"],
-        tool_name=row["tool_name"] or "",
-        is_error=row["call_state"] is not None and row["call_state"] != CallState.DONE,
+        id=memory_id,
+        mysis_id=mysis_id,
+        turn_id=turn_id,
+        turn_number=turn_number,
+        seq=seq,
+        role=_ROLES[role],
+        source=_SOURCES[source],
+        content=content,
+        reasoning=reasoning,
+        calls=calls(made),
+        call_id=call_id,
+        tool_name=tool_name or "",
+        is_error=call_state is not None and call_state != CallState.DONE,
         label=prompt_label,
-        sender_id=row["sender_id"],
-        message_id=row["message_id"],
-        native=native(row["native"]),
-        partial=bool(row["partial"]),
-        tokens=row["tokens"],
-        created_at=row["created_at"],
+        sender_id=sender_id,
+        message_id=message_id,
+        native=native(blocks),
+        partial=bool(partial),
+        tokens=tokens,
+        created_at=created_at,
     )
 
 

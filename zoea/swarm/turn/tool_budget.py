@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping, Set
-from dataclasses import replace
 from hashlib import blake2b
 from math import ceil
 
 from zoea.context import MESSAGE_FRAME, FrozenTurn, request_limit
 from zoea.model.enums import CALL_TOOL, FIND_TOOL, ToolShow
+from zoea.model.fast_replace import replace
 from zoea.model.request import Catalogue, ToolSpec
 from zoea.text import estimate
 from zoea.tools.tool_search import build_search_tools
