@@ -133,7 +133,7 @@ async def cockpit() -> int:
         await until(lambda: getattr(app.screen, "inspection", None))
         _save("inspector", app.export_screenshot(title="zoea", simplify=True))
         await pilot.press("escape", "escape")
-        await until(lambda: is_shown("MESSAGES"))
+        await until(lambda: is_shown("INBOX"))
         await pilot.press("ctrl+f", *"iron")
         await until(lambda: is_shown("SEARCH", "get_system"))
         _save("search", app.export_screenshot(title="zoea", simplify=True))

@@ -119,7 +119,7 @@ class NewcomerWay:
             self._press("tab", "tab next field")
             self._type(self._url, "address", "empty: https://api.openai.com/v1")
             self._press("tab", "tab next field")
-            self._press("\x14", "^t lists those of the server")
+            self._press("\x14", "^t tests and lists models")
             self._press("down", "It answers", *MODELS, "up and down pick one")
             self.glass.until(lambda text: text.count("reef-mini") == 3)
             self._press("enter", "enter connects it")
@@ -148,7 +148,7 @@ class NewcomerWay:
     def _broadcast(self) -> None:
         with self._step("broadcast to three of ten"):
             self._press("b", "b broadcast")
-            self._press("escape", f"broadcast to all {MYSES}", "for some only: press esc, then space on each")
+            self._press("escape", f"broadcast to all {MYSES}", "to choose who: esc, then mark with space")
             for count in (1, 2, 3):
                 self._press(" ", "SWARM")
                 self.glass.until(f"{count} marked", "space marks")

@@ -57,7 +57,7 @@ def test_a_new_user_creates_a_swarm_and_finds_it_again(cockpit: OpenSwarm) -> No
     glass.press(WORDS, "enter")
     glass.until(WORDS, "5 answered")
     glass.press("enter")
-    glass.until("1 of 5", "new lines are shown", "⚙")
+    glass.until("1 of 5", "follows new lines", "⚙")
     glass.press("i")
     glass.until("PARTS", "system", "by the provider's count")
     glass.press("escape", "escape")

@@ -107,9 +107,9 @@ def test_the_hive_the_charts_and_one_panel_alone_are_a_key_away(cockpit: OpenCoc
     screen.press("]")
     screen.until("last day")
     screen.press("escape")
-    screen.until("SWARM", "MESSAGES")
+    screen.until("SWARM", "INBOX")
     screen.press("+")
-    screen.until(lambda text: "SWARM" in text and "MESSAGES" not in text)
+    screen.until(lambda text: "SWARM" in text and "INBOX" not in text)
     stats = json.loads(zoea("stats", "--last", "day", "--json").stdout)
     assert (stats["span"], stats["tokens"]) == ("day", 0)
 

@@ -167,7 +167,7 @@ def replies() -> dict[str, deque[Answer | ProviderError]]:
         ProviderError(
             "the key for ollama was refused (401)",
             kind=ErrorClass.AUTH,
-            hint="Enter the key again in the settings, then relaunch it with r.",
+            hint="Give the provider a valid key: connect a model in the settings, then relaunch it with r.",
         ),
     ]
     epsilon: list[Answer | ProviderError] = [

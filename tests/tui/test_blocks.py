@@ -60,7 +60,7 @@ class TestBlocks:
         rule = build_turn_blocks(turn(prompt(1, "Mine", sender=MYSIS), answer(2, "", call(5))), START, MARKS)[0]
         assert head(rule).startswith("turn 1")
         assert head(rule).endswith("from beta")
-        assert rule.right[0][0] == "1 call · 8.2k tokens · 14 s"
+        assert rule.right[0][0] == "1 tool call · 8.2k tokens · 14 s"
 
     def test_estimated_tokens_are_marked(self) -> None:
         rule = build_turn_blocks(turn(prompt(1, "x"), is_estimate=True), START, MARKS)[0]

@@ -136,7 +136,7 @@ class TestReading:
             assert view(stage).scroll_offset.y == offset
             assert "\n".join(_lines(stage)) == "\n".join(lines)
             await stage.press("G")
-            await settles(stage, lambda: "new lines are shown" in stage.text())
+            await settles(stage, lambda: "follows new lines" in stage.text())
             assert view(stage).unseen == 0
 
     async def test_older_turns_load_while_scrolling_up_and_the_place_is_kept(self, tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ async def test_each_event_has_a_line_and_errors_are_highlighted(tmp_path: Path) 
         await stage.until(lambda: stage.view().state == "errored")
         lines = await open_log(stage)
         await stage.until(lambda: "is errored" in stage.text())
-        assert "you           say: Mine the belt" in lines.plain
+        assert "you           say → alpha: Mine the belt" in lines.plain
         assert "alpha         turn 1 begins" in lines.plain
         place = next(at for at in range(lines.count) if "is errored" in lines.text_of(at))
         assert "errored" in [role for _, role in stage.screen.draw_event(place, 100)]  # type: ignore[attr-defined]  # the log
@@ -120,7 +120,7 @@ async def test_new_lines_are_followed_at_the_end_and_counted_elsewhere(tmp_path:
         await stage.until(lambda: "↓ 1 new" in stage.text())
         assert lines.scroll_offset == before
         await stage.press("f")
-        await stage.until(lambda: "the hold is lifted" in stage.text() and "new lines are shown" in stage.text())
+        await stage.until(lambda: "the hold is lifted" in stage.text() and "follows new lines" in stage.text())
 
 
 async def test_a_filter_shows_only_what_says_the_words_also_of_what_comes_later(tmp_path: Path) -> None:

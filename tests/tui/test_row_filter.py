@@ -61,9 +61,12 @@ def test_an_unknown_field_is_a_word(views: list[MysisView]) -> None:
 
 def test_an_audience_is_the_marked_else_the_filtered_else_all(views: list[MysisView]) -> None:
     shown = RowFilter.parse("tag:south")
-    assert Audience.choose(views, {views[0].id}, shown).describe() == "marked: ore-1"
-    assert Audience.choose(views, (), shown).describe() == "filter 'tag:south': trader"
-    assert Audience.choose(views, (), RowFilter()).describe() == "all"
+    for marks, by, title in (
+        ({views[0].id}, shown, "broadcast to 1 (marked: ore-1)"),
+        ((), shown, "broadcast to 1 (filter 'tag:south': trader)"),
+        ((), RowFilter(), f"broadcast to all {len(views)} myses"),
+    ):
+        assert target_many(Audience.choose(views, marks, by)).title == title
 
 
 def test_recipients_stay_those_that_the_prompt_named(views: list[MysisView]) -> None:

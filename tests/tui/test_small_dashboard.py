@@ -21,7 +21,7 @@ async def test_a_small_dashboard_shows_feed_and_needs_as_tabs(tmp_path: Path) ->
         assert "Mine iron" in stage.text()
         assert "NEEDS YOU" not in stage.text()
         await ask(stage, "gamma")
-        await stage.until(lambda: "MESSAGES ─ NEEDS YOU 1" in stage.text() and "o answer" in stage.text())
+        await stage.until(lambda: "INBOX · BROADCASTS ─ NEEDS YOU 1" in stage.text() and "o answer" in stage.text())
         assert "you → 3" not in stage.text()
         await stage.press("tab")
         await stage.until(lambda: "you → 3" in stage.text())
@@ -37,7 +37,7 @@ async def test_a_small_dashboard_shows_feed_and_needs_as_tabs(tmp_path: Path) ->
         await stage.until(lambda: "├─ alpha" not in stage.text())
         assert "1 needs you" in stage.text()
         await stage.pilot.resize_terminal(120, 40)
-        await stage.until(lambda: "╭─ NEEDS YOU" in stage.text() and "╭─ MESSAGES" in stage.text())
+        await stage.until(lambda: "╭─ NEEDS YOU" in stage.text() and "╭─ INBOX" in stage.text())
         await stage.press("tab")
         assert stage.notices[-1] == "Both lists are shown already"
 

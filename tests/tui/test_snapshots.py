@@ -95,7 +95,9 @@ def says(*words: str) -> Callable[[Stage], bool]:
 
 def shows_charts(stage: Stage) -> bool:
     """Whether there are as many charts as fit, drawn for their size."""
-    return says("TOKENS A MINUTE", "k in all")(stage) and (stage.app.size.width < 100 or says("SPENT ·")(stage))
+    return says("TOKENS A MINUTE", "k in this time")(stage) and (
+        stage.app.size.width < 100 or says("SPENT A MINUTE ·")(stage)
+    )
 
 
 def shows_history(stage: Stage) -> bool:
@@ -196,7 +198,7 @@ SCENES = (
     Scene("palette", ("ctrl+p",), says("broadcast"), is_box=True),
     Scene("command", ("colon",), says("st"), write_command, is_box=True),
     Scene("help", ("question_mark",), says("HELP")),
-    Scene("settings", ("comma",), says("Tokens a day"), choose_budgets),
+    Scene("settings", ("comma",), says("Tokens per day"), choose_budgets),
     Scene("themes", ("comma",), says("Nova"), choose_themes),
     Scene("log", ("l",), says("events")),
     Scene("charts", ("C",), shows_charts, sizes=SIZES[:2]),

@@ -13,7 +13,7 @@ from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.inspector import InspectorScreen
 from zoea.tui.swarm_list.panel_room import PanelRoom, share_below, share_beside, share_in_one_frame
 
-FRAMES = ("SWARM", "NEEDS YOU", "MESSAGES")
+FRAMES = ("SWARM", "NEEDS YOU", "INBOX")
 
 
 def frames(stage: Stage) -> set[str]:
@@ -35,7 +35,7 @@ async def test_plus_shows_one_panel_alone_and_all_again(tmp_path: Path, size: tu
         await stage.press("tab")
         await stage.until(lambda: frames(stage) == {"NEEDS YOU"} and "o answer" in stage.text())
         await stage.press("tab")
-        await stage.until(lambda: frames(stage) == {"MESSAGES"} and "Mine iron" in stage.text())
+        await stage.until(lambda: frames(stage) == {"INBOX"} and "Mine iron" in stage.text())
         await stage.press("plus")
         await stage.until(lambda: "shows all" not in stage.text() and "╭─ SWARM" in stage.text())
         assert "Mine iron" in stage.text() or "NEEDS YOU" in stage.text()

@@ -24,7 +24,7 @@ from zoea.queries.phrases import (
     is_trouble,
 )
 from zoea.queries.request_log import REQUEST_LINE_IDS, read_request_lines
-from zoea.queries.stored_swarm import open_database, read_answer, read_message
+from zoea.queries.stored_swarm import RECIPIENT, open_database, read_answer, read_message
 from zoea.queries.topic_ledger import read_topic_message
 from zoea.swarm.persistence import approval_ops, row_values
 from zoea.text.control_characters import strip
@@ -97,7 +97,7 @@ SELECT e.id, e.mysis_id, e.kind, e.data, e.created_at, y.name, CASE e.kind
   WHEN 'turn.ended' THEN (SELECT substr(m.content, 1, {TEXT_CHARS}) FROM memory m
     WHERE m.turn_id = json_extract(e.data, '$.turn') AND m.role = 'assistant' AND m.content <> ''
     ORDER BY m.seq DESC LIMIT 1)
-  WHEN 'message.sent' THEN (SELECT substr(g.content, 1, {TEXT_CHARS}) FROM message g
+  WHEN 'message.sent' THEN (SELECT {RECIPIENT} || substr(g.content, 1, {TEXT_CHARS}) FROM message g
     WHERE g.id = json_extract(e.data, '$.message'))
   WHEN 'topic.published' THEN (SELECT p.topic || ' (' || p.sender || '): '
       || substr(coalesce(nullif(p.content, ''), p.data, ''), 1, {TEXT_CHARS})

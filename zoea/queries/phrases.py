@@ -105,7 +105,7 @@ def event_sentence(event: Event, text: str = "") -> str:
         case "message.sent":
             if event.data.get("said") == "broadcast":
                 return f"to all: {text}"
-            return f"{'says' if event.mysis_id is not None else 'say'}: {text}"
+            return f"{'says' if event.mysis_id is not None else 'say'}{' ' if text.startswith('→') else ': '}{text}"
         case "topic.published" if text:
             return f"publishes on {text}"
         case "mysis.state":

@@ -260,10 +260,17 @@ def read_answer(database: Path, turn_id: int) -> str:
     return row[0] if row else ""
 
 
+# Whom a direct message `g` is for, written before its text; empty for a broadcast, and where it is not stored.
+RECIPIENT = """CASE WHEN g.kind = 'direct' THEN coalesce('→ ' || (SELECT group_concat(t.name, ', ') FROM delivery d
+  JOIN mysis t ON t.id = d.mysis_id WHERE d.message_id = g.id) || ': ',
+  CASE WHEN g.recipients_filter = '{"to": "commander"}' THEN '→ you: ' END, '') ELSE '' END"""
+
+
 def read_message(database: Path, message_id: int) -> str:
-    """Read the text of a message; empty if it does not exist."""
+    """Read the text of a message, that of a direct one after its recipient; empty if it does not exist."""
     with open_database(database) as reader:
-        row = reader.execute("SELECT content FROM message WHERE id = ?", (message_id,)).fetchone()
+        query = f"SELECT {RECIPIENT} || g.content FROM message g WHERE g.id = ?"
+        row = reader.execute(query, (message_id,)).fetchone()
     return row[0] if row else ""
 
 

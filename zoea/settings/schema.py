@@ -379,29 +379,29 @@ class BudgetSettings(Section):
         source=SHANNON,
     )
     token_budget_per_agent: Whole = setting(
-        50_000, "Tokens a request", "The maximum tokens of one request.", source=SHANNON, ge=1000, le=200_000
+        50_000, "Tokens per request", "The maximum tokens of one request.", source=SHANNON, ge=1000, le=200_000
     )
     token_budget_per_task: Whole = setting(
         200_000,
-        "Tokens a turn",
+        "Tokens per turn",
         "The maximum tokens of all requests of a turn together; at least the tokens of one request.",
         source=SHANNON,
         ge=1000,
         le=200_000,
     )
     swarm_per_day: Bound = setting(
-        2_000_000, "Tokens a day", 'Tokens the whole swarm may use on one local day; "none" is no limit.'
+        2_000_000, "Tokens per day", 'Tokens the whole swarm may use on one local day; "none" is no limit.'
     )
     swarm_enforcement: Literal["soft", "hard", "approve"] = setting(
         "hard",
-        "Enforcement of the day",
+        "Enforcement per day",
         "When the budget of the day is spent: hard holds the swarm, approve asks, soft warns and slows down.",
     )
-    mysis: Bound = setting(None, "Tokens a mysis", 'Tokens one mysis may use in total; "none" is no limit.')
+    mysis: Bound = setting(None, "Tokens per mysis", 'Tokens one mysis may use in total; "none" is no limit.')
     swarm_money_per_day: Money = setting(
-        None, "Money a day", 'Dollars the whole swarm may spend on one local day; "none" is no limit.'
+        None, "Money per day", 'Dollars the whole swarm may spend on one local day; "none" is no limit.'
     )
-    mysis_money: Money = setting(None, "Money a mysis", 'Dollars one mysis may spend in total; "none" is no limit.')
+    mysis_money: Money = setting(None, "Money per mysis", 'Dollars one mysis may spend in total; "none" is no limit.')
     max_output_tokens: Whole = setting(
         4096, "Tokens of an answer", "The maximum tokens of one answer; always sent.", ge=16, le=200_000
     )
@@ -526,7 +526,7 @@ class Settings(Section):
     wait: WaitSettings = Field(WaitSettings(), title="Waiting")
     loop: LoopSettings = Field(LoopSettings(), title="Loop guard")
     recovery: RecoverySettings = Field(RecoverySettings(), title="Recovery")
-    context: ContextSettings = Field(ContextSettings(), title="Requests")
+    context: ContextSettings = Field(ContextSettings(), title="What a request holds")
     session: SessionSettings = Field(SessionSettings(), title="Conversation window")
     budget: BudgetSettings = Field(BudgetSettings(), title="Budgets")
     upstream_defaults: UpstreamDefaults = Field(UpstreamDefaults(), title="Upstream defaults")

@@ -23,7 +23,7 @@ _TITLES: dict[ErrorClass, tuple[str, str]] = {
     ErrorClass.TRANSIENT: ("The provider failed", "If it lasts, look at the provider, or give the mysis another one."),
     ErrorClass.AUTH: (
         "The provider refused the key",
-        "Check the provider's api_key in the settings, and that it may use this model.",
+        "Give the provider a key that may use this model: api_key in the settings, or connect a model in the cockpit.",
     ),
     ErrorClass.QUOTA: (
         "The provider's quota is used up",

@@ -353,7 +353,7 @@ MYSIS_HISTORY = _dashboard(
     "mysis.history",
     "h",
     "history",
-    "Show what it knew when, as commits",
+    "Show its past contexts, as commits",
     require_one_target,
     footer=47,
     only_if_room=True,
@@ -384,7 +384,7 @@ FOCUS_HISTORY = _focus(
     "focus.history",
     "h",
     "history",
-    "Show what it knew when, as commits",
+    "Show its past contexts, as commits",
     require_one_target,
     footer=52,
     only_if_room=True,
@@ -434,7 +434,6 @@ FOCUS_RELAUNCH = _focus(
     "Start it; after a stop or an error it is relaunched",
     require_startable_target,
     footer=25,
-    only_if_room=True,
     commands_swarm=True,
 )
 FOCUS_PAUSE = _focus(

@@ -188,7 +188,7 @@ def _rule(turn: ConversationTurn, opening: list[ConversationEntry], now: int) ->
     elif opening:
         head.append((f"{len(opening)} prompts", ""))
     calls = sum(len(entry.memory.calls) for entry in turn.entries)
-    numbers = [f"{calls} call{'s' * (calls != 1)}" if calls else ""]
+    numbers = [f"{calls} tool call{'s' * (calls != 1)}" if calls else ""]
     if turn.requests > 1:
         numbers.append(count_of(turn.requests, "request"))
     if turn.tokens:

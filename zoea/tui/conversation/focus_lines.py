@@ -56,7 +56,7 @@ def build_status_pieces(edge: ReadingStatus) -> list[tuple[str, str]]:
     else:
         count = f"{edge.turns} turn{'s' * (edge.turns != 1)}"
         where = f"turn {edge.turn} of {edge.turns}" if edge.turn else count
-        said = (f" {count} · new lines are shown " if edge.follows else f" {where} · G to the end ", "")
+        said = (f" {count} · follows new lines " if edge.follows else f" {where} · G to the end ", "")
     return [said, ("· verbose ", "")] if edge.verbose else [said]
 
 
@@ -158,7 +158,7 @@ def _size(seen: RequestSummary) -> list[Piece]:
         (" tokens", ""),
     ]
     if seen.input_tokens:
-        line.append((f" · {number_format.tokens(seen.input_tokens)} counted", "quiet"))
+        line.append((f" (provider: {number_format.tokens(seen.input_tokens)})", "quiet"))
     return [*line, (f" · limit {number_format.tokens(seen.max_tokens)}", "quiet")]
 
 

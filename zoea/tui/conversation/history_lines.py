@@ -22,7 +22,7 @@ LANE_ROLES = ("running", "commander", "waiting", "llm", "tool", "asking", "reaso
 """Theme roles of the lanes, by column."""
 SIGNS = {
     Checkpoint.TURN_BOUNDARY: ("●", "turn"),
-    Checkpoint.TOOL_CALL: ("◆", "tools"),
+    Checkpoint.TOOL_CALL: ("◆", "after tools"),
     Checkpoint.COMPACTION: ("▣", "summary"),
     Checkpoint.SESSION_END: ("■", "session end"),
     Checkpoint.EXPLICIT: ("★", "by hand"),

@@ -120,9 +120,7 @@ def build_plan_lines(inspection: Inspection, width: int, troubles: Sequence[Trou
     request = inspection.request
     if request.calibration != 1.0:
         before = number_format.tokens(request.estimated_tokens)
-        lines.append(
-            [(f"~{before} estimated from the length, ×{request.calibration:.2f} from earlier counts", "quiet")]
-        )
+        lines.append([(f"~{before} by length, ×{request.calibration:.2f} from past requests", "quiet")])
     if budget.over_budget_tokens:
         over = number_format.tokens(budget.over_budget_tokens)
         lines.append([(f"{over} over: the required packs exceed the budget", "errored")])
@@ -202,7 +200,7 @@ def build_message_items(sent: Sequence[SentMessage], symbols: Symbols) -> list[F
 def _message(place: int, sent: SentMessage, symbols: Symbols) -> FoldingItem:
     message = sent.message
     role = _ROLES[message.role]
-    head: list[Piece] = [(f"{place + 1:>3} ", "quiet"), (fit_text(str(message.role), 10), role)]
+    head: list[Piece] = [(f"{f'#{place + 1}':>4} ", "quiet"), (fit_text(str(message.role), 10), role)]
     if message.role is Role.TOOL:
         head.append((f"{one_line(message.name)} ", "tool"))
         head.append((f"answers {message.call_id} ", "quiet"))

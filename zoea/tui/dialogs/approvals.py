@@ -170,12 +170,17 @@ class ApprovalDialog(CockpitDialog[None]):
         keys = self.cockpit.keys
         until, template = key_name(keys[actions.APPROVAL_SESSION.id]), key_name(keys[actions.APPROVAL_TEMPLATE.id])
         if shown.kind == "budget":
-            words = f"{until} lets this mysis exceed the limit until it stops"
-        else:
-            grants = key_name(keys[actions.SCREEN_GRANTS.id])
-            all_of_it = f"{template}: all of its template till you revoke it ({grants})"
-            words = f"{until}: this mysis till it stops · {all_of_it}"
-        return [[(words, "quiet")]]
+            return [[(f"{until} lets this mysis exceed the limit until it stops", "quiet")]]
+        grants = key_name(keys[actions.SCREEN_GRANTS.id])
+        return [
+            [(f"{until}: this tool with any arguments, for this mysis till it stops", "quiet")],
+            [
+                (
+                    f"{template}: the same for all of its template, till you revoke it ({grants} lists such grants)",
+                    "quiet",
+                )
+            ],
+        ]
 
     # Answering.
 

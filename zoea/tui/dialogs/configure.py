@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from zoea.runtime.mysis_options import MysisConfiguration
 
 _BUDGETS = (
-    ("budget.token_budget_per_agent", "a request"),
-    ("budget.token_budget_per_task", "a turn"),
+    ("budget.token_budget_per_agent", "per request"),
+    ("budget.token_budget_per_task", "per turn"),
     ("budget.mysis", "in all"),
 )
 _KEPT = "\x00kept"
@@ -72,7 +72,7 @@ class ConfigureDialog(CockpitDialog[None]):
             yield from form_row("provider", InlineChoice([(_KEPT, _AS_THEY_ARE)], id="provider"))
             yield from form_row("model", ModelField(id="model"))
             yield from form_row("tags", Input(id="tags", compact=True))
-            yield Static("tokens", classes="head", markup=False)
+            yield Static("token limits", classes="head", markup=False)
             for path, label in _BUDGETS:
                 yield from form_row(label, Input(id=_id(path), compact=True))
             yield from form_row("settings", Input(id="others", placeholder="nudge.enabled=false …", compact=True))

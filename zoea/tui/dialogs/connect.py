@@ -55,7 +55,7 @@ class ConnectDialog(CockpitDialog[str | None]):
     CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "connect.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "connect", "connect", priority=True),
-        Binding("ctrl+t", "try_it", "try it", priority=True),
+        Binding("ctrl+t", "try_it", "test", priority=True),
         Binding("escape", "leave", "back"),
         Binding("down", "app.focus_next", show=False),
         Binding("up", "app.focus_previous", show=False),
@@ -72,12 +72,12 @@ class ConnectDialog(CockpitDialog[str | None]):
         given = self._given
         with Vertical(classes="box") as box:
             box.border_title = "CONNECT A MODEL"
-            box.border_subtitle = key_hints("enter connect · ^t try it · tab next field · esc back")
+            box.border_subtitle = key_hints("enter connect · ^t test, list models · tab next field · esc back")
             yield from form_row("kind", InlineChoice(TYPES, id="type"))
             yield from form_row("name", Input(given.name, id="name", placeholder="a name of your choice", compact=True))
             yield from form_row("address", Input(given.base_url, id="address", compact=True))
             yield from form_row(
-                "model", ModelField(given.model, id="model", placeholder="its name; ^t lists those of the server")
+                "model", ModelField(given.model, id="model", placeholder="its name; ^t tests and lists models")
             )
             yield from form_row(
                 "window",

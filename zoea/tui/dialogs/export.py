@@ -62,7 +62,7 @@ class ExportDialog(CockpitDialog[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = "EXPORT"
-            box.border_subtitle = key_hints("enter write · tab format · ctrl+r secrets · esc back")
+            box.border_subtitle = key_hints("enter write · tab format · ctrl+r secrets in or out · esc back")
             yield TextBlock(id="forms")
             yield _Path(self._proposal(), compact=True, select_on_focus=False)
             yield TextBlock(id="notes")

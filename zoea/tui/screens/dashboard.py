@@ -145,7 +145,7 @@ class DashboardScreen(CockpitScreen[None]):
             with self._right:
                 self._needs.border_title = "NEEDS YOU"
                 yield self._needs
-                self._broadcasts_panel.border_title = "MESSAGES"
+                self._broadcasts_panel.border_title = "INBOX · BROADCASTS"
                 yield self._broadcasts_panel
         yield self._filter
         yield self._prompt
@@ -355,12 +355,12 @@ class DashboardScreen(CockpitScreen[None]):
         """Show the myses that need the person, or the broadcasts, where both share one place."""
         shows_needs = bool(needing) and self._wants_needs is not False
         self.set_class(shows_needs, "-tab-needs")
-        tabs = [("MESSAGES", "quiet" if shows_needs else "title", "screen.part" if shows_needs else "")]
+        tabs = [("INBOX · BROADCASTS", "quiet" if shows_needs else "title", "screen.part" if shows_needs else "")]
         if needing:
             tabs.append(
                 (f"NEEDS YOU {needing}", "asking" if shows_needs else "quiet", "" if shows_needs else "screen.part")
             )
-        other = "messages" if shows_needs else "who needs you"
+        other = "the inbox" if shows_needs else "who needs you"
         self._broadcasts_rule.put(tabs, [(f"tab shows {other}", "quiet", "screen.part")] if needing else [])
 
     def action_part(self) -> None:

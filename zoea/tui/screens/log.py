@@ -274,7 +274,7 @@ class LogScreen(TabbedScreen):
         words = [f"{count} with “{self._words}”" if self._words else f"{count} {one}{'' if count == '1' else 's'}"]
         if events.is_at_end:
             self._unseen = 0
-            words.append("new lines are shown")
+            words.append("follows new lines")
         elif self._unseen:
             words.append(f"↓ {self._unseen} new")
         events.caption("LOG", " · ".join(words))

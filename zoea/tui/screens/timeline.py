@@ -66,7 +66,7 @@ class TimelineScreen(CockpitScreen[None]):
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.query_one("#moment").border_title = "WHO KNEW WHAT AT"
+        self.query_one("#moment").border_title = "WHO KNEW WHAT AT THIS TIME"
         self.listed.caption("MYSES")
         self.listed.focus()
         self._draw()

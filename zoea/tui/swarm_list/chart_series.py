@@ -86,19 +86,19 @@ def build_charts(stats: SwarmStats) -> dict[str, Chart]:
     turns = sum(stats.turns.values())
     return {
         "tokens": Chart(
-            f"TOKENS A MINUTE · {number_format.tokens(stats.tokens)} in all",
+            f"TOKENS A MINUTE · {number_format.tokens(stats.tokens)} in this time",
             (ChartSeries("tokens a minute", "llm", tuple(point.tokens_per_minute for point in points)),),
             _write_tokens,
         ),
         "spend": Chart(
-            f"SPENT · {format_dollars(stats.cost_micros)} in all",
+            f"SPENT A MINUTE · {format_dollars(stats.cost_micros)} in this time",
             (ChartSeries("dollars", "working", tuple(point.cost_micros / 1_000_000 for point in points)),),
             _write_dollars,
         ),
         "myses": Chart(f"MYSES BY STATUS · {_newest_statuses(newest)}", _status_series(points)),
-        "turns": Chart(f"TURNS BY OUTCOME · {turns:,} in all", _outcome_series(stats), is_sum=True),
+        "turns": Chart(f"TURNS BY OUTCOME · {turns:,} in this time", _outcome_series(stats), is_sum=True),
         "waiting": Chart(
-            f"MESSAGES WAITING · {newest.waiting if newest else 0:,} now",
+            f"MESSAGES QUEUED · {newest.waiting if newest else 0:,} now",
             (ChartSeries("messages", "queued", tuple(float(point.waiting) for point in points)),),
         ),
     }

@@ -57,10 +57,6 @@ class Audience:
             return cls(tuple(shown.select(views)), f"filter '{one_line(shown.text)}'")
         return cls(tuple(views))
 
-    def describe(self) -> str:
-        """Return who they are: `marked: alpha, beta`; of all, only the word."""
-        return f"{self.why}: {list_names(self.views)}" if self.why else "all"
-
 
 @dataclass(frozen=True, slots=True)
 class RoundCost:
@@ -182,7 +178,7 @@ def target_many(audience: Audience) -> MessageTarget:
     notes = [f"{started} will be started"] if started else []
     states = ", ".join(dict.fromkeys(str(view.state) for view in deaf))
     notes += [f"{list_names(deaf)} cannot receive it ({states})"] if deaf else []
-    notes += ["for some only: press esc, then space on each"] if not audience.why and len(audience.views) > 1 else []
+    notes += ["to choose who: esc, then mark with space"] if not audience.why and len(audience.views) > 1 else []
     return MessageTarget(
         BROADCAST,
         f"broadcast to {_count_hearing(len(hearing), audience)}",
@@ -196,10 +192,12 @@ def target_many(audience: Audience) -> MessageTarget:
 
 
 def _count_hearing(hearing: int, audience: Audience) -> str:
-    """Return how many can receive it, and who: `all 5 myses`, `3 of all 5 myses`, `2 of 3 (marked: a, b, c)`."""
+    """Return how many can receive it, and who: `all 5 myses`, `3 of 5 myses`, `2 of 3 (marked: a, b, c)`."""
     count = len(audience.views)
     few = "" if hearing == count else f"{hearing} of "
-    return f"{few}{count} ({audience.describe()})" if audience.why else f"{few}all {count_of(count, 'mysis')}"
+    if audience.why:
+        return f"{few}{count} ({audience.why}: {list_names(audience.views)})"
+    return f"{few or 'all '}{count_of(count, 'mysis')}"
 
 
 def refresh_target(target: MessageTarget, views: Sequence[MysisView]) -> MessageTarget:

@@ -57,7 +57,7 @@ class FoldedTexts:
 
 
 MODES = {
-    DeliveryMode.QUEUE: "queue: read after its present answer",
+    DeliveryMode.QUEUE: "queue: read after the present answer",
     DeliveryMode.STEER: "steer: read at its next step, its work goes on",
     DeliveryMode.INTERRUPT: "interrupt: breaks off its work now; finished steps stay",
 }
@@ -212,7 +212,7 @@ class MessagePrompt(Vertical):
 
     def on_mount(self) -> None:
         self.display = False
-        self.border_subtitle = key_hints("enter send · tab queue, steer, interrupt · ctrl+l token limits · esc later")
+        self.border_subtitle = key_hints("enter send · tab queue, steer, interrupt · ^l token limits · esc back")
 
     @property
     def is_open(self) -> bool:

@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from zoea.text.control_characters import strip
 from zoea.tui.commands.action import Action
-from zoea.tui.commands.action_requirements import ActionContext
+from zoea.tui.commands.action_requirements import ActionContext, needs_target
 from zoea.tui.commands.typed_keys import TypedKey
 from zoea.tui.text_layout import Piece
 from zoea.tui.theme.role_styles import styles_of
@@ -165,6 +165,8 @@ class KeyFooter(PieceLine):
                 title, is_kept = f"{title} {situation.approvals}", True
             if action.id == "swarm.hold" and situation.held:
                 title = "resume all"
+            if len(situation.targets) > 1 and not off and needs_target(action.requires):
+                title = f"{title} {len(situation.targets)}"
             key = keys.get(action.id, action.key)
             click = f"app.do({action.id!r})"
             shown.append(_Key(key, title, click, off=off, is_kept=is_kept, is_spare=action.only_if_room))
