@@ -147,8 +147,7 @@ async def test_an_action_on_one_mysis_refuses_several_targets() -> None:
 async def test_an_action_without_effect_is_refused() -> None:
     assert BY_ID["mysis.stop"].why_not(await situation(MysisState.STOPPED)) == "it is stopped already"
     assert (
-        BY_ID["mysis.relaunch"].why_not(await situation(MysisState.RUNNING))
-        == "it is started already: m sends it a message"
+        BY_ID["mysis.relaunch"].why_not(await situation(MysisState.RUNNING)) == "it already runs: m sends it a message"
     )
     assert BY_ID["mysis.dismiss"].why_not(await situation()) == "it has no error and nothing to review"
 

@@ -63,8 +63,8 @@ async def test_the_dialog_opens_only_by_its_key_and_shows_the_oldest_question_in
         who = panel.query_one("#who", TextBlock).plain
         assert "burn  on peer" in who
         assert "expires in 30m" in who
-        assert "s: this tool with any arguments, for this mysis till it stops" in who
-        assert "t: the same for all of its template, till you revoke it (A lists such grants)" in who
+        assert "s: this tool with any arguments, for this mysis until it is stopped" in who
+        assert "t: the same for every mysis of its template, until you revoke it (A lists it)" in who
         assert "gamma asks" in stage.text()
         assert "1 of 2" in stage.text()
         assert panel.query_one(TextLines).plain == '{\n  "text": "burn it"\n}'

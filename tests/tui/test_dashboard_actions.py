@@ -76,7 +76,7 @@ async def test_r_relaunches_stopped_myses(tmp_path: Path) -> None:
 async def test_a_refused_key_says_why(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
         await stage.press("r")
-        assert stage.notices == ["relaunch: It is started already: m sends it a message"]
+        assert stage.notices == ["relaunch: It already runs: m sends it a message"]
 
 
 async def test_without_myses_every_action_that_needs_one_says_so(tmp_path: Path) -> None:

@@ -531,8 +531,8 @@ class TestDoing:
         looks = Answer(text="", calls=(call("look", "ore"),))
         async with focus(tmp_path, looks, Answer(text="ok"), settings=settings, size=(160, 44)) as stage:
             sees, state = stage.one(TextBlock, "#sees"), stage.one(TextBlock, "#state")
-            await settles(stage, lambda: "history" in sees.plain and "look did ore" in state.plain)
-            assert "limit 4.1k" in sees.plain
+            await settles(stage, lambda: "last call" in sees.plain and "look did ore" in state.plain)
+            assert "of 4.1k tokens" in sees.plain
 
     @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
     async def test_focus_fits_every_size_and_theme(self, tmp_path: Path, size: tuple[int, int]) -> None:

@@ -42,7 +42,7 @@ async def messages(stage: Stage) -> list[str]:
 async def test_m_and_enter_send_to_the_mysis_under_the_cursor(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("j", "m")
-        assert "message to beta · queue: read after the present answer" in stage.text()
+        assert "message to beta · queue: read when its turn ends" in stage.text()
         assert "sending starts it" in stage.text()
         await stage.write("hello there")
         await stage.press("enter")
@@ -57,7 +57,7 @@ async def test_b_names_skipped_myses_and_the_feed_shows_the_receipt(tmp_path: Pa
         await stage.api.stop("gamma")
         await stage.until(lambda: stage.view("gamma").state is MysisState.STOPPED)
         await stage.press("b")
-        assert "broadcast to 2 of 3 myses · queue: read after the present answer" in stage.text()
+        assert "broadcast to 2 of 3 myses · queue: read when its turn ends" in stage.text()
         assert "2 will be started · gamma cannot receive it (stopped)" in stage.text()
         await stage.write("mine")
         await stage.press("enter")

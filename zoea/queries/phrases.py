@@ -115,7 +115,7 @@ def event_sentence(event: Event, text: str = "") -> str:
         case "hold.set" if event.mysis_id is not None:
             return f"is paused: {event.data['reason']}" if event.data.get("reason") else "is paused"
         case "hold.lifted" if event.mysis_id is not None:
-            return "is resumed"
+            return "is no longer paused"
         case "mysis.configured" if "changed" in event.data:
             changed = str(event.data["changed"])
             return f"is configured: new {changed}" if changed else "is configured, as it was before"

@@ -86,7 +86,7 @@ def require_startable_target(context: ActionContext) -> str:
     if why := require_target(context):
         return why
     if all(view.state is MysisState.RUNNING for view in context.targets):
-        return "it is started already: m sends it a message"
+        return "it already runs: m sends it a message"
     return ""
 
 

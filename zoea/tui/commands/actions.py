@@ -448,7 +448,7 @@ FOCUS_PAUSE = _focus(
 _approval = partial(_define, ActionPlace.APPROVAL)
 APPROVAL_ONCE = _approval("approval.once", "o", "allow once", "Allow this call only", footer=10)
 APPROVAL_SESSION = _approval(
-    "approval.session", "s", "allow till it stops", "Allow this tool to this mysis until it stops", footer=20
+    "approval.session", "s", "allow until stopped", "Allow this tool to this mysis until it is stopped", footer=20
 )
 APPROVAL_TEMPLATE = _approval(
     "approval.template",

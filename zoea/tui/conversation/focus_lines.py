@@ -127,6 +127,11 @@ GAP = "   "
 _ROLES = {"history": "llm", "said": "llm", "turn": "running"}
 
 
+def name_pack(pack_id: str) -> str:
+    """Return the name of a part of a request, as the cockpit shows it. Other packs have their ids as names."""
+    return {"history": "last call", "said": "last said"}.get(pack_id, pack_id)
+
+
 def build_request_lines(sight: MysisContext, turn_limit: int = 0) -> list[list[Piece]]:
     """Build the newest request: size, share of each pack, omissions, failure.
 
@@ -146,7 +151,7 @@ def build_request_lines(sight: MysisContext, turn_limit: int = 0) -> list[list[P
         lines.append([(f"{count_of(count, 'message')} not sent word for word", "waiting")])
     for pack in seen.packs:
         if advice := advise(pack.setting, pack.reason):
-            lines.append([(f"{pack.id}: ", ""), (advice, "quiet")])
+            lines.append([(f"{name_pack(pack.id)}: ", ""), (advice, "quiet")])
     if failed := failure_phrase(seen.state, seen.error_class):
         lines.append([(f"the request {failed}", "waiting" if is_unsent(seen.state, seen.error_class) else "errored")])
     return lines
@@ -155,11 +160,9 @@ def build_request_lines(sight: MysisContext, turn_limit: int = 0) -> list[list[P
 def _size(seen: RequestSummary) -> list[Piece]:
     line: list[Piece] = [
         (f"~{number_format.tokens(seen.tokens)}", "title"),
-        (" tokens", ""),
+        (f" of {number_format.tokens(seen.max_tokens)} tokens", ""),
     ]
-    if seen.input_tokens:
-        line.append((f" (provider: {number_format.tokens(seen.input_tokens)})", "quiet"))
-    return [*line, (f" · limit {number_format.tokens(seen.max_tokens)}", "quiet")]
+    return [*line, (f" (provider: {number_format.tokens(seen.input_tokens)})", "quiet")] if seen.input_tokens else line
 
 
 def _pack(pack: PackSummary, seen: RequestSummary) -> list[Piece]:
@@ -174,7 +177,7 @@ def _pack(pack: PackSummary, seen: RequestSummary) -> list[Piece]:
     else:
         state, role = ("whole", "quiet") if pack.form == "full" else (pack.form, "waiting")
     return [
-        (fit_text(one_line(pack.id), NAME), ""),
+        (fit_text(one_line(name_pack(pack.id)), NAME), ""),
         (" ", ""),
         (filled, _ROLES.get(pack.id, "running")),
         (empty, "quiet"),

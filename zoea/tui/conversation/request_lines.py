@@ -15,6 +15,7 @@ from zoea.text.control_characters import one_line
 from zoea.text.dollars import format_dollars
 from zoea.tui import number_format
 from zoea.tui.conversation.blocks import Symbols
+from zoea.tui.conversation.focus_lines import name_pack
 from zoea.tui.swarm_list.mysis_row import describe_model
 from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.folding_list import FoldingItem
@@ -172,7 +173,7 @@ def _decision_lines(decision: Decision, role: str, plan: Plan, width: int) -> li
     lines: list[list[Piece]] = [
         [
             ("━ " if not is_out else "  ", role),
-            (fit_text(decision.id, id_width), "quiet" if is_out else ""),
+            (fit_text(name_pack(decision.id), id_width), "quiet" if is_out else ""),
             (fit_text(tokens, TOKENS_WIDTH, right=True), "quiet" if is_out else ""),
             ("  ", ""),
             (fit_text(form, 9), form_role),

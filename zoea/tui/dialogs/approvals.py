@@ -173,10 +173,10 @@ class ApprovalDialog(CockpitDialog[None]):
             return [[(f"{until} lets this mysis exceed the limit until it stops", "quiet")]]
         grants = key_name(keys[actions.SCREEN_GRANTS.id])
         return [
-            [(f"{until}: this tool with any arguments, for this mysis till it stops", "quiet")],
+            [(f"{until}: this tool with any arguments, for this mysis until it is stopped", "quiet")],
             [
                 (
-                    f"{template}: the same for all of its template, till you revoke it ({grants} lists such grants)",
+                    f"{template}: the same for every mysis of its template, until you revoke it ({grants} lists it)",
                     "quiet",
                 )
             ],

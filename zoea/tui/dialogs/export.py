@@ -62,7 +62,7 @@ class ExportDialog(CockpitDialog[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = "EXPORT"
-            box.border_subtitle = key_hints("enter write · tab format · ctrl+r secrets in or out · esc back")
+            box.border_subtitle = key_hints("enter write · tab format · ctrl+r keep or remove secrets · esc back")
             yield TextBlock(id="forms")
             yield _Path(self._proposal(), compact=True, select_on_focus=False)
             yield TextBlock(id="notes")
@@ -146,7 +146,7 @@ class ExportDialog(CockpitDialog[None]):
         self.query_one("#forms", TextBlock).put(lines)
         notes: list[list[Piece]] = []
         if self.redacts:
-            notes.append([("Passwords, keys, addresses and phone numbers are removed", "quiet")])
+            notes.append([("Passwords, keys, e-mail and IP addresses, phone numbers are removed", "quiet")])
         else:
             notes.append(
                 [("Nothing is removed: the file contains keys and addresses from the conversation", "waiting")]

@@ -85,7 +85,7 @@ class ChartsScreen(TabbedScreen):
         "spend": "SPENT",
         "myses": "MYSES",
         "turns": "TURNS",
-        "waiting": "WAITING",
+        "waiting": "QUEUED",
     }
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(ActionPlace.CHARTS))]
 

@@ -55,12 +55,12 @@ WORDS = {
     "upstream": "a server (MCP) that offers tools to the myses",
     "hold": "a switch: what runs now finishes, nothing new starts until you resume",
     "budget": "a limit of tokens or money for a request, a turn, a mysis or the whole day",
-    "parts": "what a request is made of. earlier: older turns; history: the last tool call; said: the last answer; "
-    "situation: what templates add, such as the time; i shows all of them",
+    "parts": "what a request is made of. earlier: older turns; last call, last said: of the newest turn before "
+    "(in templates: history, said); situation: what templates add, such as the time; i shows all of them",
     "context": "all that a request holds; the window is the most that the model reads at once",
     "commit": "the state of a conversation at a moment, to read, compare or fork",
     "grant": "a tool that you allowed for all myses of a template; you can revoke it",
-    "~, ?, $?": "about: an estimate, or a limit that Zoea assumes; a number, or a price, that is not known",
+    "~, ?, $?": "an estimate, or a limit that Zoea assumes; a number, and a price, that is not known",
 }
 """The words of Zoea that a new user cannot know."""
 

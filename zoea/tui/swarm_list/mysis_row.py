@@ -136,7 +136,9 @@ def describe_model(model: str, provider: str) -> str:
 
 
 def format_time(view: MysisView, now: int) -> str:
-    """Format the time of a row: until a wait ends, else since the last activity."""
+    """Format the time of a row: until a wait ends, else since the last activity. Unknown while it is held."""
+    if view.status in (StatusWord.HELD, StatusWord.PAUSED):
+        return number_format.UNKNOWN
     change = next_change_at(view)
     if change is not None:
         return f"in {number_format.span(max(0, (change - now) / number_format.SECOND))}"

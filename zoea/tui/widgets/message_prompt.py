@@ -57,7 +57,7 @@ class FoldedTexts:
 
 
 MODES = {
-    DeliveryMode.QUEUE: "queue: read after the present answer",
+    DeliveryMode.QUEUE: "queue: read when its turn ends",
     DeliveryMode.STEER: "steer: read at its next step, its work goes on",
     DeliveryMode.INTERRUPT: "interrupt: breaks off its work now; finished steps stay",
 }
