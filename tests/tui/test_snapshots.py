@@ -141,7 +141,7 @@ async def choose_keys(stage: Stage) -> None:
 
 async def export_conversation(stage: Stage) -> None:
     """Open the box once the conversation behind it is at its end, because it is not laid out again below a box."""
-    await stage.until(lambda: says("runs thin")(stage))
+    await stage.until(lambda: says("runs thin", "follows new lines")(stage))
     await stage.press("e")
 
 
@@ -214,7 +214,7 @@ SCENES = (
     Scene("focus", ("g", "enter"), says("Port Vesper: 11", "turn 5")),
     Scene("focus-verbose", ("g", "enter", "v"), says("belt-2")),
     Scene("focus-error", ("G", "k", "enter"), says("401")),
-    Scene("exporting", ("g", "enter"), says("Markdown"), export_conversation, is_box=True),
+    Scene("exporting", ("g", "enter"), says("Markdown"), export_conversation, is_box=True, sizes=SIZES[:2]),
     Scene("inspector", ("g", "i"), says("PARTS")),
     Scene("inspector-messages", ("g", "i"), says("as sent"), read_messages, sizes=SIZES[:1]),
     Scene("history", ("g", "h"), shows_history),
