@@ -48,7 +48,7 @@ class RequestLine:
 
 
 def find_line_id(event: Event) -> int:
-    """Return the id of an event's line in the log: that of the event, or one below zero for one of a request."""
+    """Return the id of an event's line in the log; below zero for a line of a request."""
     if event.kind not in OF_REQUESTS:
         return event.id
     part = 0 if event.kind == "request.prepared" else 1 if event.data["scope"] == "request" else 2

@@ -1,4 +1,4 @@
-"""The size that a screen may have, whatever a terminal or a browser says of it."""
+"""Limits the size of a screen that a terminal or a browser reports."""
 
 SMALLEST, LARGEST = 1, 1_000
 """Limits of the columns, and of the rows. Drawing takes time and memory for each cell."""

@@ -66,7 +66,7 @@ FROM delivery d JOIN message g ON g.id = d.message_id LEFT JOIN topic_message p 
 
 
 def memory(row: sqlite3.Row) -> Memory:
-    """Convert a row of `MEMORY`, or of a query whose last columns are its columns."""
+    """Convert a row of `MEMORY`, or of a query that ends with its columns."""
     # By place: a turn reads some ten rows, and a column's name is looked up among all of them.
     (
         memory_id,
