@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
 from tests.store.conftest import SettableClock
-from zoea.model.errors import StoreClosed, StoreError
-from zoea.store import Store
+from zoea.model.errors import StoreClosed, StoreError, StoreMissing
+from zoea.store import Store, search_pool
+from zoea.store.database_file import open_reader
+from zoea.store.search_pool import SearchPool
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
@@ -89,6 +93,38 @@ async def test_searches_over_the_limit_wait(store: Store) -> None:
             return found
 
     assert await asyncio.gather(*(search(number) for number in range(20))) == list(range(20))
+
+
+async def test_a_connection_opened_for_a_caller_that_left_serves_the_next(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_open, opened = threading.Event(), []
+
+    def open_slowly(path: Path, *, any_thread: bool) -> sqlite3.Connection:
+        may_open.wait(20)
+        opened.append(path)
+        return open_reader(path, any_thread=any_thread)
+
+    monkeypatch.setattr(search_pool, "open_reader", open_slowly)
+    for _ in range(3):
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01), store.search_reader():
+                pytest.fail("nothing is open yet")
+    may_open.set()
+    async with store.search_reader() as reader:
+        assert (await reader.read("SELECT ?", (3,)))[0][0] == 3
+    assert len(opened) == 1
+
+
+async def test_a_connection_that_could_not_be_opened_is_opened_again(path: Path, store: Store) -> None:
+    pool = SearchPool(path.with_name("later.db"), 1)
+    with pytest.raises(StoreMissing):
+        async with pool.reader():
+            pytest.fail("there is no database")
+    pool.path = path
+    async with pool.reader() as reader:
+        assert (await reader.read("SELECT 1"))[0][0] == 1
+    await pool.close()
 
 
 async def test_closing_ends_a_search_that_still_runs(path: Path, clock: SettableClock) -> None:

@@ -62,24 +62,37 @@ class SearchPool:
         self.is_closed = False
         self._slots = asyncio.Semaphore(size)
         self._threads = ThreadPoolExecutor(size, "zoea-search")
-        self._idle: list[sqlite3.Connection] = []
+        self._idle: list[asyncio.Future[sqlite3.Connection]] = []
         self._running: dict[asyncio.Future[Any], sqlite3.Connection] = {}
 
     @asynccontextmanager
     async def reader(self) -> AsyncIterator[SearchReader]:
         """Lend a connection. Raises StoreMissing where there is no database, and StoreError."""
         async with self._slots:
-            if self._idle:
-                connection = self._idle.pop()
-            else:
-                connection = await asyncio.to_thread(partial(open_reader, self.path, any_thread=True))
+            opening = self._take_idle() or asyncio.ensure_future(
+                asyncio.to_thread(partial(open_reader, self.path, any_thread=True))
+            )
             try:
-                yield SearchReader(connection, self)
+                # A caller that goes while its connection is opened leaves it to the next one.
+                yield SearchReader(await asyncio.shield(opening), self)
             finally:
+                self._idle.append(opening)
                 if self.is_closed:
-                    connection.close()
-                else:
-                    self._idle.append(connection)
+                    await self._close_idle()
+
+    def _take_idle(self) -> asyncio.Future[sqlite3.Connection] | None:
+        """Return an open connection or one that is being opened, None where there is neither."""
+        while self._idle:
+            opening = self._idle.pop()
+            if not opening.done() or opening.exception() is None:
+                return opening
+        return None
+
+    async def _close_idle(self) -> None:
+        idle, self._idle = self._idle, []
+        for opened in await asyncio.gather(*idle, return_exceptions=True):
+            if isinstance(opened, sqlite3.Connection):
+                opened.close()
 
     def submit(self, work: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> asyncio.Future[T]:
         """Run `work` in one of the pool's threads."""
@@ -93,9 +106,7 @@ class SearchPool:
         self.is_closed = True
         for query, connection in tuple(self._running.items()):
             await _interrupt(connection, query)
-        idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+        await self._close_idle()
         self._threads.shutdown(wait=False)
 
 
