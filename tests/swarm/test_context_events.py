@@ -30,7 +30,7 @@ async def test_recalled_memories_are_counted_in_an_event(tmp_path: Path) -> None
             await s.settled()
         said = await told(s, "context.recalled")
         assert said
-        assert said[-1].startswith("Memory recalled (")
+        assert said[-1] == "Memory recalled (1 item)"
         assert all(CANARY not in one["data"] for one in await s.rows("SELECT data FROM event"))
 
 

@@ -14,6 +14,7 @@ from zoea.model.enums import ASK_TOOL, MASK, ErrorClass, Outcome, RequestState
 from zoea.model.values import ApprovalView, Event, ReloadReport
 from zoea.text.call_text import MOST_CHARS, format_arguments, format_call
 from zoea.text.dollars import format_dollars
+from zoea.text.sentences import count_of
 from zoea.text.short_count import short_count
 from zoea.text.shorten import head
 
@@ -40,7 +41,6 @@ _WORDS = {
     "context.summary": "Previous context summary added",
     "memory.preserved": "message {memory} is kept word for word",
     "memory.released": "message {memory} is kept no longer",
-    "context.recalled": "Memory recalled ({items} items)",
     "context.trimmed": "Context trimmed to stay within budget",
     "context.summary_skipped": "the conversation is long, but its summary is still recent",
     "budget.warning": "has used {used} of the {limit} tokens of the budget of {scope}",
@@ -121,6 +121,8 @@ def event_sentence(event: Event, text: str = "") -> str:
             return f"is configured: new {changed}" if changed else "is configured, as it was before"
         case "approval.asked" if text:
             return text
+        case "context.recalled":
+            return f"Memory recalled ({count_of(int(event.data.get('items') or 0), 'item')})"
         case "turn.note":
             kind = str(event.data.get("note", ""))
             return f"Zoea notes: {_NOTES.get(kind, kind)}"
