@@ -61,7 +61,8 @@ def test_explain_shows_the_newest_or_the_given_request(zoea: Zoea, stored_turns:
     assert newest.splitlines()[0].rstrip(":") == newest.splitlines()[0].strip(), "a request without a model names none"
     assert "situation" in newest
     assert re.search(r"^Preparing context \(\d+ msgs, ~[\d.]+k? tokens\)$", newest, re.MULTILINE)
-    assert re.search(r"^Budget used: [\d.]+k?/[\d.]+k$", newest, re.MULTILINE)
+    assert re.search(r"^Budget used: [\d.]+k?/[\d.]+k \(this request\)$", newest, re.MULTILINE)
+    assert re.search(r"^Budget used: [\d.]+k?/200k \(turn 1 so far\)$", newest, re.MULTILINE)
     first = zoea("explain", "alpha", "1", "--json").json
     assert first["request"]["id"] == 1
     assert {pack["id"] for pack in first["plan"]["packs"]} >= {"system", "turn"}

@@ -29,6 +29,7 @@ from zoea.context import (
     memories_of,
     rebuild,
 )
+from zoea.model.enums import RequestState
 from zoea.model.errors import PlanError, UsageError
 from zoea.model.request import RequestMessage
 from zoea.model.values import Memory, Usage
@@ -84,6 +85,11 @@ class StoredRequest:
     duration_us: int | None
     created_at: int
     has_plan: bool
+
+    @property
+    def is_spent(self) -> bool:
+        """True once its tokens count against the budgets of its turn."""
+        return self.state in {RequestState.SETTLED, RequestState.ESTIMATED}
 
     @property
     def off_by(self) -> float | None:

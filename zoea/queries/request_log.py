@@ -8,10 +8,13 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from zoea.model.values import Event
-from zoea.queries.phrases import OF_REQUESTS
+from zoea.queries.phrases import OF_REQUESTS, event_sentence
+from zoea.queries.request_inspection import StoredRequest
 from zoea.queries.request_summary import plan_of
+from zoea.queries.stored_swarm import open_database
 from zoea.swarm.persistence import row_values
 from zoea.text.sentences import count_of
 
@@ -62,6 +65,20 @@ def read_request_lines(reader: sqlite3.Connection, ids: Sequence[int]) -> Iterat
         for line in _describe_request(row):
             if line.id in ids:
                 yield line
+
+
+def describe_use(database: Path, request: StoredRequest) -> list[str]:
+    """Return the sentences of a turn's request, with the budget that each use is of; none for other requests.
+
+    Raises:
+        StoreError: The database cannot be read.
+    """
+    if request.turn_number is None or request.purpose != "turn":
+        return []
+    parts = ("",) if not request.is_spent else ("", " (this request)", f" (turn {request.turn_number} so far)")
+    with open_database(database) as reader:
+        lines = read_request_lines(reader, [-_LINES * request.id - part for part in range(len(parts))])
+        return [event_sentence(line.event) + part for line, part in zip(lines, parts, strict=True)]
 
 
 def _describe_request(row: sqlite3.Row) -> Iterator[RequestLine]:

@@ -14,9 +14,10 @@ from zoea.context.explain import explain as explained
 from zoea.ipc.codec import encode
 from zoea.model.errors import UsageError
 from zoea.model.values import MysisView
-from zoea.queries.phrases import budget_phrase, context_phrase, failure_phrase
+from zoea.queries.phrases import failure_phrase
 from zoea.queries.request_difference import RequestDifference, compare_requests
 from zoea.queries.request_inspection import Inspection, SentMessage, StoredRequest, inspect_request, read_requests
+from zoea.queries.request_log import describe_use
 from zoea.queries.request_troubles import find_troubles
 from zoea.queries.stored_swarm import read_mysis_view
 from zoea.settings.paths import places
@@ -68,7 +69,7 @@ def explain(
     if as_json:
         write_json({**_data(inspection, with_text=with_text), "troubles": encode(troubles)})
         return
-    lines = [_title(inspection.request), _numbers(inspection.request), *_event_lines(inspection), ""]
+    lines = [_title(inspection.request), _numbers(inspection.request), *describe_use(database, inspection.request), ""]
     lines.append(explained(inspection.plan) if inspection.plan is not None else inspection.gone)
     if troubles:
         lines += ["", "Troubleshooting:"]
@@ -77,15 +78,6 @@ def explain(
     if with_text:
         lines += _sent_lines(inspection)
     typer.echo(strip("\n".join(lines)))
-
-
-def _event_lines(inspection: Inspection) -> list[str]:
-    """Return Shannon's lines about a request: its size, and the budget that its answer used."""
-    plan, used = inspection.plan, inspection.request.usage.total
-    if plan is None:
-        return []
-    lines = [context_phrase(len(plan.messages), plan.budget.final_tokens)]
-    return [*lines, budget_phrase(used, plan.budget.max_tokens)] if used is not None else lines
 
 
 def _inspect(database: Path, mysis: MysisView, request: int) -> Inspection:
