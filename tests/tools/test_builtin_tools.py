@@ -126,15 +126,18 @@ async def test_the_short_tool_names_the_mysis_as_the_others_do_and_takes_the_for
     assert not (await _call(session, "zoea_send_message", **{argument: "beta", "text": "hello"})).is_error
     own = await _call(session, "zoea_send_message", **{argument: "Alpha", "text": "hello"})
     long = await _call(session, "zoea_send_message", **{argument: "beta", "text": "x" * 20_001})
-    assert own.content == 'not sent: Alpha is your own name. Make the same call with mysis "beta"'
+    assert own.content == 'not sent: Alpha is your own name. Call it again with mysis "beta" and text "hello"'
     assert "at most 20000 characters" in long.content
     assert len(backend.calls) == 1
 
 
 async def test_a_message_to_oneself_is_refused(open_box: Opener) -> None:
     backend = FakeBackend()
-    result = await _call(_session(open_box, backend), "zoea_send_message", to="Alpha", text="hello")
-    assert result == ToolResult('not sent: Alpha is your own name. Make the same call with to "beta"', is_error=True)
+    session = _session(open_box, backend)
+    for text, right in (("hello", '"hello"'), ("x" * 201, "the same text")):
+        result = await _call(session, "zoea_send_message", to="Alpha", text=text)
+        advice = f'Call it again with to "beta" and text {right}'
+        assert result == ToolResult(f"not sent: Alpha is your own name. {advice}", is_error=True)
     assert backend.calls == []
 
 

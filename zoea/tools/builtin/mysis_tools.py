@@ -41,6 +41,7 @@ from zoea.tools.policy import ContextUse, OwnTools, SearchScope, Send, ToolPolic
 from zoea.tools.results import error_result
 
 _NAMED_RECIPIENTS = 5
+_REPEATED_CHARS = 200
 _LISTED_RECIPIENTS = 20
 _RECALLED = 10
 """Memories that one recall shows."""
@@ -144,17 +145,18 @@ class MysisTools:
         if policy.send is Send.SWARM:
             name, said = _read_send(arguments, policy)
             if name.casefold() == meta.mysis.casefold():
-                raise UsageError(f"not sent: {name} is your own name", hint=self._name_others(meta, policy))
+                raise UsageError(f"not sent: {name} is your own name", hint=self._name_others(said, meta, policy))
             return _receipt(await self._backend.send(meta.mysis_id, meta.hop, name, said))
         text = SendToCommanderArguments.parse(arguments).text
         return _receipt(await self._backend.send(meta.mysis_id, meta.hop, COMMANDER, text))
 
-    def _name_others(self, meta: CallMeta, policy: ToolPolicy) -> str:
-        """Say what to change in the call, because a small model takes other words for the text to send."""
+    def _name_others(self, said: str, meta: CallMeta, policy: ToolPolicy) -> str:
+        """Return the arguments of the right call: a small model takes other words for the text to send."""
         others = [view.name for view in self._backend.list_myses() if view.id != meta.mysis_id]
         is_few = 0 < len(others) <= _NAMED_RECIPIENTS
         who = " or ".join(f'"{name}"' for name in others) if is_few else "the name of another one"
-        return f"Make the same call with {'mysis' if policy.own is OwnTools.SLIM else 'to'} {who}"
+        text = json.dumps(said, ensure_ascii=False) if len(said) <= _REPEATED_CHARS else "the same text"
+        return f"Call it again with {'mysis' if policy.own is OwnTools.SLIM else 'to'} {who} and text {text}"
 
     async def _broadcast(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
         text = BroadcastArguments.parse(arguments).text
