@@ -94,7 +94,7 @@ def test_an_unknown_key_of_a_context_names_the_nearest() -> None:
     assert "Did you mean history_window_size?" in raised.value.hint
 
 
-@pytest.mark.parametrize("value", ["much", -1, None, 1.5])
+@pytest.mark.parametrize("value", ["much", -1, True, 1.5])
 def test_a_context_refuses_a_value_that_is_no_number(value: object) -> None:
     with pytest.raises(UsageError, match="primers_count"):
         parse_prompt_context({"primers_count": value})
@@ -114,6 +114,7 @@ def test_ratios_of_a_context_are_clamped() -> None:
     [
         ({}, 50),
         ({"use_case_preset": "debugging"}, 90),
+        ({"use_case_preset": "debugging", "history_window_size": None}, 90),
         ({"use_case_preset": "debugging", "history_window_size": 120}, 120),
         ({"history_window_size": 1}, 5),
     ],

@@ -56,6 +56,9 @@ KEYS = tuple(one.name for one in fields(PromptContext))
 def parse_prompt_context(values: Mapping[str, Any]) -> PromptContext:
     """Read the overrides of a prompt. A table `context` in them is read as the overrides themselves.
 
+    None overrides nothing. What is no number is refused rather than passed over, as an unusable setting is: the
+    sender is there to correct it.
+
     Raises:
         UsageError: A key is unknown, or a value is no number.
     """
@@ -67,7 +70,8 @@ def parse_prompt_context(values: Mapping[str, Any]) -> PromptContext:
             near = get_close_matches(key, KEYS, n=1)
             hint = f"Did you mean {near[0]}? " if near else ""
             raise UsageError(f"The context has no key {key!r}.", hint=f"{hint}Keys are: {', '.join(KEYS)}.")
-        read[key] = _read(key, value)
+        if value is not None:
+            read[key] = _read(key, value)
     return PromptContext(**read)
 
 
