@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from pathlib import Path
 
-from tests.swarm.harness import swarm
+from tests.fakes.llm_clock import HandClock
+from tests.swarm.harness import Peer, call, script, swarm
 from tests.tui.cockpit import QUIET, answering
+from zoea.model.request import Answer
 from zoea.model.status import KILLED
+from zoea.model.values import Event
+from zoea.queries.phrases import event_sentence
 from zoea.store import WriterConnection
 from zoea.swarm.persistence import mysis_ops
+from zoea.swarm.persistence.stat_ops import store_minute
 
 OUTCOME = "SELECT outcome FROM session ORDER BY id DESC LIMIT 1"
 
@@ -18,6 +25,29 @@ async def test_a_clean_end_of_zoea_is_no_crash(tmp_path: Path) -> None:
         await inner.commander.create("alpha")
     async with swarm(tmp_path, answering(), settings=QUIET) as inner:
         assert await inner.value(OUTCOME) == "closed"
+
+
+async def test_a_turn_that_a_clean_end_cuts_off_is_told_as_such_and_counted_once_it_ends(tmp_path: Path) -> None:
+    peer = Peer(gates={"look": asyncio.Event()})
+    clock = HandClock()
+    answers = [Answer(calls=(call("look"),)), Answer(text="done")]
+    async with swarm(tmp_path, script(*answers), peer=peer, clock=clock, settings=QUIET) as inner:
+        await inner.store.write(lambda conn: store_minute(conn, {}))
+        await inner.commander.create("alpha")
+        receipt = await inner.commander.send("alpha", "Look around.")
+        await inner.until(lambda: peer.running)
+    async with swarm(tmp_path, script(answers[1]), clock=clock, settings=QUIET) as inner:
+        (event,) = await inner.rows("SELECT * FROM event WHERE kind = 'turn.broke_off'")
+        told = Event(event["id"], event["kind"], event["mysis_id"], json.loads(event["data"]))
+        assert event_sentence(told) == "turn cut off: Zoea was closed"
+        (line,) = (await inner.commander.receipt(receipt.message_id)).lines
+        assert (line.status, line.reason) == ("taken", "Zoea ended during its turn")
+        await inner.store.write(lambda conn: store_minute(conn, {}))
+        assert await inner.value("SELECT outcomes FROM minute_stat") == "{}"
+        await inner.commander.start("alpha")
+        await inner.settled("alpha")
+        await inner.store.write(lambda conn: store_minute(conn, {}))
+        assert await inner.value("SELECT outcomes FROM minute_stat") == '{"answered": 1}'
 
 
 async def test_a_kill_of_zoea_is_a_crash(tmp_path: Path) -> None:

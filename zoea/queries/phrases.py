@@ -123,6 +123,8 @@ def event_sentence(event: Event, text: str = "") -> str:
             return text
         case "context.recalled":
             return f"Memory recalled ({count_of(int(event.data.get('items') or 0), 'item')})"
+        case "turn.broke_off" if event.data.get("why") == Outcome.CRASHED:
+            return "turn cut off: Zoea was closed"
         case "turn.note":
             kind = str(event.data.get("note", ""))
             return f"Zoea notes: {_NOTES.get(kind, kind)}"
@@ -156,7 +158,9 @@ def is_trouble(event: Event) -> bool:
             return event.data.get("state") == "errored"
         case "turn.ended":
             return event.data.get("outcome") not in _GOOD_ENDS
-    return event.kind in ("turn.broke_off", "budget.refused")
+        case "turn.broke_off":
+            return event.data.get("why") != Outcome.CRASHED
+    return event.kind == "budget.refused"
 
 
 def approval_line(asked: ApprovalView) -> str:

@@ -204,7 +204,10 @@ def _by(entry: ConversationEntry) -> str:
 def _ended(turn: ConversationTurn) -> str:
     """Describe the end of a turn that has no answer, with its failure."""
     if turn.outcome is None:
-        words = f"broke off: {turn.broke_off}" if turn.broke_off else "still open"
+        is_closed = turn.broke_off == Outcome.CRASHED
+        words = (
+            "cut off: Zoea ended" if is_closed else f"broke off: {turn.broke_off}" if turn.broke_off else "still open"
+        )
     else:
         words = "" if turn.outcome is Outcome.ANSWERED else str(turn.outcome).replace("_", " ")
     if turn.failure is not None:

@@ -11,7 +11,7 @@ import sqlite3
 from dataclasses import dataclass
 from shlex import quote
 
-from zoea.model.enums import DeliveryMode, DeliveryState, MessageKind, MysisState, SenderKind
+from zoea.model.enums import DeliveryMode, DeliveryState, MessageKind, MysisState, Outcome, SenderKind
 from zoea.model.errors import NoRecipients, RateExceeded, StateRefused, UsageError
 from zoea.model.values import Delivery, Receipt, ReceiptLine, Recipients, Sender
 from zoea.store import Store, WriterConnection
@@ -298,6 +298,7 @@ def withdraw(conn: WriterConnection, delivery_id: int) -> int:
     return mysis_id
 
 
+_CUT_OFF = "Zoea ended during its turn"
 RECEIPT = (
     "SELECT d.id, d.state, d.reason, d.turn_id, y.name, y.state AS mysis_state, t.outcome, t.failure, t.broke_off"
     " FROM delivery d JOIN mysis y ON y.id = d.mysis_id LEFT JOIN turn t ON t.id = d.turn_id"
@@ -329,7 +330,7 @@ def receipt_line(row: sqlite3.Row) -> ReceiptLine:
         failure = row_values.failure(row["failure"])
         match row["outcome"]:
             case None:
-                status, reason = "taken", row["broke_off"] or ""
+                status, reason = "taken", _CUT_OFF if row["broke_off"] == Outcome.CRASHED else row["broke_off"] or ""
             case "answered" | "iteration_limit":
                 status = "answered"
             case other:

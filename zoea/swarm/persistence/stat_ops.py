@@ -21,8 +21,9 @@ _TOTALS = "SELECT coalesce(sum(tokens), 0) AS tokens, coalesce(sum(cost_micros),
 _NEWEST = "SELECT coalesce(max(id), 0) FROM event"
 _ENDED = """
 SELECT coalesce(json_extract(data, '$.outcome'), json_extract(data, '$.why'), 'failed') AS outcome, count(*) AS turns
-FROM event WHERE id > ? AND kind IN ('turn.ended', 'turn.broke_off') GROUP BY outcome
+FROM event WHERE id > ? AND kind IN ('turn.ended', 'turn.broke_off') AND outcome <> 'crashed' GROUP BY outcome
 """
+"""A turn that is cut off, because Zoea is closed, goes on at the next start."""
 _WAITING = """
 SELECT count(*) FROM delivery d JOIN mysis y ON y.id = d.mysis_id WHERE d.state = 'pending' AND y.deleted_at IS NULL
 """

@@ -117,7 +117,7 @@ _OUTCOMES = {
     Outcome.INTERRUPTED: ("interrupted by a newer message", "waiting"),
     Outcome.FAILED: ("failed", "errored"),
     Outcome.TIMEOUT: ("ended without progress in time", "errored"),
-    Outcome.CRASHED: ("Zoea was closed during the turn", "errored"),
+    Outcome.CRASHED: ("Zoea was closed during the turn", "waiting"),
 }
 
 
