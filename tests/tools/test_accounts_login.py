@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
+import signal
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ from tests.fakes.toolboxes import Faulty, asked, meta
 from tests.tools.conftest import Opener
 from tests.waiting import until
 from zoea.model.enums import MASK
-from zoea.model.errors import SettingsError, UpstreamLost
+from zoea.model.errors import SettingsError, ToolError, UpstreamLost
 from zoea.model.request import AnswerCall
 from zoea.process import clock
 from zoea.tools import LoginTools, Toolbox, UpstreamConfig
@@ -66,7 +68,7 @@ async def test_the_first_call_makes_an_account_keeps_it_and_logs_in(open_box: Op
     assert keeper.kept["alpha"]["account"] == "alpha"
     assert keeper.kept["alpha"]["password"].startswith("canary-password")
     await session.call(asked("balance"), meta=meta())
-    assert keeper.saves == 1
+    assert keeper.saves == 2, "before the registration and after its answer"
     assert len(faulty.seen("call", tool="login")) == 1
 
 
@@ -90,6 +92,107 @@ async def test_a_caller_cancelled_during_the_login_loses_no_account(open_box: Op
         await first
     assert not (await session.call(asked("balance"), meta=meta())).is_error
     assert len(faulty.seen("call", tool="register")) == 1
+
+
+async def test_an_answer_to_a_registration_is_kept_although_it_comes_after_the_start_timeout(
+    open_box: Opener, faulty: Faulty
+) -> None:
+    keeper = Keeper()
+    session = open_box(_world(faulty, mode="slow", start_timeout=2.0), accounts=keeper).session(1, "alpha", "")
+    await session.catalogue()
+    first = asyncio.create_task(session.call(asked("balance"), meta=meta(deadline_s=2.5)))
+    await until(lambda: bool(faulty.seen("call", tool="register")))
+    process = faulty.seen("start")[-1]["pid"]
+    os.kill(process, signal.SIGSTOP)
+    try:
+        late = await first
+    finally:
+        os.kill(process, signal.SIGCONT)
+    assert late.content.startswith("balance: the login did not finish within 2.5 s. Zoea waits on for the answer")
+    assert json.loads((await session.call(asked("balance"), meta=meta())).content)["account"] == "alpha"
+    assert keeper.kept["alpha"]["account"] == "alpha"
+    assert len(faulty.seen("call", tool="register")) == 1
+
+
+class ChosenPasswords:
+    """Sends calls to a server whose accounts have a password of the client, and loses answers to registrations."""
+
+    def __init__(self, lost: int = 0, is_carried_out: bool = True) -> None:
+        self.players: dict[str, str] = {}
+        self.calls: list[tuple[str, str]] = []
+        self.lost = lost
+        self.is_carried_out = is_carried_out
+
+    def schema(self, tool: str) -> Mapping[str, Any]:
+        names = ("name", "password") if tool in ("register", "login") else ("session_id",)
+        return {"type": "object", "properties": {name: {"type": "string"} for name in names}, "required": [*names]}
+
+    async def send(self, tool: str, arguments: dict[str, Any], mysis: str) -> dict[str, Any]:
+        name, password = arguments["name"], arguments["password"]
+        self.calls.append((tool, name))
+        if tool == "login":
+            is_known = self.players.get(name) == password
+            return _wire({"session_id": f"session of {name}"} if is_known else "no such player", error=not is_known)
+        self.lost -= 1
+        if self.lost < 0 and name in self.players:
+            return _wire("name_taken", error=True)
+        if self.lost < 0 or self.is_carried_out:
+            self.players[name] = password
+        if self.lost >= 0:
+            raise ToolError("register did not answer")
+        return _wire({"player_id": 7})
+
+
+def _wire(value: Any, *, error: bool = False) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": json.dumps(value)}], "isError": error}
+
+
+async def _lose_a_registration(faulty: Faulty, server: ChosenPasswords, keeper: Keeper) -> UpstreamAccounts:
+    """Lose the answer to a registration; return the accounts of another process with the same keeper."""
+    alpha = Caller("alpha", "alpha")
+    first = UpstreamAccounts(_world(faulty), keeper, server.send, server.schema)
+    with pytest.raises(ToolError, match="did not answer"):
+        await first.fill_arguments(alpha, "balance", {})
+    server.calls.clear()
+    return UpstreamAccounts(_world(faulty), keeper, server.send, server.schema)
+
+
+async def test_a_registration_without_an_answer_is_found_by_its_login_after_a_restart(faulty: Faulty) -> None:
+    server, keeper = ChosenPasswords(lost=1), Keeper()
+    again = await _lose_a_registration(faulty, server, keeper)
+    filled, _ = await again.fill_arguments(Caller("alpha", "alpha"), "balance", {})
+    assert filled == {"session_id": "session of alpha"}
+    assert server.calls == [("login", "alpha")]
+    assert keeper.kept["alpha"] == {"name": "alpha", "password": server.players["alpha"]}
+
+
+async def test_a_registration_that_was_not_carried_out_is_made_again_under_its_name(faulty: Faulty) -> None:
+    server, keeper = ChosenPasswords(lost=1, is_carried_out=False), Keeper()
+    again = await _lose_a_registration(faulty, server, keeper)
+    await again.fill_arguments(Caller("alpha", "alpha"), "balance", {})
+    assert server.calls == [("login", "alpha"), ("register", "alpha"), ("login", "alpha")]
+    assert keeper.kept["alpha"] == {"name": "alpha", "password": server.players["alpha"], "player_id": "7"}
+
+
+async def test_a_name_that_may_be_ones_own_and_is_taken_is_said_in_the_log(
+    faulty: Faulty, caplog: pytest.LogCaptureFixture
+) -> None:
+    server, keeper = ChosenPasswords(lost=1, is_carried_out=False), Keeper()
+    again = await _lose_a_registration(faulty, server, keeper)
+    server.players["alpha"] = "another's password"
+    await again.fill_arguments(Caller("alpha", "alpha"), "balance", {})
+    assert server.calls[-2:] == [("register", "alpha-2"), ("login", "alpha-2")]
+    assert "the name alpha on faulty is taken, maybe by a registration of Zoea that got no answer" in caplog.text
+    assert server.players["alpha-2"] not in caplog.text
+
+
+async def test_a_registration_that_is_refused_leaves_nothing_stored(faulty: Faulty) -> None:
+    server, keeper = ChosenPasswords(), Keeper()
+    server.players |= dict.fromkeys(("alpha", *(f"alpha-{number}" for number in range(2, 6))), "")
+    accounts = UpstreamAccounts(_world(faulty), keeper, server.send, server.schema)
+    with pytest.raises(ToolError, match="the names are taken"):
+        await accounts.fill_arguments(Caller("alpha", "alpha"), "balance", {})
+    assert keeper.kept == {"alpha": {}}
 
 
 async def test_after_a_lost_session_it_logs_in_again_and_repeats_the_call(open_box: Opener, faulty: Faulty) -> None:
@@ -298,7 +401,7 @@ async def test_an_account_of_thousands_of_fields_is_not_kept(open_box: Opener, f
     await session.catalogue()
     result = await session.call(asked("balance"), meta=meta())
     assert result.content.startswith("faulty made an account of 5,001 fields; at most 100 are kept")
-    assert keeper.kept == {}
+    assert keeper.kept == {"alpha": {}}
 
 
 async def test_without_a_keeper_accounts_last_as_long_as_the_process(open_box: Opener, faulty: Faulty) -> None:
@@ -307,11 +410,14 @@ async def test_without_a_keeper_accounts_last_as_long_as_the_process(open_box: O
     assert not (await session.call(asked("balance"), meta=meta())).is_error
 
 
-async def test_an_account_that_cannot_be_kept_is_kept_at_the_next_call(open_box: Opener, faulty: Faulty) -> None:
+@pytest.mark.parametrize("failing", [1, 2], ids=["before the registration", "after its answer"])
+async def test_an_account_that_cannot_be_kept_is_kept_at_the_next_call(
+    open_box: Opener, faulty: Faulty, failing: int
+) -> None:
     class Full(Keeper):
         async def save(self, upstream: str, uid: str, fields: Mapping[str, str]) -> None:
             await super().save(upstream, uid, fields)
-            if self.saves == 1:
+            if self.saves == failing:
                 self.kept.clear()
                 raise OSError(28, "No space left on device")
 

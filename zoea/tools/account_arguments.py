@@ -57,6 +57,14 @@ def login_arguments(config: UpstreamConfig, schema: Json, fields: Mapping[str, s
     """
     login = config.login
     assert login is not None
+    given = _fill_login(config, schema, fields)
+    _check(config, login.login, schema, given, name)
+    return given
+
+
+def _fill_login(config: UpstreamConfig, schema: Json, fields: Mapping[str, str]) -> dict[str, Any]:
+    login = config.login
+    assert login is not None
     properties = _properties(schema)
     if not properties:
         return {**fields, **login.fixed}
@@ -72,8 +80,14 @@ def login_arguments(config: UpstreamConfig, schema: Json, fields: Mapping[str, s
     if secret and secret not in given and (value := _account_secret(config, fields)):
         given[secret] = value
     _fill_constants(given, properties, schema)
-    _check(config, login.login, schema, given, name)
     return given
+
+
+def holds_login(config: UpstreamConfig, schema: Json, fields: Mapping[str, str]) -> bool:
+    """Return whether fields have a secret and all that a login needs."""
+    if not _account_secret(config, fields):
+        return False
+    return _find_missing(schema, _fill_login(config, schema, fields)) is None
 
 
 def find_login_secrets(config: UpstreamConfig, arguments: Mapping[str, Any]) -> list[str]:
@@ -194,8 +208,12 @@ def _required(schema: Json) -> tuple[str, ...]:
     return tuple(key for key in found if isinstance(key, str)) if isinstance(found, list) else ()
 
 
+def _find_missing(schema: Json, given: Mapping[str, Any]) -> str | None:
+    return next((key for key in _required(schema) if key not in given), None)
+
+
 def _check(config: UpstreamConfig, tool: str, schema: Json, given: Mapping[str, Any], name: str) -> None:
-    missing = next((key for key in _required(schema) if key not in given), None)
+    missing = _find_missing(schema, given)
     if missing is None:
         return
     one = _properties(schema).get(missing)

@@ -8,6 +8,7 @@ holds a secret.
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
@@ -21,7 +22,9 @@ from zoea.process.clock import read_uptime_s
 from zoea.text.sentences import count_of
 from zoea.tools.account_arguments import (
     account_fields,
+    account_name,
     flatten,
+    holds_login,
     is_secret_field,
     login_arguments,
     register_arguments,
@@ -32,6 +35,14 @@ from zoea.tools.secret_arguments import plain_name
 from zoea.tools.upstream.sent_secrets import SHORTEST, mask_secrets
 from zoea.tools.upstream.upstream_config import LoginTools, UpstreamConfig
 
+logger = logging.getLogger(__name__)
+
+REGISTRATION_S = 300.0
+"""The deadline of a registration. It is long, because a password that the server makes is in its answer alone."""
+_CLOSE_S = 1.0
+"""Seconds that answers to logins and registrations in progress have at the end."""
+_UNANSWERED = "zoea/unanswered"
+"""Marks stored fields as those of a registration that was sent and not answered."""
 _REMEMBERED_SECRETS = 8
 _NAMES_TRIED = 5
 _LOGIN_DELAYS_S = (0, 0, 15, 120, 600)
@@ -85,6 +96,7 @@ class _Account:
         "login_task",
         "problem",
         "retired",
+        "sent",
         "session",
         "tried_at",
         "tries",
@@ -93,6 +105,8 @@ class _Account:
     def __init__(self) -> None:
         self.login_task: asyncio.Task[None] | None = None
         self.fields: dict[str, str] = {}
+        self.sent: dict[str, str] = {}
+        """Name and secret of a registration that was sent and not answered."""
         self.is_stored = True
         self.session: dict[str, Any] | None = None
         self.generation = 0
@@ -120,6 +134,8 @@ class UpstreamAccounts:
         self._send = send
         self._schema_of = schema_of
         self._accounts: dict[str, _Account] = {}
+        # Registrations without an answer leave places of the upstream to calls.
+        self._registrations = asyncio.Semaphore(max(1, config.max_parallel // 2))
 
     def injected_arguments(self, tool: str) -> tuple[str, ...]:
         """Return the names of this tool's arguments that Zoea fills in."""
@@ -176,8 +192,10 @@ class UpstreamAccounts:
             del self._accounts[uid]
 
     async def close(self) -> None:
-        """Cancel logins in progress."""
+        """Cancel logins in progress that are not answered soon."""
         tasks = [account.login_task for account in self._accounts.values() if account.login_task is not None]
+        if tasks:
+            await asyncio.wait(tasks, timeout=_CLOSE_S)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -229,6 +247,9 @@ class UpstreamAccounts:
         if account.is_stored:
             # At each login, because a person may have stored another account or password meanwhile.
             stored = dict(await self._keeper.load(self._config.name, caller.uid, caller.name) or account.fields)
+            account.sent = stored if stored.pop(_UNANSWERED, "") else {}
+            if account.sent:
+                stored = {}
             if stored != account.fields:
                 account.retired.extend(self._field_secrets(account))
                 account.fields = stored
@@ -243,10 +264,11 @@ class UpstreamAccounts:
         else:
             account.tries, account.tried_at, account.problem = account.tries + 1, read_uptime_s(), ""
             try:
+                session = await self._resume_registration(caller, account, login) if account.sent else None
                 if not account.fields:
                     await self._register(caller, account, login)
                 await self._store(caller, account)
-                account.session = await self._login(caller, account, login)
+                account.session = session or await self._login(caller, account, login)
             except UpstreamLost:
                 account.tries -= 1  # it did not reach the server
                 raise
@@ -255,17 +277,31 @@ class UpstreamAccounts:
                 raise
         account.generation += 1
 
+    async def _resume_registration(self, caller: Caller, account: _Account, login: LoginTools) -> dict[str, Any] | None:
+        """Log in with a registration that was not answered; return the session if the server knows the account."""
+        if not holds_login(self._config, self._schema(), account.sent):
+            return None  # its secret was in the lost answer
+        result, found = await self._try_login(caller, account.sent, login)
+        if result.is_error:
+            return None
+        logger.info("%s: the registration of %s was carried out without an answer", self._config.name, caller.name)
+        account.fields, account.sent, account.is_stored = account.sent, {}, False
+        return found
+
     async def _register(self, caller: Caller, account: _Account, login: LoginTools) -> None:
         if not login.register:
             raise ToolError(
                 f"{caller.name} has no account on {self._config.name}", hint="Store one in the credentials."
             )
-        for number in range(1, _NAMES_TRIED + 1):
-            name = caller.name if number == 1 else f"{caller.name}-{number}"
+        unanswered = account.sent
+        last = account_name(self._config, unanswered)
+        numbered = (f"{caller.name}-{number}" for number in range(2, _NAMES_TRIED + 1))
+        for name in dict.fromkeys(filter(None, (last, caller.name, *numbered))):
             sent = register_arguments(self._config, self._schema_of(login.register), name)
-            wire = await self._send(login.register, sent, caller.name)
-            result, values = parse_result(wire), parse_fields(wire)
-            fields = account_fields(sent, self._config, values)
+            if name == last:
+                # With the same secret, so that it is right whichever of the two was carried out.
+                sent |= {key: value for key, value in unanswered.items() if isinstance(sent.get(key), str)}
+            result, fields = await self._send_registration(caller, account, login, sent)
             if not result.is_error:
                 break
             if not _contains_any(result.content, login.taken):
@@ -273,42 +309,75 @@ class UpstreamAccounts:
                 raise ToolError(
                     f"{self._config.name} made no account for {caller.name}: {mask_secrets(result.content, hidden)}"
                 )
+            if name == last:
+                logger.warning(
+                    "the name %s on %s is taken, maybe by a registration of Zoea that got no answer; "
+                    "%s gets an account of another name",
+                    *(name, self._config.name, caller.name),
+                )
         else:
             raise ToolError(f"{self._config.name} made no account for {caller.name}: the names are taken")
-        if len(fields) == 1 and not values:
-            raise ToolError(f"{self._config.name} made an account for {caller.name} but gave no fields")
         account.fields, account.is_stored = fields, False
         # Before the first login: without its password the account is lost.
         await self._store(caller, account)
 
-    async def _store(self, caller: Caller, account: _Account) -> None:
-        if account.is_stored:
-            return
+    async def _send_registration(
+        self, caller: Caller, account: _Account, login: LoginTools, sent: dict[str, Any]
+    ) -> tuple[ToolResult, dict[str, str]]:
+        """Send a registration; return its result and the fields of the account.
+
+        What is sent is stored before, because the answer may be lost, and removed if it made no account.
+
+        Raises:
+            ToolError: There is no answer, or it makes no account that can be kept.
+        """
+        account.sent = account_fields(sent, self._config, {})
+        await self._save(caller, account, {**account.sent, _UNANSWERED: "sent"})
+        async with self._registrations:
+            wire = await self._send(login.register, sent, caller.name)
+        account.sent = {}
+        result, values = parse_result(wire), parse_fields(wire)
         try:
-            await self._keeper.save(self._config.name, caller.uid, account.fields)
+            fields = account_fields(sent, self._config, values)
+            if not result.is_error and len(fields) == 1 and not values:
+                raise ToolError(f"{self._config.name} made an account for {caller.name} but gave no fields")
+        except ToolError:
+            await self._save(caller, account, {})
+            raise
+        if result.is_error:
+            await self._save(caller, account, {})
+        return result, fields
+
+    async def _store(self, caller: Caller, account: _Account) -> None:
+        if not account.is_stored:
+            await self._save(caller, account, account.fields)
+            account.is_stored = True
+
+    async def _save(self, caller: Caller, account: _Account, fields: Mapping[str, str]) -> None:
+        try:
+            await self._keeper.save(self._config.name, caller.uid, fields)
         except OSError as error:
             account.tries -= 1  # no login was made
             raise ToolError(
                 f"the account of {caller.name} on {self._config.name} cannot be stored: {error.strerror}",
                 hint="Zoea tries again at the next call.",
             ) from None
-        account.is_stored = True
 
     async def _login(self, caller: Caller, account: _Account, login: LoginTools) -> dict[str, Any]:
-        result, found = await self._try_login(caller, account, login)
+        result, found = await self._try_login(caller, account.fields, login)
         if result.is_error and login.register and _contains_any(result.content, login.unknown):
             account.retired.extend(self._field_secrets(account))
             await self._register(caller, account, login)
-            result, found = await self._try_login(caller, account, login)
+            result, found = await self._try_login(caller, account.fields, login)
         if result.is_error:
             why = mask_secrets(result.content, self._secrets(account))
             raise ToolError(f"{self._config.name} refused the login of {caller.name}: {why}")
         return found
 
     async def _try_login(
-        self, caller: Caller, account: _Account, login: LoginTools
+        self, caller: Caller, fields: Mapping[str, str], login: LoginTools
     ) -> tuple[ToolResult, dict[str, Any]]:
-        arguments = login_arguments(self._config, self._schema(), account.fields, caller.name)
+        arguments = login_arguments(self._config, self._schema(), fields, caller.name)
         wire = await self._send(login.login, arguments, caller.name)
         return parse_result(wire), self._session_fields(parse_fields(wire))
 
@@ -331,7 +400,8 @@ class UpstreamAccounts:
 
     def _field_secrets(self, account: _Account) -> Iterable[str]:
         schema = self._schema()
-        return (value for key, value in account.fields.items() if is_secret_field(self._config, key, schema))
+        fields = (*account.fields.items(), *account.sent.items())
+        return (value for key, value in fields if is_secret_field(self._config, key, schema))
 
     def _session_secrets(self, account: _Account) -> Iterable[str]:
         session = account.session or {}

@@ -19,7 +19,7 @@ from zoea.model.errors import ToolError, UpstreamLost, UsageError, ZoeaError
 from zoea.model.request import Answer, AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
 from zoea.text.control_characters import clean
 from zoea.tools.account_arguments import find_login_secrets
-from zoea.tools.accounts_login import AccountKeeper, Caller, InMemoryAccounts, UpstreamAccounts
+from zoea.tools.accounts_login import REGISTRATION_S, AccountKeeper, Caller, InMemoryAccounts, UpstreamAccounts
 from zoea.tools.catalogue import build_catalogue
 from zoea.tools.policy import OwnTools, ToolPolicy, apply_policy, matches
 from zoea.tools.results import error_result, read_result
@@ -417,7 +417,10 @@ async def _fill_arguments(
                 await accounts.renew(caller, lost)
             return await accounts.fill_arguments(caller, spec.origin, arguments)
     except TimeoutError:
-        raise ToolError(f"{spec.name}: the login did not finish within {meta.deadline_s:g} s") from None
+        raise ToolError(
+            f"{spec.name}: the login did not finish within {meta.deadline_s:g} s",
+            hint=f"Zoea waits on for the answer of {spec.upstream}; this call was not sent.",
+        ) from None
 
 
 def _left(until: float) -> float:
@@ -454,12 +457,14 @@ async def _call_upstream(
 
 def _login_sender(upstream: Upstream) -> Callable[[str, dict[str, Any], str], Any]:
     async def send(tool: str, arguments: dict[str, Any], mysis: str) -> dict[str, Any]:
+        login = upstream.config.login
+        is_registration = login is not None and tool == login.register
         try:
             return await upstream.call(
                 tool,
                 arguments,
                 mysis=mysis,
-                deadline_s=upstream.config.start_timeout,
+                deadline_s=REGISTRATION_S if is_registration else upstream.config.start_timeout,
                 repeatable=False,
                 secrets=find_login_secrets(upstream.config, arguments),
             )
