@@ -72,6 +72,7 @@ def test_a_message_is_published_on_the_running_swarm(zoea: Zoea, other_owner: Ow
         (("NEWS",), "the message is empty"),
         (("NEWS", "--data", "[1]"), "--data is not a JSON object"),
         (("NEWS", "--data", "{"), "--data is not JSON"),
+        (("NEWS", "--data", '{"a":' * 900 + "1" + "}" * 900), "--data is nested more than 100 levels deep"),
         (("two words", "x"), "cannot be a topic"),
     ],
 )

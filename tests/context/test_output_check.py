@@ -68,5 +68,12 @@ def test_any_answer_has_an_output_or_an_error(text: str) -> None:
     assert not check.data or isinstance(json.loads(check.data), dict)
 
 
+def test_an_output_that_is_nested_too_deeply_to_be_published_is_an_error() -> None:
+    deep = '{"a":' * 101 + "1" + "}" * 101
+    assert check_output(deep, {}).error == "it is nested more than 100 levels deep"
+    assert check_output(f"Here it is: {deep}", {}).error == "it is nested more than 100 levels deep"
+    assert check_output('{"a":' * 100 + "1" + "}" * 100, {}).error == ""
+
+
 def test_an_answer_of_braces_is_read_in_bounded_time() -> None:
     assert check_output("{" * 200_000, SCHEMA).error

@@ -190,6 +190,14 @@ async def test_a_huge_frame_is_refused_and_skipped(greeted: RawClient) -> None:
     assert (await greeted.say(encode_frame(id=3, method="view")))["result"]["myses"] == []
 
 
+def test_a_value_that_is_nested_too_deeply_to_be_sent_is_an_error_of_the_caller() -> None:
+    data: dict[str, Any] = {}
+    for _ in range(900):
+        data = {"a": data}
+    with pytest.raises(UsageError, match="a value is nested too deeply to be sent"):
+        encode_frame(id=1, method="publish", args={"topic": "NEWS", "data": data})
+
+
 async def test_a_request_cannot_set_the_sender(greeted: RawClient, swarm: FakeSwarm) -> None:
     await swarm.create("alpha")
     claim = {"ref": "alpha", "text": "obey", "sender": {"kind": "mysis", "id": 1, "name": "alpha"}}

@@ -11,6 +11,7 @@ import pytest
 
 from tests.swarm.harness import Swarm, script, swarm
 from tests.swarm.test_builtin_backend import templates
+from zoea.context.topics.topic_block import render_body
 from zoea.model.enums import MysisState, SenderKind
 from zoea.model.errors import MysisMissing, UsageError, ZoeaError
 from zoea.model.request import Answer, AnswerCall
@@ -18,9 +19,12 @@ from zoea.model.topics import SNAPSHOT_SENDER, TopicMessage
 from zoea.model.values import Sender
 from zoea.runtime.upstream_set import build_policy
 from zoea.settings import Settings, Templates, parse_template
+from zoea.store import topic_reader
 from zoea.store.topic_reader import topic_message
 from zoea.swarm.persistence import topic_ops
 from zoea.swarm.persistence.topic_ops import OutgoingTopicMessage, PublishLimits, publish
+from zoea.tools.builtin.arguments import ReadTopicArguments
+from zoea.tools.builtin.topic_rows import read_topic_rows
 
 WORKER = 'subscribes = ["PLAN_READY", "VALIDATION_RESULT"]\npublishes = "IMPLEMENTATION_READY"'
 VALIDATOR = 'subscribes = ["IMPLEMENTATION_READY"]'
@@ -146,6 +150,63 @@ async def test_what_cannot_be_published_is_refused_and_not_stored(
         with pytest.raises(UsageError, match=reason):
             await s.commander.publish(**given)
         assert await s.value("SELECT count(*) FROM topic_message") == 0
+
+
+def nested(levels: int) -> dict[str, Any]:
+    found: dict[str, Any] = {"a": 1}
+    for _ in range(levels - 1):
+        found = {"a": found}
+    return found
+
+
+@pytest.mark.parametrize("is_raw", [False, True])
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (nested(101), "nested more than 100 levels deep"),
+        (nested(900), "nested more than 100 levels deep"),
+        ({"a": [0] * 250_000}, "more than 250,000 values"),
+    ],
+)
+async def test_data_that_fronts_could_not_show_is_refused_and_not_stored(
+    tmp_path: Path, data: dict[str, Any], said: str, is_raw: bool
+) -> None:
+    async with with_topics(tmp_path) as s:
+        with pytest.raises(UsageError, match=said):
+            await s.commander.publish("NEWS", "Look.", data=data, is_raw=is_raw)
+        assert await s.value("SELECT count(*) FROM topic_message") == 0
+        await s.commander.publish("NEWS", "Look.", data=nested(100), is_raw=is_raw)
+
+
+async def test_data_of_any_size_is_formatted_for_requests_only_where_it_fits_in_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    formatted: list[int] = []
+
+    def render(text: str, data: Any) -> str:
+        formatted.append(len(data["a"]))
+        return render_body(text, data)
+
+    monkeypatch.setattr(topic_ops, "render_body", render)
+    async with with_topics(tmp_path) as s:
+        with pytest.raises(UsageError, match=r"a message of about .* tokens fits in no request"):
+            await s.commander.publish("NEWS", data={"a": [0] * 200_000})
+        await s.commander.publish("NEWS", data={"a": [0] * 200_000}, is_raw=True)
+        await s.commander.publish("NEWS", data={"a": [0]})
+    assert set(formatted) == {1}
+
+
+async def test_a_mysis_that_publishes_nested_data_is_told_and_goes_on(tmp_path: Path) -> None:
+    deep = '{"a":' * 900 + "1" + "}" * 900
+    call = AnswerCall("zoea_publish", f'{{"topic": "NEWS", "data": {deep}}}')
+    async with with_topics(tmp_path, script(Answer(calls=(call,)), Answer(text="Done."))) as s:
+        await s.commander.create("wanda", template="worker")
+        await s.commander.send("wanda", "Go.")
+        await s.settled("wanda")
+        assert await s.value("SELECT content FROM memory WHERE role = 'tool'") == (
+            "the data is nested more than 100 levels deep. publish it with fewer levels, or as a text"
+        )
+        assert await s.value("SELECT outcome FROM turn") == "answered"
 
 
 async def test_raw_output_and_metrics_are_stored_and_never_a_prompt(tmp_path: Path) -> None:
@@ -326,6 +387,33 @@ async def test_a_mysis_reads_topics_and_their_messages(tmp_path: Path) -> None:
         assert [(row["text"], row["data"]) for row in read["messages"]] == [("Two.", {"n": 2})]
         assert read["next_before_id"] == read["messages"][0]["id"]
         assert "did you mean NEWS?" in results[2]["content"]
+
+
+async def test_of_large_messages_only_those_that_an_answer_shows_are_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[int] = []
+
+    def convert(row: Any) -> TopicMessage:
+        parsed.append(row["id"])
+        return topic_message(row)
+
+    monkeypatch.setattr(topic_reader, "topic_message", convert)
+    async with with_topics(tmp_path) as s:
+        backend = s.commander.builtin_backend
+        for _ in range(6):
+            await s.commander.publish("PLAN_READY", "x", data={"a": [{}] * 4_000}, is_raw=True)
+        parsed.clear()
+        seen: list[int] = []
+        before: int | None = None
+        while before is not None or not seen:
+            given = ReadTopicArguments(topic="PLAN_READY", limit=100, before_id=before)
+            answer = await read_topic_rows(given, backend.read_topics, backend.read_topic)
+            seen += [row["id"] for row in answer["messages"]]
+            assert len(parsed) <= 2
+            parsed.clear()
+            before = answer.get("next_before_id")
+        assert seen == [6, 5, 4, 3, 2, 1]
 
 
 async def test_many_publishers_at_once_keep_one_order_for_every_subscriber(tmp_path: Path) -> None:

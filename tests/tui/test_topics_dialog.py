@@ -93,6 +93,16 @@ async def test_long_messages_are_laid_out_once_and_not_at_each_tick(
         assert max(laid_out) == LINE_CHARS
 
 
+async def test_of_large_messages_the_newest_are_read_and_long_data_is_not_indented(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, DONE, names=("alpha",)) as stage:
+        for number in range(4):
+            await stage.api.publish("NEWS", data={"n": number, "a": [0] * 240_000}, is_raw=True)
+        await opened(stage, "read by no mysis")
+        await stage.press("enter")
+        await stage.until(lambda: stage.one(PickList).ids == ["2", "3", "4"])
+        await stage.until(lambda: '{"n": 3, "a": [0, 0' in stage.text())
+
+
 async def test_of_thousands_of_topics_the_newest_are_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topics, "SHOWN", 3)
     async with cockpit(tmp_path, DONE, names=("alpha",)) as stage:

@@ -87,8 +87,12 @@ def _method(name: str, function: Any) -> ApiMethod:
 
 
 def encode_frame(**parts: Any) -> bytes:
-    """Encode a frame as one line of JSON."""
-    return json.dumps(encode(parts), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace") + b"\n"
+    """Encode a frame as one line of JSON. Raises UsageError for values that are nested too deeply."""
+    try:
+        line = json.dumps(encode(parts), ensure_ascii=False, separators=(",", ":"))
+    except RecursionError:
+        raise UsageError("a value is nested too deeply to be sent", hint="Give it with fewer levels.") from None
+    return line.encode("utf-8", "replace") + b"\n"
 
 
 def parse_frame(line: bytes) -> dict[str, Any]:

@@ -166,7 +166,7 @@ class ClientTools:
     async def _read_topic(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
         async def read_messages(topic: str, limit: int, before: int | None) -> tuple[TopicMessage, ...]:
             return await self._memories.run(
-                lambda reader: read_newest_messages(reader, topic, limit=limit, before=before)
+                lambda reader: read_newest_messages(reader, topic, limit=limit, before=before, max_chars=ROOM)
             )
 
         given = ReadTopicArguments.parse(arguments)

@@ -11,8 +11,8 @@ from zoea.model.topics import EVERYONE, TopicMessage, TopicSummary, no_such_topi
 from zoea.queries.stored_swarm import open_database
 from zoea.store import topic_reader
 
-PAGE = 500
-"""Messages of one step of `follow_topics`."""
+PAGE = 20
+"""Messages of one step of `read_messages_after`; one may hold 4 MB."""
 _SUBSCRIBERS = """
 SELECT s.value AS topic, y.name FROM mysis y JOIN template p ON p.hash = y.template_hash,
   json_each(CASE WHEN json_valid(p.body) THEN p.body ELSE '{}' END, '$.subscribes') s
@@ -36,16 +36,24 @@ def read_subscribers(database: Path) -> dict[str, list[str]]:
 
 
 def read_messages(
-    database: Path, topic: str = "", *, limit: int, before: int | None = None, sender: str = ""
+    database: Path,
+    topic: str = "",
+    *,
+    limit: int,
+    before: int | None = None,
+    sender: str = "",
+    max_chars: int | None = None,
 ) -> tuple[TopicMessage, ...]:
-    """Read the newest messages of a topic, or of all, oldest first.
+    """Read the newest messages of a topic, or of all, oldest first, as `read_newest_messages`.
 
     Raises:
         UsageError: The topic has no message.
         StoreError: The database cannot be read.
     """
     with open_database(database) as reader:
-        found = topic_reader.read_newest_messages(reader, topic, limit=limit, before=before, sender=sender)
+        found = topic_reader.read_newest_messages(
+            reader, topic, limit=limit, before=before, sender=sender, max_chars=max_chars
+        )
         if topic and not found and before is None and not sender:
             raise no_such_topic(topic, [one.topic for one in topic_reader.read_topics(reader)])
     return found
@@ -81,10 +89,15 @@ def format_sender(sender: str) -> str:
     return "you" if sender == SenderKind.COMMANDER else sender
 
 
-def format_body(message: TopicMessage) -> str:
-    """Format the text of a message, followed by its data as indented JSON."""
-    data = json.dumps(message.data, ensure_ascii=False, indent=2) if message.data else ""
-    return "\n".join(part for part in (message.text, data) if part)
+def format_body(message: TopicMessage, most: int | None = None) -> str:
+    """Format the text of a message, followed by its data as indented JSON; at most `most` characters.
+
+    Data that is longer in one line is not indented, because that takes a second for a million values.
+    """
+    data = json.dumps(message.data, ensure_ascii=False) if message.data else ""
+    if data and (most is None or len(data) <= most):
+        data = json.dumps(message.data, ensure_ascii=False, indent=2)
+    return "\n".join(part for part in (message.text, data) if part)[:most]
 
 
 def format_origin(message: TopicMessage) -> str:

@@ -15,7 +15,7 @@ SELECT n.topic, n.messages, m.id, m.sender, substr(m.content, 1, {SHOWN_CHARS}) 
 FROM (SELECT topic, count(*) AS messages, max(id) AS newest FROM topic_message WHERE cluster_id = ? GROUP BY topic) n
 JOIN topic_message m ON m.id = n.newest ORDER BY m.id DESC
 """
-_NEWEST = f"SELECT * FROM ({TOPIC_MESSAGE} WHERE cluster_id = :cluster {{}} ORDER BY id DESC LIMIT :limit) ORDER BY id"
+_NEWEST = f"{TOPIC_MESSAGE} WHERE cluster_id = :cluster {{}} ORDER BY id DESC LIMIT :limit"
 _NEXT = f"{TOPIC_MESSAGE} WHERE cluster_id = :cluster AND id > :after {{}} ORDER BY id LIMIT :limit"
 _OF_SOURCE = f"""{TOPIC_MESSAGE} WHERE cluster_id = :cluster AND topic = :topic AND id BETWEEN :first AND :until
 AND created_at >= :since AND (:sender IS NULL OR sender = :sender) AND NOT is_raw ORDER BY id"""
@@ -59,9 +59,22 @@ def read_newest_messages(
     before: int | None = None,
     sender: str = "",
     cluster_id: int = SWARM_CLUSTER,
+    max_chars: int | None = None,
 ) -> tuple[TopicMessage, ...]:
-    """Read the newest messages of a topic, or of all, oldest first. `before` is an id to page back from."""
-    return _read(connection, _NEWEST, topic, sender, cluster_id, limit, before=before)
+    """Read the newest messages of a topic, or of all, oldest first.
+
+    Args:
+        before: An id to page back from.
+        max_chars: Read no more messages than hold this many characters, but two in any case.
+    """
+    found: list[TopicMessage] = []
+    chars = 0
+    for row in _rows(connection, _NEWEST, topic, sender, cluster_id, limit, before=before):
+        found.append(topic_message(row))
+        chars += len(row["content"]) + len(row["data"] or "")
+        if max_chars is not None and chars > max_chars and len(found) > 1:
+            break
+    return tuple(reversed(found))
 
 
 def read_messages_after(
@@ -74,7 +87,7 @@ def read_messages_after(
     cluster_id: int = SWARM_CLUSTER,
 ) -> tuple[TopicMessage, ...]:
     """Read the messages after an id, oldest first."""
-    return _read(connection, _NEXT, topic, sender, cluster_id, limit, after=after)
+    return tuple(map(topic_message, _rows(connection, _NEXT, topic, sender, cluster_id, limit, after=after)))
 
 
 def iterate_topic(
@@ -103,7 +116,7 @@ def iterate_topic(
     yield from map(topic_message, connection.execute(f"{_OF_SOURCE}{' DESC' if newest_first else ''}", given))
 
 
-def _read(
+def _rows(
     connection: sqlite3.Connection,
     query: str,
     topic: str,
@@ -111,11 +124,11 @@ def _read(
     cluster_id: int,
     limit: int,
     **bounds: int | None,
-) -> tuple[TopicMessage, ...]:
+) -> sqlite3.Cursor:
     given = {"cluster": cluster_id, "limit": limit, "topic": topic, "sender": sender, **bounds}
     parts: Iterable[str] = (
         "AND topic = :topic" if topic else "",
         "AND sender = :sender" if sender else "",
         "AND id < :before" if bounds.get("before") is not None else "",
     )
-    return tuple(map(topic_message, connection.execute(query.format(" ".join(filter(None, parts))), given)))
+    return connection.execute(query.format(" ".join(filter(None, parts))), given)

@@ -16,6 +16,7 @@ from zoea.swarm.live_view import LiveView
 from zoea.swarm.outbox import Outbox
 from zoea.swarm.persistence.approval_ops import SENTENCE_OF_CALL
 from zoea.swarm.persistence.preserved_memories import NEWEST_PROMPT, preserve_memory
+from zoea.tools.builtin.answer_size import ROOM
 
 
 class SwarmBackend:
@@ -45,7 +46,9 @@ class SwarmBackend:
         )
 
     async def read_topic(self, topic: str, limit: int, before: int | None) -> tuple[TopicMessage, ...]:
-        return await self.memories.run(lambda reader: read_newest_messages(reader, topic, limit=limit, before=before))
+        return await self.memories.run(
+            lambda reader: read_newest_messages(reader, topic, limit=limit, before=before, max_chars=ROOM)
+        )
 
     async def read_topics(self) -> tuple[TopicSummary, ...]:
         return await self.memories.run(read_topics)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
@@ -17,6 +18,7 @@ from zoea.swarm.resolved_template import ResolvedTemplate
 from zoea.swarm.runner import MysisRunner
 from zoea.swarm.services import Services
 from zoea.text import clean
+from zoea.text.large_json import is_large
 
 T = TypeVar("T")
 
@@ -105,18 +107,18 @@ class Outbox:
         """
         if not sender.is_person and self._template_of(sender).send != "swarm":
             raise UsageError("your template does not let you write to other myses")
-        outgoing = topic_ops.OutgoingTopicMessage(
-            check_published_topic(topic),
-            clean(text),
-            topic_ops.checked_data(data),
-            sender,
-            receiver,
-            is_raw,
-            hop,
-            turn_id,
-            idempotency_key,
-        )
-        topic_ops.check_size(outgoing, self.services.settings.budget.token_budget_per_agent)
+        topic, text = check_published_topic(topic), clean(text)
+        room = self.services.settings.budget.token_budget_per_agent
+
+        def prepare() -> topic_ops.OutgoingTopicMessage:
+            stored = topic_ops.checked_data(data)
+            made = topic_ops.OutgoingTopicMessage(
+                topic, text, stored, sender, receiver, is_raw, hop, turn_id, idempotency_key
+            )
+            topic_ops.check_size(made, room)
+            return made
+
+        outgoing = await asyncio.to_thread(prepare) if is_large(data) else prepare()
         limits = self._limits()
         done = await self.write(
             lambda conn: topic_ops.publish(conn, outgoing, self.subscribers, limits), by_person=sender.is_person

@@ -19,6 +19,7 @@ from zoea.model.topics import EVERYONE, PublishReceipt, TopicMessage, check_publ
 from zoea.queries import topic_ledger as ledger
 from zoea.settings.paths import places
 from zoea.text.control_characters import one_line, strip
+from zoea.text.large_json import MAX_DEPTH, is_deep
 
 app = typer.Typer(name="topic", no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
@@ -156,6 +157,8 @@ def _parse_data(given: str) -> dict[str, Any] | None:
         ) from None
     if not isinstance(found, dict):
         raise UsageError(f"{where} is not a JSON object", hint='Give an object: --data \'{"key": "value"}\'')
+    if is_deep(found):
+        raise UsageError(f"{where} is nested more than {MAX_DEPTH} levels deep", hint="Give it with fewer levels.")
     return found
 
 

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from zoea.text.large_json import MAX_DEPTH, is_deep
+
 NO_OBJECT = "it is not one JSON object"
 _FENCED = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n?```", re.DOTALL | re.IGNORECASE)
 _ERROR_CHARS = 300
@@ -35,6 +37,8 @@ def check_output(text: str, schema: Mapping[str, Any]) -> OutputCheck:
     found = _read_object(text)
     if isinstance(found, str):
         return OutputCheck(error=found)
+    if is_deep(found):
+        return OutputCheck(error=f"it is nested more than {MAX_DEPTH} levels deep")
     error = best_match(Draft202012Validator(schema).iter_errors(found))
     if error is None:
         return OutputCheck(json.dumps(found, ensure_ascii=False))

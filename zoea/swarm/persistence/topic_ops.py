@@ -27,6 +27,7 @@ from zoea.store.topic_reader import TOPIC_MESSAGE, topic_message
 from zoea.swarm.persistence import message_ops, row_values
 from zoea.swarm.rules import HOUR, SECOND
 from zoea.text import clean, estimate
+from zoea.text.large_json import MAX_DEPTH, MAX_VALUES, count_values, is_deep
 from zoea.text.sentences import count_of
 
 NOT_SUBSCRIBED = "not subscribed"
@@ -95,9 +96,18 @@ class PublishResult:
 
 
 def checked_data(data: Mapping[str, Any] | None) -> str | None:
-    """Return data as it will be stored; None for none. Raises UsageError where JSON cannot hold it."""
+    """Return data as it will be stored; None for none.
+
+    Raises UsageError where JSON cannot hold it, or fronts and prompts cannot show it.
+    """
     if not data:
         return None
+    if is_deep(data):
+        raise UsageError(
+            f"the data is nested more than {MAX_DEPTH} levels deep", hint="publish it with fewer levels, or as a text"
+        )
+    if count_values(data, MAX_VALUES) > MAX_VALUES:
+        raise UsageError(f"the data holds more than {MAX_VALUES:,} values", hint="publish it in parts, or as a text")
     try:
         return clean(json.dumps(data, ensure_ascii=False, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
@@ -108,8 +118,13 @@ def check_size(outgoing: OutgoingTopicMessage, room: int) -> None:
     """Raise UsageError for a message that is empty, or longer than `room` tokens."""
     if not outgoing.text.strip() and outgoing.data is None:
         raise UsageError("a message needs a text or data", hint="say what happened, or give a JSON object")
-    tokens = estimate.tokens(outgoing.body)
-    if tokens > room and not outgoing.is_raw:
+    if outgoing.is_raw:
+        return
+    # Formatted, it is longer.
+    tokens = estimate.tokens(outgoing.text) + estimate.tokens(outgoing.data or "")
+    if tokens <= room:
+        tokens = estimate.tokens(outgoing.body)
+    if tokens > room:
         raise UsageError(
             f"a message of about {tokens:,} tokens fits in no request: that has {room:,}",
             hint="shorten it, publish it in parts, or raise budget.token_budget_per_agent",

@@ -49,17 +49,17 @@ class OutputStage:
     def _publish(self, conn: WriterConnection, op: t.StoreAnswer, topic: str) -> None:
         data = json.loads(op.output)
         text = data.get(_SUMMARY)
-        outgoing = topic_ops.OutgoingTopicMessage(
-            topic,
-            text if isinstance(text, str) else "",
-            topic_ops.checked_data(data),
-            Sender(SenderKind.MYSIS, self.profile.mysis_id, self.profile.name),
-            EVERYONE,
-            hop=self.hop + 1,
-            turn_id=op.turn_id,
-            cluster_id=self.rules.cluster_id if self.rules is not None else 0,
-        )
         try:
+            outgoing = topic_ops.OutgoingTopicMessage(
+                topic,
+                text if isinstance(text, str) else "",
+                topic_ops.checked_data(data),
+                Sender(SenderKind.MYSIS, self.profile.mysis_id, self.profile.name),
+                EVERYONE,
+                hop=self.hop + 1,
+                turn_id=op.turn_id,
+                cluster_id=self.rules.cluster_id if self.rules is not None else 0,
+            )
             if self.profile.template.send != "swarm":
                 raise UsageError("the template does not let it write to other myses")
             topic_ops.check_size(outgoing, self.profile.settings.budget.token_budget_per_agent)

@@ -38,6 +38,8 @@ _TOPIC, _COUNT, _SENDER = 24, 7, 16
 """Column widths of a topic, its number of messages, and a sender."""
 SHOWN = 200
 """Topics, and newest messages of a topic, that are listed."""
+SHOWN_CHARS = 2_000_000
+"""Characters of the newest messages that are listed: parsed, their data takes 20 times as much."""
 LINE_CHARS = 500
 """Characters of a message in a list. Making a line of all 200 kB of it would take a quarter of a second."""
 BODY_CHARS = 20_000
@@ -156,7 +158,9 @@ class TopicsDialog(CockpitDialog[None]):
                     self._topics = await asyncio.to_thread(read_topics, opened.database)
                     self._subscribers = await asyncio.to_thread(read_subscribers, opened.database)
                     if topic and any(one.topic == topic for one in self._topics):
-                        found = await asyncio.to_thread(read_messages, opened.database, topic, limit=SHOWN)
+                        found = await asyncio.to_thread(
+                            read_messages, opened.database, topic, limit=SHOWN, max_chars=SHOWN_CHARS
+                        )
                         rows = await asyncio.to_thread(_message_rows, found, self.cockpit.now())
                         self._show_messages(topic, found, rows)
                 except StoreError as error:
@@ -239,7 +243,7 @@ class TopicsDialog(CockpitDialog[None]):
         if found is None:
             return []
         if self._body[0] != self._list.chosen:
-            body = strip(format_body(found)[:BODY_CHARS])
+            body = strip(format_body(found, BODY_CHARS))
             lines: list[list[Piece]] = [[(line, "")] for line in body.splitlines()]
             self._body = (self._list.chosen, [[(one_line(format_origin(found)), "quiet")], *lines])
         return self._body[1]
