@@ -22,7 +22,7 @@ from zoea.ipc.socket_server import SocketServer
 from zoea.model.enums import ErrorClass, SenderKind
 from zoea.model.errors import MysisMissing, NoRunningSwarm, OwnerError, ProviderError, UsageError, ZoeaError
 from zoea.model.swarm_api import SwarmApi
-from zoea.model.values import COMMANDER, Event, Lagged, Sender
+from zoea.model.values import COMMANDER, ApprovalView, Event, Lagged, Sender
 from zoea.process.lock import Holder
 
 PATIENCE_S = 30.0
@@ -190,6 +190,19 @@ async def test_a_huge_frame_is_refused_and_skipped(greeted: RawClient) -> None:
     assert (await greeted.say(encode_frame(id=3, method="view")))["result"]["myses"] == []
 
 
+async def test_an_answer_that_is_longer_than_a_frame_is_an_error_and_the_connection_stays(
+    server: SocketServer, swarm: FakeSwarm
+) -> None:
+    for number in range(40):
+        swarm.asked[number] = ApprovalView(number, 1, "alpha", "sell", "reef", "x" * 1_000_000, 1, 2)
+    async with await RemoteSwarm.connect(server.path) as front:
+        with pytest.raises(
+            OwnerError, match=r"the answer to approvals has 40,00.* bytes; at most 33,554,432 can be sent"
+        ):
+            await front.approvals()
+        assert (await front.view()).myses == ()
+
+
 def test_a_value_that_is_nested_too_deeply_to_be_sent_is_an_error_of_the_caller() -> None:
     data: dict[str, Any] = {}
     for _ in range(900):
@@ -317,12 +330,12 @@ async def test_a_slow_reader_gets_lagged_with_the_id_to_continue_from(server: So
 
 
 async def test_the_view_of_a_large_swarm_arrives_complete(server: SocketServer, swarm: FakeSwarm) -> None:
-    for _ in range(socket_server.LARGE_SWARM + 1):
+    for _ in range(socket_server.LARGE_LIST + 1):
         await swarm.create("")
     async with await RemoteSwarm.connect(server.path) as remote:
         changes = remote.changes()
-        assert len((await anext(changes)).myses) == socket_server.LARGE_SWARM + 1
-        assert len((await remote.view()).myses) == socket_server.LARGE_SWARM + 1
+        assert len((await anext(changes)).myses) == socket_server.LARGE_LIST + 1
+        assert len((await remote.view()).myses) == socket_server.LARGE_LIST + 1
         await changes.aclose()  # type: ignore[attr-defined]  # a generator
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ from tests.swarm.test_builtin_backend import templates
 from zoea.model.enums import ApprovalAnswer, ErrorClass, MysisState
 from zoea.model.errors import ProviderError, UsageError
 from zoea.model.request import Answer, AnswerCall, ToolSpec
+from zoea.queries.stored_swarm import read_approval
+from zoea.swarm import approvals
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
 
 BURN = Answer(calls=(call("burn", "it"),))
@@ -36,6 +39,28 @@ async def test_a_question_shows_the_call_whole_and_until_when(tmp_path: Path) ->
         [asked] = await s.commander.approvals()
         assert (asked.mysis, asked.tool, asked.upstream, asked.arguments) == ("alpha", "burn", "peer", '{"text": "it"}')
         assert asked.expires_at - asked.asked_at == 30 * 60 * 1_000_000
+
+
+async def test_the_list_of_questions_is_bounded_and_says_which_calls_are_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(approvals, "LISTED_CHARS", 1_500)
+    sells = Answer(calls=tuple(call("burn", letter * 1_000) for letter in "abc"))
+    async with swarm(tmp_path, script(sells, Answer(text="done"))) as s:
+        await ask(s)
+        await s.until(lambda: s.commander.live_view.row(1).approvals == 3)
+        listed = await s.commander.approvals()
+        assert [(len(one.arguments), one.is_cut) for one in listed] == [(1_012, False), (300, True), (300, True)]
+        whole = read_approval(tmp_path / "zoea.db", listed[1].id)
+        assert whole is not None
+        assert whole.arguments == json.dumps({"text": "b" * 1_000})
+        monkeypatch.setattr(approvals, "MOST_LISTED", 2)
+        assert [one.id for one in await s.commander.approvals()] == [one.id for one in listed[:2]]
+        await s.commander.answer(listed[0].id, ApprovalAnswer.DENIED)
+        after = await s.commander.approvals()
+        assert [(one.id, one.is_cut) for one in after] == [(listed[1].id, False), (listed[2].id, True)]
+        await s.commander.answer(listed[1].id, ApprovalAnswer.DENIED)
+        assert read_approval(tmp_path / "zoea.db", listed[1].id) is None
 
 
 async def test_a_question_in_words_is_told_apart_from_a_call_that_waits(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +14,9 @@ from tests.tui.idle_pilot import key_event
 from zoea.model.enums import ASK_TOOL, ApprovalAnswer, DeliveryMode, Role
 from zoea.model.errors import UsageError
 from zoea.model.request import Answer, AnswerCall, ModelRequest
+from zoea.model.values import ApprovalView
+from zoea.queries.stored_swarm import read_approval
+from zoea.swarm import approvals as approval_queue
 from zoea.tui.dialogs import approvals
 from zoea.tui.dialogs.approvals import ApprovalDialog, format_json
 from zoea.tui.screens.dashboard import DashboardScreen
@@ -169,6 +173,32 @@ async def test_arrows_show_the_other_questions(tmp_path: Path) -> None:
         await stage.press("right")
         assert "beta asks" in stage.text()
         assert "2 of 2" in stage.text()
+
+
+async def test_a_call_that_the_list_has_cut_is_read_whole_before_a_key_answers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(approval_queue, "LISTED_CHARS", 0)
+    read = threading.Event()
+
+    def read_late(database: Path, approval_id: int) -> ApprovalView | None:
+        read.wait()
+        return read_approval(database, approval_id)
+
+    monkeypatch.setattr(approvals, "read_approval", read_late)
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "alpha", text=f"burn {'x' * 500} the end")
+        await stage.press("o")
+        panel = stage.screen
+        assert isinstance(panel, ApprovalDialog)
+        assert panel.query_one(TextLines).plain == "Reading the whole call…"
+        await stage.press("o")
+        assert not panel.is_listening
+        read.set()
+        await stage.until(lambda: panel.is_listening)
+        assert "the end" in panel.query_one(TextLines).plain.replace("\n", "")
+        await stage.press("o")
+        await stage.until(lambda: stage.swarm.peer.seen)
 
 
 async def test_a_question_answered_elsewhere_is_removed_from_the_dialog(tmp_path: Path) -> None:

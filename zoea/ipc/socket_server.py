@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from zoea import __version__
-from zoea.ipc.protocol import PROTOCOL, REQUEST_LIMIT, ApiMethod, api_methods, encode_frame, parse_frame
+from zoea.ipc.protocol import PROTOCOL, REPLY_LIMIT, REQUEST_LIMIT, ApiMethod, api_methods, encode_frame, parse_frame
 from zoea.model.enums import SenderKind
 from zoea.model.errors import OwnerError, UsageError, ZoeaError
 from zoea.model.swarm_api import SwarmApi
@@ -37,8 +37,8 @@ MAX_REQUESTS = 64
 """Limit of concurrent requests of one front."""
 _SHOWN = 40
 """Characters of a version that are repeated."""
-LARGE_SWARM = 100
-"""Views of more myses than this are encoded in a thread."""
+LARGE_LIST = 100
+"""Answers of more myses, or other rows, than this are encoded in a thread."""
 
 
 class SocketServer:
@@ -232,10 +232,10 @@ class _Front:
             if method.streams:
                 async with contextlib.aclosing(getattr(self._api, method.name)(**arguments)) as items:
                     async for item in items:
-                        await self._write(id=request, item=item)
+                        await self._write(method.name, id=request, item=item)
                 await self._write(id=request, end=True)
             else:
-                await self._write(id=request, result=await getattr(self._api, method.name)(**arguments))
+                await self._write(method.name, id=request, result=await getattr(self._api, method.name)(**arguments))
         except asyncio.CancelledError:
             with contextlib.suppress(ConnectionError):
                 self._writer.write(encode_frame(id=request, end=True))
@@ -252,11 +252,22 @@ class _Front:
         with contextlib.suppress(ConnectionError):
             await self._write(id=request, error=error.as_dict())
 
-    async def _write(self, **parts: Any) -> None:
-        """Write one frame. A slow front delays only this request."""
-        is_large = any(isinstance(part, SwarmView) and len(part.myses) > LARGE_SWARM for part in parts.values())
-        self._writer.write(await asyncio.to_thread(encode_frame, **parts) if is_large else encode_frame(**parts))
+    async def _write(self, about: str = "", /, **parts: Any) -> None:
+        """Write one frame, an answer to the method `about`. A slow front delays only this request.
+
+        Raises:
+            OwnerError: if the frame is too long, because the front would end the connection.
+        """
+        is_large = any(_is_large(part) for part in parts.values())
+        frame = await asyncio.to_thread(encode_frame, **parts) if is_large else encode_frame(**parts)
+        if len(frame) > REPLY_LIMIT:
+            raise OwnerError(f"the answer to {about} has {len(frame):,} bytes; at most {REPLY_LIMIT:,} can be sent")
+        self._writer.write(frame)
         await self._writer.drain()
+
+
+def _is_large(part: Any) -> bool:
+    return len(part.myses if isinstance(part, SwarmView) else part if isinstance(part, tuple) else ()) > LARGE_LIST
 
 
 def _bind(path: Path) -> socket.socket:

@@ -410,7 +410,7 @@ class ApprovalView:
     """A tool call or a budget that waits for the commander's approval.
 
     For `kind` `budget`, `tool` describes it in words and `arguments` is an object with its scope
-    (`turn`, `mysis`, `swarm`), tokens and limit.
+    (`turn`, `mysis`, `swarm`), tokens and limit. Arguments that are cut are whole in the database.
     """
 
     id: int
@@ -422,6 +422,7 @@ class ApprovalView:
     asked_at: int
     expires_at: int
     kind: str = "tool"
+    is_cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -181,6 +181,8 @@ def approval_question(asked: ApprovalView) -> str:
     """Return the question of a mysis; empty if it asks to run a tool."""
     if asked.tool != ASK_TOOL or asked.upstream:
         return ""
+    if asked.is_cut:
+        return asked.arguments
     try:
         given = json.loads(asked.arguments)
     except (ValueError, RecursionError):

@@ -247,6 +247,13 @@ def read_open_approvals(database: Path) -> tuple[ApprovalView, ...]:
         return tuple(approval_ops.view(row) for row in reader.execute(f"{approval_ops.OPEN} ORDER BY a.id"))
 
 
+def read_approval(database: Path, approval_id: int) -> ApprovalView | None:
+    """Read an open approval with its whole arguments; None if it is not open. Raises StoreError."""
+    with open_database(database) as reader:
+        row = reader.execute(f"{approval_ops.OPEN} AND a.id = ?", (approval_id,)).fetchone()
+    return None if row is None else approval_ops.view(row)
+
+
 def read_grants(database: Path) -> tuple[GrantView, ...]:
     """Read the grants for whole templates."""
     with open_database(database) as reader:

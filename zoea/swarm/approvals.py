@@ -6,6 +6,7 @@ turn continue.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ from zoea.swarm.persistence import approval_ops
 from zoea.text import clean
 
 CHANGED = "its server changed this tool since the question was asked; look at its arguments and call it again"
+MOST_LISTED = 5_000
+LISTED_CHARS = 2_000_000
+"""Questions of the list, and characters of their arguments, because it is sent to fronts in one frame."""
 Post = Callable[[ApprovalAnswer, str], None]
 _Key = tuple[str, int]
 """The column of `approval` that says what is asked about, and the row it names."""
@@ -125,13 +129,14 @@ class ApprovalQueue:
         self._touched(mysis_id, len(of_it), sum(waiting.wants_words for waiting in of_it))
 
     async def open(self) -> tuple[ApprovalView, ...]:
-        """Return the questions that wait now, oldest first."""
-        rows = await self._store.read(f"{approval_ops.OPEN} ORDER BY a.id")
-        return tuple(
-            approval_ops.view(row)
-            for row in rows
+        """Return the questions that wait now, the `MOST_LISTED` oldest first, with `LISTED_CHARS` of arguments."""
+        ids = [
+            row["id"]
+            for row in await self._store.read(approval_ops.OPEN_KEYS)
             if ("tool_call_id", row["tool_call_id"]) in self._waiting or ("turn_id", row["turn_id"]) in self._waiting
-        )
+        ]
+        given = {"ids": json.dumps(ids[:MOST_LISTED]), "chars": LISTED_CHARS}
+        return tuple(approval_ops.view(row) for row in await self._store.read(approval_ops.LISTED, given))
 
     async def answer(self, approval_id: int, answer: ApprovalAnswer, sentence: str, by: str) -> None:
         """Store an answer and pass it to the turn that waits.

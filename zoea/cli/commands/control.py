@@ -14,9 +14,9 @@ from zoea.model.errors import StoreMissing, UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import ApprovalView, GrantView
 from zoea.queries.phrases import approval_question
+from zoea.queries.stored_swarm import read_approval, read_open_approvals
 from zoea.queries.stored_swarm import read_grants as stored_grants
-from zoea.queries.stored_swarm import read_open_approvals
-from zoea.settings.paths import Places
+from zoea.settings.paths import Places, places
 from zoea.text.control_characters import strip
 
 Asked = Annotated[
@@ -52,7 +52,9 @@ def hold(
 
 def approvals(as_json: AsJson = False, workspace: Workspace = "") -> None:
     """List what waits for your answer: questions, tool calls, spent budgets."""
-    waiting = ask(workspace, lambda swarm: swarm.approvals(), _stored)
+    listed = ask(workspace, lambda swarm: swarm.approvals(), _stored)
+    database = places(workspace).database
+    waiting = tuple((one.is_cut and read_approval(database, one.id)) or one for one in listed)
     if as_json:
         write_json(waiting)
         return
@@ -176,7 +178,10 @@ async def _find_asked(swarm: SwarmApi, given: str) -> ApprovalView:
         for one in waiting:
             if str(one.id) == given:
                 return one
-        raise UsageError(f"approval {given} does not wait for an answer", hint="`zoea approvals` lists those that do.")
+        raise UsageError(
+            f"approval {given} does not wait for an answer",
+            hint="`zoea approvals` lists those that do, the 5,000 oldest first.",
+        )
     mysis = await swarm.mysis(given)
     match [one for one in waiting if one.mysis_id == mysis.id]:
         case [one]:

@@ -21,7 +21,7 @@ from zoea.text import clean
 ANY = """
 SELECT a.id, a.mysis_id, y.name AS mysis, coalesce(c.name, 'go on beyond the budget') AS tool,
   coalesce(c.upstream, '') AS upstream, coalesce(c.arguments, a.about) AS arguments, a.asked_at, a.expires_at, a.kind,
-  a.tool_call_id, a.turn_id, a.schema_hash, p.name AS template
+  a.tool_call_id, a.turn_id, a.schema_hash, p.name AS template, 0 AS is_cut
 FROM approval a LEFT JOIN tool_call c ON c.id = a.tool_call_id
 JOIN mysis y ON y.id = a.mysis_id JOIN template p ON p.hash = y.template_hash
 """
@@ -37,6 +37,19 @@ NEWEST_QUESTION = {
 }
 """The newest question about a call or a turn, by the column that names it."""
 OPEN = f"{ANY}WHERE a.answer IS NULL\n"
+OPEN_KEYS = "SELECT id, tool_call_id, turn_id FROM approval WHERE answer IS NULL ORDER BY id"
+CUT_CHARS = 300
+LISTED = f"""
+WITH asked AS ({OPEN} AND a.id IN (SELECT value FROM json_each(:ids))),
+  counted AS (
+    SELECT asked.*, length(arguments) AS chars, sum(length(arguments)) OVER (ORDER BY id) AS total FROM asked
+  ),
+  marked AS (SELECT counted.*, total > :chars AND chars > {CUT_CHARS} AS cut FROM counted)
+SELECT id, mysis_id, mysis, tool, upstream, asked_at, expires_at, kind, cut AS is_cut,
+  CASE WHEN cut THEN substr(arguments, 1, {CUT_CHARS}) ELSE arguments END AS arguments
+FROM marked ORDER BY id
+"""
+"""Open questions by their ids, oldest first. Long arguments are cut once all so far have `:chars` characters."""
 
 
 SHOWN_AGAIN_US = 5 * MINUTE
@@ -55,6 +68,7 @@ def view(row: sqlite3.Row) -> ApprovalView:
         asked_at=row["asked_at"],
         expires_at=row["expires_at"],
         kind=row["kind"],
+        is_cut=bool(row["is_cut"]),
     )
 
 

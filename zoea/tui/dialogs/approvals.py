@@ -6,6 +6,7 @@ something else allows a call.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Iterable
 from typing import ClassVar
@@ -19,8 +20,10 @@ from textual.types import CSSPathType
 from textual.widgets import Input
 
 from zoea.model.enums import ApprovalAnswer
+from zoea.model.errors import StoreError
 from zoea.model.values import ApprovalView
 from zoea.queries.phrases import approval_question
+from zoea.queries.stored_swarm import read_approval
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.commands import actions
@@ -28,6 +31,7 @@ from zoea.tui.commands.action import ActionPlace, BoundAction
 from zoea.tui.commands.actions import bindings, of
 from zoea.tui.commands.typed_keys import TypedKey
 from zoea.tui.dialogs.modal import CockpitDialog
+from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.status_bars import KeyFooter, key_name
@@ -124,6 +128,11 @@ class ApprovalDialog(CockpitDialog[None]):
         self.cockpit.type_ahead.discard()
         if self._deaf is not None:
             self._deaf.stop()
+        if approval is not None and approval.is_cut:
+            self._call.put("Reading the whole call…")
+            self._draw()
+            self.run_worker(DeferredWork(lambda: self._read_whole(approval)), exit_on_error=False)
+            return
         self._deaf = self.set_timer(DEAF_S, self._listen)
         asked = approval_question(approval) if approval else ""
         self._call.put(asked or (format_json(approval.arguments) if approval else ""))
@@ -131,6 +140,19 @@ class ApprovalDialog(CockpitDialog[None]):
         self._sentence.value = ""
         self._sentence.placeholder = _IN_WORDS if asked else _WHY_NOT
         self._draw()
+
+    async def _read_whole(self, cut: ApprovalView) -> None:
+        """Show an approval that the list has cut, as it is stored."""
+        opened = self.cockpit.opened
+        assert opened is not None
+        try:
+            whole = await asyncio.to_thread(read_approval, opened.database, cut.id)
+        except StoreError as error:
+            self._call.put(f"{error.what}. {error.hint}")
+            return
+        # Answered meanwhile, it is no longer listed soon.
+        if whole is not None and self._shown is cut:
+            self._show(whole)
 
     def _listen(self) -> None:
         self.is_listening = True
