@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from tests.swarm.harness import script
 from tests.tui.cockpit import Stage, cockpit
 from tests.tui.idle_pilot import key_event
 from zoea.model.request import Answer
-from zoea.queries.topic_ledger import read_messages
+from zoea.model.topics import TopicSummary
+from zoea.queries.topic_ledger import read_messages, read_topics
 from zoea.text.control_characters import one_line
 from zoea.tui.dialogs import topics
 from zoea.tui.dialogs.topics import LINE_CHARS, TopicsDialog
@@ -66,6 +68,27 @@ async def test_keys_reach_the_messages_of_a_topic_that_takes_long_to_read(
         dialog.tick()
         await stage.until(lambda: stage.one(PickList).chosen_text == "One.")
         assert stage.one(PickList).has_focus
+
+
+async def test_enter_that_is_typed_before_the_topics_are_read_opens_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_read = threading.Event()
+
+    def read_late(database: Path) -> tuple[TopicSummary, ...]:
+        may_read.wait()
+        return read_topics(database)
+
+    monkeypatch.setattr(topics, "read_topics", read_late)
+    async with cockpit(tmp_path, DONE, names=("alpha",)) as stage:
+        await stage.api.publish("NEWS", "One.")
+        for key in ("T", "enter"):
+            stage.app.post_message(key_event(key))
+        await stage.until(lambda: stage.shows(TopicsDialog) and "Reading…" in stage.text())
+        may_read.set()
+        await stage.until(lambda: "TOPIC NEWS" in stage.text())
+        await stage.press("escape")
+        await stage.until(lambda: "TOPICS" in stage.text())
 
 
 async def test_long_messages_are_laid_out_once_and_not_at_each_tick(

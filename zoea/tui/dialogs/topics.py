@@ -86,7 +86,7 @@ class TopicsDialog(CockpitDialog[None]):
 
     @property
     def holds_keys(self) -> bool:
-        return self._is_reading and self._wanted != self._topic
+        return self._is_reading and (self._topics is None or self._wanted != self._topic)
 
     # Actions.
 
@@ -155,8 +155,10 @@ class TopicsDialog(CockpitDialog[None]):
                 if opened is None:
                     return
                 try:
-                    self._topics = await asyncio.to_thread(read_topics, opened.database)
+                    listed = await asyncio.to_thread(read_topics, opened.database)
                     self._subscribers = await asyncio.to_thread(read_subscribers, opened.database)
+                    self._topics = listed
+                    self._draw()  # at once, because keys that were held until now act on the rows
                     if topic and any(one.topic == topic for one in self._topics):
                         found = await asyncio.to_thread(
                             read_messages, opened.database, topic, limit=SHOWN, max_chars=SHOWN_CHARS
