@@ -5,15 +5,17 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import aclosing
+from dataclasses import replace
 
 import pytest
 
 from tests.waiting import until
+from zoea.ipc.protocol import REPLY_LIMIT, encode_frame
 from zoea.model.enums import Activity, MysisState
 from zoea.model.values import Failure, Mysis, MysisView, SwarmView
 from zoea.queries.status_phrases import describe_status
 from zoea.swarm import live_view
-from zoea.swarm.live_view import INTERVAL_S, STREAM_TAIL, TEXT_CHARS, LiveMysis, LiveView
+from zoea.swarm.live_view import GOAL_CHARS, INTERVAL_S, STREAM_TAIL, TEXT_CHARS, LiveMysis, LiveView
 
 
 def mysis(number: int, state: MysisState = MysisState.RUNNING) -> Mysis:
@@ -41,6 +43,28 @@ async def test_the_first_view_is_whole_and_the_next_has_changed_and_removed_rows
     assert [one.id for one in changed.myses] == [2]
     assert changed.removed == (3,)
     assert changed.version > changed.myses[0].version
+
+
+@pytest.mark.parametrize("count", [2, 2_000])
+async def test_a_view_of_many_myses_that_stream_has_room_in_one_frame(count: int) -> None:
+    live = view()
+    for number in range(1, count + 1):
+        row = LiveMysis(replace(mysis(number), goal="🚀" * 100_000))
+        row.stream("🚀" * STREAM_TAIL)
+        row.add_reasoning("🚀" * STREAM_TAIL)
+        live.add(row)
+    async with aclosing(live.changes()) as views:  # type: ignore[type-var]  # its type says less than it is
+        first = await anext(views)
+        live.touch(1)
+        for number in range(2, count + 1):
+            live.touch(number)
+        second = await anext(views)
+    for told in (live.whole(), first, second):
+        assert len(encode_frame(id=1, item=told)) < REPLY_LIMIT
+        row_told = told.myses[0]
+        assert row_told.goal == "🚀" * GOAL_CHARS
+        assert len(row_told.streaming) == len(row_told.thinking) == (STREAM_TAIL if count == 2 else 1_000)
+    assert len(live.freeze(1).goal) == 100_000
 
 
 async def test_a_thousand_changes_are_told_at_most_twenty_times_a_second() -> None:

@@ -271,7 +271,8 @@ class MysisView:
         prepares_model: Its turn waits for its model, which a local provider loads first.
         answered_by: The model that answers where the mysis names none; empty before its first turn.
         window_assumed: Tokens that are assumed as the model's context window; 0 where the window is known.
-        goal: The task it was given, or the goal of its template; empty where it only answers.
+        goal: The task it was given, or the goal of its template; empty where it only answers. In a
+            `SwarmView` its first 1,000 characters.
         is_reviewed: A person has dismissed its present error or its end.
         is_at_rest: It goes on only after a message or a command: no turn, nudge, wait or retry is due.
     """

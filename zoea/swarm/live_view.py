@@ -22,6 +22,9 @@ STREAM_TAIL = 4000
 PREPARING_S = 1.0
 """A model that is ready within this time is not said to be prepared."""
 TEXT_CHARS = 300
+GOAL_CHARS = 1_000
+VIEW_CHARS = 4_000_000
+"""Characters of goals and streamed texts in one view, because it is sent to fronts in one frame."""
 
 
 @dataclass(slots=True)
@@ -123,8 +126,14 @@ class LiveMysis:
             return Activity.ASKING
         return Activity.WAITING if self.waiting_until is not None else self.activity
 
-    def freeze(self, *, swarm_held: bool = False) -> MysisView:
+    def freeze(self, *, swarm_held: bool = False, most: int | None = None) -> MysisView:
+        """Return the row as fronts show it.
+
+        Args:
+            most: Characters of its streamed texts together; also cuts a long goal. All if None.
+        """
         mysis = self.mysis
+        tail = STREAM_TAIL if most is None else max(1, most // 2)
         return MysisView(
             id=mysis.id,
             name=mysis.name,
@@ -163,8 +172,8 @@ class LiveMysis:
             progress_at=self.progress_at,
             text=self.text,
             text_at=self.text_at,
-            streaming=self.streaming,
-            thinking=self.thinking,
+            streaming=self.streaming[-tail:],
+            thinking=self.thinking[-tail:],
             version=self.version,
             retry_count=mysis.retry_count,
             swarm_held=swarm_held,
@@ -178,7 +187,7 @@ class LiveMysis:
             reading=self.reading,
             prepares_model=self.prepares_model,
             answered_by=self.answered_by,
-            goal=mysis.goal,
+            goal=mysis.goal if most is None else mysis.goal[:GOAL_CHARS],
             goal_reached_at=mysis.goal_reached_at,
             is_reviewed=mysis.is_reviewed,
             is_at_rest=self.is_at_rest,
@@ -250,7 +259,7 @@ class LiveView:
         self.touch()
 
     def freeze(self, mysis_id: int) -> MysisView:
-        """Return one row as fronts show it."""
+        """Return one row as fronts show it, with its whole goal."""
         return self._rows[mysis_id].freeze(swarm_held=self._is_held)
 
     def count_statuses(self) -> Counter[StatusWord]:
@@ -262,7 +271,11 @@ class LiveView:
         return bool(self._subscribers)
 
     def whole(self) -> SwarmView:
-        return self._summary(tuple(map(self.freeze, self._rows)), self.version)
+        return self._summary(self._freeze_all(tuple(self._rows)), self.version)
+
+    def _freeze_all(self, ids: tuple[int, ...]) -> tuple[MysisView, ...]:
+        most = VIEW_CHARS // max(1, len(ids))
+        return tuple(self._rows[mysis_id].freeze(swarm_held=self._is_held, most=most) for mysis_id in ids)
 
     async def changes(self) -> AsyncIterator[SwarmView]:
         """Yield the whole view, then the changes, at most every 50 ms."""
@@ -275,7 +288,7 @@ class LiveView:
                 await asyncio.sleep(INTERVAL_S)
                 subscriber.woken.clear()
                 dirty, subscriber.dirty = subscriber.dirty, set()
-                changed = tuple(self.freeze(i) for i in sorted(dirty) if i in self._rows)
+                changed = self._freeze_all(tuple(i for i in sorted(dirty) if i in self._rows))
                 removed = tuple(i for i in sorted(dirty) if i and i not in self._rows)
                 yield replace(self._summary(changed, self.version), removed=removed)
         finally:
