@@ -21,6 +21,7 @@ from zoea.model.request import Answer, ModelRequest
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
 from zoea.settings import Settings
+from zoea.settings.paths import Places
 from zoea.tui.app import CockpitApp
 from zoea.tui.state.swarm_connection import Opener, OpenSwarm
 
@@ -126,13 +127,14 @@ async def cockpit_over(
     inner: Swarm | None = None,
     read_only_reason: str = "",
     drafts: Path | None = None,
+    places: Places | None = None,
 ) -> AsyncIterator[Stage]:
     """Run a cockpit over any `SwarmApi` and close it at the end."""
     clock = clock or HandClock(START)
 
     @asynccontextmanager
     async def opener() -> AsyncIterator[OpenSwarm]:
-        yield OpenSwarm(api, database, is_owner, "reef-run", read_only_reason=read_only_reason)
+        yield OpenSwarm(api, database, is_owner, "reef-run", places, read_only_reason=read_only_reason)
 
     app = CockpitApp(
         opener,

@@ -11,7 +11,7 @@ import json
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,8 @@ from mcp.types import ToolAnnotations
 
 from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import Peer, Swarm, swarm
-from zoea.llm.providers.scripted import Block, ScriptedProvider
+from zoea.llm.providers.scripted import Block, ScriptedProvider, count_usage
+from zoea.llm.transport.provider_errors import provider_error
 from zoea.model.enums import ErrorClass, MysisState
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, AnswerCall, ModelRequest
@@ -31,6 +32,21 @@ MORNING = 1_773_480_000_000_000
 """2026-03-14, 09:20 UTC."""
 
 CREW = (("alpha", "miner"), ("beta", "miner"), ("gamma", "trader"), ("delta", "scout"), ("epsilon", "miner"))
+REFUSED = "delta"
+"""Runs on another provider, which refuses its key in the end."""
+CONFIG = """\
+[swarm]
+default_provider = "ollama"
+
+[provider.ollama]
+type = "ollama"
+model = "qwen3:8b"
+
+[provider.openai]
+type = "openai"
+model = "gpt-5-mini"
+"""
+"""The person's settings, so that dialogs offer the providers that the myses use."""
 ORDER = "Mine iron and report every ten minutes."
 SETTINGS = Settings.model_validate(
     {
@@ -50,11 +66,11 @@ Belt 2 is the better one. My plan:
 | belt-1 | nickel | 3 | 9 |
 | **belt-2** | **iron** | **2** | **14** |
 
-1. Fill the hold at `belt-2`.
+1. Fill the cargo at `belt-2`.
 2. Sell at *Halcyon*, unless the price falls under 12.
 """
 STREAMED = """\
-The hold is at 80 %. Two more loads, then I sell:
+The cargo is at 84 %. One more load, then I sell:
 
 - price at **Halcyon**: 14 a unit
 - price at Port Vesper: 11 a unit, 40 s further
@@ -84,12 +100,12 @@ class SampleWorld:
         async def get_status() -> str:
             self.clock.by(0.1)
             ship = {"ship": "Kestrel", "at": "belt-2", "fuel": 78, "hull": 100, "credits": 1240}
-            return json.dumps({**ship, "hold": f"{self.mined} of 60", "tick": 1186, "crew": ["Ada", "Noor"]})
+            return json.dumps({**ship, "cargo": f"{self.mined} %", "tick": 1186, "crew": ["Ada", "Noor"]})
 
         async def mine(belt: str) -> str:
             self.clock.by(1.2)
             self.mined += 12
-            return json.dumps({"mined": 12, "hold": f"{min(100, self.mined)} %", "belt": belt})
+            return json.dumps({"mined": 12, "cargo": f"{min(100, self.mined)} %", "belt": belt})
 
         async def travel(to: str) -> str:
             self.clock.by(2.1)
@@ -103,10 +119,10 @@ class SampleWorld:
         acts = ToolAnnotations(read_only_hint=False, destructive_hint=False)
         ends = ToolAnnotations(destructive_hint=True)
         server.add_tool(scan, description="Look for belts and stations around the ship.", annotations=looks)
-        server.add_tool(get_status, description="Your ship: where it is, fuel, hull, hold.", annotations=looks)
-        server.add_tool(mine, description="Take ore from a belt into the hold.", annotations=acts)
+        server.add_tool(get_status, description="Your ship: where it is, fuel, hull, cargo.", annotations=looks)
+        server.add_tool(mine, description="Take ore from a belt into the cargo.", annotations=acts)
         server.add_tool(travel, description="Set a course; the answer names the tick of arrival.", annotations=acts)
-        server.add_tool(sell, description="Sell from the hold at the station you are docked at.", annotations=ends)
+        server.add_tool(sell, description="Sell from the cargo at the station you are docked at.", annotations=ends)
         return server
 
 
@@ -120,7 +136,27 @@ class ScriptedReplies:
     def __call__(self, request: ModelRequest) -> Answer | ProviderError:
         self.clock.by(1.5)
         left = self.replies.get(request.mysis)
-        return left.popleft() if left else Answer(text="Understood.")
+        reply = left.popleft() if left else Answer(text="Understood.")
+        if isinstance(reply, ProviderError):
+            return reply
+        usage = count_usage(request, reply)
+        tools = sum(
+            len(tool.name) + len(tool.description) + len(json.dumps(tool.input_schema)) for tool in request.tools
+        )
+        return replace(reply, usage=replace(usage, input_tokens=(usage.input_tokens or 0) + tools // 4))
+
+
+@dataclass
+class SampleProviders:
+    """The providers of the swarm, by name."""
+
+    by_name: dict[str, ScriptedProvider]
+
+    def get(self, name: str) -> ScriptedProvider:
+        return self.by_name[name]
+
+    def metered(self) -> dict[str, bool]:
+        return {name: provider.metered for name, provider in self.by_name.items()}
 
 
 def calls(*named: tuple[str, dict[str, Any]], text: str = "", reasoning: str = "") -> Answer:
@@ -138,7 +174,7 @@ def replies() -> dict[str, deque[Answer | ProviderError]]:
         Answer(text=PLAN),
         calls(mine, mine, text="First load."),
         calls(mine),
-        Answer(text="Hold at 36 %, all iron. No other ship at belt-2."),
+        Answer(text="Cargo at 36 %, all iron. No other ship at belt-2."),
         calls(("get_status", {}), mine, reasoning="It is where I am."),
         Answer(text="I am there already: 48 % now."),
         calls(
@@ -146,6 +182,8 @@ def replies() -> dict[str, deque[Answer | ProviderError]]:
             reasoning="The price matters to the commander.",
         ),
         Answer(text="Asked you about the price; mining on meanwhile."),
+        calls(mine, mine, text="Mining before I answer."),
+        calls(mine),
         Answer(text=STREAMED + " southern one."),
     ]
     beta: list[Answer | ProviderError] = [
@@ -164,11 +202,7 @@ def replies() -> dict[str, deque[Answer | ProviderError]]:
     delta: list[Answer | ProviderError] = [
         Answer(text="Scouting the north."),
         Answer(text="No iron in the north so far; I go on looking."),
-        ProviderError(
-            "the key for ollama was refused (401)",
-            kind=ErrorClass.AUTH,
-            hint="Give the provider a valid key: connect a model in the settings, then relaunch it with r.",
-        ),
+        provider_error(ErrorClass.AUTH, "openai answered 401: the API key is not valid", status=401),
     ]
     epsilon: list[Answer | ProviderError] = [
         Answer(text="Docked at Port Vesper for repairs, 20 minutes."),
@@ -191,22 +225,34 @@ async def play_sample_swarm(folder: Path) -> AsyncIterator[SampleSwarm]:
     """Play the morning in `folder` and keep the swarm open until the end of the context."""
     clock = HandClock(MORNING)
     reef = SampleWorld(clock)
-    provider = ScriptedProvider(ScriptedReplies(clock, replies()), name="ollama", clock=clock, metered=True)
-    upstreams = [UpstreamConfig("reef", server=reef.server())]
+    script = ScriptedReplies(clock, replies())
+    providers = SampleProviders(
+        {
+            name: ScriptedProvider(script, name=name, clock=clock, metered=True, context_window=50_000)
+            for name in ("ollama", "openai")
+        }
+    )
+    (folder / "config").mkdir(exist_ok=True)
+    (folder / "config" / "config.toml").write_text(CONFIG, encoding="utf-8")
     async with swarm(
-        folder, provider=provider, clock=clock, settings=SETTINGS, upstreams=upstreams, peer=Peer()
+        folder,
+        provider=providers.by_name["ollama"],
+        providers=providers,
+        clock=clock,
+        settings=SETTINGS,
+        upstreams=[UpstreamConfig("reef", server=reef.server())],
+        peer=Peer(),
     ) as inner:
-        yield SampleSwarm(inner, await _play(inner))
+        yield SampleSwarm(inner, await _play(inner, script))
 
 
-async def _play(inner: Swarm) -> Block:
+async def _play(inner: Swarm, script: ScriptedReplies) -> Block:
     commander, clock = inner.commander, inner.clock
     ids = {}
     for name, template in CREW:
         tags = ("fleet",) if template == "miner" else ()
-        made = await commander.create(
-            name, template=template, provider="ollama", model="qwen3:8b", start=True, tags=tags
-        )
+        provider, model = ("openai", "gpt-5-mini") if name == REFUSED else ("ollama", "qwen3:8b")
+        made = await commander.create(name, template=template, provider=provider, model=model, start=True, tags=tags)
         ids[name] = made.id
         await inner.settled(name)
         clock.by(2)
@@ -224,9 +270,12 @@ async def _play(inner: Swarm) -> Block:
     await inner.until(lambda: commander.live_view.row(ids["gamma"]).approvals)
     clock.by(22)
     await _ask(inner, "beta", "Bring the ore to Halcyon.")
-    clock.by(18)
-    writing = inner.provider.block(after=len(STREAMED) // 16, when=lambda request: request.mysis == "alpha")
-    await commander.send("alpha", "How full is the hold, and where do you sell?")
+    clock.by(10)
+    writing = inner.provider.block(
+        after=len(STREAMED) // 16,
+        when=lambda request: request.mysis == "alpha" and len(script.replies["alpha"]) == 1,
+    )
+    await commander.send("alpha", "How full is your cargo, and where do you sell?")
     await asyncio.wait_for(writing.reached.wait(), 10)
     clock.by(2)
     await commander.view()  # reads the costs of the day

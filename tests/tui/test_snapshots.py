@@ -27,6 +27,7 @@ from tests.tui.cockpit import Stage, cockpit_over
 from tests.tui.sample_swarm import MORNING, play_sample_swarm
 from tests.tui.snapshots_on_disk import ACCEPTS, SnapshotStore, export_svg
 from zoea.model.values import GrantView, McpView, ProviderView, ToolView, UpstreamView
+from zoea.settings.paths import Places
 from zoea.store import WriterConnection
 from zoea.swarm import context_capture
 from zoea.swarm.persistence.stat_ops import MINUTE_US
@@ -38,7 +39,7 @@ from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.too_small import TooSmallScreen
 from zoea.tui.screens.welcome import WelcomeScreen
 from zoea.tui.state.swarm_connection import OpenSwarm
-from zoea.tui.state.swarm_feed import SwarmFeed
+from zoea.tui.state.swarm_feed import SPARK_POINTS, SPARK_SECONDS, SwarmFeed
 from zoea.tui.widgets.pick_list import PickList
 
 SIZES = ((80, 24), (120, 40), (200, 60))
@@ -50,27 +51,52 @@ LOOK_S = 0.1 if ACCEPTS else 0.02
 STILL_S = 0.5
 
 ONE_BELT = json.dumps(
-    {"type": "object", "properties": {"belt": {"type": "string", "description": "Its name."}}, "required": ["belt"]}
+    {
+        "type": "object",
+        "properties": {"belt": {"type": "string", "description": "Its name."}, "session_id": {"type": "string"}},
+        "required": ["belt", "session_id"],
+    }
 )
 TOOLS = (
     ToolView("scan", "Look for belts and stations around the ship.", "{}", read_only=True),
-    ToolView("mine", "Take ore from a belt into the hold.", ONE_BELT, injected=("session_id",)),
+    ToolView("mine", "Take ore from a belt into the cargo.", ONE_BELT, injected=("session_id",)),
     ToolView("travel", "Set a course; the answer names the tick of arrival.", "{}"),
-    ToolView("sell", "Sell from the hold at the station you are docked at.", "{}", destructive=True),
+    ToolView("sell", "Sell from the cargo at the station you are docked at.", "{}", destructive=True),
+    ToolView("get_status", "Your ship: where it is, fuel, hull, cargo.", "{}", read_only=True),
 )
 UPSTREAMS = (
-    UpstreamView("reef", "stdio", "open", TOOLS, 3, 1, 412, 3, 3.2, 410.0, server="Reef 1.0"),
+    UpstreamView("reef", "stdio", "open", TOOLS, 3, 0, 12, 0, 3.2, 410.0, server="Reef 1.0"),
     UpstreamView("notes", "http", "lost", last_error="connection refused", errors=2),
 )
 PROVIDERS = (
     ProviderView("ollama", "ollama", "Ollama at 127.0.0.1:11434", 12.0, ("qwen3:8b", "llama3.2"), is_default=True),
-    ProviderView("openai", "openai", "OpenAI", problem="401 no key", hint="Set OPENAI_API_KEY, then press r."),
+    ProviderView(
+        "openai",
+        "openai",
+        "OpenAI",
+        problem="openai answered 401: the API key is not valid",
+        hint="Enter a valid key: , settings, connect a model.",
+    ),
 )
 GRANTS = (
     GrantView(1, "miner", "reef", "sell", MORNING - 3 * 3_600_000_000),
     GrantView(2, "trader", "notes", "belt-finder", MORNING - 12 * 60_000_000),
     GrantView(3, "trader", "", "zoea_broadcast", MORNING - 40_000_000),
 )
+
+
+STATUSES = {
+    0: {"working": 5, "idle": 0},
+    5: {"working": 1, "idle": 4},
+    11: {"working": 1, "idle": 4},
+    15: {"idle": 4, "stopped": 1},
+    16: {"idle": 4, "stopped": 1},
+    17: {"idle": 4, "stopped": 1},
+    18: {"idle": 3, "stopped": 1, "errored": 1},
+    19: {"working": 1, "waiting": 1, "asking": 1, "idle": 0, "stopped": 1, "errored": 1},
+    20: {"working": 1, "waiting": 1, "asking": 1, "idle": 0, "stopped": 1, "errored": 1},
+}
+"""The myses by status in the minutes since the start; those in between are idle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +227,7 @@ SCENES = (
     Scene("confirm", ("d",), says("Delete"), is_box=True),
     Scene("approvals", ("o",), says("gamma asks", "iron ore"), listen, is_box=True),
     Scene("quitting", ("q",), says("end the swarm"), is_box=True),
-    Scene("palette", ("ctrl+p",), says("broadcast"), is_box=True),
+    Scene("palette", ("ctrl+p",), says("Create a mysis"), is_box=True),
     Scene("command", ("colon",), says("st"), write_command, is_box=True),
     Scene("help", ("question_mark",), says("HELP")),
     Scene("settings", ("comma",), says("Tokens per day"), choose_budgets),
@@ -216,7 +242,7 @@ SCENES = (
     Scene("focus-error", ("G", "k", "enter"), says("401")),
     Scene("exporting", ("g", "enter"), says("Markdown"), export_conversation, is_box=True, sizes=SIZES[:2]),
     Scene("inspector", ("g", "i"), says("PARTS")),
-    Scene("inspector-messages", ("g", "i"), says("as sent"), read_messages, sizes=SIZES[:1]),
+    Scene("inspector-messages", ("g", "i"), says("messages, ~"), read_messages, sizes=SIZES[:1]),
     Scene("history", ("g", "h"), shows_history),
     Scene("history-fork", ("g", "h"), says("First request"), open_fork, is_box=True, sizes=SIZES[:2]),
     Scene("history-ask", ("g", "h"), says("First request"), open_question, is_box=True, sizes=SIZES[:2]),
@@ -337,20 +363,34 @@ def dead_hints(stage: Stage) -> list[str]:
 
 
 async def spent(stage: Stage) -> None:
-    """The sparklines: what each mysis's requests came to, one after the other, instead of in real time."""
-    rows = await stage.swarm.rows("SELECT mysis_id, input_tokens + output_tokens AS tokens FROM request ORDER BY id")
-    for row in rows:
-        stage.app.feed.add_spent({row["mysis_id"]: row["tokens"] or 0})
+    """The sparklines: what each mysis's requests of the last two minutes came to, as if they had been watched."""
+    rows = await stage.swarm.rows(
+        "SELECT mysis_id, input_tokens + output_tokens AS tokens, ended_at FROM request WHERE input_tokens IS NOT NULL"
+    )
+    now, step = stage.clock.now(), SPARK_SECONDS * 1_000_000
+    for interval in reversed(range(SPARK_POINTS)):
+        used = dict.fromkeys(stage.app.feed.myses, 0)
+        for row in rows:
+            if (now - row["ended_at"]) // step == interval:
+                used[row["mysis_id"]] += row["tokens"]
+        stage.app.feed.add_spent(used)
 
 
 def store_minutes(conn: WriterConnection) -> None:
-    """An hour of minutes, as a swarm of twenty would have stored them."""
-    minute = conn.now() // MINUTE_US
-    for at in range(60):
-        statuses = {"working": 9 + at % 5, "waiting": 4 - at // 20, "asking": at // 30, "errored": at // 45}
-        outcomes = {"answered": 3 + at % 4, "failed": at // 45}
-        totals = (at * 2_400 + (at % 7) * 300, at * 1_500)
-        row = (minute - 59 + at, 0, *totals, json.dumps(statuses), json.dumps(outcomes), at % 6)
+    """The minutes since the swarm began, as it would have stored them: tokens, turns and statuses."""
+    first, last = MORNING // MINUTE_US - 1, conn.now() // MINUTE_US
+    conn.execute("DELETE FROM minute_stat")
+    for minute in range(first, last + 1):
+        ends = min((minute + 1) * MINUTE_US, conn.now() + 1)
+        tokens = conn.execute(
+            "SELECT coalesce(sum(input_tokens + output_tokens), 0) FROM request WHERE ended_at < ?", (ends,)
+        ).fetchone()[0]
+        outcomes = conn.execute(
+            "SELECT outcome, count(*) FROM turn WHERE ended_at >= ? AND ended_at < ? GROUP BY outcome",
+            (ends - MINUTE_US, ends),
+        ).fetchall()
+        statuses = {"idle": 5 if minute > first else 0} | STATUSES.get(minute - first - 1, {})
+        row = (minute, 0, tokens, 0, json.dumps(statuses), json.dumps(dict(map(tuple, outcomes))), 0)
         conn.execute("INSERT INTO minute_stat VALUES (?,?,?,?,?,?,?)", row)
 
 
@@ -370,7 +410,10 @@ async def the_morning(folder: Path, theme: str) -> AsyncIterator[Stage]:
     async with play_sample_swarm(folder) as morning:
         inner = morning.inner
         api: Any = Still(inner.commander)
-        async with cockpit_over(api, inner.path, clock=inner.clock, inner=inner, theme=theme, size=SIZES[0]) as stage:
+        places = Places(folder, folder / "config", folder)
+        async with cockpit_over(
+            api, inner.path, clock=inner.clock, inner=inner, theme=theme, size=SIZES[0], places=places
+        ) as stage:
             await stage.until(lambda: stage.has("alpha", "epsilon") and stage.app.approvals.open)
             await spent(stage)
             await inner.store.write(store_minutes)
