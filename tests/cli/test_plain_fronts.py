@@ -88,7 +88,7 @@ class TestPlain:
             ("budget.used", 1, {"used": 14_800, "limit": 50_000}, "alpha         Budget used: 14.8k/50k"),
             ("turn.ended", 1, {"turn": 7, "outcome": "answered"}, "alpha         answer of 7"),
             ("turn.ended", 1, {"turn": 7, "outcome": "loop"}, "alpha         turn ended: loop. answer of 7"),
-            ("turn.ended", 1, {"outcome": "cancelled"}, "alpha         turn ended: cancelled."),
+            ("turn.ended", 1, {"outcome": "cancelled"}, "alpha         turn ended: cancelled"),
             ("mysis.state", 1, {"state": "errored", "error": "No key"}, "alpha         is errored: No key"),
             ("mysis.state", 1, {"state": "idle", "error": "", "reason": ""}, "alpha         is idle"),
             ("message.sent", None, {"message": 4, "said": "direct"}, "you           say: message 4"),

@@ -75,7 +75,7 @@ async def test_who_waits_for_a_place_is_queued_and_not_working() -> None:
         assert sorted(row["status"] for row in rows) == ["queued", "queued", "working"]
         assert {row["state"] for row in rows} == {"running"}
         assert sorted(row["queue_place"] for row in rows) == [0, 1, 2]
-        await asyncio.to_thread(glass.until, "/~7.2k ")  # 8,192 tokens are assumed, and the row says that it is a guess
+        await asyncio.to_thread(glass.until, "/7.2k? ")  # 8,192 tokens are assumed, and the row says that it is a guess
 
         busy = next(row["name"] for row in rows if row["status"] == "working")
         await asyncio.to_thread(zoea, "stop", busy)

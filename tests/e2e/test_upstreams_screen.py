@@ -22,7 +22,7 @@ from zoea.settings.paths import places
 
 pytestmark = [pytest.mark.timeout(240), pytest.mark.usefixtures("own_runtime")]
 
-OPEN = f"open {len(TOOLS)}"
+OPEN = f"ready {len(TOOLS)}"
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def test_servers_are_added_switched_tried_and_removed_by_keys(address: str) -> N
         screen.press("n")
         screen.until("ADD AN MCP SERVER")
         screen.press("wiki", "tab", address, "enter")
-        screen.until(lambda text: row_of("wiki", text) == "open 5")
+        screen.until(lambda text: row_of("wiki", text) == "ready 5")
         assert upstreams()["wiki"] == {"url": address}
 
         of_client = {"mcpServers": {"pasted": {"command": command[0], "args": command[1:]}}}
@@ -85,7 +85,7 @@ def test_servers_are_added_switched_tried_and_removed_by_keys(address: str) -> N
         assert "enabled" not in upstreams()["near"]
 
         screen.press("tab", "t")
-        screen.until("echo of the faulty server", "ctrl+r calls it")
+        screen.until("echo of the faulty server", "^r calls it")
         screen.press("\x12")
         screen.until("done")
         screen.press("escape", "tab", "tab")
@@ -99,6 +99,6 @@ def test_servers_are_added_switched_tried_and_removed_by_keys(address: str) -> N
         file.write_text(file.read_text() + f'[upstream.late]\nurl = "{address}"\n')
         screen.until("settings changed: f5 loads them")
         screen.press("f5")
-        screen.until(lambda text: row_of("late", text) == "open 5" and "settings changed" not in text)
+        screen.until(lambda text: row_of("late", text) == "ready 5" and "settings changed" not in text)
         screen.press("escape")
         screen.until("alpha", "1 mysis")

@@ -47,6 +47,8 @@ def test_an_event_names_the_text_it_needs(
     [
         ("turn.ended", {"outcome": "answered"}, "hello {0} [/]"),
         ("turn.ended", {"outcome": "loop"}, "turn ended: loop. hello {0} [/]"),
+        ("turn.ended", {"outcome": "failed"}, "turn failed. hello {0} [/]"),
+        ("turn.broke_off", {"why": "failed"}, "turn failed. hello {0} [/]"),
         ("message.sent", {"said": "broadcast"}, "to all: hello {0} [/]"),
         ("mysis.configured", {"changed": "model, budget.mysis"}, "is configured: new model, budget.mysis"),
         ("mysis.configured", {"changed": ""}, "is configured, as it was before"),
@@ -56,7 +58,7 @@ def test_an_event_names_the_text_it_needs(
         ("context.summary", {"messages": 4, "tokens": 12_000}, "Previous context summary added"),
         ("hold.set", {}, "is paused"),
         ("hold.set", {"reason": "{x}"}, "is paused: {x}"),
-        ("hold.lifted", {}, "is no longer paused"),
+        ("hold.lifted", {}, "is resumed"),
     ],
 )
 def test_a_text_is_quoted_unchanged(kind: str, data: dict[str, Any], said: str) -> None:

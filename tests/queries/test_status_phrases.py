@@ -31,11 +31,11 @@ SOON = NOW + 8 * SECOND
         (ERRORED, "errored: 429 from ollama"),
         (replace(RUNNING, waiting_until=SOON, waiting_for="arrival_tick 12"), "waiting (arrives at tick 12, 8 s left)"),
         (replace(RUNNING, held=True), "paused"),
-        (replace(RUNNING, held=True, activity=Activity.LLM), "paused: takes effect after this call"),
+        (replace(RUNNING, held=True, activity=Activity.LLM), "paused: the call under way finishes first"),
         (replace(RUNNING, held=True, held_reason="lunch\x1b[2J"), "paused: lunch"),
         (
             replace(RUNNING, held=True, held_reason="lunch", activity=Activity.TOOL),
-            "paused: lunch; takes effect after this call",
+            "paused: lunch; the call under way finishes first",
         ),
         (replace(RUNNING, swarm_held=True), "held"),
         (replace(IDLE, state=MysisState.STOPPED, state_reason="you stopped it"), "stopped: you stopped it"),

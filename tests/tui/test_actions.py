@@ -147,13 +147,17 @@ async def test_an_action_on_one_mysis_refuses_several_targets() -> None:
 async def test_an_action_without_effect_is_refused() -> None:
     assert BY_ID["mysis.stop"].why_not(await situation(MysisState.STOPPED)) == "it is stopped already"
     assert (
-        BY_ID["mysis.relaunch"].why_not(await situation(MysisState.RUNNING)) == "it already runs: m sends it a message"
+        BY_ID["mysis.relaunch"].why_not(await situation(MysisState.RUNNING)) == "it already runs; m sends it a message"
     )
-    assert BY_ID["mysis.dismiss"].why_not(await situation()) == "it has no error and nothing to review"
+    failed = await situation(MysisState.ERRORED)
+    assert BY_ID["mysis.stop"].why_not(failed) == "it failed and does nothing; r relaunches it"
+    retried = replace(failed, targets=(replace(failed.targets[0], retry_at=1),))
+    assert BY_ID["mysis.stop"].why_not(retried) == "", "a stop ends its retries"
+    assert BY_ID["mysis.dismiss"].why_not(await situation()) == "it has no error and no report to read"
 
 
 async def test_a_possible_action_has_no_reason_against_it() -> None:
     now = await situation(MysisState.ERRORED, approvals=1, can_undo=True, finding=True)
-    failed = replace(now.targets[0], failure=Failure("auth", "key"))
+    failed = replace(now.targets[0], failure=Failure("auth", "key"), retry_at=1)
     for action in ACTIONS:
         assert action.why_not(replace(now, targets=(failed,), ended=1)) == "", action.id

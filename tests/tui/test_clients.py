@@ -53,7 +53,7 @@ async def test_a_token_is_created_shown_once_copied_and_revoked(tmp_path: Path) 
         await stage.press("ctrl+t", "ctrl+r", "enter")
         assert stage.app.clipboard == ""
         await stage.press("tab")
-        await stage.until(lambda: "also send and broadcast" in stage.text())
+        await stage.until(lambda: "search, list, read, send and broadcast" in stage.text())
         stage.one(Input).value = "claude"
         await stage.press("enter")
         await stage.until(lambda: bool(screen.token) and screen.token in stage.text())

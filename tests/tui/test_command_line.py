@@ -81,7 +81,7 @@ async def test_delete_by_name_still_asks(tmp_path: Path) -> None:
 
 async def test_stop_all_typed_still_asks(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
-        said = "Stop every mysis, or only the marked or filtered ones, after a question"
+        said = "Stop every mysis, or only the marked or filtered ones (asks you first)"
         assert said in [one.title for one in complete(stage.app, "stop-all")]
         await run(stage, "stop-all")
         await stage.until(lambda: stage.shows(ConfirmDialog))
@@ -127,7 +127,7 @@ async def test_an_error_is_shown_at_the_prompt_and_the_line_can_be_corrected(tmp
         for line, why in (
             ("fly", "there is no command 'fly'"),
             ("stop nobody", "there is no mysis 'nobody'"),
-            ("start alpha", "it already runs: m sends it a message"),
+            ("start alpha", "it already runs; m sends it a message"),
             ("theme mud", "there is no theme 'mud'"),
             ("hold tight", "there is no mysis 'tight'"),
             ("settings now", "settings takes nothing after it"),
@@ -166,7 +166,7 @@ async def test_completions_say_why_a_command_is_not_possible(tmp_path: Path) -> 
     async with cockpit(tmp_path, start=True) as stage:
         await typed(stage, "start")
         shown = stage.one(TextBlock, "#completions").plain
-        assert "not now: it already runs: m sends it a message" in shown
+        assert "not now: it already runs; m sends it a message" in shown
 
 
 async def test_an_empty_line_just_leaves(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ async def test_the_palette_finds_an_action_and_runs_it_on_the_screen_below(tmp_p
 async def test_the_palette_says_why_an_action_is_not_possible(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
         await search_palette(stage, "relaunch")
-        await stage.until(lambda: "not now: it already runs: m sends it a message" in stage.text())
+        await stage.until(lambda: "not now: it already runs; m sends it a message" in stage.text())
 
 
 async def test_the_palette_begins_with_what_this_screen_can_do(tmp_path: Path) -> None:

@@ -76,7 +76,7 @@ async def test_r_relaunches_stopped_myses(tmp_path: Path) -> None:
 async def test_a_refused_key_says_why(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
         await stage.press("r")
-        assert stage.notices == ["relaunch: It already runs: m sends it a message"]
+        assert stage.notices == ["relaunch: It already runs; m sends it a message"]
 
 
 async def test_without_myses_every_action_that_needs_one_says_so(tmp_path: Path) -> None:
@@ -152,7 +152,7 @@ async def test_d_names_who_is_deleted_and_does_nothing_until_confirmed(tmp_path:
         assert "Their names become free." in stage.text()
         await stage.press("escape", "escape", "d")
         assert "A turn that has not ended is cut off." in stage.text()
-        assert "Its name becomes free. Its memories are kept; z restores it." in stage.text()
+        assert "Its name becomes free. Its memories are kept; z restores it now," in stage.text()
         await stage.press("escape")
         assert stage.has("alpha", "beta", "gamma")
         assert stage.shows(DashboardScreen)

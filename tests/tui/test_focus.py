@@ -196,9 +196,7 @@ class TestReading:
             await stage.until(lambda: stage.swarm.state() == "errored")
             await stage.press("enter")
             await opens(stage)
-            await shows(
-                stage, "failed", "there is no model x", "this turn goes on from here when the mysis works again"
-            )
+            await shows(stage, "failed", "there is no model x", "once it runs again, this turn goes on from here")
 
 
 def _lines(stage: Stage) -> list[str]:
@@ -531,7 +529,7 @@ class TestDoing:
         looks = Answer(text="", calls=(call("look", "ore"),))
         async with focus(tmp_path, looks, Answer(text="ok"), settings=settings, size=(160, 44)) as stage:
             sees, state = stage.one(TextBlock, "#sees"), stage.one(TextBlock, "#state")
-            await settles(stage, lambda: "last call" in sees.plain and "look did ore" in state.plain)
+            await settles(stage, lambda: "last tools" in sees.plain and "look did ore" in state.plain)
             assert "of 4.1k tokens" in sees.plain
 
     @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
@@ -582,7 +580,7 @@ class TestExporting:
             await stage.until(lambda: isinstance(stage.screen, ExportDialog))
             assert "are removed" in stage.text()
             await stage.press("ctrl+r")
-            assert "Nothing is removed" in stage.text()
+            assert "Secrets are kept" in stage.text()
             await stage.press("escape")
             await settles(stage, lambda: isinstance(stage.screen, FocusScreen))
 

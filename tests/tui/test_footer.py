@@ -86,3 +86,20 @@ async def test_clicks_hit_the_visible_keys_of_a_narrow_footer(tmp_path: Path) ->
     async with cockpit(tmp_path, size=(80, 24)) as stage:
         await click_key(stage, "help")
         assert isinstance(stage.screen, HelpScreen)
+
+
+async def test_the_footer_is_empty_under_a_dialog_that_takes_the_keys(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        dashboard = stage.screen
+        await stage.press("d")
+        await stage.until(lambda: "Delete alpha?" in stage.text())
+        await stage.until(lambda: "broadcast" not in stage.text().splitlines()[-1])
+        await stage.press("escape")
+        await stage.until(lambda: stage.screen is dashboard and " b broadcast " in stage.text().splitlines()[-1])
+
+
+async def test_the_footer_says_that_a_message_relaunches_a_stopped_mysis(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        assert " m message " in stage.one(KeyFooter).text
+        await stage.api.stop("alpha")
+        await stage.until(lambda: " m relaunch with a message " in stage.one(KeyFooter).text)

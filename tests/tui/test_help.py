@@ -53,7 +53,11 @@ async def test_the_words_of_zoea_are_explained_and_found_by_typing(tmp_path: Pat
 async def test_an_impossible_action_says_why(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         lines = await open_help(stage)
-        assert "Undo the last delete, stop, relaunch, pause or fork  not now: there is nothing to undo" in lines.plain
+        shown = lines.plain.splitlines()
+        undo = next(
+            at for at, line in enumerate(shown) if line.endswith("Undo the last delete, stop, relaunch, pause or fork")
+        )
+        assert shown[undo + 1].strip() == "not now: there is nothing to undo"
         assert "IN A CONVERSATION  not on this screen" in lines.plain
         await stage.write("undo")
         await stage.press("enter")
@@ -61,13 +65,13 @@ async def test_an_impossible_action_says_why(tmp_path: Path) -> None:
         assert "undo: There is nothing to undo" in stage.notices
 
 
-async def test_a_long_line_is_cut_with_an_ellipsis_and_shown_in_full_below(tmp_path: Path) -> None:
+async def test_a_long_description_is_shown_in_full(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(80, 24)) as stage:
         lines = await open_help(stage)
         await stage.write("focus.keep")
-        assert lines.is_cut
-        row = next(line for line in stage.text().split("\n") if " keep " in line)
-        assert row.rstrip("│ ").endswith("…")
+        assert not lines.is_cut
+        words = " ".join(line.strip("│ ") for line in stage.text().splitlines() if "│" in line).split()
+        assert BY_ID["focus.keep"].description in " ".join(words)
         assert stage.one(TextBlock).plain == f"{BY_ID['focus.keep'].description}  not here: in a conversation"
 
 

@@ -57,7 +57,7 @@ async def test_packs_reasons_and_numbers_are_shown(tmp_path: Path) -> None:
         await send_prompts(stage.swarm, "Mine the belt")
         screen = await open_inspector(stage)
         text = stage.text()
-        for words in ("system", "must be there", "tools", "tokens", "estimated", "by the provider's count", "answered"):
+        for words in ("system", "always sent", "tools", "tokens", "estimated", "by the provider's count", "answered"):
             assert words in text, words
         await stage.press("left")
         await stage.until(lambda: "attempt 2" in stage.text())

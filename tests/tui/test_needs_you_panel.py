@@ -56,7 +56,7 @@ async def test_words_act_on_their_mysis_and_show_keys_only_if_they_do(tmp_path: 
         await errored(tmp_path, stage, "beta")
         await stage.until(lambda: "beta" in "".join(panel(stage)))
         assert cursor(stage) == "alpha"
-        assert panel(stage)[-1] == "  [relaunch]  [dismiss]   w goes to it"
+        assert panel(stage)[-1] == "  w goes to it, then r relaunch  . dismiss"
         await click_on(stage, "dismiss")
         await stage.until(lambda: stage.view("beta").failure is None)
         assert cursor(stage) == "alpha"
@@ -70,9 +70,9 @@ async def test_words_act_on_their_mysis_and_show_keys_only_if_they_do(tmp_path: 
         await stage.press("k", "space")
         await stage.until(lambda: "relaunch" in panel(stage)[-1])
         assert cursor(stage) == "gamma"
-        assert panel(stage)[-1] == "  [relaunch]  [dismiss]   esc unmarks"
+        assert panel(stage)[-1] == "  esc unmarks, then r relaunch  . dismiss"
         key_is_wrong.clear()
-        await click_on(stage, "[relaunch]  [dismiss]")
+        await click_on(stage, "r relaunch  . dismiss")
         await stage.until(lambda: stage.view("gamma").state is not MysisState.ERRORED)
         assert stage.view("alpha").state is MysisState.STOPPED
         assert stage.app.marks == {stage.view("beta").id}
@@ -157,3 +157,16 @@ async def test_a_resize_below_a_dialog_takes_effect_when_it_closes(
         await stage.until(lambda: stage.shows(DashboardScreen))
         await stage.until(lambda: len(panel(stage)) == stage.one(TextBlock, "#needs").content_size.height)
         assert {len(line) for line in panel(stage)[:-1]} == {stage.one(TextBlock, "#needs").content_size.width}
+
+
+async def test_a_line_names_its_keys_behind_the_presses_that_lead_to_it(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, names=("alpha",), size=(120, 60)) as stage:
+        await crowd(stage, 5)
+        await stage.until(lambda: len([line for line in panel(stage) if "relaunch" in line]) == 5)
+        assert [line for line in panel(stage) if "relaunch" in line] == [
+            "  r relaunch  . dismiss",
+            "  w goes to it, then r relaunch  . dismiss",
+            "  w w goes to it, then r relaunch  . dismiss",
+            "  w w w goes to it, then r relaunch  . dismiss",
+            "  [relaunch]  [dismiss]",
+        ]

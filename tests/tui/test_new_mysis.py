@@ -192,3 +192,10 @@ def test_the_provider_that_a_template_means_is_named(tmp_path: Path) -> None:
     found = read_options(where, tmp_path / "no.db", 0)
     assert found.describe_provider("scout") == "autopilot (by the template)"
     assert found.describe_provider("clerk") == "home (by your settings)"
+
+
+async def test_a_model_is_not_asked_for_where_the_autopilot_plays(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await dialog(stage)
+        stage.one(InlineChoice, "#provider").choose("autopilot")
+        await stage.until(lambda: "none: the autopilot needs no model" in stage.text())

@@ -57,7 +57,7 @@ async def test_b_names_skipped_myses_and_the_feed_shows_the_receipt(tmp_path: Pa
         await stage.api.stop("gamma")
         await stage.until(lambda: stage.view("gamma").state is MysisState.STOPPED)
         await stage.press("b")
-        assert "broadcast to 2 of 3 myses · queue: read when its turn ends" in stage.text()
+        assert "broadcast to 2 of 3 myses · queue: each reads it when its turn ends" in stage.text()
         assert "2 will be started · gamma cannot receive it (stopped)" in stage.text()
         await stage.write("mine")
         await stage.press("enter")
@@ -375,7 +375,7 @@ async def test_ctrl_c_clears_an_input_into_its_history(tmp_path: Path) -> None:
 async def test_ctrl_c_twice_quits_and_once_only_says_so(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("ctrl+c")
-        assert "press ctrl+c again to quit" in stage.text()
+        assert "press ^c again to quit" in stage.text()
         assert stage.shows(DashboardScreen)
         await stage.press("ctrl+c")
         assert stage.shows(QuitDialog)

@@ -85,7 +85,7 @@ def test_an_estimate_by_characters_and_the_one_by_earlier_counts_are_both_shown(
         build_head_lines(request, request.created_at)
     )
     said = words(build_plan_lines(Inspection(request, PLAN, (), ()), 70))
-    assert "~2.7k by length, ×0.30 from past requests" in said
+    assert "~2.7k guessed by length, ×0.30 by past counts" in said
     assert "by characters" not in words(build_plan_lines(Inspection(REQUEST, PLAN, (), ()), 70))
 
 
@@ -94,15 +94,15 @@ def test_each_pack_shows_its_form_and_the_setting_that_would_keep_it() -> None:
     assert "nothing to show" in narrow, "whole also beside the messages of a terminal of 120 columns"
     said = words(build_plan_lines(Inspection(REQUEST, PLAN, (), ()), 70))
     for expected in (
-        "1k of 1k tokens",
+        "~1k of 1k tokens",
         "25 over: the required packs exceed the budget",
-        "must be there",
+        "always sent",
         "compact",
         "parts of it cut",
         "budget.token_budget_per_agent = 2000 would have kept it whole",
         "left out",
         "wants 3k",
-        "empty",
+        "none",
         "cut to head and tail (182.0 kB → 4.0 kB)",
     ):
         assert expected in said, expected
@@ -150,7 +150,7 @@ def test_the_end_of_a_request_is_described(changed: dict[str, object], said: str
     [
         ("", 0, None, ""),
         ("", 0, 5, "cut as a message"),
-        ("full", 0, 5, "verbatim"),
+        ("full", 0, 5, "in full"),
         ("bare", 0, 5, "without its reasoning"),
         ("cut", 4_000, 5, "cut to 4.0 kB"),
         ("tail", 900, 5, "its last 900 B"),

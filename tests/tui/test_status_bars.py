@@ -89,7 +89,7 @@ async def test_in_an_input_the_footer_shows_only_keys_that_work_there(tmp_path: 
         await stage.press("escape", "question_mark")
         assert keys(stage) == "enter do it  esc back  ^p palette"
         await stage.press("escape", "slash")
-        assert keys(stage) == "enter to the list  esc no filter  ^p palette"
+        assert keys(stage) == "enter keep it  esc clear  ^p palette"
         await stage.press("escape")
         assert "i inspect" in keys(stage)
         await stage.press("m")

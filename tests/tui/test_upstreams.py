@@ -97,7 +97,7 @@ async def test_every_upstream_and_provider_shows_its_state(api: FakeSwarm, datab
             "failed",
         ):
             assert words in text, words
-        assert "40 calls, 3 failed, 2 running" in text
+        assert "40 calls since Zoea began, 3 failed, 2 running" in text
         await stage.press("down")
         await stage.until(lambda: "connection refused" in stage.text())
         assert "272 tools left out" in stage.text()
@@ -156,7 +156,7 @@ async def test_a_tool_is_tried_with_arguments_that_begin_with_what_is_required(a
         await open_upstreams(stage)
         await stage.press("tab", "t")
         await stage.until(lambda: isinstance(stage.screen, TryToolDialog))
-        assert "For a mysis Zoea fills in session_id; here you write it" in stage.text()
+        assert "Zoea fills in session_id for a mysis; here you fill it in" in stage.text()
         api.trial = ToolTrial("mined [/] 漢字\x1b[2J", False, 1_500_000)
         await stage.press("ctrl+r")
         await stage.until(lambda: "mined [/]" in stage.text())
@@ -178,7 +178,7 @@ async def test_a_destructive_tool_is_called_only_on_the_second_press(api: FakeSw
         await stage.until(lambda: isinstance(stage.screen, TryToolDialog))
         await stage.press("ctrl+r")
         assert api.tried == []
-        assert "press ctrl+r again" in stage.text()
+        assert "press ^r again" in stage.text()
         await stage.press("ctrl+r")
         await stage.until(lambda: api.tried == [("reef", "sell", "{}")])
 

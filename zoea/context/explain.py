@@ -10,8 +10,8 @@ from zoea.text.sentences import count_of
 
 NAME_WIDTH = 12
 _WHY = {
-    Reason.REQUIRED: "must be there",
-    Reason.FITS: "fits",
+    Reason.REQUIRED: "always sent",
+    Reason.FITS: "it fits",
     Reason.BUDGET: "over the token budget",
     Reason.MAX_CHARS: "over the limit of characters",
     Reason.EMPTY: "nothing to show",
@@ -81,7 +81,7 @@ def explain(plan: Plan, *, title: str = "") -> str:
     width = max([NAME_WIDTH, *(len(decision.id) + 2 for decision in plan.decisions)])
     lines += [_decision_line(decision, width) for decision in plan.decisions]
     if plan.steps:
-        lines += ["", "Not verbatim:"]
+        lines += ["", "Not in full:"]
         lines += [_step_line(step) for step in plan.steps]
     if plan.left_out_tools:
         names = ", ".join(plan.left_out_tools)

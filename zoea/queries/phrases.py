@@ -26,7 +26,6 @@ OF_REQUESTS = frozenset({"request.prepared", "budget.used"})
 _WORDS = {
     "turn.opened": "turn {number} begins",
     "turn.resumed": "goes on where it was",
-    "turn.broke_off": "turn broke off: {why}",
     "call.late_result": "a call of the stopped turn has ended",
     "request.retried": "request failed ({why}); attempt {attempt} of {attempts} follows in {seconds} s",
     "delivery.withdrawn": "a queued message is withdrawn",
@@ -99,9 +98,8 @@ def event_text_source(event: Event) -> tuple[EventTextSource, int] | None:
 def event_sentence(event: Event, text: str = "") -> str:
     """Say what happened. `text` is the text that `event_text_source` names, on one line."""
     match event.kind:
-        case "turn.ended":
-            outcome = str(event.data.get("outcome", ""))
-            return text if outcome == Outcome.ANSWERED and text else f"turn ended: {outcome}. {text}".rstrip()
+        case "turn.ended" | "turn.broke_off":
+            return _turn_end(str(event.data.get("outcome") or event.data.get("why") or ""), text)
         case "message.sent":
             if event.data.get("said") == "broadcast":
                 return f"to all: {text}"
@@ -111,11 +109,12 @@ def event_sentence(event: Event, text: str = "") -> str:
         case "mysis.state":
             reasons = dict.fromkeys(str(event.data[key]) for key in ("error", "reason") if event.data.get(key))
             said = f"is {event.data.get('state')}" + (f": {'; '.join(reasons)}" if reasons else "")
-            return f"{said}. {text}" if text else said
+            joint = "; " if text[:1].islower() else ". "
+            return f"{said}{joint}{text}" if text else said
         case "hold.set" if event.mysis_id is not None:
             return f"is paused: {event.data['reason']}" if event.data.get("reason") else "is paused"
         case "hold.lifted" if event.mysis_id is not None:
-            return "is no longer paused"
+            return "is resumed"
         case "mysis.configured" if "changed" in event.data:
             changed = str(event.data["changed"])
             return f"is configured: new {changed}" if changed else "is configured, as it was before"
@@ -142,6 +141,14 @@ def event_sentence(event: Event, text: str = "") -> str:
         return words.format(**event.data)
     except KeyError:
         return words.partition(" {")[0].removesuffix(":")
+
+
+def _turn_end(outcome: str, text: str) -> str:
+    """Say how a turn ended, or broke off; its text where it was answered."""
+    if outcome == Outcome.ANSWERED:
+        return text or "turn ended without a text"
+    said = "turn failed" if outcome == Outcome.FAILED else f"turn ended: {outcome.replace('_', ' ')}"
+    return f"{said}. {text}" if text else said
 
 
 def event_subject(event: Event, names: Mapping[int, str]) -> str:

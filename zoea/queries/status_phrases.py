@@ -66,7 +66,7 @@ def describe_detail(view: MysisView, now: int | None = None) -> str:
             return "summarises earlier messages"
         case StatusWord.HELD | StatusWord.PAUSED:
             why = one_line(view.held_reason) if view.held else ""
-            return "; ".join(filter(None, (why, "takes effect after this call" if finishes_call(view) else "")))
+            return "; ".join(filter(None, (why, "the call under way finishes first" if finishes_call(view) else "")))
         case StatusWord.ERRORED:
             return one_line(describe_failure(view.failure) if view.failure else view.state_reason)
         case StatusWord.STOPPED | StatusWord.IDLE | StatusWord.DONE:

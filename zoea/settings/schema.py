@@ -374,7 +374,7 @@ class BudgetSettings(Section):
 
     enforcement: Literal["soft", "hard", "approve"] = setting(
         "soft",
-        "Enforcement",
+        "Enforcement per turn and mysis",
         "When the budget of a turn or a mysis is spent: soft warns and slows down, hard refuses, approve asks.",
         source=SHANNON,
     )
@@ -403,9 +403,13 @@ class BudgetSettings(Section):
     )
     mysis_money: Money = setting(None, "Money per mysis", 'Dollars one mysis may spend in total; "none" is no limit.')
     max_output_tokens: Whole = setting(
-        4096, "Tokens of an answer", "The maximum tokens of one answer; always sent.", ge=16, le=200_000
+        4096, "Tokens per answer", "The maximum tokens of one answer; always sent.", ge=16, le=200_000
     )
-    background: Bound = setting(20_000, "Background tokens a day", "Tokens a day for summaries and the like.")
+    background: Bound = setting(
+        20_000,
+        "Tokens per day for summaries",
+        "Tokens of one local day for summaries and the like, which Zoea asks for.",
+    )
 
 
 class UpstreamDefaults(Section):
@@ -525,7 +529,7 @@ class Settings(Section):
     nudge: NudgeSettings = Field(NudgeSettings(), title="Nudges")
     wait: WaitSettings = Field(WaitSettings(), title="Waiting")
     loop: LoopSettings = Field(LoopSettings(), title="Loop guard")
-    recovery: RecoverySettings = Field(RecoverySettings(), title="Recovery")
+    recovery: RecoverySettings = Field(RecoverySettings(), title="After a failure")
     context: ContextSettings = Field(ContextSettings(), title="What a request holds")
     session: SessionSettings = Field(SessionSettings(), title="Conversation window")
     budget: BudgetSettings = Field(BudgetSettings(), title="Budgets")
@@ -533,13 +537,13 @@ class Settings(Section):
     provider: dict[Name, ProviderSettings] = Field({}, title="Providers", description="Sources of models, by name.")
     upstream: dict[Name, UpstreamSettings] = Field({}, title="Upstreams", description="MCP servers, by name.")
     mcp: McpSettings = Field(McpSettings(), title="MCP server")
-    world: WorldSettings = Field(WorldSettings(), title="World")
+    world: WorldSettings = Field(WorldSettings(), title="Sandbox world")
     memory: MemorySettings = Field(MemorySettings(), title="Memory")
     chain: ChainSettings = Field(ChainSettings(), title="Commits")
     inherited: InheritedSettings = Field(InheritedSettings(), title="Forks")
     metrics: MetricsSettings = Field(MetricsSettings(), title="Metrics")
     log: LogSettings = Field(LogSettings(), title="Log")
-    tui: TuiSettings = Field(TuiSettings(), title="Cockpit")
+    tui: TuiSettings = Field(TuiSettings(), title="This screen")
 
     def provider_named(self, name: str) -> ProviderSettings | None:
         """Return a provider's settings, or None; a type's name works without configuration."""

@@ -337,7 +337,7 @@ class CockpitApp(Cockpit):
         elif selected := self._selected_text():
             self.copy_to_clipboard(selected)
             self.notify("Copied", markup=False, timeout=1.5)
-        elif not _clear_input(self.focused) and self.arming.press("quit", "press ctrl+c again to quit"):
+        elif not _clear_input(self.focused) and self.arming.press("quit", "press ^c again to quit"):
             self.action_do(actions.APP_QUIT.id)
 
     def _selected_text(self) -> str:

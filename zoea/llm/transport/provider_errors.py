@@ -23,7 +23,7 @@ _TITLES: dict[ErrorClass, tuple[str, str]] = {
     ErrorClass.TRANSIENT: ("The provider failed", "If it lasts, look at the provider, or give the mysis another one."),
     ErrorClass.AUTH: (
         "The provider refused the key",
-        "Give the provider a key that may use this model: api_key in the settings, or connect a model in the cockpit.",
+        "Enter a valid key (api_key): connect a model again in the settings, under the same name. Then relaunch it.",
     ),
     ErrorClass.QUOTA: (
         "The provider's quota is used up",

@@ -71,7 +71,7 @@ def require_target(context: ActionContext) -> str:
 def require_one_target(context: ActionContext) -> str:
     if why := require_target(context):
         return why
-    return "" if len(context.targets) == 1 else "this works on one mysis: esc removes the marks"
+    return "" if len(context.targets) == 1 else "this works on one mysis; esc removes the marks"
 
 
 def require_stoppable_target(context: ActionContext) -> str:
@@ -79,6 +79,8 @@ def require_stoppable_target(context: ActionContext) -> str:
         return why
     if all(view.state is MysisState.STOPPED for view in context.targets):
         return "it is stopped already"
+    if all(view.state is MysisState.ERRORED and view.retry_at is None for view in context.targets):
+        return "it failed and does nothing; r relaunches it"
     return ""
 
 
@@ -86,7 +88,7 @@ def require_startable_target(context: ActionContext) -> str:
     if why := require_target(context):
         return why
     if all(view.state is MysisState.RUNNING for view in context.targets):
-        return "it already runs: m sends it a message"
+        return "it already runs; m sends it a message"
     return ""
 
 
@@ -94,14 +96,14 @@ def require_resting_target(context: ActionContext) -> str:
     if why := require_target(context):
         return why
     is_running = any(view.state is MysisState.RUNNING for view in context.targets)
-    return "only a stopped mysis can be changed: s stops it, finished work is kept" if is_running else ""
+    return "only a stopped mysis can be changed; s stops it" if is_running else ""
 
 
 def require_failed_target(context: ActionContext) -> str:
     if why := require_target(context):
         return why
     can_dismiss = any(view.failure or wants_review(view) for view in context.targets)
-    return "" if can_dismiss else "it has no error and nothing to review"
+    return "" if can_dismiss else "it has no error and no report to read"
 
 
 def require_ended_mysis(context: ActionContext) -> str:

@@ -76,7 +76,7 @@ APP_QUIT = _everywhere(
     "app.quit",
     "q",
     "quit",
-    "Quit, after a question; a swarm that another process runs goes on",
+    "Quit (asks you first); a swarm that runs elsewhere goes on",
     footer=95,
     only_if_room=True,
     command="quit",
@@ -106,9 +106,10 @@ APPROVAL_OLDEST = _everywhere(
     "approval.oldest",
     "o",
     "approvals",
-    "Answer the oldest open question",
+    "Answer the mysis that has asked you for longest",
     require_open_approval,
     footer=50,
+    command="approvals",
     commands_swarm=True,
 )
 SWARM_BROADCAST = _everywhere(
@@ -161,10 +162,10 @@ SCREEN_CLIENTS = _everywhere(
     commands_swarm=True,
 )
 SCREEN_GRANTS = _everywhere(
-    "screen.grants", "A", "grants", "List the tools allowed for whole templates", require_open_swarm, command="grants"
+    "screen.grants", "A", "allowed tools", "List what you allowed for templates", require_open_swarm, command="grants"
 )
 SCREEN_TOPICS = _everywhere(
-    "screen.topics", "T", "topics", "List, read and publish messages of topics", require_open_swarm, command="topic"
+    "screen.topics", "T", "message topics", "List, read and publish their texts", require_open_swarm, command="topic"
 )
 SCREEN_BUDGETS = _everywhere(
     "screen.budgets",
@@ -222,7 +223,7 @@ MYSIS_MESSAGE = _dashboard(
     "mysis.message",
     "m",
     "message",
-    "Send a message to the mysis under the cursor",
+    "Send it a message; a stopped or errored one is relaunched for it",
     require_one_target,
     footer=30,
     command="send",
@@ -265,7 +266,7 @@ MYSIS_RELAUNCH = _dashboard(
     "mysis.relaunch",
     "r",
     "relaunch",
-    "Start it, or the marked; after a stop or an error it is relaunched",
+    "Start or relaunch it, or the marked, after a stop or an error",
     require_startable_target,
     footer=44,
     only_if_room=True,
@@ -286,7 +287,7 @@ MYSIS_DELETE = _dashboard(
     "mysis.delete",
     "d",
     "delete",
-    "Delete it; its memories are kept, and zoea undelete brings it back",
+    "Delete it; its memories are kept: z restores it, later zoea undelete",
     require_target,
     asks_first=True,
     command="delete",
@@ -313,7 +314,7 @@ MYSIS_DISMISS = _dashboard(
     "mysis.dismiss",
     "full_stop",
     "dismiss",
-    "Dismiss the error of the row, or mark its result as reviewed",
+    "Dismiss the error of the row, or mark its report as reviewed",
     require_failed_target,
     commands_swarm=True,
 )
@@ -412,7 +413,7 @@ FOCUS_MESSAGE = _focus(
     "focus.message",
     "m",
     "message",
-    "Send it a message",
+    "Send it a message; it is relaunched for it if it is stopped or errored",
     require_one_target,
     footer=10,
     commands_swarm=True,
@@ -431,7 +432,7 @@ FOCUS_RELAUNCH = _focus(
     "focus.relaunch",
     "r",
     "relaunch",
-    "Start it; after a stop or an error it is relaunched",
+    "Start or relaunch it, after a stop or an error",
     require_startable_target,
     footer=25,
     commands_swarm=True,
@@ -464,7 +465,7 @@ APPROVAL_LATER = _approval("approval.later", "escape", "later", "Leave the quest
 
 _settings = partial(_define, ActionPlace.SETTINGS)
 SETTINGS_DEFAULT = _settings(
-    "settings.default", "ctrl+r", "default", "Remove your value, so that the default applies", footer=10
+    "settings.default", "ctrl+r", "reset", "Remove your value, so that the default applies", footer=10
 )
 
 _welcome = partial(_define, ActionPlace.WELCOME)
@@ -529,8 +530,8 @@ LOG_OPEN = _log("log.open", "enter", "conversation", "Open the conversation of t
 LOG_REQUESTS = _log(
     "log.requests",
     "v",
-    "requests",
-    "Show or hide what each request held, and what it used of its budgets",
+    "request events",
+    "Show or hide the events of each request: what it held, what it used of the budgets",
     footer=30,
     only_if_room=True,
 )

@@ -24,7 +24,7 @@ from zoea.tui.swarm_list.message_targets import Audience, target_many
 NAMES = frozenset({"mysis.stop", "mysis.relaunch", "mysis.delete", "mysis.dismiss", "mysis.pause", "swarm.hold"})
 """Actions that take one or more names."""
 ONE_NAME = frozenset({"mysis.focus", "mysis.inspect", "mysis.message"})
-_SAID = {"swarm.stop-all": "Stop every mysis, or only the marked or filtered ones, after a question"}
+_SAID = {"swarm.stop-all": "Stop every mysis, or only the marked or filtered ones (asks you first)"}
 """Descriptions of actions that work differently when they are typed."""
 SHOWN = 8
 THEME = "theme"

@@ -73,8 +73,8 @@ HISTORY_NAME = _history(
 HISTORY_COMPARE = _history(
     "history.compare",
     "c",
-    "compare",
-    "Mark the commit, then compare another one with it",
+    "mark, compare",
+    "Mark the commit; on another one, compare the two",
     require_visible_list,
     footer=30,
 )

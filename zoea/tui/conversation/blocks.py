@@ -374,7 +374,7 @@ def _outcome(turn: ConversationTurn) -> ConversationBlock | None:
     words, role = _OUTCOMES[ended]
     head: list[Piece] = [(words, role)]
     if turn.outcome is None:
-        head.append(("  this turn goes on from here when the mysis works again", "quiet"))
+        head.append(("  once it runs again, this turn goes on from here", "quiet"))
     return ConversationBlock(
         f"outcome {turn.id}",
         BlockKind.OUTCOME,

@@ -125,11 +125,12 @@ VALUE_CHARS = 40
 WIDTH = 46
 GAP = "   "
 _ROLES = {"history": "llm", "said": "llm", "turn": "running"}
+_PACK_NAMES = {"history": "last tools", "said": "last text", "turn": "this turn", "situation": "right now"}
 
 
 def name_pack(pack_id: str) -> str:
     """Return the name of a part of a request, as the cockpit shows it. Other packs have their ids as names."""
-    return {"history": "last call", "said": "last said"}.get(pack_id, pack_id)
+    return _PACK_NAMES.get(pack_id, pack_id)
 
 
 def build_request_lines(sight: MysisContext, turn_limit: int = 0) -> list[list[Piece]]:
@@ -143,12 +144,15 @@ def build_request_lines(sight: MysisContext, turn_limit: int = 0) -> list[list[P
     lines: list[list[Piece]] = [_size(seen), []]
     lines += [_pack(pack, seen) for pack in seen.packs]
     lines.append([])
-    lines.append([(f"turn {seen.turn_number}", "strong"), (f"  request {seen.iteration}", "quiet")])
+    lines.append([(f"turn {seen.turn_number}", "strong"), (f", request {seen.iteration}", "quiet")])
     limit = f" of {number_format.tokens(turn_limit)}" if turn_limit else ""
-    lines[-1].append((f"  {number_format.tokens(seen.turn_tokens)}{limit} tokens so far", "quiet"))
+    counted = (
+        f"{number_format.tokens(seen.turn_tokens)}{limit} tokens so far" if seen.turn_tokens else "not counted yet"
+    )
+    lines[-1].append((f"  {counted}", "quiet"))
     if seen.not_verbatim:
         count = seen.not_verbatim
-        lines.append([(f"{count_of(count, 'message')} not sent word for word", "waiting")])
+        lines.append([(f"{count_of(count, 'message')} not sent in full", "waiting")])
     for pack in seen.packs:
         if advice := advise(pack.setting, pack.reason):
             lines.append([(f"{name_pack(pack.id)}: ", ""), (advice, "quiet")])
@@ -162,20 +166,21 @@ def _size(seen: RequestSummary) -> list[Piece]:
         (f"~{number_format.tokens(seen.tokens)}", "title"),
         (f" of {number_format.tokens(seen.max_tokens)} tokens", ""),
     ]
-    return [*line, (f" (provider: {number_format.tokens(seen.input_tokens)})", "quiet")] if seen.input_tokens else line
+    counted = f" (provider counted {number_format.tokens(seen.input_tokens)})" if seen.input_tokens else ""
+    return [*line, (counted, "quiet")] if counted else line
 
 
 def _pack(pack: PackSummary, seen: RequestSummary) -> list[Piece]:
     share = pack.tokens / seen.max_tokens if seen.max_tokens else 0.0
     filled, empty = number_format.bar(share, BAR)
     if pack.reason == "empty":
-        state, role = "empty", "quiet"
+        state, role = "none", "quiet"
     elif not pack.form:
         state, role = "left out", "waiting"
     elif pack.is_cut:
         state, role = "cut", "waiting"
     else:
-        state, role = ("whole", "quiet") if pack.form == "full" else (pack.form, "waiting")
+        state, role = ("in full", "quiet") if pack.form == "full" else (pack.form, "waiting")
     return [
         (fit_text(one_line(name_pack(pack.id)), NAME), ""),
         (" ", ""),

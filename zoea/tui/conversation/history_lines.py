@@ -28,7 +28,7 @@ SIGNS = {
     Checkpoint.EXPLICIT: ("★", "by hand"),
 }
 """The sign and the word of what made a commit."""
-LIVE_SIGN = "◌"
+LIVE_SIGN = "○"
 SNAPSHOT_SIGN = "▤"
 ID_DIGITS = 8
 _AGE, _TOKENS = 4, 6
@@ -49,9 +49,12 @@ def sign_of(commit: ContextCommit) -> str:
     return SNAPSHOT_SIGN if commit.kind is CommitType.SNAPSHOT else SIGNS[commit.checkpoint][0]
 
 
-def build_legend() -> str:
-    """Return every sign with its word."""
-    return "  ".join([*(f"{sign} {word}" for sign, word in SIGNS.values()), f"{LIVE_SIGN} live", "+9 tokens added"])
+def build_legend(commits: Sequence[ContextCommit], *, has_live: bool) -> str:
+    """Return the signs that these commits have, with their words."""
+    used = {sign_of(commit) for commit in commits}
+    words = {**dict(SIGNS.values()), SNAPSHOT_SIGN: "snapshot"}
+    shown = [f"{sign} {word}" for sign, word in words.items() if sign in used]
+    return "  ".join([*shown, f"{LIVE_SIGN} live"] if has_live else shown)
 
 
 def count_lanes(rows: Sequence[GraphRow], *, is_narrow: bool) -> int:

@@ -65,7 +65,7 @@ def build_usage_lines(seen: RequestSummary | None, view: MysisView, height: int)
         used.append((f"  {format_dollars(view.cost_micros)}", "quiet"))
     lines += [budget] if (budget := build_turn_budget(view)) else []
     lines += [used] if view.tokens else []
-    for spare in (lambda line: not line, lambda line: any(text == " empty" for text, _ in line)):
+    for spare in (lambda line: not line, lambda line: any(text == " none" for text, _ in line)):
         while len(lines) > max(1, height) and any(map(spare, lines)):
             lines.remove(next(filter(spare, lines)))
     return lines

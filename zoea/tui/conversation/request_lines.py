@@ -26,7 +26,7 @@ PACK_ROLES = ("llm", "running", "asking", "tool", "commander", "reasoning", "wai
 ID_WIDTH, MOST_ID_WIDTH = 11, 22
 TOKENS_WIDTH = 7
 _FORMS = {
-    FormKind.FULL: "verbatim",
+    FormKind.FULL: "in full",
     FormKind.BARE: "without its reasoning",
     FormKind.SUPERSEDED: "superseded by a later call",
     FormKind.ORDER: "shown again as data",
@@ -39,6 +39,8 @@ _ENDS: dict[str, str] = {
     Finish.UNKNOWN: "ended: the model gave no reason",
 }
 """How a request ended, by the stored reason."""
+_WHO = {Role.ASSISTANT: "answer", Role.TOOL: "result"}
+"""Words for roles, as the history of a mysis has them; other roles have their names."""
 _ROLES = {Role.SYSTEM: "quiet", Role.USER: "commander", Role.ASSISTANT: "llm", Role.TOOL: "tool"}
 
 
@@ -57,8 +59,8 @@ def build_head_lines(request: StoredRequest, now: int) -> list[list[Piece]]:
         return [
             first,
             [
-                (f"~{number_format.tokens(request.planned_tokens)} tokens estimated", ""),
-                (f", {reserved} reserved in the budgets until it ends", "quiet"),
+                (f"~{number_format.tokens(request.planned_tokens)} tokens to send", ""),
+                (f"; until it ends the budgets reserve {reserved}, with the longest answer", "quiet"),
             ],
         ]
     off = request.off_by
@@ -112,7 +114,7 @@ def build_plan_lines(inspection: Inspection, width: int, troubles: Sequence[Trou
     budget = plan.budget
     lines: list[list[Piece]] = [
         [
-            (number_format.tokens(budget.final_tokens), "title"),
+            (f"~{number_format.tokens(budget.final_tokens)}", "title"),
             (f" of {number_format.tokens(budget.max_tokens)} tokens", ""),
             (f"  {number_format.tokens(budget.remaining_tokens)} left", "quiet"),
         ],
@@ -121,7 +123,7 @@ def build_plan_lines(inspection: Inspection, width: int, troubles: Sequence[Trou
     request = inspection.request
     if request.calibration != 1.0:
         before = number_format.tokens(request.estimated_tokens)
-        lines.append([(f"~{before} by length, ×{request.calibration:.2f} from past requests", "quiet")])
+        lines.append([(f"~{before} guessed by length, ×{request.calibration:.2f} by past counts", "quiet")])
     if budget.over_budget_tokens:
         over = number_format.tokens(budget.over_budget_tokens)
         lines.append([(f"{over} over: the required packs exceed the budget", "errored")])
@@ -141,7 +143,7 @@ def build_plan_lines(inspection: Inspection, width: int, troubles: Sequence[Trou
             lines += [[(line, "asking")] for line in words]
             lines += [[("→ " if not place else "  ", "quiet"), (line, "")] for place, line in enumerate(remedy)]
     if plan.steps:
-        lines += [[], [("Not verbatim", "title")]]
+        lines += [[], [("Not in full", "title")]]
         lines += [line for step in plan.steps for line in _step_lines(step, width)]
     return lines
 
@@ -164,11 +166,17 @@ def _decision_lines(decision: Decision, role: str, plan: Plan, width: int) -> li
     is_out = decision.status is PackStatus.SKIPPED
     is_empty = decision.reason is Reason.EMPTY
     form = (
-        "empty" if is_empty else "left out" if is_out else "compact" if decision.variant is Variant.COMPACT else "whole"
+        "none"
+        if is_empty
+        else "left out"
+        if is_out
+        else "compact"
+        if decision.variant is Variant.COMPACT
+        else "in full"
     )
     cut = ", parts of it cut" if decision.truncated else ""
     tokens = "–" if is_out else number_format.tokens(decision.tokens)
-    form_role = "quiet" if is_empty or (form == "whole" and not decision.truncated) else "asking"
+    form_role = "quiet" if is_empty or (form == "in full" and not decision.truncated) else "asking"
     wanted = f", wants {number_format.tokens(decision.wanted_tokens)}" if is_out and decision.wanted_tokens else ""
     lines: list[list[Piece]] = [
         [
@@ -201,10 +209,13 @@ def build_message_items(sent: Sequence[SentMessage], symbols: Symbols) -> list[F
 def _message(place: int, sent: SentMessage, symbols: Symbols) -> FoldingItem:
     message = sent.message
     role = _ROLES[message.role]
-    head: list[Piece] = [(f"{f'#{place + 1}':>4} ", "quiet"), (fit_text(str(message.role), 10), role)]
+    head: list[Piece] = [
+        (f"{f'#{place + 1}':>4} ", "quiet"),
+        (fit_text(_WHO.get(message.role, str(message.role)), 10), role),
+    ]
     if message.role is Role.TOOL:
         head.append((f"{one_line(message.name)} ", "tool"))
-        head.append((f"answers {message.call_id} ", "quiet"))
+        head.append((f"of call {message.call_id} ", "quiet"))
         head.append(("failed ", "errored") if message.is_error else ("", ""))
     if message.calls:
         head.append((f"{len(message.calls)} call{'s' * (len(message.calls) != 1)} ", "tool"))

@@ -22,13 +22,13 @@ from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 
-_MAY = {TokenScope.READ: "search, list and read", TokenScope.COMMAND: "also send and broadcast"}
+_MAY = {TokenScope.READ: "search, list and read", TokenScope.COMMAND: "search, list, read, send and broadcast"}
 _SHOWN = 10
 
 
 class _Name(Input):
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("tab", "screen.other_scope", "scope", priority=True),
+        Binding("tab", "screen.other_scope", "rights", priority=True),
         Binding("ctrl+o", "screen.switch", "on or off", priority=True),
         Binding("ctrl+r", "screen.revoke", "revoke", priority=True),
         Binding("ctrl+t", "screen.copy", "copy", priority=True),
@@ -57,7 +57,7 @@ class McpClientsDialog(CockpitDialog[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = "MCP CLIENTS"
-            box.border_subtitle = key_hints("enter new · tab scope · ^o on/off · ^r revoke · ^t copy · esc back")
+            box.border_subtitle = key_hints("enter new · tab rights · ^o on/off · ^r revoke · ^t copy · esc back")
             yield TextBlock(id="door")
             yield _Name(placeholder="Name of a client, such as claude", compact=True)
             yield TextBlock(id="notes")
@@ -163,8 +163,9 @@ class McpClientsDialog(CockpitDialog[None]):
     def _note_lines(self) -> list[list[Piece]]:
         lines: list[list[Piece]] = [
             [
-                ("the token of a new client may ", "quiet"),
+                ("rights of a new client: ", "quiet"),
                 (_MAY[self._scope], "title" if self._scope is TokenScope.READ else "asking"),
+                (" (tab changes them)", "quiet"),
             ]
         ]
         if self.token:

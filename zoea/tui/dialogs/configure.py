@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _BUDGETS = (
     ("budget.token_budget_per_agent", "per request"),
     ("budget.token_budget_per_task", "per turn"),
-    ("budget.mysis", "in all"),
+    ("budget.mysis", "per mysis"),
 )
 _KEPT = "\x00kept"
 _AS_THEY_ARE = "unchanged"
@@ -75,7 +75,8 @@ class ConfigureDialog(CockpitDialog[None]):
             yield Static("token limits", classes="head", markup=False)
             for path, label in _BUDGETS:
                 yield from form_row(label, Input(id=_id(path), compact=True))
-            yield from form_row("settings", Input(id="others", placeholder="nudge.enabled=false …", compact=True))
+            yield Static("its own settings, as name=value", classes="head", markup=False)
+            yield from form_row("", Input(id="others", placeholder="none; as nudge.enabled=false", compact=True))
             yield TextBlock(id="error")
 
     @property
@@ -126,7 +127,7 @@ class ConfigureDialog(CockpitDialog[None]):
             field = self.query_one(f"#{_id(path)}", Input)
             field.value = str(found.own[path]) if path in found.own else ""
             general = found.general[path]
-            field.placeholder = f"from the settings: {general:,}" if general else "from the settings: unlimited"
+            field.placeholder = f"from the settings: {general:,}" if general else "from the settings: no limit"
         self.query_one("#others", Input).value = strip(format_settings(_rest(found.own)))
         self._server_models = ServerModels(cockpit, self._offer_models)
         await self._server_models.read()

@@ -23,7 +23,10 @@ class AskDialog(FirstRequestDialog):
         thread = self.commit.provenance.thread_id or ""
         return (
             ("question", Input(id="message", placeholder="answered with what it knew then", compact=True)),
-            ("thread", Input(thread, id="thread", placeholder="empty: a new thread", compact=True)),
+            (
+                "thread",
+                Input(thread, id="thread", placeholder="empty: a new one; or the name of an earlier one", compact=True),
+            ),
         )
 
     @property

@@ -62,7 +62,7 @@ class ExportDialog(CockpitDialog[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = "EXPORT"
-            box.border_subtitle = key_hints("enter write · tab format · ctrl+r keep or remove secrets · esc back")
+            box.border_subtitle = key_hints("enter write · tab format · ^r secrets · esc back")
             yield TextBlock(id="forms")
             yield _Path(self._proposal(), compact=True, select_on_focus=False)
             yield TextBlock(id="notes")
@@ -146,11 +146,13 @@ class ExportDialog(CockpitDialog[None]):
         self.query_one("#forms", TextBlock).put(lines)
         notes: list[list[Piece]] = []
         if self.redacts:
-            notes.append([("Passwords, keys, e-mail and IP addresses, phone numbers are removed", "quiet")])
+            notes.append([("Secrets are removed: passwords, keys, e-mail, IP addresses, phones", "quiet")])
+            notes.append([("^r", "key"), (" keeps them", "quiet")])
         else:
-            notes.append(
-                [("Nothing is removed: the file contains keys and addresses from the conversation", "waiting")]
-            )
+            notes.append([("Secrets are kept: the file contains keys and addresses from the conversation", "waiting")])
+            notes.append([("^r", "key"), (" removes them", "quiet")])
+        if not Path(self.path).expanduser().is_absolute():
+            notes.append([("The file goes to the folder in which Zoea was started", "quiet")])
         if self._replaces:
             notes.append([("The file exists: press enter again to replace it", "errored")])
         if self._problem:

@@ -22,11 +22,13 @@ from zoea.tui import number_format
 from zoea.tui.dialogs.modal import CockpitDialog, form_row
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.server_models import ServerModels
+from zoea.tui.swarm_list.mysis_row import AUTOPILOT
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.model_field import ModelField
 
 _YES, _NO = "yes", "no"
+_START = [(_YES, "yes: it begins with its task, or waits for one"), (_NO, "no: it stays idle until you start it")]
 
 
 class NewMysisDialog(CockpitDialog[None]):
@@ -69,7 +71,7 @@ class NewMysisDialog(CockpitDialog[None]):
             yield from form_row("provider", InlineChoice([("", "from the template")], id="provider"))
             yield from form_row("model", ModelField(id="model", placeholder="empty: the model of the provider"))
             yield from form_row("tags", Input(id="tags", placeholder="words separated by spaces", compact=True))
-            yield from form_row("start", InlineChoice([(_YES, "yes, at once"), (_NO, "no, it stays idle")], id="start"))
+            yield from form_row("start", InlineChoice(_START, id="start"))
             yield from form_row("also send", InlineChoice([(_YES, "…")], id="told"))
             yield TextBlock(id="error")
 
@@ -137,11 +139,16 @@ class NewMysisDialog(CockpitDialog[None]):
 
     def on_inline_choice_changed(self, event: InlineChoice.Changed) -> None:
         if event.choice.id == "provider" and self._choices is not None:
-            own = self._choices.models.get(event.choice.value, "")
-            self.query_one(ModelField).placeholder = (
-                f"empty: {strip(own)}" if own else "empty: the model of the provider"
-            )
+            self.query_one(ModelField).placeholder = self._model_hint(event.choice.value)
             self._offer_models()
+
+    def _model_hint(self, provider: str) -> str:
+        """Return what an empty model means with a provider."""
+        assert self._choices is not None
+        if (provider or self._choices.usual_provider) == AUTOPILOT:
+            return "none: the autopilot needs no model"
+        own = self._choices.models.get(provider, "")
+        return f"empty: {strip(own)}" if own else "empty: the model of the provider"
 
     def action_leave(self) -> None:
         self.dismiss()

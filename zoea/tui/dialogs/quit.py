@@ -83,7 +83,7 @@ class QuitDialog(CockpitDialog[None]):
         lines: list[list[Piece]] = [
             [(said, "strong")],
             [],
-            [("s   ", "key"), ("end the swarm: no more costs; the next start can continue them", "")],
+            [("s   ", "key"), ("end the swarm for now: no more costs; it can go on next time", "")],
             [("l   ", "key"), ("leave it running, and spending; zoea run shows it again", "")],
             [("esc ", "key"), ("back", "")],
         ]
@@ -118,6 +118,6 @@ class QuitDialog(CockpitDialog[None]):
                 [(said, "strong")],
                 [],
                 [(filled, "running"), (empty, "quiet"), (f"  {passed:.0f} s of {_WITHIN_S} at most", "quiet")],
-                [("ctrl+c ", "key"), ("exits at once", "")],
+                [("^c ", "key"), ("exits at once", "")],
             ]
         )

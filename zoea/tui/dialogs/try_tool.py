@@ -60,9 +60,10 @@ class TryToolDialog(CockpitDialog[None]):
         ]
         if tool.injected:
             them = "it" if len(tool.injected) == 1 else "them"
-            lines.append([(f"For a mysis Zoea fills in {', '.join(tool.injected)}; here you write {them}", "asking")])
+            filled = ", ".join(tool.injected)
+            lines.append([(f"Zoea fills in {filled} for a mysis; here you fill {them} in", "asking")])
         self.query_one("#what", TextBlock).put(lines)
-        self._say([("ctrl+r calls it · tab goes to the result · esc goes back", "quiet")])
+        self._say([("^r calls it · tab goes to the result · esc goes back", "quiet")])
         self.query_one("#arguments").focus()
 
     def _say(self, line: list[Piece]) -> None:
@@ -75,8 +76,8 @@ class TryToolDialog(CockpitDialog[None]):
         if self._is_calling:
             return
         arming = self.cockpit.arming
-        if self._tool.destructive and not arming.press(f"try {self._tool.name}", "press ctrl+r again to call it"):
-            self._say([("This tool may destroy something: press ctrl+r again to call it", "errored")])
+        if self._tool.destructive and not arming.press(f"try {self._tool.name}", "press ^r again to call it"):
+            self._say([("This tool may destroy something: press ^r again to call it", "errored")])
             return
         self._is_calling = True
         self._say([("calling…", "waiting")])

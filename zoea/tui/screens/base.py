@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
 from textual.events import DescendantBlur, DescendantFocus
-from textual.screen import Screen
+from textual.screen import ModalScreen, Screen
 
 from zoea.model.status import StatusWord
 from zoea.model.values import Event, SwarmView
@@ -150,6 +150,9 @@ class CockpitScreen(BaseScreen[T]):
     def on_screen_resume(self) -> None:
         self.redraw_bars()
 
+    def on_screen_suspend(self) -> None:
+        self.redraw_bars()
+
     def on_descendant_focus(self, event: DescendantFocus) -> None:
         self.redraw_bars()
 
@@ -178,7 +181,9 @@ class CockpitScreen(BaseScreen[T]):
         for top in self._bars.tops:
             top.put(*self.header_pieces())
         for keys in self._bars.keys:
-            if self.focused is not None and is_typing(self.focused):
+            if isinstance(self.app.screen, ModalScreen):
+                keys.describe_typed((), self._badge())  # the dialog above takes the keys and names its own
+            elif self.focused is not None and is_typing(self.focused):
                 keys.describe_typed(typed_keys(self.focused, self._bars.possible, self.cockpit.keys), self._badge())
             else:
                 keys.describe(
@@ -193,7 +198,7 @@ class CockpitScreen(BaseScreen[T]):
         if self.cockpit.arming.note:
             return f"{self.cockpit.arming.note} "
         if self.cockpit.opening_wait.holds_keys:
-            return "your keys wait until the swarm is open; ctrl+c forgets them "
+            return "your keys wait until the swarm is open; ^c forgets them "
         if self.cockpit.feed.lost:
             return f"{key_name(self.cockpit.keys['app.reload'])} opens the swarm again "
         if self.cockpit.settings_watch.has_changed:

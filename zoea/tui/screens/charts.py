@@ -60,8 +60,8 @@ class StatPlot(PlotextPlot, can_focus=True):
         plot.xticks(places, labels)
         plot.xaxes(True, False)
         plot.yaxes(True, False)
-        named = [(chart.describe(each), f"$role-{each.role}") for each in chart.series]
-        parts = [part for name in named for part in (" · ", name)][1:] if len(named) > 1 else []
+        named = [(chart.describe(each), f"$role-{each.role}") for each in chart.series if chart.is_named(each)]
+        parts = [part for name in named for part in (", ", name)][1:] if len(chart.series) > 1 else []
         is_first = not stats.turns and not stats.tokens and not stats.points[-1].statuses
         span = f"last {stats.span}: nothing is stored yet" if is_first else f"last {stats.span}"
         self.border_subtitle = Content.assemble(*(parts or (span,)))

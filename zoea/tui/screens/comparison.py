@@ -41,7 +41,7 @@ class ComparisonScreen(TabbedScreen):
     CSS_PATH = "comparison.tcss"
     PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.COMPARISON)
     PARTS: ClassVar[tuple[str, ...]] = ("one", "other")
-    PART_TITLES: ClassVar[dict[str, str]] = {"one": "THE MARKED ONE", "other": "THE OTHER"}
+    PART_TITLES: ClassVar[dict[str, str]] = {"one": "THE MARKED COMMIT", "other": "THE OTHER COMMIT"}
     BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(ActionPlace.COMPARISON))]
 
     def __init__(self, one: int, other: int) -> None:

@@ -25,6 +25,8 @@ from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, key_name
 
 KEY_WIDTH = 11
 TITLE_WIDTH = 17
+MEANING_WIDTH = 80
+"""Cells of a meaning while the width of the list is not known."""
 ELSEWHERE = "elsewhere"
 """Stands for the reason of an action of another place, which the heading gives."""
 PLACE_TITLES = {
@@ -45,6 +47,7 @@ PLACE_TITLES = {
     ActionPlace.UPSTREAMS: "AT THE UPSTREAMS",
 }
 WORDS = {
+    "commander": "you, in what the myses read and write",
     "mysis": "one agent (plural myses): a model with a memory of its own that works with tools",
     "turn": "its work from a message to its answer; one turn may send many requests to the model",
     "task": "what it works on, turn by turn, until it reports that it is done",
@@ -55,12 +58,14 @@ WORDS = {
     "upstream": "a server (MCP) that offers tools to the myses",
     "hold": "a switch: what runs now finishes, nothing new starts until you resume",
     "budget": "a limit of tokens or money for a request, a turn, a mysis or the whole day",
-    "parts": "what a request is made of. earlier: older turns; last call, last said: of the newest turn before "
-    "(in templates: history, said); situation: what templates add, such as the time; i shows all of them",
+    "request": "what is sent to the model at once; its limit: its budget, or the window less the longest answer",
+    "parts": "what a request is made of. earlier: older turns; last tools, last text: of the newest turn before "
+    "(in templates: history, said); right now: what templates add of the moment, such as the time (situation); "
+    "i shows all of them",
     "context": "all that a request holds; the window is the most that the model reads at once",
     "commit": "the state of a conversation at a moment, to read, compare or fork",
     "grant": "a tool that you allowed for all myses of a template; you can revoke it",
-    "~, ?, $?": "an estimate, or a limit that Zoea assumes; a number, and a price, that is not known",
+    "~, ?, $?": "an estimate; a number that is not known, or a limit that Zoea assumes; a price that is not known",
 }
 """The words of Zoea that a new user cannot know."""
 
@@ -212,7 +217,7 @@ class HelpScreen(CockpitScreen[None]):
     def _explain(self, glyph: Piece, name: Piece, meaning: str) -> Iterator[PickItem]:
         """Build the lines of a word and its meaning; the cursor, which would show a cut line in full, passes them."""
         before = KEY_WIDTH + 2 + TITLE_WIDTH
-        width = self.lines.scrollable_content_region.width or before + len(meaning)
+        width = self.lines.scrollable_content_region.width or before + MEANING_WIDTH
         first, *more = wrap_words(meaning, width - before)
         yield PickItem((glyph, ("  ", ""), (fit_text(name[0], TITLE_WIDTH), name[1]), (first, "")))
         for line in more:
@@ -225,19 +230,26 @@ class HelpScreen(CockpitScreen[None]):
             key = key_name(self.cockpit.keys.get(action.id, action.key))
             hay = f"{action.id} {action.title} {action.description} {action.command} {key}".casefold()
             if all(word in hay for word in words):
-                yield self._line(action, key)
+                yield from self._lines(action, key)
 
-    def _line(self, action: Action, key: str) -> PickItem:
+    def _lines(self, action: Action, key: str) -> Iterator[PickItem]:
+        """Build the lines of an action: its description, and why it is not possible now, in full."""
         # The heading says it of all actions of another place.
         why = self._why_not(action) if action.place in (*self._places, ActionPlace.EVERYWHERE) else ELSEWHERE
-        pieces = [
+        head: list[Piece] = [
             (fit_text(key, KEY_WIDTH, right=True), "quiet" if why else "key"),
             ("  ", ""),
             (fit_text(action.title, TITLE_WIDTH), "quiet" if why else "strong"),
         ]
-        pieces.append((action.description, "quiet" if why else ""))
-        right = ((_reason_text(why), "waiting"),) if why and why != ELSEWHERE else ()
-        return PickItem(tuple(pieces), action.id, right)
+        before = KEY_WIDTH + 2 + TITLE_WIDTH
+        room = (self.lines.scrollable_content_region.width or before + MEANING_WIDTH) - before
+        first, *more = wrap_words(action.description, room)
+        yield PickItem((*head, (first, "quiet" if why else "")), action.id)
+        lines: list[Piece] = [(line, "quiet" if why else "") for line in more]
+        if why and why != ELSEWHERE:
+            lines += [(line, "waiting") for line in wrap_words(_reason_text(why), room)]
+        for text, role in lines:
+            yield PickItem(((" " * before, ""), (text, role)))
 
     def _fixed(self, place: ActionPlace, words: list[str]) -> Iterator[PickItem]:
         for fixed in fixed_keys(place):
@@ -267,13 +279,12 @@ class HelpScreen(CockpitScreen[None]):
             said.put([])
             return
         why = self._why_not(action)
-        said.put([[(action.description, "quiet" if why else ""), (_reason_text(why), "waiting")]])
-        command = f" · :{action.command}" if action.command else ""
-        self.lines.border_subtitle = Content(f"enter does it{command} · in tui.keys: {action.id}")
+        reason = [("  ", ""), (_reason_text(why), "waiting")] if why else []
+        said.put([[(action.description, "quiet" if why else ""), *reason]])
+        command = f" · command :{action.command}" if action.command else ""
+        self.lines.border_subtitle = Content(f'enter does it{command} · setting tui.keys."{action.id}"')
 
 
 def _reason_text(why: str) -> str:
-    """Return the reason as it follows a description."""
-    if not why:
-        return ""
-    return f"  {why}" if why.startswith("not ") else f"  not now: {why}"
+    """Return the reason as a person reads it."""
+    return why if why.startswith("not ") else f"not now: {why}"

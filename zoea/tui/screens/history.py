@@ -291,7 +291,7 @@ class HistoryScreen(TabbedScreen):
                 listed.scroll_to(y=above + place - old, animate=False, force=True, immediate=True)
         view = self.cockpit.feed.myses.get(self.mysis_id)
         name = one_line(view.name if view is not None else history.name)
-        listed.caption(f"HISTORY OF {name}", self._foot())
+        listed.caption(f"HISTORY OF {name} · ctx-id, age, tokens, text", self._foot())
         self.draw_strip()
         self.redraw_bars()
 
@@ -303,7 +303,10 @@ class HistoryScreen(TabbedScreen):
         said = f"{count} · {branches} branch{'es' * (branches != 1)}" if history.commits else ""
         if self._matching is not None:
             said = f"{len(self._matching):,} of {said}"
-        return said if self.has_class("-narrow") or not said else f"{said} · {history_lines.build_legend()}"
+        return said if self.has_class("-narrow") or not said else f"{said} · {self._legend()}"
+
+    def _legend(self) -> str:
+        return history_lines.build_legend(self.history.commits, has_live=self._has_live)
 
     def _line_of(self, commit: ContextCommit) -> int | None:
         """Return the line of a commit."""

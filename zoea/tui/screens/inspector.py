@@ -26,6 +26,7 @@ from zoea.queries.request_inspection import (
 )
 from zoea.queries.request_troubles import Trouble, find_troubles
 from zoea.text.control_characters import one_line
+from zoea.text.sentences import count_of
 from zoea.tui.commands import actions
 from zoea.tui.commands.action import ActionPlace, BoundAction
 from zoea.tui.commands.action_requirements import ActionContext
@@ -238,10 +239,11 @@ class InspectorScreen(TabbedScreen):
         nothing = "" if self.request is not None else NO_REQUEST
         self.messages.put(build_message_items(sent, self.symbols), empty=gone or nothing or "No messages")
         tokens = sum(each.tokens for each in sent)
-        self.messages.caption("MESSAGES", f"{len(sent)} as sent, ~{tokens:,} tokens" if sent else "")
+        self.messages.caption("MESSAGES", f"{count_of(len(sent), 'message')}, ~{tokens:,} tokens" if sent else "")
         offered = self.query_one("#tools", FoldingList)
         offered.put(build_offered_items(tools), empty=nothing or "No tools were offered")
-        offered.caption("TOOLS OFFERED", f"{len(tools)}" if tools else "")
+        own = sum(tool.name.startswith("zoea_") for tool in tools)
+        offered.caption("TOOLS OFFERED", f"{len(tools) - own} of upstreams, {own} of Zoea" if tools else "")
         self._show_packs()
         self._show_requests()
         self._show_head()

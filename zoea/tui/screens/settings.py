@@ -226,7 +226,7 @@ class SettingsScreen(CockpitScreen[None]):
         if field.options:
             return f"{field.kind}{default} · enter or space: next value"
         if self._group == KEYS:
-            return f"{field.kind}{default} · enter: press a new key · space: type its name"
+            return f'{field.kind} · default "{field.default}" · enter, then press a key · space, then type its name'
         return f"{field.kind}{default} · enter: change"
 
     # Moving.

@@ -40,15 +40,14 @@ EVERY_TICKS = 2
 OFF = "off"
 """State of an upstream that the settings switch off."""
 _ROLES = {
-    "open": "running",
     "ready": "running",
     "connecting": "waiting",
-    "lost": "waiting",
+    "retrying": "retrying",
     "closed": "stopped",
     OFF: "stopped",
 }
 
-_WORDS = {"opening": "connecting"}
+_WORDS = {"opening": "connecting", "open": "ready", "lost": "retrying"}
 """States of upstreams in other words than they are stored in."""
 
 Row = UpstreamView | ProviderView | str
@@ -366,12 +365,12 @@ def _about_upstream(row: UpstreamView) -> list[list[Piece]]:
     lines: list[list[Piece]] = [
         [
             (one_line(row.name), "strong"),
-            (f"  {_WORDS.get(row.state, row.state)}", _role(row.state)),
+            (f"  {_summary(row)[0]}", _role(_summary(row)[0])),
             (f"  {row.transport}  {one_line(row.server)}", "quiet"),
             ("  required" if row.required else "", "asking"),
         ],
         [
-            (f"{_many(row.calls, 'call')}, {row.errors} failed, {row.in_flight} running", ""),
+            (f"{_many(row.calls, 'call')} since Zoea began, {row.errors} failed, {row.in_flight} running", ""),
             (f"  {_many(row.sessions, 'session')}{opened}", "quiet"),
         ],
     ]

@@ -62,6 +62,10 @@ class Chart:
         """Return a line's label with its total or newest value, as the title counts."""
         return f"{series.label} {self.write(sum(series.values) if self.is_sum else series.values[-1])}"
 
+    def is_named(self, series: ChartSeries) -> bool:
+        """Return whether there is anything to count of a line now, or in the whole time."""
+        return bool(sum(series.values) if self.is_sum else series.values[-1])
+
     @property
     def highest(self) -> float:
         """The highest value of all lines; 0 for an empty chart."""

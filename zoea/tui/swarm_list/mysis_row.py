@@ -155,12 +155,12 @@ def build_heading(columns: RowColumns) -> list[Piece]:
     line = f"   {fit_text('name', columns.name)} {fit_text('status', STATUS_WIDTH)} "
     line += f"{fit_text('time', TIME_WIDTH, right=True)} "
     line += f"{fit_text('', columns.bar)} " if columns.bar else ""
-    line += f"{fit_text('context', CONTEXT_WIDTH, right=True)} "
+    line += f"{fit_text('request', CONTEXT_WIDTH, right=True)} "
     line += f"{fit_text('doing', columns.activity)} " if columns.activity else ""
     line += fit_text("tokens/min", columns.spark) if columns.spark else ""
     line += f" {fit_text('', columns.rate)}" if columns.rate else ""
     line += "  " if columns.spark else ""
-    return [(line + fit_text("says", columns.text), "quiet")]
+    return [(line + fit_text("latest", columns.text), "quiet")]
 
 
 def build_row(row: TableRow, columns: RowColumns, glyphs: dict[str, str]) -> list[Piece]:
@@ -201,7 +201,10 @@ def _says(row: TableRow, columns: RowColumns, state: str) -> list[Piece]:
 
 
 def _context(view: MysisView, columns: RowColumns) -> list[Piece]:
-    """Build the use of the context by the newest request, highlighted if nearly full."""
+    """Build the estimated size of the newest request and its limit, highlighted if nearly full.
+
+    A limit with `?` is of an assumed window; the detail says what is assumed.
+    """
     if not view.context_limit:
         return [
             (
@@ -211,10 +214,11 @@ def _context(view: MysisView, columns: RowColumns) -> list[Piece]:
             )
         ]
     share = view.context_used / view.context_limit
-    of = "/~" if view.window_assumed else "/"  # the detail says what is assumed
-    numbers = of.join(number_format.tokens(count) for count in (view.context_used, view.context_limit))
+    doubt = "?" if view.window_assumed else ""
+    used, limit = view.context_used, view.context_limit
+    numbers = f"~{number_format.tokens(used)}/{number_format.tokens(limit)}{doubt}"
     if len(numbers) > CONTEXT_WIDTH:  # without decimals, because a cut number says nothing
-        numbers = of.join(number_format.tokens(round(count, -3)) for count in (view.context_used, view.context_limit))
+        numbers = f"~{number_format.tokens(round(used, -3))}/{number_format.tokens(round(limit, -3))}{doubt}"
     pieces: list[Piece] = []
     if columns.bar:
         filled, empty = number_format.bar(share, columns.bar)
@@ -232,7 +236,7 @@ def build_turn_budget(view: MysisView) -> list[Piece]:
     filled, empty = number_format.bar(share, BUDGET_WIDTH)
     numbers = f" {number_format.tokens(view.turn_tokens)}/{number_format.tokens(view.turn_limit)}"
     return [
-        ("this turn ", "quiet"),
+        ("turn budget ", "quiet"),
         (filled, role),
         (empty, "quiet"),
         (numbers, role if role == "waiting" else "quiet"),

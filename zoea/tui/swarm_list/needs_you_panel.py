@@ -1,7 +1,7 @@
 """Lines of the NEEDS YOU panel: who waits for the commander, and how to answer. Pure.
 
-A click on a word acts on the mysis of its line. A key is shown only where it would act on that mysis, because keys
-act on the marked myses or on the one under the cursor.
+A click on a word acts on the mysis of its line. Keys act on the marked myses or on the one under the cursor, so those
+of another line stand behind the key that goes there.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ WORDS_FROM = 100
 """From this width on a line names the actions of every mysis, not only of the one that keys act on."""
 NAME_MOST = 20
 CAUSE_LINES = 2
+WAY_MOST = 3
+"""A line names the key that leads to its mysis, if so many presses reach it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +58,22 @@ class KeyScope:
 
 @dataclass(frozen=True, slots=True)
 class _Need:
-    """One mysis of the panel, its need and the words that answer it."""
+    """One mysis of the panel, its need, the words that answer it, and the way to it with its number of presses."""
 
     view: MysisView
     question: ApprovalView | None
     words: Line
     way: Line
+    presses: int = 1
 
     @property
     def asks(self) -> str:
         return approval_line(self.question) if self.question else self.view.text if self.view.approvals else ""
+
+    @property
+    def answers(self) -> Line:
+        """The words that answer it, behind the way to it."""
+        return [*self.way, (", then ", "quiet", ""), *self.words] if self.way else self.words
 
     def since(self, now: int) -> Line:
         return [(f"  {number_format.age(self.question.asked_at, now)}", "quiet", "")] if self.question else []
@@ -86,8 +94,8 @@ def build_needs_lines(
     """
     height = max(1, height)
     shown = views[: height if len(views) <= height else height - 1]
-    after = find_next_in_need([view.id for view in views], reach.cursor)
-    needs = [_need(view, asked, reach, after) for view in shown]
+    ahead = _count_presses([view.id for view in views], reach.cursor)
+    needs = [_need(view, asked, reach, ahead[view.id]) for view in shown]
     if width < ONE_LINE_FROM and len(shown) == len(views):
         blocks = [_block(need, now, glyphs, width) for need in needs]
         lines = [line for at, block in enumerate(blocks) for line in ([[], *block] if at else block)]
@@ -124,37 +132,46 @@ def find_next_in_need(ids: Sequence[int], cursor: int | None) -> int | None:
     return None if found == cursor else found
 
 
-def _need(view: MysisView, asked: OpenApprovals, reach: KeyScope, after: int | None) -> _Need:
+def _count_presses(ids: Sequence[int], cursor: int | None) -> dict[int, int]:
+    """Return how many presses of the key for the next mysis in need lead to each."""
+    first = ids.index(cursor) + 1 if cursor in ids else 0
+    return {mysis_id: (place - first) % len(ids) + 1 for place, mysis_id in enumerate(ids)}
+
+
+def _need(view: MysisView, asked: OpenApprovals, reach: KeyScope, presses: int) -> _Need:
     question = asked.of(view.id)
-    way = _way(reach, view.id, is_next=view.id == after)
+    way = _way(reach, view.id, presses)
     if question is not None or view.approvals:
         is_oldest = question is not None and asked.open[0].id == question.id
         return _Need(view, question, _word(reach, "approval.oldest", "answer", view.id, named=is_oldest), [])
     is_meant = reach.means(view.id)
+    # Where marks are, keys act on them, until they are removed.
+    is_named = is_meant or (bool(way) and (not reach.marked or reach.cursor == view.id))
     if wants_review(view):
-        words = _word(reach, "mysis.message", "send it a message", view.id, named=is_meant)
-        words += [("  ", "", ""), *_word(reach, "mysis.dismiss", "mark as reviewed", view.id, named=is_meant)]
-        return _Need(view, None, words, [] if is_meant else way)
-    words = _word(reach, "mysis.relaunch", "relaunch", view.id, named=is_meant)
+        words = _word(reach, "mysis.message", "send it a message", view.id, named=is_named)
+        words += [("  ", "", ""), *_word(reach, "mysis.dismiss", "mark as reviewed", view.id, named=is_named)]
+        return _Need(view, None, words, [] if is_meant else way, presses)
+    words = _word(reach, "mysis.relaunch", "relaunch", view.id, named=is_named)
     if view.failure is not None:
-        words += [("  ", "", ""), *_word(reach, "mysis.dismiss", "dismiss", view.id, named=is_meant)]
-    return _Need(view, None, words, [] if is_meant else way)
+        words += [("  ", "", ""), *_word(reach, "mysis.dismiss", "dismiss", view.id, named=is_named)]
+    return _Need(view, None, words, [] if is_meant else way, presses)
 
 
 def _word(reach: KeyScope, action_id: str, title: str, mysis_id: int, *, named: bool) -> Line:
     click = f"screen.at({action_id!r}, {mysis_id})"
-    # A key acts on the mysis under the cursor, so the others have a button for the mouse.
+    # A key acts on the mysis under the cursor, so those that no key leads to have a button for the mouse.
     return [(reach.key(action_id), "key", click), (f" {title}", "", click)] if named else [(f"[{title}]", "", click)]
 
 
-def _way(reach: KeyScope, mysis_id: int, *, is_next: bool) -> Line:
-    """Build the key or click that moves the cursor to this mysis."""
+def _way(reach: KeyScope, mysis_id: int, presses: int) -> Line:
+    """Build the key, or click, that moves the cursor to this mysis. Empty if that takes too many presses."""
     if reach.marked and reach.cursor == mysis_id:
         return [(reach.key("app.back"), "key", "app.do('app.back')"), (" unmarks", "", "app.do('app.back')")]
     click = f"screen.go({mysis_id})"
-    if is_next:
-        return [(reach.key("swarm.next-in-need"), "key", click), (" goes to it", "", click)]
-    return []
+    if presses > WAY_MOST:
+        return []
+    keys = " ".join([reach.key("swarm.next-in-need")] * presses)
+    return [(keys, "key", click), (" goes to it", "", click)]
 
 
 def _head(view: MysisView, glyphs: Mapping[str, str], width: int = 0) -> Line:
@@ -164,7 +181,7 @@ def _head(view: MysisView, glyphs: Mapping[str, str], width: int = 0) -> Line:
 
 def _block(need: _Need, now: int, glyphs: Mapping[str, str], width: int) -> list[Line]:
     head = _head(need.view, glyphs)
-    words: Line = [("  ", "", ""), *need.words, *([("   ", "", ""), *need.way] if need.way else [])]
+    words: Line = [("  ", "", ""), *need.answers]
     if need.asks:
         what = "asks to run" if need.question and not approval_question(need.question) else "asks"
         more = f" ×{need.view.approvals}" if need.view.approvals > 1 else ""
@@ -195,8 +212,9 @@ def _briefly(need: _Need, reach: KeyScope, now: int, glyphs: Mapping[str, str], 
     else:
         left.append((f"  {one_line(attention.attention_reason(need.view))}", "errored", ""))
         if reach.means(need.view.id) or width >= WORDS_FROM:
-            right += [*need.words, ("   ", "", "")] if need.way else need.words
-        right += need.way
+            right += need.answers
+        elif need.presses == 1:
+            right += need.way
     room = max(0, width - _cells(right))
     left = _cut(left, room)
     return [*left, (" " * (room - _cells(left)), "", ""), *right]

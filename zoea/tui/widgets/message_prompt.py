@@ -57,11 +57,17 @@ class FoldedTexts:
 
 
 MODES = {
-    DeliveryMode.QUEUE: "queue: read when its turn ends",
-    DeliveryMode.STEER: "steer: read at its next step, its work goes on",
-    DeliveryMode.INTERRUPT: "interrupt: breaks off its work now; finished steps stay",
+    DeliveryMode.QUEUE: ("queue: read when its turn ends", "queue: each reads it when its turn ends"),
+    DeliveryMode.STEER: (
+        "steer: read at its next step, its work goes on",
+        "steer: each reads it at its next step, its work goes on",
+    ),
+    DeliveryMode.INTERRUPT: (
+        "interrupt: breaks off its work now; finished steps stay",
+        "interrupt: breaks off the work of each now; finished steps stay",
+    ),
 }
-"""The delivery modes in the order of tab, each with its effect."""
+"""The delivery modes in the order of tab, each with its effect on one mysis and on many."""
 
 
 class _PromptText(TextArea):
@@ -330,7 +336,8 @@ class MessagePrompt(Vertical):
     def _describe(self) -> None:
         if self.target is None:
             return
-        self.border_title = Content(strip(f"{self.target.title} · {MODES[self.mode]}"))
+        effect = MODES[self.mode][self.target.is_broadcast]
+        self.border_title = Content(strip(f"{self.target.title} · {effect}"))
         self._note(self.target.describe(self.text))
 
     def _note(self, text: str) -> None:

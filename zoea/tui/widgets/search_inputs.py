@@ -125,8 +125,8 @@ class FilterLine(Horizontal):
     """
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "clear", "no filter", show=False),
-        Binding("enter,down", "leave", "to the list", show=False, priority=True),
+        Binding("escape", "clear", "clear", show=False),
+        Binding("enter,down", "leave", "keep it", show=False, priority=True),
     ]
 
     class Changed(Message):

@@ -165,6 +165,8 @@ class KeyFooter(PieceLine):
                 title, is_kept = f"{title} {situation.approvals}", True
             if action.id == "swarm.hold" and situation.held:
                 title = "resume all"
+            if action.id in ("mysis.message", "focus.message") and not _takes_messages(situation):
+                title = "relaunch with a message"
             if len(situation.targets) > 1 and not off and needs_target(action.requires):
                 title = f"{title} {len(situation.targets)}"
             key = keys.get(action.id, action.key)
@@ -188,6 +190,11 @@ class KeyFooter(PieceLine):
             shown.remove(gone)
         self._clicks = list(zip(accumulate(one.width for one in shown), (one.click for one in shown), strict=True))
         self.put([piece for one in shown for piece in one.pieces], aside)
+
+
+def _takes_messages(situation: ActionContext) -> bool:
+    """Return whether a message needs no relaunch of its recipient."""
+    return all(view.state.accepts_messages for view in situation.targets)
 
 
 @dataclass(frozen=True, slots=True)
