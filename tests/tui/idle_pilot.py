@@ -37,7 +37,6 @@ _FOLLOWS = (
     "SwarmFeed._follow_events",
     "SwarmFeed._measure",
     "DashboardScreen._read_broadcasts",
-    "MarkdownStream._run",
 )
 """Background tasks that run all the time."""
 _FOLLOWING_GROUPS = ("live",)

@@ -11,9 +11,9 @@ import asyncio
 from textual import events
 from textual.app import ComposeResult
 from textual.containers import VerticalScroll
+from textual.geometry import Size
 from textual.message import Message
 from textual.widgets import Markdown
-from textual.widgets.markdown import MarkdownStream
 
 from zoea.text.control_characters import strip
 from zoea.tui.state.deferred_work import DeferredWork
@@ -53,7 +53,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
     """
 
     class Grown(Message):
-        """Sent when the height changed."""
+        """Sent when the height was laid out anew, or the answer was hidden."""
 
     _thought_block = WidgetPart(TextBlock, "#thought")
 
@@ -67,7 +67,6 @@ class LiveAnswer(VerticalScroll, can_focus=False):
         self._fresh: list[str] = []
         self._restart = False
         self._woken = asyncio.Event()
-        self._stream: MarkdownStream | None = None
 
     def compose(self) -> ComposeResult:
         yield TextBlock(id="thought")
@@ -99,13 +98,21 @@ class LiveAnswer(VerticalScroll, can_focus=False):
         if not self.is_live:
             self._thought_block.put([[(text, "quiet")]] if text else ())
             self._thought_block.display = self.display = bool(text)
-            self.call_after_refresh(self.post_message, self.Grown())
 
     def think(self, tail: str) -> None:
         """Show the newest end of the reasoning."""
         if tail != self._thought:
             self._thought = tail
             self._draw_thought()
+
+    def watch_virtual_size(self, size: Size) -> None:
+        self.post_message(self.Grown())
+
+    def on_show(self) -> None:
+        self.post_message(self.Grown())
+
+    def on_hide(self) -> None:
+        self.post_message(self.Grown())
 
     def on_resize(self, event: events.Resize) -> None:
         if self._thought and event.size.width != self._drawn_at:
@@ -118,7 +125,6 @@ class LiveAnswer(VerticalScroll, can_focus=False):
         block.display = bool(self._thought)
         if self._thought:
             self.display = True
-        self.call_after_refresh(self.post_message, self.Grown())
 
     def say(self, tail: str) -> None:
         """Show the newest end of the answer; append only the new part."""
@@ -149,28 +155,20 @@ class LiveAnswer(VerticalScroll, can_focus=False):
 
     async def _feed(self) -> None:
         markdown = self.query_one(Markdown)
-        try:
-            while True:
-                await self._woken.wait()
-                self._woken.clear()
-                if self._restart:
-                    self._restart = False
-                    await self._end()
-                    await markdown.update("")
-                fresh, self._fresh = "".join(self._fresh), []
-                if fresh:
-                    if self._stream is None:
-                        self._stream = Markdown.get_stream(markdown)
-                    await self._stream.write(fresh)
-                self.display = self.is_live or bool(self._prepared)
-                self.call_after_refresh(self.post_message, self.Grown())
-        finally:
-            await self._end()
-
-    async def _end(self) -> None:
-        if self._stream is not None:
-            stream, self._stream = self._stream, None
-            await stream.stop()
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            if self._restart:
+                self._restart = False
+                await markdown.update("")
+            fresh, self._fresh = "".join(self._fresh), []
+            if fresh:
+                try:
+                    await markdown.append(fresh)
+                except UnboundLocalError:
+                    # Textual raises it if the last row of a table turns out to begin another block.
+                    await markdown.update(markdown.source)
+            self.display = self.is_live or bool(self._prepared)
 
 
 def build_thought_lines(tail: str, width: int, *, is_folded: bool) -> list[list[Piece]]:

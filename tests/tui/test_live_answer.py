@@ -1,0 +1,66 @@
+"""The answer that is being streamed: its Markdown, and its room below the conversation."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from textual.containers import Vertical
+from textual.widgets import Markdown
+
+from tests.fakes.slow_mount import delay_mounts
+from tests.tui.cockpit import Stage, answering, cockpit
+from zoea.tui.screens.focus import FocusScreen
+from zoea.tui.widgets.conversation_view import ConversationView
+from zoea.tui.widgets.live_answer import LiveAnswer
+
+TABLE = "| ore | price |\n|---|---|\n| iron | 14 |\n"
+STORED = "\n\n".join(f"paragraph {number}" for number in range(12))
+STREAMED = "\n\n".join(f"streamed {number}" for number in range(4))
+
+
+@asynccontextmanager
+async def conversation(folder: Path) -> AsyncIterator[Stage]:
+    """The conversation of alpha with one stored answer, which leaves few lines free."""
+    async with cockpit(folder, answering(STORED), start=True, size=(120, 36)) as stage:
+        await stage.swarm.commander.send("alpha", "Look around.")
+        await stage.swarm.settled()
+        await stage.press("enter")
+        await stage.until(lambda: stage.shows(FocusScreen) and "paragraph 11" in stage.one(ConversationView).plain)
+        yield stage
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [("``", "`py\nsell()\n", "```\nthe end"), ("1", ". sell", "\n\nthe end"), ("--", "-", "\n\nthe end")],
+    ids=["code", "list", "rule"],
+)
+async def test_a_table_whose_last_row_becomes_another_block_is_drawn(tmp_path: Path, pieces: tuple[str, ...]) -> None:
+    async with conversation(tmp_path) as stage:
+        live = stage.one(LiveAnswer)
+        said = TABLE
+        for piece in ("", *pieces):
+            said += piece
+            live.say(said)
+            await stage.pilot.pause()
+        await stage.until(lambda: "the end" in stage.text())
+        assert "iron" in stage.text()
+        live.clear()
+        live.say("another answer")
+        await stage.until(lambda: "another answer" in stage.text() and "iron" not in stage.text())
+        assert stage.app.reported_defects == []
+
+
+async def test_the_end_of_a_streamed_answer_is_in_sight_however_late_it_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with conversation(tmp_path) as stage:
+        live, transcript = stage.one(LiveAnswer), stage.one(ConversationView)
+        delay_mounts(monkeypatch, Markdown.BLOCKS["paragraph_open"])
+        live.say(STREAMED)
+        await stage.until(lambda: "streamed 3" in stage.text())
+        await stage.until(lambda: live.size.height >= live.virtual_size.height > 4)
+        assert transcript.scroll_offset.y == transcript.max_scroll_y > 0
+        assert transcript.size.height + live.size.height <= stage.one(Vertical, "#talk").content_size.height
