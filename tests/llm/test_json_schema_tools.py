@@ -175,7 +175,7 @@ HAIL = ToolSpec(
 
 
 def test_examples_show_calls_that_fit_their_schemas() -> None:
-    title, asked, called, *answered = examples((HAIL,))
+    title, asked, called, *answered = examples((replace(HAIL, upstream="reef"),))
     assert (title, asked) == ("Examples:", "User: Use hail.")
     assert answered[:3] == ["User: Result of hail:", "one", "two"]
     assert json.loads(answered[3].removeprefix("You: "))["answer"] == "The result has one and two."
@@ -205,6 +205,13 @@ def test_a_tool_with_one_text_is_shown_twice_before_the_answer_to_both_results()
     ]
     answer = json.loads(told.removeprefix("You: "))["answer"]
     assert answer.index("<a>") < answer.index(one) < answer.index("<b>") < answer.index(two)
+
+
+def test_with_zoea_s_own_tools_alone_plain_answers_are_shown() -> None:
+    title, *shown = examples((SCAN, HAIL))
+    assert title == "Examples:"
+    assert [json.loads(line.removeprefix("You: ")).keys() for line in shown[1::2]] == [{"next", "answer"}] * 2
+    assert not any(tool.name in line for tool in (SCAN, HAIL) for line in shown)
 
 
 def test_a_step_names_an_only_short_text_so_that_calls_are_told_apart() -> None:
@@ -238,7 +245,7 @@ def test_without_a_grammar_the_first_object_is_the_answer(said: str, text: str, 
 
 
 def test_at_most_three_tools_are_shown_and_each_once() -> None:
-    tools = [ToolSpec(name, "", {}) for name in "abcdef"]
+    tools = [ToolSpec(name, "", {}, upstream="reef") for name in "abcdef"]
     shown = [[line[-2] for line in examples(tools[:count]) if line.startswith("User: Use")] for count in (1, 2, 3, 6)]
     assert shown == [["a"], ["a", "b"], ["a", "b", "c"], ["a", "d", "f"]]
 
@@ -246,7 +253,7 @@ def test_at_most_three_tools_are_shown_and_each_once() -> None:
 @pytest.mark.parametrize(("wanted", "there"), [(True, True), (False, False), (None, False)])
 def test_examples_are_shown_if_configured(wanted: bool | None, there: bool) -> None:
     config = ProviderConfig("openai", tool_mode=ToolMode.JSON_SCHEMA, examples=wanted)
-    sent = body_of(request(tools=(SCAN,)), config, provider="reefnet")
+    sent = body_of(request(tools=(replace(SCAN, upstream="reef"),)), config, provider="reefnet")
     example = (
         'User: Use scan.\nYou: {"next": "use scan for <sector>", "name": "scan", "arguments": {"sector": "<sector>"}}'
     )

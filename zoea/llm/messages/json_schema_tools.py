@@ -102,6 +102,12 @@ _HOW = (
     'that begins with "Result of". When nothing is left to do answer {"next": "answer", "answer": "<your text>"}.'
 )
 _USE, _TELL = "use {}", "answer"
+_PLAIN_ANSWERS = (
+    "User: Good morning.",
+    'You: {"next": "answer", "answer": "Good morning."}',
+    "User: What is the capital of France?",
+    'You: {"next": "answer", "answer": "Paris."}',
+)
 _FENCE = re.compile(r"^```[a-zA-Z]*\s*")
 _STRING = r'"((?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*)'
 _BEGIN = r'\{\s*(?:"next"\s*:\s*"(?:[^"\\]|\\.)*"\s*,\s*)?'
@@ -165,11 +171,17 @@ def as_text(
 def examples(tools: Sequence[ToolSpec]) -> list[str]:
     """Return examples of three calls, and of two calls of one tool with the answer to their results.
 
+    Without tools of upstreams they are plain answers.
+
     With three calls SmolLM2-135M chose the right one of six tools in 20 of 32 requests, without them in 15. A single
     example does harm: the model then calls that tool for every request (4 of 16, without it 8). Without an answer
     after a result Qwen2.5 0.5B called a tool for `What is 2 plus 2?`; with an answer that follows no result it
-    invented results. After an answer to a single result it called a tool for two things again and again.
+    invented results. After an answer to a single result it called a tool for two things again and again. With Zoea's
+    own tools alone, which fetch nothing that it could invent, it called one for every message until plain answers were
+    shown.
     """
+    if not any(tool.upstream for tool in tools):
+        return ["Examples:", *_PLAIN_ANSWERS]
     shown = {tool.name: tool for tool in (tools[0], tools[len(tools) // 2], tools[-1])}.values()
     lines = ["Examples:"]
     for tool in shown:
