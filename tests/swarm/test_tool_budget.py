@@ -10,7 +10,7 @@ from mcp.server import MCPServer
 from mcp.types import ToolAnnotations
 
 from tests.fakes.llm_clock import HandClock
-from tests.swarm.harness import Swarm, script, swarm
+from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.context import FrozenTurn
 from zoea.context.explain import explain, explain_data
 from zoea.llm.providers.scripted import ScriptedProvider
@@ -18,7 +18,8 @@ from zoea.model.enums import MysisState
 from zoea.model.request import Answer, AnswerCall, Catalogue, ToolSpec
 from zoea.queries.request_inspection import inspect_request, read_requests
 from zoea.swarm.turn.tool_budget import leave_out_tools, offer_tools
-from zoea.tools import UpstreamConfig
+from zoea.tools import ToolPolicy, UpstreamConfig
+from zoea.tools.policy import OwnTools, Send
 
 FROZEN = FrozenTurn(1, 1, 1, max_tokens=1000, tools_tokens=1000)
 
@@ -102,3 +103,26 @@ async def test_a_tool_that_was_used_is_offered_before_others(tmp_path: Path) -> 
         offered = [tool.name for tool in s.provider.requests[-1].tools]
         assert used in offered
         assert len([name for name in offered if name.startswith("dig_")]) < len(least)
+
+
+async def test_a_mysis_that_is_alone_is_not_offered_the_tools_for_others(tmp_path: Path) -> None:
+    answers = script(Answer(text="Hello."), Answer(calls=(call("zoea_list_myses"),)), Answer(text="Two of us."))
+    async with swarm(tmp_path, answers, policy=ToolPolicy(own=OwnTools.SLIM)) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "Say hello.")
+        await s.settled()
+        await s.commander.create("beta", start=False)
+        await s.commander.send("alpha", "Who else is here?")
+        await s.settled()
+        alone, together, *_ = ({tool.name for tool in request.tools} for request in s.provider.requests)
+        assert together - alone == {"zoea_send_message", "zoea_broadcast", "zoea_list_myses"}
+        assert alone < together
+        await s.commander.delete("beta")
+        await s.commander.send("alpha", "And now?")
+        await s.settled()
+        assert {tool.name for tool in s.provider.requests[-1].tools} == alone
+
+
+def test_full_tools_and_messages_to_the_commander_are_offered_to_a_mysis_that_is_alone() -> None:
+    assert ToolPolicy(own=OwnTools.FULL).tools_for_others == frozenset()
+    assert ToolPolicy(own=OwnTools.SLIM, send=Send.COMMANDER).tools_for_others == {"zoea_list_myses"}

@@ -23,15 +23,13 @@ from zoea.tools import OwnTools, ToolPolicy, UpstreamConfig
 
 BY_NEED = ToolPolicy(show=ToolShow.SEARCH, own=OwnTools.SLIM)
 SLIM = (
-    "zoea_send_message",
-    "zoea_broadcast",
     "zoea_ask",
-    "zoea_list_myses",
     "zoea_wait",
     "zoea_done",
     "zoea_recall",
     "zoea_read_memory",
 )
+"""The own tools of a mysis that is alone."""
 PEERS = ("look", "act", "burn", "say_ticks")
 
 

@@ -138,6 +138,9 @@ async def test_a_message_to_oneself_is_refused(open_box: Opener) -> None:
         result = await _call(session, "zoea_send_message", to="Alpha", text=text)
         advice = f'Call it again with to "beta" and text {right}'
         assert result == ToolResult(f"not sent: Alpha is your own name. {advice}", is_error=True)
+    backend.myses = ()
+    alone = await _call(session, "zoea_send_message", to="Alpha", text="hello")
+    assert alone.content == "not sent: Alpha is your own name. There is no other mysis. Give your answer as text"
     assert backend.calls == []
 
 

@@ -72,6 +72,7 @@ class Catalogue:
         show: How requests show the tools of upstreams.
         pinned: Names of tools that they show whole in any case.
         for_goal: Names of tools that only a mysis with a goal is offered.
+        for_others: Names of tools that a mysis is offered only where there is another one.
     """
 
     tools: tuple[ToolSpec, ...] = ()
@@ -80,6 +81,7 @@ class Catalogue:
     show: ToolShow = ToolShow.ALL
     pinned: frozenset[str] = frozenset()
     for_goal: frozenset[str] = frozenset()
+    for_others: frozenset[str] = frozenset()
 
     def find(self, name: str) -> ToolSpec | None:
         return next((tool for tool in self.tools if tool.name == name), None)

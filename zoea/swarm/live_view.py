@@ -207,6 +207,11 @@ class LiveView:
     def rows(self) -> list[LiveMysis]:
         return list(self._rows.values())
 
+    @property
+    def is_single(self) -> bool:
+        """Whether the swarm has one mysis."""
+        return len(self._rows) == 1
+
     def row(self, mysis_id: int) -> LiveMysis:
         return self._rows[mysis_id]
 

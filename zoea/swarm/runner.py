@@ -39,7 +39,7 @@ from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.driven_turn import DrivenTurn
 from zoea.swarm.turn.driver import TurnDriver, first_rank
 from zoea.swarm.turn.machine import step as turn_step
-from zoea.swarm.turn.tool_budget import fit_to_goal, offer_tools
+from zoea.swarm.turn.tool_budget import fit_tools, offer_tools
 from zoea.swarm.turn.turn_failures import broke_off, end_from, end_of_nothing, failure_from
 from zoea.text.new_words import count_new_words
 
@@ -402,12 +402,7 @@ class MysisRunner:
         return () if self.driver is not None else effect.prompts
 
     def _turn_ended(
-        self,
-        end: t.TurnEnd,
-        effect: lf.OpenTurn,
-        returned: tuple[lf.Pending, ...] = (),
-        *,
-        is_fruitless: bool = False,
+        self, end: t.TurnEnd, effect: lf.OpenTurn, returned: tuple[lf.Pending, ...] = (), *, is_fruitless: bool = False
     ) -> lf.TurnEnded:
         return lf.TurnEnded(
             at=self._now(),
@@ -446,7 +441,8 @@ class MysisRunner:
             _log.info(MISSING_WINDOW.format(model=profile.model, window=profile.window))
         if self._session is None:
             self._session = services.tools.session(self.mysis.id, self.mysis.name, self._body, uid=self.mysis.uid)
-        catalogue = fit_to_goal(await self._session.catalogue(), self.mysis.goal, profile.settings.nudge.without_goal)
+        has_goal = bool(self.mysis.goal) or profile.settings.nudge.without_goal
+        catalogue = fit_tools(await self._session.catalogue(), has_goal=has_goal, is_alone=services.view.is_single)
         await self.capture.load()
         if effect.resume:
             return await self._resume(profile, self._session, catalogue)

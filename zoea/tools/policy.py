@@ -36,6 +36,10 @@ class OwnTools(StrEnum):
     FULL = "full"
 
 
+_MESSAGE_TOOLS = frozenset(("zoea_send_message", "zoea_broadcast"))
+_LIST_TOOL = "zoea_list_myses"
+
+
 class ContextUse(StrEnum):
     """What a mysis may do with commits; `command` includes `use`."""
 
@@ -73,6 +77,13 @@ class ToolPolicy:
     contexts: ContextUse = ContextUse.NONE
     show: ToolShow = ToolShow.ALL
     pin: tuple[str, ...] = ()
+
+    @property
+    def tools_for_others(self) -> frozenset[str]:
+        """The short tools that are of no use to a mysis that is alone: small models call them all the same."""
+        if self.own is OwnTools.FULL:
+            return frozenset()
+        return _MESSAGE_TOOLS | {_LIST_TOOL} if self.send is Send.SWARM else frozenset((_LIST_TOOL,))
 
 
 def matches(globs: tuple[str, ...], origin: str, upstream: str = "") -> bool:

@@ -192,6 +192,7 @@ class Toolbox:
             show=policy.show if can_search else ToolShow.ALL,
             pinned=frozenset(tool.name for tool in built.tools if matches(policy.pin, tool.origin, tool.upstream)),
             for_goal=frozenset((DONE_TOOL,)) if policy.own is OwnTools.SLIM else frozenset(),
+            for_others=policy.tools_for_others,
         )
         by_name = {tool.name: tool for tool in (*build_search_tools(()), *catalogue.callable)}
         made = _PolicyCatalogue(version, catalogue, by_name)

@@ -26,19 +26,20 @@ CountUses = Callable[[], Mapping[str, int]]
 ReadKnown = Callable[[], Set[str]]
 
 
-def fit_to_goal(catalogue: Catalogue, goal: str, without_goal: bool) -> Catalogue:
-    """Take the tool that reports the end from a mysis that is not nudged; it can call it all the same.
+def fit_tools(catalogue: Catalogue, *, has_goal: bool, is_alone: bool) -> Catalogue:
+    """Take tools from a mysis that have no use for it now; it can call them all the same.
 
     Args:
-        without_goal: Whether a mysis without a goal is nudged too.
+        has_goal: False takes the tool that reports the end.
+        is_alone: True takes the tools that concern other myses.
     """
-    if goal or without_goal:
+    unfit = (frozenset() if has_goal else catalogue.for_goal) | (catalogue.for_others if is_alone else frozenset())
+    taken = tuple(tool for tool in catalogue.tools if tool.name in unfit)
+    if not taken:
         return catalogue
-    unfit = tuple(tool for tool in catalogue.tools if tool.name in catalogue.for_goal)
-    if not unfit:
-        return catalogue
-    tools = tuple(tool for tool in catalogue.tools if tool not in unfit)
-    return replace(catalogue, tools=tools, hash=_derived_hash(catalogue, "no goal"), others=(*catalogue.others, *unfit))
+    tools = tuple(tool for tool in catalogue.tools if tool not in taken)
+    why = [word for word, is_so in (("no goal", not has_goal), ("alone", is_alone)) if is_so]
+    return replace(catalogue, tools=tools, hash=_derived_hash(catalogue, *why), others=(*catalogue.others, *taken))
 
 
 def tool_sizes(catalogue: Catalogue) -> Mapping[str, int]:

@@ -153,6 +153,8 @@ class MysisTools:
     def _name_others(self, said: str, meta: CallMeta, policy: ToolPolicy) -> str:
         """Return the arguments of the right call: a small model takes other words for the text to send."""
         others = [view.name for view in self._backend.list_myses() if view.id != meta.mysis_id]
+        if not others:
+            return "There is no other mysis. Give your answer as text"
         is_few = 0 < len(others) <= _NAMED_RECIPIENTS
         who = " or ".join(f'"{name}"' for name in others) if is_few else "the name of another one"
         text = json.dumps(said, ensure_ascii=False) if len(said) <= _REPEATED_CHARS else "the same text"
