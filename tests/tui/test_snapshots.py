@@ -240,7 +240,7 @@ SCENES = (
     Scene("focus", ("g", "enter"), says("Port Vesper: 11", "turn 5")),
     Scene("focus-verbose", ("g", "enter", "v"), says("belt-2")),
     Scene("focus-error", ("G", "k", "enter"), says("401")),
-    Scene("exporting", ("g", "enter"), says("Markdown"), export_conversation, is_box=True, sizes=SIZES[:2]),
+    Scene("exporting", ("g", "enter"), says("Markdown"), export_conversation, is_box=True),
     Scene("inspector", ("g", "i"), says("PARTS")),
     Scene("inspector-messages", ("g", "i"), says("messages, ~"), read_messages, sizes=SIZES[:1]),
     Scene("history", ("g", "h"), shows_history),

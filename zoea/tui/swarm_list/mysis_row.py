@@ -185,7 +185,7 @@ def build_row(row: TableRow, columns: RowColumns, glyphs: dict[str, str]) -> lis
     if columns.spark:
         pieces.append((fit_text(row.spark, columns.spark), "llm" if len(set(row.spark)) > 1 else "quiet"))
         if columns.rate:
-            rate = f"~{number_format.tokens(row.rate)}/min" if row.rate else ""
+            rate = f"~{number_format.tokens(row.rate)}" if row.rate else ""
             pieces += [(" ", ""), (fit_text(rate, columns.rate, right=True), "quiet")]
         pieces.append(("  ", ""))
     return [*pieces, *_says(row, columns, state)]
