@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from textual import events
@@ -18,6 +21,9 @@ from zoea.tui.dialogs.confirm import ConfirmDialog
 from zoea.tui.dialogs.new_mysis import NewMysisDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.search import SearchScreen
+from zoea.tui.state import type_ahead
+from zoea.tui.state.opening_wait import OpeningWait
+from zoea.tui.state.type_ahead import PUMP_S, TypeAhead
 from zoea.tui.widgets.message_prompt import MessagePrompt
 from zoea.tui.widgets.model_field import ModelField
 from zoea.tui.widgets.search_inputs import FilterLine
@@ -164,3 +170,39 @@ async def test_text_typed_before_a_form_is_filled_is_kept(tmp_path: Path, monkey
         burst(stage, "c\t\tother\tdeep south\n")
         await stage.until(lambda: stage.shows(DashboardScreen) and stage.view().model == "other")
         assert set(stage.view().tags) == {"deep", "south"}
+
+
+async def test_widgets_that_handle_no_message_hold_a_key_up_once_and_not_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class StuckWidget:
+        is_running = True
+        is_mounted = True
+
+        def call_later(self, _: object) -> bool:
+            return True
+
+    passed = 0.0
+
+    def read_clock() -> float:
+        nonlocal passed
+        passed += 0.1
+        return passed
+
+    screen = SimpleNamespace(is_mounted=True)
+    focused = SimpleNamespace(ancestors_with_self=[StuckWidget() for _ in range(6)])
+    posted = asyncio.get_running_loop().create_future()
+    app: Any = SimpleNamespace(
+        is_running=True,
+        focused=focused,
+        screen=screen,
+        call_later=StuckWidget().call_later,
+        post_message=posted.set_result,
+    )
+    monkeypatch.setattr(type_ahead, "time", SimpleNamespace(monotonic=read_clock))
+    monkeypatch.setattr(type_ahead, "_LOOK_S", 0.001)
+    keys = TypeAhead(app, OpeningWait(bool, lambda: None))
+    keys.watch_click()
+    assert not keys.admit(key_event("q"))
+    await posted
+    assert passed < 2 * PUMP_S

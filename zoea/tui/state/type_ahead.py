@@ -27,7 +27,7 @@ _LOOK_S = 0.05
 HOLD_S = 2.0
 """Seconds that a screen may hold keys back at most."""
 PUMP_S = 10.0
-"""Seconds after which a widget that handles no message is no longer waited for."""
+"""Seconds after which widgets that handle no message are no longer waited for, however many they are."""
 PATIENCE_S = 2.0
 """Seconds after which ctrl+c drops the keys that wait; those that wait for the swarm it drops at once."""
 MOVES = ("up", "down", "pageup", "pagedown", "j", "k")
@@ -132,14 +132,14 @@ class TypeAhead:
 
     async def _wait_for_effects(self) -> None:
         """Wait until the widgets have no message left and the screen can take a key."""
-        quiet, may_hold_until = 0, time.monotonic() + HOLD_S
+        quiet, begun = 0, time.monotonic()
         while quiet < _QUIET_ROUNDS and self._app.is_running:
             before = self._state()
-            await self._pass(self._app)
+            await self._pass(self._app, begun + PUMP_S)
             self._touch()
             for node in list(self._touched):
-                await self._pass(node)
-            is_held = self._opening.holds_keys or (self._is_held() and time.monotonic() < may_hold_until)
+                await self._pass(node, begun + PUMP_S)
+            is_held = self._opening.holds_keys or (self._is_held() and time.monotonic() < begun + HOLD_S)
             if is_held or not self._is_screen_ready():
                 await asyncio.sleep(_POLL_S)
                 quiet = 0
@@ -147,8 +147,8 @@ class TypeAhead:
                 quiet = quiet + 1 if before == self._state() else 0
         self._touched.clear()
 
-    async def _pass(self, pump: MessagePump) -> None:
-        """Wait until a message pump has handled all messages that it has now."""
+    async def _pass(self, pump: MessagePump, until: float) -> None:
+        """Wait until a message pump has handled all messages that it has now, or until that time."""
         handled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
         def tell() -> None:
@@ -157,7 +157,6 @@ class TypeAhead:
 
         if not pump.call_later(tell):
             return
-        until = time.monotonic() + PUMP_S
         while not handled.done() and pump.is_running and time.monotonic() < until:
             await asyncio.wait((handled,), timeout=_LOOK_S)
 
