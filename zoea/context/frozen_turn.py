@@ -56,6 +56,7 @@ class FrozenTurn:
         max_tokens: The budget of each request, in calibrated tokens.
         max_output_tokens: Always sent; counts against the window only.
         tools_tokens: The base estimate of the tool schemas' JSON.
+        withheld_tokens: That of the tools it is not offered because its mysis is alone.
         snapshot_tools, keep_tools: Globs.
         tool_mode: `json_schema` where the answers are held to a schema of calls; empty for the provider's own way.
         task_tokens: The most that all requests of the turn may use, where its prompts say so.
@@ -125,6 +126,7 @@ class FrozenTurn:
     tools_note: str = ""
     is_window_assumed: bool = False
     all_tools_tokens: int = 0
+    withheld_tokens: int = 0
 
     @property
     def is_nudged(self) -> bool:

@@ -83,6 +83,7 @@ def read_fork_cost(
         frozen = FrozenTurn(0, 1, 1, system=template.prompt, max_tokens=own.budget.token_budget_per_agent)
     frozen = replace(
         frozen,
+        tools_tokens=frozen.tools_tokens + frozen.withheld_tokens,  # a fork is not alone
         turn_number=1,
         opened_by=OpenedBy.PROMPT,
         nudge_text="",

@@ -122,8 +122,6 @@ def event_sentence(event: Event, text: str = "") -> str:
             return text
         case "context.recalled":
             return f"Memory recalled ({count_of(int(event.data.get('items') or 0), 'item')})"
-        case "turn.broke_off" if event.data.get("why") == Outcome.CRASHED:
-            return "turn cut off: Zoea was closed"
         case "turn.note":
             kind = str(event.data.get("note", ""))
             return f"Zoea notes: {_NOTES.get(kind, kind)}"
@@ -147,6 +145,8 @@ def _turn_end(outcome: str, text: str) -> str:
     """Say how a turn ended, or broke off; its text where it was answered."""
     if outcome == Outcome.ANSWERED:
         return text or "turn ended without a text"
+    if outcome == Outcome.CRASHED:
+        return "turn cut off: Zoea was closed"
     said = "turn failed" if outcome == Outcome.FAILED else f"turn ended: {outcome.replace('_', ' ')}"
     return f"{said}. {text}" if text else said
 

@@ -83,8 +83,15 @@ def show_tools(frozen: FrozenTurn, catalogue: Catalogue) -> tuple[FrozenTurn, st
     """Decide whether tools are shown by need, and why: then those of Zoea and pinned ones stand whole."""
     sizes = tool_sizes(catalogue)
     chars, every = sum(sizes.values()), ToolShow.ALL.value
+    withheld = sum(_size(tool) for tool in catalogue.others if tool.name in catalogue.for_others)
     frozen = replace(
-        frozen, tools_tokens=_tokens(chars), tool_show=every, shown_tools=(), left_out_tools=(), tools_note=""
+        frozen,
+        tools_tokens=_tokens(chars),
+        withheld_tokens=_tokens(withheld),
+        tool_show=every,
+        shown_tools=(),
+        left_out_tools=(),
+        tools_note="",
     )
     why = "tool.show = search"
     if catalogue.show == ToolShow.AUTO:
