@@ -83,3 +83,15 @@ def test_a_page_of_the_guide_shows_examples() -> None:
 def test_no_line_of_the_help_is_cut() -> None:
     reference = (ROOT / "documentation" / "reference" / "cli.md").read_text(encoding="utf-8")
     assert re.findall(r"^  .*[a-z]\.\.\.$", reference, re.MULTILINE) == []
+
+
+def test_the_help_shows_no_type_and_no_range_in_the_words_of_typer() -> None:
+    reference = (ROOT / "documentation" / "reference" / "cli.md").read_text(encoding="utf-8")
+    assert re.findall(r"<(?:str|int|float|path)\b|x[<>]=|<=x", reference) == []
+    assert "[default: 1; 1 to 50]" in reference
+    assert "[at least 1000]" in reference
+
+
+def test_each_option_shows_its_short_name_first() -> None:
+    reference = (ROOT / "documentation" / "reference" / "cli.md").read_text(encoding="utf-8")
+    assert re.findall(r"^  --[\w-]+, -\w.*$", reference, re.MULTILINE) == []

@@ -171,3 +171,22 @@ def test_names_and_all_are_not_taken_together(zoea: Zoea) -> None:
     ran = zoea("start", "alpha", "--all")
     assert ran.code == 2
     assert "names and --all exclude each other" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("fork alpha -n 99", "Invalid value for '-n' / '--count': it is more than 50"),
+        ("send alpha hi --budget 5", "Invalid value for '--budget': it is less than 1000"),
+        ("send alpha hi --budget much", "Invalid value for '--budget': it is not a whole number"),
+        ("ctx keep alpha --days long", "Invalid value for '--days': it is not a number"),
+        ("send alpha hi --mode soon", "Invalid value for '--mode': 'soon' is not one of 'queue', 'steer', 'interrupt'"),
+        ("send alpha hi --bugdet 5000", "No such option: --bugdet; did you mean --budget?"),
+        ("send alpha hi --budget", "Option '--budget' needs a value"),
+        ("show alpha beta", "It takes no further arguments: beta"),
+    ],
+)
+def test_a_wrong_command_line_is_described_in_plain_words(zoea: Zoea, line: str, said: str) -> None:
+    ran = zoea(*line.split())
+    assert ran.code == 2
+    assert said in ran.err

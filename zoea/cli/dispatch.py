@@ -26,7 +26,6 @@ class Command:
 
 
 _UNKNOWN_COMMAND = re.compile(r"No such command '(.*?)'")
-_NO_NUMBER = "Input should be a valid integer, unable to parse string as an integer"
 _SETUP = "Setting up"
 _WORLD = "The sandbox world"
 
@@ -132,22 +131,14 @@ def load(name: str) -> Any:
         return found
     import typer
 
+    from zoea.cli.typer_wording import simplify_help
+
     around = typer.Typer(add_completion=False, rich_markup_mode=None)
     if isinstance(found, typer.Typer):
         around.add_typer(found, name=name)
-        return _hide_argument_types(typer.main.get_group(around).commands[name])
+        return simplify_help(typer.main.get_group(around).commands[name])
     around.command(name)(found)
-    return _hide_argument_types(typer.main.get_command(around))
-
-
-def _hide_argument_types(command: Any) -> Any:
-    """Leave types such as `<list[str]>` out of the help of arguments; return the command."""
-    for parameter in command.params:
-        if parameter.param_type_name == "argument":
-            parameter.display_type_rich = lambda ctx: None
-    for below in getattr(command, "commands", {}).values():
-        _hide_argument_types(below)
-    return command
+    return simplify_help(typer.main.get_command(around))
 
 
 def overview() -> str:
@@ -180,6 +171,8 @@ def _invoke(name: str, command: Any, arguments: list[str]) -> int:
         return command.main(arguments)
     import typer
 
+    from zoea.cli.typer_wording import describe_error
+
     try:
         code = command.main(args=arguments, prog_name=f"zoea {name}", standalone_mode=False)
     except typer.Abort:
@@ -191,7 +184,6 @@ def _invoke(name: str, command: Any, arguments: list[str]) -> int:
         raise
     except typer.TyperException as wrong:
         said = wrong.format_message() if hasattr(wrong, "format_message") else str(wrong)
-        said = said.replace(_NO_NUMBER, "it is not a whole number")
         context = getattr(wrong, "ctx", None)
         path = context.command_path if context is not None else f"zoea {name}"
         if below := getattr(getattr(context, "command", None), "commands", None):
@@ -202,7 +194,7 @@ def _invoke(name: str, command: Any, arguments: list[str]) -> int:
                 raise UsageError(
                     f"there is no command `{path} {unknown[1]}`", hint=_nearest(unknown[1], below, path)
                 ) from None
-        raise UsageError(said.rstrip("."), hint=f"`{path} --help` shows its arguments and options.") from None
+        raise UsageError(describe_error(said), hint=f"`{path} --help` shows its arguments and options.") from None
     return code if isinstance(code, int) else 0
 
 

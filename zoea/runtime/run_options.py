@@ -118,7 +118,11 @@ class RunOptions(StartOptions):
     )
     as_json: bool = flag("--json", "Write events as JSON lines, a summary as the last line.")
     seconds: float | None = option(
-        "--for", metavar="TIME", default=None, parse=parse_duration, text="End after this time: 500ms, 60s, 10m, 2h."
+        "--for",
+        metavar="DURATION",
+        default=None,
+        parse=parse_duration,
+        text="End after this time: 500ms, 60s, 10m, 2h.",
     )
     turns: int | None = option(
         "--turns",

@@ -85,8 +85,13 @@ def import_(
             show_default=False,
         ),
     ],
-    name: Annotated[str, typer.Option(help="Its name, after import/; else the name of the file.")] = "",
-    format_name: Annotated[str, typer.Option("--format", help="Format of the file; else it is recognised.")] = "",
+    name: Annotated[str, typer.Option(metavar="NAME", help="Its name, after import/; else the name of the file.")] = "",
+    format_name: Annotated[
+        str,
+        typer.Option(
+            "--format", metavar="FORMAT", help="claude-code-v1 or openai-chat-v1; if not given, Zoea recognises it."
+        ),
+    ] = "",
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:

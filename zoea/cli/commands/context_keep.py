@@ -63,7 +63,7 @@ def keep(
 def gc(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
     days: Annotated[
-        int, typer.Option(min=0, max=36_500, help="Keep commits that had a name within so many days.")
+        int, typer.Option(metavar="N", min=0, max=36_500, help="Keep commits that had a name in the last N days.")
     ] = collection.REFLOG_DAYS,
     as_json: AsJson = False,
     workspace: Workspace = "",

@@ -25,7 +25,9 @@ _ASCII = str.maketrans({"│": "|", "─": "-", "╯": "'", "┴": "+", "┼": "
 
 def log(
     revision: Annotated[str, typer.Argument(metavar="COMMIT", help="Show this commit and those before it.")] = "",
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="The most commits to show.")] = 50,
+    limit: Annotated[
+        int, typer.Option("--limit", "-n", metavar="N", min=1, max=100_000, help="Show at most so many commits.")
+    ] = 50,
     graph: Annotated[
         bool, typer.Option("--graph", help="Draw branches as lanes; of a mysis also those of its forks.")
     ] = False,

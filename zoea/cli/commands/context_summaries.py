@@ -30,7 +30,8 @@ def summarize(
         bool, typer.Option("--missing", help="Those without a summary by a model: of a chain, else of all.")
     ] = False,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, max=10_000, help="The most commits, newest first.")
+        int,
+        typer.Option("--limit", "-n", metavar="N", min=1, max=10_000, help="At most so many commits, newest first."),
     ] = 50,
     payer: Annotated[
         str, typer.Option("--by", metavar="NAME", help="The mysis with whose model they are written, and who pays.")

@@ -30,7 +30,9 @@ def fork(
             metavar="COMMIT", help="A mysis, for what it knows now, or another commit: alpha~3, ctx-1a2b3c4d."
         ),
     ],
-    count: Annotated[int, typer.Option("-n", "--count", min=1, max=MOST_FORKS, help="How many myses to make.")] = 1,
+    count: Annotated[
+        int, typer.Option("-n", "--count", metavar="N", min=1, max=MOST_FORKS, help="How many myses to make.")
+    ] = 1,
     message: Annotated[str, typer.Option("-m", "--message", metavar="TEXT", help="Their first message.")] = "",
     name: Annotated[
         str, typer.Option(metavar="NAME", help="The name of one; else the origin's name and a number.")

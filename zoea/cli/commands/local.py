@@ -29,7 +29,7 @@ def local_models_of(workspace: str) -> LocalModels:
 
 @app.command("add")
 def add(
-    file: Annotated[Path, typer.Argument(metavar="FILE.gguf", help="A model file for llama.cpp.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A model file of llama.cpp, such as model.gguf.")],
     name: Annotated[str, typer.Option(metavar="NAME", help="Name of the model; the file's name if not given.")] = "",
     as_json: AsJson = False,
     workspace: Workspace = "",

@@ -72,7 +72,7 @@ class SearchOptions:
 
     text: tuple[str, ...] = words("WORDS", "Text to find; small letters match both cases.")
     myses: tuple[str, ...] = repeatable(
-        "--mysis", "-m", metavar="NAME", text="Only messages of this mysis; may be given several times."
+        "-m", "--mysis", metavar="NAME", text="Only messages of this mysis; may be repeated."
     )
     part: str = option(
         "--in",
@@ -93,13 +93,13 @@ class SearchOptions:
         parse=choice("--source", Source),
         text="Only messages from this source: direct, broadcast, topic, llm or tool.",
     )
-    since: str = option("--since", metavar="WHEN", text=f"Only messages since {_WHEN}")
-    until: str = option("--until", metavar="WHEN", text=f"Only messages before {_WHEN}")
+    since: str = option("--since", metavar="TIME", text=f"Only messages since {_WHEN}")
+    until: str = option("--until", metavar="TIME", text=f"Only messages before {_WHEN}")
     exact: bool = flag("--exact", "Match upper and lower case as given.")
     ranked: bool = flag("--ranked", "Match any of the words in any case; best matches first.")
     limit: int = option(
-        "--limit",
         "-n",
+        "--limit",
         metavar="N",
         default=20,
         parse=whole_number("--limit", *LIMIT_RANGE),

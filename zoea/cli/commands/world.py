@@ -27,16 +27,19 @@ DataDir = Annotated[
 @app.callback()
 def serve(
     context: typer.Context,
-    http: Annotated[str, typer.Option(metavar="ADDR", help="Serve streamable HTTP at HOST:PORT, not stdio.")] = "",
+    http: Annotated[
+        str,
+        typer.Option(metavar="ADDRESS", help="Serve over HTTP at HOST:PORT or a port, not over stdin and stdout."),
+    ] = "",
     data: DataDir = "",
     seed: Annotated[int | None, typer.Option(metavar="N", help="Random seed of a new world.")] = None,
     systems: Annotated[
         int | None, typer.Option(metavar="N", help="Number of systems of a new world, 10 to 1000; 40 if not given.")
     ] = None,
-    tick: Annotated[float, typer.Option(metavar="S", help="Seconds per tick, 0.01 to 3600.")] = 2.0,
+    tick: Annotated[float, typer.Option(metavar="SECONDS", help="Time of one tick, 0.01 to 3600 seconds.")] = 2.0,
     turbo: Annotated[bool, typer.Option(help="Advance ticks as fast as the players act.")] = False,
     faults: Annotated[
-        str, typer.Option(help="Faults for tests, such as latency=0.1:0.5,error=0.05,restart=0.001.")
+        str, typer.Option(metavar="FAULTS", help="Faults for tests, such as latency=0.1:0.5,error=0.05,restart=0.001.")
     ] = "",
     fault_seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the faults.")] = 0,
     workspace: Workspace = "",
