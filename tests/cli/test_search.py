@@ -35,7 +35,7 @@ def test_hits_are_listed_newest_first_with_the_next_command(zoea: Zoea, stored_m
     titles = [line.split("  ", 1)[1] for line in out.splitlines() if line.startswith("19")]
     assert titles == [
         "m1  turn 1  m2 says  #4",
-        "m2 (archived)  turn 1  ⚙   #3",
+        "m2 (deleted)  turn 1  ⚙   #3",
         "m1  turn 1  calls ⚙ mine  #2",
         "m1  turn 1  you say  #1",
     ]

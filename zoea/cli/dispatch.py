@@ -34,54 +34,71 @@ COMMANDS: dict[str, Command] = {
     "serve": Command("zoea.cli.commands.serve:command", "Show the cockpit in browsers"),
     "new": Command("zoea.cli.commands.myses:new", "Create a mysis and start it"),
     "fork": Command("zoea.cli.commands.forks:fork", "Make myses that know a conversation up to a commit"),
-    "list": Command("zoea.cli.commands.list_myses:command", "List all myses and their states"),
-    "show": Command("zoea.cli.commands.myses:show", "Show one mysis in full"),
+    "list": Command("zoea.cli.commands.list_myses:command", "List all myses with their status"),
+    "show": Command("zoea.cli.commands.myses:show", "Show all fields of one mysis"),
     "send": Command("zoea.cli.commands.messages:send", "Send a message to one mysis"),
     "broadcast": Command("zoea.cli.commands.messages:broadcast", "Send a message to all myses, or to some"),
-    "receipt": Command("zoea.cli.commands.messages:receipt", "Show what became of a message, for each recipient"),
+    "receipt": Command("zoea.cli.commands.messages:receipt", "Show the status of a message for each recipient"),
     "withdraw": Command("zoea.cli.commands.messages:withdraw", "Take back messages that no turn has taken yet"),
     "preserve": Command(
         "zoea.cli.commands.preserve:preserve", "Keep messages word for word, for templates with the strategy window"
     ),
-    "preserved": Command("zoea.cli.commands.preserve:preserved", "List the messages of a mysis that are kept"),
+    "preserved": Command(
+        "zoea.cli.commands.preserve:preserved", "List the messages of a mysis that are kept word for word"
+    ),
     "topic": Command("zoea.cli.commands.topic:app", "List, read, publish and follow messages of topics"),
     "start": Command("zoea.cli.commands.myses:start", "Start or relaunch myses"),
-    "stop": Command("zoea.cli.commands.myses:stop", "Stop myses, or the whole swarm and its owner"),
-    "configure": Command("zoea.cli.commands.myses:configure", "Change template, model, tags or settings of a mysis"),
-    "delete": Command("zoea.cli.commands.myses:delete", "Archive a mysis; its memories stay"),
+    "stop": Command("zoea.cli.commands.myses:stop", "Stop myses, or end the whole swarm"),
+    "configure": Command(
+        "zoea.cli.commands.myses:configure", "Change template, provider, model, tags or settings of a mysis"
+    ),
+    "delete": Command("zoea.cli.commands.myses:delete", "Stop and delete myses; their memories stay"),
     "undelete": Command("zoea.cli.commands.myses:undelete", "Restore deleted myses, or list them"),
     "dismiss": Command("zoea.cli.commands.myses:dismiss", "Clear the error of a mysis, or mark its report as reviewed"),
     "log": Command("zoea.cli.commands.messages:log", "Show the stored conversation of a mysis"),
     "search": Command("zoea.cli.commands.search:command", "Search all stored messages of the swarm"),
-    "export": Command("zoea.cli.commands.export:export", "Write the conversation of a mysis, or of all, to a file"),
-    "import": Command("zoea.cli.commands.imports:import_", "Import an export, or a Zoea Nova database"),
-    "explain": Command("zoea.cli.commands.explain:explain", "Show the contents of a request, and the reasons"),
+    "export": Command("zoea.cli.commands.export:export", "Write the conversation of a mysis, or of all myses"),
+    "import": Command(
+        "zoea.cli.commands.imports:import_", "Import myses with their conversations, also from Zoea Nova"
+    ),
+    "explain": Command("zoea.cli.commands.explain:explain", "Show the packs of a request, and why some were cut"),
     "ctx": Command("zoea.cli.commands.context:app", "Read, compare and import what myses know, as commits"),
     "stats": Command("zoea.cli.commands.stats:command", "Show tokens, spending and turns over time"),
     "budgets": Command("zoea.cli.commands.budgets:command", "Show how much of each budget is used, and what to do"),
-    "metrics": Command("zoea.cli.commands.metrics:command", "Print metrics in the format of Prometheus"),
-    "hold": Command("zoea.cli.commands.control:hold", "Hold the swarm or pause one mysis, or resume them"),
+    "metrics": Command("zoea.cli.commands.metrics:command", "Print the metrics in the text format of Prometheus"),
+    "hold": Command("zoea.cli.commands.control:hold", "Hold the swarm, or pause one mysis; --lift resumes"),
     "approvals": Command(
-        "zoea.cli.commands.control:approvals", "List what waits for your answer: questions, tool calls, budgets"
+        "zoea.cli.commands.control:approvals",
+        "List what waits for your answer: questions, tool calls, requests over a budget",
     ),
     "answer": Command("zoea.cli.commands.control:answer", "Answer the question of a mysis"),
-    "approve": Command("zoea.cli.commands.control:approve", "Allow a tool call, or more tokens than a budget"),
-    "deny": Command("zoea.cli.commands.control:deny", "Refuse a tool call or a budget request"),
-    "grants": Command("zoea.cli.commands.control:grants", "List the tools that you allowed for a whole template"),
-    "revoke": Command("zoea.cli.commands.control:revoke", "Revoke such a grant"),
-    "config": Command("zoea.cli.commands.config:app", "Create, show and check the settings", _SETUP),
-    "trust": Command("zoea.cli.commands.trust:trust", "Trust a project's zoea.toml", _SETUP),
-    "credentials": Command("zoea.cli.commands.credentials:app", "Store the keys that settings refer to", _SETUP),
-    "providers": Command(
-        "zoea.cli.commands.providers:app", "List the providers in reach, their models and latency", _SETUP
+    "approve": Command("zoea.cli.commands.control:approve", "Allow a tool call, or a request over a budget"),
+    "deny": Command("zoea.cli.commands.control:deny", "Refuse a tool call, or a request over a budget"),
+    "grants": Command(
+        "zoea.cli.commands.control:grants", "List the tools that you allowed for all myses of a template"
     ),
+    "revoke": Command("zoea.cli.commands.control:revoke", "Revoke a grant: the tool asks for approval again"),
+    "config": Command("zoea.cli.commands.config:app", "Write, read and check the settings", _SETUP),
+    "trust": Command(
+        "zoea.cli.commands.trust:trust",
+        "Allow a project's zoea.toml to run commands, reach addresses and use credentials",
+        _SETUP,
+    ),
+    "credentials": Command(
+        "zoea.cli.commands.credentials:app", "Store API keys and other secrets that settings refer to", _SETUP
+    ),
+    "providers": Command("zoea.cli.commands.providers:app", "List the providers that Zoea finds, and try each", _SETUP),
     "prices": Command("zoea.cli.commands.prices:app", "List and set the prices of models", _SETUP),
-    "local": Command("zoea.cli.commands.local:app", "Add, fetch and list models that run inside Zoea", _SETUP),
+    "local": Command("zoea.cli.commands.local:app", "Add, fetch, list and remove models that run inside Zoea", _SETUP),
     "upstream": Command(
-        "zoea.cli.commands.upstream:app", "Add, import, list and test MCP servers that offer tools to the myses", _SETUP
+        "zoea.cli.commands.upstream:app",
+        "Add, import, list and test the MCP servers that offer tools to the myses",
+        _SETUP,
     ),
     "completion": Command(
-        "zoea.cli.commands.completion:completion", "Print a completion script for bash, zsh or fish", _SETUP
+        "zoea.cli.commands.completion:completion",
+        "Print a script that completes commands and names in bash, zsh or fish",
+        _SETUP,
     ),
     "doctor": Command(
         "zoea.cli.commands.maintenance:doctor", "Check the database, or rebuild its search indexes", _SETUP
@@ -89,7 +106,9 @@ COMMANDS: dict[str, Command] = {
     "vacuum": Command("zoea.cli.commands.maintenance:vacuum", "Shrink the database file to its contents", _SETUP),
     "purge": Command("zoea.cli.commands.erase:purge", "Remove deleted myses for good", _SETUP),
     "redact": Command("zoea.cli.commands.erase:redact", "Replace a text everywhere it is stored", _SETUP),
-    "mcp": Command("zoea.cli.commands.mcp:app", "Serve the swarm's memory to other MCP clients", _SETUP),
+    "mcp": Command(
+        "zoea.cli.commands.mcp:app", "Let MCP clients search the swarm's messages and send it new ones", _SETUP
+    ),
     "world": Command("zoea.cli.commands.world:app", "Serve the sandbox world Reef, or show its score", _WORLD),
 }
 

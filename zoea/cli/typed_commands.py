@@ -21,7 +21,7 @@ withdraw ID        take back a waiting message; the receipt shows its id
 start NAME         start or relaunch a mysis; start all; start again
 stop NAME          stop a mysis; stop all
 hold, lift         pause the swarm; lift the hold
-list               list all myses and their states
+list               list all myses with their status
 stats hour         numbers of the last hour, day or week
 quit               end the swarm (when attached: leave it running)
 leave              close this and leave the swarm running without a screen

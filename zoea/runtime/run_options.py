@@ -111,7 +111,7 @@ class RunOptions(StartOptions):
     """The command line of `zoea run`. Times are in seconds; None means not given."""
 
     go_on: bool = flag("--go-on", "Continue the myses that were running when Zoea ended; with --headless only those.")
-    headless: bool = flag("--headless", "Own the workspace without a screen; implies --start-swarm.")
+    headless: bool = flag("--headless", "Run the swarm without a screen; implies --start-swarm.")
     plain: bool = flag("--plain", "Write events as lines, for screen readers and pipes.")
     verbose: bool = flag(
         "--verbose", "With events as lines, write also what each request holds and what it used of its budgets."

@@ -104,7 +104,7 @@ def completion(
     ],
     workspace: Workspace = "",
 ) -> None:
-    """Print a script that completes commands, names of myses and names of commits.
+    """Print a script that completes commands, names of myses and names of commits in bash, zsh or fish.
 
     Examples: zoea completion bash >> ~/.bashrc;
     zoea completion zsh >> ~/.zshrc;

@@ -51,7 +51,7 @@ def hold(
 
 
 def approvals(as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """List what waits for your answer: questions, tool calls, spent budgets."""
+    """List what waits for your answer: questions, tool calls, requests over a budget."""
     listed = ask(workspace, lambda swarm: swarm.approvals(), _stored)
     database = places(workspace).database
     waiting = tuple((one.is_cut and read_approval(database, one.id)) or one for one in listed)
@@ -74,7 +74,7 @@ def _stored(where: Places) -> tuple[ApprovalView, ...]:
 
 
 def grants(as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """List the tools that you allowed for all myses of a template (zoea approve ID --template)."""
+    """List the tools that you allowed for all myses of a template, with `zoea approve ID --template`."""
     held = ask(workspace, lambda swarm: swarm.grants(), _stored_grants)
     if as_json:
         write_json(held)
@@ -147,7 +147,7 @@ def answer(
 
 
 def deny(asked: Asked, sentence: Sentence = "", as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Refuse a tool call or a budget request; the mysis goes on without it."""
+    """Refuse a tool call, or a request over a budget; the mysis goes on without it."""
     _answer(workspace, asked, ApprovalAnswer.DENIED, sentence, as_json)
 
 

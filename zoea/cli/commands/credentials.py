@@ -18,7 +18,7 @@ from zoea.settings.credentials import Credentials
 from zoea.settings.paths import places
 from zoea.text.control_characters import strip
 
-app = typer.Typer(help="Store the keys that settings refer to.", no_args_is_help=True)
+app = typer.Typer(help="Store API keys and other secrets that settings refer to.", no_args_is_help=True)
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The name that settings refer to, as in file:NAME.")]
 InKeyring = Annotated[bool, typer.Option("--keyring", help="Use the system's keyring instead of the credentials file.")]

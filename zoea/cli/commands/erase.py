@@ -1,4 +1,4 @@
-"""`zoea purge` and `zoea redact`: remove archived myses and texts for good."""
+"""`zoea purge` and `zoea redact`: remove deleted myses and texts for good."""
 
 from __future__ import annotations
 

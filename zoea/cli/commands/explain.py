@@ -1,4 +1,4 @@
-"""`zoea explain`: the contents of a request with reasons, or the difference of two."""
+"""`zoea explain`: the packs of a request with reasons, or the difference of two."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ def explain(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Show the parts of a request, their sizes, reasons of cuts, and remedies.
+    """Show the packs of a request: their sizes, why some were cut, and what would keep them.
 
-    With --diff two requests are compared: packs, messages, tools and budget.
+    A pack is a titled part of a request, such as the newest order or the latest calls. With --diff two requests are
+    compared: their packs, messages, tools and budgets.
     Example: zoea explain alpha 41 --diff 42
     """
     database = places(workspace).database

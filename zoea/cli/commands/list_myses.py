@@ -28,7 +28,11 @@ class ListOptions:
 
 
 def write_list(options: ListOptions) -> int:
-    """List all myses and their states, from the running swarm or the database."""
+    """List all myses with their status, from the running swarm or the database.
+
+    The status is one word for what a mysis does now. `zoea broadcast --state` selects by the state: idle, running,
+    stopped or errored. `zoea show NAME` shows both.
+    """
     view = _view(places(options.workspace))
     if options.as_json:
         text = json.dumps(encode(view.myses), ensure_ascii=False)

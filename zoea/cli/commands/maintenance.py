@@ -39,8 +39,8 @@ def doctor(
 
     Exit code 4: a problem was found.
 
-    Beside a running swarm, tools that its upstreams offer above their limits are listed too, and the last time that its
-    event loop did not run for over 250 ms.
+    With a running swarm it also lists the tools that were left out, cut or renamed because an upstream offers more than
+    its limits allow, and the last time that Zoea stood still for more than 250 ms.
     """
     where = places(workspace)
     if should_fix and (closed := close_files(where.data)):

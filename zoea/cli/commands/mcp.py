@@ -60,10 +60,10 @@ def serve(
     ] = TokenScope.READ,
     workspace: Workspace = "",
 ) -> None:
-    """Serve one MCP client over stdin and stdout, or several with tokens over HTTP.
+    """Let MCP clients search the swarm's messages and send it new ones.
 
-    Clients search the swarm's memory and send it messages. Without a running swarm they can
-    search the database, and commands are answered with: no running swarm.
+    This serves one client over stdin and stdout, or with --http several, each with a token. Without a running swarm
+    clients can search the database; their commands fail with "no running swarm".
     Example: zoea mcp install --client claude --write
     """
     if context.invoked_subcommand is not None:

@@ -80,7 +80,9 @@ def broadcast(
     text: Words = None,
     to: Annotated[list[str], typer.Option(metavar="NAME", help="Only to this mysis; repeatable.")] = [],  # noqa: B006  # typer reads the default, which is never changed
     tag: Annotated[str, typer.Option(metavar="TAG", help="Only to myses with this tag.")] = "",
-    state: Annotated[MysisState | None, typer.Option(help="Only to myses in this state.")] = None,
+    state: Annotated[
+        MysisState | None, typer.Option(help="Only to myses in this state, which `zoea show` tells.")
+    ] = None,
     mode: Mode = DeliveryMode.QUEUE,
     key: Key = "",
     total: Total = None,
@@ -112,7 +114,7 @@ def receipt(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Show the present status of a message or broadcast for each recipient."""
+    """Show the status of a message for each recipient, as it is now."""
     _write_receipt(stored_swarm.read_receipt(database(workspace), number), as_json, is_new=False)
 
 

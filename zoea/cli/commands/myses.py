@@ -136,11 +136,11 @@ def stop(
         bool,
         typer.Option("--all", help="Every mysis, also idle and errored ones, so that no message or retry starts them."),
     ] = False,
-    swarm: Annotated[bool, typer.Option("--swarm", help="End the swarm and the process that owns it.")] = False,
+    swarm: Annotated[bool, typer.Option("--swarm", help="End the swarm and the process that runs it.")] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Stop myses at once. Their partial work stays readable."""
+    """Stop myses at once, or with --swarm end the whole swarm. Their partial work stays readable."""
     if swarm:
         command(workspace, _end)
         typer.echo("[]" if as_json else "The swarm is ending; everything stored is kept")
@@ -205,7 +205,7 @@ def delete(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Stop and archive myses. Their names become free, their memories stay."""
+    """Stop and delete myses. Their names become free, their memories stay."""
     if not yes and as_json:
         raise UsageError("deleting asks for confirmation, which --json cannot do", hint="Add --yes.")
     if not yes and not typer.confirm(f"Delete {strip(', '.join(names))}? Their memories stay", err=True):

@@ -32,7 +32,7 @@ _MODELS_SHOWN = 3
 
 @app.callback(invoke_without_command=True)
 def providers(as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """List the providers in reach and try each.
+    """List the providers that Zoea finds, and try each: its models and its latency.
 
     They come from the settings, from local ports and from keys in the environment.
     Each is asked for its list of models, which costs nothing. Keys are never shown, only the names

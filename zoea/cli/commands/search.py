@@ -221,7 +221,7 @@ def _title(hit: MemoryHit | BroadcastHit) -> str:
         who = f"calls ⚙ {hit.tool}"
     if hit.spot is HitPlace.REASONING:
         who = "thinks"
-    gone = " (archived)" if hit.is_deleted else ""
+    gone = " (deleted)" if hit.is_deleted else ""
     return strip(f"{moment(hit.created_at)}  {hit.mysis}{gone}  turn {hit.turn_number}  {who}  #{hit.memory_id}")
 
 

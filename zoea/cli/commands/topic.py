@@ -104,7 +104,12 @@ def publish(
         list[str] | None, typer.Argument(metavar="TEXT", help="The message; - reads it from stdin.")
     ] = None,
     data: Annotated[str, typer.Option(metavar="JSON", help="A JSON object; @FILE reads it from a file.")] = "",
-    to: Annotated[str, typer.Option(metavar="NAME", help="Only for this subscriber.")] = EVERYONE,
+    to: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", help="Only for this mysis; if not given, for all subscribers.", show_default=False
+        ),
+    ] = EVERYONE,
     raw: Annotated[bool, typer.Option("--raw", help="Only store it: no mysis ever gets it in a prompt.")] = False,
     key: Annotated[
         str,
@@ -173,7 +178,7 @@ def tail(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Show the newest messages, then each new one as it is published, until Ctrl+C. Works without a running swarm."""
+    """Show the newest messages, then each new one as it is published, until ctrl+c. Works without a running swarm."""
     database = places(workspace).database
     name = check_topic(topic) if topic else ""
     after = ledger.read_newest_id(database)

@@ -29,7 +29,7 @@ def trust(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --list: write JSON.")] = False,
 ) -> None:
-    """Allow a project's file to run commands, reach addresses and use credentials, until the file changes."""
+    """Allow a project's zoea.toml to run commands, reach addresses and use credentials, until it changes."""
     record = Trust(places(configured=False).trusted)
     if as_json and not listed:
         raise UsageError("--json needs --list", hint="Trusting needs a person who reads the question.")
