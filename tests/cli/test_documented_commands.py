@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from zoea.cli.dispatch import load
+from zoea.cli.dispatch import COMMANDS, load
 from zoea.process.command_line import LightCommand
 
 ROOT = Path(__file__).parents[2]
@@ -95,3 +95,15 @@ def test_the_help_shows_no_type_and_no_range_in_the_words_of_typer() -> None:
 def test_each_option_shows_its_short_name_first() -> None:
     reference = (ROOT / "documentation" / "reference" / "cli.md").read_text(encoding="utf-8")
     assert re.findall(r"^  --[\w-]+, -\w.*$", reference, re.MULTILINE) == []
+
+
+def test_an_example_is_a_paragraph_of_its_own() -> None:
+    reference = (ROOT / "documentation" / "reference" / "cli.md").read_text(encoding="utf-8")
+    assert re.findall(r"^  .+\. Examples?: .*$", reference, re.MULTILINE) == []
+
+
+def test_the_line_and_the_page_of_a_command_begin_with_the_same_verb() -> None:
+    for name, command in COMMANDS.items():
+        made = load(name)
+        page = made.help_text(200).split("\n\n")[1] if isinstance(made, LightCommand) else made.help
+        assert page.split()[0] == command.summary.split()[0], name

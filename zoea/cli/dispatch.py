@@ -56,13 +56,13 @@ COMMANDS: dict[str, Command] = {
     "undelete": Command("zoea.cli.commands.myses:undelete", "Restore deleted myses, or list them"),
     "dismiss": Command("zoea.cli.commands.myses:dismiss", "Clear the error of a mysis, or mark its report as reviewed"),
     "log": Command("zoea.cli.commands.messages:log", "Show the stored conversation of a mysis"),
-    "search": Command("zoea.cli.commands.search:command", "Search all stored messages of the swarm"),
+    "search": Command("zoea.cli.commands.search:command", "Search messages, tool calls, results and reasoning"),
     "export": Command("zoea.cli.commands.export:export", "Write the conversation of a mysis, or of all myses"),
     "import": Command(
         "zoea.cli.commands.imports:import_", "Import myses with their conversations, also from Zoea Nova"
     ),
     "explain": Command("zoea.cli.commands.explain:explain", "Show the packs of a request, and why some were cut"),
-    "ctx": Command("zoea.cli.commands.context:app", "Read, compare and import what myses know, as commits"),
+    "ctx": Command("zoea.cli.commands.context:app", "Read, compare, name, import and remove commits: what myses knew"),
     "stats": Command("zoea.cli.commands.stats:command", "Show tokens, spending and turns over time"),
     "budgets": Command("zoea.cli.commands.budgets:command", "Show how much of each budget is used, and what to do"),
     "metrics": Command("zoea.cli.commands.metrics:command", "Print the metrics in the text format of Prometheus"),
@@ -71,7 +71,7 @@ COMMANDS: dict[str, Command] = {
         "zoea.cli.commands.control:approvals",
         "List what waits for your answer: questions, tool calls, requests over a budget",
     ),
-    "answer": Command("zoea.cli.commands.control:answer", "Answer the question of a mysis"),
+    "answer": Command("zoea.cli.commands.control:answer", "Answer a question of a mysis"),
     "approve": Command("zoea.cli.commands.control:approve", "Allow a tool call, or a request over a budget"),
     "deny": Command("zoea.cli.commands.control:deny", "Refuse a tool call, or a request over a budget"),
     "grants": Command(
@@ -88,7 +88,7 @@ COMMANDS: dict[str, Command] = {
         "zoea.cli.commands.credentials:app", "Store API keys and other secrets that settings refer to", _SETUP
     ),
     "providers": Command("zoea.cli.commands.providers:app", "List the providers that Zoea finds, and try each", _SETUP),
-    "prices": Command("zoea.cli.commands.prices:app", "List and set the prices of models", _SETUP),
+    "prices": Command("zoea.cli.commands.prices:app", "List the prices of models, set and remove your own", _SETUP),
     "local": Command("zoea.cli.commands.local:app", "Add, fetch, list and remove models that run inside Zoea", _SETUP),
     "upstream": Command(
         "zoea.cli.commands.upstream:app",
@@ -101,10 +101,12 @@ COMMANDS: dict[str, Command] = {
         _SETUP,
     ),
     "doctor": Command(
-        "zoea.cli.commands.maintenance:doctor", "Check the database, or rebuild its search indexes", _SETUP
+        "zoea.cli.commands.maintenance:doctor",
+        "Check access rights and the database, or rebuild its search indexes",
+        _SETUP,
     ),
     "vacuum": Command("zoea.cli.commands.maintenance:vacuum", "Shrink the database file to its contents", _SETUP),
-    "purge": Command("zoea.cli.commands.erase:purge", "Remove deleted myses for good", _SETUP),
+    "purge": Command("zoea.cli.commands.erase:purge", "Remove deleted myses for good, with all their messages", _SETUP),
     "redact": Command("zoea.cli.commands.erase:redact", "Replace a text everywhere it is stored", _SETUP),
     "mcp": Command(
         "zoea.cli.commands.mcp:app", "Let MCP clients search the swarm's messages and send it new ones", _SETUP
@@ -168,13 +170,14 @@ def overview() -> str:
         "",
         "  zoea COMMAND [OPTIONS]    zoea COMMAND --help",
         "",
-        "Most commands take --json and --workspace NAME (-w). `zoea run` opens the cockpit.",
+        "Most commands take --json and --workspace NAME (-w). `zoea run` opens the cockpit, the screen",
+        "on which you watch and command the swarm.",
         "",
         "A mysis (plural myses) is one agent. A provider serves its model, a template says how it",
         "works, an upstream is a server (MCP) that offers it tools. A turn is its work from a message",
-        "to the answer; a nudge tells it to go on with its task. A memory is one stored message, a",
-        "commit what a mysis knew at a moment. A hold lets nothing new start; a budget is a limit of",
-        "tokens or money.",
+        "to the answer; a nudge tells it to go on with its task. A memory is one stored message; a",
+        "commit stores what a mysis knew at a moment. While a hold is set, no new call of a model or",
+        "a tool starts. A budget is a limit of tokens or money.",
     ]
     group = ""
     for name, command in COMMANDS.items():

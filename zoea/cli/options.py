@@ -24,9 +24,7 @@ def row_ids(given: int | list[int] | None) -> int | list[int] | None:
     return given
 
 
-AllowFresh = Annotated[
-    bool, typer.Option("--allow-fresh", help="Start without the conversation where it cannot be read.")
-]
+AllowFresh = Annotated[bool, typer.Option("--allow-fresh", help="Start without the conversation if it cannot be read.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON.")]
 Workspace = Annotated[
     str,

@@ -14,7 +14,7 @@ from typing import Any, Generic, TypeVar
 from zoea.model.errors import UsageError
 
 HELP = "--help"
-WORKSPACE_HELP = "Workspace; else ZOEA_WORKSPACE, the settings, the default one."
+WORKSPACE_HELP = "Workspace; if not given, ZOEA_WORKSPACE or the settings name it."
 WIDEST = 80
 """Columns of the help text in a wider terminal."""
 
@@ -178,25 +178,24 @@ class LightCommand(Generic[Options]):
     def help_text(self, width: int) -> str:
         """Return the help of the command in lines of at most `width` columns."""
         from inspect import getdoc
-        from textwrap import wrap
+        from textwrap import TextWrapper
+
+        def wrap(text: str, first: str, rest: str) -> list[str]:
+            wrapper = TextWrapper(width - 2, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+            return wrapper.wrap(text)
 
         blocks = (getdoc(self._run) or "").split("\n\n")
         operands = "".join(f" {kind.metavar}..." for kind in self._words.values())
         lines = [f"Usage: zoea {self.name} [OPTIONS]{operands}", ""]
         for block in blocks:
-            lines += [*wrap(block, width - 2, initial_indent="  ", subsequent_indent="  "), ""]
+            lines += [*wrap(block, "  ", "  "), ""]
         rows = [*self._fields.values(), Option((HELP,), "Show this message and exit.")]
         column = max(len(row.usage) for row in rows) + 4
         for kind in self._words.values():
-            said = wrap(
-                kind.help, width - 2, initial_indent=f"  {kind.metavar}".ljust(column), subsequent_indent=" " * column
-            )
-            lines += ["Arguments:", *said, ""]
+            lines += ["Arguments:", *wrap(kind.help, f"  {kind.metavar}".ljust(column), " " * column), ""]
         lines.append("Options:")
         for row in rows:
-            lines += wrap(
-                row.help, width - 2, initial_indent=f"  {row.usage}".ljust(column), subsequent_indent=" " * column
-            )
+            lines += wrap(row.help, f"  {row.usage}".ljust(column), " " * column)
         return "\n".join(lines)
 
     def _unknown(self, word: str, name: str, names: list[str]) -> UsageError:

@@ -89,7 +89,7 @@ class StartOptions:
         metavar="TEXT",
         default=None,
         parse=parse_task,
-        text="Task of new myses: they are nudged until they report that it is done. Without --myses one is created.",
+        text="Task of new myses: they are nudged until they report that it is done. Without --myses one is made.",
     )
     world: str = option("--world", metavar=WORLD, parse=parse_world, text="Run the sandbox world beside the swarm.")
     metrics: str = option(
@@ -97,7 +97,7 @@ class StartOptions:
         metavar="ADDRESS",
         bare=METRICS_ADDRESS,
         parse=parse_address,
-        text=f"Serve metrics for Prometheus over HTTP, at {METRICS_ADDRESS} if no address is given.",
+        text=f"Serve metrics for Prometheus over HTTP at HOST:PORT or a port; {METRICS_ADDRESS} if not given.",
     )
     start_swarm: bool = flag(
         "--start-swarm", "Continue the myses that were running when Zoea ended, and start the new ones."
@@ -110,11 +110,13 @@ class StartOptions:
 class RunOptions(StartOptions):
     """The command line of `zoea run`. Times are in seconds; None means not given."""
 
-    go_on: bool = flag("--go-on", "Continue the myses that were running when Zoea ended; with --headless only those.")
+    go_on: bool = flag(
+        "--go-on", "Continue the myses that were running when Zoea ended; with --headless start no others."
+    )
     headless: bool = flag("--headless", "Run the swarm without a screen; implies --start-swarm.")
     plain: bool = flag("--plain", "Write events as lines, for screen readers and pipes.")
     verbose: bool = flag(
-        "--verbose", "With events as lines, write also what each request holds and what it used of its budgets."
+        "--verbose", "Where events are written as lines: write also what each request holds and used of its budgets."
     )
     as_json: bool = flag("--json", "Write events as JSON lines, a summary as the last line.")
     seconds: float | None = option(
@@ -129,7 +131,7 @@ class RunOptions(StartOptions):
         metavar="N",
         default=None,
         parse=whole_number("--turns", 1),
-        text="End once the swarm has ended N turns, or once it rests.",
+        text="End once the swarm has ended N turns, or once no mysis goes on by itself.",
     )
     calm: bool = flag("--no-animation", "Show no animation in the cockpit during this run.")
 

@@ -58,6 +58,7 @@ def import_(
     """Import a shannon.yaml, or the JSON file of a Zeroshot agent.
 
     The table `session` of a shannon.yaml goes into config.toml. A JSON file becomes a template of the same name.
+
     Examples: zoea config import shannon.yaml; zoea config import worker.json
     """
     where = places(configured=False)
@@ -111,7 +112,7 @@ def check(
 ) -> None:
     """Check settings, project file, templates, themes, keys and names of models.
 
-    Lists every error; the exit code is then 3. Models are checked against the list that their server gave last.
+    Every error is listed; the exit code is then 3. Models are checked against the list that their server gave last.
     """
     where = places(workspace, configured=False)
     report = check_all(where, online=online, keep_models=keep_models)
@@ -136,7 +137,7 @@ def apply_changes(as_json: AsJson = False, workspace: Workspace = "") -> None:
     """Let the running swarm read settings and keys again.
 
     Nudges, waits and upstreams change at once; providers, limits and all else about turns with the next turn of each
-    mysis. What waits until the swarm is opened again is listed.
+    mysis. The command lists the settings that count only when the swarm is opened again.
     """
     report = command(workspace, lambda swarm: swarm.reload())
     if as_json:

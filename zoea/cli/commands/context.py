@@ -50,7 +50,7 @@ from zoea.text.sentences import count_of
 
 app = typer.Typer(
     name="ctx",
-    help="What myses know, as commits: read, compare, name, import, export, check and remove them.",
+    help="Read, compare, name, import, export, check and remove commits: what myses knew at a moment.",
     no_args_is_help=True,
     add_completion=False,
     rich_markup_mode=None,
@@ -105,7 +105,7 @@ def show(revision: Revision, as_json: AsJson = False, workspace: Workspace = "")
 def cat(
     revision: Revision,
     form: Annotated[
-        str, typer.Option("--as", metavar="FORM", help="md (the default), jsonl, openai, claude, or a format's name.")
+        str, typer.Option("--as", metavar="FORM", help="md, jsonl, openai, claude, or the name of another format.")
     ] = "md",
     root: Annotated[
         bool, typer.Option("--root", help="Begin with the first commit, not with the nearest summary.")
@@ -171,12 +171,16 @@ def refs(as_json: AsJson = False, workspace: Workspace = "") -> None:
 
 @app.command("resolve")
 def resolve(
-    principal: Annotated[str, typer.Argument(metavar="NAME", help="A mysis or program, as `zoea ctx log` shows it.")],
-    at: Annotated[str, typer.Option(metavar="TIME", help="10:30, 2h (ago), 2026-01-31 or ISO 8601.")],
+    principal: Annotated[
+        str, typer.Argument(metavar="NAME", help="A mysis, or a program that made commits, as `zoea ctx log` shows it.")
+    ],
+    at: Annotated[
+        str, typer.Option(metavar="TIME", help="10:30 today, 2h (two hours ago), 2026-01-31, or a time in ISO 8601.")
+    ],
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Show the newest commit of a mysis at a time."""
+    """Show which commit of a mysis was the newest at a time."""
     with open_contexts(workspace) as conn:
         commit = resolve_time(conn, principal.removeprefix("@"), read_time(at))
         if commit is None:
@@ -189,7 +193,7 @@ def resolve(
 
 @app.command("diff")
 def diff(one: Revision, other: Revision, as_json: AsJson = False, workspace: Workspace = "") -> None:
-    """Show the newest commit that two have in common, then what each learned since."""
+    """Show the newest commit that two commits have in common, then what each adds to it."""
     with open_contexts(workspace) as conn:
         first, second = find_commit(conn, one), find_commit(conn, other)
         common = find_common(conn, first.seq, second.seq)
@@ -215,7 +219,9 @@ def grep(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text, exactly.")],
     revision: Annotated[
         str,
-        typer.Argument(metavar="COMMIT", help="Search this commit and those before it; else all that have a name."),
+        typer.Argument(
+            metavar="COMMIT", help="Search this commit and those before it; if not given, all that a name reaches."
+        ),
     ] = "",
     as_json: AsJson = False,
     workspace: Workspace = "",

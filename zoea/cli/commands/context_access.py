@@ -22,7 +22,8 @@ Revision = Annotated[
     str,
     typer.Argument(
         metavar="COMMIT",
-        help="ctx-1a2b3c4d, or a name: alpha, import/talk, tkt-7; alpha~3 is three before, alpha@{10:30} at a time.",
+        help="An id such as ctx-1a2b3c4d, or a name: alpha, import/talk, tkt-7. alpha~3 is 3 commits earlier, "
+        "alpha@{10:30} the newest at 10:30.",
     ),
 ]
 

@@ -35,7 +35,8 @@ def tag(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME", help="The name to give, shown as tag/NAME; with --delete also another whole name."
+            metavar="NAME",
+            help="The name to give, shown as tag/NAME; with --delete any name that `zoea ctx refs` shows.",
         ),
     ],
     revision: Annotated[str, typer.Argument(metavar="COMMIT", help="The commit that it names.")] = "",
@@ -68,13 +69,18 @@ def tag(
 def checkpoint(
     name: Annotated[str, typer.Argument(metavar="NAME", help="A mysis, as @alpha.")],
     message: Annotated[
-        str, typer.Option("-m", "--message", metavar="TEXT", help="The summary of the commit; else one is made.")
+        str,
+        typer.Option(
+            "-m", "--message", metavar="TEXT", help="The summary of the commit; if not given, Zoea makes one."
+        ),
     ] = "",
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1, max=3_600, help="Wait so long in a turn.")] = 20.0,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1, max=3_600, help="Longest time to wait for that answer or result.")
+    ] = 20.0,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Commit what a mysis knows now; in a turn, with its next answer or result.
+    """Make a commit of what a mysis knows now. During a turn it is made with the next answer or result.
 
     Example: zoea ctx checkpoint @alpha -m "Knows the parser"
     """
@@ -87,7 +93,7 @@ def snapshot(revision: Revision, as_json: AsJson = False, workspace: Workspace =
 
     Reading it is then fast, however many commits are before it.
 
-    On the newest commit of a mysis it goes on its branch; else snapshot/ID names it.
+    After the newest commit of a mysis, the snapshot is its newest one; elsewhere it gets the name snapshot/ID.
     """
     found = locate_commit(workspace, revision).id
 
@@ -99,17 +105,23 @@ def snapshot(revision: Revision, as_json: AsJson = False, workspace: Workspace =
 
 def compact(
     revision: Revision,
-    extract: Annotated[bool, typer.Option("--extract", help="Choose lines without a model, at no cost.")] = False,
+    extract: Annotated[
+        bool,
+        typer.Option("--extract", help="Choose lines of the conversation instead, without a model and at no cost."),
+    ] = False,
     payer: Annotated[
-        str, typer.Option("--by", metavar="NAME", help="The mysis with whose model it is written, and who pays.")
+        str, typer.Option("--by", metavar="NAME", help="The mysis whose model writes it; the cost counts as its own.")
     ] = "",
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1, max=3_600, help="Wait so long.")] = 300.0,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1, max=3_600, help="Longest time to wait for the model.")
+    ] = 300.0,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Store a summary of the conversation up to a commit, beside the branch. Its name is compact/ID.
+    """Store a summary of the conversation up to a commit. It is a new commit with the name compact/ID.
 
     A model writes it, as background work (budget.background); the cost is said first, on stderr.
+
     Example: zoea ctx compact alpha
     """
     with open_contexts(workspace) as conn:

@@ -39,7 +39,7 @@ def export(
         typer.Argument(metavar="COMMIT", help="What to export: commits with all before them.", show_default=False),
     ],
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.", show_default=False)],
-    force: Annotated[bool, typer.Option("--force", help="Replace the file if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
@@ -95,7 +95,7 @@ def import_(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Import a bundle, or a conversation of another program as a commit. No swarm may run.
+    """Import commits from a file, or a conversation of another program. No swarm may run.
 
     Example: zoea ctx import ~/.claude/projects/shop/0f3a.jsonl --name shop
     """

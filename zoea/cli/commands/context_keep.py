@@ -25,17 +25,18 @@ from zoea.transfer.held_workspace import held_workspace
 def keep(
     revision: Revision,
     pin: Annotated[bool, typer.Option("--pin", help="Keep it, all before it, and their texts.")] = False,
-    days: Annotated[
-        float | None, typer.Option(metavar="N", help="Let go of its texts after so many days from now.")
-    ] = None,
-    default: Annotated[bool, typer.Option("--default", help="Keep it as long as a name reaches it.")] = False,
-    whole: Annotated[bool, typer.Option("--whole", help="Also all commits before it.")] = False,
+    days: Annotated[float | None, typer.Option(metavar="N", help="Remove its texts N days from now.")] = None,
+    default: Annotated[
+        bool, typer.Option("--default", help="Keep it while a name stands for it or for a later commit.")
+    ] = False,
+    whole: Annotated[bool, typer.Option("--whole", help="The same for all commits before it.")] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Say how long the texts of a commit stay; without options, show it.
+    """Set how long the texts of a commit are kept; without options, show it.
 
     Its summary, size and origin stay in any case. A text that another commit or a memory needs stays too.
+
     Example: zoea ctx keep import/shop --days 7 --whole
     """
     found = locate_commit(workspace, revision)
@@ -61,7 +62,7 @@ def keep(
 
 
 def gc(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would go.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
     days: Annotated[
         int, typer.Option(metavar="N", min=0, max=36_500, help="Keep commits that had a name in the last N days.")
     ] = collection.REFLOG_DAYS,
@@ -70,7 +71,7 @@ def gc(
 ) -> None:
     """Remove the commits that no mysis and no name needs.
 
-    The texts whose time is over (`zoea ctx keep`) go too. No swarm may run.
+    Texts are removed too when the days that `zoea ctx keep` gave them are over. No swarm may run.
     """
     now = SystemClock().now()
     since = now - days * collection.DAY

@@ -24,7 +24,10 @@ _ASCII = str.maketrans({"│": "|", "─": "-", "╯": "'", "┴": "+", "┼": "
 
 
 def log(
-    revision: Annotated[str, typer.Argument(metavar="COMMIT", help="Show this commit and those before it.")] = "",
+    revision: Annotated[
+        str,
+        typer.Argument(metavar="COMMIT", help="Show this commit and those before it; a mysis is its newest commit."),
+    ] = "",
     limit: Annotated[
         int, typer.Option("--limit", "-n", metavar="N", min=1, max=100_000, help="Show at most so many commits.")
     ] = 50,

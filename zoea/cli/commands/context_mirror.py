@@ -25,9 +25,10 @@ def fetch(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Bring back missing texts of commits from `chain.mirror`.
+    """Bring back missing texts of commits from the mirror.
 
-    Then what the mirror lacks is copied to it. No swarm may run. Exit code 4 if something is still missing.
+    The mirror is the folder that the setting `chain.mirror` names; texts that it lacks are then copied to it.
+    No swarm may run. Exit code 4: a text is still missing.
     """
     where = places(workspace)
     folder = mirror_folder(load(where).settings)

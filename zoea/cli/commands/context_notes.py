@@ -27,7 +27,7 @@ def annotate(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Change the summary or tags of a commit; without options, show all it had.
+    """Change the summary or tags of a commit; without options, list all it had.
 
     Example: zoea ctx annotate alpha~3 --summary "Knows the parser, not yet the tests" --tag parser
     """

@@ -29,7 +29,7 @@ def resume(
     ],
     message: Annotated[str, typer.Option("-m", "--message", metavar="TEXT", help="Its first message.")] = "",
     new_name: Annotated[
-        str, typer.Option("--name", metavar="NAME", help="The name of the new mysis, where it was deleted.")
+        str, typer.Option("--name", metavar="NAME", help="The name of the new mysis, if the old one was deleted.")
     ] = "",
     allow_fresh: AllowFresh = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would cost.")] = False,
@@ -38,7 +38,8 @@ def resume(
 ) -> None:
     """Start a mysis again with its whole conversation, up to its newest commit. The cost is said first.
 
-    `zoea start` continues with what its strategy shows of its memories.
+    `zoea start` instead continues with what the strategy of its template shows of its memories.
+
     Example: zoea ctx resume @alpha -m "Where were we?"
     """
     with open_contexts(workspace) as conn:
@@ -77,22 +78,31 @@ def resume(
 def ask(
     revision: Annotated[
         str,
-        typer.Argument(metavar="COMMIT", help="What is asked: a mysis, or a commit such as alpha~3 or ctx-1a2b3c4d."),
+        typer.Argument(metavar="COMMIT", help="Whom to ask: a mysis, or a commit such as alpha~3 or ctx-1a2b3c4d."),
     ],
     question: Annotated[str, typer.Option("-m", "--message", metavar="TEXT", help="The question.")],
     thread: Annotated[
-        str, typer.Option(metavar="NAME", help="A discussion; the next question in it goes on from its answer.")
+        str,
+        typer.Option(
+            metavar="NAME", help="Name of a discussion: another question with this name goes on from the answer."
+        ),
     ] = "",
     ticket: Annotated[
-        str, typer.Option(metavar="ID", help="The ticket of a new discussion, such as tkt-7; else the commit's.")
+        str,
+        typer.Option(
+            metavar="ID", help="The ticket of a new discussion, such as tkt-7; if not given, that of the commit."
+        ),
     ] = "",
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1, max=86_400, help="Wait so long.")] = 300.0,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1, max=86_400, help="Longest time to wait for the answer.")
+    ] = 300.0,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
     """Ask what a mysis knew at a commit, and print the answer. The mysis itself learns nothing of it.
 
     A mysis with the commit's template answers and then rests. The cost is said first, on stderr.
+
     Example: zoea ctx ask alpha~3 -m "Why did you choose this plan?"
     """
     said = estimate_first_request(workspace, revision, question, thread=thread)

@@ -27,23 +27,27 @@ def summarize(
         str, typer.Argument(metavar="COMMIT", help="This commit; with --missing also those before it.")
     ] = "",
     missing: Annotated[
-        bool, typer.Option("--missing", help="Those without a summary by a model: of a chain, else of all.")
+        bool,
+        typer.Option("--missing", help="All that have no summary by a model: of the commits before COMMIT, or of all."),
     ] = False,
     limit: Annotated[
         int,
         typer.Option("--limit", "-n", metavar="N", min=1, max=10_000, help="At most so many commits, newest first."),
     ] = 50,
     payer: Annotated[
-        str, typer.Option("--by", metavar="NAME", help="The mysis with whose model they are written, and who pays.")
+        str, typer.Option("--by", metavar="NAME", help="The mysis whose model writes them; the cost counts as its own.")
     ] = "",
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=1, max=3_600, help="Wait so long for each.")] = 300.0,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=1, max=3_600, help="Longest time to wait for each.")
+    ] = 300.0,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would cost.")] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Have a model write summaries of commits in place of those made without one. The cost is said first.
+    """Let a model write summaries of commits, in place of those that Zoea made. The cost is said first.
 
-    It is background work (budget.background) of the mysis that made the commit, or of --by.
+    The model is that of the mysis that made the commit, or of --by. Its tokens count in `budget.background`.
+
     Example: zoea ctx summarize --missing alpha
     """
     if not revision and not missing:

@@ -26,22 +26,20 @@ Asked = Annotated[
     ),
 ]
 Sentence = Annotated[
-    str, typer.Option("--say", metavar="TEXT", help="A sentence that the mysis reads with the answer.")
+    str, typer.Option("--say", metavar="TEXT", help="A sentence that the mysis reads with your answer.")
 ]
 
 
 def hold(
     name: Annotated[str, typer.Argument(metavar="NAME", help="One mysis; the whole swarm if not given.")] = "",
     lift: Annotated[bool, typer.Option("--lift", help="Resume: everything continues where it was.")] = False,
-    reason: Annotated[
-        str, typer.Option(metavar="TEXT", help="Why the swarm is held, shown wherever the hold is.")
-    ] = "",
+    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, shown beside the hold.")] = "",
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
     """Hold the swarm, or pause one mysis; --lift resumes.
 
-    No new model or tool call starts; calls in flight finish, and messages wait.
+    No new call of a model or a tool starts; calls that have begun end as usual, and messages wait.
     """
     command(workspace, lambda swarm: swarm.hold(not lift, ref=name, reason=reason))
     if as_json:

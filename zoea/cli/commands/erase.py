@@ -34,7 +34,7 @@ def purge(
 ) -> None:
     """Remove deleted myses with all their messages, turns and memories. This cannot be undone.
 
-    No swarm may run. Messages that other myses heard from them stay.
+    No swarm may run. Messages that other myses received from them stay.
     """
     _check_can_ask(yes, as_json)
     where = places(workspace)
@@ -76,7 +76,8 @@ def redact(
 ) -> None:
     """Replace a text by [REDACTED] wherever it is stored, also in indexes and files. This cannot be undone.
 
-    No swarm may run. A part of the text that stands alone, for example where it was cut off, is not found.
+    No swarm may run. Only the whole text is found, not a part of it, for example where a result was cut.
+
     Example: pbpaste | zoea redact - --yes
     """
     if text == "-":

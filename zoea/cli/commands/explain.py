@@ -30,7 +30,9 @@ def explain(
     request: Annotated[
         int | None,
         typer.Argument(
-            metavar="REQUEST", callback=row_ids, help="Id of the request; the newest one kept if not given."
+            metavar="REQUEST",
+            callback=row_ids,
+            help="Id of the request; if not given, the newest one whose packs are stored.",
         ),
     ] = None,
     other: Annotated[
@@ -47,6 +49,7 @@ def explain(
 
     A pack is a titled part of a request, such as the newest order or the latest calls. With --diff two requests are
     compared: their packs, messages, tools and budgets.
+
     Example: zoea explain alpha 41 --diff 42
     """
     database = places(workspace).database

@@ -34,7 +34,9 @@ def export(
     ] = "",
     everyone: Annotated[
         bool,
-        typer.Option("--all", help="Export every mysis: into one FILE, or into one file each where FILE is a folder/."),
+        typer.Option(
+            "--all", help="Export every mysis: into one FILE, or into one file each if FILE is a folder or ends with /."
+        ),
     ] = False,
     archived: Annotated[bool, typer.Option("--archived", help="With --all: include deleted myses.")] = False,
     redact: Annotated[
@@ -48,6 +50,7 @@ def export(
     """Write the conversation of a mysis, or of all myses.
 
     md and html are documents; jsonl is for `zoea import`.
+
     Example: zoea export alpha --format html -o alpha.html
     """
     database = places(workspace).database

@@ -27,7 +27,8 @@ def fork(
     revision: Annotated[
         str,
         typer.Argument(
-            metavar="COMMIT", help="A mysis, for what it knows now, or another commit: alpha~3, ctx-1a2b3c4d."
+            metavar="COMMIT",
+            help="A mysis, for what it knows now; alpha~3, 3 commits earlier; or an id such as ctx-1a2b3c4d.",
         ),
     ],
     count: Annotated[
@@ -35,7 +36,8 @@ def fork(
     ] = 1,
     message: Annotated[str, typer.Option("-m", "--message", metavar="TEXT", help="Their first message.")] = "",
     name: Annotated[
-        str, typer.Option(metavar="NAME", help="The name of one; else the origin's name and a number.")
+        str,
+        typer.Option(metavar="NAME", help="Its name, if one is made; if not given, the origin's name and a number."),
     ] = "",
     template: Annotated[str, typer.Option(metavar="NAME", help="Another template than the commit's.")] = "",
     provider: Annotated[str, typer.Option(metavar="NAME", help="Another provider.")] = "",

@@ -32,16 +32,19 @@ def import_(
         ),
     ],
     template: Annotated[
-        str, typer.Option(metavar="NAME", help="Nova: template of myses that have no prompt of their own.")
+        str, typer.Option(metavar="NAME", help="With nova: template of myses that have no prompt of their own.")
     ] = "",
-    provider: Annotated[str, typer.Option(metavar="NAME", help="Nova: provider of all imported myses.")] = "",
+    provider: Annotated[str, typer.Option(metavar="NAME", help="With nova: provider of all imported myses.")] = "",
     model: Annotated[
-        str, typer.Option(metavar="NAME", help="Nova: model, for the given or the default provider.")
+        str,
+        typer.Option(
+            metavar="NAME", help="With nova: model of all imported myses, at that provider or the default one."
+        ),
     ] = "",
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Import myses with their conversations. No swarm may run; stored data is not changed.
+    """Import myses with their conversations. No swarm may run; what is stored already is not changed.
 
     Example: zoea import alpha.jsonl
     """

@@ -16,7 +16,10 @@ from zoea.settings import places
 from zoea.text.control_characters import strip
 
 app = typer.Typer(
-    name="local", help="Models that run inside Zoea (needs zoea[local]).", add_completion=False, rich_markup_mode=None
+    name="local",
+    help="Add, fetch, list and remove models that run inside Zoea (needs zoea[local]).",
+    add_completion=False,
+    rich_markup_mode=None,
 )
 
 ModelName = Annotated[str, typer.Argument(metavar="NAME", help="As `zoea local list` shows it.")]
@@ -46,7 +49,7 @@ def add(
 
 @app.command("fetch")
 def fetch_(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The only one is smollm2.")] = "smollm2",
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the model; there is only smollm2.")] = "smollm2",
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:

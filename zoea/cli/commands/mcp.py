@@ -52,11 +52,11 @@ def serve(
     name: Annotated[
         str,
         typer.Option(
-            "--as", metavar="NAME", help="Over stdio: name of the client, shown as the sender of its messages."
+            "--as", metavar="NAME", help="Without --http: name of the client, shown as the sender of its messages."
         ),
     ] = DEFAULT_NAME,
     scope: Annotated[
-        TokenScope, typer.Option(help="Over stdio: rights of the client. command includes read.")
+        TokenScope, typer.Option(help="Without --http: rights of the client; command includes read.")
     ] = TokenScope.READ,
     workspace: Workspace = "",
 ) -> None:
@@ -64,6 +64,7 @@ def serve(
 
     This serves one client over stdin and stdout, or with --http several, each with a token. Without a running swarm
     clients can search the database; their commands fail with "no running swarm".
+
     Example: zoea mcp install --client claude --write
     """
     if context.invoked_subcommand is not None:
@@ -120,7 +121,12 @@ def revoke(name: TokenName, as_json: AsJson = False, workspace: Workspace = "") 
 
 @app.command("install")
 def install(
-    client: Annotated[str, typer.Option(metavar="CLIENT", help="claude, claude-desktop, codex, cursor, vscode, …")],
+    client: Annotated[
+        str,
+        typer.Option(
+            metavar="CLIENT", help="claude, claude-desktop, codex, cursor, gemini, lmstudio, vscode, windsurf or zed."
+        ),
+    ],
     write: Annotated[
         bool, typer.Option("--write", help="Write the entry into the client's file; a backup is kept.")
     ] = False,
@@ -128,7 +134,7 @@ def install(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Show Zoea's entry for another MCP client, or write it to that client's settings."""
+    """Show the entry for Zoea in the settings of an MCP client, or write it there."""
     from zoea.mcp_server import client_configs as entries
 
     known = entries.client_named(client)

@@ -33,7 +33,7 @@ Total = Annotated[
         "--budget",
         metavar="N",
         min=1000,
-        help="Tokens that all turns of this message may use; before they are gone, the model is told to answer.",
+        help="Tokens that all turns of this message may use.",
     ),
 ]
 Key = Annotated[
@@ -46,13 +46,13 @@ def send(
     text: Words = None,
     mode: Mode = DeliveryMode.QUEUE,
     task: Annotated[
-        bool, typer.Option("--task", help="This is its new task: it is nudged until it reports that it is done.")
+        bool, typer.Option("--task", help="Make it the new task: the mysis is nudged until it reports that it is done.")
     ] = False,
     context: Annotated[
         list[str],
         typer.Option(
             metavar="KEY=VALUE",
-            help="Override a limit of its context for this turn, as history_window_size=100, or as JSON; repeatable.",
+            help="A limit of its requests in this turn, such as history_window_size=100, or JSON; may be repeated.",
         ),
     ] = [],  # noqa: B006  # typer reads the default, which is never changed
     total: Total = None,
@@ -62,7 +62,7 @@ def send(
 ) -> None:
     """Send a message to one mysis.
 
-    With --budget, a turn whose next request would exceed it is told to answer at once, and sends no other request.
+    With --budget, a model whose next request would exceed the budget must answer at once; it gets no other request.
 
     Example: zoea send alpha sell the ore first
     """
@@ -78,7 +78,7 @@ def send(
 
 def broadcast(
     text: Words = None,
-    to: Annotated[list[str], typer.Option(metavar="NAME", help="Only to this mysis; repeatable.")] = [],  # noqa: B006  # typer reads the default, which is never changed
+    to: Annotated[list[str], typer.Option(metavar="NAME", help="Only to this mysis; may be repeated.")] = [],  # noqa: B006  # typer reads the default, which is never changed
     tag: Annotated[str, typer.Option(metavar="TAG", help="Only to myses with this tag.")] = "",
     state: Annotated[
         MysisState | None, typer.Option(help="Only to myses in this state, which `zoea show` tells.")
@@ -91,8 +91,8 @@ def broadcast(
 ) -> None:
     """Send a message to all myses, or to those that the options select. Stopped and errored myses are skipped.
 
-    Of a --budget each turn gets an equal share of what is left; what one leaves unused goes to the next ones. A turn
-    whose next request would exceed its share is told to answer at once, and sends no other request.
+    A --budget is shared: each turn gets an equal part of what is left, and what one turn leaves unused goes to the next
+    ones. A model whose next request would exceed the part of its turn must answer at once; it gets no other request.
     """
     content = _content(text)
     recipients = Recipients(names=tuple(to), tag=tag, state=state)

@@ -22,7 +22,7 @@ def write_metrics(options: MetricsOptions) -> int:
     """Print the metrics in the text format of Prometheus, with or without a running swarm.
 
     They count all that is stored. A swarm that was started with --metrics serves the same numbers counted from its
-    start, and the times of its commits.
+    start, and how long the database takes to store something.
     """
     from zoea.runtime.swarm_metrics import SwarmMetrics  # loads the client of Prometheus
 

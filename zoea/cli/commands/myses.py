@@ -52,10 +52,10 @@ def new(
     ] = "",
     from_: Annotated[
         str,
-        typer.Option("--from", metavar="COMMIT", help="Let it know a conversation up to a commit; see `zoea fork`."),
+        typer.Option("--from", metavar="COMMIT", help="Begin with the conversation up to a commit; see `zoea fork`."),
     ] = "",
     allow_fresh: AllowFresh = False,
-    tag: Annotated[list[str], typer.Option(metavar="TAG", help="A tag; repeatable.")] = [],  # noqa: B006  # typer reads the default, which is never changed
+    tag: Annotated[list[str], typer.Option(metavar="TAG", help="A tag; may be repeated.")] = [],  # noqa: B006  # typer reads the default, which is never changed
     idle: Annotated[bool, typer.Option("--idle", help="Do not start it.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Do not give it the latest broadcast.")] = False,
     as_json: AsJson = False,
@@ -64,6 +64,7 @@ def new(
     """Create a mysis and start it. Without a name Zoea chooses one.
 
     Without a task it waits for its first message.
+
     Example: zoea new alpha --task "Find the three cheapest stations for fuel"
     """
     if name is not None and not name.strip():
@@ -106,9 +107,9 @@ def show(name: MysisRef, as_json: AsJson = False, workspace: Workspace = "") -> 
 
 
 def start(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Names or #ID.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Names of myses, or #ID.")] = None,
     every_mysis: Annotated[
-        bool, typer.Option("--all", help="Every idle mysis; start stopped and errored ones by name.")
+        bool, typer.Option("--all", help="Every idle mysis; stopped and errored ones have to be named.")
     ] = False,
     again: Annotated[
         bool, typer.Option("--again", help="Those that were running when Zoea ended; they continue where they were.")
@@ -131,7 +132,7 @@ def start(
 
 
 def stop(
-    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Names or #ID.")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Names of myses, or #ID.")] = None,
     every_mysis: Annotated[
         bool,
         typer.Option("--all", help="Every mysis, also idle and errored ones, so that no message or retry starts them."),
@@ -163,7 +164,7 @@ def configure(
     model: Annotated[str | None, typer.Option(metavar="NAME", help="New model.", show_default=False)] = None,
     keep_model: KeepModel = False,
     tag: Annotated[
-        list[str] | None, typer.Option(metavar="TAG", help="A tag that replaces its tags; repeatable.")
+        list[str] | None, typer.Option(metavar="TAG", help="A tag in place of those it has; may be repeated.")
     ] = None,
     no_tags: Annotated[bool, typer.Option("--no-tags", help="Remove all its tags.")] = False,
     setting: Annotated[

@@ -23,7 +23,7 @@ def preserve(
         list[int],
         typer.Argument(metavar="ID", callback=row_ids, help="Ids of messages, as `zoea search` shows them."),
     ],
-    remove: Annotated[bool, typer.Option("--remove", help="Keep them no longer.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Stop keeping them.")] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:

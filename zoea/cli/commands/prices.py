@@ -41,7 +41,8 @@ def prices(
     """List the prices of models: dollars per million tokens, with source and date.
 
     Your own prices win over those that Zoea knows. They stand in prices.toml beside config.toml, which you can also
-    edit; a running swarm reads the file again. Models on this machine cost nothing; money without a known price is ?.
+    edit; a running swarm reads the file again. Models on this machine cost nothing; an unknown cost is shown as ?.
+
     Example: zoea prices set gpt-5-pro --input 15 --output 120
     """
     if context.invoked_subcommand is not None:
@@ -79,7 +80,10 @@ def set_(
     cached: Annotated[
         float | None,
         typer.Option(
-            metavar="DOLLARS", min=0, max=MOST_DOLLARS, help="Per million cached input tokens; else the price of input."
+            metavar="DOLLARS",
+            min=0,
+            max=MOST_DOLLARS,
+            help="Per million cached input tokens; if not given, as --input.",
         ),
     ] = None,
     source: Annotated[str, typer.Option(metavar="TEXT", help="Where the price was read, such as a URL.")] = "",

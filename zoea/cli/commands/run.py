@@ -21,7 +21,9 @@ def run(options: RunOptions) -> int:
 
     In a terminal this opens the cockpit, unless --plain, --json, --headless, --for or --turns
     is given. If a swarm runs already, this attaches to it, and quitting leaves it running.
-    SIGINT and SIGTERM end a swarm cleanly; SIGHUP leaves it running without a screen.
+    ctrl+c (SIGINT) and SIGTERM end a swarm, and nothing stored is lost; when the terminal is closed (SIGHUP),
+    the swarm goes on without a screen.
+
     Example: zoea run --world reef --myses 5 --start-swarm
     """
     if options.plain and options.as_json:

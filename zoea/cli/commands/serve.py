@@ -36,7 +36,10 @@ class ServeOptions(StartOptions):
     """The command line of `zoea serve`."""
 
     host: str = option(
-        "--host", metavar="ADDRESS", default="127.0.0.1", text="Address to listen at; the default is this machine only."
+        "--host",
+        metavar="ADDRESS",
+        default="127.0.0.1",
+        text="Address to listen at; if not given 127.0.0.1, which only this machine reaches.",
     )
     port: int = option(
         "--port",
@@ -50,9 +53,10 @@ class ServeOptions(StartOptions):
 def serve(options: ServeOptions) -> int:
     """Show the cockpit in browsers.
 
-    Attaches to the running swarm; without one it runs the swarm itself, and ctrl+c ends it.
-    The printed address holds a new token each time: everyone who has the address commands the swarm.
+    It attaches to the running swarm; without one it runs the swarm itself, and ctrl+c ends it.
+    The printed address holds a new token each time: everyone who has the address can command the swarm.
     Closing a tab, or pressing q in it, ends that cockpit and never the swarm.
+
     Example: zoea serve --port 9000
     """
     if not options.host.strip():

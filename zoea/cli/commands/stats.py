@@ -38,7 +38,7 @@ class StatsOptions:
     """The command line of `zoea stats`."""
 
     span: str = option(
-        "--last", metavar="SPAN", text="hour (the default), day or week.", default="hour", parse=_check_span
+        "--last", metavar="SPAN", text="The last hour (the default), day or week.", default="hour", parse=_check_span
     )
     as_json: bool = flag("--json", "Write JSON.")
     workspace: str = option("-w", "--workspace", metavar="NAME", text=WORKSPACE_HELP)

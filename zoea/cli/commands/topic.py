@@ -21,7 +21,13 @@ from zoea.settings.paths import places
 from zoea.text.control_characters import one_line, strip
 from zoea.text.large_json import MAX_DEPTH, is_deep
 
-app = typer.Typer(name="topic", no_args_is_help=True, add_completion=False, rich_markup_mode=None)
+app = typer.Typer(
+    name="topic",
+    help="List, read, publish and follow messages of topics. A mysis gets those that its template subscribes to.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
 
 POLL_S = 0.2
 """How often `tail` looks for new messages."""
@@ -113,7 +119,9 @@ def publish(
     raw: Annotated[bool, typer.Option("--raw", help="Only store it: no mysis ever gets it in a prompt.")] = False,
     key: Annotated[
         str,
-        typer.Option(metavar="KEY", help="Idempotency key: a repeated command with the same key publishes nothing."),
+        typer.Option(
+            metavar="KEY", help="Idempotency key: a repeated command with the same key publishes nothing again."
+        ),
     ] = "",
     as_json: AsJson = False,
     workspace: Workspace = "",

@@ -114,7 +114,9 @@ def _tell(name: str, done: str, *, as_json: bool) -> None:
     if as_json:
         write_json({"name": name, "done": done})
     else:
-        typer.echo(strip(f"{name} is {done}. A swarm that runs takes it over with f5 in the cockpit (:reload)."))
+        typer.echo(
+            strip(f"{name} is {done}. `zoea config apply`, or f5 in the cockpit, lets a running swarm use that.")
+        )
 
 
 @app.command("list")

@@ -13,7 +13,7 @@ from zoea.text.control_characters import strip
 
 app = typer.Typer(
     name="world",
-    help="Serve the sandbox world Reef over MCP (stdio, or --http), or show its score.",
+    help="Serve the sandbox world Reef to MCP clients, or show its score.",
     add_completion=False,
     rich_markup_mode=None,
     invoke_without_command=True,
@@ -44,7 +44,10 @@ def serve(
     fault_seed: Annotated[int, typer.Option(metavar="N", help="Random seed of the faults.")] = 0,
     workspace: Workspace = "",
 ) -> None:
-    """Serve the sandbox world Reef over MCP (stdio, or --http), or show its score."""
+    """Serve the sandbox world Reef to MCP clients, or show its score.
+
+    `zoea run --world reef` runs it beside a swarm; this serves it alone, over stdin and stdout or with --http.
+    """
     if context.invoked_subcommand is not None:
         return
     if not 0.01 <= tick <= 3_600:
