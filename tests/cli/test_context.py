@@ -109,7 +109,7 @@ def test_a_damaged_commit_is_found_and_named(zoea: Zoea, transcript: Path) -> No
         (("show", "import/shop^^"), "there is no compaction before"),
         (("show", "import/shop@{1999-01-01}"), "named no commit at 1999-01-01"),
         (("show", "import/shop@{soon}"), "'soon' is no time"),
-        (("show", "import/shop!"), "there is no context"),
+        (("show", "import/shop!"), "no commit has the name"),
         (("show", "~3"), "names no commit"),
         (("cat", "import/shop", "--as", "pdf"), "there is no format 'pdf'"),
         (("resolve", "alpha", "--at", "10:30"), "alpha has no commit at 10:30"),
@@ -173,7 +173,7 @@ def test_a_tag_keeps_a_commit_until_it_is_removed(zoea: Zoea, transcript: Path) 
     assert zoea("ctx", "show", "tag/storm", "--json").json["id"] == made["id"]
     assert zoea("ctx", "tag", "storm", "--delete").code == 0
     gone = zoea("ctx", "tag", "storm", "--delete")
-    assert (gone.code != 0, "there is no ref tag/storm" in gone.err) == (True, True)
+    assert (gone.code != 0, "no commit has the name tag/storm" in gone.err) == (True, True)
     assert zoea("ctx", "refs", "--json").json == {"import/shop": made["id"]}
 
 
@@ -208,8 +208,8 @@ def test_a_name_of_bytes_that_are_no_text_names_no_commit(zoea: Zoea, transcript
     zoea("ctx", "import", str(transcript))
     for command in (("show", "\udcff"), ("cat", "import/shop\udcff"), ("fork", "\udcff\udcfe")):
         refused = zoea("ctx", *command)
-        assert (refused.code, "No such context" in refused.err) == (2, True)
-    assert "there is no ref" in zoea("ctx", "tag", "\udcff", "--delete").err
+        assert (refused.code, "No such commit" in refused.err) == (2, True)
+    assert "no commit has the name" in zoea("ctx", "tag", "\udcff", "--delete").err
 
 
 def test_a_bundle_goes_to_another_workspace_and_back_without_a_change(
@@ -331,7 +331,7 @@ def test_a_redacted_text_leaves_the_mirror_also_where_it_was_collected_or_let_go
 
 def test_how_long_a_commit_stays_is_set_and_shown(zoea: Zoea, transcript: Path) -> None:
     zoea("ctx", "import", str(transcript))
-    assert zoea("ctx", "keep", "import/shop").out == "import/shop stays as long as a name reaches it\n"
+    assert zoea("ctx", "keep", "import/shop").out == "import/shop stays while a name stands for it or for a later commit\n"
     assert zoea("ctx", "keep", "import/shop", "--pin").out == "import/shop is pinned, with all before it\n"
     assert "pin" in zoea("ctx", "show", "import/shop").out
     assert "keeps its texts until" in zoea("ctx", "keep", "import/shop", "--days", "7").out

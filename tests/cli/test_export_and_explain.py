@@ -80,7 +80,9 @@ def test_explain_shows_the_text_that_was_sent_if_asked(zoea: Zoea, stored_turns:
 
 
 def test_a_refused_explain_names_the_reason(zoea: Zoea, stored_turns: None) -> None:
-    assert "belongs to beta" in zoea("explain", "alpha", "3").err
+    refused = zoea("explain", "alpha", "3").err
+    assert "belongs to beta" in refused
+    assert "`zoea explain beta 3`" in refused
     assert zoea("explain", "alpha", "99").code == 2
     assert zoea("explain", "nobody").code == 6
 

@@ -157,7 +157,7 @@ def test_trust_is_listed_and_revoked_and_a_change_is_marked() -> None:
     Path("zoea.toml").unlink()
     assert "(changed)" in run("trust", "--list").output
     Path("zoea.toml").touch()
-    with pytest.raises(UsageError, match="--json needs --list"):
+    with pytest.raises(UsageError, match="--json works only with --list"):
         run("trust", "--json")
     assert "trusted no longer" in run("trust", "--revoke").output
     assert "was not trusted" in run("trust", "--revoke", "zoea.toml").output

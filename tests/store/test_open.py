@@ -154,7 +154,7 @@ async def test_a_directory_in_place_of_the_file_is_a_store_error(tmp_path: Path,
 
 
 async def test_a_file_system_without_shared_memory_is_a_store_error(clock: SettableClock) -> None:
-    with pytest.raises(StoreError, match="cannot be written ahead"):
+    with pytest.raises(StoreError, match="cannot have a write-ahead log"):
         await Store.open(Path(":memory:"), clock_now=clock.now)
 
 

@@ -27,7 +27,10 @@ _BLOBS_OF = f"""
 
 _NAMED = 20
 """The most hashes that an error names."""
-_LET_GO = "`zoea ctx fetch COMMIT` brings it back where chain.mirror has it; so does a bundle that holds it."
+_LET_GO = (
+    "`zoea ctx fetch COMMIT` brings it back if chain.mirror has it, `zoea ctx import` from a bundle that holds it."
+)
+_MISSING = "`zoea ctx fsck` lists what is missing, `zoea ctx fetch` brings back what chain.mirror has."
 
 
 class ChainReader:
@@ -71,7 +74,7 @@ class ChainReader:
     def _read(self, digest: bytes) -> bytes:
         row = self._connection.execute(f"{_BLOB} WHERE hash = ?", (digest,)).fetchone()
         if row is None:
-            raise MissingBlob(f"blob {digest.hex()} is not there", hint="`zoea ctx fsck` lists what is missing.")
+            raise MissingBlob(f"the text {digest.hex()} is not there", hint=_MISSING)
         return self._unpack(row)
 
     def _unpack(self, row: Any) -> bytes:
@@ -90,10 +93,9 @@ class ChainReader:
                     return read_mirrored(folder, digest, row[4])
             if row[5] is not None:
                 raise MissingBlob(
-                    f"blob {digest.hex()} was let go: its commits were ephemeral", hint=_LET_GO
+                    f"the text {digest.hex()} was let go: its commits were ephemeral", hint=_LET_GO
                 ) from error
-            hint = "`zoea ctx fsck` lists what is missing."
-            raise MissingBlob(f"blob {digest.hex()}: {error}", hint=hint) from error
+            raise MissingBlob(f"the text {digest.hex()} cannot be read: {error}", hint=_MISSING) from error
 
     def materialize(
         self, commit: ContextCommit, *, stop: ContextCommit | None = None, to_root: bool = False

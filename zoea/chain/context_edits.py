@@ -143,7 +143,7 @@ async def name_commit(store: Store, name: str, revision: str) -> str:
         if revision:
             move_ref(conn, ref, resolve_revision(conn, revision, refuse_time).seq, "tag")
         elif not delete_ref(conn, ref, "tag --delete"):
-            raise RevisionError(f"there is no ref {ref}", hint="`zoea ctx refs` lists names.")
+            raise RevisionError(f"no commit has the name {ref}", hint="`zoea ctx refs` lists the names.")
 
     await store.write(write, urgent=True)
     return ref

@@ -87,7 +87,7 @@ def _named(conn: sqlite3.Connection, name: str) -> ContextCommit:
     if not shortest <= len(digits) <= 64 or set(digits) - set("0123456789abcdef"):
         near = next(iter(get_close_matches(name, read_refs(conn), n=1)), "")
         hint = f"Did you mean {near}? " if near else ""
-        raise RevisionError(f"there is no context {name!r}", hint=hint + _HINT)
+        raise RevisionError(f"no commit has the name {name!r}", hint=hint + _HINT)
     found = find_by_prefix(conn, digits, 4)
     if not found:
         raise RevisionError(f"there is no commit {name}", hint=_HINT)
@@ -105,7 +105,7 @@ def _refs_of(name: str) -> tuple[str, ...]:
 def _commit(conn: sqlite3.Connection, seq: int, name: str) -> ContextCommit:
     commit = read_commit(conn, seq)
     if commit is None:
-        raise RevisionError(f"the commit of {name} was collected", hint=_HINT)
+        raise RevisionError(f"the commit of {name} was removed by `zoea ctx gc`", hint=_HINT)
     return commit
 
 

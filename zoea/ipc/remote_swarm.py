@@ -61,7 +61,7 @@ class SocketConnection:
             if isinstance(problem, TimeoutError):
                 raise NoRunningSwarm(
                     f"the swarm's process has not answered for {CONNECT_TIMEOUT_S:g} s",
-                    hint="It may be stopped (ctrl+z) or hang: continue it or end it. Stored data is safe.",
+                    hint="It may be suspended (ctrl+z; `fg` continues it), or hang: then end it. Stored data is safe.",
                 ) from None
             if isinstance(problem, OSError):
                 raise NoRunningSwarm(

@@ -68,7 +68,7 @@ class SocketServer:
         """
         if len(os.fsencode(self.path)) > 107:
             raise OwnerError(
-                f"the socket's path is too long: {self.path}", hint="Set XDG_RUNTIME_DIR to a shorter one."
+                f"the socket's path is too long: {self.path}", hint="Set XDG_RUNTIME_DIR to a shorter directory."
             )
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -246,7 +246,13 @@ class _Front:
             log.debug("a front closed its connection")
         except Exception:
             log.exception("the request %s of a front failed", method.name)
-            await self._refuse(request, ZoeaError(f"{method.name} failed inside Zoea", hint="See zoea.log."))
+            await self._refuse(
+                request,
+                ZoeaError(
+                    f"{method.name} failed inside Zoea",
+                    hint="zoea.log says more; `zoea config path` shows where it is.",
+                ),
+            )
 
     async def _refuse(self, request: int | None, error: ZoeaError) -> None:
         with contextlib.suppress(ConnectionError):

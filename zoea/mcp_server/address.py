@@ -51,7 +51,8 @@ def listen(host: str, port: int) -> socket.socket:
             raise
     except (OSError, OverflowError, ValueError, TypeError) as problem:  # the last two come from invalid hosts
         raise OwnerError(
-            f"cannot listen at {host}:{port}: {problem}", hint="Set mcp.port or mcp.host to another, or --port."
+            f"cannot listen at {host}:{port}: {problem}",
+            hint="Give another --port or --host, or change mcp.port or mcp.host in the settings.",
         ) from None
     return listener
 

@@ -320,7 +320,9 @@ async def _wait_for_start(server: uvicorn.Server, running: asyncio.Task[None]) -
     except TimeoutError:
         raise OwnerError(f"the MCP server did not start within {START_TIMEOUT_S:g} s") from None
     if running.done():
-        raise OwnerError("the MCP server did not start", hint="See Zoea's log.")
+        raise OwnerError(
+            "the MCP server did not start", hint="zoea.log says more; `zoea config path` shows where it is."
+        )
 
 
 class ClientSessions:

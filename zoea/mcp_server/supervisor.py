@@ -146,7 +146,10 @@ class McpServerSupervisor:
             raise
         if not line:
             await _end_process(process)
-            raise OwnerError("the process that serves MCP clients did not start", hint="See mcp.log.")
+            raise OwnerError(
+                "the process that serves MCP clients did not start",
+                hint="mcp.log says more; it is beside zoea.log, which `zoea config path` shows.",
+            )
         return process
 
     async def _spawn(self, listener: socket.socket) -> asyncio.subprocess.Process:

@@ -72,7 +72,7 @@ class UsageError(ZoeaError):
 
 
 class RevisionError(UsageError):
-    title = "No such context"
+    title = "No such commit"
 
 
 class SettingsError(ZoeaError):

@@ -214,4 +214,4 @@ def _unwritable(path: Path, problem: OSError) -> StoreError:
             hint="No swarm can run in a directory that you may not write. "
             "`zoea list`, `log`, `search` and `export` still read it.",
         )
-    return StoreError(what, hint=f"Check the space and the rights of {path.parent}.")
+    return StoreError(what, hint=f"Check the free space and the permissions of {path.parent}.")

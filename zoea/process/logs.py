@@ -153,7 +153,8 @@ def _open_handler(path: Path) -> logging.Handler:
     except OSError as problem:
         if problem.errno not in READ_ONLY:
             raise StoreError(
-                f"{path} cannot be written: {describe_failure(problem)}", hint=f"Check {path.parent}."
+                f"{path} cannot be written: {describe_failure(problem)}",
+                hint=f"Check the free space and the permissions of {path.parent}.",
             ) from problem
     handler = logging.StreamHandler()
     handler.addFilter(repeats)

@@ -121,5 +121,8 @@ def read_learned(chains: ChainReader, commit: ContextCommit, common: ContextComm
 def _find(reader: sqlite3.Connection, seq: int) -> ContextCommit:
     found = read_commit(reader, seq)
     if found is None:
-        raise RevisionError("this commit was collected", hint="Choose another one; `zoea ctx tag` keeps commits.")
+        raise RevisionError(
+            "this commit was removed by `zoea ctx gc`",
+            hint="Choose another one. A commit with a name (`zoea ctx tag`) is never removed.",
+        )
     return found

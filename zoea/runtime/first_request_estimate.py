@@ -79,7 +79,10 @@ def estimate_from_commit(
     with open_database(database) as reader:
         commit = read_commit(reader, seq)
         if commit is None:
-            raise RevisionError("this commit was collected", hint="Choose another one; `zoea ctx tag` keeps commits.")
+            raise RevisionError(
+                "this commit was removed by `zoea ctx gc`",
+                hint="Choose another one. A commit with a name (`zoea ctx tag`) is never removed.",
+            )
         if thread:
             commit = find_thread(reader, commit, thread, settings.swarm.default_template)[1]
         cost = read_fork_cost(reader, commit, message, settings, loaded.templates, overrides)

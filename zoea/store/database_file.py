@@ -73,15 +73,15 @@ def read_version(connection: sqlite3.Connection, path: Path, *, newest: int) -> 
     except sqlite3.DatabaseError as error:
         if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_NOTADB:
             raise
-        raise StoreForeign(f"{path} is not a database.", hint="Name another data directory.") from error
+        raise StoreForeign(f"{path} is not a database.", hint="Set ZOEA_DATA_DIR to another directory.") from error
     if application == 0 and version == 0 and tables == 0:
         return 0
     if application != APPLICATION_ID:
-        raise StoreForeign(f"{path} belongs to another program.", hint="Name another data directory.")
+        raise StoreForeign(f"{path} belongs to another program.", hint="Set ZOEA_DATA_DIR to another directory.")
     if version > newest:
         raise StoreForeign(
             f"{path} was written by a newer Zoea (schema {version}; this one knows {newest}).",
-            hint="Update Zoea, or name another data directory.",
+            hint="Update Zoea, or set ZOEA_DATA_DIR to another directory.",
         )
     return version
 

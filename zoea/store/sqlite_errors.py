@@ -57,14 +57,14 @@ def _convert(error: Exception) -> StoreError:
     if code in _FULL:
         return StoreFull(what, hint=FREE_SPACE)
     if code in _BUSY:
-        return StoreError(what, hint="Another process holds the database. Close it, then try again.")
+        return StoreError(what, hint="Another process holds the database. End that process, then try again.")
     match code:
         case sqlite3.SQLITE_CONSTRAINT:
             return StoreConflict(what)
         case sqlite3.SQLITE_INTERRUPT:  # without a cancellation only closing interrupts
             return StoreClosed("the store was closed while this ran")
         case sqlite3.SQLITE_NOTADB:
-            return StoreForeign(what, hint="Name another data directory.")
+            return StoreForeign(what, hint="Set ZOEA_DATA_DIR to another directory.")
         case sqlite3.SQLITE_CORRUPT:
             return StoreError(
                 what, hint="The file is damaged. Restore a backup, or move it away to start with a new one."

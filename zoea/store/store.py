@@ -199,7 +199,8 @@ def _enable_wal(connection: WriterConnection, path: Path) -> None:
             break
     if mode != "wal":
         raise StoreError(
-            f"{path} cannot be written ahead (journal mode {mode}).", hint="Name a data directory on a local disk."
+            f"{path} cannot have a write-ahead log (journal mode {mode}).",
+            hint="Set ZOEA_DATA_DIR to a directory on a local disk.",
         )
 
 

@@ -110,7 +110,7 @@ class ContextCommands:
         if not model:
             raise UsageError(
                 f"no model writes summaries of {runner.mysis.name}",
-                hint="Set context.summary to model, or name another mysis that pays.",
+                hint='Set context.summary to "model", or name another mysis whose model writes them (--by NAME).',
             )
         await store.write(lambda conn: update_note(conn, commit.seq, summary=summary, model=model))
         return summary

@@ -62,8 +62,8 @@ async def write_summary(
     rows = await services.store.read(capture_ops.NEWEST_TURN, (payer.mysis.id,))
     if not rows:
         raise UsageError(
-            f"{payer.mysis.name} has had no turn, so that nothing says what a request of it may take",
-            hint="Name another mysis that pays, or choose lines without a model.",
+            f"{payer.mysis.name} has had no turn yet, so that the limits of its requests are not known",
+            hint="Name another mysis whose model writes it (--by NAME).",
         )
     profile = await build_profile(payer.mysis, known, services.providers)
     frozen = FrozenTurn.from_json(rows[0]["frozen"], system=profile.template.prompt)
@@ -90,7 +90,7 @@ async def write_summary(
     if not prose and stage.failure:
         raise UsageError(
             f"no model wrote a summary: {stage.failure}",
-            hint="Nothing was committed. Try again, or choose lines without a model.",
+            hint="Nothing was stored. Try again; `zoea ctx compact --extract` chooses lines without a model.",
         )
     return summarise(memories, tokens, prose=prose), stage.model_name if prose else ""
 

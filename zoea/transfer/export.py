@@ -108,7 +108,7 @@ def write_pieces(texts: Iterator[ExportPiece], path: Path, *, replace: bool = Fa
         else:
             os.link(beside, path)  # fails if the file exists, even if it was created just now
     except FileExistsError as problem:
-        raise UsageError(f"{path} exists", hint="Choose another name, or replace it.") from problem
+        raise UsageError(f"{path} exists", hint="Choose another name, or replace it (--force).") from problem
     except OSError as problem:
         raise UsageError(f"{path} cannot be written: {problem.strerror}", hint="Choose another place.") from problem
     finally:

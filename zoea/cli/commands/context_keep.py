@@ -55,7 +55,7 @@ def keep(
     if as_json:
         write_json({"context": found.id, "policy": policy or "default", "until": until, "commits": count})
         return
-    said = {"pin": "is pinned, with all before it", "": "stays as long as a name reaches it"}
+    said = {"pin": "is pinned, with all before it", "": "stays while a name stands for it or for a later commit"}
     until_said = "" if until is None else f"keeps its texts until {moment(until)}"
     more = f"; so do {count_of(count - 1, 'commit')} before it" if whole and count > 1 else ""
     typer.echo(strip(f"{revision} {said.get(policy, until_said)}{more}"))

@@ -80,7 +80,9 @@ def summarize(
         if as_json:
             write_json(_as_dict(chosen, tokens, micros, written, skipped))
     if skipped and not as_json:
-        typer.echo("Name a mysis that pays with --by where the one that made a commit is gone.", err=True)
+        typer.echo(
+            "Where the mysis that made a commit is gone, name another one whose model writes it: --by NAME.", err=True
+        )
 
 
 def _estimate(workspace: str, chosen: list[ContextCommit], payer: str) -> tuple[int, int | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -88,8 +89,10 @@ def _inspect(database: Path, mysis: MysisView, request: int) -> Inspection:
     """Read a request of this mysis. Raises UsageError."""
     inspection = inspect_request(database, request)
     if inspection.request.mysis_id != mysis.id:
+        owner = inspection.request.mysis
         raise UsageError(
-            f"request {request} belongs to {inspection.request.mysis}", hint=f"Run `zoea explain {mysis.name}`."
+            f"request {request} belongs to {owner}",
+            hint=f"Run `zoea explain {shlex.quote(owner)} {request}`, or leave out the id for the newest request.",
         )
     return inspection
 

@@ -32,7 +32,7 @@ def trust(
     """Allow a project's zoea.toml to run commands, reach addresses and use credentials, until it changes."""
     record = Trust(places(configured=False).trusted)
     if as_json and not listed:
-        raise UsageError("--json needs --list", hint="Trusting needs a person who reads the question.")
+        raise UsageError("--json works only with --list", hint="Leave out --json: a person must read what is trusted.")
     if listed:
         _list(record, as_json)
         return

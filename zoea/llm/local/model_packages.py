@@ -149,7 +149,8 @@ def _alone(local_models: LocalModels, package: ModelPackage, progress: Progress)
         lock = (local_models.folder / ".fetch.lock").open("a")
     except OSError as error:
         raise StoreFull(
-            f"{local_models.folder} cannot be written: {error.strerror or error}", hint="Check the data directory."
+            f"{local_models.folder} cannot be written: {error.strerror or error}",
+            hint="Check the free space and the permissions of the data directory.",
         ) from error
     with lock:
         try:
