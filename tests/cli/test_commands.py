@@ -307,12 +307,12 @@ class TestWords:
 
     def test_a_mistyped_command_of_a_group_is_answered_with_the_nearest(self, zoea: Zoea) -> None:
         ran = zoea("ctx", "refz")
-        assert ran.err == "Cannot do that: there is no command `zoea ctx refz`\n  did you mean `zoea ctx refs`?\n"
-        assert zoea("prices", "xyzzy").err.endswith("  `zoea prices --help` lists the commands\n")
+        assert ran.err == "Cannot do that: there is no command `zoea ctx refz`\n  Did you mean `zoea ctx refs`?\n"
+        assert zoea("prices", "xyzzy").err.endswith("  `zoea prices --help` lists the commands.\n")
 
     def test_a_mistyped_command_is_answered_with_the_nearest(self, zoea: Zoea) -> None:
         assert (
-            zoea("brodcast").err == "Cannot do that: there is no command 'brodcast'\n  did you mean `zoea broadcast`?\n"
+            zoea("brodcast").err == "Cannot do that: there is no command 'brodcast'\n  Did you mean `zoea broadcast`?\n"
         )
         assert "lists the commands" in zoea("xyzzy").err
 

@@ -184,6 +184,7 @@ def test_names_and_all_are_not_taken_together(zoea: Zoea) -> None:
         ("send alpha hi --bugdet 5000", "No such option: --bugdet; did you mean --budget?"),
         ("send alpha hi --budget", "Option '--budget' needs a value"),
         ("show alpha beta", "It takes no further arguments: beta"),
+        ("-w other list", "the option -w stands before the command"),
     ],
 )
 def test_a_wrong_command_line_is_described_in_plain_words(zoea: Zoea, line: str, said: str) -> None:

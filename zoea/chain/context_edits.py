@@ -108,8 +108,8 @@ async def keep_commit(store: Store, revision: str, policy: str, days: float = 0.
         raise UsageError(f"there is no policy {policy!r:.60}", hint="Policies: pin, ephemeral, default.")
     if (policy == "ephemeral") != (0 < days <= _MOST_DAYS):
         raise UsageError(
-            f"{days:g} days make no sense with the policy {policy}",
-            hint=f"Give ephemeral more than 0 and at most {_MOST_DAYS:,} days, and the others none.",
+            f"{days:g} days are out of range" if policy == "ephemeral" else f"the policy {policy} takes no days",
+            hint=f"Give more than 0 and at most {_MOST_DAYS:,} days to remove the texts then.",
         )
 
     def write(conn: WriterConnection) -> int:

@@ -144,6 +144,11 @@ def load(name: str) -> Any:
         UsageError: There is no command of that name; the hint names the nearest one.
     """
     known = COMMANDS.get(name)
+    if known is None and name.startswith("-"):
+        raise UsageError(
+            f"the option {name} stands before the command",
+            hint="Options follow the command, as in `zoea list --json`; `zoea --help` lists the commands.",
+        )
     if known is None:
         raise UsageError(f"there is no command {name!r}", hint=_nearest(name))
     module, attribute = known.place.split(":")
@@ -224,4 +229,4 @@ def _nearest(name: str, commands: Iterable[str] = COMMANDS, path: str = "zoea") 
     from difflib import get_close_matches
 
     near = get_close_matches(name, commands, n=1)
-    return f"did you mean `{path} {near[0]}`?" if near else f"`{path} --help` lists the commands"
+    return f"Did you mean `{path} {near[0]}`?" if near else f"`{path} --help` lists the commands."

@@ -207,7 +207,10 @@ async def connect_to(holder: Holder | None, speaking_as: str = "") -> RemoteSwar
         NoRunningSwarm: if no process holds it, or the holder does not answer.
     """
     if holder is None or not holder.socket:
-        raise NoRunningSwarm("this workspace has no running swarm", hint="Start one with `zoea run`.")
+        raise NoRunningSwarm(
+            "this workspace has no running swarm",
+            hint="Start one with `zoea run`, or without a screen with `zoea run --headless`.",
+        )
     return await RemoteSwarm.connect(Path(holder.socket), speaking_as)
 
 

@@ -24,7 +24,8 @@ def read_shannon_file(file: Path) -> Mapping[str, Any]:
     try:
         text = read_small_text(file)
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f"{file} cannot be read: {error}", hint="Name the shannon.yaml of a Shannon.") from None
+        why = (error.strerror if isinstance(error, OSError) else "") or error
+        raise SettingsError(f"{file} cannot be read: {why}", hint="Name a shannon.yaml.") from None
     table, found = "", dict[str, Any]()
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#") or line.strip() in ("---", "..."):
@@ -39,7 +40,7 @@ def read_shannon_file(file: Path) -> Mapping[str, Any]:
         elif table == _TABLE:
             found[f"{_TABLE}.{match['key']}"] = _value(match["value"].strip("\"'"))
     if not found:
-        raise SettingsError(f"{file} has no table `session`", hint="Name the shannon.yaml of a Shannon.")
+        raise SettingsError(f"{file} has no table `session`", hint="Name a shannon.yaml.")
     return found
 
 

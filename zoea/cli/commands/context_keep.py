@@ -87,7 +87,7 @@ def gc(
             released = blob_policies.estimate_release(conn, now)
     else:
         done, released = asyncio.run(run())
-    what = f"{count_of(done.commits, 'commit')} and {count_of(done.blobs, 'blob')} ({count_of(done.bytes, 'byte')})"
+    what = f"{count_of(done.commits, 'commit')} and {count_of(done.blobs, 'text')} ({count_of(done.bytes, 'byte')})"
     over = f"{count_of(released.blobs, 'text')} of ephemeral commits ({count_of(released.bytes, 'byte')})"
     if as_json:
         write_json(

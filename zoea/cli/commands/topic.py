@@ -161,7 +161,10 @@ def _parse_data(given: str) -> dict[str, Any] | None:
         try:
             text = Path(where).read_text(encoding="utf-8")
         except (OSError, ValueError) as problem:
-            raise UsageError(f"{where} cannot be read: {problem}") from problem
+            why = (problem.strerror if isinstance(problem, OSError) else "") or problem
+            raise UsageError(
+                f"{where} cannot be read: {why}", hint="Give --data @FILE with a JSON file that you may read."
+            ) from problem
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as problem:
