@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.swarm.harness import Swarm, script, swarm
+from tests.swarm.harness import Swarm, call, script, swarm
 from tests.swarm.test_builtin_backend import templates
 from tests.swarm.test_context_capture import read_chain
 from tests.swarm.test_forks import TALK, fork, talk
 from tests.swarm.test_resume_and_ask import contexts
+from zoea.chain.chain_reader import ChainReader
+from zoea.chain.commit_rows import count_known
 from zoea.model.errors import TemplateError
+from zoea.model.request import Answer
 from zoea.model.values import MysisOverrides
 from zoea.queries.fork_costs import ForkCost, read_fork_cost
 from zoea.runtime.first_request_estimate import estimate_from_commit
@@ -54,6 +57,18 @@ async def test_a_fork_into_another_template_costs_what_that_template_sends(tmp_p
     assert abs(after.tokens - sent) <= 0.05 * sent
 
 
+async def test_a_fork_counts_the_messages_of_its_commit_without_those_that_zoea_adds(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(Answer(calls=(call("look", "ore"),)), Answer(text="Iron at 7."))) as s:
+        await talk(s, "find iron")
+        asked = read_chain(s.path, "@alpha")[0]  # ends with a call that has no result yet
+        with closing(connect_reader(s.path)) as conn:
+            cost = read_fork_cost(conn, asked, "go on", Settings(), Templates())
+            known, _ = count_known(conn, asked.seq)
+            whole = ChainReader(conn).materialize(asked)
+    assert (cost.messages, cost.shown, known) == (2, 2, 2)
+    assert (len(whole.entries), whole.repaired) == (3, 1)
+
+
 async def test_a_fork_is_priced_by_the_provider_and_model_that_it_gets(tmp_path: Path) -> None:
     settings = Settings.model_validate({"provider": {"dear": {"type": "openai", "model": "gpt-5"}}})
     found = templates(tmp_path, reviewer='provider = "dear"')
@@ -90,5 +105,5 @@ async def test_a_question_in_a_thread_costs_what_its_newest_commit_holds(tmp_pat
         await contexts(s).ask(asked.id, "Sure?", thread="plan")
         await s.settled(one.mysis.name)
         sent = await newest_estimate(s)
-    assert (first[0], goes_on[0]) == (4, 8)
+    assert (first[0], goes_on[0]) == (2, 6)
     assert abs(goes_on[1] - sent) <= 0.05 * sent

@@ -6,6 +6,7 @@ import sqlite3
 from dataclasses import dataclass, replace
 
 from zoea.chain.commit import ContextCommit
+from zoea.chain.commit_rows import count_known
 from zoea.context import FrozenTurn, InheritedContext, TurnRecord, TurnSoFar, plan_turn
 from zoea.context.inherited_pack import Inheritance, freeze_inherited
 from zoea.model.enums import OpenedBy, Role, Source
@@ -100,9 +101,10 @@ def read_fork_cost(
     found = build_inherited(conn, need)
     prompt = Memory(1, 0, frozen.turn_id, 1, 1, Role.USER, Source.DIRECT, text or "-", tokens=tokens(text))
     plan = plan_turn(frozen, {TurnSoFar(frozen.turn_id): TurnRecord((prompt,)), need: found})
+    messages, _ = count_known(conn, commit.seq)  # without the results that Zoea adds for open calls
     return ForkCost(
-        found.whole,
-        len(found.messages),
+        messages,
+        len(found.messages) if found.left_out else messages,
         plan.budget.final_tokens,
         found.tier,
         provider,
