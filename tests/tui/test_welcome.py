@@ -19,6 +19,7 @@ from tests.fakes.swarm import FakeSwarm
 from tests.tui.cockpit import START, Stage, cockpit, cockpit_over
 from tests.tui.hostile_texts import HOSTILE, is_harmless
 from tests.tui.idle_pilot import IdlePilot
+from zoea.llm import discovery
 from zoea.llm.discovery import ProbeResult, ProbeStatus, SourceOrigin, UsualPort
 from zoea.model.errors import StoreError
 from zoea.model.request import ModelInfo
@@ -31,6 +32,7 @@ from zoea.tui.app import CockpitApp
 from zoea.tui.dialogs import connect
 from zoea.tui.dialogs.connect import ConnectDialog
 from zoea.tui.dialogs.new_mysis import NewMysisDialog
+from zoea.tui.screens import welcome as ways
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.help import HelpScreen
 from zoea.tui.screens.welcome import WelcomeScreen
@@ -84,7 +86,11 @@ async def test_it_does_not_open_in_a_swarm_with_myses(tmp_path: Path) -> None:
         assert shows(stage, DashboardScreen)
 
 
-async def test_a_long_line_is_shown_in_full_below(tmp_path: Path) -> None:
+async def test_a_long_line_is_shown_in_full_below(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, *others = ways.WAYS
+    monkeypatch.setattr(
+        ways, "WAYS", ((first[0], "Five agents mine in Reef, a small world: no model, no cost"), *others)
+    )
     async with welcome(tmp_path, size=(80, 24)) as stage:
         assert "Five agents mine in Reef, a small" in stage.text()
         assert "Five agents mine in Reef, a small world: no model, no cost" in stage.text()
@@ -105,6 +111,8 @@ async def test_keys_of_vendors_are_named_and_never_shown(tmp_path: Path, monkeyp
 
 async def test_model_servers_are_shown_as_they_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ZOEA_SWARM__DISCOVER")
+    for limit in ("CONNECT_S", "LOCAL_DEADLINE_S"):  # a busy machine may take longer than a person is let wait
+        monkeypatch.setattr(discovery, limit, 20.0)
     async with OllamaServer() as server, welcome(tmp_path) as stage:
         server.models = [Model("qwen3:8b"), Model("[/]\x1b[2J")]
         stage.app.discovery_ports = (UsualPort("Ollama", int(server.url.rpartition(":")[2]), "ollama"),)
