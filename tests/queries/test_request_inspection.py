@@ -148,3 +148,19 @@ async def test_a_damaged_plan_is_an_error_and_a_missing_memory_is_reported(tmp_p
     with pytest.raises(StoreError, match="cannot be read"):
         inspect_request(path, 1)
     assert "is gone" in inspect_request(path, 2).gone
+
+
+async def test_a_request_says_what_its_limit_of_tokens_comes_from(tmp_path: Path) -> None:
+    said = []
+    for window in (32_000, 64_000):
+        settings = Settings.model_validate(QUIET | {"context": {"context_window": window}})
+        folder = tmp_path / str(window)
+        folder.mkdir()
+        async with swarm(folder, script(Answer(text="yes")), settings=settings) as inner:
+            await inner.commander.create("alpha")
+            await send_prompts(inner, "Mine the belt")
+            said += [found.limit for found in inspect_all(inner.path)]
+    assert said == [
+        "limit: the window (32k, assumed) less the longest answer (4k)",
+        "limit: budget.token_budget_per_agent",
+    ]

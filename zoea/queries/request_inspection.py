@@ -29,6 +29,7 @@ from zoea.context import (
     memories_of,
     rebuild,
 )
+from zoea.context.frozen_turn import ASSUMED_WINDOW_SETTING, WINDOW_SETTING, FrozenTurn, request_limit
 from zoea.model.enums import RequestState
 from zoea.model.errors import PlanError, UsageError
 from zoea.model.request import RequestMessage
@@ -38,6 +39,7 @@ from zoea.queries.stored_swarm import open_database
 from zoea.swarm.persistence import row_values
 from zoea.swarm.persistence.spend_ops import KEPT_PLANS
 from zoea.text import estimate
+from zoea.text.short_count import short_count
 
 _NEVER = 1 << 62
 _IN_ONE_QUERY = 500
@@ -49,6 +51,8 @@ SELECT q.id, q.mysis_id, y.name AS mysis, t.number AS turn_number, coalesce(t.op
   coalesce(json_extract(t.frozen, '$.calibration'), 1.0) AS calibration
 FROM request q JOIN mysis y ON y.id = q.mysis_id LEFT JOIN turn t ON t.id = q.turn_id
 """
+
+_PLAN = "SELECT q.plan, t.frozen FROM request q LEFT JOIN turn t ON t.id = q.turn_id WHERE q.id = ?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,13 +128,17 @@ class OfferedTool:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """A request with its plan, messages and tools. Without a plan, `gone` is the reason in a sentence."""
+    """A request with its plan, messages and tools. Without a plan, `gone` is the reason in a sentence.
+
+    `limit` says in words what limits the tokens of the request; empty where that is not known.
+    """
 
     request: StoredRequest
     plan: Plan | None
     sent: tuple[SentMessage, ...]
     tools: tuple[OfferedTool, ...]
     gone: str = ""
+    limit: str = ""
 
     @property
     def messages(self) -> tuple[RequestMessage, ...]:
@@ -171,7 +179,7 @@ def inspect_request(database: Path, request_id: int) -> Inspection:
         tools = _tools(reader, request.catalogue_hash)
         if not request.has_plan:
             return Inspection(request, None, (), tools, _thinned(request))
-        packed = reader.execute("SELECT plan FROM request WHERE id = ?", (request_id,)).fetchone()[0]
+        packed, frozen = reader.execute(_PLAN, (request_id,)).fetchone()
         encoded = unpack_json(packed, f"the plan of request {request_id}")
         memories = _memories(reader, memories_of(encoded))
     try:
@@ -184,7 +192,24 @@ def inspect_request(database: Path, request_id: int) -> Inspection:
         for entry, message in zip(encoded["messages"], messages, strict=True)
     )
     plan = _plan(encoded, messages)
-    return Inspection(replace(request, planned_tokens=plan.budget.final_tokens), plan, sent, tools)
+    limit = _describe_limit(frozen, plan.budget.max_tokens) if frozen else ""
+    return Inspection(replace(request, planned_tokens=plan.budget.final_tokens), plan, sent, tools, limit=limit)
+
+
+def _describe_limit(text: str, tokens: int) -> str:
+    """Say what the limit of a request comes from; empty where its turn has another limit, or cannot be read."""
+    try:
+        frozen = FrozenTurn.from_json(text, system="")
+    except PlanError:
+        return ""
+    bound = request_limit(frozen)
+    if bound.tokens != tokens:
+        return ""
+    if bound.setting not in (WINDOW_SETTING, ASSUMED_WINDOW_SETTING):
+        return f"limit: {bound.setting}" if bound.setting else f"limit: {frozen.max_chars:,} characters"
+    assumed = ", assumed" if frozen.is_window_assumed else ""
+    window, answer = short_count(frozen.context_window or 0), short_count(frozen.max_output_tokens)
+    return f"limit: the window ({window}{assumed}) less the longest answer ({answer})"
 
 
 def _thinned(request: StoredRequest) -> str:
