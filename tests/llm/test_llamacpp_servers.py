@@ -121,12 +121,30 @@ SPOKEN = '{"next": "use scan for b", "name": "scan", "arguments": {"sector": "b"
 
 
 @pytest.mark.parametrize(("parameters", "mode"), [(494_032_768, ToolMode.AUTO), (8_000_000_000, ToolMode.JSON_SCHEMA)])
-async def test_a_small_model_is_told_of_its_tools_in_words_where_the_api_has_no_schema(
+async def test_a_schema_holds_a_small_model_that_is_connected_by_the_messages_api(
     parameters: float, mode: ToolMode
 ) -> None:
-    async with messages_server(parameters) as server:
+    spoken = '{"next": "use scan for b", "name": "scan", "arguments": {"sector": "b"}}'
+    async with OpenAIServer(Say(spoken), Say("Noon.")) as server:
+        server.models = [{**LISTED, "meta": {**LISTED["meta"], "n_params": parameters}}]
+        server.props = PROPS
+        source = provider("anthropic", server.url, tool_mode=mode, api_key="reef-key")
+        said = (user("Scan a and b."), assistant("", call()), result("ore"))
+        found = await items(source, request(*said, tools=(SCAN,)))
+        await source.close()
+    answered = found[-1]
+    assert isinstance(answered, Answer)
+    assert (answered.text, answered.calls) == ("", (AnswerCall("scan", '{"sector":"b"}'),))
+    assert server.chats[0].headers["authorization"] == "Bearer reef-key"
+    body = server.chats[0].json
+    assert body["response_format"]["json_schema"]["schema"]["anyOf"][0]["properties"]["name"] == {"const": "scan"}
+    assert "- scan: Look around" in body["messages"][0]["content"]
+
+
+async def test_a_model_that_is_to_keep_to_a_schema_is_told_its_tools_in_words_where_the_server_has_none() -> None:
+    async with AnthropicServer() as server:
         server.script.append(anthropic_server.Say((anthropic_server.Text(SPOKEN),)))
-        source = provider("anthropic", server.url, tool_mode=mode)
+        source = provider("anthropic", server.url, tool_mode=ToolMode.JSON_SCHEMA)
         said = (user("Scan a and b."), assistant("", call()), result("ore"))
         found = await items(source, request(*said, tools=(SCAN,)))
         await source.close()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from zoea.llm.local.model_files import LocalModels
@@ -19,6 +20,7 @@ from zoea.settings.endpoints import ProviderSettings
 from zoea.settings.schema import LlmSettings
 
 if TYPE_CHECKING:
+    from zoea.llm.providers.openai_provider import OpenAIProvider
     from zoea.llm.transport.http_client import HttpClient
 
 Maker = Callable[[str, ProviderConfig, Clock], Provider]
@@ -47,18 +49,28 @@ def make(name: str, config: ProviderConfig, *, clock: Clock, makers: Mapping[str
 
 
 def make_openai(name: str, config: ProviderConfig, clock: Clock) -> Provider:
+    return _make_chat(name, config, gate_of(config, clock), clock)
+
+
+def _make_chat(name: str, config: ProviderConfig, gate: AdmissionGate, clock: Clock) -> OpenAIProvider:
     from zoea.llm.providers.openai_provider import BASE_URL, OpenAIProvider, headers
 
-    out = _make_client(name, config, config.base_url or BASE_URL, headers(config))
-    return OpenAIProvider(name, config, gate_of(config, clock), out, clock)
+    return OpenAIProvider(
+        name, config, gate, _make_client(name, config, config.base_url or BASE_URL, headers(config)), clock
+    )
 
 
 def make_anthropic(name: str, config: ProviderConfig, clock: Clock) -> Provider:
     from zoea.llm.providers.anthropic_provider import BASE_URL, AnthropicProvider, headers
 
-    base = (config.base_url or BASE_URL).rstrip("/").removesuffix("/v1")
+    base, gate = (config.base_url or BASE_URL).rstrip("/").removesuffix("/v1"), gate_of(config, clock)
     return AnthropicProvider(
-        name, config, gate_of(config, clock), _make_client(name, config, base, headers(config)), clock
+        name,
+        config,
+        gate,
+        _make_client(name, config, base, headers(config)),
+        clock,
+        open_chat=lambda: _make_chat(name, replace(config, base_url=f"{base}/v1"), gate, clock),
     )
 
 

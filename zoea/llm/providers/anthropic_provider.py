@@ -1,9 +1,15 @@
-"""Provider for Anthropic's messages API: cache marks, signed thinking, its own roles."""
+"""Provider for Anthropic's messages API: cache marks, signed thinking, its own roles.
+
+The API has no schema for answers, which small models need to call tools. A llama.cpp server that serves one speaks
+chat completions too, so requests with tools go there.
+"""
 
 from __future__ import annotations
 
 import logging
 import re
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import Any
 
 from zoea.llm.messages.message_rules import encode
@@ -13,6 +19,7 @@ from zoea.llm.providers.anthropic_request import AnthropicQuirk, Quirks, body_of
 from zoea.llm.providers.anthropic_stream import MessageStreamDecoder
 from zoea.llm.providers.http_provider import HttpProvider, StreamDecoder
 from zoea.llm.providers.llamacpp_props import SMALL_PARAMETERS, count_parameters, is_llamacpp, read_props, with_props
+from zoea.llm.providers.openai_provider import OpenAIProvider
 from zoea.llm.providers.openai_stream import whole_number
 from zoea.llm.transport.admission_gate import AdmissionGate
 from zoea.llm.transport.cached_json import UNLISTED_FOR_US, CachedFetch, fetch, is_absent
@@ -20,7 +27,7 @@ from zoea.llm.transport.http_client import HttpClient
 from zoea.model.enums import ToolMode
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
-from zoea.model.request import ModelInfo, ModelRequest
+from zoea.model.request import ModelInfo, ModelRequest, StreamItem
 
 _log = logging.getLogger(__name__)
 BASE_URL = "https://api.anthropic.com"
@@ -33,26 +40,50 @@ class AnthropicProvider(HttpProvider):
     path = "/v1/messages"
     has_schema_mode = False
 
-    def __init__(self, name: str, config: ProviderConfig, gate: AdmissionGate, http: HttpClient, clock: Clock) -> None:
+    def __init__(
+        self,
+        name: str,
+        config: ProviderConfig,
+        gate: AdmissionGate,
+        http: HttpClient,
+        clock: Clock,
+        *,
+        open_chat: Callable[[], OpenAIProvider],
+    ) -> None:
+        """`open_chat` makes the provider for the chat completions of the same server; it shares the gate."""
         super().__init__(name, config, gate, http, clock)
         self._quirks: dict[str, Quirks] = {}
         self._listed = CachedFetch(clock, self._list, absent_us=UNLISTED_FOR_US)
+        self._open_chat = open_chat
+        self._chat: OpenAIProvider | None = None
+        self._is_llamacpp = False
         self._is_small = False
         """Whether a llama.cpp server serves a small model or one without tools; known once the list is."""
 
-    async def _prepare(self, request: ModelRequest) -> None:
-        """Find out whether the server is a llama.cpp with a small model."""
-        if not request.tools or self._config.tool_mode is not ToolMode.AUTO or self._http.base_url == BASE_URL:
-            return
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
+        """See `Provider.stream`."""
+        answer = super().stream(request)
+        if await self._needs_chat(request):
+            self._chat = self._chat or self._open_chat()
+            answer = self._chat.stream(request)
+        async with aclosing(answer) as items:
+            async for item in items:
+                yield item
+
+    async def _needs_chat(self, request: ModelRequest) -> bool:
+        """Return whether answers have to keep to a schema of calls, and the server is a llama.cpp, which has one."""
+        mode = self._config.tool_mode
+        if not request.tools or mode is ToolMode.NATIVE or self._http.base_url == BASE_URL:
+            return False
         try:
             await self._listed.get()
         except ProviderError as error:
             _log.debug("%s tells nothing of its models: %s", self.name, error.what)
+        return self._is_llamacpp and (self._is_small or mode is ToolMode.JSON_SCHEMA)
 
     def _has_text_calls(self, request: ModelRequest) -> bool:
-        """Return whether the model is told to call tools as text. This API has no schema for answers."""
-        mode = self._config.tool_mode
-        return bool(request.tools) and (mode is ToolMode.JSON_SCHEMA or (mode is ToolMode.AUTO and self._is_small))
+        """Return whether the model is told to call tools as text."""
+        return bool(request.tools) and self._config.tool_mode is ToolMode.JSON_SCHEMA
 
     def _form(self, request: ModelRequest, without_thinking: bool) -> bytes:
         quirks = self._quirks.get(self._model(request), frozenset())
@@ -110,6 +141,7 @@ class AnthropicProvider(HttpProvider):
         (listed,) = infos.values()
         props = await read_props(self._http, provider=self.name, clock=self._clock, secrets=self._secrets)
         only = with_props(listed, props)
+        self._is_llamacpp = True
         self._is_small = only.tools is False or count_parameters(found[0]) < SMALL_PARAMETERS
         if self._config.concurrency is None and only.slots:
             self._gate.set_concurrency(only.slots)
@@ -134,6 +166,11 @@ class AnthropicProvider(HttpProvider):
         return ModelInfo(
             model or listed.name, window, output, listed.tools, listed.slots, cache_minimum(model or listed.name)
         )
+
+    async def close(self) -> None:
+        await super().close()
+        if self._chat is not None:
+            await self._chat.close()
 
 
 def _read(entry: dict[str, Any]) -> ModelInfo:

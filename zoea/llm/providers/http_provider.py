@@ -7,7 +7,7 @@ another form: a server that refuses an option is asked again without it, in at m
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Protocol
 
 from zoea.llm.messages.text_calls import read_text_calls
@@ -102,7 +102,7 @@ class HttpProvider:
     def _refused_thinking(self, request: ModelRequest, text: str) -> None:
         """Note a 400 that names thinking; the request is sent again without it."""
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[StreamItem]:
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         """See `Provider.stream`. Closing it closes the connection."""
         ticket = self._gate.enter_queue(by_person=request.by_person)
         reply: HttpReply | None = None

@@ -23,7 +23,8 @@ _TITLES: dict[ErrorClass, tuple[str, str]] = {
     ErrorClass.TRANSIENT: ("The provider failed", "If it lasts, look at the provider, or give the mysis another one."),
     ErrorClass.AUTH: (
         "The provider refused the key",
-        "Enter a valid key (api_key): connect a model again in the settings, under the same name. Then relaunch it.",
+        "Enter a valid key (api_key): connect a model again in the settings, under the same name. "
+        "Then relaunch the mysis.",
     ),
     ErrorClass.QUOTA: (
         "The provider's quota is used up",
