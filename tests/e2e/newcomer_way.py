@@ -148,12 +148,12 @@ class NewcomerWay:
     def _broadcast(self) -> None:
         with self._step("broadcast to three of ten"):
             self._press("b", "b broadcast")
-            self._press("escape", f"broadcast to all {MYSES}", "to choose who: esc, then mark with space")
+            self._press("escape", f"BROADCAST to all {MYSES}", "to choose who: esc, then mark with space")
             for count in (1, 2, 3):
                 self._press(" ", "SWARM")
                 self.glass.until(f"{count} marked", "space marks")
             self._press("b", "b broadcast")
-            self._type(QUESTION, "broadcast to 3 (marked: anna")
+            self._type(QUESTION, "BROADCAST to 3 (marked: anna")
             self._press("enter", "enter send")
             self.glass.until("→ 3", "3 answered", ANSWER)
             self._press("escape", "esc removes the marks")
@@ -162,7 +162,7 @@ class NewcomerWay:
     def _approve(self) -> None:
         with self._step("approve a tool call"):
             self._press("m", "m message")
-            self._type(ORDER, "message to")
+            self._type(ORDER, "MESSAGE to")
             self._press("enter", "enter send")
             self._press("o", "NEEDS YOU", "asks to run", "o answer")
             self._press("o", "drop", "o allow once")
@@ -172,7 +172,7 @@ class NewcomerWay:
         with self._step("find the finished mysis and send it on"):
             self._press("w", "NEEDS YOU", "review its result", "w goes to it")
             self._press("m", "m send it a message")
-            self._type(MORE, "message to anna")
+            self._type(MORE, "MESSAGE to anna")
             self._press("enter", "enter send")
             self.glass.until(CONTINUED)  # then it rests as done again, for another review
 

@@ -62,11 +62,11 @@ def test_a_broadcast_goes_to_those_that_the_filter_shows_and_capital_b_to_all(co
     screen.press("bet", "enter")
     screen.until(lambda text: "gamma" not in text)
     screen.press("b")
-    screen.until("broadcast to 1 (filter 'bet'", "beta")
+    screen.until("BROADCAST to 1 (filter 'bet'", "beta")
     screen.press("only one", "enter")
     until_true(lambda: recipients("only one") == {"beta"})
     screen.press("B")
-    screen.until("broadcast to all 3 myses")
+    screen.until("BROADCAST to all 3 myses")
     screen.press("every one", "enter")
     until_true(lambda: recipients("every one") == {"alpha", "beta", "gamma"})
     assert recipients("only one") == {"beta"}
@@ -131,7 +131,7 @@ def test_a_paste_in_the_write_of_its_key_is_text_and_never_commands(cockpit: Ope
     until_true(lambda: ask(stored) == [(lines,)])
     assert recipients(lines) == {"alpha", "beta", "gamma"}
     screen.write(b"m" + paste("xd and X\nq"))
-    screen.until("xd and X", "message to alpha", "enter send")
+    screen.until("xd and X", "MESSAGE to alpha", "enter send")
     assert ask(stored) == [(lines,)]
     screen.write(b"\r")
     until_true(lambda: recipients("xd and X\nq") == {"alpha"})

@@ -85,7 +85,7 @@ def test_servers_are_added_switched_tried_and_removed_by_keys(address: str) -> N
         assert "enabled" not in upstreams()["near"]
 
         screen.press("tab", "t")
-        screen.until("echo of the faulty server", "^r calls it")
+        screen.until("echo of the faulty server", "^r call it")
         screen.press("\x12")
         screen.until("done")
         screen.press("escape", "tab", "tab")

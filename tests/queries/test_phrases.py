@@ -58,7 +58,7 @@ def test_an_event_names_the_text_it_needs(
         ("context.summary", {"messages": 4, "tokens": 12_000}, "Previous context summary added"),
         ("hold.set", {}, "is paused"),
         ("hold.set", {"reason": "{x}"}, "is paused: {x}"),
-        ("hold.lifted", {}, "is resumed"),
+        ("hold.lifted", {}, "goes on: its pause is lifted"),
     ],
 )
 def test_a_text_is_quoted_unchanged(kind: str, data: dict[str, Any], said: str) -> None:

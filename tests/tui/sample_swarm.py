@@ -53,7 +53,7 @@ SETTINGS = Settings.model_validate(
         "nudge": {"enabled": False},
         # Drawing all snapshots takes longer than the default timeouts of a model.
         "llm": {"timeout": 3600, "between_tokens": 3600},
-        "context": {"context_window": 50_000},
+        "context": {"context_window": 64_000},
         "budget": {"swarm_per_day": 2_000_000},
     }
 )
@@ -228,7 +228,7 @@ async def play_sample_swarm(folder: Path) -> AsyncIterator[SampleSwarm]:
     script = ScriptedReplies(clock, replies())
     providers = SampleProviders(
         {
-            name: ScriptedProvider(script, name=name, clock=clock, metered=True, context_window=50_000)
+            name: ScriptedProvider(script, name=name, clock=clock, metered=True, context_window=64_000)
             for name in ("ollama", "openai")
         }
     )

@@ -65,10 +65,10 @@ async def test_the_dialog_opens_only_by_its_key_and_shows_the_oldest_question_in
         assert stage.shows(DashboardScreen)
         panel = await open_panel(stage)
         who = panel.query_one("#who", TextBlock).plain
-        assert "burn  on peer" in who
-        assert "expires in 30m" in who
-        assert "s: this tool with any arguments, for this mysis until it is stopped" in who
-        assert "t: the same for every mysis of its template, until you revoke it (A lists it)" in who
+        assert "peer/burn" in who
+        assert "refused in 30m" in who
+        assert "s allows this tool with any arguments to this mysis, until it is stopped" in who
+        assert "t allows it to every mysis of its template, until you revoke it (A lists it)" in who
         assert "gamma asks" in stage.text()
         assert "1 of 2" in stage.text()
         assert panel.query_one(TextLines).plain == '{\n  "text": "burn it"\n}'

@@ -89,7 +89,7 @@ class TestBlocks:
         block = build_turn_blocks(turn(answer(2, "x", reasoning="y" * 1200)), START, MARKS)[1]
         assert block.folds
         assert not block.is_open
-        assert head(block) == "thinking  1.4 s · 1.2 kB"
+        assert head(block) == "reasoning  1.4 s · 1.2 kB"
 
     def test_a_call_shows_its_arguments_its_time_and_its_size(self, palette: ConversationPalette) -> None:
         block = build_turn_blocks(turn(answer(2, "", call(5)), result(3, 5, "x" * 2100)), START, MARKS)[-1]
@@ -154,7 +154,7 @@ class TestBlocks:
         block = build_turn_blocks(turn(answer(2, "x"), outcome=None, ended_at=None, broke_off="timeout"), START, MARKS)[
             -1
         ]
-        assert "once it runs again, this turn goes on from here" in head(block)
+        assert "this turn goes on once it runs again" in head(block)
 
     def test_a_note_is_shown_at_its_place_in_the_turn(self) -> None:
         made = turn(prompt(1, "a"), answer(2, "x", seq=2), answer(4, "y", seq=4), notes=(noted(2, "loop", "again"),))

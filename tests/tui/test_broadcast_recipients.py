@@ -26,7 +26,7 @@ async def test_a_broadcast_goes_to_the_myses_that_the_filter_shows(tmp_path: Pat
     async with cockpit(tmp_path) as stage:
         await keep_only(stage, "bet")
         await stage.press("b")
-        assert "broadcast to 1 (filter 'bet': beta)" in stage.text()
+        assert "BROADCAST to 1 (filter 'bet': beta)" in stage.text()
         await stage.write("mine")
         await stage.press("enter")
         await stage.until(lambda: stage.view("beta").turns == 1)
@@ -48,7 +48,7 @@ async def test_capital_b_speaks_to_all_while_a_filter_is_on(tmp_path: Path) -> N
     async with cockpit(tmp_path) as stage:
         await keep_only(stage, "bet")
         await stage.press("B")
-        assert "broadcast to all 3 myses" in stage.text()
+        assert "BROADCAST to all 3 myses" in stage.text()
         await stage.write("mine")
         await stage.press("enter")
         await stage.until(lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
@@ -59,7 +59,7 @@ async def test_marks_come_before_the_filter(tmp_path: Path) -> None:
         await stage.press("space")
         await keep_only(stage, "bet")
         await stage.press("b")
-        assert "broadcast to 1 (marked: alpha)" in stage.text()
+        assert "BROADCAST to 1 (marked: alpha)" in stage.text()
 
 
 async def test_a_filter_without_a_match_opens_no_prompt(tmp_path: Path) -> None:

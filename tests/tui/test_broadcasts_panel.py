@@ -21,11 +21,14 @@ def shown(*said: Broadcast, width: int = 40, height: int = 0) -> list[str]:
 
 def test_a_broadcast_is_wrapped_if_there_is_room_and_cut_with_an_ellipsis_if_not() -> None:
     cut, became = shown(SAID)
-    assert cut.endswith("alpha → 4  Iridium worth 40 credi…")
+    assert cut.endswith("alpha → 4 myses  Iridium worth 40…")
     assert became.strip() == "3 answered · 1 queued"
     first, second, third, became = shown(SAID, height=4)
-    assert first.endswith("alpha → 4  Iridium worth 40")
-    assert (second.strip(), third.strip()) == ("credits at p98 in s33, orbit 0;", "sell at p15 in s6 or at p66 in s2…")
+    assert first.endswith("alpha → 4 myses  Iridium worth 40")
+    assert (second.strip(), third.strip()) == (
+        "credits at p98 in s33, orbit 0;",
+        "sell at p15 in s6 or at p66 in s2…",
+    )
     assert {len(line) - len(line.lstrip()) for line in (second, third, became)} == {6}
 
 
@@ -35,7 +38,7 @@ def test_broadcasts_are_wrapped_only_if_all_of_them_fit() -> None:
     assert len(shown(SAID, SAID, height=5)) == 4
     short = replace(SAID, text="Go")
     assert len(shown(SAID, short, height=6)) == 6
-    assert shown(short, height=9)[0].endswith("alpha → 4  Go")
+    assert shown(short, height=9)[0].endswith("alpha → 4 myses  Go")
 
 
 def test_no_broadcast_is_lost_in_a_narrow_panel() -> None:

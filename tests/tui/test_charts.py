@@ -47,8 +47,8 @@ async def test_the_charts_show_the_stored_minutes_and_the_span_changes(tmp_path:
     async with cockpit(tmp_path, answering(), size=(160, 48)) as stage:
         await _play(stage)
         await stage.press("C")
-        await stage.until(lambda: stage.shows(ChartsScreen) and "TURNS BY OUTCOME · 1 in this time" in stage.text())
-        assert "MYSES BY STATUS · 3 now" in stage.text()
+        await stage.until(lambda: stage.shows(ChartsScreen) and "TURNS BY OUTCOME · 1 in the last hour" in stage.text())
+        assert "MYSES BY STATUS · 3 now · last hour" in stage.text()
         assert "last hour" in stage.text()
         await stage.press("right_square_bracket", "right_square_bracket", "right_square_bracket")
         await stage.until(lambda: "last week" in stage.text())
@@ -73,7 +73,7 @@ async def test_charts_are_drawn_in_every_kind_of_theme(tmp_path: Path, theme: st
     async with cockpit(tmp_path, answering(), size=(120, 40), theme=theme) as stage:
         await _play(stage)
         await stage.press("C")
-        await stage.until(lambda: stage.shows(ChartsScreen) and "TURNS BY OUTCOME · 1 in this time" in stage.text())
+        await stage.until(lambda: stage.shows(ChartsScreen) and "TURNS BY OUTCOME · 1 in the last hour" in stage.text())
 
 
 def test_outcomes_are_counted_over_the_whole_time_as_their_title_says() -> None:

@@ -219,6 +219,11 @@ def _add_turn(path: Path, number: int) -> None:
 
 
 class TestSight:
+    def test_a_detail_of_the_header_that_would_be_cut_to_a_few_letters_is_left_out(self) -> None:
+        pieces = [("alpha  held", ""), (" · its call finishes before it rests", "")]
+        assert focus_lines.shorten(pieces, 40) == [pieces[0], (" · its call finishes before …", "")]
+        assert focus_lines.shorten(pieces, 26) == [pieces[0], ("", "")]
+
     def test_the_panels_say_that_there_was_no_request(self) -> None:
         assert focus_lines.build_request_lines(MysisContext()) == [[("No request yet", "quiet")]]
         assert focus_lines.build_snapshot_lines(MysisContext(), START) == [
@@ -239,7 +244,7 @@ class TestSight:
         assert [line.split()[-1] for line in lines[2:7]] == ["full", "compact", "none", "out", "cut"]
         assert "turn 42, request 4  31k tokens so far" in lines
         assert "2 messages not sent in full" in lines
-        assert "last tools: budget.token_budget_per_agent = 60000 would have kept it whole" in lines
+        assert "last calls: budget.token_budget_per_agent = 60000 would have kept it whole" in lines
         assert "the request failed: likely temporary" in lines
         unsent = replace(seen, state="released", error_class="cancelled")
         assert [("the request was never sent", "waiting")] in focus_lines.build_request_lines(MysisContext(unsent))

@@ -97,6 +97,7 @@ ELSEWHERE = {
     "charts.shorter": "test_charts.py::test_the_charts_show_the_stored_minutes_and_the_span_changes",
     "charts.longer": "test_charts.py::test_the_charts_show_the_stored_minutes_and_the_span_changes",
     "swarm.grouping": "test_hive.py::test_v_shows_the_hive_with_the_same_cursor_marks_filter_and_detail",
+    "settings.change": "test_settings.py::test_enter_and_space_step_through_few_options",
     "settings.default": "test_settings.py::test_a_persons_own_value_is_removed",
     "search.open": "test_search.py::test_enter_opens_the_turn_with_the_hit_and_esc_comes_back_to_the_list_where_it_was",
     "upstreams.reconnect": "test_upstreams.py::test_providers_are_asked_again",

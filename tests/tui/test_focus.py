@@ -105,7 +105,7 @@ class TestReading:
     async def test_enter_opens_the_conversation_and_escape_leaves_it(self, tmp_path: Path) -> None:
         asked = Answer(text="**I look**", reasoning="hm", calls=(call("look", "ore"),))
         async with focus(tmp_path, asked, Answer(text="found it")) as stage:
-            await shows(stage, "from you", "prompt 1", "thinking", "I look", '⚙ look(text="ore")', "found it")
+            await shows(stage, "from you", "prompt 1", "reasoning", "I look", '⚙ look(text="ore")', "found it")
             assert "alpha" in stage.text()
             assert "1 of 3" in stage.text()
             assert view(stage).follows
@@ -196,7 +196,7 @@ class TestReading:
             await stage.until(lambda: stage.swarm.state() == "errored")
             await stage.press("enter")
             await opens(stage)
-            await shows(stage, "failed", "there is no model x", "once it runs again, this turn goes on from here")
+            await shows(stage, "failed", "there is no model x", "this turn goes on once it runs again")
 
 
 def _lines(stage: Stage) -> list[str]:
@@ -404,7 +404,7 @@ class TestStreaming:
             await stage.swarm.commander.send("alpha", "again")
             live, transcript = stage.one(LiveAnswer), stage.one(ConversationView)
             width = transcript.size.width
-            await settles(stage, lambda: "thinking…" in stage.text() and "Where is **iron** [/]" in stage.text())
+            await settles(stage, lambda: "reasoning…" in stage.text() and "Where is **iron** [/]" in stage.text())
             assert live.text == ""
             speak.set()
             await settles(stage, lambda: live.display and live.text == "The **belt** ")
@@ -529,7 +529,7 @@ class TestDoing:
         looks = Answer(text="", calls=(call("look", "ore"),))
         async with focus(tmp_path, looks, Answer(text="ok"), settings=settings, size=(160, 44)) as stage:
             sees, state = stage.one(TextBlock, "#sees"), stage.one(TextBlock, "#state")
-            await settles(stage, lambda: "last tools" in sees.plain and "look did ore" in state.plain)
+            await settles(stage, lambda: "last calls" in sees.plain and "look did ore" in state.plain)
             assert "of 4.1k tokens" in sees.plain
 
     @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])

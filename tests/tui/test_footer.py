@@ -52,6 +52,47 @@ def test_spare_keys_are_dropped_first() -> None:
     assert line.text == " n new  ? help "
 
 
+def test_a_pair_of_keys_is_one_entry_and_each_key_can_be_clicked() -> None:
+    class Wide(KeyFooter):
+        size = Size(80, 1)
+
+    line = Wide()
+    line.describe([BY_ID["charts.shorter"], BY_ID["charts.longer"]], ActionContext(), {})
+    assert line.text == " [ ] shorter or longer time "
+    assert line._clicks == [(2, "app.do('charts.shorter')"), (28, "app.do('charts.longer')")]
+
+
+def test_the_keys_of_a_screen_are_kept_before_those_of_every_screen() -> None:
+    class Narrow(KeyFooter):
+        size = Size(80, 1)
+
+    line = Narrow()
+    names = ("open", "fork", "ask", "compare", "timeline")
+    actions = [BY_ID[id] for id in ("app.back", "app.find", "app.command", "swarm.hold", "approval.oldest", "app.help")]
+    line.describe([*actions, *(BY_ID[f"history.{name}"] for name in names)], ActionContext(approvals=1), {})
+    assert line.text == " esc back  f fork  a ask  c mark, compare  t timeline  o approvals 1  ? help "
+
+
+async def test_the_footer_says_what_the_keys_do_to_marked_myses_and_how_to_unmark_them(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, start=True, size=(80, 24)) as stage:
+        await stage.press("space", "space")
+        await stage.until(lambda: stage.one(KeyFooter).text.startswith(" esc unmark "))
+        assert " s stop 2 marked " in stage.one(KeyFooter).text
+        await click_key(stage, "unmark")
+        assert stage.app.marks == set()
+        await stage.until(lambda: "unmark" not in stage.one(KeyFooter).text)
+
+
+async def test_a_key_that_switches_something_back_says_so(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, size=(80, 24)) as stage:
+        await stage.press("v")
+        assert " v rows " in stage.one(KeyFooter).text
+        await stage.press("v", "enter", "v")
+        assert " v brief " in stage.one(KeyFooter).text
+        await stage.press("v")
+        assert " v verbose " in stage.one(KeyFooter).text
+
+
 async def test_the_footer_names_find_and_filter_apart(tmp_path: Path) -> None:
     async with cockpit(tmp_path, size=(200, 24)) as stage:
         wide = stage.one(KeyFooter).text

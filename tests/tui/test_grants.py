@@ -38,7 +38,7 @@ async def allow_burning(stage: Stage) -> None:
     await stage.api.send("alpha", "burn it")
     await stage.until(lambda: stage.app.approvals.open)
     await stage.api.answer(stage.app.approvals.open[0].id, ApprovalAnswer.TEMPLATE)
-    await stage.until(lambda: "without asking, since" in stage.text() and not stage.app.approvals.open)
+    await stage.until(lambda: "without asking, allowed at" in stage.text() and not stage.app.approvals.open)
 
 
 async def test_a_grant_is_listed_and_its_tool_asks_again_after_it_is_revoked(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ async def test_every_action_is_listed_with_those_of_the_screen_first(tmp_path: P
         lines = await open_help(stage)
         assert set(lines.ids) == {action.id for action in ACTIONS}
         assert lines.plain.startswith("ON THE DASHBOARD")
-        assert "Next delivery mode" in lines.plain
+        assert "the next delivery mode" in lines.plain
 
 
 async def test_typing_finds_actions_by_description_and_key(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_a_clash_names_both_actions() -> None:
 
 
 def test_a_key_that_moves_the_cursor_is_taken() -> None:
-    assert problems({"mysis.new": "j"}) == {"mysis.new": "j is taken: next mysis"}
+    assert problems({"mysis.new": "j"}) == {"mysis.new": "j is taken: go to the next mysis"}
 
 
 def test_two_actions_may_swap_their_keys() -> None:

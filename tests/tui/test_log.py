@@ -50,7 +50,7 @@ async def test_each_event_has_a_line_and_errors_are_highlighted(tmp_path: Path) 
         await stage.until(lambda: stage.view().state == "errored")
         lines = await open_log(stage)
         await stage.until(lambda: "is errored" in stage.text())
-        assert "you           say → alpha: Mine the belt" in lines.plain
+        assert "you           → alpha: Mine the belt" in lines.plain
         assert "alpha         turn 1 begins" in lines.plain
         place = next(at for at in range(lines.count) if "is errored" in lines.text_of(at))
         assert "errored" in [role for _, role in stage.screen.draw_event(place, 100)]  # type: ignore[attr-defined]  # the log

@@ -150,15 +150,15 @@ def test_a_row_has_one_time_and_the_detail_the_age_of_the_text() -> None:
 
 def test_the_line_of_a_running_mysis_shows_its_call_and_its_budget() -> None:
     calling = replace(RUNNING, activity=Activity.TOOL, text='⚙ mine(belt="b2")', text_at=ago(1.2), turn_tokens=41_000)
-    assert plain(build_brief_line(calling, NOW)) == '⚙ mine(belt="b2") |  1.2 s  turn budget ━━──────── 41k/200k'
+    assert plain(build_brief_line(calling, NOW)) == '⚙ mine(belt="b2") |  1.2 s  turn 41k/200k tokens'
     after = replace(calling, activity=Activity.LLM, text_at=ago(65))
-    assert plain(build_brief_line(after, NOW)) == '⚙ mine(belt="b2") |  1m ago  turn budget ━━──────── 41k/200k'
-    assert "".join(text for text, _ in build_turn_budget(RUNNING)) == "turn budget ────────── 0/200k"
+    assert plain(build_brief_line(after, NOW)) == '⚙ mine(belt="b2") |  1m ago  turn 41k/200k tokens'
+    assert "".join(text for text, _ in build_turn_budget(RUNNING)) == "turn budget ────────── 0/200k tokens"
     assert build_turn_budget(replace(RUNNING, state=MysisState.IDLE)) == []
     lines = [
         "".join(text for text, _ in pieces) for pieces in build_usage_lines(None, replace(RUNNING, tokens=91_000), 9)
     ]
-    assert lines[-2:] == ["turn budget ────────── 0/200k", "91k tokens in all"]
+    assert lines[-2:] == ["turn budget ────────── 0/200k tokens", "91k tokens in all"]
 
 
 def test_an_answer_keeps_its_lines_without_emphasis_marks() -> None:

@@ -82,9 +82,11 @@ async def test_a_click_answers_its_mysis_and_the_key_answers_the_oldest(tmp_path
     async with cockpit(tmp_path, asks_when_told, size=(160, 40)) as stage:
         await ask(stage, "alpha")
         await ask(stage, "gamma")
-        await stage.until(lambda: [line for line in panel(stage) if "answer" in line] == ["  o answer", "  [answer]"])
+        await stage.until(
+            lambda: [line for line in panel(stage) if "answer" in line] == ["  o answer", "  click: answer"]
+        )
         row = next(y for y, line in enumerate(stage.text().splitlines()) if "answer" in line and "o ans" not in line)
-        await stage.pilot.click(offset=(stage.text().splitlines()[row].index("  [answer]") + 3, row))
+        await stage.pilot.click(offset=(stage.text().splitlines()[row].index("  click: answer") + 3, row))
         await stage.until(lambda: stage.shows(ApprovalDialog) and "gamma asks" in stage.text())
 
 
@@ -166,7 +168,7 @@ async def test_a_line_names_its_keys_behind_the_presses_that_lead_to_it(tmp_path
         assert [line for line in panel(stage) if "relaunch" in line] == [
             "  r relaunch  . dismiss",
             "  w goes to it, then r relaunch  . dismiss",
-            "  w w goes to it, then r relaunch  . dismiss",
-            "  w w w goes to it, then r relaunch  . dismiss",
-            "  [relaunch]  [dismiss]",
+            "  w twice goes to it, then r relaunch  . dismiss",
+            "  w 3 times goes to it, then r relaunch  . dismiss",
+            "  click: relaunch  click: dismiss",
         ]

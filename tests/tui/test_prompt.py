@@ -42,7 +42,7 @@ async def messages(stage: Stage) -> list[str]:
 async def test_m_and_enter_send_to_the_mysis_under_the_cursor(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("j", "m")
-        assert "message to beta · queue: read when its turn ends" in stage.text()
+        assert "MESSAGE to beta · queue: read when its turn ends" in stage.text()
         assert "sending starts it" in stage.text()
         await stage.write("hello there")
         await stage.press("enter")
@@ -57,7 +57,7 @@ async def test_b_names_skipped_myses_and_the_feed_shows_the_receipt(tmp_path: Pa
         await stage.api.stop("gamma")
         await stage.until(lambda: stage.view("gamma").state is MysisState.STOPPED)
         await stage.press("b")
-        assert "broadcast to 2 of 3 myses · queue: each reads it when its turn ends" in stage.text()
+        assert "BROADCAST to 2 of 3 myses · queue: each reads it when its turn ends" in stage.text()
         assert "2 will be started · gamma cannot receive it (stopped)" in stage.text()
         await stage.write("mine")
         await stage.press("enter")
@@ -67,7 +67,7 @@ async def test_b_names_skipped_myses_and_the_feed_shows_the_receipt(tmp_path: Pa
 async def test_b_sends_to_the_marked_myses(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("space", "space", "b")
-        assert "broadcast to 2 (marked: alpha, beta)" in stage.text()
+        assert "BROADCAST to 2 (marked: alpha, beta)" in stage.text()
         await stage.write("you two")
         await stage.press("enter")
         await stage.until(lambda: stage.view("alpha").turns == 1 and stage.view("beta").turns == 1)
@@ -157,7 +157,7 @@ async def test_a_message_relaunches_a_stopped_mysis(tmp_path: Path) -> None:
         await stage.api.stop("alpha")
         await stage.until(lambda: stage.view().state is MysisState.STOPPED)
         await stage.press("m")
-        assert "relaunch and send to alpha" in stage.text()
+        assert "RELAUNCH and send to alpha" in stage.text()
         await stage.write("wake up")
         await stage.press("enter")
         await stage.until(lambda: stage.view().turns == 1)
@@ -189,7 +189,7 @@ async def test_enter_pressed_twice_sends_once(tmp_path: Path) -> None:
 async def test_tab_changes_the_delivery_mode(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.press("m", "tab")
-        assert "message to alpha · steer: read at its next step, its work goes on" in stage.text()
+        assert "MESSAGE to alpha · steer: read at its next step, its work goes on" in stage.text()
         await stage.press("tab")
         assert stage.one(MessagePrompt).mode is DeliveryMode.INTERRUPT
         await stage.press("tab")

@@ -85,7 +85,7 @@ def test_an_estimate_by_characters_and_the_one_by_earlier_counts_are_both_shown(
         build_head_lines(request, request.created_at)
     )
     said = words(build_plan_lines(Inspection(request, PLAN, (), ()), 70))
-    assert "~2.7k guessed by length, ×0.30 by past counts" in said
+    assert "~2.7k by length, corrected ×0.30 by past counts" in said
     assert "by characters" not in words(build_plan_lines(Inspection(REQUEST, PLAN, (), ()), 70))
 
 
@@ -95,13 +95,13 @@ def test_each_pack_shows_its_form_and_the_setting_that_would_keep_it() -> None:
     said = words(build_plan_lines(Inspection(REQUEST, PLAN, (), ()), 70))
     for expected in (
         "~1k of 1k tokens",
-        "25 over: the required packs exceed the budget",
+        "~25 over: the parts that are always sent exceed the limit",
         "always sent",
         "compact",
         "parts of it cut",
         "budget.token_budget_per_agent = 2000 would have kept it whole",
         "left out",
-        "wants 3k",
+        "wants ~3k",
         "none",
         "cut to head and tail (182.0 kB → 4.0 kB)",
     ):

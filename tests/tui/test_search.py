@@ -44,7 +44,7 @@ async def test_hits_of_all_myses_are_shown_while_the_words_are_typed(tmp_path: P
         hits = await open_search(stage, "belt")
         await stage.until(lambda: hits.count >= 5)
         text = hits.plain
-        assert "you → Survey the belt" in text
+        assert "you: Survey the belt" in text
         assert "look →" in text
         assert "alpha" in text
         assert "beta" in text

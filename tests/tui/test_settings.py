@@ -286,7 +286,7 @@ async def test_the_mouse_chooses_sections_and_changes_values(tmp_path: Path) -> 
         await stage.pilot.click("#fields", offset=(5, 1), times=2)
         await stage.until(lambda: on_disk(tmp_path).get("log") == {"level": "warning"})
         line = stage.one(KeyFooter)
-        await stage.pilot.click(KeyFooter, offset=(line.text.index("reset"), 0))
+        await stage.pilot.click(KeyFooter, offset=(line.text.index("back to default"), 0))
         await stage.until(lambda: on_disk(tmp_path).get("log") == {})
 
 

@@ -121,8 +121,8 @@ def says(*words: str) -> Callable[[Stage], bool]:
 
 def shows_charts(stage: Stage) -> bool:
     """Whether there are as many charts as fit, drawn for their size."""
-    return says("TOKENS A MINUTE", "k in this time")(stage) and (
-        stage.app.size.width < 100 or says("SPENT A MINUTE ·")(stage)
+    return says("TOKENS PER MINUTE", "k in the last hour")(stage) and (
+        stage.app.size.width < 100 or says("SPENT PER MINUTE ·")(stage)
     )
 
 
@@ -250,11 +250,11 @@ SCENES = (
     Scene("history-timeline", ("g", "h"), says("alpha", "gamma"), open_timeline, sizes=SIZES[:2]),
     Scene("clients", ("M",), says("no client can"), is_box=True, sizes=SIZES[:2]),
     Scene("configuring", ("G", "c"), lambda stage: stage.shows(ConfigureDialog), is_box=True, sizes=SIZES[:2]),
-    Scene("keys", ("comma",), says("palette (everywhere)"), choose_keys, sizes=SIZES[:2]),
+    Scene("keys", ("comma",), says("EVERYWHERE", "palette"), choose_keys, sizes=SIZES[:2]),
     Scene("filter", ("slash",), says("1 of 5"), write_filter, sizes=SIZES[:2]),
     Scene("find", ("g", "enter"), says("turn 5"), find_words, sizes=SIZES[:2]),
     Scene("grants", ("A",), says("miner", "belt-finder"), is_box=True, sizes=SIZES[:1]),
-    Scene("topics", ("T",), says("PLAN_READY", "read by no mysis"), is_box=True, sizes=SIZES[:1]),
+    Scene("topics", ("T",), says("PLAN_READY", "no mysis follows it"), is_box=True, sizes=SIZES[:1]),
     # The last ones: the swarm stays on hold.
     Scene("held", ("x",), lambda stage: stage.app.build_context().held, sizes=SIZES[:2]),
     Scene("held-focus", ("g", "enter"), says("Port Vesper: 11"), sizes=SIZES[:2]),

@@ -33,7 +33,7 @@ async def test_topics_are_listed_with_their_counts_and_read(tmp_path: Path) -> N
         await stage.api.publish("NEWS", "One.")
         await stage.api.publish("NEWS", "Two.", data={"ore": 7})
         await stage.api.publish("ISSUE_OPENED", "The login fails.")
-        await opened(stage, "read by no mysis")
+        await opened(stage, "no mysis follows it")
         listed = stage.one(PickList)
         assert listed.ids == ["STATE_SNAPSHOT", "ISSUE_OPENED", "NEWS"]
         assert "NEWS" in listed.plain
@@ -58,7 +58,7 @@ async def test_keys_reach_the_messages_of_a_topic_that_takes_long_to_read(
     async with cockpit(tmp_path, DONE, names=("alpha",)) as stage:
         await stage.api.publish("NEWS", "One.")
         await stage.api.publish("NEWS", "Two.")
-        await opened(stage, "read by no mysis")
+        await opened(stage, "no mysis follows it")
         await stage.press("j")
         for key in ("enter", "k"):
             stage.app.post_message(key_event(key))
@@ -103,7 +103,7 @@ async def test_long_messages_are_laid_out_once_and_not_at_each_tick(
     async with cockpit(tmp_path, DONE, names=("alpha",)) as stage:
         for _ in range(3):
             await stage.api.publish("NEWS", "é" * 30_000)
-        await opened(stage, "read by no mysis")
+        await opened(stage, "no mysis follows it")
         await stage.press("enter")
         await stage.until(lambda: len(stage.one(PickList).ids) == 3)
         dialog = stage.screen
@@ -120,7 +120,7 @@ async def test_of_large_messages_the_newest_are_read_and_long_data_is_not_indent
     async with cockpit(tmp_path, DONE, names=("alpha",)) as stage:
         for number in range(4):
             await stage.api.publish("NEWS", data={"n": number, "a": [0] * 240_000}, is_raw=True)
-        await opened(stage, "read by no mysis")
+        await opened(stage, "no mysis follows it")
         await stage.press("enter")
         await stage.until(lambda: stage.one(PickList).ids == ["2", "3", "4"])
         await stage.until(lambda: '{"n": 3, "a": [0, 0' in stage.text())

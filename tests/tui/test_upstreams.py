@@ -358,7 +358,7 @@ async def test_the_cursor_passes_over_titles_and_keys_on_a_provider_say_what_the
             assert screen.chosen is not None
             assert screen.chosen.name == name
         await stage.press("space", "d")
-        assert stage.notices.count("on or off: Put the cursor on an upstream first") == 1
+        assert stage.notices.count("on/off: Put the cursor on an upstream first") == 1
         assert stage.notices.count("remove: Put the cursor on an upstream first") == 1
         assert api.reloads == 0
 

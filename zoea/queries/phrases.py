@@ -103,7 +103,9 @@ def event_sentence(event: Event, text: str = "") -> str:
         case "message.sent":
             if event.data.get("said") == "broadcast":
                 return f"to all: {text}"
-            return f"{'says' if event.mysis_id is not None else 'say'}{' ' if text.startswith('→') else ': '}{text}"
+            if text.startswith("→"):
+                return text
+            return f"{'says' if event.mysis_id is not None else 'say'}: {text}"
         case "topic.published" if text:
             return f"publishes on {text}"
         case "mysis.state":
@@ -114,7 +116,7 @@ def event_sentence(event: Event, text: str = "") -> str:
         case "hold.set" if event.mysis_id is not None:
             return f"is paused: {event.data['reason']}" if event.data.get("reason") else "is paused"
         case "hold.lifted" if event.mysis_id is not None:
-            return "is resumed"
+            return "goes on: its pause is lifted"
         case "mysis.configured" if "changed" in event.data:
             changed = str(event.data["changed"])
             return f"is configured: new {changed}" if changed else "is configured, as it was before"
@@ -144,7 +146,7 @@ def event_sentence(event: Event, text: str = "") -> str:
 def _turn_end(outcome: str, text: str) -> str:
     """Say how a turn ended, or broke off; its text where it was answered."""
     if outcome == Outcome.ANSWERED:
-        return text or "turn ended without a text"
+        return text or "turn ended, no text"
     if outcome == Outcome.CRASHED:
         return "turn cut off: Zoea was closed"
     said = "turn failed" if outcome == Outcome.FAILED else f"turn ended: {outcome.replace('_', ' ')}"
@@ -202,8 +204,16 @@ def is_unsent(state: str, error_class: str) -> bool:
     return (state, error_class) == (RequestState.RELEASED, ErrorClass.CANCELLED)
 
 
-_CLASS_WORDS: Mapping[str, str] = {ErrorClass.TRANSIENT: "likely temporary"}
-"""Error classes in words, where their name does not say enough."""
+_CLASS_WORDS: Mapping[str, str] = {
+    ErrorClass.TRANSIENT: "likely temporary",
+    ErrorClass.AUTH: "the provider refused the key",
+    ErrorClass.QUOTA: "the provider's quota is used up",
+    ErrorClass.CONTEXT_LENGTH: "too long for the model",
+    ErrorClass.BAD_REQUEST: "the provider refused it as invalid",
+    ErrorClass.MODEL_MISSING: "the provider has no such model",
+    ErrorClass.CONTENT_FILTER: "stopped by a filter of the provider",
+}
+"""Error classes in words."""
 
 
 def context_phrase(messages: int, tokens: int) -> str:

@@ -374,7 +374,7 @@ class BudgetSettings(Section):
 
     enforcement: Literal["soft", "hard", "approve"] = setting(
         "soft",
-        "Enforcement per turn and mysis",
+        "Turn or mysis over budget",
         "When the budget of a turn or a mysis is spent: soft warns and slows down, hard refuses, approve asks.",
         source=SHANNON,
     )
@@ -394,14 +394,14 @@ class BudgetSettings(Section):
     )
     swarm_enforcement: Literal["soft", "hard", "approve"] = setting(
         "hard",
-        "Enforcement per day",
+        "Day over budget",
         "When the budget of the day is spent: hard holds the swarm, approve asks, soft warns and slows down.",
     )
     mysis: Bound = setting(None, "Tokens per mysis", 'Tokens one mysis may use in total; "none" is no limit.')
     swarm_money_per_day: Money = setting(
-        None, "Money per day", 'Dollars the whole swarm may spend on one local day; "none" is no limit.'
+        None, "Dollars per day", 'Dollars the whole swarm may spend on one local day; "none" is no limit.'
     )
-    mysis_money: Money = setting(None, "Money per mysis", 'Dollars one mysis may spend in total; "none" is no limit.')
+    mysis_money: Money = setting(None, "Dollars per mysis", 'Dollars one mysis may spend in total; "none" is no limit.')
     max_output_tokens: Whole = setting(
         4096, "Tokens per answer", "The maximum tokens of one answer; always sent.", ge=16, le=200_000
     )
@@ -543,7 +543,7 @@ class Settings(Section):
     inherited: InheritedSettings = Field(InheritedSettings(), title="Forks")
     metrics: MetricsSettings = Field(MetricsSettings(), title="Metrics")
     log: LogSettings = Field(LogSettings(), title="Log")
-    tui: TuiSettings = Field(TuiSettings(), title="This screen")
+    tui: TuiSettings = Field(TuiSettings(), title="Cockpit")
 
     def provider_named(self, name: str) -> ProviderSettings | None:
         """Return a provider's settings, or None; a type's name works without configuration."""

@@ -46,6 +46,7 @@ class Action:
         command: Word at the `:` prompt, the same as the CLI's where the CLI has one.
         commands_swarm: Changes the swarm, so that it is not possible in a read-only cockpit.
         takes_text: Opens an input; where it is refused, the text that follows in the same burst is dropped.
+        pair: The title in the footer of this action and its neighbour with the same pair, shown as one.
     """
 
     id: str
@@ -60,6 +61,7 @@ class Action:
     command: str = ""
     commands_swarm: bool = False
     takes_text: bool = False
+    pair: str = ""
 
     def why_not(self, context: ActionContext) -> str:
         """Return why this is not possible now; an empty text where it is."""

@@ -78,5 +78,5 @@ class ActionProvider(Provider):
         return Content.assemble(
             (f"{key:>6}  ", "$footer-key-foreground"),
             (f"{action.title:<16} ", "$text-quiet" if why else "bold"),
-            (f"not now: {why}" if why else action.description, "$text-quiet"),
+            (f"not now: {why} · {action.description}" if why else action.description, "$text-quiet"),
         )

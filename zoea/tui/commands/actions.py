@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import partial
+from typing import Any
 
 from textual.binding import Binding
 
@@ -41,29 +42,10 @@ def _define(
     title: str,
     description: str,
     requires: Requirement = require_nothing,
-    *,
-    footer: int | None = None,
-    only_if_room: bool = False,
-    asks_first: bool = False,
-    command: str = "",
-    commands_swarm: bool = False,
-    takes_text: bool = False,
+    **more: Any,
 ) -> Action:
     """Create an action and add it to the registry."""
-    action = Action(
-        id,
-        place,
-        key,
-        title,
-        description,
-        requires,
-        footer,
-        only_if_room,
-        asks_first,
-        command,
-        commands_swarm,
-        takes_text,
-    )
+    action = Action(id, place, key, title, description, requires, **more)
     _defined.append(action)
     return action
 
@@ -223,7 +205,7 @@ MYSIS_MESSAGE = _dashboard(
     "mysis.message",
     "m",
     "message",
-    "Send it a message; a stopped or errored one is relaunched for it",
+    "Send this mysis a message; a stopped or errored one is relaunched for it",
     require_one_target,
     footer=30,
     command="send",
@@ -234,7 +216,7 @@ MYSIS_TASK = _dashboard(
     "mysis.task",
     "t",
     "task",
-    "Give it a new task, which it works on until it reports that it is done",
+    "Give this mysis a new task, which it works on until it reports that it is done",
     require_one_target,
     command="task",
     commands_swarm=True,
@@ -249,13 +231,13 @@ SWARM_AGAIN = _dashboard(
     commands_swarm=True,
 )
 MYSIS_FOCUS = _dashboard(
-    "mysis.focus", "enter", "open", "Open its conversation", require_one_target, footer=40, command="show"
+    "mysis.focus", "enter", "open", "Open the conversation of this mysis", require_one_target, footer=40, command="show"
 )
 MYSIS_STOP = _dashboard(
     "mysis.stop",
     "s",
     "stop",
-    "Stop it, or the marked, at once; finished work is kept",
+    "Stop this mysis, or the marked ones, at once; finished work is kept",
     require_stoppable_target,
     footer=42,
     only_if_room=True,
@@ -266,18 +248,18 @@ MYSIS_RELAUNCH = _dashboard(
     "mysis.relaunch",
     "r",
     "relaunch",
-    "Start or relaunch it, or the marked, after a stop or an error",
+    "Start this mysis, or the marked ones, after a stop or an error",
     require_startable_target,
     footer=44,
     only_if_room=True,
-    command="start",
+    command="relaunch",
     commands_swarm=True,
 )
 MYSIS_CONFIGURE = _dashboard(
     "mysis.configure",
     "c",
     "configure",
-    "Change template, model, tags or budgets of it, or of the marked",
+    "Change template, model, tags or budgets of this mysis, or of the marked ones",
     require_resting_target,
     command="configure",
     commands_swarm=True,
@@ -287,7 +269,7 @@ MYSIS_DELETE = _dashboard(
     "mysis.delete",
     "d",
     "delete",
-    "Delete it; its memories are kept: z restores it, later zoea undelete",
+    "Delete this mysis; its memories are kept: z restores it, later zoea undelete",
     require_target,
     asks_first=True,
     command="delete",
@@ -305,7 +287,7 @@ MYSIS_PAUSE = _dashboard(
     "mysis.pause",
     "p",
     "pause",
-    "Pause it, or the marked: what runs now finishes, nothing new starts; the same key resumes",
+    "Pause this mysis, or the marked ones: what runs now finishes, nothing new starts; the same key resumes",
     require_target,
     command="pause",
     commands_swarm=True,
@@ -344,7 +326,7 @@ MYSIS_INSPECT = _dashboard(
     "mysis.inspect",
     "i",
     "inspect",
-    "Show its requests to the model",
+    "Show the requests of this mysis to the model",
     require_one_target,
     footer=46,
     only_if_room=True,
@@ -354,13 +336,14 @@ MYSIS_HISTORY = _dashboard(
     "mysis.history",
     "h",
     "history",
-    "Show its past contexts, as commits",
+    "Show past contexts of this mysis, as commits",
     require_one_target,
     footer=47,
     only_if_room=True,
     command="history",
 )
 
+TURN_PAIR = "previous or next turn"
 _focus = partial(_define, ActionPlace.FOCUS)
 FOCUS_PREVIOUS_TURN = _focus(
     "focus.previous-turn",
@@ -369,9 +352,16 @@ FOCUS_PREVIOUS_TURN = _focus(
     "Go to the previous turn",
     footer=34,
     only_if_room=True,
+    pair=TURN_PAIR,
 )
 FOCUS_NEXT_TURN = _focus(
-    "focus.next-turn", "right_square_bracket", "next turn", "Go to the next turn", footer=35, only_if_room=True
+    "focus.next-turn",
+    "right_square_bracket",
+    "next turn",
+    "Go to the next turn",
+    footer=35,
+    only_if_room=True,
+    pair=TURN_PAIR,
 )
 FOCUS_PREVIOUS_MYSIS = _focus(
     "focus.previous-mysis", "less_than_sign", "previous mysis", "Go to the mysis above in the list"
@@ -380,12 +370,14 @@ FOCUS_NEXT_MYSIS = _focus("focus.next-mysis", "greater_than_sign", "next mysis",
 FOCUS_NEXT_HIT = _focus("focus.next-hit", "n", "next hit", "Go to the next hit", require_search_hits)
 FOCUS_PREVIOUS_HIT = _focus("focus.previous-hit", "N", "previous hit", "Go to the previous hit", require_search_hits)
 FOCUS_VERBOSE = _focus("focus.verbose", "v", "verbose", "Show reasoning and results in full", footer=40)
-FOCUS_INSPECT = _focus("focus.inspect", "i", "inspect", "Show its requests to the model", require_one_target, footer=50)
+FOCUS_INSPECT = _focus(
+    "focus.inspect", "i", "inspect", "Show the requests of this mysis to the model", require_one_target, footer=50
+)
 FOCUS_HISTORY = _focus(
     "focus.history",
     "h",
     "history",
-    "Show its past contexts, as commits",
+    "Show past contexts of this mysis, as commits",
     require_one_target,
     footer=52,
     only_if_room=True,
@@ -413,7 +405,7 @@ FOCUS_MESSAGE = _focus(
     "focus.message",
     "m",
     "message",
-    "Send it a message; it is relaunched for it if it is stopped or errored",
+    "Send this mysis a message; a stopped or errored one is relaunched for it",
     require_one_target,
     footer=10,
     commands_swarm=True,
@@ -423,7 +415,7 @@ FOCUS_STOP = _focus(
     "focus.stop",
     "s",
     "stop",
-    "Stop it at once; finished work is kept",
+    "Stop this mysis at once; finished work is kept",
     require_stoppable_target,
     footer=20,
     commands_swarm=True,
@@ -432,7 +424,7 @@ FOCUS_RELAUNCH = _focus(
     "focus.relaunch",
     "r",
     "relaunch",
-    "Start or relaunch it, after a stop or an error",
+    "Start this mysis, after a stop or an error",
     require_startable_target,
     footer=25,
     commands_swarm=True,
@@ -441,7 +433,7 @@ FOCUS_PAUSE = _focus(
     "focus.pause",
     "p",
     "pause",
-    "Pause it: nothing new starts for it; the same key resumes",
+    "Pause this mysis: nothing new starts for it; the same key resumes",
     require_one_target,
     commands_swarm=True,
 )
@@ -461,11 +453,16 @@ APPROVAL_TEMPLATE = _approval(
 APPROVAL_DENY = _approval(
     "approval.deny", "d", "deny", "Refuse it, with a reason for the model", footer=40, takes_text=True
 )
-APPROVAL_LATER = _approval("approval.later", "escape", "later", "Leave the question open", footer=50)
+APPROVAL_LATER = _approval("approval.later", "escape", "later", "Leave the question open")
 
 _settings = partial(_define, ActionPlace.SETTINGS)
+SETTINGS_CHANGE = _settings("settings.change", "enter", "change", "Change what is under the cursor", footer=10)
 SETTINGS_DEFAULT = _settings(
-    "settings.default", "ctrl+r", "reset", "Remove your value, so that the default applies", footer=10
+    "settings.default",
+    "ctrl+r",
+    "back to default",
+    "Remove your value, so that the default applies",
+    footer=20,
 )
 
 _welcome = partial(_define, ActionPlace.WELCOME)
@@ -502,6 +499,7 @@ INSPECT_PREVIOUS_TURN = _inspector(
     "Go to the last request of the previous turn",
     footer=12,
     only_if_room=True,
+    pair=TURN_PAIR,
 )
 INSPECT_NEXT_TURN = _inspector(
     "inspect.next-turn",
@@ -510,6 +508,7 @@ INSPECT_NEXT_TURN = _inspector(
     "Go to the first request of the next turn",
     footer=13,
     only_if_room=True,
+    pair=TURN_PAIR,
 )
 INSPECT_FOLD = _inspector("inspect.fold", "enter", "fold", "Unfold or fold a message", require_visible_list, footer=20)
 INSPECT_VERBOSE = _inspector(
@@ -526,17 +525,17 @@ SEARCH_OPEN = _search("search.open", "enter", "open", "Open the turn with the hi
 
 _log = partial(_define, ActionPlace.LOG)
 LOG_FOLLOW = _log("log.follow", "f", "follow", "Go to the newest line, and show new ones as they come", footer=10)
-LOG_OPEN = _log("log.open", "enter", "conversation", "Open the conversation of the mysis in the line", footer=20)
+LOG_OPEN = _log("log.open", "enter", "open conversation", "Open the conversation of the mysis in the line", footer=20)
 LOG_REQUESTS = _log(
     "log.requests",
     "v",
-    "request events",
+    "show request events",
     "Show or hide the events of each request: what it held, what it used of the budgets",
     footer=30,
     only_if_room=True,
 )
 
-_charts = partial(_define, ActionPlace.CHARTS)
+_charts = partial(_define, ActionPlace.CHARTS, pair="shorter or longer time")
 CHARTS_SHORTER = _charts("charts.shorter", "left_square_bracket", "shorter", "Show a shorter time", footer=10)
 CHARTS_LONGER = _charts("charts.longer", "right_square_bracket", "longer", "Show a longer time", footer=20)
 
@@ -563,7 +562,7 @@ UPSTREAMS_ADD = _upstreams(
     "upstreams.add", "n", "add", "Add an MCP server", footer=30, commands_swarm=True, takes_text=True
 )
 UPSTREAMS_SWITCH = _upstreams(
-    "upstreams.switch", "space", "on or off", "Switch the upstream on or off", footer=40, commands_swarm=True
+    "upstreams.switch", "space", "on/off", "Switch the upstream on or off", footer=40, commands_swarm=True
 )
 UPSTREAMS_REMOVE = _upstreams(
     "upstreams.remove", "d", "remove", "Remove the upstream from your settings", footer=50, commands_swarm=True

@@ -26,6 +26,8 @@ NAMES = frozenset({"mysis.stop", "mysis.relaunch", "mysis.delete", "mysis.dismis
 ONE_NAME = frozenset({"mysis.focus", "mysis.inspect", "mysis.message"})
 _SAID = {"swarm.stop-all": "Stop every mysis, or only the marked or filtered ones (asks you first)"}
 """Descriptions of actions that work differently when they are typed."""
+_ALIASES = {"mysis.relaunch": "start"}
+"""Other words of actions, the same as the CLI's; completions do not show them."""
 SHOWN = 8
 THEME = "theme"
 WITHDRAW = "withdraw"
@@ -41,8 +43,8 @@ class CommandCompletion:
 
 
 def words_of(action: Action) -> tuple[str, ...]:
-    """Return the words of an action at the prompt: its command word and its id."""
-    return (action.command, action.id) if action.command else (action.id,)
+    """Return the words of an action at the prompt: its command word, its id, and an earlier word."""
+    return tuple(word for word in (action.command, action.id, _ALIASES.get(action.id, "")) if word)
 
 
 def complete(cockpit: Cockpit, line: str) -> list[CommandCompletion]:
@@ -226,7 +228,7 @@ def _send(cockpit: Cockpit, action: Action, rest: str) -> None:
         _at(cockpit, action, name)
         return
     if not view.state.accepts_messages:
-        raise UsageError(f"{one_line(view.name)} is {view.state}", hint=f"`:start {one_line(view.name)}` first.")
+        raise UsageError(f"{one_line(view.name)} is {view.state}", hint=f"`:relaunch {one_line(view.name)}` first.")
     cockpit.ask_swarm(
         cockpit.api.send(f"#{view.id}", text.strip(), is_task=action.id == "mysis.task"),
         done=partial(swarm_commands.show_receipt, cockpit),

@@ -27,7 +27,7 @@ def _define(
 
 
 _history = partial(_define, ActionPlace.HISTORY)
-HISTORY_OPEN = _history("history.open", "enter", "open", "Show the commit, or unfold a message", footer=10)
+HISTORY_OPEN = _history("history.open", "enter", "open", "Show the commit, or unfold a message", footer=45)
 HISTORY_FORK = _history(
     "history.fork",
     "f",
@@ -105,7 +105,7 @@ COMPARE_VERBOSE = _comparison("compare.verbose", "v", "verbose", "Unfold or fold
 _timeline = partial(_define, ActionPlace.TIMELINE)
 TIMELINE_EARLIER = _timeline("timeline.earlier", "left", "earlier", "Go to the commit before", footer=10)
 TIMELINE_LATER = _timeline("timeline.later", "right", "later", "Go to the commit after", footer=11)
-TIMELINE_OPEN = _timeline("timeline.open", "enter", "history", "Open the history of the mysis there", footer=20)
+TIMELINE_OPEN = _timeline("timeline.open", "enter", "open history", "Open the history of the mysis there", footer=20)
 
 HISTORY_ACTIONS = (
     HISTORY_OPEN,

@@ -31,24 +31,25 @@ class FixedKey:
     place: ActionPlace
     keys: tuple[str, ...]
     description: str
+    title: str = ""
 
 
 FIXED_KEYS: tuple[FixedKey, ...] = (
     FixedKey(ActionPlace.EVERYWHERE, ("ctrl+c",), "Copy the selection, else clear the input, else quit (twice)"),
     FixedKey(ActionPlace.EVERYWHERE, ("tab", "shift+tab"), "Go to the next or previous part of a screen"),
-    FixedKey(ActionPlace.DASHBOARD, ("j", "down"), "Next mysis"),
-    FixedKey(ActionPlace.DASHBOARD, ("k", "up"), "Previous mysis"),
-    FixedKey(ActionPlace.DASHBOARD, ("g", "home"), "First mysis"),
-    FixedKey(ActionPlace.DASHBOARD, ("G", "end"), "Last mysis"),
-    FixedKey(ActionPlace.DASHBOARD, ("pagedown",), "A page down"),
-    FixedKey(ActionPlace.DASHBOARD, ("pageup",), "A page up"),
-    FixedKey(ActionPlace.INPUT, ("enter",), "Send"),
-    FixedKey(ActionPlace.INPUT, ("ctrl+j", "alt+enter"), "New line"),
-    FixedKey(ActionPlace.INPUT, ("ctrl+o",), "Write in your own editor"),
-    FixedKey(ActionPlace.INPUT, ("ctrl+l",), "Limits of the turn that the message opens"),
-    FixedKey(ActionPlace.INPUT, ("tab",), "Next delivery mode: queue, steer, interrupt"),
-    FixedKey(ActionPlace.INPUT, ("up", "down"), "Earlier messages, at the first and the last line"),
-    FixedKey(ActionPlace.INPUT, ("escape",), "Leave; the draft is kept"),
+    FixedKey(ActionPlace.DASHBOARD, ("j", "down"), "Go to the next mysis", "next"),
+    FixedKey(ActionPlace.DASHBOARD, ("k", "up"), "Go to the previous mysis", "previous"),
+    FixedKey(ActionPlace.DASHBOARD, ("g", "home"), "Go to the first mysis", "first"),
+    FixedKey(ActionPlace.DASHBOARD, ("G", "end"), "Go to the last mysis", "last"),
+    FixedKey(ActionPlace.DASHBOARD, ("pagedown",), "Go a page down", "page down"),
+    FixedKey(ActionPlace.DASHBOARD, ("pageup",), "Go a page up", "page up"),
+    FixedKey(ActionPlace.INPUT, ("enter",), "Send it", "send"),
+    FixedKey(ActionPlace.INPUT, ("ctrl+j", "alt+enter"), "Begin a new line"),
+    FixedKey(ActionPlace.INPUT, ("ctrl+o",), "Write in your own editor", "editor"),
+    FixedKey(ActionPlace.INPUT, ("ctrl+l",), "Set limits of the turn that the message opens", "token limits"),
+    FixedKey(ActionPlace.INPUT, ("tab",), "Choose the next delivery mode: queue, steer, interrupt", "delivery mode"),
+    FixedKey(ActionPlace.INPUT, ("up", "down"), "Show earlier messages, at the first and the last line", "earlier"),
+    FixedKey(ActionPlace.INPUT, ("escape",), "Leave; the draft is kept", "back"),
 )
 
 

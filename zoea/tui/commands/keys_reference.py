@@ -34,7 +34,8 @@ def reference() -> str:
             for action in of(place)
         ]
         rows += [
-            f"| {' '.join(_code(key_name(key)) for key in fixed.keys)} | | {_cell(fixed.description)} | fixed | |"
+            f"| {' '.join(_code(key_name(key)) for key in fixed.keys)} | {fixed.title} "
+            f"| {_cell(fixed.description)} | fixed | |"
             for fixed in fixed_keys(place)
         ]
         if rows:

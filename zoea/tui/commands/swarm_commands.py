@@ -122,7 +122,10 @@ def confirm_deletion(cockpit: Cockpit, views: Sequence[MysisView]) -> None:
     lines = [f"Delete {list_names(views)}?"]
     if len(views) == 1:
         lines += ["A turn that has not ended is cut off."] if running else []
-        lines += ["Its name becomes free. Its memories are kept; z restores it now, zoea undelete later."]
+        lines += [
+            "Its name becomes free. Its memories are kept; z restores it now; later the command "
+            "zoea\u00a0undelete does."
+        ]
     else:
         lines += ["Turns that have not ended are cut off."] if running else []
         lines += ["Their names become free. Their memories are kept; z restores them."]

@@ -262,7 +262,7 @@ def _answer(
             turn.number,
             memory.id,
             entry.request_id,
-            head=(("thinking", "reasoning"), (f"  {size}", "quiet")),
+            head=(("reasoning", "reasoning"), (f"  {size}", "quiet")),
             body=strip(memory.reasoning).strip(),
             role="reasoning",
             folds=True,
@@ -374,7 +374,7 @@ def _outcome(turn: ConversationTurn) -> ConversationBlock | None:
     words, role = _OUTCOMES[ended]
     head: list[Piece] = [(words, role)]
     if turn.outcome is None:
-        head.append(("  once it runs again, this turn goes on from here", "quiet"))
+        head.append((": this turn goes on once it runs again", "quiet"))
     return ConversationBlock(
         f"outcome {turn.id}",
         BlockKind.OUTCOME,

@@ -24,6 +24,10 @@ from zoea.tui.text_layout import Piece, count_cells, fit_text
 
 CUT_LEAST = 12
 """A cut piece of the header keeps at least this many cells."""
+DETAIL_LEAST = 16
+"""What stands behind the status is left out where fewer cells of it would be shown."""
+
+_BEHIND = " · "
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +70,7 @@ def build_title_pieces(view: MysisView, place: int, many: int, now: int, glyphs:
     words = [(f" {glyphs.get(state, '?')} ", state), (one_line(view.name), "strong")]
     words.append((f"  {place} of {many}" if place else "  deleted", "quiet"))
     words.append((f"  {state}", state))
-    return words + [(f" · {text}", role) for text, role in build_activity_pieces(view, now)]
+    return words + [(f"{_BEHIND}{text}", role) for text, role in build_activity_pieces(view, now)]
 
 
 def shorten(pieces: Sequence[Piece], width: int) -> list[Piece]:
@@ -76,7 +80,9 @@ def shorten(pieces: Sequence[Piece], width: int) -> list[Piece]:
     if over > 0:
         at = max(range(len(found)), key=lambda place: cell_len(found[place][0]))
         text, role = found[at]
-        found[at] = (fit_text(text, max(CUT_LEAST, cell_len(text) - over)).rstrip(), role)
+        left = cell_len(text) - over
+        is_left_out = text.startswith(_BEHIND) and left < DETAIL_LEAST
+        found[at] = ("" if is_left_out else fit_text(text, max(CUT_LEAST, left)).rstrip(), role)
     return found
 
 
@@ -117,15 +123,15 @@ def build_failure_lines(
     return [first, [("  ", ""), plan, *advice, *key]]
 
 
-BAR = 14
-NAME = 10
+BAR = 12
+NAME = 11
 SHOWN_FIELDS = 12
 TEXT_CHARS = 300
 VALUE_CHARS = 40
 WIDTH = 46
 GAP = "   "
 _ROLES = {"history": "llm", "said": "llm", "turn": "running"}
-_PACK_NAMES = {"history": "last tools", "said": "last text", "turn": "this turn", "situation": "right now"}
+_PACK_NAMES = {"history": "last calls", "said": "last answer", "turn": "this turn", "tools": "tool list"}
 
 
 def name_pack(pack_id: str) -> str:
@@ -186,7 +192,7 @@ def _pack(pack: PackSummary, seen: RequestSummary) -> list[Piece]:
         (" ", ""),
         (filled, _ROLES.get(pack.id, "running")),
         (empty, "quiet"),
-        (fit_text(number_format.tokens(pack.tokens) if pack.form else "–", 7, right=True), ""),
+        (fit_text(f"~{number_format.tokens(pack.tokens)}" if pack.form else number_format.UNKNOWN, 8, right=True), ""),
         (f" {state}", role),
     ]
 

@@ -8,6 +8,7 @@ from zoea.chain.commit import Checkpoint, CommitType, ContextCommit
 from zoea.chain.commit_lanes import GraphRow, draw_row
 from zoea.chain.entries import ContextEntry
 from zoea.chain.materialize import MaterializedContext, Tier
+from zoea.chain.ref_names import BRANCH
 from zoea.model.enums import Role
 from zoea.queries.commit_details import CommitDetails
 from zoea.queries.context_history import COUNTED, ContextHistory, LiveWork
@@ -31,7 +32,7 @@ SIGNS = {
 LIVE_SIGN = "○"
 SNAPSHOT_SIGN = "▤"
 ID_DIGITS = 8
-_AGE, _TOKENS = 4, 6
+_AGE, _TOKENS = 4, 7
 _MOST_LANES = {True: 5, False: 12}
 _TIERS = {
     Tier.NATIVE: "as it was stored",
@@ -54,7 +55,7 @@ def build_legend(commits: Sequence[ContextCommit], *, has_live: bool) -> str:
     used = {sign_of(commit) for commit in commits}
     words = {**dict(SIGNS.values()), SNAPSHOT_SIGN: "snapshot"}
     shown = [f"{sign} {word}" for sign, word in words.items() if sign in used]
-    return "  ".join([*shown, f"{LIVE_SIGN} live"] if has_live else shown)
+    return "  ".join([*shown, f"{LIVE_SIGN} now"] if has_live else shown)
 
 
 def count_lanes(rows: Sequence[GraphRow], *, is_narrow: bool) -> int:
@@ -77,7 +78,7 @@ def build_commit_line(
         (" " * (2 * lanes - len(drawn)), ""),
         (digits, colour),
         (fit_text(number_format.age(commit.created_at, now), _AGE, right=True), "quiet"),
-        (fit_text(f"{sign}{number_format.tokens(commit.token_count)}", _TOKENS + 1, right=True) + " ", "quiet"),
+        (fit_text(f"{sign}~{number_format.tokens(commit.token_count)}", _TOKENS + 1, right=True) + " ", "quiet"),
         (one_line(commit.note.summary), ""),
     ]
     names = [*refs, *(f"#{tag}" for tag in commit.note.tags)]
@@ -91,9 +92,9 @@ def build_live_line(live: LiveWork, width: int, *, now: int, lanes: int) -> list
         [
             (f" {LIVE_SIGN}", "quiet"),
             (" " * (2 * lanes - 1), ""),
-            ("live    ", "quiet"),
+            ("now     ", "quiet"),
             (fit_text(number_format.age(live.at, now), _AGE, right=True), "quiet"),
-            (fit_text(f"+{number_format.tokens(live.tokens)}", _TOKENS + 1, right=True) + " ", "quiet"),
+            (fit_text(f"+~{number_format.tokens(live.tokens)}", _TOKENS + 1, right=True) + " ", "quiet"),
             (describe_live(live), "quiet"),
         ],
         [],
@@ -118,7 +119,9 @@ def build_about_lines(details: CommitDetails, history: ContextHistory, width: in
             (f"  {number_format.clock(commit.created_at, now, seconds=True)}", "quiet"),
         ]
     ]
-    names = history.refs.get(commit.seq, ())
+    names = [
+        f"{ref} (newest of {ref[1:]})" if ref.startswith(BRANCH) else ref for ref in history.refs.get(commit.seq, ())
+    ]
     lines += [[(one_line("  ".join(names)), "commander")]] if names else []
     lines += [[(one_line("  ".join(f"#{tag}" for tag in commit.note.tags)), "asking")]] if commit.note.tags else []
     said = commit.note.summary or "none"
@@ -128,7 +131,7 @@ def build_about_lines(details: CommitDetails, history: ContextHistory, width: in
     own = f"{count_of(commit.message_count, 'message')}, ~{number_format.tokens(commit.token_count)} tokens"
     lines += [[], [("What it knew", "title"), (f"  {count_of(messages, 'message')}", ""),
                    (f"  ~{number_format.tokens(tokens)} tokens", "")],
-              [("of this commit  ", "quiet"), (own, "")]]  # fmt: skip
+              [("new in it     ", "quiet"), (own, "")]]  # fmt: skip
     lines += [[], [("Where it comes from", "title")]]
     for name, value in (
         ("parent", details.parent),
@@ -152,9 +155,9 @@ def build_about_lines(details: CommitDetails, history: ContextHistory, width: in
 
 def describe_context(context: MaterializedContext) -> str:
     """Return how many messages a conversation has, and how faithful they are."""
-    words = f"{count_of(len(context.entries), 'message')}, ~{number_format.tokens(context.token_count)} tokens"
-    repaired = f", {count_of(context.repaired, 'result')} added" if context.repaired else ""
-    return f"{words}, {_TIERS[context.tier]}{repaired}"
+    repaired = f" and {count_of(context.repaired, 'added result')}" if context.repaired else ""
+    messages = f"{count_of(len(context.entries) - context.repaired, 'message')}{repaired}"
+    return f"{messages}, ~{number_format.tokens(context.token_count)} tokens, {_TIERS[context.tier]}"
 
 
 def build_entry_items(entries: Sequence[ContextEntry], symbols: Symbols, first: int = 1) -> list[FoldingItem]:
@@ -180,4 +183,4 @@ def _item(number: int, entry: ContextEntry, symbols: Symbols) -> FoldingItem:
     body += [(entry.content, "")] if entry.content else []
     body += [(f"{symbols.tool} {call.name}({call.arguments})", "tool") for call in entry.calls]
     body += [(f"[{one.media_type}] {one.note}", "quiet") for one in entry.media]
-    return FoldingItem(head, [(f" ~{number_format.tokens(entry.token_count)}", "quiet")], body)
+    return FoldingItem(head, [(f" ~{number_format.tokens(entry.token_count)} tokens", "quiet")], body)

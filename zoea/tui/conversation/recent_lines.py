@@ -63,7 +63,10 @@ def build_usage_lines(seen: RequestSummary | None, view: MysisView, height: int)
     used: list[Piece] = [(number_format.tokens(view.tokens), "strong"), (" tokens in all", "quiet")]
     if view.cost_micros is not None:
         used.append((f"  {format_dollars(view.cost_micros)}", "quiet"))
-    lines += [budget] if (budget := build_turn_budget(view)) else []
+    if budget := build_turn_budget(view):
+        # It has the tokens of the turn, and is newer than what was read of the request.
+        lines = [line for line in lines if not any("so far" in text for text, _ in line)]
+        lines.append(budget)
     lines += [used] if view.tokens else []
     for spare in (lambda line: not line, lambda line: any(text == " none" for text, _ in line)):
         while len(lines) > max(1, height) and any(map(spare, lines)):
@@ -77,7 +80,7 @@ def _of(block: ConversationBlock, rule: ConversationBlock | None, width: int) ->
             head = list(rule.head if rule is not None else block.head)
             return [cut_pieces([*head, ("  ", ""), (_start(block.body), "strong")], width)]
         case BlockKind.REASONING:
-            return [cut_pieces([(f"{INDENT}thinking  ", "reasoning"), (_start(block.body), "quiet")], width)]
+            return [cut_pieces([(f"{INDENT}reasoning  ", "reasoning"), (_start(block.body), "quiet")], width)]
         case BlockKind.CALL:
             right = [("  ", ""), *((" ".join(text.split()) + " ", role) for text, role in block.right)]
             room = width - sum(cell_len(text) for text, _ in right)

@@ -23,7 +23,7 @@ from zoea.tui.widgets.folding_list import FoldingItem
 PACK_ROLES = ("llm", "running", "asking", "tool", "commander", "reasoning", "waiting")
 """Theme roles of the packs, in their order, in bar and table."""
 
-ID_WIDTH, MOST_ID_WIDTH = 11, 22
+ID_WIDTH, MOST_ID_WIDTH = 12, 22
 TOKENS_WIDTH = 7
 _FORMS = {
     FormKind.FULL: "in full",
@@ -60,7 +60,7 @@ def build_head_lines(request: StoredRequest, now: int) -> list[list[Piece]]:
             first,
             [
                 (f"~{number_format.tokens(request.planned_tokens)} tokens to send", ""),
-                (f"; until it ends the budgets reserve {reserved}, with the longest answer", "quiet"),
+                (f"; {reserved} set aside until it ends, with the longest answer", "quiet"),
             ],
         ]
     off = request.off_by
@@ -116,17 +116,19 @@ def build_plan_lines(inspection: Inspection, width: int, troubles: Sequence[Trou
         [
             (f"~{number_format.tokens(budget.final_tokens)}", "title"),
             (f" of {number_format.tokens(budget.max_tokens)} tokens", ""),
-            (f"  {number_format.tokens(budget.remaining_tokens)} left", "quiet"),
+            (f"  ~{number_format.tokens(budget.remaining_tokens)} left", "quiet"),
         ],
         build_pack_bar(plan, max(10, width)),
+        *([(line, "quiet")] for line in wrap_words(inspection.limit, max(10, width)) if line),
     ]
     request = inspection.request
     if request.calibration != 1.0:
         before = number_format.tokens(request.estimated_tokens)
-        lines.append([(f"~{before} guessed by length, ×{request.calibration:.2f} by past counts", "quiet")])
+        said = f"~{before} by length, corrected ×{request.calibration:.2f} by past counts"
+        lines += [[(line, "quiet")] for line in wrap_words(said, max(10, width))]
     if budget.over_budget_tokens:
         over = number_format.tokens(budget.over_budget_tokens)
-        lines.append([(f"{over} over: the required packs exceed the budget", "errored")])
+        lines.append([(f"~{over} over: the parts that are always sent exceed the limit", "errored")])
     lines.append([])
     for place, decision in enumerate(plan.decisions):
         lines += _decision_lines(decision, PACK_ROLES[place % len(PACK_ROLES)], plan, width)
@@ -175,17 +177,17 @@ def _decision_lines(decision: Decision, role: str, plan: Plan, width: int) -> li
         else "in full"
     )
     cut = ", parts of it cut" if decision.truncated else ""
-    tokens = "–" if is_out else number_format.tokens(decision.tokens)
+    tokens = number_format.UNKNOWN if is_out else f"~{number_format.tokens(decision.tokens)}"
     form_role = "quiet" if is_empty or (form == "in full" and not decision.truncated) else "asking"
-    wanted = f", wants {number_format.tokens(decision.wanted_tokens)}" if is_out and decision.wanted_tokens else ""
+    wanted = f", wants ~{number_format.tokens(decision.wanted_tokens)}" if is_out and decision.wanted_tokens else ""
     lines: list[list[Piece]] = [
         [
             ("━ " if not is_out else "  ", role),
             (fit_text(name_pack(decision.id), id_width), "quiet" if is_out else ""),
             (fit_text(tokens, TOKENS_WIDTH, right=True), "quiet" if is_out else ""),
-            ("  ", ""),
+            (" ", ""),
             (fit_text(form, 9), form_role),
-            (_cut(describe_reason(decision.reason) + wanted + cut, width - id_width - TOKENS_WIDTH - 13), "quiet"),
+            (_cut(describe_reason(decision.reason) + wanted + cut, width - id_width - TOKENS_WIDTH - 12), "quiet"),
         ]
     ]
     if advice := advise(decision.setting, decision.reason):
@@ -221,7 +223,7 @@ def _message(place: int, sent: SentMessage, symbols: Symbols) -> FoldingItem:
         head.append((f"{len(message.calls)} call{'s' * (len(message.calls) != 1)} ", "tool"))
     head.append((describe_form(sent), "asking" if sent.form not in ("", FormKind.FULL) else "quiet"))
     right: list[Piece] = [
-        (f" {number_format.size(len(message.content))}", ""),
+        (f" {number_format.size(len(message.content)) if message.content else number_format.UNKNOWN}", ""),
         (fit_text(f"~{number_format.tokens(sent.tokens)}", TOKENS_WIDTH, right=True), "quiet"),
     ]
     body: list[Piece] = []

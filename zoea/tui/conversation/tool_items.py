@@ -45,7 +45,7 @@ def build_hint_pieces(tool: ToolView) -> list[Piece]:
     if tool.destructive:
         found.append(("destructive", "errored"))
     if tool.read_only:
-        found.append(("reads", "running"))
+        found.append(("read-only", "running"))
     elif tool.idempotent:
         found.append(("repeatable", "quiet"))
     return found

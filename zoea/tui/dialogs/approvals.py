@@ -33,7 +33,7 @@ from zoea.tui.commands.typed_keys import TypedKey
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece
-from zoea.tui.widgets.clickable_text import TextBlock
+from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 from zoea.tui.widgets.status_bars import KeyFooter, key_name
 from zoea.tui.widgets.text_lines import TextLines
 
@@ -173,7 +173,9 @@ class ApprovalDialog(CockpitDialog[None]):
         place = next((at for at, one in enumerate(waiting, 1) if one.id == shown.id), 1)
         box = self._box
         box.border_title = Content(f"{self.cockpit.glyphs['asking']} {one_line(shown.mysis)} asks")
-        box.border_subtitle = Content(f"{place} of {max(place, len(waiting))}")
+        later = key_hints(f"{key_name(self.cockpit.keys[actions.APPROVAL_LATER.id])} later")
+        count = Content(f"{place} of {max(place, len(waiting))}")
+        box.border_subtitle = count if self._sentence.display else Content.assemble(later, " · ", count)
         self._who.put([*build_question_lines(shown, now), *self._scope_lines(shown)])
         answers = self._keys
         if not self.is_listening:
@@ -195,10 +197,10 @@ class ApprovalDialog(CockpitDialog[None]):
             return [[(f"{until} lets this mysis exceed the limit until it stops", "quiet")]]
         grants = key_name(keys[actions.SCREEN_GRANTS.id])
         return [
-            [(f"{until}: this tool with any arguments, for this mysis until it is stopped", "quiet")],
+            [(f"{until} allows this tool with any arguments to this mysis, until it is stopped", "quiet")],
             [
                 (
-                    f"{template}: the same for every mysis of its template, until you revoke it ({grants} lists it)",
+                    f"{template} allows it to every mysis of its template, until you revoke it ({grants} lists it)",
                     "quiet",
                 )
             ],
@@ -259,21 +261,14 @@ class ApprovalDialog(CockpitDialog[None]):
 
 def build_question_lines(approval: ApprovalView, now: int) -> list[list[Piece]]:
     """Return the lines about a question: tool, upstream, waiting time and deadline."""
-    upstream = one_line(approval.upstream) or "Zoea itself"
-    head: list[Piece] = [(one_line(approval.tool), "tool"), (f"  on {upstream}", "quiet")]
+    upstream, is_question = one_line(approval.upstream), bool(approval_question(approval))
+    head: list[Piece] = [(f"{upstream}/" if upstream else "", "quiet"), (one_line(approval.tool), "tool")]
+    head += [] if upstream else [("  of Zoea itself", "quiet")]
+    left = number_format.span(max(0, (approval.expires_at - now) / number_format.SECOND))
+    then = "goes on without an answer" if is_question else "refused"
     return [
-        [("The mysis asks", "strong")] if approval_question(approval) else head,
-        [
-            (f"waits {number_format.age(approval.asked_at, now)}", ""),
-            (
-                f" · expires in {number_format.span(max(0, (approval.expires_at - now) / number_format.SECOND))}",
-                "quiet",
-            ),
-            (
-                ", then it continues without an answer" if approval_question(approval) else ", then it is refused",
-                "quiet",
-            ),
-        ],
+        [("The mysis asks", "strong")] if is_question else head,
+        [(f"asked {number_format.age(approval.asked_at, now)} ago", ""), (f" · {then} in {left}", "quiet")],
     ]
 
 

@@ -59,7 +59,7 @@ class McpClientsDialog(CockpitDialog[None]):
             box.border_title = "MCP CLIENTS"
             box.border_subtitle = key_hints("enter new · tab rights · ^o on/off · ^r revoke · ^t copy · esc back")
             yield TextBlock(id="door")
-            yield _Name(placeholder="Name of a client, such as claude", compact=True)
+            yield _Name(placeholder="name of a client, such as claude", compact=True)
             yield TextBlock(id="notes")
 
     def on_mount(self) -> None:

@@ -16,7 +16,7 @@ from zoea.tui.commands.action_requirements import ActionContext
 from zoea.tui.commands.command_prompt import CommandCompletion, complete, needs_open_swarm_for, run
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.screens.base import BaseScreen
-from zoea.tui.text_layout import Piece, fit_text
+from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.clickable_text import TextBlock
 
 _WORD = 24
@@ -70,8 +70,10 @@ class CommandPromptDialog(CockpitDialog[None]):
         for place, one in enumerate(self._found):
             mark = "› " if place == self._chosen else "  "
             role = "quiet" if one.why_not else "title" if place == self._chosen else "strong"
-            said = f"not now: {one.why_not}" if one.why_not else one.title
-            lines.append([(mark, "key"), (fit_text(one_line(one.line), _WORD), role), (f" {one_line(said)}", "quiet")])
+            said = one_line(f"{one.title} (not now: {one.why_not})" if one.why_not else one.title)
+            first, *more = wrap_words(said, max(_WORD, self.size.width - _WORD - 5))
+            lines.append([(mark, "key"), (fit_text(one_line(one.line), _WORD), role), (f" {first}", "quiet")])
+            lines += [[(" " * (_WORD + 3), ""), (line, "quiet")] for line in more]
         self.query_one("#completions", TextBlock).put(lines)
 
     def action_choose(self, by: int) -> None:

@@ -165,7 +165,7 @@ class GrantsDialog(CockpitDialog[None]):
         if grant is None:
             return [*self._nothing(), *([[], [said]] if said[0] else [])]
         since = number_format.clock(grant.granted_at, now)
-        line = f"myses of {_name(grant.template)} call {_tool_name(grant)} without asking, since {since}"
+        line = f"myses of {_name(grant.template)} call {_tool_name(grant)} without asking, allowed at {since}"
         return [[(line, "quiet")], [said]]
 
     def _note_piece(self) -> Piece:
@@ -191,7 +191,7 @@ class GrantsDialog(CockpitDialog[None]):
 
 def _heading() -> PickItem:
     words = f"{'template':<{_TEMPLATE}}  {'tool':<{_TOOL}}  {'upstream':<{_UPSTREAM}}"
-    return PickItem(((words, "quiet"),), right=(("since", "quiet"),))
+    return PickItem(((words, "quiet"),), right=(("allowed", "quiet"),))
 
 
 def _row(grant: GrantView, now: int) -> PickItem:

@@ -34,7 +34,7 @@ from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 from zoea.tui.widgets.pick_list import PickItem, PickList
 
-_TOPIC, _COUNT, _SENDER = 24, 7, 16
+_TOPIC, _COUNT, _SENDER = 23, 8, 16
 """Column widths of a topic, its number of messages, and a sender."""
 SHOWN = 200
 """Topics, and newest messages of a topic, that are listed."""
@@ -240,7 +240,7 @@ class TopicsDialog(CockpitDialog[None]):
             readers = self._subscribers.get(self._list.chosen, [])
             names = ", ".join(one_line(name) for name in readers[:10])
             more = f" and {len(readers) - 10} more" if len(readers) > 10 else ""
-            return [[(f"read by {names}{more}" if names else "read by no mysis", "quiet")]]
+            return [[(f"read by {names}{more}" if names else "no mysis follows it", "quiet")]]
         found = next((one for one in self._messages if str(one.id) == self._list.chosen), None)
         if found is None:
             return []
@@ -269,7 +269,9 @@ def _topic_row(topic: TopicSummary, now: int) -> PickItem:
 
 
 def _topic_rows(topics: Sequence[TopicSummary], now: int) -> list[PickItem]:
-    rows = [_topic_row(one, now) for one in topics[:SHOWN]]
+    heading = f"{'topic':<{_TOPIC}}{'messages':>{_COUNT}}  newest"
+    rows = [PickItem(((heading, "quiet"),))] if topics else []
+    rows += [_topic_row(one, now) for one in topics[:SHOWN]]
     if (more := len(topics) - SHOWN) > 0:
         rows.append(PickItem(((f"and {count_of(more, 'topic')} more, which `zoea topic list` shows", "quiet"),)))
     return rows

@@ -54,7 +54,7 @@ class TryToolDialog(CockpitDialog[None]):
     def on_mount(self) -> None:
         tool = self._tool
         lines: list[list[Piece]] = [
-            [(f"{one_line(self._upstream)} ", "quiet"), (one_line(tool.name), "tool")]
+            [(f"{one_line(self._upstream)}/", "quiet"), (one_line(tool.name), "tool")]
             + [(f"  {word}", role) for word, role in build_hint_pieces(tool)],
             [(one_line(tool.description), "quiet")],
         ]
@@ -63,7 +63,7 @@ class TryToolDialog(CockpitDialog[None]):
             filled = ", ".join(tool.injected)
             lines.append([(f"Zoea fills in {filled} for a mysis; here you fill {them} in", "asking")])
         self.query_one("#what", TextBlock).put(lines)
-        self._say([("^r calls it · tab goes to the result · esc goes back", "quiet")])
+        self._say([("^r call it · tab go to the result · esc back", "quiet")])
         self.query_one("#arguments").focus()
 
     def _say(self, line: list[Piece]) -> None:

@@ -143,6 +143,7 @@ class CockpitScreen(BaseScreen[T]):
     zoomed = ""
     """The panel that is shown alone; empty while all are shown."""
     _bars: _Bars | None = None
+    _retitled: Mapping[str, str] = {}
 
     def on_mount(self) -> None:
         self.redraw_bars()
@@ -170,8 +171,9 @@ class CockpitScreen(BaseScreen[T]):
         if not self.is_mounted:
             return
         if self._bars is None or not self._bars.are_attached:
+            titles = {**self.TITLES, **self._retitled}
             possible = [
-                replace(action, title=self.TITLES.get(action.id, action.title))
+                replace(action, title=titles.get(action.id, action.title))
                 for action in of(*self.PLACES)
                 if self.cockpit.find_action(action, self) is not None
             ]
@@ -192,7 +194,14 @@ class CockpitScreen(BaseScreen[T]):
                     self.cockpit.keys,
                     self._badge(),
                     leads_back=self.LEADS_BACK,
+                    kept=self._retitled,
                 )
+
+    def retitle(self, action_id: str, title: str) -> None:
+        """Show a title for the key that switches something back; "" for the usual one again."""
+        self._retitled = {action_id: title} if title else {}
+        self._bars = None
+        self.redraw_bars()
 
     def _badge(self) -> str:
         if self.cockpit.arming.note:
@@ -240,7 +249,8 @@ class CockpitScreen(BaseScreen[T]):
         is_narrow = self.size.width < NARROW
         halt = self.halt_pieces()
         # In a narrow header the reason why the swarm stands still replaces the workspace's name.
-        left += [] if halt and is_narrow else [(f" {cockpit.opened.workspace or 'default'}   ", "quiet")]
+        what = " workspace" if self.size.width >= WORDS_FROM else ""
+        left += [] if halt and is_narrow else [(f"{what} {cockpit.opened.workspace or 'default'}   ", "quiet")]
         left += [(" ", ""), *halt] if halt and is_narrow else halt
         left.append((count_of(len(roster.myses), "mysis"), ""))
         left += self.need_pieces()
@@ -283,6 +293,7 @@ class CockpitScreen(BaseScreen[T]):
         if not view.budget_today:
             return f"{used} tokens today" if width >= CLOCK_FROM else f"{used} today"
         limit = number_format.tokens(view.budget_today)
+        # Tokens of the autopilot and of other free providers do not count against it.
         if width >= WORDS_FROM:
-            return f"{used} of {limit} tokens today (limit)"
-        return f"{used} of {limit} tokens today" if width >= CLOCK_FROM else f"{used}/{limit} today"
+            return f"today's budget: {used} of {limit} tokens"
+        return f"budget today {used} of {limit}" if width >= CLOCK_FROM else f"{used}/{limit} today"

@@ -39,7 +39,7 @@ class StatPlot(PlotextPlot, can_focus=True):
     _drawn: tuple[Chart, SwarmStats, ThemeSpec, bool] | None = None
 
     def put(self, chart: Chart, stats: SwarmStats, theme: ThemeSpec, *, is_ascii: bool) -> None:
-        """Draw the series; the lower border names them where there are several."""
+        """Draw the series; the lower border names those of several kinds, also where only one kind is drawn."""
         self._drawn = (chart, stats, theme, is_ascii)
         self.theme = "clear"  # the widget's own colours
         self.border_title = Content(chart.title)
@@ -61,10 +61,9 @@ class StatPlot(PlotextPlot, can_focus=True):
         plot.xaxes(True, False)
         plot.yaxes(True, False)
         named = [(chart.describe(each), f"$role-{each.role}") for each in chart.series if chart.is_named(each)]
-        parts = [part for name in named for part in (", ", name)][1:] if len(chart.series) > 1 else []
+        parts = [part for name in named for part in (", ", name)][1:] if chart.has_kinds else []
         is_first = not stats.turns and not stats.tokens and not stats.points[-1].statuses
-        span = f"last {stats.span}: nothing is stored yet" if is_first else f"last {stats.span}"
-        self.border_subtitle = Content.assemble(*(parts or (span,)))
+        self.border_subtitle = Content.assemble(*(parts or ("nothing is stored yet" if is_first else "",)))
         self.refresh()
 
     def on_resize(self) -> None:

@@ -385,10 +385,11 @@ class DashboardScreen(CockpitScreen[None]):
         if marks := self.cockpit.marks:
             hidden = len(marks - table.in_sight)
             title += f" · {len(marks)} marked" + (f" ({hidden} hidden)" if hidden else "")
-        order = "needs you first" if table.is_attention_first else "as created"
-        how = f"order: {order} · a changes it"
+        orders = ["those who need you first", "oldest first"]
+        order, other = orders if table.is_attention_first else reversed(orders)
+        how = f"{order} · a {other}"
         if (grouping := table.grouping) is not None:
-            how = f"grouped by {grouping} · V changes it · v shows rows"
+            how = f"grouped by {grouping} · V another grouping · v rows"
         if self.cockpit.marks:
             how = f"space marks · esc removes the marks · {how}"
         titles = (title, how if all_of_them else "")
@@ -508,11 +509,16 @@ class DashboardScreen(CockpitScreen[None]):
         """Show one cell a mysis instead of one row, or rows again."""
         self.table.group_by(self._grouping if self.table.grouping is None else None)
         self._draw_titles()
+        self._name_hive_key()
 
     def _change_grouping(self) -> None:
         self._grouping = self._grouping.following
         self.table.group_by(self._grouping)
         self._draw_titles()
+        self._name_hive_key()
+
+    def _name_hive_key(self) -> None:
+        self.retitle(actions.SWARM_HIVE.id, "rows" if self.table.grouping is not None else "")
 
     def _open_conversation(self) -> None:
         from zoea.tui.screens.focus import FocusScreen

@@ -439,6 +439,7 @@ class FocusScreen(CockpitScreen[None]):
 
     def _toggle_verbose(self) -> None:
         self.transcript.set_verbose(not self.transcript.verbose)
+        self.retitle(actions.FOCUS_VERBOSE.id, "brief" if self.transcript.verbose else "")
         self._subtitle()
 
     def _open_inspector(self) -> None:

@@ -59,9 +59,9 @@ WORDS = {
     "hold": "a switch: what runs now finishes, nothing new starts until you resume",
     "budget": "a limit of tokens or money for a request, a turn, a mysis or the whole day",
     "request": "what is sent to the model at once; its limit: its budget, or the window less the longest answer",
-    "parts": "what a request is made of. earlier: older turns; last tools, last text: of the newest turn before "
-    "(in templates: history, said); right now: what templates add of the moment, such as the time (situation); "
-    "i shows all of them",
+    "parts": "what a request is made of. earlier: older turns; last calls, last answer: of the newest turn before "
+    "(in templates: history, said); situation: what templates add of the moment, such as the time; "
+    "tool list: the schemas of the tools (tools); i shows all of them",
     "context": "all that a request holds; the window is the most that the model reads at once",
     "commit": "the state of a conversation at a moment, to read, compare or fork",
     "grant": "a tool that you allowed for all myses of a template; you can revoke it",
@@ -254,12 +254,12 @@ class HelpScreen(CockpitScreen[None]):
     def _fixed(self, place: ActionPlace, words: list[str]) -> Iterator[PickItem]:
         for fixed in fixed_keys(place):
             keys = " ".join(key_name(key) for key in fixed.keys)
-            if all(word in f"{keys} {fixed.description}".casefold() for word in words):
+            if all(word in f"{keys} {fixed.title} {fixed.description}".casefold() for word in words):
                 yield PickItem(
                     (
                         (fit_text(keys, max(KEY_WIDTH, len(keys)), right=True), "key"),
                         ("  ", ""),
-                        (fit_text("", max(0, TITLE_WIDTH - max(0, len(keys) - KEY_WIDTH))), ""),
+                        (fit_text(fixed.title, max(0, TITLE_WIDTH - max(0, len(keys) - KEY_WIDTH))), "strong"),
                         (fixed.description, ""),
                     )
                 )
@@ -282,7 +282,7 @@ class HelpScreen(CockpitScreen[None]):
         reason = [("  ", ""), (_reason_text(why), "waiting")] if why else []
         said.put([[(action.description, "quiet" if why else ""), *reason]])
         command = f" · command :{action.command}" if action.command else ""
-        self.lines.border_subtitle = Content(f'enter does it{command} · setting tui.keys."{action.id}"')
+        self.lines.border_subtitle = Content(f'enter do it{command} · setting tui.keys."{action.id}"')
 
 
 def _reason_text(why: str) -> str:

@@ -260,7 +260,10 @@ class InspectorScreen(TabbedScreen):
     def _show_requests(self) -> None:
         listed = self.query_one("#requests", LineList)
         listed.show(len(self._requests), place=self._at)
-        listed.caption("REQUESTS", f"{len(self._requests)}{'+' if self._has_older else ''}")
+        listed.caption(
+            "REQUESTS",
+            f"{len(self._requests)}{'+' if self._has_older else ''} request{'s' * (len(self._requests) != 1)}",
+        )
 
     def _show_head(self) -> None:
         head = self.query_one("#head", TextBlock)

@@ -353,6 +353,7 @@ class LogScreen(TabbedScreen):
     def _toggle_requests(self) -> None:
         """Show or hide what each request held and used, among the events."""
         self._has_requests = not self._has_requests
+        self.retitle(actions.LOG_REQUESTS.id, "hide request events" if self._has_requests else "")
         self.go_to_part("events")
         self._open()
 

@@ -32,6 +32,10 @@ from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import LineList
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 
+_SPOTS = (HitPlace.CALL, HitPlace.REASONING)
+_ROLES = {Role.SYSTEM: "system", Role.USER: "prompt", Role.ASSISTANT: "answer", Role.TOOL: "result"}
+"""What a hit stands in; a call and reasoning have their own words."""
+
 AFTER_KEY_S = 0.08
 WHO_WIDTH = 14
 TURN_WIDTH = 5
@@ -178,13 +182,13 @@ class SearchScreen(CockpitScreen[None]):
         match hit.role, hit.spot:
             case Role.USER, _:
                 role = "commander" if hit.sender == "you" else "mysis"
-                return [(f"{one_line(hit.sender) or 'nobody'} → ", role)]
+                return [(f"{one_line(hit.sender) or 'nobody'}: ", role)]
             case Role.TOOL, _:
                 return [(f"{self.cockpit.glyphs['tool']} {one_line(hit.tool)} → ", "tool")]
             case _, HitPlace.CALL:
                 return [(f"{self.cockpit.glyphs['tool']} ", "tool")]
             case _, HitPlace.REASONING:
-                return [("thinks ", "reasoning")]
+                return [("reasoning: ", "reasoning")]
         return []
 
     def _describe(self) -> None:
@@ -215,10 +219,7 @@ class SearchScreen(CockpitScreen[None]):
         deleted = " (deleted)" if hit.is_deleted else ""
         head: list[Piece] = [
             (one_line(hit.mysis), "mysis"),
-            (
-                f"{deleted}  turn {hit.turn_number}, {hit.role} {hit.spot if hit.spot is not HitPlace.CONTENT else ''}",
-                "quiet",
-            ),
+            (f"{deleted}  turn {hit.turn_number}, {hit.spot if hit.spot in _SPOTS else _ROLES[hit.role]}", "quiet"),
         ]
         text = [(piece, "asking" if role == "hit" else role) for piece, role in snippet(hit, len(hit.text), flat=False)]
         around.put([head, text])

@@ -26,6 +26,7 @@ from zoea.tui.commands.action import ActionPlace, BoundAction
 from zoea.tui.commands.actions import BY_ID, bindings, of
 from zoea.tui.dialogs.key_capture import KeyCaptureDialog
 from zoea.tui.screens.base import CockpitScreen
+from zoea.tui.screens.help import PLACE_TITLES
 from zoea.tui.screens.theme_choice import TITLE_WIDTH, ThemeChooser
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.settings_form import KEYS, LOOK, SettingField, SettingGroup, groups, parsed, save
@@ -72,6 +73,7 @@ class SettingsScreen(CockpitScreen[None]):
     def bind_actions(self) -> Iterable[BoundAction]:
         return (
             actions.APP_BACK.bind(self.back),
+            actions.SETTINGS_CHANGE.bind(self._choose),
             actions.SETTINGS_DEFAULT.bind(self._restore_default),
         )
 
@@ -164,7 +166,14 @@ class SettingsScreen(CockpitScreen[None]):
         if group.id == LOOK:
             self._themes.draw(self.fields)
         else:
-            self.fields.put([choice for field in group.fields for choice in self._field_lines(field)])
+            lines: list[PickItem] = []
+            place: ActionPlace | None = None
+            for field in group.fields:
+                if group.id == KEYS and (its_place := BY_ID[field.path[-1]].place) is not place:
+                    place = its_place
+                    lines.append(PickItem(((PLACE_TITLES[its_place], "title"),)))
+                lines += self._field_lines(field)
+            self.fields.put(lines)
         self._draw_editor()
 
     def _field_lines(self, field: SettingField) -> list[PickItem]:
@@ -201,7 +210,7 @@ class SettingsScreen(CockpitScreen[None]):
         said = self.query_one("#said", TextBlock)
         self.value.display = field is not None and not field.locked and not field.options
         if group is not None and group.id == LOOK:
-            self.editor.border_title = "sample"
+            self.editor.border_title = "SAMPLE"
             about.put(self._themes.sample())
             said.put([])
             return
@@ -257,6 +266,9 @@ class SettingsScreen(CockpitScreen[None]):
             self._draw()
         else:
             self._enter_field()
+
+    def _choose(self) -> None:
+        (self.fields if self.fields.has_focus else self.sections).action_choose()
 
     def action_deeper(self) -> None:
         if self.sections.has_focus and self.fields.ids:

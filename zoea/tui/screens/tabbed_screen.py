@@ -58,7 +58,7 @@ class TabbedScreen(CockpitScreen[None]):
                 role = "title" if part == self.part else "quiet"
                 words += [(" · ", "quiet", "")] if words else []
                 words.append((title, role, f"screen.to_part({part!r})"))
-            strip.put([[*words, ("   tab", "key", "screen.part(1)")]])
+            strip.put([[*words, ("   tab", "key", "screen.part(1)"), (" next", "quiet", "screen.part(1)")]])
 
     def action_to_part(self, part: str) -> None:
         self.go_to_part(part)

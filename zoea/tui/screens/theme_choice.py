@@ -65,7 +65,7 @@ class ThemeChooser:
         ]
         brand = f"{glyphs['brand']} Z O E A {glyphs['brand-full']}"
         lines: list[list[Piece]] = [
-            [(brand, "title"), ("  plain text, ", ""), ("quiet text, ", "quiet"), ("thinking", "reasoning")],
+            [(brand, "title"), ("  plain text, ", ""), ("quiet text, ", "quiet"), ("reasoning", "reasoning")],
             *states,
             [("you", "commander"), (" → ", "quiet"), ("alpha", "mysis"), ("  Mine iron   ", "")],
             [(f"{glyphs['tool']} mine(belt=2)", "tool"), ("  answer", "llm")],

@@ -29,6 +29,7 @@ from zoea.tui.widgets.line_list import LineList
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 
 _NAME, _AGE = 16, 5
+_CAPTION = "MYSES · ctx-id, its age then, its tokens, text"
 
 
 class TimelineScreen(CockpitScreen[None]):
@@ -67,7 +68,7 @@ class TimelineScreen(CockpitScreen[None]):
     def on_mount(self) -> None:
         super().on_mount()
         self.query_one("#moment").border_title = "WHO KNEW WHAT AT THIS TIME"
-        self.listed.caption("MYSES")
+        self.listed.caption(_CAPTION)
         self.listed.focus()
         self._draw()
         self._read(self.known.at)
@@ -106,19 +107,19 @@ class TimelineScreen(CockpitScreen[None]):
         ago = f"  {number_format.age(known.at, now)} ago" if known.at < now else ""
         line: list[Piece] = [(number_format.clock(known.at, now, seconds=True), "title"), (ago, "quiet")]
         self.query_one("#moment", TextBlock).put([[*line, ("   ", ""), self._said]])
-        self.listed.caption("MYSES", f"{count_of(len(known.commits), 'commit')}" if known.commits else "")
+        self.listed.caption(_CAPTION, f"{count_of(len(known.commits), 'commit')}" if known.commits else "")
         self.redraw_bars()
 
     def _line(self, place: int, width: int) -> list[Piece]:
         commit = self.known.commits[place]
-        tokens = f"+{number_format.tokens(commit.token_count)}"
+        tokens = f"+~{number_format.tokens(commit.token_count)}"
         return spread_pieces(
             [
                 (f" {sign_of(commit)} ", "running"),
                 (fit_text(one_line(commit.provenance.principal), _NAME) + " ", "mysis"),
                 (commit.digest.hex()[:ID_DIGITS], "quiet"),
                 (fit_text(number_format.age(commit.created_at, self.known.at), _AGE, right=True), "quiet"),
-                (fit_text(tokens, _AGE + 2, right=True) + " ", "quiet"),
+                (fit_text(tokens, _AGE + 3, right=True) + " ", "quiet"),
                 (one_line(commit.note.summary), ""),
             ],
             [],

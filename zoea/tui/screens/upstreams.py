@@ -243,12 +243,13 @@ class UpstreamsScreen(TabbedScreen):
 
     def _offer(self, what: object, items: Sequence[FoldingItem], title: str, empty: str) -> None:
         """Show tools or models; the same ones keep cursor and folds."""
+        noun = title[:-1].lower()
         key = (title, self.chosen.name if self.chosen is not None else "", what)
         if key != self._offered:
             self._offered = key
             offers = self.query_one("#offers", FoldingList)
             offers.put(items, empty=empty)
-            offers.caption(title, f"{len(items)} · enter unfolds" if items else "")
+            offers.caption(title, f"{count_of(len(items), noun)} · enter unfold" if items else "")
 
     def _show_stderr(self) -> None:
         shown = self.query_one("#stderr", LineList)
@@ -302,7 +303,7 @@ class UpstreamsScreen(TabbedScreen):
         if isinstance(row, UpstreamView):
             self._change_settings(enable_upstream, row.name, row.state == OFF)
         else:
-            self._ask_for_upstream("on or off")
+            self._ask_for_upstream("on/off")
 
     def _remove(self) -> None:
         row = self.chosen
@@ -389,7 +390,14 @@ def _about_provider(row: ProviderView) -> list[list[Piece]]:
             (f"  {one_line(row.label)}" if row.label != row.name else "", "quiet"),
             ("  default" if row.is_default else "", "commander"),
         ],
-        [("its tokens count against the budgets" if row.metered else "its tokens count against no budget", "quiet")],
+        [
+            (
+                "its tokens count against all budgets"
+                if row.metered
+                else "its tokens do not count against the budget of the day",
+                "quiet",
+            )
+        ],
     ]
     if row.problem:
         lines.append([(one_line(row.problem), "errored"), (f"  {one_line(row.hint)}", "")])

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 SANDBOX_MYSES = 5
 TITLE_WIDTH = 18
-_WAYS = (
-    ("welcome.sandbox", "Five agents mine in Reef, a small world: no model, no cost"),
+WAYS = (
+    ("welcome.sandbox", "Five agents mine in a small world: no model, no cost"),
     ("welcome.connect", "Use a model server of yours, or a vendor with its key"),
     ("welcome.new", "Give one agent a name, a task and a model"),
     ("app.help", "Show every key and its action"),
@@ -132,7 +132,7 @@ class WelcomeScreen(CockpitScreen[None]):
             lines.append([(f"New myses use {one_line(given.provider + model)}.", "quiet")])
         self.query_one("#title", TextBlock).put(lines)
         context = self.action_context()
-        choices = [self._way(action_id, text, BY_ID[action_id].why_not(context)) for action_id, text in _WAYS]
+        choices = [self._way(action_id, text, BY_ID[action_id].why_not(context)) for action_id, text in WAYS]
         self.ways.put([*choices, PickItem(), PickItem((("FOUND HERE", "title"),)), *self._found()])
         self._draw_foot()
 
@@ -184,10 +184,10 @@ class WelcomeScreen(CockpitScreen[None]):
             where = (
                 "none found on this machine"
                 if around.loaded.settings.swarm.discover
-                else "not searched, because the setting swarm.discover is off"
+                else "not searched: the setting swarm.discover is off"
             )
             lines.append(_line(" ", "model servers", where, role="quiet"))
-        lines.append(_line(self._dot(), "autopilot", "built in: plays Reef by fixed rules, without a model or cost"))
+        lines.append(_line(self._dot(), "autopilot", "built in: plays Reef by fixed rules, at no cost"))
         if around is not None:
             words = str(around.config) if around.config else "no settings file: all defaults apply"
             lines.append(_line(self._dot() if around.config else " ", "config.toml", words, role="quiet"))

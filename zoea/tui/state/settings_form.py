@@ -160,7 +160,7 @@ def _keys(loaded: LoadedSettings) -> Iterator[SettingField]:
         path = ("tui", "keys", action.id)
         yield SettingField(
             path,
-            f"{action.title} ({action.place})",
+            action.title,
             action.description,
             "key",
             chosen.get(action.id, key_name(action.key)),

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from zoea.model.values import Receipt, ReceiptLine
 from zoea.queries.broadcasts import NOT_DELIVERED, Broadcast
 from zoea.text.control_characters import one_line
-from zoea.text.sentences import begin_sentence
+from zoea.text.sentences import begin_sentence, count_of
 from zoea.tui import number_format
 from zoea.tui.text_layout import Piece, count_cells, fit_text, wrap_words
 
@@ -83,8 +83,8 @@ def format_replies(said: Broadcast) -> str:
     return " · ".join(f"{count} {word}" for count, word in parts if count)
 
 
-def _head(said: Broadcast, now: int) -> list[Piece]:
-    to = "you" if said.to_commander else str(said.recipients)
+def _head(said: Broadcast, now: int, *, has_unit: bool = True) -> list[Piece]:
+    to = "you" if said.to_commander else count_of(said.recipients, "mysis") if has_unit else str(said.recipients)
     who = "commander" if said.sender == "you" else "mysis"
     clock = f"{number_format.clock(said.created_at, now)} "
     return [(clock, "quiet"), (one_line(said.sender), who), (f" → {to}  ", "quiet")]
@@ -100,6 +100,8 @@ def _one_line(said: Broadcast, now: int, width: int) -> list[list[Piece]]:
 def _stacked(said: Broadcast, now: int, width: int, most: int) -> list[list[Piece]]:
     """Build the head and the wrapped text in at most `most` lines, then the replies."""
     head, became = _head(said, now), format_replies(said)
+    if width - count_cells(head) < LEAST_ROOM:
+        head = _head(said, now, has_unit=False)
     room = width - count_cells(head)
     text = one_line(said.text)
     indent = " " * cell_len(head[0][0])

@@ -67,6 +67,11 @@ class Chart:
         return bool(sum(series.values) if self.is_sum else series.values[-1])
 
     @property
+    def has_kinds(self) -> bool:
+        """Whether its lines are of several kinds, so that each needs its name."""
+        return self.is_sum or len(self.series) > 1
+
+    @property
     def highest(self) -> float:
         """The highest value of all lines; 0 for an empty chart."""
         return max((value for each in self.series for value in each.values), default=0.0)
@@ -87,22 +92,22 @@ def build_charts(stats: SwarmStats) -> dict[str, Chart]:
     """Build the charts by their ids: tokens, spend, myses, turns, waiting."""
     points = stats.points
     newest = points[-1] if points else None
-    turns = sum(stats.turns.values())
+    turns, span = sum(stats.turns.values()), f"last {stats.span}"
     return {
         "tokens": Chart(
-            f"TOKENS A MINUTE · {number_format.tokens(stats.tokens)} in this time",
-            (ChartSeries("tokens a minute", "llm", tuple(point.tokens_per_minute for point in points)),),
+            f"TOKENS PER MINUTE · {number_format.tokens(stats.tokens)} in the {span}",
+            (ChartSeries("tokens per minute", "llm", tuple(point.tokens_per_minute for point in points)),),
             _write_tokens,
         ),
         "spend": Chart(
-            f"SPENT A MINUTE · {format_dollars(stats.cost_micros)} in this time",
+            f"SPENT PER MINUTE · {format_dollars(stats.cost_micros)} in the {span}",
             (ChartSeries("dollars", "working", tuple(point.cost_micros / 1_000_000 for point in points)),),
             _write_dollars,
         ),
-        "myses": Chart(f"MYSES BY STATUS · {_newest_statuses(newest)}", _status_series(points)),
-        "turns": Chart(f"TURNS BY OUTCOME · {turns:,} in this time", _outcome_series(stats), is_sum=True),
+        "myses": Chart(f"MYSES BY STATUS · {_newest_statuses(newest)} · {span}", _status_series(points)),
+        "turns": Chart(f"TURNS BY OUTCOME · {turns:,} in the {span}", _outcome_series(stats), is_sum=True),
         "waiting": Chart(
-            f"MESSAGES QUEUED · {newest.waiting if newest else 0:,} now",
+            f"MESSAGES QUEUED · {newest.waiting if newest else 0:,} now · {span}",
             (ChartSeries("messages", "queued", tuple(float(point.waiting) for point in points)),),
         ),
     }

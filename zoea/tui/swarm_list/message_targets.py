@@ -156,7 +156,7 @@ def target_one(view: MysisView, *, is_task: bool = False) -> MessageTarget:
     notes = [f"it is {view.state}: enter relaunches it and sends"] if relaunches else []
     notes += ["sending starts it"] if view.state is MysisState.IDLE else []
     notes += ["it works on it until it reports that it is done"] if is_task else []
-    what = "relaunch and send to" if relaunches else "new task for" if is_task else "message to"
+    what = "relaunch and send to" if relaunches else "task for" if is_task else "message to"
     return MessageTarget(
         name_recipient(view.id, is_task=is_task),
         f"{what} {one_line(view.name)}",

@@ -155,7 +155,7 @@ def build_heading(columns: RowColumns) -> list[Piece]:
     line = f"   {fit_text('name', columns.name)} {fit_text('status', STATUS_WIDTH)} "
     line += f"{fit_text('time', TIME_WIDTH, right=True)} "
     line += f"{fit_text('', columns.bar)} " if columns.bar else ""
-    line += f"{fit_text('request', CONTEXT_WIDTH, right=True)} "
+    line += f"{fit_text('tokens  ', CONTEXT_WIDTH, right=True)} "
     line += f"{fit_text('doing', columns.activity)} " if columns.activity else ""
     line += fit_text("tokens/min", columns.spark) if columns.spark else ""
     line += f" {fit_text('', columns.rate)}" if columns.rate else ""
@@ -227,17 +227,15 @@ def _context(view: MysisView, columns: RowColumns) -> list[Piece]:
     return [*pieces, (fit_text(numbers, CONTEXT_WIDTH, right=True), role)]
 
 
-def build_turn_budget(view: MysisView) -> list[Piece]:
+def build_turn_budget(view: MysisView, *, has_bar: bool = True) -> list[Piece]:
     """Build the use of the turn's token budget; empty without a limit or a turn."""
     if not view.turn_limit or not (view.turn_tokens or view.state is MysisState.RUNNING):
         return []
     share = view.turn_tokens / view.turn_limit
     role = "waiting" if share >= FULL_SHARE else "running"
     filled, empty = number_format.bar(share, BUDGET_WIDTH)
-    numbers = f" {number_format.tokens(view.turn_tokens)}/{number_format.tokens(view.turn_limit)}"
-    return [
-        ("turn budget ", "quiet"),
-        (filled, role),
-        (empty, "quiet"),
-        (numbers, role if role == "waiting" else "quiet"),
-    ]
+    head: list[Piece] = (
+        [("turn budget ", "quiet"), (filled, role), (empty, "quiet")] if has_bar else [("turn", "quiet")]
+    )
+    numbers = f" {number_format.tokens(view.turn_tokens)}/{number_format.tokens(view.turn_limit)} tokens"
+    return [*head, (numbers, role if role == "waiting" else "quiet")]

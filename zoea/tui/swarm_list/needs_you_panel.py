@@ -145,8 +145,7 @@ def _need(view: MysisView, asked: OpenApprovals, reach: KeyScope, presses: int) 
         is_oldest = question is not None and asked.open[0].id == question.id
         return _Need(view, question, _word(reach, "approval.oldest", "answer", view.id, named=is_oldest), [])
     is_meant = reach.means(view.id)
-    # Where marks are, keys act on them, until they are removed.
-    is_named = is_meant or (bool(way) and (not reach.marked or reach.cursor == view.id))
+    is_named = is_meant or bool(way)
     if wants_review(view):
         words = _word(reach, "mysis.message", "send it a message", view.id, named=is_named)
         words += [("  ", "", ""), *_word(reach, "mysis.dismiss", "mark as reviewed", view.id, named=is_named)]
@@ -160,18 +159,26 @@ def _need(view: MysisView, asked: OpenApprovals, reach: KeyScope, presses: int) 
 def _word(reach: KeyScope, action_id: str, title: str, mysis_id: int, *, named: bool) -> Line:
     click = f"screen.at({action_id!r}, {mysis_id})"
     # A key acts on the mysis under the cursor, so those that no key leads to have a button for the mouse.
-    return [(reach.key(action_id), "key", click), (f" {title}", "", click)] if named else [(f"[{title}]", "", click)]
+    return (
+        [(reach.key(action_id), "key", click), (f" {title}", "", click)] if named else [(f"click: {title}", "", click)]
+    )
 
 
 def _way(reach: KeyScope, mysis_id: int, presses: int) -> Line:
-    """Build the key, or click, that moves the cursor to this mysis. Empty if that takes too many presses."""
+    """Build the keys, or click, that move the cursor to this mysis. Empty if that takes too many presses.
+
+    Where marks are, keys act on them, until they are removed.
+    """
+    back = "app.do('app.back')"
+    unmark: Line = [(reach.key("app.back"), "key", back), (" unmarks", "", back)] if reach.marked else []
     if reach.marked and reach.cursor == mysis_id:
-        return [(reach.key("app.back"), "key", "app.do('app.back')"), (" unmarks", "", "app.do('app.back')")]
+        return unmark
     click = f"screen.go({mysis_id})"
     if presses > WAY_MOST:
         return []
-    keys = " ".join([reach.key("swarm.next-in-need")] * presses)
-    return [(keys, "key", click), (" goes to it", "", click)]
+    times = {1: "", 2: " twice"}.get(presses, f" {presses} times")
+    first: Line = [*unmark, (", ", "quiet", "")] if unmark else []
+    return [*first, (reach.key("swarm.next-in-need"), "key", click), (f"{times} goes to it", "", click)]
 
 
 def _head(view: MysisView, glyphs: Mapping[str, str], width: int = 0) -> Line:
@@ -214,7 +221,7 @@ def _briefly(need: _Need, reach: KeyScope, now: int, glyphs: Mapping[str, str], 
         if reach.means(need.view.id) or width >= WORDS_FROM:
             right += need.answers
         elif need.presses == 1:
-            right += need.way
+            right += need.way[-2:]  # the way to it; its keys are named once it is under the cursor
     room = max(0, width - _cells(right))
     left = _cut(left, room)
     return [*left, (" " * (room - _cells(left)), "", ""), *right]

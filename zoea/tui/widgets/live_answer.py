@@ -175,6 +175,6 @@ def build_thought_lines(tail: str, width: int, *, is_folded: bool) -> list[list[
     """Build the newest lines of the reasoning, or one line while it is folded."""
     if is_folded:
         return [[("thought", "reasoning"), ("  answering", "quiet")]]
-    head: list[Piece] = [("thinking…", "reasoning")]
+    head: list[Piece] = [("reasoning…", "reasoning")]
     text = " ".join(strip(tail[-_THOUGHT_CHARS:]).split())
     return [head, *([(line, "quiet")] for line in list(wrap_words(text, width))[-THOUGHT_LINES:])]

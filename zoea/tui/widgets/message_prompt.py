@@ -218,7 +218,7 @@ class MessagePrompt(Vertical):
 
     def on_mount(self) -> None:
         self.display = False
-        self.border_subtitle = key_hints("enter send · tab queue, steer, interrupt · ^l token limits · esc back")
+        self.border_subtitle = key_hints("enter send · tab delivery mode · ^l token limits · esc back")
 
     @property
     def is_open(self) -> bool:
@@ -337,7 +337,8 @@ class MessagePrompt(Vertical):
         if self.target is None:
             return
         effect = MODES[self.mode][self.target.is_broadcast]
-        self.border_title = Content(strip(f"{self.target.title} · {effect}"))
+        what, blank, whom = self.target.title.partition(" ")
+        self.border_title = Content(strip(f"{what.upper()}{blank}{whom} · {effect}"))
         self._note(self.target.describe(self.text))
 
     def _note(self, text: str) -> None:

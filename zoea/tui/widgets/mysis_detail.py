@@ -229,9 +229,10 @@ def build_call_pieces(view: MysisView, now: int) -> tuple[list[Piece], list[Piec
 def build_brief_line(view: MysisView, now: int) -> tuple[list[Piece], list[Piece]]:
     """Build the one-line detail: activity or error left, usage right."""
     right: list[Piece] = [(f"  {number_format.tokens(view.tokens)} tokens", "quiet")] if view.tokens else []
-    if budget := build_turn_budget(view):
+    if budget := build_turn_budget(view, has_bar=False):
         right = [("  ", ""), *budget]
-    right += [(f" {format_dollars(view.cost_micros)}", "quiet")] if view.tokens and view.cost_micros is not None else []
+    if view.tokens and view.cost_micros is not None:
+        right.append((f"  {format_dollars(view.cost_micros)} in all", "quiet"))
     if (report := report_error(view, now)) is not None:
         return [(report.what, "errored"), (f"  {report.plan}", "waiting"), (f"  {report.advice}", "quiet")], right
     left, time = build_call_pieces(view, now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
 
@@ -13,7 +13,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from zoea.text.control_characters import strip
-from zoea.tui.commands.action import Action
+from zoea.tui.commands.action import Action, ActionPlace
 from zoea.tui.commands.action_requirements import ActionContext, needs_target
 from zoea.tui.commands.typed_keys import TypedKey
 from zoea.tui.text_layout import Piece
@@ -48,6 +48,7 @@ URGENT = ("asking", "errored")
 """Roles of pieces that are cut last."""
 CUT_LEAST = 10
 """A piece that would be cut to fewer cells is left out."""
+_PLACES_OF_MYSES = (ActionPlace.DASHBOARD, ActionPlace.FOCUS)
 
 
 class PieceLine(Widget):
@@ -148,47 +149,67 @@ class KeyFooter(PieceLine):
         badge: str = "",
         *,
         leads_back: bool = True,
+        kept: Collection[str] = (),
     ) -> None:
         """Show the actions that have a footer rank.
 
         Args:
             keys: Keys in force, by action id.
             badge: Text on the right.
+            kept: Actions that are dropped last, by id, besides those that matter everywhere.
         """
         shown: list[_Key] = []
+        has_marks = len(situation.targets) > 1
         for action in sorted((a for a in actions if a.footer is not None), key=lambda a: a.footer or 0):
-            if action.id == "app.back" and not leads_back:
-                continue
             off = bool(action.why_not(situation))
-            title, is_kept = action.title, action.id in ("swarm.hold", "app.help")
+            title, is_kept = action.title, action.id in ("app.help", *kept)
+            if action.id == "app.back" and not leads_back:
+                if not has_marks:
+                    continue
+                title = "unmark"
+            if action.id == "swarm.hold":
+                # It matters most where the keys act on myses.
+                is_kept = situation.held or any(one.place in _PLACES_OF_MYSES for one in actions)
             if action.id == "approval.oldest" and situation.approvals:
                 title, is_kept = f"{title} {situation.approvals}", True
             if action.id == "swarm.hold" and situation.held:
                 title = "resume all"
             if action.id in ("mysis.message", "focus.message") and not _takes_messages(situation):
                 title = "relaunch with a message"
-            if len(situation.targets) > 1 and not off and needs_target(action.requires):
-                title = f"{title} {len(situation.targets)}"
-            key = keys.get(action.id, action.key)
-            click = f"app.do({action.id!r})"
-            shown.append(_Key(key, title, click, off=off, is_kept=is_kept, is_spare=action.only_if_room))
+            if has_marks and not off and needs_target(action.requires):
+                title, is_kept = f"{title} {len(situation.targets)} marked", True
+            presses: tuple[tuple[str, str], ...] = ((keys.get(action.id, action.key), f"app.do({action.id!r})"),)
+            if action.pair and shown and shown[-1].title == action.pair:
+                presses = (*shown.pop().presses, *presses)
+            shown.append(
+                _Key(
+                    presses,
+                    action.pair or title,
+                    off=off,
+                    is_kept=is_kept,
+                    is_spare=action.only_if_room and not is_kept,
+                    is_general=action.place is ActionPlace.EVERYWHERE and action.id != "app.back",
+                )
+            )
         self._show(shown, badge)
 
     def describe_typed(self, typed: Sequence[TypedKey], badge: str = "") -> None:
         """Show the keys that work while an input has the focus."""
-        self._show([_Key(one.key, one.title, one.click) for one in typed], badge)
+        self._show([_Key(((one.key, one.click),), one.title) for one in typed], badge)
 
     def _show(self, shown: list[_Key], badge: str) -> None:
-        """Show the keys that fit; drop impossible ones first, then spare and later ones, kept ones last."""
+        """Show the keys that fit; drop impossible ones first, then spare, general and later ones, kept ones last."""
         aside: list[Piece] = [(badge, "quiet")] if badge else []
         room = self.size.width - _apart(aside)
         while sum(one.width for one in shown) > room > 0 and len(shown) > 1:
             useless = (one for one in reversed(shown) if one.off and not one.is_kept)
             spare = (one for one in reversed(shown) if one.is_spare)
+            general = (one for one in reversed(shown) if one.is_general and not one.is_kept)
             others = (one for one in reversed(shown) if not one.is_kept)
-            gone = next(chain(useless, spare, others), shown[-1])
+            gone = next(chain(useless, spare, general, others), shown[-1])
             shown.remove(gone)
-        self._clicks = list(zip(accumulate(one.width for one in shown), (one.click for one in shown), strict=True))
+        parts = [part for one in shown for part in one.parts]
+        self._clicks = list(zip(accumulate(width for width, _ in parts), (click for _, click in parts), strict=True))
         self.put([piece for one in shown for piece in one.pieces], aside)
 
 
@@ -199,20 +220,30 @@ def _takes_messages(situation: ActionContext) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """Define one key of the footer."""
+    """Define one entry of the footer: a key and what it does, or a pair of keys with one title.
 
-    key: str
+    `presses` has each key with the action of a click on it.
+    """
+
+    presses: tuple[tuple[str, str], ...]
     title: str
-    click: str
     off: bool = False
     is_kept: bool = False
     is_spare: bool = False
+    is_general: bool = False
 
     @property
     def pieces(self) -> tuple[Piece, Piece]:
-        name = f" {key_name(self.key)}"
-        return (name, "quiet" if self.off else "key"), (f" {self.title} ", "quiet" if self.off else "")
+        names = "".join(f" {key_name(key)}" for key, _ in self.presses)
+        return (names, "quiet" if self.off else "key"), (f" {self.title} ", "quiet" if self.off else "")
 
     @property
     def width(self) -> int:
         return sum(cell_len(text) for text, _ in self.pieces)
+
+    @property
+    def parts(self) -> list[tuple[int, str]]:
+        """The cells of each key with its click; the last one has the title too."""
+        *before, (_, last) = self.presses
+        found = [(1 + cell_len(key_name(key)), click) for key, click in before]
+        return [*found, (self.width - sum(width for width, _ in found), last)]
