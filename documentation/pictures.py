@@ -95,7 +95,10 @@ async def cockpit() -> int:
     from zoea.runtime.run_options import RunOptions
     from zoea.settings.paths import places
     from zoea.tui.app import CockpitApp
+    from zoea.tui.screens import base
     from zoea.tui.start import open_swarm
+
+    base.LAG_SHOWN_US = 0  # how busy the machine is that draws the pictures is no part of them
 
     where = places("")
     templates = where.config / "templates"
