@@ -139,6 +139,24 @@ class TestOwning:
         view = asyncio.run(fake_swarm.view())
         assert [(mysis.name, mysis.state.value) for mysis in view.myses] == [("alpha", "idle")]
 
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            ("--provider ollama", "--provider ollama applies to new myses only, and none was made: the one here keeps"),
+            ("--myses 1 --provider ollama --model qwen", "--provider ollama and --model qwen apply to new myses only"),
+            ("--template default --provider ollama --model qwen", "--template default, --provider ollama and --model"),
+            ("--myses 1", ""),
+            ("--myses 2 --provider autopilot", ""),
+        ],
+    )
+    def test_options_for_new_myses_that_change_nothing_are_named(
+        self, zoea: Zoea, fake_swarm: FakeSwarm, options: str, said: str
+    ) -> None:
+        asyncio.run(fake_swarm.create("alpha", start=False))
+        ran = zoea("run", "--plain", *options.split(), "--for", "50ms")
+        assert ran.code == 0
+        assert said in ran.err if said else "new myses" not in ran.err
+
     def test_go_on_starts_only_the_myses_that_ran(self, zoea: Zoea, fake_swarm: FakeSwarm) -> None:
         for name in ("alpha", "beta"):
             asyncio.run(fake_swarm.create(name, start=False))

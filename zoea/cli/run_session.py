@@ -69,7 +69,8 @@ async def run_owned_swarm(options: RunOptions, where: Places) -> int:
             sys.stderr.write(f"zoea: {owner.warning}\n")
         swarm = owner.api
         after = await read_newest(where.database)
-        await prepare_own_swarm(swarm, options, where, loaded.settings)
+        if note := await prepare_own_swarm(swarm, options, where, loaded.settings):
+            notices.say(note)
         if is_interactive:
             await front.say("Type help for the commands; quit ends the swarm.")
         if ended := count_ended((await swarm.view()).myses):
@@ -106,7 +107,8 @@ async def run_attached(options: RunOptions, where: Places) -> int:
         after = (await swarm.view()).event_id
         is_written = True
         await front.say(f"Attached to the swarm of process {swarm.pid}; quit leaves it running.")
-        await prepare_swarm(swarm, options, where)
+        if note := await prepare_swarm(swarm, options, where):
+            notices.say(note)
         try:
             await _show(swarm, front, options, after, lines, ending=ending, is_owner=False)
             if options.as_json:  # the last line is the summary here too, as in an own run

@@ -207,20 +207,21 @@ def _refuse_without_new(most: int, there: int) -> None:
         )
 
 
-async def prepare_swarm(swarm: SwarmApi, options: StartOptions, where: Places) -> None:
+async def prepare_swarm(swarm: SwarmApi, options: StartOptions, where: Places) -> str:
     """Create missing myses up to `--myses N`, or one with a task. Start the idle ones if requested.
+
+    Returns what the person should know of options without an effect; empty where there are none.
 
     Raises:
         UsageError: New myses would have a model that their server does not list, or none is new for `--task`.
     """
-    wanted = 0
-    if options.myses is not None:
-        there = len((await swarm.view()).myses)
-        wanted = options.myses - there
-        if options.task is not None:
+    there = len((await swarm.view()).myses)
+    wanted = 0 if options.myses is None else options.myses - there
+    if options.task is not None:
+        if options.myses is None:
+            wanted = 1
+        else:
             _refuse_without_new(options.myses, there)
-    elif options.task is not None:
-        wanted = 1
     template = options.template or ("miner" if options.world else "")
     if wanted > 0 and options.model:
         from zoea.runtime.model_check import find_doubt
@@ -241,16 +242,33 @@ async def prepare_swarm(swarm: SwarmApi, options: StartOptions, where: Places) -
         await swarm.start_all(again=True, new=True)
     elif options.go_on:
         await swarm.start_all(left_running=True)
+    return _describe_unused(options, there) if there and wanted <= 0 else ""
 
 
-async def prepare_own_swarm(swarm: SwarmApi, options: StartOptions, where: Places, settings: Settings) -> None:
+def _describe_unused(options: StartOptions, there: int) -> str:
+    """Return which options for new myses were given although none was made; empty for none."""
+    given = {"--template": options.template, "--provider": options.provider, "--model": options.model}
+    unused = [f"{name} {value}" for name, value in given.items() if value]
+    if not unused:
+        return ""
+    listed = " and ".join(filter(None, (", ".join(unused[:-1]), unused[-1])))
+    apply = "applies" if len(unused) == 1 else "apply"
+    here = "the one here keeps its own" if there == 1 else f"the {there} here keep their own"
+    return (
+        f"{listed} {apply} to new myses only, and none was made: {here}. "
+        "Make one with n in the cockpit or `zoea new`, or open another workspace with -w NAME."
+    )
+
+
+async def prepare_own_swarm(swarm: SwarmApi, options: StartOptions, where: Places, settings: Settings) -> str:
     """As `prepare_swarm`, for a swarm that this process has just opened.
 
     With `swarm.restart = "always"` those that ran when Zoea ended run again.
     """
-    await prepare_swarm(swarm, options, where)
+    note = await prepare_swarm(swarm, options, where)
     if settings.swarm.restart == "always" and not (options.start_swarm or options.go_on):
         await swarm.start_all(again=True)
+    return note
 
 
 async def leave_running(options: RunOptions, where: Places) -> None:

@@ -197,8 +197,8 @@ async def open_swarm(
             if read_holder(where.data) is None:
                 raise
     async with attach_to_swarm(where) as swarm:
-        await prepare_swarm(swarm.api, options, where)
-        yield swarm
+        note = await prepare_swarm(swarm.api, options, where)
+        yield replace(swarm, warning=note)
 
 
 @asynccontextmanager
@@ -233,7 +233,7 @@ async def _own_swarm(options: RunOptions, where: Places, session: CockpitSession
     async with owner.own_workspace(where, lambda *given: compose.running_swarm(*given, options=swarm_options)) as owned:
         if session is not None:
             session.lock, session.options = owned.lock, options
-        await prepare_own_swarm(owned.api, options, where, loaded.settings)
+        note = await prepare_own_swarm(owned.api, options, where, loaded.settings)
         yield OpenSwarm(
             owned.api,
             where.database,
@@ -241,7 +241,7 @@ async def _own_swarm(options: RunOptions, where: Places, session: CockpitSession
             workspace=where.workspace,
             places=where,
             ending=owned.ending,
-            warning=owned.warning,
+            warning="\n".join(filter(None, (owned.warning, note))),
             asks_restart=loaded.settings.swarm.restart != "never",
         )
 
