@@ -38,6 +38,17 @@ def test_memories_of_others_later_ones_and_those_shown_are_no_hits() -> None:
     assert [hit[0] for hit in find_related(connection, 1, "ore", old, 3, (shown,))] == [old]
 
 
+def test_results_of_searches_are_no_hits() -> None:
+    connection = database()
+    fact = remember(connection, "The harbour master is called Ortrud.", role="user", source="direct")
+    remember(connection, "", calls=[("zoea_recall", '{"query": "harbour"}')])
+    echo = remember(connection, "The harbour master is called Ortrud.", role="tool", source="tool")
+    connection.execute("UPDATE tool_call SET result_memory_id = ?", (echo,))
+    catch_up(connection)
+
+    assert [hit[0] for hit in find_related(connection, 1, "harbour master", NEWEST, 3, ())] == [fact]
+
+
 def test_a_long_text_is_shown_from_shortly_before_the_match() -> None:
     connection = database()
     remember(connection, "word " * 200 + "Ortrud waits", role="user", source="direct")

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.store.sample_memories import broadcast, check_indexes, database, remember
+from tests.store.sample_memories import broadcast, check_indexes, database, remember, turn
 from zoea.model.enums import Role, SenderKind, Source
 from zoea.model.errors import StoreError, UsageError
 from zoea.store.search import (
@@ -429,6 +429,30 @@ class TestBroadcasts:
                 query = BroadcastQuery(data.draw(st.sampled_from((cut, cut.swapcase()))), fold=data.draw(st.booleans()))
                 hits = [hit.message_id for hit in search_broadcasts(connection, query).hits]
                 assert hits == [each for each, text in zip(ids, texts, strict=True) if holds(text, query)][::-1]
+
+
+@pytest.mark.parametrize("match", list(MatchMode))
+def test_a_mysis_finds_neither_its_question_nor_earlier_searches_nor_their_results(match: MatchMode) -> None:
+    db = database()
+    fact = remember(db, "the lode is in sector nine", role="user", source="direct")
+    seen = remember(db, "", calls=[("scan", '{"for": "lode"}')])
+    said = remember(db, "I look for the lode", calls=[("zoea_recall", '{"query": "lode"}')])
+    remember(db, "", calls=[("zoea_recall", '{"query": "lode"}')])
+    echo = remember(db, '{"results": ["the lode is in sector nine"]}', role="tool", source="tool")
+    other = remember(db, "a lode of ore", role="tool", source="tool")
+    now = turn(db, 1, is_open=True)
+    remember(db, "where is the lode?", role="user", source="direct", turn_id=now)
+    earlier = remember(db, "the lode again", calls=[("scan", "{}")], turn_id=now)
+    remember(db, "no lode", calls=[("zoea_search_messages", '{"query": "lode"}')], turn_id=now)
+    link = "UPDATE tool_call SET result_memory_id = ? WHERE name = ? AND memory_id <= ?"
+    db.execute(f"{link} AND memory_id > ?", (echo, "zoea_recall", echo, said))
+    db.execute(link, (other, "scan", seen))
+    (asking,) = db.execute("SELECT max(id) FROM tool_call").fetchone()
+
+    query = MemoryQuery("lode", match=match, mysis_ids=(1,), asking_call=asking)
+    assert {hit.memory_id for hit in search_memories(db, query).hits} == {fact, seen, said, other, earlier}
+    everything = search_memories(db, replace(query, asking_call=None)).hits
+    assert len(everything) == 9, "a person finds all of them"
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from tests.tools.conftest import Opener
 from zoea.model.enums import Role, Source
 from zoea.model.request import ToolResult, ToolSpec, WaitRequest
 from zoea.store.search import BroadcastQuery, MatchMode, MemoryHits, MemoryQuery, SearchColumn
+from zoea.store.search.query import SEARCH_TOOLS
 from zoea.tools import OwnTools, SearchScope, Send, ToolPolicy
 from zoea.tools.builtin.mysis_tools import MysisTools
 from zoea.tools.toolbox import ToolboxSession
@@ -53,6 +54,8 @@ async def test_the_tools_are_these(open_box: Opener) -> None:
 async def test_the_slim_tools_are_these_and_cost_a_third(open_box: Opener) -> None:
     slim = (await _session(open_box, FakeBackend(), own=OwnTools.SLIM).catalogue()).tools
     full = (await _session(open_box, FakeBackend()).catalogue()).tools
+    reading = ("zoea_search_", "zoea_recall", "zoea_read_memory")
+    assert {tool.name for tool in (*slim, *full) if tool.name.startswith(reading)} == set(SEARCH_TOOLS)
     assert [tool.name for tool in slim] == [
         "zoea_send_message",
         "zoea_broadcast",
@@ -321,7 +324,7 @@ async def test_ranked_results_that_do_not_fit_have_no_next_page(open_box: Opener
     assert "next_before_id" not in answer
     backend.memories.texts = {}
     result = await _call(_session(open_box, backend), "zoea_search_messages", query="x", match="ranked")
-    assert json.loads(result.content)["hint"] == "Nothing holds these words. Try fewer or other words."
+    assert json.loads(result.content)["hint"] == "Nothing earlier holds these words: try others once, or go on without."
 
 
 async def test_a_search_is_narrowed_by_time_role_and_source(open_box: Opener) -> None:

@@ -12,7 +12,16 @@ from heapq import merge
 from zoea.model.enums import Role, SenderKind, Source
 from zoea.store.search import fts_terms
 from zoea.store.search.excerpts import compile_pattern, cut_excerpt
-from zoea.store.search.query import Excerpt, HitPlace, MatchMode, MemoryHit, MemoryHits, MemoryQuery, SearchColumn
+from zoea.store.search.query import (
+    SEARCH_TOOLS,
+    Excerpt,
+    HitPlace,
+    MatchMode,
+    MemoryHit,
+    MemoryHits,
+    MemoryQuery,
+    SearchColumn,
+)
 from zoea.store.search.unspaced_words import is_unspaced, rank_matches, split_words
 
 FEW = 5_000
@@ -48,6 +57,18 @@ SELECT m.id FROM call_exact f CROSS JOIN tool_call k ON k.id = f.rowid CROSS JOI
 WHERE f.call_exact MATCH :terms AND f.rowid < coalesce(
   (SELECT id FROM tool_call WHERE memory_id >= :before ORDER BY memory_id, position LIMIT 1), {NEWEST})
 """
+_SEARCHES = f"({', '.join(map(repr, SEARCH_TOOLS))})"
+_NO_ECHO = (
+    "m.id IS NOT (SELECT memory_id FROM tool_call WHERE id = :asking)",
+    "NOT (m.role = 'user' AND m.turn_id IS (SELECT a.turn_id FROM tool_call k JOIN memory a ON a.id = k.memory_id"
+    " WHERE k.id = :asking))",
+    f"NOT EXISTS (SELECT 1 FROM tool_call WHERE result_memory_id = m.id AND name IN {_SEARCHES})",
+)
+_NO_SEARCH = (
+    f"NOT (m.role = 'assistant' AND m.content = '' AND EXISTS (SELECT 1 FROM tool_call WHERE memory_id = m.id)"
+    f" AND NOT EXISTS (SELECT 1 FROM tool_call WHERE memory_id = m.id AND name NOT IN {_SEARCHES}))"
+)
+"""The answer is more than calls of searches."""
 _CALLS = (
     "SELECT id, position, name, name || '(' || arguments || ')' AS call FROM tool_call"
     " WHERE memory_id = ? ORDER BY position"
@@ -205,11 +226,13 @@ def _build_filters(query: MemoryQuery) -> tuple[str, dict[str, object]]:
         ("source", "m.source = :source", query.source),
         ("since", "m.created_at >= :since", query.since),
         ("until", "m.created_at < :until", query.until),
-        ("asking", "m.id IS NOT (SELECT memory_id FROM tool_call WHERE id = :asking)", query.asking_call),
+        ("asking", " AND ".join(_NO_ECHO), query.asking_call),
     ):
         if value is not None:
             sql.append(column)
             given[name] = value
+    if query.asking_call is not None and query.column is SearchColumn.CONTENT:
+        sql.append(_NO_SEARCH)
     if query.mysis_ids is not None:
         sql.append(f"m.mysis_id IN ({','.join(str(int(each)) for each in query.mysis_ids)})")
     return " AND ".join(sql), given

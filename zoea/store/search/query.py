@@ -15,6 +15,16 @@ MAX_CHARS = 2_000
 MAX_CHARS_RANGE = (100, 10_000)
 
 
+SEARCH_TOOLS = (
+    "zoea_recall",
+    "zoea_read_memory",
+    "zoea_search_broadcasts",
+    "zoea_search_messages",
+    "zoea_search_reasoning",
+)
+"""Zoea's own tools whose results repeat stored memories."""
+
+
 class SearchColumn(StrEnum):
     """The text to search: content with an answer's calls, reasoning, or both."""
 
@@ -48,7 +58,8 @@ class MemoryQuery:
         mysis_ids: None searches the whole swarm.
         since, until: µs UTC; `until` is exclusive.
         before_id: A memory id, exclusive.
-        asking_call: The tool call that searches; the answer that holds it is not found.
+        asking_call: The tool call of a mysis that searches. It does not find the answer that holds it, the prompts of
+            its turn, which it sees anyway, and earlier searches with their results, which repeat other memories.
 
     Raises:
         UsageError: The query is empty or a number is out of range.

@@ -13,7 +13,7 @@ from math import log
 from zoea.model.enums import Role
 from zoea.store.search import fts_terms
 from zoea.store.search.memory_search import matching_ids
-from zoea.store.search.query import MemoryQuery
+from zoea.store.search.query import SEARCH_TOOLS, MemoryQuery
 from zoea.store.search.unspaced_words import is_unspaced, split_words, word_pattern
 
 LEAD_CHARS = 80
@@ -44,9 +44,11 @@ SELECT json_group_array((
   )
 )) FROM json_each(?)
 """
-_CANDIDATES = """
-SELECT json_group_array(json_array(id, length(content), role)) FROM memory
-WHERE id IN (SELECT value FROM json_each(?)) AND mysis_id = ? AND content <> ''
+_CANDIDATES = f"""
+SELECT json_group_array(json_array(id, length(content), role)) FROM memory m
+WHERE id IN (SELECT value FROM json_each(?)) AND mysis_id = ? AND content <> '' AND NOT EXISTS (
+  SELECT 1 FROM tool_call WHERE result_memory_id = m.id AND name IN ({", ".join(map(repr, SEARCH_TOOLS))})
+)
 """
 _CONTENT = "SELECT content FROM memory WHERE id = ?"
 
@@ -56,8 +58,9 @@ def find_related(
 ) -> list[tuple[int, int]]:
     """Return the best hits as (memory id, where to begin showing it).
 
-    Prompts, results and answers of one mysis with an id of at most `before` count, without those `shown`. Common
-    English words of the text are left out, unless it has no others. Rare words weigh more, and long memories less.
+    Prompts, results and answers of one mysis with an id of at most `before` count, without those `shown` and results
+    of searches, which repeat others. Common English words of the text are left out, unless it has no others. Rare words
+    weigh more, and long memories less.
     """
     words = [word for word in dict.fromkeys(split_words(text)) if len(word) >= SHORTEST or is_unspaced(word)]
     words = ([word for word in words if word.casefold() not in _COMMON] or words)[: fts_terms.GRAMS]

@@ -32,7 +32,7 @@ _NO_TEXT = (
     "Nothing contains exactly this text. The search is case-sensitive: try a shorter or different part, or match "
     "ranked, which finds the words in any case."
 )
-_NO_WORDS = "Nothing holds these words. Try fewer or other words."
+_NO_WORDS = "Nothing earlier holds these words: try others once, or go on without."
 
 Found = TypeVar("Found", MemoryHit, BroadcastHit)
 Row = dict[str, Any]
@@ -80,7 +80,7 @@ class MemoryTools:
     async def search(
         self, column: SearchColumn, arguments: MemorySearchArguments, *, asking_call: int | None = None
     ) -> Row:
-        """Search memories, except the answer that holds the call `asking_call`.
+        """Search memories; see `MemoryQuery` for what a mysis that asks by the call `asking_call` does not find.
 
         Raises UsageError for another's memories where they may not be read.
         """
