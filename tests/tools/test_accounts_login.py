@@ -195,6 +195,44 @@ async def test_a_registration_that_is_refused_leaves_nothing_stored(faulty: Faul
     assert keeper.kept == {"alpha": {}}
 
 
+async def test_an_account_that_a_server_does_not_know_is_kept_until_there_is_another(faulty: Faulty) -> None:
+    stored = {"name": "alpha", "password": "from before"}
+    world = _world(faulty, LoginTools(unknown=("no such player",)))
+    server, keeper = ChosenPasswords(), Keeper(alpha=stored)
+    server.players |= dict.fromkeys(("alpha", *(f"alpha-{number}" for number in range(2, 6))), "another's")
+    for _ in range(2):
+        accounts = UpstreamAccounts(world, keeper, server.send, server.schema)
+        with pytest.raises(ToolError, match="the names are taken"):
+            await accounts.fill_arguments(Caller("alpha", "alpha"), "balance", {})
+        assert keeper.kept == {"alpha": stored}
+
+
+@pytest.mark.parametrize("is_known_again", [True, False])
+async def test_an_account_is_kept_beside_the_registration_that_was_to_replace_it(
+    faulty: Faulty, is_known_again: bool
+) -> None:
+    stored = {"name": "alpha", "password": "from before"}
+    world = _world(faulty, LoginTools(unknown=("no such player",)))
+    server, keeper = ChosenPasswords(lost=1, is_carried_out=False), Keeper(alpha=stored)
+    with pytest.raises(ToolError, match="did not answer"):
+        await UpstreamAccounts(world, keeper, server.send, server.schema).fill_arguments(
+            Caller("alpha", "alpha"), "balance", {}
+        )
+    server.calls.clear()
+    if is_known_again:
+        server.players["alpha"] = "from before"
+    again = UpstreamAccounts(world, keeper, server.send, server.schema)
+    filled, _ = await again.fill_arguments(Caller("alpha", "alpha"), "balance", {})
+    assert filled == {"session_id": "session of alpha"}
+    logins = [("login", "alpha"), ("login", "alpha")]
+    if is_known_again:
+        assert server.calls == logins
+        assert keeper.kept["alpha"] == stored
+    else:
+        assert server.calls == [*logins, ("register", "alpha"), ("login", "alpha")]
+        assert keeper.kept["alpha"] == {"name": "alpha", "password": server.players["alpha"], "player_id": "7"}
+
+
 async def test_after_a_lost_session_it_logs_in_again_and_repeats_the_call(open_box: Opener, faulty: Faulty) -> None:
     session = open_box(_world(faulty), accounts=Keeper()).session(1, "alpha", "")
     await session.catalogue()

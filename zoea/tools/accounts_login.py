@@ -43,6 +43,8 @@ _CLOSE_S = 1.0
 """Seconds that answers to logins and registrations in progress have at the end."""
 _UNANSWERED = "zoea/unanswered"
 """Marks stored fields as those of a registration that was sent and not answered."""
+_BEFORE = "zoea/before/"
+"""Begins the names of the fields that an account had before such a registration."""
 _REMEMBERED_SECRETS = 8
 _NAMES_TRIED = 5
 _LOGIN_DELAYS_S = (0, 0, 15, 120, 600)
@@ -247,9 +249,7 @@ class UpstreamAccounts:
         if account.is_stored:
             # At each login, because a person may have stored another account or password meanwhile.
             stored = dict(await self._keeper.load(self._config.name, caller.uid, caller.name) or account.fields)
-            account.sent = stored if stored.pop(_UNANSWERED, "") else {}
-            if account.sent:
-                stored = {}
+            account.sent, stored = _split_unanswered(stored)
             if stored != account.fields:
                 account.retired.extend(self._field_secrets(account))
                 account.fields = stored
@@ -269,6 +269,9 @@ class UpstreamAccounts:
                     await self._register(caller, account, login)
                 await self._store(caller, account)
                 account.session = session or await self._login(caller, account, login)
+                if account.sent:  # the account from before it is known after all
+                    account.sent, account.is_stored = {}, False
+                    await self._store(caller, account)
             except UpstreamLost:
                 account.tries -= 1  # it did not reach the server
                 raise
@@ -285,6 +288,7 @@ class UpstreamAccounts:
         if result.is_error:
             return None
         logger.info("%s: the registration of %s was carried out without an answer", self._config.name, caller.name)
+        account.retired.extend(self._field_secrets(account))
         account.fields, account.sent, account.is_stored = account.sent, {}, False
         return found
 
@@ -326,13 +330,15 @@ class UpstreamAccounts:
     ) -> tuple[ToolResult, dict[str, str]]:
         """Send a registration; return its result and the fields of the account.
 
-        What is sent is stored before, because the answer may be lost, and removed if it made no account.
+        What is sent is stored before, because the answer may be lost, and removed if it made no account. What is
+        stored of an account that the server no longer knows stays until there is another one.
 
         Raises:
             ToolError: There is no answer, or it makes no account that can be kept.
         """
         account.sent = account_fields(sent, self._config, {})
-        await self._save(caller, account, {**account.sent, _UNANSWERED: "sent"})
+        known = {f"{_BEFORE}{key}": value for key, value in account.fields.items()}
+        await self._save(caller, account, {**account.sent, **known, _UNANSWERED: "sent"})
         async with self._registrations:
             wire = await self._send(login.register, sent, caller.name)
         account.sent = {}
@@ -342,10 +348,10 @@ class UpstreamAccounts:
             if not result.is_error and len(fields) == 1 and not values:
                 raise ToolError(f"{self._config.name} made an account for {caller.name} but gave no fields")
         except ToolError:
-            await self._save(caller, account, {})
+            await self._save(caller, account, account.fields)
             raise
         if result.is_error:
-            await self._save(caller, account, {})
+            await self._save(caller, account, account.fields)
         return result, fields
 
     async def _store(self, caller: Caller, account: _Account) -> None:
@@ -423,6 +429,14 @@ def _mask_blob(blob: Blob, secrets: Iterable[str]) -> Blob:
         if len(secret) >= SHORTEST:
             data = data.replace(secret.encode(), MASK.encode())
     return blob if data == blob.data and note == blob.note else replace(blob, data=data, note=note)
+
+
+def _split_unanswered(stored: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the fields of a registration that was not answered, and those of the account."""
+    if not stored.pop(_UNANSWERED, ""):
+        return {}, stored
+    before = {key.removeprefix(_BEFORE): value for key, value in stored.items() if key.startswith(_BEFORE)}
+    return {key: value for key, value in stored.items() if not key.startswith(_BEFORE)}, before
 
 
 def _retrieve_error(task: asyncio.Task[None]) -> None:
