@@ -7,6 +7,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.swarm.harness import script, swarm
 from tests.swarm.test_builtin_backend import templates
 from zoea.context import SourceMessages
@@ -187,6 +189,18 @@ async def test_an_output_that_matches_its_schema_is_published_with_the_end_of_th
         assert "It is published on PLAN_READY." in system
         trigger = s.provider.requests[1].messages[-1].content
         assert trigger.startswith("[topic PLAN_READY, from mysis petra]\nFix the cookie.\nData: {")
+
+
+@pytest.mark.parametrize(("escaped", "kept"), [(r"\ud800", "\ufffd"), (r"\u0000", "\u2400")])
+async def test_an_output_of_characters_that_cannot_be_stored_is_published_with_others(
+    tmp_path: Path, escaped: str, kept: str
+) -> None:
+    async with with_planner(tmp_path, Answer(text=PLAN.replace("cookie", escaped))) as s:
+        await s.commander.create("petra", template="planner", start=False)
+        await s.commander.publish("ISSUE_OPENED", "The login fails.")
+        await s.settled("petra")
+        assert await s.value("SELECT outcome FROM turn") == "answered"
+        assert await s.value("SELECT content FROM topic_message WHERE topic = 'PLAN_READY'") == f"Fix the {kept}."
 
 
 async def test_an_output_that_misses_its_schema_is_asked_for_once_more(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from zoea.swarm.resolved_template import MysisProfile
 from zoea.swarm.services import Services
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.shown_notes import NOT_PUBLISHED
+from zoea.text import clean
 
 _SUMMARY = "summary"
 """The key of an output that is published as the text of the message too."""
@@ -52,7 +53,7 @@ class OutputStage:
         try:
             outgoing = topic_ops.OutgoingTopicMessage(
                 topic,
-                text if isinstance(text, str) else "",
+                clean(text) if isinstance(text, str) else "",
                 topic_ops.checked_data(data),
                 Sender(SenderKind.MYSIS, self.profile.mysis_id, self.profile.name),
                 EVERYONE,
