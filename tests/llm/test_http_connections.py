@@ -388,6 +388,19 @@ async def test_a_redirect_is_not_followed_and_no_cookie_is_kept() -> None:
     assert not any(b"cookie" in head.lower() for head in heads)
 
 
+async def test_a_path_is_sent_as_it_is_written() -> None:
+    asked: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        asked.append((await reader.readuntil(b"\r\n\r\n")).split()[1])
+        writer.write(OK)
+
+    path = "/model/arn%3Aaws%3Abedrock%2Fone/invoke%7E?key=%2B%40"
+    async with serving(answer) as server, client_of(server.url) as client:
+        assert (await client.read_document("POST", path, b"{}"))[2] == b"ok"
+    assert asked == [path.encode()]
+
+
 async def test_credentials_in_the_address_are_not_sent() -> None:
     heads: list[bytes] = []
 

@@ -24,6 +24,7 @@ from weakref import WeakSet
 import aiohttp
 import httpx
 from aiohttp.connector import Connection
+from yarl import URL
 
 from zoea.llm.provider_config import Timeouts
 from zoea.llm.transport.bounded_protocol import BoundedResponseHandler
@@ -78,9 +79,9 @@ def proxy_for(url: str) -> str | None:
 
 
 class _Address(NamedTuple):
-    """Where a request goes: the whole URL, and the header `host`."""
+    """Where a request goes: the whole URL, which is sent as it is, and the header `host`."""
 
-    url: str
+    url: URL
     host: str
     is_encrypted: bool
 
@@ -212,7 +213,7 @@ class HttpClient:
                     title="The provider's key or a header is wrong",
                     hint="Correct the provider's api_key or headers in the settings.",
                 )
-        return _Address(str(url), url.netloc.decode("ascii"), url.scheme == "https")
+        return _Address(URL(str(url), encoded=True), url.netloc.decode("ascii"), url.scheme == "https")
 
     def _refusal(self, what: str, hint: str = "Correct the provider's base_url in the settings.") -> ProviderError:
         return provider_error(ErrorClass.BAD_REQUEST, what, title="The provider's address is wrong", hint=hint)
