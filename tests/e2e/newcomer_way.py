@@ -180,7 +180,7 @@ class NewcomerWay:
         with self._step("quit"):
             self._press("?", "? help")
             self._type("quit", "Type what you want to do")
-            self._press("enter", "Quit (asks you first)", "enter do it")
+            self._press("enter", "Quit; asks first", "enter do it")
             self._press("s", "end the swarm")
             code = self.glass.end()
             assert code == 0, f"the cockpit ended with {code}:\n{self.glass.text}"

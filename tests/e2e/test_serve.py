@@ -41,7 +41,7 @@ async def test_q_detaches_one_browser_and_cockpits_end_with_the_server() -> None
             await gone(second)
         assert zoea.process.poll() is None
         await one.send_json(["stdin", "b"])
-        await shows(one, "broadcast to")
+        await shows(one, "BROADCAST to")
         assert zoea.cockpits() == first
 
         zoea.process.send_signal(signal.SIGKILL)

@@ -68,7 +68,9 @@ class LocalSwarmClient:
 def _answer(request: ModelRequest) -> Answer:
     last = request.messages[-1]
     if last.role is Role.USER and "Who is there" in last.content:
-        return Answer(calls=(AnswerCall("zoea_search_messages", '{"query": "wolframite"}'),), finish=Finish.CALLS)
+        return Answer(
+            calls=(AnswerCall("zoea_send_message", '{"to": "commander", "text": "wolframite"}'),), finish=Finish.CALLS
+        )
     return Answer(text="Heard, and done.", reasoning="The commander wants it so.")
 
 

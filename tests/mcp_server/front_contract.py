@@ -137,7 +137,7 @@ class ReadingContract:
         ranked = await reading.find("zoea_search_messages", query="BERYLLIUM", match="ranked", role="user")
         assert [row["id"] for row in ranked.rows] == [row["id"] for row in found.rows]
         (call,) = (await reading.find("zoea_search_messages", query='"wolframite"}', role="assistant")).rows
-        assert (call["call"], call["position"]) == ('zoea_search_messages({"query": "wolframite"})', 0)
+        assert (call["call"], call["position"]) == ('zoea_send_message({"to": "commander", "text": "wolframite"})', 0)
         thoughts = await reading.find("zoea_search_reasoning", query="wants it so", limit=100)
         assert {row["reasoning"] for row in thoughts.rows} == {"The commander wants it so."}
         (told,) = (await reading.find("zoea_search_broadcasts", query="Station")).rows
@@ -158,7 +158,10 @@ class ReadingContract:
         (call,) = (await reading.find("zoea_search_messages", query='"wolframite"}', role="assistant")).rows
         assert (await reading.read(id=call["id"], part="call")).text == call["call"]
         (listed,) = (await reading.read(id=call["id"])).rows
-        assert (listed["name"], listed["arguments"]) == ("zoea_search_messages", '{"query": "wolframite"}')
+        assert (listed["name"], listed["arguments"]) == (
+            "zoea_send_message",
+            '{"to": "commander", "text": "wolframite"}',
+        )
         (thought, *_) = (await reading.find("zoea_search_reasoning", query="wants it so")).rows
         assert (await reading.read(id=thought["id"], part="reasoning")).text == "The commander wants it so."
 

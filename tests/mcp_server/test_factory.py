@@ -131,10 +131,10 @@ async def test_a_call_is_found_by_its_arguments_and_a_thought_by_its_words(serve
     await served.swarm.wait("beta", timeout_s=30)
     found = (await ask(served, "zoea_search_messages", query="wolframite", role="assistant"))["results"]
     (call,) = found
-    assert (call["mysis"], call["tool"]) == ("beta", "zoea_search_messages")
+    assert (call["mysis"], call["tool"]) == ("beta", "zoea_send_message")
     assert "wolframite" in call["call"]
     read = await ask(served, "zoea_read_memory", id=call["id"])
-    assert [one["name"] for one in read["calls"]] == ["zoea_search_messages"]
+    assert [one["name"] for one in read["calls"]] == ["zoea_send_message"]
     (thought, *_) = (await ask(served, "zoea_search_reasoning", query="wants it so"))["results"]
     assert "wants it so" in thought["reasoning"]
     part = await ask(served, "zoea_read_memory", id=thought["id"], part="reasoning", max_chars=100)

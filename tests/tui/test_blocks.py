@@ -154,7 +154,7 @@ class TestBlocks:
         block = build_turn_blocks(turn(answer(2, "x"), outcome=None, ended_at=None, broke_off="timeout"), START, MARKS)[
             -1
         ]
-        assert "this turn goes on once it runs again" in head(block)
+        assert "a relaunch continues this turn" in head(block)
 
     def test_a_note_is_shown_at_its_place_in_the_turn(self) -> None:
         made = turn(prompt(1, "a"), answer(2, "x", seq=2), answer(4, "y", seq=4), notes=(noted(2, "loop", "again"),))

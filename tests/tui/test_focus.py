@@ -196,7 +196,7 @@ class TestReading:
             await stage.until(lambda: stage.swarm.state() == "errored")
             await stage.press("enter")
             await opens(stage)
-            await shows(stage, "failed", "there is no model x", "this turn goes on once it runs again")
+            await shows(stage, "failed", "there is no model x", "a relaunch continues this turn")
 
 
 def _lines(stage: Stage) -> list[str]:

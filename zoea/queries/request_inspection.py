@@ -206,7 +206,11 @@ def _describe_limit(text: str, tokens: int) -> str:
     if bound.tokens != tokens:
         return ""
     if bound.setting not in (WINDOW_SETTING, ASSUMED_WINDOW_SETTING):
-        return f"limit: {bound.setting}" if bound.setting else f"limit: {frozen.max_chars:,} characters"
+        return (
+            f"limit: the budget of a request ({bound.setting})"
+            if bound.setting
+            else f"limit: {frozen.max_chars:,} characters"
+        )
     assumed = ", assumed" if frozen.is_window_assumed else ""
     window, answer = short_count(frozen.context_window or 0), short_count(frozen.max_output_tokens)
     return f"limit: the window ({window}{assumed}) less the longest answer ({answer})"

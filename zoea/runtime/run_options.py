@@ -215,13 +215,15 @@ async def prepare_swarm(swarm: SwarmApi, options: StartOptions, where: Places) -
     Raises:
         UsageError: New myses would have a model that their server does not list, or none is new for `--task`.
     """
-    there = len((await swarm.view()).myses)
-    wanted = 0 if options.myses is None else options.myses - there
-    if options.task is not None:
-        if options.myses is None:
-            wanted = 1
-        else:
+    wanted = there = 0
+    if options.myses is not None or options.template or options.provider or options.model:
+        there = len((await swarm.view()).myses)
+    if options.myses is not None:
+        wanted = options.myses - there
+        if options.task is not None:
             _refuse_without_new(options.myses, there)
+    elif options.task is not None:
+        wanted = 1
     template = options.template or ("miner" if options.world else "")
     if wanted > 0 and options.model:
         from zoea.runtime.model_check import find_doubt

@@ -374,7 +374,7 @@ def _outcome(turn: ConversationTurn) -> ConversationBlock | None:
     words, role = _OUTCOMES[ended]
     head: list[Piece] = [(words, role)]
     if turn.outcome is None:
-        head.append((": this turn goes on once it runs again", "quiet"))
+        head.append((": a relaunch continues this turn", "quiet"))
     return ConversationBlock(
         f"outcome {turn.id}",
         BlockKind.OUTCOME,

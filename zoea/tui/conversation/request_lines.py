@@ -59,7 +59,7 @@ def build_head_lines(request: StoredRequest, now: int) -> list[list[Piece]]:
         return [
             first,
             [
-                (f"~{number_format.tokens(request.planned_tokens)} tokens to send", ""),
+                (f"~{number_format.tokens(request.planned_tokens)} tokens estimated", ""),
                 (f"; {reserved} set aside until it ends, with the longest answer", "quiet"),
             ],
         ]

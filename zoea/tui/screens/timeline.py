@@ -29,7 +29,7 @@ from zoea.tui.widgets.line_list import LineList
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 
 _NAME, _AGE = 16, 5
-_CAPTION = "MYSES · ctx-id, its age then, its tokens, text"
+_CAPTION = "MYSES · ctx-id, its age then, new tokens, text"
 
 
 class TimelineScreen(CockpitScreen[None]):

@@ -187,7 +187,7 @@ class WelcomeScreen(CockpitScreen[None]):
                 else "not searched: the setting swarm.discover is off"
             )
             lines.append(_line(" ", "model servers", where, role="quiet"))
-        lines.append(_line(self._dot(), "autopilot", "built in: plays Reef by fixed rules, at no cost"))
+        lines.append(_line(self._dot(), "autopilot", "built in: plays the sandbox by fixed rules, at no cost"))
         if around is not None:
             words = str(around.config) if around.config else "no settings file: all defaults apply"
             lines.append(_line(self._dot() if around.config else " ", "config.toml", words, role="quiet"))

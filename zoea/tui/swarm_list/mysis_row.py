@@ -155,7 +155,7 @@ def build_heading(columns: RowColumns) -> list[Piece]:
     line = f"   {fit_text('name', columns.name)} {fit_text('status', STATUS_WIDTH)} "
     line += f"{fit_text('time', TIME_WIDTH, right=True)} "
     line += f"{fit_text('', columns.bar)} " if columns.bar else ""
-    line += f"{fit_text('tokens  ', CONTEXT_WIDTH, right=True)} "
+    line += f"{fit_text('context ', CONTEXT_WIDTH, right=True)} "
     line += f"{fit_text('doing', columns.activity)} " if columns.activity else ""
     line += fit_text("tokens/min", columns.spark) if columns.spark else ""
     line += f" {fit_text('', columns.rate)}" if columns.rate else ""
