@@ -19,7 +19,7 @@ from zoea.llm.messages.json_schema_tools import (
 )
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.openai_request import body_of
-from zoea.model.enums import Role, ToolMode
+from zoea.model.enums import CALL_TOOL, FIND_TOOL, Role, ToolMode
 from zoea.model.request import AnswerCall, ToolSpec
 
 LIST = "the arguments must be one JSON object, not a list"
@@ -212,6 +212,13 @@ def test_with_zoea_s_own_tools_alone_plain_answers_are_shown() -> None:
     assert title == "Examples:"
     assert [json.loads(line.removeprefix("You: ")).keys() for line in shown[1::2]] == [{"next", "answer"}] * 2
     assert not any(tool.name in line for tool in (SCAN, HAIL) for line in shown)
+
+
+def test_where_the_tools_of_upstreams_are_found_by_need_calls_are_shown() -> None:
+    find, use = (ToolSpec(name, "", {}) for name in (FIND_TOOL, CALL_TOOL))
+    assert [line for line in examples((SCAN, find, use)) if line.startswith("User: Use")] == [
+        f"User: Use {tool.name}." for tool in (SCAN, find, use)
+    ]
 
 
 def test_a_step_names_an_only_short_text_so_that_calls_are_told_apart() -> None:

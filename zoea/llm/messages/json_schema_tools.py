@@ -16,7 +16,7 @@ from typing import Any
 
 from zoea.llm.messages.argument_repair import repair
 from zoea.llm.messages.message_rules import arguments_object, result_text
-from zoea.model.enums import Role
+from zoea.model.enums import FIND_TOOL, Role
 from zoea.model.request import AnswerCall, ModelRequest, RequestMessage, ToolSpec
 from zoea.text.large_json import is_deep
 
@@ -171,7 +171,7 @@ def as_text(
 def examples(tools: Sequence[ToolSpec]) -> list[str]:
     """Return examples of three calls, and of two calls of one tool with the answer to their results.
 
-    Without tools of upstreams they are plain answers.
+    Without tools of upstreams, or the one that finds them, they are plain answers.
 
     With three calls SmolLM2-135M chose the right one of six tools in 20 of 32 requests, without them in 15. A single
     example does harm: the model then calls that tool for every request (4 of 16, without it 8). Without an answer
@@ -180,7 +180,7 @@ def examples(tools: Sequence[ToolSpec]) -> list[str]:
     own tools alone, which fetch nothing that it could invent, it called one for every message until plain answers were
     shown.
     """
-    if not any(tool.upstream for tool in tools):
+    if not any(tool.upstream or tool.name == FIND_TOOL for tool in tools):
         return ["Examples:", *_PLAIN_ANSWERS]
     shown = {tool.name: tool for tool in (tools[0], tools[len(tools) // 2], tools[-1])}.values()
     lines = ["Examples:"]
