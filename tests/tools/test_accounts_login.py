@@ -8,6 +8,7 @@ import logging
 import os
 import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -122,6 +123,7 @@ class ChosenPasswords:
         self.calls: list[tuple[str, str]] = []
         self.lost = lost
         self.is_carried_out = is_carried_out
+        self.busy: list[str] = []
 
     def schema(self, tool: str) -> Mapping[str, Any]:
         names = ("name", "password") if tool in ("register", "login") else ("session_id",)
@@ -130,6 +132,9 @@ class ChosenPasswords:
     async def send(self, tool: str, arguments: dict[str, Any], mysis: str) -> dict[str, Any]:
         name, password = arguments["name"], arguments["password"]
         self.calls.append((tool, name))
+        if tool in self.busy:
+            self.busy.remove(tool)
+            return _wire("the server is starting", error=True)
         if tool == "login":
             is_known = self.players.get(name) == password
             return _wire({"session_id": f"session of {name}"} if is_known else "no such player", error=not is_known)
@@ -164,6 +169,23 @@ async def test_a_registration_without_an_answer_is_found_by_its_login_after_a_re
     assert filled == {"session_id": "session of alpha"}
     assert server.calls == [("login", "alpha")]
     assert keeper.kept["alpha"] == {"name": "alpha", "password": server.players["alpha"]}
+
+
+@pytest.mark.parametrize("busy", [["login"], ["login", "register"], ["login", "register", "login"]])
+async def test_a_server_that_is_not_ready_yet_loses_no_registration_without_an_answer(
+    faulty: Faulty, busy: list[str]
+) -> None:
+    server, keeper = ChosenPasswords(lost=1), Keeper()
+    await _lose_a_registration(faulty, server, keeper)
+    server.busy = busy
+    filled: dict[str, Any] = {}
+    while not filled:
+        again = UpstreamAccounts(_world(faulty), keeper, server.send, server.schema)
+        with suppress(ToolError):
+            filled, _ = await again.fill_arguments(Caller("alpha", "alpha"), "balance", {})
+    assert filled == {"session_id": "session of alpha"}
+    assert keeper.kept["alpha"] == {"name": "alpha", "password": server.players["alpha"]}
+    assert [*server.players] == ["alpha"]
 
 
 async def test_a_registration_that_was_not_carried_out_is_made_again_under_its_name(faulty: Faulty) -> None:

@@ -266,7 +266,7 @@ class UpstreamAccounts:
             try:
                 session = await self._resume_registration(caller, account, login) if account.sent else None
                 if not account.fields:
-                    await self._register(caller, account, login)
+                    session = await self._register(caller, account, login)
                 await self._store(caller, account)
                 account.session = session or await self._login(caller, account, login)
                 if account.sent:  # the account from before it is known after all
@@ -292,7 +292,8 @@ class UpstreamAccounts:
         account.fields, account.sent, account.is_stored = account.sent, {}, False
         return found
 
-    async def _register(self, caller: Caller, account: _Account, login: LoginTools) -> None:
+    async def _register(self, caller: Caller, account: _Account, login: LoginTools) -> dict[str, Any] | None:
+        """Make an account and store it; return its session where a login has told that it was made before."""
         if not login.register:
             raise ToolError(
                 f"{caller.name} has no account on {self._config.name}", hint="Store one in the credentials."
@@ -302,18 +303,26 @@ class UpstreamAccounts:
         numbered = (f"{caller.name}-{number}" for number in range(2, _NAMES_TRIED + 1))
         for name in dict.fromkeys(filter(None, (last, caller.name, *numbered))):
             sent = register_arguments(self._config, self._schema_of(login.register), name)
-            if name == last:
+            is_again = name == last
+            if is_again:
                 # With the same secret, so that it is right whichever of the two was carried out.
                 sent |= {key: value for key, value in unanswered.items() if isinstance(sent.get(key), str)}
-            result, fields = await self._send_registration(caller, account, login, sent)
+            result, fields = await self._send_registration(caller, account, login, sent, is_again=is_again)
             if not result.is_error:
                 break
-            if not _contains_any(result.content, login.taken):
+            is_taken = _contains_any(result.content, login.taken)
+            if is_taken and is_again:
+                # The login before may have failed for another reason.
+                session = await self._resume_registration(caller, account, login)
+                if session is not None:
+                    await self._store(caller, account)
+                    return session
+            if not is_taken:
                 hidden = [value for key, value in fields.items() if is_secret_field(self._config, key, self._schema())]
                 raise ToolError(
                     f"{self._config.name} made no account for {caller.name}: {mask_secrets(result.content, hidden)}"
                 )
-            if name == last:
+            if is_again:
                 logger.warning(
                     "the name %s on %s is taken, maybe by a registration of Zoea that got no answer; "
                     "%s gets an account of another name",
@@ -324,9 +333,10 @@ class UpstreamAccounts:
         account.fields, account.is_stored = fields, False
         # Before the first login: without its password the account is lost.
         await self._store(caller, account)
+        return None
 
     async def _send_registration(
-        self, caller: Caller, account: _Account, login: LoginTools, sent: dict[str, Any]
+        self, caller: Caller, account: _Account, login: LoginTools, sent: dict[str, Any], *, is_again: bool
     ) -> tuple[ToolResult, dict[str, str]]:
         """Send a registration; return its result and the fields of the account.
 
@@ -341,8 +351,10 @@ class UpstreamAccounts:
         await self._save(caller, account, {**account.sent, **known, _UNANSWERED: "sent"})
         async with self._registrations:
             wire = await self._send(login.register, sent, caller.name)
-        account.sent = {}
         result, values = parse_result(wire), parse_fields(wire)
+        if result.is_error and is_again:
+            return result, account.sent  # which the one without an answer may have made
+        account.sent = {}
         try:
             fields = account_fields(sent, self._config, values)
             if not result.is_error and len(fields) == 1 and not values:
@@ -373,7 +385,9 @@ class UpstreamAccounts:
         result, found = await self._try_login(caller, account.fields, login)
         if result.is_error and login.register and _contains_any(result.content, login.unknown):
             account.retired.extend(self._field_secrets(account))
-            await self._register(caller, account, login)
+            session = await self._register(caller, account, login)
+            if session is not None:
+                return session
             result, found = await self._try_login(caller, account.fields, login)
         if result.is_error:
             why = mask_secrets(result.content, self._secrets(account))
