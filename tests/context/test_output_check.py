@@ -77,3 +77,8 @@ def test_an_output_that_is_nested_too_deeply_to_be_published_is_an_error() -> No
 
 def test_an_answer_of_braces_is_read_in_bounded_time() -> None:
     assert check_output("{" * 200_000, SCHEMA).error
+
+
+def test_a_name_that_cannot_be_stored_is_said_with_other_characters() -> None:
+    check = check_output(r'{"\ud800\u0000": 1}', {"additionalProperties": {"type": "string"}})
+    assert check.error == "\ufffd\u2400: 1 is not of type 'string'"

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from zoea.text import clean
 from zoea.text.large_json import MAX_DEPTH, is_deep
 
 NO_OBJECT = "it is not one JSON object"
@@ -43,7 +44,7 @@ def check_output(text: str, schema: Mapping[str, Any]) -> OutputCheck:
     if error is None:
         return OutputCheck(json.dumps(found, ensure_ascii=False))
     where = ".".join(map(str, error.absolute_path))
-    said = f"{where}: {error.message}" if where else error.message
+    said = clean(f"{where}: {error.message}" if where else error.message)
     return OutputCheck(error=said if len(said) <= _ERROR_CHARS else f"{said[:_ERROR_CHARS]}...")
 
 
