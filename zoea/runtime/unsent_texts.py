@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from zoea.model.errors import SettingsError
 from zoea.settings.private_file import lock_file, write_private
 from zoea.settings.small_file import read_small_text
 from zoea.text.control_characters import clean
@@ -31,7 +32,16 @@ def read_unsent(file: Path) -> dict[str, str]:
 
 
 def change_unsent(file: Path, change: Callable[[dict[str, str]], dict[str, str]]) -> None:
-    """Write what `change` makes of the kept texts, without empty ones. Raises SettingsError."""
+    """Write what `change` makes of the kept texts, without empty ones.
+
+    Raises:
+        SettingsError: The file cannot be written, or could not be read again; it is unchanged.
+    """
     with lock_file(file):
         unsent = {recipient: clean(text) for recipient, text in change(read_unsent(file)).items() if text}
-        write_private(file, json.dumps(unsent, ensure_ascii=False))
+        text = json.dumps(unsent, ensure_ascii=False)
+        if len(text.encode()) > MOST_BYTES:
+            raise SettingsError(
+                f"over {MOST_BYTES:,} bytes of unsent texts cannot be kept", hint="Send or clear some of them."
+            )
+        write_private(file, text)
