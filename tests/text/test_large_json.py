@@ -18,6 +18,7 @@ from zoea.text.large_json import (
     MAX_VALUES,
     dump_large,
     has_too_many_values,
+    indent,
     is_large,
     parse_large,
 )
@@ -101,3 +102,10 @@ def test_a_document_of_too_many_values_is_known_without_parsing() -> None:
     assert has_too_many_values(b"[" + b"1," * MAX_VALUES + b"1]")
     assert not has_too_many_values(json.dumps('\\\\","' * MAX_VALUES).encode())
     assert has_too_many_values(b'["\\\\' + b'",' + b"1," * MAX_VALUES + b"1]")
+
+
+def test_a_document_is_indented_unless_it_would_become_far_longer() -> None:
+    assert indent('{"é": [1, "2"]}') == '{\n  "é": [\n    1,\n    "2"\n  ]\n}'
+    deep = f"{'[' * 600}{'1,' * 20_000}1{']' * 600}"
+    assert indent(deep) == deep
+    assert indent("[" * 100_000) == "[" * 100_000

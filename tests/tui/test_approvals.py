@@ -17,8 +17,9 @@ from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.model.values import ApprovalView
 from zoea.queries.stored_swarm import read_approval
 from zoea.swarm import approvals as approval_queue
+from zoea.text.large_json import indent
 from zoea.tui.dialogs import approvals
-from zoea.tui.dialogs.approvals import ApprovalDialog, format_json
+from zoea.tui.dialogs.approvals import ApprovalDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.text_layout import wrap_characters
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -255,7 +256,7 @@ def test_wide_characters_are_wrapped_by_cells() -> None:
 
 
 def test_arguments_that_are_not_json_are_shown_unchanged() -> None:
-    assert format_json("not json [") == "not json ["
+    assert indent("not json [") == "not json ["
 
 
 def wonders(request: ModelRequest) -> Answer:

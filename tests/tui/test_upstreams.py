@@ -17,7 +17,8 @@ from tests.tui.cockpit import Stage, cockpit_over
 from tests.tui.hostile_texts import HOSTILE, LONG, is_harmless
 from zoea.model.values import ProviderView, ToolTrial, ToolView, UpstreamView
 from zoea.store import Store
-from zoea.tui.conversation.tool_items import build_argument_skeleton, format_json
+from zoea.text.large_json import indent
+from zoea.tui.conversation.tool_items import build_argument_skeleton
 from zoea.tui.dialogs.try_tool import TryToolDialog
 from zoea.tui.screens.upstreams import UpstreamsScreen
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -235,7 +236,7 @@ async def test_hostile_text_is_shown_as_it_is(api: FakeSwarm, database: Path, si
 )
 def test_arguments_to_begin_with_are_made_from_any_schema(schema: str, begin: dict[str, object]) -> None:
     assert json.loads(build_argument_skeleton(ToolView("t", "", schema))) == begin
-    assert format_json(schema)
+    assert indent(schema)
 
 
 def settings_of(folder: Path) -> dict[str, Any]:

@@ -17,10 +17,14 @@ MAX_VALUES = 250_000
 """Values of a document that others wrote: of more, a list alone holds up all threads for over 50 ms."""
 MAX_DEPTH = 100
 """The deepest nesting that is kept: deeper values could be read but not written again."""
+MOST_INDENTED = 2_000_000
+MOST_GROWTH = 10
+"""The most characters, and times its length, that a document may take with its indentation."""
 _SLICE = 262_144
 _BACKSLASH = 0x5C
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
+_INDENTING = json.JSONEncoder(ensure_ascii=False, indent=2)
 
 
 def parse_large(text: str | bytes, constant: Callable[[str], Any] | None = None) -> Any:
@@ -65,6 +69,24 @@ def _find_end_of_text(data: bytes, at: int) -> int:
 def dump_large(value: Any) -> str:
     """Return a value as JSON, in a thread."""
     return "".join(_ENCODER.iterencode(value))
+
+
+def indent(text: str) -> str:
+    """Indent a document that others wrote. Return text that is no JSON, or would become far longer, unchanged.
+
+    The values of deep lists alone would take a thousand times their length.
+    """
+    left = min(MOST_INDENTED, 1_000 + MOST_GROWTH * len(text))
+    parts: list[str] = []
+    try:
+        for part in _INDENTING.iterencode(json.loads(text)):
+            parts.append(part)
+            left -= len(part)
+            if left < 0:
+                return text
+    except (ValueError, RecursionError):
+        return text
+    return "".join(parts)
 
 
 def is_large(value: Any) -> bool:

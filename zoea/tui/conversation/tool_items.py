@@ -9,6 +9,7 @@ from typing import Any
 from zoea.model.values import ToolView
 from zoea.queries.request_inspection import OfferedTool
 from zoea.text.control_characters import one_line
+from zoea.text.large_json import indent
 from zoea.tui import number_format
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.folding_list import FoldingItem
@@ -22,7 +23,7 @@ def build_tool_item(tool: ToolView) -> FoldingItem:
     head: list[Piece] = [(one_line(tool.name), "tool"), (f"  {one_line(tool.description)}", "quiet")]
     body: list[Piece] = [(tool.description or "(no description)", "")]
     body += [(f"Zoea fills in: {', '.join(tool.injected)}", "asking")] if tool.injected else []
-    body.append((format_json(tool.schema), "quiet"))
+    body.append((indent(tool.schema), "quiet"))
     return FoldingItem(head, [(f" {word}", role) for word, role in build_hint_pieces(tool)], body, brief=0)
 
 
@@ -49,14 +50,6 @@ def build_hint_pieces(tool: ToolView) -> list[Piece]:
     elif tool.idempotent:
         found.append(("repeatable", "quiet"))
     return found
-
-
-def format_json(schema: str) -> str:
-    """Indent JSON text; return other text unchanged."""
-    try:
-        return json.dumps(json.loads(schema), ensure_ascii=False, indent=2)
-    except (ValueError, RecursionError):
-        return schema
 
 
 def build_argument_skeleton(tool: ToolView) -> str:

@@ -7,7 +7,6 @@ something else allows a call.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Iterable
 from typing import ClassVar
 
@@ -25,6 +24,7 @@ from zoea.model.values import ApprovalView
 from zoea.queries.phrases import approval_question
 from zoea.queries.stored_swarm import read_approval
 from zoea.text.control_characters import one_line
+from zoea.text.large_json import indent
 from zoea.tui import number_format
 from zoea.tui.commands import actions
 from zoea.tui.commands.action import ActionPlace, BoundAction
@@ -135,7 +135,7 @@ class ApprovalDialog(CockpitDialog[None]):
             return
         self._deaf = self.set_timer(DEAF_S, self._listen)
         asked = approval_question(approval) if approval else ""
-        self._call.put(asked or (format_json(approval.arguments) if approval else ""))
+        self._call.put(asked or (indent(approval.arguments) if approval else ""))
         self._sentence.display = bool(asked)
         self._sentence.value = ""
         self._sentence.placeholder = _IN_WORDS if asked else _WHY_NOT
@@ -270,11 +270,3 @@ def build_question_lines(approval: ApprovalView, now: int) -> list[list[Piece]]:
         [("The mysis asks", "strong")] if is_question else head,
         [(f"asked {number_format.age(approval.asked_at, now)} ago", ""), (f" · {then} in {left}", "quiet")],
     ]
-
-
-def format_json(arguments: str) -> str:
-    """Return JSON text indented; other text as it is."""
-    try:
-        return json.dumps(json.loads(arguments), indent=2, ensure_ascii=False)
-    except (ValueError, RecursionError):
-        return arguments
