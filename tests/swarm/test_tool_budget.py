@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pytest
 from mcp.server import MCPServer
 from mcp.types import ToolAnnotations
 
 from tests.fakes.llm_clock import HandClock
-from tests.swarm.harness import Swarm, call, script, swarm
+from tests.swarm.harness import HandIds, Swarm, call, script, swarm
 from zoea.context import FrozenTurn
 from zoea.context.explain import explain, explain_data
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.enums import MysisState
 from zoea.model.request import Answer, AnswerCall, Catalogue, ToolSpec
 from zoea.queries.request_inspection import inspect_request, read_requests
+from zoea.settings import Settings
 from zoea.swarm.turn.tool_budget import leave_out_tools, offer_tools
 from zoea.tools import ToolPolicy, UpstreamConfig
 from zoea.tools.policy import OwnTools, Send
@@ -126,3 +129,31 @@ async def test_a_mysis_that_is_alone_is_not_offered_the_tools_for_others(tmp_pat
 def test_full_tools_and_messages_to_the_commander_are_offered_to_a_mysis_that_is_alone() -> None:
     assert ToolPolicy(own=OwnTools.FULL).tools_for_others == frozenset()
     assert ToolPolicy(own=OwnTools.SLIM, send=Send.COMMANDER).tools_for_others == {"zoea_list_myses"}
+
+
+@pytest.mark.parametrize("is_alone", [True, False])
+async def test_a_turn_that_is_resumed_offers_the_tools_that_it_opened_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_alone: bool
+) -> None:
+    uids = map(str, count())
+    monkeypatch.setattr(HandIds, "uid", lambda _: next(uids))
+    policy, settings = ToolPolicy(own=OwnTools.SLIM), Settings.model_validate({"nudge": {"without_goal": False}})
+    async with swarm(tmp_path, script(Answer(text="Hello.")), policy=policy, settings=settings) as s:
+        await s.commander.create("alpha", start=False)
+        if not is_alone:
+            await s.commander.create("beta", start=False)
+        block = s.provider.block(after=0)
+        await s.commander.send("alpha", "Say hello.")
+        await block.reached.wait()
+        opened = s.provider.requests[0]
+    async with swarm(tmp_path, script(Answer(text="Hello.")), policy=policy, settings=settings) as s:
+        if is_alone:
+            await s.commander.create("beta", start=False)
+        else:
+            await s.commander.delete("beta")
+        await s.commander.send("alpha", "Greet everybody.", is_task=True)
+        await s.commander.start_all()
+        await s.until(lambda: s.provider.requests)
+        assert s.provider.requests[0].tools == opened.tools
+        assert await s.value("SELECT count(DISTINCT catalogue_hash) FROM request") == 1
+        assert (await s.rows("SELECT id FROM turn"))[0] == {"id": 1}

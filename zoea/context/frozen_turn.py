@@ -57,6 +57,7 @@ class FrozenTurn:
         max_output_tokens: Always sent; counts against the window only.
         tools_tokens: The base estimate of the tool schemas' JSON.
         withheld_tokens: That of the tools it is not offered because its mysis is alone.
+        withheld_tools: Names of all tools that its mysis had no use for when it opened.
         snapshot_tools, keep_tools: Globs.
         tool_mode: `json_schema` where the answers are held to a schema of calls; empty for the provider's own way.
         task_tokens: The most that all requests of the turn may use, where its prompts say so.
@@ -127,6 +128,7 @@ class FrozenTurn:
     is_window_assumed: bool = False
     all_tools_tokens: int = 0
     withheld_tokens: int = 0
+    withheld_tools: tuple[str, ...] = ()
 
     @property
     def is_nudged(self) -> bool:
@@ -169,7 +171,7 @@ class FrozenTurn:
             if unknown := sorted(set(values) - known):
                 raise ValueError(f"it has the unknown field {unknown[0]}")
             values["opened_by"] = OpenedBy(values.get("opened_by", OpenedBy.PROMPT))
-            for names in ("snapshot_tools", "keep_tools", "left_out_tools", "shown_tools"):
+            for names in ("snapshot_tools", "keep_tools", "left_out_tools", "shown_tools", "withheld_tools"):
                 if names in values:
                     values[names] = tuple(values[names])
             if values.get("window") is not None:

@@ -39,7 +39,7 @@ from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.driven_turn import DrivenTurn
 from zoea.swarm.turn.driver import TurnDriver, first_rank
 from zoea.swarm.turn.machine import step as turn_step
-from zoea.swarm.turn.tool_budget import fit_tools, offer_tools
+from zoea.swarm.turn.tool_budget import fit_tools, offer_tools, withhold_tools
 from zoea.swarm.turn.turn_failures import broke_off, end_from, end_of_nothing, failure_from
 from zoea.text.new_words import count_new_words
 
@@ -441,11 +441,12 @@ class MysisRunner:
             _log.info(MISSING_WINDOW.format(model=profile.model, window=profile.window))
         if self._session is None:
             self._session = services.tools.session(self.mysis.id, self.mysis.name, self._body, uid=self.mysis.uid)
-        has_goal = bool(self.mysis.goal) or profile.settings.nudge.without_goal
-        catalogue = fit_tools(await self._session.catalogue(), has_goal=has_goal, is_alone=services.view.is_single)
+        catalogue = await self._session.catalogue()
         await self.capture.load()
         if effect.resume:
             return await self._resume(profile, self._session, catalogue)
+        has_goal = bool(self.mysis.goal) or profile.settings.nudge.without_goal
+        catalogue = fit_tools(catalogue, has_goal=has_goal, is_alone=services.view.is_single)
         return await self._open(profile, self._session, catalogue, effect)
 
     async def _open(
@@ -540,7 +541,7 @@ class MysisRunner:
         turn = replace(turn, known_ticks=dict(self._services.ticks))
         frozen = FrozenTurn.from_json(stored.frozen, system=profile.template.prompt)
         self.capture.go_on(stored.number, stored.memories, frozen.nudge_text, self._now())
-        catalogue = offer_tools(catalogue, frozen)
+        catalogue = offer_tools(withhold_tools(catalogue, frozen.withheld_tools), frozen)
         profile = replace(profile, max_output_tokens=frozen.max_output_tokens)  # as its first request had it
         about = DrivenTurn(
             stored.turn_id, stored.number, stored.hop, frozen, stored.used_tokens, by_person=not stored.nudged

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from hashlib import blake2b
 from math import ceil
 
@@ -33,13 +33,20 @@ def fit_tools(catalogue: Catalogue, *, has_goal: bool, is_alone: bool) -> Catalo
         has_goal: False takes the tool that reports the end.
         is_alone: True takes the tools that concern other myses.
     """
-    unfit = (frozenset() if has_goal else catalogue.for_goal) | (catalogue.for_others if is_alone else frozenset())
-    taken = tuple(tool for tool in catalogue.tools if tool.name in unfit)
+    return withhold_tools(
+        catalogue,
+        (frozenset() if has_goal else catalogue.for_goal) | (catalogue.for_others if is_alone else frozenset()),
+    )
+
+
+def withhold_tools(catalogue: Catalogue, names: Collection[str]) -> Catalogue:
+    """Take tools from what a turn offers. A turn that is resumed takes those that it took when it opened."""
+    taken = tuple(tool for tool in catalogue.tools if tool.name in names)
     if not taken:
         return catalogue
-    tools = tuple(tool for tool in catalogue.tools if tool not in taken)
-    why = [word for word, is_so in (("no goal", not has_goal), ("alone", is_alone)) if is_so]
-    return replace(catalogue, tools=tools, hash=_derived_hash(catalogue, *why), others=(*catalogue.others, *taken))
+    tools = tuple(tool for tool in catalogue.tools if tool.name not in names)
+    fitted = _derived_hash(catalogue, "withheld", *(tool.name for tool in taken))
+    return replace(catalogue, tools=tools, hash=fitted, others=(*catalogue.others, *taken))
 
 
 def tool_sizes(catalogue: Catalogue) -> Mapping[str, int]:
@@ -83,11 +90,13 @@ def show_tools(frozen: FrozenTurn, catalogue: Catalogue) -> tuple[FrozenTurn, st
     """Decide whether tools are shown by need, and why: then those of Zoea and pinned ones stand whole."""
     sizes = tool_sizes(catalogue)
     chars, every = sum(sizes.values()), ToolShow.ALL.value
-    withheld = sum(_size(tool) for tool in catalogue.others if tool.name in catalogue.for_others)
+    unfit = catalogue.for_goal | catalogue.for_others
+    withheld = [tool for tool in catalogue.others if tool.name in unfit]
     frozen = replace(
         frozen,
         tools_tokens=_tokens(chars),
-        withheld_tokens=_tokens(withheld),
+        withheld_tokens=_tokens(sum(_size(tool) for tool in withheld if tool.name in catalogue.for_others)),
+        withheld_tools=tuple(tool.name for tool in withheld),
         tool_show=every,
         shown_tools=(),
         left_out_tools=(),
