@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -253,6 +254,28 @@ async def test_an_account_is_kept_beside_the_registration_that_was_to_replace_it
     else:
         assert server.calls == [*logins, ("register", "alpha"), ("login", "alpha")]
         assert keeper.kept["alpha"] == {"name": "alpha", "password": server.players["alpha"], "player_id": "7"}
+
+
+async def test_an_account_that_is_known_again_and_cannot_be_kept_yet_can_log_in_again(faulty: Faulty) -> None:
+    class Full(Keeper):
+        async def save(self, upstream: str, uid: str, fields: Mapping[str, str]) -> None:
+            if not self.saves:
+                self.saves += 1
+                raise OSError(errno.ENOSPC, "No space left on device")
+            await super().save(upstream, uid, fields)
+
+    before = {"name": "alpha", "password": "from before"}
+    server, alpha = ChosenPasswords(), Caller("alpha", "alpha")
+    server.players["alpha"] = "from before"
+    sent = {"name": "alpha", "password": "of no account", "zoea/unanswered": "sent"}
+    keeper = Full(alpha={**sent, **{f"zoea/before/{key}": value for key, value in before.items()}})
+    accounts = UpstreamAccounts(_world(faulty), keeper, server.send, server.schema)
+    with pytest.raises(ToolError, match="cannot be stored"):
+        await accounts.fill_arguments(alpha, "balance", {})
+    filled, generation = await accounts.fill_arguments(alpha, "balance", {})
+    assert filled == {"session_id": "session of alpha"}
+    assert generation == 1, "0 is a call without an account, which is not repeated where its session is lost"
+    assert keeper.kept["alpha"] == before
 
 
 async def test_after_a_lost_session_it_logs_in_again_and_repeats_the_call(open_box: Opener, faulty: Faulty) -> None:

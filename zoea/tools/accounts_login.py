@@ -268,10 +268,11 @@ class UpstreamAccounts:
                 if not account.fields:
                     session = await self._register(caller, account, login)
                 await self._store(caller, account)
-                account.session = session or await self._login(caller, account, login)
+                session = session or await self._login(caller, account, login)
                 if account.sent:  # the account from before it is known after all
                     account.sent, account.is_stored = {}, False
                     await self._store(caller, account)
+                account.session = session
             except UpstreamLost:
                 account.tries -= 1  # it did not reach the server
                 raise
