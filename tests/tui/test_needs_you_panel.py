@@ -56,7 +56,7 @@ async def test_words_act_on_their_mysis_and_show_keys_only_if_they_do(tmp_path: 
         await errored(tmp_path, stage, "beta")
         await stage.until(lambda: "beta" in "".join(panel(stage)))
         assert cursor(stage) == "alpha"
-        assert panel(stage)[-1] == "  w goes to it, then r relaunch  . dismiss"
+        assert panel(stage)[-1] == "  w says why, then r relaunch  . dismiss"
         await click_on(stage, "dismiss")
         await stage.until(lambda: stage.view("beta").failure is None)
         assert cursor(stage) == "alpha"
@@ -167,8 +167,8 @@ async def test_a_line_names_its_keys_behind_the_presses_that_lead_to_it(tmp_path
         await stage.until(lambda: len([line for line in panel(stage) if "relaunch" in line]) == 5)
         assert [line for line in panel(stage) if "relaunch" in line] == [
             "  r relaunch  . dismiss",
-            "  w goes to it, then r relaunch  . dismiss",
-            "  w twice goes to it, then r relaunch  . dismiss",
-            "  w 3 times goes to it, then r relaunch  . dismiss",
+            "  w says why, then r relaunch  . dismiss",
+            "  w twice says why, then r relaunch  . dismiss",
+            "  w 3 times says why, then r relaunch  . dismiss",
             "  click: relaunch  click: dismiss",
         ]

@@ -543,7 +543,7 @@ class Settings(Section):
     inherited: InheritedSettings = Field(InheritedSettings(), title="Forks")
     metrics: MetricsSettings = Field(MetricsSettings(), title="Metrics")
     log: LogSettings = Field(LogSettings(), title="Log")
-    tui: TuiSettings = Field(TuiSettings(), title="Cockpit")
+    tui: TuiSettings = Field(TuiSettings(), title="Display")
 
     def provider_named(self, name: str) -> ProviderSettings | None:
         """Return a provider's settings, or None; a type's name works without configuration."""

@@ -259,7 +259,7 @@ MYSIS_CONFIGURE = _dashboard(
     "mysis.configure",
     "c",
     "configure",
-    "Change template, model, tags or budgets of this mysis, or of the marked ones",
+    "Change template, model, tags or token limits of this mysis, or of the marked ones",
     require_resting_target,
     command="configure",
     commands_swarm=True,

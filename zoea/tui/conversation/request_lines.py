@@ -124,7 +124,7 @@ def build_plan_lines(inspection: Inspection, width: int, troubles: Sequence[Trou
     request = inspection.request
     if request.calibration != 1.0:
         before = number_format.tokens(request.estimated_tokens)
-        said = f"~{before} by length, corrected ×{request.calibration:.2f} by past counts"
+        said = f"~{before} by length, × {request.calibration:.2f}, learned from past counts"
         lines += [[(line, "quiet")] for line in wrap_words(said, max(10, width))]
     if budget.over_budget_tokens:
         over = number_format.tokens(budget.over_budget_tokens)

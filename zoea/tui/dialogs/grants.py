@@ -54,7 +54,7 @@ class GrantsDialog(CockpitDialog[None]):
             yield self._notes
 
     def on_mount(self) -> None:
-        self._box.border_title = "GRANTS"
+        self._box.border_title = "ALLOWED TOOLS (GRANTS)"
         self._draw()
         self._list.focus()
         self._read()

@@ -59,9 +59,11 @@ class TryToolDialog(CockpitDialog[None]):
             [(one_line(tool.description), "quiet")],
         ]
         if tool.injected:
-            them = "it" if len(tool.injected) == 1 else "them"
             filled = ", ".join(tool.injected)
-            lines.append([(f"Zoea fills in {filled} for a mysis; here you fill {them} in", "asking")])
+            values = "a value" if len(tool.injected) == 1 else "values"
+            lines.append(
+                [(f"{filled}: for a mysis Zoea logs in and fills this in; here give {values} of your own", "asking")]
+            )
         self.query_one("#what", TextBlock).put(lines)
         self._say([("^r call it · tab go to the result · esc back", "quiet")])
         self.query_one("#arguments").focus()

@@ -21,7 +21,7 @@ from zoea.tui import number_format
 from zoea.tui.commands import actions, history_actions
 from zoea.tui.commands.action import ActionPlace, BoundAction
 from zoea.tui.commands.actions import bindings, of
-from zoea.tui.conversation.history_lines import ID_DIGITS, sign_of
+from zoea.tui.conversation.history_lines import ID_DIGITS, SIGNS, sign_of
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.text_layout import Piece, fit_text, spread_pieces
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -107,7 +107,9 @@ class TimelineScreen(CockpitScreen[None]):
         ago = f"  {number_format.age(known.at, now)} ago" if known.at < now else ""
         line: list[Piece] = [(number_format.clock(known.at, now, seconds=True), "title"), (ago, "quiet")]
         self.query_one("#moment", TextBlock).put([[*line, ("   ", ""), self._said]])
-        self.listed.caption(_CAPTION, f"{count_of(len(known.commits), 'commit')}" if known.commits else "")
+        signs = dict.fromkeys(f"{sign_of(one)} {SIGNS[one.checkpoint][1]}" for one in known.commits)
+        foot = " · ".join([count_of(len(known.commits), "commit"), *signs])
+        self.listed.caption(_CAPTION, foot if known.commits else "")
         self.redraw_bars()
 
     def _line(self, place: int, width: int) -> list[Piece]:

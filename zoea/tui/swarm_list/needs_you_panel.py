@@ -140,7 +140,7 @@ def _count_presses(ids: Sequence[int], cursor: int | None) -> dict[int, int]:
 
 def _need(view: MysisView, asked: OpenApprovals, reach: KeyScope, presses: int) -> _Need:
     question = asked.of(view.id)
-    way = _way(reach, view.id, presses)
+    way = _way(reach, view.id, presses, "goes to it" if view.failure is None else "says why")
     if question is not None or view.approvals:
         is_oldest = question is not None and asked.open[0].id == question.id
         return _Need(view, question, _word(reach, "approval.oldest", "answer", view.id, named=is_oldest), [])
@@ -164,7 +164,7 @@ def _word(reach: KeyScope, action_id: str, title: str, mysis_id: int, *, named: 
     )
 
 
-def _way(reach: KeyScope, mysis_id: int, presses: int) -> Line:
+def _way(reach: KeyScope, mysis_id: int, presses: int, effect: str) -> Line:
     """Build the keys, or click, that move the cursor to this mysis. Empty if that takes too many presses.
 
     Where marks are, keys act on them, until they are removed.
@@ -178,7 +178,7 @@ def _way(reach: KeyScope, mysis_id: int, presses: int) -> Line:
         return []
     times = {1: "", 2: " twice"}.get(presses, f" {presses} times")
     first: Line = [*unmark, (", ", "quiet", "")] if unmark else []
-    return [*first, (reach.key("swarm.next-in-need"), "key", click), (f"{times} goes to it", "", click)]
+    return [*first, (reach.key("swarm.next-in-need"), "key", click), (f"{times} {effect}", "", click)]
 
 
 def _head(view: MysisView, glyphs: Mapping[str, str], width: int = 0) -> Line:
