@@ -53,7 +53,7 @@ class LiveAnswer(VerticalScroll, can_focus=False):
     """
 
     class Grown(Message):
-        """Sent when the height was laid out anew, or the answer was hidden."""
+        """Sent when the answer has another height or was hidden."""
 
     _thought_block = WidgetPart(TextBlock, "#thought")
 
