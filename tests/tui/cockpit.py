@@ -61,8 +61,8 @@ class Stage:
         return self.app.screen
 
     def shows(self, kind: type[Screen[Any]]) -> bool:
-        """Return whether a screen of this kind is on top."""
-        return isinstance(self.app.screen, kind)
+        """Return whether a screen of this kind is on top, with its widgets."""
+        return isinstance(self.app.screen, kind) and self.app.screen.is_mounted
 
     async def until(self, predicate: Callable[[], Any], *, within: float = WITHIN_S) -> None:
         """Wait for a predicate in real time, then until the screen is painted."""

@@ -21,8 +21,8 @@ from mcp.types import ToolAnnotations
 from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import Peer, Swarm, swarm
 from zoea.llm.providers.scripted import Block, ScriptedProvider, count_usage
-from zoea.llm.transport.provider_errors import provider_error
-from zoea.model.enums import ErrorClass, MysisState
+from zoea.llm.transport.provider_errors import error_from_status
+from zoea.model.enums import MysisState
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.settings import Settings
@@ -34,6 +34,7 @@ MORNING = 1_773_480_000_000_000
 CREW = (("alpha", "miner"), ("beta", "miner"), ("gamma", "trader"), ("delta", "scout"), ("epsilon", "miner"))
 REFUSED = "delta"
 """Runs on another provider, which refuses its key in the end."""
+KEY_REFUSED = b'{"error": {"message": "the API key is not valid"}}'
 CONFIG = """\
 [swarm]
 default_provider = "ollama"
@@ -202,7 +203,7 @@ def replies() -> dict[str, deque[Answer | ProviderError]]:
     delta: list[Answer | ProviderError] = [
         Answer(text="Scouting the north."),
         Answer(text="No iron in the north so far; I go on looking."),
-        provider_error(ErrorClass.AUTH, "openai answered 401: the API key is not valid", status=401),
+        error_from_status(401, {}, KEY_REFUSED, now_us=MORNING, provider="openai"),
     ]
     epsilon: list[Answer | ProviderError] = [
         Answer(text="Docked at Port Vesper for repairs, 20 minutes."),

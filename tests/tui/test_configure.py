@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from textual.widgets import Input
+from textual.widgets import Input, TextArea
 
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.values import ProviderView
@@ -31,10 +31,10 @@ async def test_changed_fields_are_sent_and_the_rest_stays(tmp_path: Path) -> Non
         stage.one(InlineChoice, "#provider").focus()
         stage.one(Input, "#tags").value = "deep, south deep"
         stage.one(Input, "#budget-mysis").value = "90,000"
-        stage.one(Input, "#others").value = "nudge.enabled=false [/]"
+        stage.one(TextArea, "#others").text = "nudge.enabled=false [/]"
         await stage.press("enter")
         await stage.until(lambda: "[/] is no setting of one mysis" in stage.one(TextBlock, "#error").plain)
-        stage.one(Input, "#others").value = "nudge.enabled=false"
+        stage.one(TextArea, "#others").text = "nudge.enabled=false"
         await stage.press("enter")
         await stage.until(lambda: stage.shows(DashboardScreen))
         await stage.until(lambda: set(stage.view().tags) == {"deep", "south"})
@@ -58,7 +58,7 @@ async def test_an_invalid_value_is_reported_in_the_form(tmp_path: Path) -> None:
         await stage.press("enter")
         await stage.until(lambda: "'many' is not a number" in stage.one(TextBlock, "#error").plain)
         stage.one(Input, "#budget-mysis").value = ""
-        stage.one(Input, "#others").value = "nudge.idle_interval=never"
+        stage.one(TextArea, "#others").text = "nudge.idle_interval=never"
         await stage.press("enter")
         await stage.until(lambda: "idle_interval" in stage.one(TextBlock, "#error").plain)
         await stage.press("escape")

@@ -43,7 +43,7 @@ async def test_every_commit_is_one_row_with_its_summary_newest_first(tmp_path: P
         assert "Sell the ore" in lines[0]
         assert "@alpha" in lines[0]
         assert "Mine the belt" in lines[-1]
-        for words in ("Summary", "What it knew", "template", "session", "parent", "● turn"):
+        for words in ("Summary", "What it knew", "template", "session", "parent", "● after a request"):
             assert words in stage.text(), words
 
 

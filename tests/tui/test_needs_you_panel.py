@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from zoea.model.enums import MysisState
 from zoea.model.values import Failure, SwarmView
 from zoea.tui.dialogs.approvals import ApprovalDialog
 from zoea.tui.screens.dashboard import DashboardScreen
-from zoea.tui.swarm_list.needs_you_panel import find_next_in_need
+from zoea.tui.screens.focus import FocusScreen
+from zoea.tui.swarm_list.needs_you_panel import KeyScope, build_needs_lines, find_next_in_need
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.swarm_table import SwarmTable
 
@@ -35,9 +37,10 @@ def cursor(stage: Stage) -> str:
     return view.name if view is not None else ""
 
 
-async def crowd(stage: Stage, many: int) -> None:
+async def crowd(stage: Stage, many: int, hint: str = "") -> None:
     """So many whose model refused, made of the first; the cursor on the first."""
-    first = replace(stage.view(), state=MysisState.ERRORED, failure=Failure("auth", "The key fails", "401 from ollama"))
+    failure = Failure("auth", "The key fails", "401 from ollama", hint)
+    first = replace(stage.view(), state=MysisState.ERRORED, failure=failure)
     views = tuple(replace(first, id=number, name=f"m{number}") for number in range(1, many + 1))
     stage.app.feed.take(SwarmView(1, False, "", views))
     await stage.pilot.pause()
@@ -56,7 +59,7 @@ async def test_words_act_on_their_mysis_and_show_keys_only_if_they_do(tmp_path: 
         await errored(tmp_path, stage, "beta")
         await stage.until(lambda: "beta" in "".join(panel(stage)))
         assert cursor(stage) == "alpha"
-        assert panel(stage)[-1] == "  w says why, then r relaunch  . dismiss"
+        assert panel(stage)[-1] == "  w goes to it, then r relaunch  . dismiss"
         await click_on(stage, "dismiss")
         await stage.until(lambda: stage.view("beta").failure is None)
         assert cursor(stage) == "alpha"
@@ -167,8 +170,38 @@ async def test_a_line_names_its_keys_behind_the_presses_that_lead_to_it(tmp_path
         await stage.until(lambda: len([line for line in panel(stage) if "relaunch" in line]) == 5)
         assert [line for line in panel(stage) if "relaunch" in line] == [
             "  r relaunch  . dismiss",
-            "  w says why, then r relaunch  . dismiss",
-            "  w twice says why, then r relaunch  . dismiss",
-            "  w 3 times says why, then r relaunch  . dismiss",
+            "  w goes to it, then r relaunch  . dismiss",
+            "  w twice goes to it, then r relaunch  . dismiss",
+            "  w 3 times goes to it, then r relaunch  . dismiss",
             "  click: relaunch  click: dismiss",
         ]
+
+
+async def test_a_failure_that_something_must_be_mended_for_leads_to_what_to_do(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, names=("alpha",), size=(120, 60)) as stage:
+        await crowd(stage, 5, hint="Enter a valid key.")
+        await stage.until(lambda: len([line for line in panel(stage) if "what to do" in line]) == 5)
+        assert [line for line in panel(stage) if "what to do" in line] == [
+            "  enter what to do  r relaunch  . dismiss",
+            "  w goes to it, then enter what to do",
+            "  w twice goes to it, then enter what to do",
+            "  w 3 times goes to it, then enter what to do",
+            "  click: what to do",
+        ]
+        await stage.press("enter")
+        await stage.until(lambda: stage.shows(FocusScreen) and "Enter a valid key." in stage.text())
+
+
+async def test_a_line_cut_for_its_keys_never_shows_another_number(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, asks_when_told, size=(80, 24)) as stage:
+        await ask(stage, "alpha")
+        reach, view, approvals = KeyScope(keys=stage.app.keys), stage.view(), stage.app.approvals
+        approvals.open = (replace(approvals.open[0], arguments='{"item": "iron ore", "n": 4096.5}'),)
+        shown = {
+            "".join(text for text, _, _ in line)
+            for width in range(30, 90)
+            for line in build_needs_lines([view], approvals, reach, stage.app.now(), stage.app.glyphs, width, 1)
+        }
+        assert any("n=4096.5)" in line for line in shown)
+        assert any("n=…" in line for line in shown)
+        assert not [line for line in shown if re.search(r"n=[\d.]+…", line)]

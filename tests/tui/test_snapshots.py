@@ -386,8 +386,9 @@ def store_minutes(conn: WriterConnection) -> None:
             "SELECT coalesce(sum(input_tokens + output_tokens), 0) FROM request WHERE ended_at < ?", (ends,)
         ).fetchone()[0]
         outcomes = conn.execute(
-            "SELECT outcome, count(*) FROM turn WHERE ended_at >= ? AND ended_at < ? GROUP BY outcome",
-            (ends - MINUTE_US, ends),
+            "SELECT coalesce(data ->> 'outcome', data ->> 'why') AS end, count(*) FROM event"
+            " WHERE kind IN ('turn.ended', 'turn.broke_off') AND created_at >= ? AND created_at < ? GROUP BY end",
+            (minute * MINUTE_US, ends),
         ).fetchall()
         statuses = {"idle": 5 if minute > first else 0} | STATUSES.get(minute - first - 1, {})
         row = (minute, 0, tokens, 0, json.dumps(statuses), json.dumps(dict(map(tuple, outcomes))), 0)

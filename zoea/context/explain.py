@@ -14,7 +14,7 @@ _WHY = {
     Reason.FITS: "it fits",
     Reason.BUDGET: "over the token budget",
     Reason.MAX_CHARS: "over the limit of characters",
-    Reason.EMPTY: "nothing to show",
+    Reason.EMPTY: "nothing to add",
 }
 
 _DONE = {

@@ -42,7 +42,7 @@ MEANINGS = {
     StatusWord.DONE: "it reports its task as done; you review it",
     StatusWord.HELD: "the whole swarm is on hold: nothing new starts until you resume it",
     StatusWord.PAUSED: "you paused this one: nothing new starts for it until you resume it",
-    StatusWord.STOPPED: "it does nothing and takes no messages until you relaunch it",
+    StatusWord.STOPPED: "it does nothing until you relaunch it, with or without a message",
     StatusWord.ERRORED: "it failed and does nothing until you relaunch it",
 }
 """What each word means, for the legend."""

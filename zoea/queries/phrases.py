@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from enum import StrEnum
 
-from zoea.model.enums import ASK_TOOL, MASK, ErrorClass, Outcome, RequestState
+from zoea.model.enums import ASK_TOOL, MASK, ErrorClass, MysisState, Outcome, RequestState
 from zoea.model.values import ApprovalView, Event, ReloadReport
 from zoea.text.call_text import MOST_CHARS, format_arguments, format_call
 from zoea.text.dollars import format_dollars
@@ -62,6 +62,8 @@ _OF_MONEY = {
     "budget.warning": "has spent {used} of the {limit} of the budget of {scope}",
     "budget.refused": "the money of {scope} is spent: {used} of {limit}",
 }
+_STATES: Mapping[str, str] = {MysisState.RUNNING: "started"}
+"""Words for states that no status of the cockpit has."""
 _GOOD_ENDS = (Outcome.ANSWERED, Outcome.CANCELLED, Outcome.INTERRUPTED)
 
 
@@ -110,7 +112,8 @@ def event_sentence(event: Event, text: str = "") -> str:
             return f"publishes on {text}"
         case "mysis.state":
             reasons = dict.fromkeys(str(event.data[key]) for key in ("error", "reason") if event.data.get(key))
-            said = f"is {event.data.get('state')}" + (f": {'; '.join(reasons)}" if reasons else "")
+            state = str(event.data.get("state"))
+            said = f"is {_STATES.get(state, state)}" + (f": {'; '.join(reasons)}" if reasons else "")
             joint = "; " if text[:1].islower() else ". "
             return f"{said}{joint}{text}" if text else said
         case "hold.set" if event.mysis_id is not None:

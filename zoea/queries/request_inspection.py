@@ -36,6 +36,7 @@ from zoea.model.request import RequestMessage
 from zoea.model.values import Memory, Usage
 from zoea.queries.request_summary import unpack_json
 from zoea.queries.stored_swarm import open_database
+from zoea.settings.schema import BudgetSettings
 from zoea.swarm.persistence import row_values
 from zoea.swarm.persistence.spend_ops import KEPT_PLANS
 from zoea.text import estimate
@@ -206,14 +207,17 @@ def _describe_limit(text: str, tokens: int) -> str:
     if bound.tokens != tokens:
         return ""
     if bound.setting not in (WINDOW_SETTING, ASSUMED_WINDOW_SETTING):
-        return (
-            f"limit: the budget of a request ({bound.setting})"
-            if bound.setting
-            else f"limit: {frozen.max_chars:,} characters"
-        )
+        return f"limit: {_name_setting(bound.setting)}" if bound.setting else f"limit: {frozen.max_chars:,} characters"
     assumed = ", assumed" if frozen.is_window_assumed else ""
     window, answer = short_count(frozen.context_window or 0), short_count(frozen.max_output_tokens)
     return f"limit: the window ({window}{assumed}) less the longest answer ({answer})"
+
+
+def _name_setting(path: str) -> str:
+    section, _, name = path.partition(".")
+    if section == "budget":
+        return f'the setting "{BudgetSettings.model_fields[name].title}" ({path})'
+    return f"{path} of its template"
 
 
 def _thinned(request: StoredRequest) -> str:

@@ -13,6 +13,9 @@ Piece = tuple[str, str]
 """Text and the theme role that draws it; an empty role is plain text."""
 
 TAB = 4
+_NUMBER_MOST = 16
+_NUMBER_AT_END = re.compile(r"(?<!\w)\d[\d.,]*$")
+_GOES_ON = re.compile(r"[\w%]|[.,]\d")
 
 
 def wrap_words(text: str, width: int) -> Iterator[str]:
@@ -87,9 +90,20 @@ def fit_text(text: str, width: int, *, right: bool = False) -> str:
     if width <= 0:
         return ""
     if cell_len(text) > width:
-        return set_cell_size(text, width - 1).rstrip("\x00") + "…" if width > 1 else "…"
+        text = cut_text(text, width)
     pad = " " * (width - cell_len(text))
     return pad + text if right else text + pad
+
+
+def cut_text(text: str, width: int) -> str:
+    """Return the beginning of a text that is longer than `width` cells, with an ellipsis: at most `width` cells.
+
+    A number is left out whole: the beginning of `n=40` as `n=4…` would be another number.
+    """
+    kept = set_cell_size(text, max(0, width - 1)).rstrip("\x00")
+    if (number := _NUMBER_AT_END.search(kept, max(0, len(kept) - _NUMBER_MOST))) and _GOES_ON.match(text, len(kept)):
+        kept = kept[: len(kept) - len(number.group())]
+    return f"{kept}…"
 
 
 def count_cells(pieces: Sequence[Piece]) -> int:
@@ -123,7 +137,7 @@ def spread_pieces(left: Sequence[Piece], right: Sequence[Piece], width: int) -> 
         if used >= room:
             break
         if used + size > room:
-            pieces.append((set_cell_size(text, max(0, room - used - 1)) + "…", role))
+            pieces.append((fit_text(text, room - used), role))
             used = room
             break
         pieces.append((text, role))

@@ -220,7 +220,7 @@ def _title(hit: MemoryHit | BroadcastHit) -> str:
     if hit.spot is HitPlace.CALL:
         who = f"calls ⚙ {hit.tool}"
     if hit.spot is HitPlace.REASONING:
-        who = "thinks"
+        who = "reasons"
     gone = " (deleted)" if hit.is_deleted else ""
     return strip(f"{moment(hit.created_at)}  {hit.mysis}{gone}  turn {hit.turn_number}  {who}  #{hit.memory_id}")
 

@@ -23,7 +23,7 @@ _TITLES: dict[ErrorClass, tuple[str, str]] = {
     ErrorClass.TRANSIENT: ("The provider failed", "If it lasts, look at the provider, or give the mysis another one."),
     ErrorClass.AUTH: (
         "The provider refused the key",
-        "Enter a valid key (api_key): connect a model again in the settings, under the same name. "
+        "Enter a valid key (api_key): choose '+ connect a model' in the settings, with the name {provider}. "
         "Then relaunch the mysis.",
     ),
     ErrorClass.QUOTA: (
@@ -122,14 +122,19 @@ def provider_error(
     title: str | None = None,
     hint: str | None = None,
     names_thinking: bool = False,
+    provider: str = "that it has now",
 ) -> ProviderError:
-    """Build a `ProviderError` with the class's title and hint, and no secret in its text."""
+    """Build a `ProviderError` with the class's title and hint, and no secret in its text.
+
+    Args:
+        provider: The provider's name, for a hint that tells where to enter it.
+    """
     own_title, own_hint = _TITLES[kind]
     return ProviderError(
         clean(what, secrets),
         kind=kind,
         title=title or own_title,
-        hint=own_hint if hint is None else hint,
+        hint=own_hint.format(provider=provider) if hint is None else hint,
         status=status,
         retry_after=retry_after,
         names_thinking=names_thinking,
@@ -156,6 +161,7 @@ def error_from_status(
         retry_after=retry_after(headers, now_us) if kind is ErrorClass.TRANSIENT else None,
         secrets=secrets,
         names_thinking=status == 400 and _THINKING.search(text) is not None,
+        provider=provider,
     )
 
 

@@ -88,7 +88,7 @@ APPROVAL_OLDEST = _everywhere(
     "approval.oldest",
     "o",
     "approvals",
-    "Answer the mysis that has waited longest",
+    "Answer the mysis that has been asking longest",
     require_open_approval,
     footer=50,
     command="approvals",
@@ -269,7 +269,7 @@ MYSIS_DELETE = _dashboard(
     "mysis.delete",
     "d",
     "delete",
-    "Delete this mysis; its memories are kept: z restores it, later zoea undelete",
+    "Delete this mysis; its memories are kept: z undoes this, later zoea undelete",
     require_target,
     asks_first=True,
     command="delete",
@@ -305,7 +305,7 @@ MYSIS_MARK_ALL = _dashboard(
     "mysis.mark-all", "asterisk", "mark all", "Mark all shown myses, or none", require_any_mysis
 )
 SWARM_ATTENTION = _dashboard(
-    "swarm.attention", "a", "attention", "Show the myses that need you first, or in their order again"
+    "swarm.attention", "a", "attention", "Sort the myses by need, or by age again: the oldest first"
 )
 SWARM_HIVE = _dashboard(
     "swarm.hive",

@@ -41,7 +41,7 @@ HISTORY_FORK = _history(
 HISTORY_ASK = _history(
     "history.ask",
     "a",
-    "ask",
+    "ask it",
     "Ask what the mysis knew at the commit; it learns nothing of it",
     require_visible_list,
     footer=24,

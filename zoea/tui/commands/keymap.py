@@ -46,7 +46,7 @@ FIXED_KEYS: tuple[FixedKey, ...] = (
     FixedKey(ActionPlace.INPUT, ("enter",), "Send it", "send"),
     FixedKey(ActionPlace.INPUT, ("ctrl+j", "alt+enter"), "Begin a new line"),
     FixedKey(ActionPlace.INPUT, ("ctrl+o",), "Write in your own editor", "editor"),
-    FixedKey(ActionPlace.INPUT, ("ctrl+l",), "Set limits of the turn that the message opens", "token limits"),
+    FixedKey(ActionPlace.INPUT, ("ctrl+l",), "Set limits of the turn that the message opens", "turn limits"),
     FixedKey(ActionPlace.INPUT, ("tab",), "Choose the next delivery mode: queue, steer, interrupt", "delivery mode"),
     FixedKey(ActionPlace.INPUT, ("up", "down"), "Show earlier messages, at the first and the last line", "earlier"),
     FixedKey(ActionPlace.INPUT, ("escape",), "Leave; the draft is kept", "back"),

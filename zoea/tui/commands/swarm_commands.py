@@ -119,16 +119,13 @@ def confirm_stop_all(cockpit: Cockpit) -> None:
 def confirm_deletion(cockpit: Cockpit, views: Sequence[MysisView]) -> None:
     """Ask, naming the myses, then archive each; `undo_last` restores them."""
     running = sum(1 for view in views if view.state == "running")
-    lines = [f"Delete {list_names(views)}?"]
-    if len(views) == 1:
-        lines += ["A turn that has not ended is cut off."] if running else []
-        lines += [
-            "Its name becomes free. Its memories are kept; z restores it now; later the command "
-            "zoea\u00a0undelete does."
-        ]
-    else:
-        lines += ["Turns that have not ended are cut off."] if running else []
-        lines += ["Their names become free. Their memories are kept; z restores them."]
+    cut, kept, what = (
+        ("A turn that has not ended is cut off.", "Its name becomes free. Its memories", "it")
+        if len(views) == 1
+        else ("Turns that have not ended are cut off.", "Their names become free. Their memories", "each")
+    )
+    lines = [f"Delete {list_names(views)}?", *([cut] if running else [])]
+    lines += [f"{kept} are kept: z undoes this, and later the command zoea\u00a0undelete brings {what} back."]
     confirm(cockpit, "DELETE", lines, "delete", lambda: _run(cockpit, views, DELETE, _tell_deleted))
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.segment import Segment
 from textual.strip import Strip
 
@@ -20,7 +20,7 @@ from zoea.text.control_characters import strip
 from zoea.tui import number_format
 from zoea.tui.conversation import markdown_lines
 from zoea.tui.conversation.blocks import BlockKind, BodyFormat, ConversationBlock, Symbols
-from zoea.tui.text_layout import Piece, wrap_words
+from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.theme.role_styles import ConversationPalette
 
 DEPTH = 20
@@ -160,8 +160,7 @@ def paint_row(
     for text, role in left:
         size = cell_len(text)
         if used + size > room:
-            text = set_cell_size(text, max(0, room - used - 1)) + "…"
-            segments.append(Segment(text, palette.style(role)))
+            segments.append(Segment(fit_text(text, room - used), palette.style(role)))
             used = room
             break
         segments.append(Segment(text, palette.style(role)))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from zoea.context.explain import advise
+from zoea.context.plan_values import Reason
 from zoea.model.enums import Activity
 from zoea.model.status import StatusWord
 from zoea.model.values import MysisView
@@ -148,7 +149,7 @@ def build_request_lines(sight: MysisContext, turn_limit: int = 0) -> list[list[P
     if seen is None:
         return [[("No request yet", "quiet")]]
     lines: list[list[Piece]] = [_size(seen), []]
-    lines += [_pack(pack, seen) for pack in seen.packs]
+    lines += [_pack(pack, seen) for pack in seen.packs if pack.reason != Reason.EMPTY]
     lines.append([])
     lines.append([(f"turn {seen.turn_number}", "strong"), (f", request {seen.iteration}", "quiet")])
     limit = f" of {number_format.tokens(turn_limit)}" if turn_limit else ""
@@ -179,9 +180,7 @@ def _size(seen: RequestSummary) -> list[Piece]:
 def _pack(pack: PackSummary, seen: RequestSummary) -> list[Piece]:
     share = pack.tokens / seen.max_tokens if seen.max_tokens else 0.0
     filled, empty = number_format.bar(share, BAR)
-    if pack.reason == "empty":
-        state, role = "none", "quiet"
-    elif not pack.form:
+    if not pack.form:
         state, role = "left out", "waiting"
     elif pack.is_cut:
         state, role = "cut", "waiting"

@@ -22,7 +22,7 @@ from zoea.tui.widgets.folding_list import FoldingItem
 LANE_ROLES = ("running", "commander", "waiting", "llm", "tool", "asking", "reasoning")
 """Theme roles of the lanes, by column."""
 SIGNS = {
-    Checkpoint.TURN_BOUNDARY: ("●", "turn"),
+    Checkpoint.TURN_BOUNDARY: ("●", "after a request"),
     Checkpoint.TOOL_CALL: ("◆", "after tools"),
     Checkpoint.COMPACTION: ("▣", "summary"),
     Checkpoint.SESSION_END: ("■", "session end"),

@@ -68,9 +68,8 @@ def build_usage_lines(seen: RequestSummary | None, view: MysisView, height: int)
         lines = [line for line in lines if not any("so far" in text for text, _ in line)]
         lines.append(budget)
     lines += [used] if view.tokens else []
-    for spare in (lambda line: not line, lambda line: any(text == " none" for text, _ in line)):
-        while len(lines) > max(1, height) and any(map(spare, lines)):
-            lines.remove(next(filter(spare, lines)))
+    while len(lines) > max(1, height) and [] in lines:
+        lines.remove([])
     return lines
 
 

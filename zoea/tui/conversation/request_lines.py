@@ -60,7 +60,7 @@ def build_head_lines(request: StoredRequest, now: int) -> list[list[Piece]]:
             first,
             [
                 (f"~{number_format.tokens(request.planned_tokens)} tokens estimated", ""),
-                (f"; {reserved} set aside until it ends, with the longest answer", "quiet"),
+                (f"; {reserved} set aside until it ends: a careful estimate and the longest answer", "quiet"),
             ],
         ]
     off = request.off_by
@@ -168,7 +168,7 @@ def _decision_lines(decision: Decision, role: str, plan: Plan, width: int) -> li
     is_out = decision.status is PackStatus.SKIPPED
     is_empty = decision.reason is Reason.EMPTY
     form = (
-        "none"
+        "empty"
         if is_empty
         else "left out"
         if is_out

@@ -176,7 +176,7 @@ class ApprovalDialog(CockpitDialog[None]):
         later = key_hints(f"{key_name(self.cockpit.keys[actions.APPROVAL_LATER.id])} later")
         count = Content(f"{place} of {max(place, len(waiting))}")
         box.border_subtitle = count if self._sentence.display else Content.assemble(later, " · ", count)
-        self._who.put([*build_question_lines(shown, now), *self._scope_lines(shown)])
+        self._who.put([*build_question_lines(shown, now), *self._hold_lines(shown), *self._scope_lines(shown)])
         answers = self._keys
         if not self.is_listening:
             answers.put([(" the keys to answer work in a moment (guards against slips)", "quiet")])
@@ -186,6 +186,16 @@ class ApprovalDialog(CockpitDialog[None]):
             answers.describe_typed([TypedKey(key, word, f"app.press({key!r})") for key, word in words])
         else:
             answers.describe(of(ActionPlace.APPROVAL), self.action_context(), self.cockpit.keys)
+
+    def _hold_lines(self, shown: ApprovalView) -> list[list[Piece]]:
+        """Return when the answer takes effect, where a hold keeps its mysis back."""
+        feed = self.cockpit.feed
+        mysis = feed.myses.get(shown.mysis_id)
+        if feed.view is not None and feed.view.held:
+            return [[("on hold: what you answer takes effect when the swarm is resumed", "waiting")]]
+        if mysis is not None and mysis.held:
+            return [[("paused: what you answer takes effect when this mysis is resumed", "waiting")]]
+        return []
 
     def _scope_lines(self, shown: ApprovalView) -> list[list[Piece]]:
         """Return for how long each key allows it; nothing for a question."""

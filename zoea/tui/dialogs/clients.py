@@ -31,7 +31,7 @@ class _Name(Input):
         Binding("tab", "screen.other_scope", "rights", priority=True),
         Binding("ctrl+o", "screen.switch", "on or off", priority=True),
         Binding("ctrl+r", "screen.revoke", "revoke", priority=True),
-        Binding("ctrl+t", "screen.copy", "copy", priority=True),
+        Binding("ctrl+t", "screen.copy", "copy token", priority=True),
     ]
 
 
@@ -57,7 +57,7 @@ class McpClientsDialog(CockpitDialog[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:
             box.border_title = "MCP CLIENTS"
-            box.border_subtitle = key_hints("enter new · tab rights · ^o on/off · ^r revoke · ^t copy · esc back")
+            box.border_subtitle = key_hints("enter new · ^o on/off · ^r revoke · ^t copy token · esc back")
             yield TextBlock(id="door")
             yield _Name(placeholder="name of a client, such as claude", compact=True)
             yield TextBlock(id="notes")

@@ -15,7 +15,7 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.types import CSSPathType
-from textual.widgets import Input, Static
+from textual.widgets import Input, Static, TextArea
 
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.values import MysisView
@@ -76,7 +76,9 @@ class ConfigureDialog(CockpitDialog[None]):
             for path, label in _BUDGETS:
                 yield from form_row(label, Input(id=_id(path), compact=True))
             yield Static("its own settings, as name=value", classes="head", markup=False)
-            yield from form_row("", Input(id="others", placeholder="none; as nudge.enabled=false", compact=True))
+            others = TextArea(id="others", placeholder="none; as nudge.enabled=false", compact=True, soft_wrap=True)
+            others.cursor_blink = False
+            yield from form_row("", others)
             yield TextBlock(id="error")
 
     @property
@@ -128,7 +130,7 @@ class ConfigureDialog(CockpitDialog[None]):
             field.value = str(found.own[path]) if path in found.own else ""
             general = found.general[path]
             field.placeholder = f"from the settings: {general:,}" if general else "from the settings: no limit"
-        self.query_one("#others", Input).value = strip(format_settings(_rest(found.own)))
+        self.query_one("#others", TextArea).text = strip(format_settings(_rest(found.own)))
         self._server_models = ServerModels(cockpit, self._offer_models)
         await self._server_models.read()
 
@@ -174,7 +176,7 @@ class ConfigureDialog(CockpitDialog[None]):
         from zoea.runtime.mysis_options import diff_settings, parse_settings
 
         assert self._before is not None
-        after = parse_settings(self.query_one("#others", Input).value)
+        after = parse_settings(self.query_one("#others", TextArea).text)
         for path, label in _BUDGETS:
             said = self.query_one(f"#{_id(path)}", Input).value.strip().replace(",", "").replace("_", "")
             if said and not said.isdecimal():

@@ -59,10 +59,15 @@ class TryToolDialog(CockpitDialog[None]):
             [(one_line(tool.description), "quiet")],
         ]
         if tool.injected:
-            filled = ", ".join(tool.injected)
-            values = "a value" if len(tool.injected) == 1 else "values"
+            filled = ", ".join(map(one_line, tool.injected))
             lines.append(
-                [(f"{filled}: for a mysis Zoea logs in and fills this in; here give {values} of your own", "asking")]
+                [
+                    (
+                        f"{filled}: each mysis has its own, from its login. Try the login tool of this server first, "
+                        "and copy it from the result.",
+                        "asking",
+                    )
+                ]
             )
         self.query_one("#what", TextBlock).put(lines)
         self._say([("^r call it · tab go to the result · esc back", "quiet")])

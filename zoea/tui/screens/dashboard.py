@@ -385,9 +385,7 @@ class DashboardScreen(CockpitScreen[None]):
         if marks := self.cockpit.marks:
             hidden = len(marks - table.in_sight)
             title += f" · {len(marks)} marked" + (f" ({hidden} hidden)" if hidden else "")
-        orders = ["those who need you first", "oldest first"]
-        order, other = orders if table.is_attention_first else reversed(orders)
-        how = f"{order} · a {other}"
+        how = "sorted by need · a sorts by age" if table.is_attention_first else "sorted by age · a sorts by need"
         if (grouping := table.grouping) is not None:
             how = f"grouped by {grouping} · V another grouping · v rows"
         if self.cockpit.marks:

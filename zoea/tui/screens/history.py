@@ -291,7 +291,7 @@ class HistoryScreen(TabbedScreen):
                 listed.scroll_to(y=above + place - old, animate=False, force=True, immediate=True)
         view = self.cockpit.feed.myses.get(self.mysis_id)
         name = one_line(view.name if view is not None else history.name)
-        listed.caption(f"HISTORY OF {name} · ctx-id, age, tokens, text", self._foot())
+        listed.caption(f"HISTORY OF {name} · ctx-id, age, new tokens, text", self._foot())
         self.draw_strip()
         self.redraw_bars()
 

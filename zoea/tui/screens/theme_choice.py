@@ -69,7 +69,7 @@ class ThemeChooser:
             *states,
             [("you", "commander"), (" → ", "quiet"), ("alpha", "mysis"), ("  Mine iron   ", "")],
             [(f"{glyphs['tool']} mine(belt=2)", "tool"), ("  answer", "llm")],
-            [("enter keeps it, esc returns to the previous one", "quiet")],
+            [("enter changes to it, esc goes back to the one before", "quiet")],
         ]
         for error in cockpit.theme_errors:
             lines.append([(f"{error.title}: {error.what}", "errored")])

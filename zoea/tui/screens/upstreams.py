@@ -362,7 +362,7 @@ def _role(state: str) -> str:
 
 
 def _about_upstream(row: UpstreamView) -> list[list[Piece]]:
-    opened = f", opened in {row.open_ms:.0f} ms" if row.open_ms is not None else ""
+    opened = f" (one opened in {row.open_ms:.0f} ms)" if row.open_ms is not None else ""
     lines: list[list[Piece]] = [
         [
             (one_line(row.name), "strong"),

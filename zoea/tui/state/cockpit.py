@@ -103,7 +103,7 @@ class Cockpit(App[str]):
     ) -> None:
         super().__init__()
         self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (100, "-normal"), (140, "-wide")]
-        self.VERTICAL_BREAKPOINTS = [(0, "-short"), (24, "-tall")]
+        self.VERTICAL_BREAKPOINTS = [(0, "-short"), (24, "-low"), (32, "-tall")]
         self.config = config
         self.now = now
         self.sandbox_opener = sandbox_opener

@@ -140,7 +140,7 @@ def _count_presses(ids: Sequence[int], cursor: int | None) -> dict[int, int]:
 
 def _need(view: MysisView, asked: OpenApprovals, reach: KeyScope, presses: int) -> _Need:
     question = asked.of(view.id)
-    way = _way(reach, view.id, presses, "goes to it" if view.failure is None else "says why")
+    way = _way(reach, view.id, presses)
     if question is not None or view.approvals:
         is_oldest = question is not None and asked.open[0].id == question.id
         return _Need(view, question, _word(reach, "approval.oldest", "answer", view.id, named=is_oldest), [])
@@ -151,6 +151,12 @@ def _need(view: MysisView, asked: OpenApprovals, reach: KeyScope, presses: int) 
         words += [("  ", "", ""), *_word(reach, "mysis.dismiss", "mark as reviewed", view.id, named=is_named)]
         return _Need(view, None, words, [] if is_meant else way, presses)
     words = _word(reach, "mysis.relaunch", "relaunch", view.id, named=is_named)
+    if view.failure is not None and view.failure.hint:
+        # The conversation says what to mend first, such as the key; a relaunch alone would fail again.
+        advice = _word(reach, "mysis.focus", "what to do", view.id, named=is_named)
+        if not is_meant:
+            return _Need(view, None, advice, way, presses)
+        words = [*advice, ("  ", "", ""), *words]
     if view.failure is not None:
         words += [("  ", "", ""), *_word(reach, "mysis.dismiss", "dismiss", view.id, named=is_named)]
     return _Need(view, None, words, [] if is_meant else way, presses)
@@ -164,7 +170,7 @@ def _word(reach: KeyScope, action_id: str, title: str, mysis_id: int, *, named: 
     )
 
 
-def _way(reach: KeyScope, mysis_id: int, presses: int, effect: str) -> Line:
+def _way(reach: KeyScope, mysis_id: int, presses: int) -> Line:
     """Build the keys, or click, that move the cursor to this mysis. Empty if that takes too many presses.
 
     Where marks are, keys act on them, until they are removed.
@@ -178,7 +184,7 @@ def _way(reach: KeyScope, mysis_id: int, presses: int, effect: str) -> Line:
         return []
     times = {1: "", 2: " twice"}.get(presses, f" {presses} times")
     first: Line = [*unmark, (", ", "quiet", "")] if unmark else []
-    return [*first, (reach.key("swarm.next-in-need"), "key", click), (f"{times} {effect}", "", click)]
+    return [*first, (reach.key("swarm.next-in-need"), "key", click), (f"{times} goes to it", "", click)]
 
 
 def _head(view: MysisView, glyphs: Mapping[str, str], width: int = 0) -> Line:

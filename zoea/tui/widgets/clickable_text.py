@@ -23,6 +23,7 @@ from zoea.tui.commands.keymap import normal
 from zoea.tui.text_layout import Piece
 from zoea.tui.theme.role_styles import styles_of
 
+_KEY_STYLE = "bold $secondary"
 ClickablePiece = tuple[str, str, str]
 """Text, role and the Textual action that a click runs; the action is empty where a click does nothing."""
 
@@ -49,9 +50,10 @@ def key_hints(text: str) -> Content:
     spans: list[Span] = []
     at = 0
     for part in text.split(" · "):
-        style = key_click_style(part.partition(" ")[0])
+        key = part.partition(" ")[0]
+        style = key_click_style(key)
         if style is not None:
-            spans.append(Span(at, at + len(part), style))
+            spans += [Span(at, at + len(part), style), Span(at, at + len(key), _KEY_STYLE)]
         at += len(part) + len(" · ")
     return Content(text, spans)
 

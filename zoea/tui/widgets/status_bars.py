@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from rich.segment import Segment
 from textual import events
 from textual.strip import Strip
@@ -16,7 +16,7 @@ from zoea.text.control_characters import strip
 from zoea.tui.commands.action import Action, ActionPlace
 from zoea.tui.commands.action_requirements import ActionContext, needs_target
 from zoea.tui.commands.typed_keys import TypedKey
-from zoea.tui.text_layout import Piece
+from zoea.tui.text_layout import Piece, cut_text
 from zoea.tui.theme.role_styles import styles_of
 
 KEY_NAMES = {
@@ -108,7 +108,7 @@ def fit_pieces(pieces: Sequence[Piece], width: int) -> list[Piece]:
             text, role = kept[at]
             if (role in URGENT) is is_urgent:
                 left = cell_len(text) - over
-                kept[at] = (set_cell_size(text, left - 1) + "…" if left >= CUT_LEAST else "", role)
+                kept[at] = (cut_text(text, left) if left >= CUT_LEAST else "", role)
     return kept
 
 
