@@ -108,7 +108,7 @@ def test_json_shows_each_hit_in_full(zoea: Zoea, stored_messages: None) -> None:
     [broadcast] = zoea("search", "iron", "--in", "broadcasts", "--mysis", "m1", "--json").json["results"]
     assert (broadcast["id"], broadcast["sender"], broadcast["text"]) == (1, "m2", "all to the iron")
     assert "m2 to all  #1" in zoea("search", "iron", "--in", "broadcasts").out
-    assert "thinks" in zoea("search", "near").out
+    assert "reasons" in zoea("search", "near").out
 
 
 def test_wrong_search_arguments_are_refused(zoea: Zoea, stored_messages: None) -> None:

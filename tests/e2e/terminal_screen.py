@@ -42,6 +42,7 @@ class TerminalScreen:
         columns, lines = size
         self._screen = pyte.Screen(columns, lines)
         self._stream = pyte.ByteStream(self._screen)
+        self._lines = [""] * lines
         self._keyboard, terminal = pty.openpty()
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
         self.process = subprocess.Popen(
@@ -57,7 +58,12 @@ class TerminalScreen:
     @property
     def text(self) -> str:
         """The text of the screen."""
-        return "\n".join(line.rstrip() for line in self._screen.display)
+        screen = self._screen
+        # pyte's `display` measures each cell of the screen; most lines are as they were at the last look.
+        while screen.dirty:
+            row = screen.buffer[line := screen.dirty.pop()]
+            self._lines[line] = "".join([row[column].data for column in range(screen.columns)]).rstrip()
+        return "\n".join(self._lines)
 
     def press(self, *keys: str) -> None:
         """Press keys by name, or type a text."""
@@ -78,8 +84,9 @@ class TerminalScreen:
     def until(self, holds: Callable[[str], Any] | str, *more: str) -> None:
         """Wait until the words all stand on the screen, or something is true of its text."""
         words = (holds, *more) if isinstance(holds, str) else ()
+        is_seen = (lambda text: all(word in text for word in words)) if isinstance(holds, str) else holds
         deadline = time.monotonic() + PATIENCE_S
-        while not (all(word in self.text for word in words) if isinstance(holds, str) else holds(self.text)):
+        while not is_seen(self.text):
             wanted = ", ".join(map(repr, words)) or "what was waited for"
             assert time.monotonic() < deadline, f"{wanted} never stood there:\n{self.text}"
             assert self._read(0.2), f"it ended before {wanted} stood there:\n{self.text}"

@@ -162,5 +162,5 @@ async def test_a_request_says_what_its_limit_of_tokens_comes_from(tmp_path: Path
             said += [found.limit for found in inspect_all(inner.path)]
     assert said == [
         "limit: the window (32k, assumed) less the longest answer (4k)",
-        "limit: the budget of a request (budget.token_budget_per_agent)",
+        'limit: the setting "Tokens per request"',
     ]

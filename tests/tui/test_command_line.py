@@ -220,7 +220,7 @@ async def test_the_palette_begins_with_what_this_screen_can_do(tmp_path: Path) -
         await stage.press("ctrl+p")
         await stage.until(lambda: "Create a mysis" in stage.text())
         lines = stage.text().split("\n")
-        sign = next(line for line in lines if "What do you want to do?" in line)
+        sign = next(line for line in lines if "Type to find a command" in line)
         assert sign.startswith(f"│ {stage.app.glyphs['brand']} ")
         assert "Create a mysis" in lines[lines.index(sign) + 3]
         assert "What every key does" not in stage.text()

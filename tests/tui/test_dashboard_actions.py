@@ -102,7 +102,7 @@ async def test_a_puts_those_that_need_you_first_and_back(tmp_path: Path) -> None
         await stage.until(lambda: stage.view("gamma").approvals)
         await stage.press("a")
         assert names(stage) == ["gamma", "alpha", "beta"]
-        assert "those who need you first · a oldest first" in stage.text()
+        assert "those that need you first · a oldest first" in stage.text()
         await stage.press("a")
         assert names(stage) == ["alpha", "beta", "gamma"]
 
@@ -152,7 +152,7 @@ async def test_d_names_who_is_deleted_and_does_nothing_until_confirmed(tmp_path:
         assert "Their names become free." in stage.text()
         await stage.press("escape", "escape", "d")
         assert "A turn that has not ended is cut off." in stage.text()
-        assert "Its name becomes free. Its memories are kept; z restores it now;" in stage.text()
+        assert "Its name becomes free. Its memories are kept: z undoes this," in stage.text()
         await stage.press("escape")
         assert stage.has("alpha", "beta", "gamma")
         assert stage.shows(DashboardScreen)

@@ -529,7 +529,7 @@ class TestDoing:
         looks = Answer(text="", calls=(call("look", "ore"),))
         async with focus(tmp_path, looks, Answer(text="ok"), settings=settings, size=(160, 44)) as stage:
             sees, state = stage.one(TextBlock, "#sees"), stage.one(TextBlock, "#state")
-            await settles(stage, lambda: "last calls" in sees.plain and "look did ore" in state.plain)
+            await settles(stage, lambda: "this turn" in sees.plain and "look did ore" in state.plain)
             assert "of 4.1k tokens" in sees.plain
 
     @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])

@@ -70,7 +70,7 @@ def test_the_keys_of_a_screen_are_kept_before_those_of_every_screen() -> None:
     names = ("open", "fork", "ask", "compare", "timeline")
     actions = [BY_ID[id] for id in ("app.back", "app.find", "app.command", "swarm.hold", "approval.oldest", "app.help")]
     line.describe([*actions, *(BY_ID[f"history.{name}"] for name in names)], ActionContext(approvals=1), {})
-    assert line.text == " esc back  f fork  a ask  c mark, compare  t timeline  o approvals 1  ? help "
+    assert line.text == " esc back  f fork  a ask it  c mark, compare  t timeline  o approvals 1  ? help "
 
 
 async def test_the_footer_says_what_the_keys_do_to_marked_myses_and_how_to_unmark_them(tmp_path: Path) -> None:

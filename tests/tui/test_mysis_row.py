@@ -150,9 +150,9 @@ def test_a_row_has_one_time_and_the_detail_the_age_of_the_text() -> None:
 
 def test_the_line_of_a_running_mysis_shows_its_call_and_its_budget() -> None:
     calling = replace(RUNNING, activity=Activity.TOOL, text='⚙ mine(belt="b2")', text_at=ago(1.2), turn_tokens=41_000)
-    assert plain(build_brief_line(calling, NOW)) == '⚙ mine(belt="b2") |  1.2 s  turn 41k/200k tokens'
+    assert plain(build_brief_line(calling, NOW)) == '⚙ mine(belt="b2") |  1.2 s  this turn 41k/200k tokens'
     after = replace(calling, activity=Activity.LLM, text_at=ago(65))
-    assert plain(build_brief_line(after, NOW)) == '⚙ mine(belt="b2") |  1m ago  turn 41k/200k tokens'
+    assert plain(build_brief_line(after, NOW)) == '⚙ mine(belt="b2") |  1m ago  this turn 41k/200k tokens'
     assert "".join(text for text, _ in build_turn_budget(RUNNING)) == "turn budget ────────── 0/200k tokens"
     assert build_turn_budget(replace(RUNNING, state=MysisState.IDLE)) == []
     lines = [

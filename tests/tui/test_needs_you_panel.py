@@ -180,13 +180,13 @@ async def test_a_line_names_its_keys_behind_the_presses_that_lead_to_it(tmp_path
 async def test_a_failure_that_something_must_be_mended_for_leads_to_what_to_do(tmp_path: Path) -> None:
     async with cockpit(tmp_path, names=("alpha",), size=(120, 60)) as stage:
         await crowd(stage, 5, hint="Enter a valid key.")
-        await stage.until(lambda: len([line for line in panel(stage) if "what to do" in line]) == 5)
-        assert [line for line in panel(stage) if "what to do" in line] == [
-            "  enter what to do  r relaunch  . dismiss",
-            "  w goes to it, then enter what to do",
-            "  w twice goes to it, then enter what to do",
-            "  w 3 times goes to it, then enter what to do",
-            "  click: what to do",
+        await stage.until(lambda: len([line for line in panel(stage) if "explains it" in line]) == 5)
+        assert [line for line in panel(stage) if "explains it" in line] == [
+            "  enter explains it  r relaunch  . dismiss",
+            "  w goes to it, then enter explains it",
+            "  w twice goes to it, then enter explains it",
+            "  w 3 times goes to it, then enter explains it",
+            "  click: explains it",
         ]
         await stage.press("enter")
         await stage.until(lambda: stage.shows(FocusScreen) and "Enter a valid key." in stage.text())

@@ -91,7 +91,7 @@ def test_an_estimate_by_characters_and_the_one_by_earlier_counts_are_both_shown(
 
 def test_each_pack_shows_its_form_and_the_setting_that_would_keep_it() -> None:
     narrow = words(build_plan_lines(Inspection(REQUEST, PLAN, (), ()), 46))
-    assert "nothing to show" in narrow, "whole also beside the messages of a terminal of 120 columns"
+    assert "nothing to add" in narrow, "whole also beside the messages of a terminal of 120 columns"
     said = words(build_plan_lines(Inspection(REQUEST, PLAN, (), ()), 70))
     for expected in (
         "~1k of 1k tokens",
@@ -102,7 +102,7 @@ def test_each_pack_shows_its_form_and_the_setting_that_would_keep_it() -> None:
         "budget.token_budget_per_agent = 2000 would have kept it whole",
         "left out",
         "wants ~3k",
-        "none",
+        "empty",
         "cut to head and tail (182.0 kB → 4.0 kB)",
     ):
         assert expected in said, expected
@@ -151,7 +151,7 @@ def test_the_end_of_a_request_is_described(changed: dict[str, object], said: str
         ("", 0, None, ""),
         ("", 0, 5, "cut as a message"),
         ("full", 0, 5, "in full"),
-        ("bare", 0, 5, "without its reasoning"),
+        ("bare", 0, 5, "in full, reasoning left out"),
         ("cut", 4_000, 5, "cut to 4.0 kB"),
         ("tail", 900, 5, "its last 900 B"),
         ("superseded", 0, 5, "superseded by a later call"),

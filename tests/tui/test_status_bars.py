@@ -68,11 +68,11 @@ async def test_at_eighty_columns_the_footer_keeps_hold_help_and_approvals(tmp_pa
         await hold(stage, DISK_FULL)
         assert "ON HOLD  disk full or failing: nothing can be stored   3 myses" in top(stage)
         await hold(stage, "by you", errored=1)
-        assert "ON HOLD  by you   3 myses · 1 needs you: alpha" in top(stage)
+        assert "ON HOLD  by you   3 myses, 1 needs you: alpha" in top(stage)
         stage.app.push_screen(FocusScreen(stage.view("beta").id))
         await stage.until(lambda: stage.shows(FocusScreen) and "beta" in stage.text())
         assert "ON HOLD" in top(stage)
-        assert " · 1 needs you: alpha" in top(stage)
+        assert ", 1 needs you: alpha" in top(stage)
         assert "x resume" in keys(stage)
         assert "? help" in keys(stage)
         stage.app.feed.lost = "it went"

@@ -157,7 +157,7 @@ async def test_a_tool_is_tried_with_arguments_that_begin_with_what_is_required(a
         await open_upstreams(stage)
         await stage.press("tab", "t")
         await stage.until(lambda: isinstance(stage.screen, TryToolDialog))
-        assert "session_id: for a mysis Zoea logs in and fills this in; here give a value of your own" in stage.text()
+        assert "session_id: each mysis has its own, from its login." in stage.text()
         api.trial = ToolTrial("mined [/] 漢字\x1b[2J", False, 1_500_000)
         await stage.press("ctrl+r")
         await stage.until(lambda: "mined [/]" in stage.text())

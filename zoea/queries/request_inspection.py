@@ -216,7 +216,7 @@ def _describe_limit(text: str, tokens: int) -> str:
 def _name_setting(path: str) -> str:
     section, _, name = path.partition(".")
     if section == "budget":
-        return f'the setting "{BudgetSettings.model_fields[name].title}" ({path})'
+        return f'the setting "{BudgetSettings.model_fields[name].title}"'
     return f"{path} of its template"
 
 

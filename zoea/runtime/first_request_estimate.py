@@ -105,7 +105,8 @@ def describe_first_request(said: FirstRequestEstimate, count: int, micros: int |
     if cost.tier > _WHOLE_TIER:
         shown = ", told as one text, because its format is not understood message by message"
     money = describe_price(micros)
-    tools = "" if cost.has_own_tools else f", with the tools that {said.commit.provenance.principal} has"
+    whose = "" if cost.has_own_tools else f" that {said.commit.provenance.principal} has"
+    tools = f", with the prompt and the tools{whose}"
     if not cost.has_tools:
         tools = ", without the schemas of tools"
     each = f"about {cost.tokens:,} tokens"

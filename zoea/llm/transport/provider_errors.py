@@ -23,7 +23,7 @@ _TITLES: dict[ErrorClass, tuple[str, str]] = {
     ErrorClass.TRANSIENT: ("The provider failed", "If it lasts, look at the provider, or give the mysis another one."),
     ErrorClass.AUTH: (
         "The provider refused the key",
-        "Enter a valid key (api_key): choose '+ connect a model' in the settings, with the name {provider}. "
+        "Enter a valid key (api_key): in the settings (key ,) choose '+ connect a model', with the name {provider}. "
         "Then relaunch the mysis.",
     ),
     ErrorClass.QUOTA: (

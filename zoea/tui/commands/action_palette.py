@@ -28,7 +28,11 @@ class ActionPalette(CommandPalette):
     """
 
     def __init__(self, sign: str) -> None:
-        super().__init__(providers=[ActionProvider, *SOURCES], placeholder="What do you want to do?", id="palette")
+        super().__init__(
+            providers=[ActionProvider, *SOURCES],
+            placeholder="Type to find a command, a mysis, a setting, a message",
+            id="palette",
+        )
         self._sign = sign
 
     @property

@@ -109,7 +109,7 @@ SWARM_BROADCAST_ALL = _everywhere(
     "swarm.broadcast-all",
     "B",
     "broadcast to all",
-    "Send a message to all myses, also while a filter is on",
+    "Send a message to every mysis, chosen or not",
     require_any_mysis,
     command="broadcast-all",
     commands_swarm=True,
@@ -225,7 +225,7 @@ SWARM_AGAIN = _dashboard(
     "swarm.again",
     "R",
     "continue",
-    "Continue the myses that were running when Zoea ended, where they were",
+    "After Zoea ended: let the myses that were running then go on",
     require_ended_mysis,
     command="again",
     commands_swarm=True,
@@ -269,7 +269,7 @@ MYSIS_DELETE = _dashboard(
     "mysis.delete",
     "d",
     "delete",
-    "Delete this mysis; its memories are kept: z undoes this, later zoea undelete",
+    "Delete this mysis; its memories are kept: z restores it, later zoea undelete",
     require_target,
     asks_first=True,
     command="delete",
@@ -305,7 +305,7 @@ MYSIS_MARK_ALL = _dashboard(
     "mysis.mark-all", "asterisk", "mark all", "Mark all shown myses, or none", require_any_mysis
 )
 SWARM_ATTENTION = _dashboard(
-    "swarm.attention", "a", "attention", "Sort the myses by need, or by age again: the oldest first"
+    "swarm.attention", "a", "attention", "List those that need you first, or the oldest first again"
 )
 SWARM_HIVE = _dashboard(
     "swarm.hive",

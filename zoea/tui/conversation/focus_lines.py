@@ -170,10 +170,11 @@ def build_request_lines(sight: MysisContext, turn_limit: int = 0) -> list[list[P
 
 def _size(seen: RequestSummary) -> list[Piece]:
     line: list[Piece] = [
+        ("request ", "quiet"),
         (f"~{number_format.tokens(seen.tokens)}", "title"),
         (f" of {number_format.tokens(seen.max_tokens)} tokens", ""),
     ]
-    counted = f" (provider counted {number_format.tokens(seen.input_tokens)})" if seen.input_tokens else ""
+    counted = f" ({number_format.tokens(seen.input_tokens)} counted)" if seen.input_tokens else ""
     return [*line, (counted, "quiet")] if counted else line
 
 

@@ -27,7 +27,7 @@ ID_WIDTH, MOST_ID_WIDTH = 12, 22
 TOKENS_WIDTH = 7
 _FORMS = {
     FormKind.FULL: "in full",
-    FormKind.BARE: "without its reasoning",
+    FormKind.BARE: "in full, reasoning left out",
     FormKind.SUPERSEDED: "superseded by a later call",
     FormKind.ORDER: "shown again as data",
 }
@@ -60,7 +60,10 @@ def build_head_lines(request: StoredRequest, now: int) -> list[list[Piece]]:
             first,
             [
                 (f"~{number_format.tokens(request.planned_tokens)} tokens estimated", ""),
-                (f"; {reserved} set aside until it ends: a careful estimate and the longest answer", "quiet"),
+                (
+                    f"; {reserved} reserved from the budget until it ends: a careful estimate and the longest answer",
+                    "quiet",
+                ),
             ],
         ]
     off = request.off_by
@@ -221,7 +224,7 @@ def _message(place: int, sent: SentMessage, symbols: Symbols) -> FoldingItem:
         head.append(("failed ", "errored") if message.is_error else ("", ""))
     if message.calls:
         head.append((f"{len(message.calls)} call{'s' * (len(message.calls) != 1)} ", "tool"))
-    head.append((describe_form(sent), "asking" if sent.form not in ("", FormKind.FULL) else "quiet"))
+    head.append((describe_form(sent), "asking" if sent.form not in ("", FormKind.FULL, FormKind.BARE) else "quiet"))
     right: list[Piece] = [
         (f" {number_format.size(len(message.content)) if message.content else number_format.UNKNOWN}", ""),
         (fit_text(f"~{number_format.tokens(sent.tokens)}", TOKENS_WIDTH, right=True), "quiet"),

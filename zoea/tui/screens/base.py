@@ -233,8 +233,8 @@ class CockpitScreen(BaseScreen[T]):
         """Return who needs the person: the name of one, else how many."""
         needing = self.cockpit.feed.roster.in_need
         if len(needing) == 1:
-            return [(f" · 1 needs you: {one_line(needing[0].name)}", "asking")]
-        return [(f" · {len(needing)} need you", "asking")] if needing else []
+            return [(f", 1 needs you: {one_line(needing[0].name)}", "asking")]
+        return [(f", {len(needing)} need you", "asking")] if needing else []
 
     def header_pieces(self) -> tuple[list[Piece], list[Piece]]:
         """Return the left and the right part of the header."""
@@ -296,4 +296,4 @@ class CockpitScreen(BaseScreen[T]):
         # Tokens of the autopilot and of other free providers do not count against it.
         if width >= WORDS_FROM:
             return f"today's budget: {used} of {limit} tokens"
-        return f"budget today {used} of {limit}" if width >= CLOCK_FROM else f"{used}/{limit} today"
+        return f"budget today {used} of {limit}" if width >= CLOCK_FROM else f"{used}/{limit} tok today"

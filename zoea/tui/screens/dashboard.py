@@ -145,7 +145,7 @@ class DashboardScreen(CockpitScreen[None]):
             with self._right:
                 self._needs.border_title = "NEEDS YOU"
                 yield self._needs
-                self._broadcasts_panel.border_title = "INBOX · BROADCASTS"
+                self._broadcasts_panel.border_title = "INBOX AND BROADCASTS"
                 yield self._broadcasts_panel
         yield self._filter
         yield self._prompt
@@ -355,7 +355,7 @@ class DashboardScreen(CockpitScreen[None]):
         """Show the myses that need the person, or the broadcasts, where both share one place."""
         shows_needs = bool(needing) and self._wants_needs is not False
         self.set_class(shows_needs, "-tab-needs")
-        tabs = [("INBOX · BROADCASTS", "quiet" if shows_needs else "title", "screen.part" if shows_needs else "")]
+        tabs = [("INBOX AND BROADCASTS", "quiet" if shows_needs else "title", "screen.part" if shows_needs else "")]
         if needing:
             tabs.append(
                 (f"NEEDS YOU {needing}", "asking" if shows_needs else "quiet", "" if shows_needs else "screen.part")
@@ -385,7 +385,9 @@ class DashboardScreen(CockpitScreen[None]):
         if marks := self.cockpit.marks:
             hidden = len(marks - table.in_sight)
             title += f" · {len(marks)} marked" + (f" ({hidden} hidden)" if hidden else "")
-        how = "sorted by need · a sorts by age" if table.is_attention_first else "sorted by age · a sorts by need"
+        orders = ["those that need you first", "oldest first"]
+        order, other = orders if table.is_attention_first else reversed(orders)
+        how = f"{order} · a {other}"
         if (grouping := table.grouping) is not None:
             how = f"grouped by {grouping} · V another grouping · v rows"
         if self.cockpit.marks:

@@ -54,14 +54,16 @@ WORDS = {
     "nudge": "a message that Zoea sends to remind it of its task; its answer costs tokens",
     "provider": "the service that answers for a model: a vendor with a key, or a server of yours",
     "template": "a file that says how a mysis works: prompt, provider, model, tools, budget",
+    "session": "the time of a mysis from its start to its stop or failure; it remembers across sessions",
     "strategy": "the part of a template that chooses which messages a request holds",
     "upstream": "a server (MCP) that offers tools to the myses",
     "hold": "a switch: what runs now finishes, nothing new starts until you resume",
     "budget": "a limit of tokens or money for a request, a turn, a mysis or the whole day",
     "request": "what is sent to the model at once; its limit: its budget, or the window less the longest answer",
     "parts": "what a request is made of. earlier: older turns; last calls, last answer: of the newest turn before "
-    "(in templates: history, said); situation: what templates add of the moment, such as the time; "
-    "tool list: the schemas of the tools (tools); i shows all of them",
+    "(in templates: history, said); situation: what the template adds of the moment, such as the time, empty if "
+    "it adds none; tool list: the schemas of the tools (tools); i shows all of them",
+    "~2.8k/50k": "tokens of the newest request of a mysis, as estimated, and the limit of one request",
     "context": "all that a request holds; the window is the most that the model reads at once",
     "commit": "the state of a conversation at a moment, to read, compare or fork",
     "grant": "a tool that you allowed for all myses of a template; you can revoke it",
@@ -109,7 +111,7 @@ class HelpScreen(CockpitScreen[None]):
 
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")
-        yield Input(placeholder="Type what you want to do", id="wanted")
+        yield Input(placeholder="Type to find keys and actions", id="wanted")
         choices = PickList(id="actions", classes="panel")
         choices.border_title = "HELP"
         yield choices

@@ -34,7 +34,7 @@ SANDBOX_MYSES = 5
 TITLE_WIDTH = 18
 WAYS = (
     ("welcome.sandbox", "Five agents mine in a small world: no model, no cost"),
-    ("welcome.connect", "Use a model server of yours, or a vendor with its key"),
+    ("welcome.connect", "Use your own model server, or a vendor's with your key"),
     ("welcome.new", "Give one agent a name, a task and a model"),
     ("app.help", "Show every key and its action"),
 )

@@ -178,7 +178,11 @@ def target_many(audience: Audience) -> MessageTarget:
     notes = [f"{started} will be started"] if started else []
     states = ", ".join(dict.fromkeys(str(view.state) for view in deaf))
     notes += [f"{list_names(deaf)} cannot receive it ({states})"] if deaf else []
-    notes += ["to choose who: esc keeps the text, space marks"] if not audience.why and len(audience.views) > 1 else []
+    notes += (
+        ["to choose who: esc (keeps the text), space marks, b again"]
+        if not audience.why and len(audience.views) > 1
+        else []
+    )
     return MessageTarget(
         BROADCAST,
         f"broadcast to {_count_hearing(len(hearing), audience)}",

@@ -235,7 +235,7 @@ def build_turn_budget(view: MysisView, *, has_bar: bool = True) -> list[Piece]:
     role = "waiting" if share >= FULL_SHARE else "running"
     filled, empty = number_format.bar(share, BUDGET_WIDTH)
     head: list[Piece] = (
-        [("turn budget ", "quiet"), (filled, role), (empty, "quiet")] if has_bar else [("turn", "quiet")]
+        [("turn budget ", "quiet"), (filled, role), (empty, "quiet")] if has_bar else [("this turn", "quiet")]
     )
     numbers = f" {number_format.tokens(view.turn_tokens)}/{number_format.tokens(view.turn_limit)} tokens"
     return [*head, (numbers, role if role == "waiting" else "quiet")]

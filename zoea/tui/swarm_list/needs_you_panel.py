@@ -75,8 +75,9 @@ class _Need:
         """The words that answer it, behind the way to it."""
         return [*self.way, (", then ", "quiet", ""), *self.words] if self.way else self.words
 
-    def since(self, now: int) -> Line:
-        return [(f"  {number_format.age(self.question.asked_at, now)}", "quiet", "")] if self.question else []
+    def since(self, now: int, ago: str = "") -> Line:
+        age = number_format.age(self.question.asked_at, now) if self.question else ""
+        return [(f"  {age}{ago}", "quiet", "")] if age else []
 
 
 def build_needs_lines(
@@ -153,7 +154,7 @@ def _need(view: MysisView, asked: OpenApprovals, reach: KeyScope, presses: int) 
     words = _word(reach, "mysis.relaunch", "relaunch", view.id, named=is_named)
     if view.failure is not None and view.failure.hint:
         # The conversation says what to mend first, such as the key; a relaunch alone would fail again.
-        advice = _word(reach, "mysis.focus", "what to do", view.id, named=is_named)
+        advice = _word(reach, "mysis.focus", "explains it", view.id, named=is_named)
         if not is_meant:
             return _Need(view, None, advice, way, presses)
         words = [*advice, ("  ", "", ""), *words]
@@ -199,7 +200,7 @@ def _block(need: _Need, now: int, glyphs: Mapping[str, str], width: int) -> list
         what = "asks to run" if need.question and not approval_question(need.question) else "asks"
         more = f" ×{need.view.approvals}" if need.view.approvals > 1 else ""
         lines: list[Line] = [
-            [*head, (f" {what}{more}", "", ""), *need.since(now)],
+            [*head, (f" {what}{more}", "", ""), *need.since(now, " ago")],
             [("  ", "", ""), (one_line(need.asks), "tool", "")],
         ]
     else:
