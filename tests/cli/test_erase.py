@@ -124,6 +124,17 @@ def test_unsent_texts_of_the_cockpit_are_redacted_and_purged_too(zoea: Zoea, whe
     assert read_unsent(where.drafts) == {name_recipient(alpha): "use\n[REDACTED]", BROADCAST: "[REDACTED]"}
 
 
+def test_nothing_is_erased_while_the_unsent_texts_cannot_be_read(zoea: Zoea, where: Places) -> None:
+    asyncio.run(delete("beta", where))
+    where.drafts.symlink_to("/proc/self/mem")  # reading its first byte fails with EIO
+    for command in (["redact", SECRET, "--yes"], ["purge", "beta", "--yes"]):
+        refused = zoea(*command)
+        assert refused.code == 3
+        assert "drafts.json cannot be read: Input/output error" in refused.err
+    assert rows(where, "SELECT * FROM removal") == []
+    assert where.drafts.is_symlink()
+
+
 def test_a_redacted_swarm_is_read_and_searched_as_before(zoea: Zoea, where: Places) -> None:
     before = zoea("list", "--json").json
     assert zoea("redact", SECRET, "--yes").code == 0

@@ -22,3 +22,21 @@ def test_texts_of_a_size_that_could_not_be_read_again_leave_those_that_are_kept(
     assert read_unsent(file) == {"mysis 1": "half a thought"}
     change_unsent(file, lambda kept: kept | {"mysis 2": "short"})
     assert read_unsent(file) == {"mysis 1": "half a thought", "mysis 2": "short"}
+
+
+def test_a_file_that_cannot_be_read_is_not_overwritten(tmp_path: Path) -> None:
+    file = tmp_path / "drafts.json"
+    file.symlink_to("/proc/self/mem")  # reading its first byte fails with EIO
+    with pytest.raises(SettingsError, match=r"drafts\.json cannot be read: Input/output error"):
+        change_unsent(file, lambda kept: kept | {"mysis 1": "half a thought"})
+    assert file.is_symlink()
+
+
+def test_a_file_over_the_size_that_is_read_is_not_overwritten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "drafts.json"
+    change_unsent(file, lambda _: {"mysis 1": "half a thought"})
+    before = file.read_text()
+    monkeypatch.setattr(unsent_texts, "MOST_BYTES", 10)
+    with pytest.raises(SettingsError, match=r"drafts\.json cannot be read: it is larger than 10 bytes"):
+        change_unsent(file, lambda kept: kept | {"mysis 2": "sell"})
+    assert file.read_text() == before

@@ -486,3 +486,14 @@ def test_a_damaged_file_of_drafts_holds_none(tmp_path: Path, damaged: str) -> No
     drafts.keep("mysis 1", "dig")
     drafts.store()
     assert json.loads(file.read_text()) == {"mysis 1": "dig"}
+
+
+async def test_unsent_texts_that_cannot_be_read_are_reported_and_stay(tmp_path: Path) -> None:
+    file = tmp_path / "drafts.json"
+    file.symlink_to("/proc/self/mem")  # reading its first byte fails with EIO
+    async with cockpit(tmp_path, drafts=file) as stage:
+        await stage.until(lambda: [one for one in stage.notices if f"{file} cannot be read" in one])
+        assert not stage.app.reported_defects
+        await stage.press("m")
+        await stage.write("half a thought")
+    assert file.is_symlink()

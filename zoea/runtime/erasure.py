@@ -54,9 +54,12 @@ def purge(places: Places, myses: Sequence[int], confirm: Callable[[RemovedCounts
         Declined: `confirm` returned False.
         WorkspaceHeld: A swarm runs.
         StoreError: The database cannot be read or written.
+        SettingsError: The unsent texts cannot be read or written.
     """
     now = SystemClock().now()
+    gone = {name_recipient(one, is_task=is_task) for one in myses for is_task in (False, True)}
     with open_alone(places) as connection, translate_errors():
+        has_unsent = bool(gone & read_unsent(places.drafts).keys())
         prepare_erasure(connection)
         before = stored_digests(connection)
         with transaction(connection):
@@ -70,8 +73,7 @@ def purge(places: Places, myses: Sequence[int], confirm: Callable[[RemovedCounts
                 raise Declined
         _erase_mirrored(connection, before - stored_digests(connection))
         _clean_up(connection, unused_files(connection, places.data), say)
-        gone = {name_recipient(one, is_task=is_task) for one in myses for is_task in (False, True)}
-        if gone & read_unsent(places.drafts).keys():
+        if has_unsent:
             change_unsent(places.drafts, lambda kept: {key: text for key, text in kept.items() if key not in gone})
     return removed
 

@@ -22,10 +22,22 @@ def name_recipient(mysis_id: int, *, is_task: bool = False) -> str:
 
 
 def read_unsent(file: Path) -> dict[str, str]:
-    """Return the texts by recipient; none where the file is absent or damaged."""
+    """Return the texts by recipient; none where the file is absent or damaged.
+
+    Raises:
+        SettingsError: There is a file that cannot be read.
+    """
     try:
         found = json.loads(read_small_text(file, MOST_BYTES))
-    except (OSError, ValueError, RecursionError):
+    except FileNotFoundError:
+        return {}
+    except OSError as error:
+        raise SettingsError(
+            f"{file} cannot be read: {error.strerror}",
+            hint="Make it readable or move it away; what you type and do not send is not saved until then.",
+            title="Unsent texts cannot be read",
+        ) from error
+    except (ValueError, RecursionError):
         return {}
     texts = found.items() if isinstance(found, dict) else ()
     return {recipient: text for recipient, text in texts if isinstance(text, str)}
@@ -35,7 +47,7 @@ def change_unsent(file: Path, change: Callable[[dict[str, str]], dict[str, str]]
     """Write what `change` makes of the kept texts, without empty ones.
 
     Raises:
-        SettingsError: The file cannot be written, or could not be read again; it is unchanged.
+        SettingsError: The file cannot be read or written, or could not be read again; it is unchanged.
     """
     with lock_file(file):
         unsent = {recipient: clean(text) for recipient, text in change(read_unsent(file)).items() if text}

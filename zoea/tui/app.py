@@ -135,7 +135,10 @@ class CockpitApp(Cockpit):
     async def _show_stored(self) -> None:
         """Paint the stored rows, because it takes a while until the swarm is open."""
         try:
-            await asyncio.to_thread(self.drafts.load)
+            try:
+                await asyncio.to_thread(self.drafts.load)
+            except SettingsError as error:
+                self.show_error(error)
             view = await asyncio.to_thread(self._read_stored) if self._read_stored is not None else None
             if view is not None:
                 painted = asyncio.Event()

@@ -42,7 +42,7 @@ class Drafts:
                 self._on_change()
 
     def load(self) -> None:
-        """Read the drafts of earlier cockpits. A damaged file has none."""
+        """Read the drafts of earlier cockpits. A damaged file has none. Raises SettingsError."""
         if self._file is not None:
             self._by_key = read_unsent(self._file) | self._by_key
 
