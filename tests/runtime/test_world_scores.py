@@ -8,7 +8,7 @@ import pytest
 
 from zoea.model.errors import WorldError
 from zoea.queries.stored_swarm import read_swarm_view
-from zoea.runtime.accounts import account_key
+from zoea.runtime.accounts import CredentialAccounts, account_key, name_key
 from zoea.runtime.run_options import WORLD
 from zoea.runtime.world_scores import read_credits, read_scores
 from zoea.settings import Credentials
@@ -69,6 +69,17 @@ async def test_a_captain_of_another_name_gets_the_tokens_of_its_mysis(where: Pla
     by_captain = {score.name: score.earned for score in read_scores(where)}
     assert earned == {"alpha": by_captain["alpha-2"], "beta": by_captain["beta"]}
     assert 0 < by_captain["alpha"] < by_captain["alpha-2"]
+
+
+async def test_what_a_refused_registration_leaves_stored_is_no_account(where: Places) -> None:
+    played(where, "alpha", "gold")
+    await swarm_of(where)
+    credentials = Credentials(where.credentials)
+    for uid in ("u1", "u3"):
+        await CredentialAccounts(credentials).save(WORLD, uid, {})
+    credentials.delete(account_key(WORLD, "u2"))
+    credentials.set(name_key(WORLD, "beta"), '{"account": "gold", "password": "x"}')
+    assert {score.name: score.tokens for score in read_scores(where)} == {"alpha": 200, "gold": 300}
 
 
 def test_a_world_without_a_swarm_is_scored_without_tokens(where: Places) -> None:

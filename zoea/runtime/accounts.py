@@ -133,9 +133,9 @@ def account_reader(credentials: Credentials, upstream: str) -> Callable[[str, st
     found = credentials.with_prefix(f"{ACCOUNTS}{upstream}/")
 
     def fields(uid: str, name: str) -> Mapping[str, str] | None:
-        stored = found.get(f"@{uid}") or found.get(_key_of(name))
-        made: Mapping[str, str] | None = json.loads(stored.get_secret_value()) if stored else None
-        return made
+        stored = (found.get(key) for key in (f"@{uid}", _key_of(name)))
+        # Without fields is what a refused registration leaves.
+        return next((made for one in stored if one and (made := json.loads(one.get_secret_value()))), None)
 
     return fields
 
