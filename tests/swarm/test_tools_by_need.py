@@ -131,6 +131,19 @@ async def test_a_denied_tool_is_neither_listed_nor_found_nor_called(tmp_path: Pa
         assert s.peer.seen == []
 
 
+async def test_a_wrong_name_is_answered_with_the_tools_that_the_turn_offers(tmp_path: Path) -> None:
+    wrong = [by_need("send_message"), by_need("xyz")]
+    async with swarm(tmp_path, script(*answers(wrong, "alone", wrong, "together")), policy=BY_NEED) as s:
+        await told(s, "go")
+        await s.commander.create("beta", start=False)
+        await told(s, "again")
+        alone, together = ([text for _, text in s.sent()[place][-2:]] for place in (1, 3))
+        assert alone[0].startswith("there is no tool send_message; there are: ")
+        assert not [text for text in alone for name in ("zoea_send_message", "zoea_list_myses") if name in text]
+        assert together[0].startswith("there is no tool send_message; did you mean zoea_send_message?")
+        assert "zoea_list_myses" in together[1]
+
+
 async def test_reading_calls_run_together_and_identical_ones_once_either_way(tmp_path: Path) -> None:
     calls = [by_need("look", "a"), call("look", "b"), by_need("look", "a"), call("look", "a")]
     async with swarm(tmp_path, script(*answers(calls, "done")), policy=BY_NEED) as s:

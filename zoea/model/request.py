@@ -269,7 +269,8 @@ class CallMeta:
     """The caller of a tool, for identity, hops and the deadline in seconds.
 
     The toolbox marks in `sending` that the call left: from then on it may have been carried out. `offered` is the
-    tool as the model and the commander saw it.
+    tool as the model and the commander saw it. `withheld` are names of tools that the model is not offered although it
+    may call them, because they are of no use to it.
     """
 
     mysis_id: int
@@ -280,3 +281,4 @@ class CallMeta:
     deadline_s: float = 60.0
     sending: SendState = field(default_factory=SendState, compare=False)
     offered: ToolSpec | None = field(default=None, compare=False)
+    withheld: tuple[str, ...] = ()

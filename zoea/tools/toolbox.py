@@ -327,7 +327,7 @@ class ToolboxSession:
         """Carry out one call. A failing tool gives an error result; only cancellation is raised."""
         spec = self._find(call.name)
         if spec is None:
-            return error_result(self._unknown(call.name))
+            return error_result(self._unknown(call.name, meta.withheld))
         if call.broken:
             return error_result(f"arguments of {call.name} are broken: {call.broken}")
         try:
@@ -337,7 +337,7 @@ class ToolboxSession:
         if meta.offered is not None and _is_another(spec, meta.offered):
             return error_result(_CHANGED.format(call.name))
         if spec.name in (FIND_TOOL, CALL_TOOL):
-            return self._search(spec.name, arguments)
+            return self._search(spec.name, arguments, meta.withheld)
 
         def check() -> None:
             reached = self._find(call.name)
@@ -370,10 +370,11 @@ class ToolboxSession:
         """Close the sessions of this mysis."""
         self._toolbox.release(self._caller.name)
 
-    def _search(self, name: str, arguments: dict[str, Any]) -> ToolResult:
+    def _search(self, name: str, arguments: dict[str, Any], withheld: Sequence[str]) -> ToolResult:
         """Find tools, or say why a call through `zoea_call_tool` names none."""
         if name == CALL_TOOL:
-            return error_result(explain_wrong_call(arguments, self._unknown(str(arguments.get("name", "")))))
+            unknown = self._unknown(str(arguments.get("name", "")), withheld)
+            return error_result(explain_wrong_call(arguments, unknown))
         query = arguments.get("query")
         if not isinstance(query, str) or not query.strip():
             return error_result(f"{FIND_TOOL}: query is missing; give a name, or words for what you want to do")
@@ -383,8 +384,9 @@ class ToolboxSession:
     def _find(self, name: str) -> ToolSpec | None:
         return self._toolbox.catalogue_of(self._policy).by_name.get(name)
 
-    def _unknown(self, name: str) -> str:
-        tools = self._toolbox.catalogue_of(self._policy).catalogue.tools
+    def _unknown(self, name: str, withheld: Sequence[str]) -> str:
+        every = self._toolbox.catalogue_of(self._policy).catalogue.tools
+        tools = [tool for tool in every if tool.name not in withheld]
         same = [tool.name for tool in tools if tool.origin == name]
         known = {tool.origin: tool.name for tool in tools} | {tool.name: tool.name for tool in tools}
         near = same or list(dict.fromkeys(known[one] for one in difflib.get_close_matches(name, known, n=3)))

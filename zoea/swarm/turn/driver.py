@@ -449,6 +449,7 @@ class TurnDriver:
                 hop=self._opened.hop,
                 deadline_s=self._profile.settings.tool.timeout,
                 offered=self._specs.get(call.name),
+                withheld=self._opened.frozen.withheld_tools,
             )
             self._own(self._calls.start(call, meta, read_only=call.name in self._turn.read_only))
 
