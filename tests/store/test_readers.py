@@ -6,11 +6,13 @@ import asyncio
 import sqlite3
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from tests.store.conftest import SettableClock
+from tests.waiting import until
 from zoea.model.errors import StoreClosed, StoreError, StoreMissing
 from zoea.store import Store, search_pool
 from zoea.store.database_file import open_reader
@@ -124,6 +126,41 @@ async def test_a_connection_that_could_not_be_opened_is_opened_again(path: Path,
     pool.path = path
     async with pool.reader() as reader:
         assert (await reader.read("SELECT 1"))[0][0] == 1
+    await pool.close()
+
+
+async def test_a_cancelled_close_of_the_searches_leaves_no_connection_open(
+    path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_open, opened = threading.Event(), list[sqlite3.Connection]()
+
+    def open_slowly(path: Path, *, any_thread: bool) -> sqlite3.Connection:
+        may_open.wait(20 if opened else 0)
+        opened.append(open_reader(path, any_thread=any_thread))
+        return opened[-1]
+
+    def count_open() -> int:
+        count = 0
+        for connection in opened:
+            with suppress(sqlite3.ProgrammingError):
+                connection.execute("SELECT 1")
+                count += 1
+        return count
+
+    monkeypatch.setattr(search_pool, "open_reader", open_slowly)
+    pool = SearchPool(path, 2)
+    async with pool.reader():
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.01), pool.reader():
+                pytest.fail("the second is not open yet")
+    closing = asyncio.create_task(pool.close())
+    await asyncio.sleep(0)
+    closing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await closing
+    assert count_open() == 0
+    may_open.set()
+    await until(lambda: len(opened) == 2 and not count_open())
     await pool.close()
 
 

@@ -90,9 +90,10 @@ class SearchPool:
 
     async def _close_idle(self) -> None:
         idle, self._idle = self._idle, []
-        for opened in await asyncio.gather(*idle, return_exceptions=True):
-            if isinstance(opened, sqlite3.Connection):
-                opened.close()
+        for opening in idle:
+            opening.add_done_callback(_close_opened)  # which is called also where this is cancelled
+        if idle:
+            await asyncio.wait(idle)
 
     def submit(self, work: Callable[[sqlite3.Connection], T], connection: sqlite3.Connection) -> asyncio.Future[T]:
         """Run `work` in one of the pool's threads."""
@@ -108,6 +109,11 @@ class SearchPool:
             await _interrupt(connection, query)
         await self._close_idle()
         self._threads.shutdown(wait=False)
+
+
+def _close_opened(opening: asyncio.Future[sqlite3.Connection]) -> None:
+    if not opening.cancelled() and opening.exception() is None:
+        opening.result().close()
 
 
 async def _interrupt(connection: sqlite3.Connection, query: asyncio.Future[Any]) -> None:
