@@ -49,8 +49,8 @@ class Action:
         pair: The title in the footer of this action and its neighbour with the same pair, shown as one.
     """
 
-    id: str
     place: ActionPlace
+    id: str
     key: str
     title: str
     description: str

@@ -5,19 +5,17 @@ Keys are defaults; a person remaps them by action id.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
+from typing import ParamSpec
 
 from textual.binding import Binding
 
 from zoea.tui.commands.action import Action, ActionPlace
 from zoea.tui.commands.action_requirements import (
-    Requirement,
     require_any_mysis,
     require_ended_mysis,
     require_failed_target,
-    require_nothing,
     require_one_target,
     require_open_approval,
     require_open_swarm,
@@ -32,24 +30,23 @@ from zoea.tui.commands.action_requirements import (
 )
 from zoea.tui.commands.history_actions import HISTORY_ACTIONS
 
+P = ParamSpec("P")
+
 _defined: list[Action] = []
 
 
-def _define(
-    place: ActionPlace,
-    id: str,
-    key: str,
-    title: str,
-    description: str,
-    requires: Requirement = require_nothing,
-    **more: Any,
-) -> Action:
-    """Create an action and add it to the registry."""
-    action = Action(id, place, key, title, description, requires, **more)
-    _defined.append(action)
-    return action
+def _record(create: Callable[P, Action]) -> Callable[P, Action]:
+    """Return this constructor of actions, which then also adds them to the registry."""
+
+    def define(*args: P.args, **more: P.kwargs) -> Action:
+        action = create(*args, **more)
+        _defined.append(action)
+        return action
+
+    return define
 
 
+_define = _record(Action)
 _everywhere = partial(_define, ActionPlace.EVERYWHERE)
 APP_COMMAND = _everywhere("app.command", "colon", "cmd", "Type a command", footer=80, takes_text=True)
 APP_PALETTE = _everywhere("app.palette", "ctrl+p", "palette", "Find and run any action", takes_text=True)

@@ -3,30 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 
 from zoea.tui.commands.action import Action, ActionPlace
-from zoea.tui.commands.action_requirements import (
-    Requirement,
-    require_nothing,
-    require_undoable_command,
-    require_visible_list,
-)
+from zoea.tui.commands.action_requirements import require_undoable_command, require_visible_list
 
-
-def _define(
-    place: ActionPlace,
-    id: str,
-    key: str,
-    title: str,
-    description: str,
-    requires: Requirement = require_nothing,
-    **more: Any,
-) -> Action:
-    return Action(id, place, key, title, description, requires, **more)
-
-
-_history = partial(_define, ActionPlace.HISTORY)
+_history = partial(Action, ActionPlace.HISTORY)
 HISTORY_OPEN = _history("history.open", "enter", "open", "Show the commit, or unfold a message", footer=45)
 HISTORY_FORK = _history(
     "history.fork",
@@ -98,11 +79,11 @@ HISTORY_COPY = _history(
     "history.copy", "y", "copy", "Copy the id of the commit", require_visible_list, footer=65, only_if_room=True
 )
 
-_comparison = partial(_define, ActionPlace.COMPARISON)
+_comparison = partial(Action, ActionPlace.COMPARISON)
 COMPARE_FOLD = _comparison("compare.fold", "enter", "fold", "Unfold or fold a message", footer=10)
 COMPARE_VERBOSE = _comparison("compare.verbose", "v", "verbose", "Unfold or fold all messages", footer=20)
 
-_timeline = partial(_define, ActionPlace.TIMELINE)
+_timeline = partial(Action, ActionPlace.TIMELINE)
 TIMELINE_EARLIER = _timeline("timeline.earlier", "left", "earlier", "Go to the commit before", footer=10)
 TIMELINE_LATER = _timeline("timeline.later", "right", "later", "Go to the commit after", footer=11)
 TIMELINE_OPEN = _timeline("timeline.open", "enter", "open history", "Open the history of the mysis there", footer=20)
