@@ -19,8 +19,8 @@ is_silent = False
 
 
 def say(line: str) -> None:
-    """Write one line to stderr, unless the command runs with `--json`."""
-    if not is_silent:
+    """Write one line to stderr, unless it is empty or the command runs with `--json`."""
+    if line and not is_silent:
         sys.stderr.write(f"zoea: {line}\n")
 
 

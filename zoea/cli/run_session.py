@@ -69,8 +69,7 @@ async def run_owned_swarm(options: RunOptions, where: Places) -> int:
             sys.stderr.write(f"zoea: {owner.warning}\n")
         swarm = owner.api
         after = await read_newest(where.database)
-        if note := await prepare_own_swarm(swarm, options, where, loaded.settings):
-            notices.say(note)
+        notices.say(await prepare_own_swarm(swarm, options, where, loaded.settings))
         if is_interactive:
             await front.say("Type help for the commands; quit ends the swarm.")
         if ended := count_ended((await swarm.view()).myses):
@@ -107,8 +106,7 @@ async def run_attached(options: RunOptions, where: Places) -> int:
         after = (await swarm.view()).event_id
         is_written = True
         await front.say(f"Attached to the swarm of process {swarm.pid}; quit leaves it running.")
-        if note := await prepare_swarm(swarm, options, where):
-            notices.say(note)
+        notices.say(await prepare_swarm(swarm, options, where))
         try:
             await _show(swarm, front, options, after, lines, ending=ending, is_owner=False)
             if options.as_json:  # the last line is the summary here too, as in an own run

@@ -101,8 +101,7 @@ async def _serve_own_swarm(server: BrowserServer, options: StartOptions, where: 
     async with own_workspace(where, swarm_of, on_hangup=detach_terminal) as owner:
         if owner.warning:
             sys.stderr.write(f"zoea: {owner.warning}\n")
-        if note := await prepare_own_swarm(owner.api, options, where, loaded.settings):
-            notices.say(note)
+        notices.say(await prepare_own_swarm(owner.api, options, where, loaded.settings))
         announce(server, "The swarm runs here: ctrl+c ends it, and nothing stored is lost.")
         await owner.ending.wait()
         await close_within(CLOSE_TIMEOUT_S, server.close, "the browser server")
@@ -118,8 +117,7 @@ async def _serve_running_swarm(server: BrowserServer, options: StartOptions, whe
     if options.world:
         sys.stderr.write("zoea: --world has no effect: a running swarm keeps the world it was started with\n")
     async with await attach(where) as swarm:
-        if note := await prepare_swarm(swarm, options, where):
-            notices.say(note)
+        notices.say(await prepare_swarm(swarm, options, where))
         announce(server, f"Attached to the swarm of process {swarm.pid}: ctrl+c leaves it running.")
         await _wait_for_first(swarm.gone(), ending.wait())
     while not ending.is_set():
