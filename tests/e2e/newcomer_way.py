@@ -148,7 +148,7 @@ class NewcomerWay:
     def _broadcast(self) -> None:
         with self._step("broadcast to three of ten"):
             self._press("b", "b broadcast")
-            self._press("escape", f"BROADCAST to all {MYSES}", "to choose who: esc, then mark with space")
+            self._press("escape", f"BROADCAST to all {MYSES}", "space marks, b again")
             for count in (1, 2, 3):
                 self._press(" ", "SWARM")
                 self.glass.until(f"{count} marked", "space marks")
