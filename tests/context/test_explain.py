@@ -26,7 +26,7 @@ def test_the_explanation_lists_packs_and_remaining_tokens() -> None:
     assert lines[0] == "alpha, turn 2"
     assert lines[1].startswith("21 messages, ")
     assert any(line.split()[:2] == ["history", "full"] for line in lines)
-    assert any(line.split() == ["situation", "left", "out", "nothing", "to", "show"] for line in lines)
+    assert any(line.split() == ["situation", "empty", "nothing", "to", "add"] for line in lines)
 
 
 def test_the_explanation_lists_omissions_reasons_and_settings() -> None:

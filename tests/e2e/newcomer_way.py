@@ -179,7 +179,7 @@ class NewcomerWay:
     def _quit(self) -> None:
         with self._step("quit"):
             self._press("?", "? help")
-            self._type("quit", "Type what you want to do")
+            self._type("quit", "Type to find keys and actions")
             self._press("enter", "Quit; asks first", "enter do it")
             self._press("s", "end the swarm")
             code = self.glass.end()

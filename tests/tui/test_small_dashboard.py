@@ -26,6 +26,11 @@ async def test_a_small_dashboard_shows_feed_and_needs_as_tabs(tmp_path: Path) ->
         await stage.press("tab")
         await stage.until(lambda: "you → 3" in stage.text())
         assert "o answer" not in stage.text()
+        assert "tab shows who needs you" in stage.text()
+        await stage.press("b")
+        assert "tab shows" not in stage.text(), "the prompt takes the key"
+        await stage.press("escape")
+        assert "tab shows who needs you" in stage.text()
         lines = stage.text().splitlines()
         row, column = next((y, line.index("NEEDS YOU")) for y, line in enumerate(lines) if "NEEDS YOU" in line)
         await stage.pilot.click(offset=(column, row))

@@ -125,7 +125,8 @@ def _decision_line(decision: Decision, width: int) -> str:
     reason = describe_reason(decision.reason)
     if decision.status is PackStatus.SKIPPED:
         wanted = f", {decision.wanted_tokens:,} tokens" if decision.wanted_tokens else ""
-        return f"  {decision.id:<{width}}{'left out':<9}{'':>15}  {reason}{wanted}"
+        form = "empty" if decision.reason is Reason.EMPTY else "left out"
+        return f"  {decision.id:<{width}}{form:<9}{'':>15}  {reason}{wanted}"
     form = "compact" if decision.variant is Variant.COMPACT else "full"
     cut = ", parts of it cut" if decision.truncated else ""
     return f"  {decision.id:<{width}}{form:<9}{size}  {reason}{cut}"

@@ -361,7 +361,9 @@ class DashboardScreen(CockpitScreen[None]):
                 (f"NEEDS YOU {needing}", "asking" if shows_needs else "quiet", "" if shows_needs else "screen.part")
             )
         other = "the inbox" if shows_needs else "who needs you"
-        self._broadcasts_rule.put(tabs, [(f"tab shows {other}", "quiet", "screen.part")] if needing else [])
+        # In an open prompt the key chooses the delivery mode.
+        has_key = needing and not self.prompt.is_open
+        self._broadcasts_rule.put(tabs, [(f"tab shows {other}", "quiet", "screen.part")] if has_key else [])
 
     def action_part(self) -> None:
         """Show the other panel of two that share one place, or zoom the next one."""
@@ -545,6 +547,9 @@ class DashboardScreen(CockpitScreen[None]):
 
     def on_message_prompt_closed(self, event: MessagePrompt.Closed) -> None:
         self.table.focus()
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        self._draw_needs()
 
     # Filter.
 
