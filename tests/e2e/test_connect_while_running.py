@@ -65,6 +65,40 @@ async def test_a_model_connected_beside_working_myses_serves_at_once() -> None:
         await asyncio.to_thread(connect)
 
 
+async def test_a_key_replaced_by_connecting_again_serves_the_relaunched_mysis() -> None:
+    async with OpenAIServer(otherwise=lambda _: Say("from the connected model")) as server:
+
+        def connect() -> None:
+            with closing(TerminalScreen("run", environ={"ZOEA_SWARM__DISCOVER": "false"})) as glass:
+                glass.until("There is no mysis yet")
+                glass.press("escape", ",")
+                glass.until("+ connect a model")
+                glass.press("G", "enter")
+                glass.until("CONNECT A MODEL")
+                glass.press("lab", "tab", server.base_url, "tab", "reef-1", "tab", "32768", "tab", "sk-old", "enter")
+                glass.until("The settings are applied", "Providers · lab")
+                server.key = "sk-new"
+                glass.press("escape", ":new beta", "enter")
+                glass.until("1 mysis", "beta")
+                glass.press(":send beta hello", "enter")
+                glass.until("1 needs you: beta", "explains it")
+                glass.press("enter")
+                glass.until("with the name lab")
+                glass.press("escape", ",")
+                glass.until("Providers · lab")
+                glass.press("G", "enter")
+                glass.until("CONNECT A MODEL")
+                glass.press("lab", "tab")
+                glass.until("lab is connected already", server.base_url, "reef-1", "32768")
+                glass.press("tab", "tab", "tab", "sk-new", "enter")
+                glass.until(lambda text: "CONNECT A MODEL" not in text)
+                glass.press("escape", "r")
+                glass.until("from the connected model")
+                leave(glass)
+
+        await asyncio.to_thread(connect)
+
+
 def test_a_key_stored_in_a_shell_while_the_swarm_runs_leaves_nothing_to_apply() -> None:
     options = ("run", "--myses", "1", "--provider", "scripted")
     with closing(TerminalScreen(*options, environ={"ZOEA_SWARM__DISCOVER": "false"})) as glass:

@@ -53,6 +53,15 @@ def test_a_key_reference_is_written_unchanged(where: Places) -> None:
     assert not where.credentials.exists()
 
 
+def test_a_model_connected_again_replaces_what_was_said_and_not_the_default_provider(where: Places) -> None:
+    save_connection(where, ModelConnection("mine", "openai", "http://127.0.0.1:1/v1", "m", SECRET))
+    save_connection(where, ModelConnection("other", "ollama", model="o"))
+    save_connection(where, ModelConnection("mine", "openai", model="n", key="file:mine"))
+    stored = read_settings_file(where)
+    assert stored["provider"]["mine"] == {"type": "openai", "model": "n", "api_key": "file:mine"}  # type: ignore[index]
+    assert load(where).settings.provider_name() == "other"
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [

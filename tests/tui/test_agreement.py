@@ -65,7 +65,7 @@ async def test_the_dashboard_and_the_command_line_agree(tmp_path: Path, monkeypa
                     assert any(f" {row['name']} " in line and f" {row['status']} " in line for line in lines), row
                 counted = Counter(row["status"] for row in rows)
                 assert f"{len(rows)} myses" in lines[0]
-                assert all(f" · {counted[word]} {word}" in lines[0] for word in ("working", "asking"))
+                assert all(f" · {counted[word]} {word}" in lines[0] for word in ("working", "waiting"))
         after = await listed()
     # Nobody runs them any more; the requests in flight were counted when they were cut off, and nothing is lost.
     for before, row in zip(shown, after, strict=True):

@@ -72,7 +72,7 @@ async def test_at_eighty_columns_the_footer_keeps_hold_help_and_approvals(tmp_pa
         stage.app.push_screen(FocusScreen(stage.view("beta").id))
         await stage.until(lambda: stage.shows(FocusScreen) and "beta" in stage.text())
         assert "ON HOLD" in top(stage)
-        assert ", 1 needs you: alpha" in top(stage)
+        assert " · 1 needs you: alpha" in top(stage)
         assert "x resume" in keys(stage)
         assert "? help" in keys(stage)
         stage.app.feed.lost = "it went"

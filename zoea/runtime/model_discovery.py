@@ -203,8 +203,8 @@ class ModelConnection:
             return self.key
         return f"file:{self.name}"
 
-    def settings(self) -> dict[str, str | int]:
-        """Return the settings by dotted key; leaves out empty values."""
+    def settings(self) -> dict[str, str | int | None]:
+        """Return the settings by dotted key; an empty value is None."""
         said: dict[str, str | int | None] = {
             "type": self.type,
             "base_url": self.base_url,
@@ -212,19 +212,18 @@ class ModelConnection:
             "api_key": self.reference,
             "context_window": self.context_window,
         }
-        values: dict[str, str | int] = {f"provider.{self.name}.{key}": value for key, value in said.items() if value}
-        return values | {"swarm.default_provider": self.name}
+        return {f"provider.{self.name}.{key}": value or None for key, value in said.items()}
 
 
 def check_connection(where: Places, connection: ModelConnection) -> None:
     """Check the values of a connection; reads files, writes none. Raises SettingsInvalid."""
     if not connection.name or "." in connection.name:
         raise SettingsInvalid([Problem("name", "a name is 1 to 32 letters, digits, '-' or '_'")])
-    load(where, overrides=connection.settings())
+    load(where, overrides={key: value for key, value in connection.settings().items() if value is not None})
 
 
 def save_connection(where: Places, connection: ModelConnection) -> None:
-    """Store the key as a credential and `[provider.NAME]` in the settings, as the default provider.
+    """Store the key as a credential and `[provider.NAME]` in the settings, as the default provider if it is a new one.
 
     Raises:
         SettingsInvalid: if a value is not allowed; nothing is written then.
@@ -232,6 +231,9 @@ def save_connection(where: Places, connection: ModelConnection) -> None:
     """
     check_connection(where, connection)
     values = connection.settings()
+    before = load(where).settings
+    if not before.swarm.default_provider or connection.name not in before.provider:
+        values["swarm.default_provider"] = connection.name
     if connection.reference and connection.reference != connection.key:
         where.make_data()
         Credentials(where.credentials).set(connection.name, connection.key)

@@ -252,11 +252,14 @@ def window_rules(settings: Settings, now: int) -> WindowRules:
     )
 
 
+NO_EARLIER_TURNS = "Of earlier turns only the newest one's last calls and answer are sent (context.keep_turns = 0)."
+
+
 def kept_turns(profile: MysisProfile, tools_tokens: int) -> tuple[int, str]:
     """Return how many earlier turns a request may show, and why."""
     wanted = profile.settings.context.keep_turns
     if wanted != "auto":
-        return wanted, ""
+        return wanted, "" if wanted else NO_EARLIER_TURNS
     stable, least = tools_tokens + estimate.tokens(profile.template.prompt), profile.cache_minimum
     if least is not None and least > stable:
         why = f"the model caches a prompt from {least:,} tokens on, and system prompt and tools have only {stable:,}"

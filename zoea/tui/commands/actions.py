@@ -106,7 +106,7 @@ SWARM_BROADCAST_ALL = _everywhere(
     "swarm.broadcast-all",
     "B",
     "broadcast to all",
-    "Send a message to every mysis, chosen or not",
+    "Send a message to all that can receive one, chosen or not",
     require_any_mysis,
     command="broadcast-all",
     commands_swarm=True,

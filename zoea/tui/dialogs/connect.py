@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
+from contextlib import suppress
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -21,6 +23,7 @@ from zoea.runtime.model_discovery import (
     save_connection,
 )
 from zoea.settings import Settings
+from zoea.settings.endpoints import ProviderSettings
 from zoea.settings.key_paths import SettingsInvalid
 from zoea.settings.layers import load
 from zoea.text.control_characters import one_line
@@ -67,6 +70,7 @@ class ConnectDialog(CockpitDialog[str | None]):
         self._is_busy = False
         self._probed: tuple[object, ProbeResult | None] = (None, None)
         self._doubted: ModelConnection | None = None
+        self._known: Mapping[str, ProviderSettings] = {}
 
     def compose(self) -> ComposeResult:
         given = self._given
@@ -100,6 +104,28 @@ class ConnectDialog(CockpitDialog[str | None]):
         kind.choose(str(self._given.type))
         self.query_one("#address", Input).placeholder = _ADDRESSES.get(kind.value, "")
         self.query_one("#name", Input).focus()
+        self.run_worker(DeferredWork(self._read_known), exit_on_error=False)
+
+    async def _read_known(self) -> None:
+        with suppress(SettingsError):
+            self._known = (await asyncio.to_thread(load, self.cockpit.places)).settings.provider
+
+    def on_input_blurred(self, event: Input.Blurred) -> None:
+        if event.input.id == "name":
+            self._fill_in_known()
+
+    def _fill_in_known(self) -> None:
+        """Fill empty fields with what a connected provider of the typed name has, so that its key can be replaced."""
+        fields = {field: self.query_one(f"#{field}", Input) for field in ("name", "address", "model", "window", "key")}
+        name, *others = fields.values()
+        known = self._known.get(name.value.strip())
+        if known is None or str(known.type) not in dict(TYPES) or any(field.value for field in others):
+            return
+        self.query_one("#type", InlineChoice).choose(str(known.type))
+        for field, value in (("address", known.base_url), ("model", known.model), ("window", known.context_window)):
+            fields[field].value = str(value or "")
+        fields["key"].placeholder = "empty: the key that it has"
+        self._say([[(f"{one_line(name.value)} is connected already; what you change here replaces it", "quiet")]])
 
     def on_inline_choice_changed(self, event: InlineChoice.Changed) -> None:
         self.query_one("#address", Input).placeholder = _ADDRESSES.get(event.choice.value, "")
@@ -117,6 +143,8 @@ class ConnectDialog(CockpitDialog[str | None]):
             self.query_one(f"#{field}", Input).value.strip() for field in ("name", "address", "model", "key")
         )
         window = self.query_one("#window", Input).value.strip().replace(",", "").replace("_", "")
+        if not key and (known := self._known.get(name)) is not None:
+            key = known.api_key
         return ModelConnection(name or kind, kind, address, model, key, int(window) if window.isdecimal() else None)
 
     def action_leave(self) -> None:

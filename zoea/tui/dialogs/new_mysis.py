@@ -28,7 +28,7 @@ from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.model_field import ModelField
 
 _YES, _NO = "yes", "no"
-_START = [(_YES, "now; without a task it waits for a message"), (_NO, "later: it stays idle until you start it")]
+_START = [(_YES, "now; with neither task nor message it waits"), (_NO, "later: it stays idle until you start it")]
 
 
 class NewMysisDialog(CockpitDialog[None]):

@@ -233,8 +233,8 @@ class CockpitScreen(BaseScreen[T]):
         """Return who needs the person: the name of one, else how many."""
         needing = self.cockpit.feed.roster.in_need
         if len(needing) == 1:
-            return [(f", 1 needs you: {one_line(needing[0].name)}", "asking")]
-        return [(f", {len(needing)} need you", "asking")] if needing else []
+            return [(f"1 needs you: {one_line(needing[0].name)}", "asking")]
+        return [(f"{len(needing)} need you", "asking")] if needing else []
 
     def header_pieces(self) -> tuple[list[Piece], list[Piece]]:
         """Return the left and the right part of the header."""
@@ -253,18 +253,26 @@ class CockpitScreen(BaseScreen[T]):
         left += [] if halt and is_narrow else [(f"{what} {cockpit.opened.workspace or 'default'}   ", "quiet")]
         left += [(" ", ""), *halt] if halt and is_narrow else halt
         left.append((count_of(len(roster.myses), "mysis"), ""))
-        left += self.need_pieces()
+        left += [(", ", ""), *need] if (need := self.need_pieces()) else []
         right = [] if halt and is_narrow else self._usage_pieces(is_narrow=is_narrow)
         room = self.size.width - count_cells([*left, *right]) - 1
         return [*left, *self.count_pieces(room)], right
 
     def count_pieces(self, room: int) -> list[Piece]:
-        """Return how many myses have each status, as far as they fit into `room` cells."""
-        counts = self.cockpit.feed.roster.statuses
+        """Return how many myses have each status, as far as they fit into `room` cells.
+
+        Where not all fit, those that need the person are left out first: their number is shown already.
+        """
+        roster = self.cockpit.feed.roster
+        counted = {
+            word: (f" · {roster.statuses[word]} {word}", str(word)) for word in StatusWord if roster.statuses[word]
+        }
+        if count_cells(list(counted.values())) > room:
+            needing = {view.status for view in roster.in_need}
+            counted = {word: piece for word, piece in counted.items() if word not in needing}
         pieces: list[Piece] = []
-        for word in StatusWord:
-            piece = (f" · {counts[word]} {word}", str(word))
-            if counts[word] > 0 and count_cells([*pieces, piece]) <= room:
+        for piece in counted.values():
+            if count_cells([*pieces, piece]) <= room:
                 pieces.append(piece)
         return pieces
 

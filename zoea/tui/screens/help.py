@@ -24,7 +24,7 @@ from zoea.tui.widgets.pick_list import PickItem, PickList
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, key_name
 
 KEY_WIDTH = 11
-TITLE_WIDTH = 17
+TITLE_WIDTH = 21
 MEANING_WIDTH = 80
 """Cells of a meaning while the width of the list is not known."""
 ELSEWHERE = "elsewhere"
@@ -51,12 +51,18 @@ WORDS = {
     "mysis": "one agent (plural myses): a model with a memory of its own that works with tools",
     "turn": "its work from a message to its answer; one turn may send many requests to the model",
     "task": "what it works on, turn by turn, until it reports that it is done",
+    "time": "since when it has its status, or until when it waits",
+    "delivery mode": "when a message is read. queue: after the turn; steer: before the turn's next request; "
+    "interrupt: at once, which ends the turn",
     "nudge": "a message that Zoea sends to remind it of its task; its answer costs tokens",
     "provider": "the service that answers for a model: a vendor with a key, or a server of yours",
     "template": "a file that says how a mysis works: prompt, provider, model, tools, budget",
     "session": "the time of a mysis from its start to its stop or failure; it remembers across sessions",
     "strategy": "the part of a template that chooses which messages a request holds",
     "upstream": "a server (MCP) that offers tools to the myses",
+    "topic": "a named stream of messages between myses; a template says which ones its myses read",
+    "tick": "the time of a game's server, as its results tell it",
+    "‹ ›": "a field with several values: left and right change it",
     "hold": "a switch: what runs now finishes, nothing new starts until you resume",
     "budget": "a limit of tokens or money for a request, a turn, a mysis or the whole day",
     "request": "what is sent to the model at once; its limit: its budget, or the window less the longest answer",

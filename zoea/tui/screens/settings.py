@@ -24,6 +24,7 @@ from zoea.text.control_characters import one_line
 from zoea.tui.commands import actions
 from zoea.tui.commands.action import ActionPlace, BoundAction
 from zoea.tui.commands.actions import BY_ID, bindings, of
+from zoea.tui.commands.swarm_commands import reload_settings
 from zoea.tui.dialogs.key_capture import KeyCaptureDialog
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.screens.help import PLACE_TITLES
@@ -299,6 +300,7 @@ class SettingsScreen(CockpitScreen[None]):
 
     def _connected(self, name: str | None) -> None:
         if name:
+            reload_settings(self.cockpit)
             self.run_worker(DeferredWork(self._load), exclusive=True, group="load")
 
     # Changing.

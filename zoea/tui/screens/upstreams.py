@@ -362,7 +362,7 @@ def _role(state: str) -> str:
 
 
 def _about_upstream(row: UpstreamView) -> list[list[Piece]]:
-    opened = f" (one opened in {row.open_ms:.0f} ms)" if row.open_ms is not None else ""
+    opened = f" (opening one took {row.open_ms:.0f} ms)" if row.open_ms is not None else ""
     lines: list[list[Piece]] = [
         [
             (one_line(row.name), "strong"),
@@ -372,7 +372,7 @@ def _about_upstream(row: UpstreamView) -> list[list[Piece]]:
         ],
         [
             (f"{_many(row.calls, 'call')} since Zoea began, {row.errors} failed, {row.in_flight} running", ""),
-            (f"  {_many(row.sessions, 'session')}{opened}", "quiet"),
+            (f"  {_many(row.sessions, 'connection')}{opened}", "quiet"),
         ],
     ]
     if row.last_error:
