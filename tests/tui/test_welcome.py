@@ -236,6 +236,31 @@ async def test_a_model_is_connected_its_key_stored_apart(tmp_path: Path, monkeyp
         await stage.until(lambda: stage.app.opened is not None and stage.app.feed.view is not None)
 
 
+async def test_the_name_of_a_connected_model_fills_empty_fields_in_and_keeps_its_key(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.toml").write_text(
+        '[provider.lab]\ntype = "anthropic"\nbase_url = "http://127.0.0.1:1"\nmodel = "m1"\napi_key = "env:LAB_KEY"\n'
+    )
+    async with welcome(tmp_path) as stage:
+        await stage.press("c")
+        await stage.write("la")
+        await stage.press("tab")
+        assert stage.one(Input, "#address").value == ""
+        await stage.press("shift+tab", "end")
+        await stage.write("b")
+        await stage.press("tab")
+        filled = stage.app.screen
+        assert isinstance(filled, ConnectDialog)
+        assert filled.connection == ModelConnection("lab", "anthropic", "http://127.0.0.1:1", "m1", "env:LAB_KEY")
+        await stage.press("escape", "c")
+        stage.one(Input, "#address").value = "http://127.0.0.1:2"
+        await stage.write("lab")
+        await stage.press("tab")
+        typed = stage.app.screen
+        assert isinstance(typed, ConnectDialog)
+        assert typed.connection == ModelConnection("lab", "openai", "http://127.0.0.1:2"), "no key for another address"
+
+
 async def test_a_wrong_connection_says_why_and_stays_open(tmp_path: Path) -> None:
     async with welcome(tmp_path) as stage:
         await stage.press("c")

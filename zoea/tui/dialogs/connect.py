@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -71,6 +70,13 @@ class ConnectDialog(CockpitDialog[str | None]):
         self._probed: tuple[object, ProbeResult | None] = (None, None)
         self._doubted: ModelConnection | None = None
         self._known: Mapping[str, ProviderSettings] = {}
+        self._kept_key = ("", "")
+        self._is_reading = True
+
+    @property
+    def holds_keys(self) -> bool:
+        """Hold keys until the connected providers are known, whose values a typed name fills in."""
+        return self._is_reading
 
     def compose(self) -> ComposeResult:
         given = self._given
@@ -107,8 +113,12 @@ class ConnectDialog(CockpitDialog[str | None]):
         self.run_worker(DeferredWork(self._read_known), exit_on_error=False)
 
     async def _read_known(self) -> None:
-        with suppress(SettingsError):
+        try:
             self._known = (await asyncio.to_thread(load, self.cockpit.places)).settings.provider
+        except SettingsError:
+            self._known = {}  # saving says what is wrong with the settings
+        finally:
+            self._is_reading = False
 
     def on_input_blurred(self, event: Input.Blurred) -> None:
         if event.input.id == "name":
@@ -125,6 +135,7 @@ class ConnectDialog(CockpitDialog[str | None]):
         for field, value in (("address", known.base_url), ("model", known.model), ("window", known.context_window)):
             fields[field].value = str(value or "")
         fields["key"].placeholder = "empty: the key that it has"
+        self._kept_key = (name.value.strip(), known.api_key)
         self._say([[(f"{one_line(name.value)} is connected already; what you change here replaces it", "quiet")]])
 
     def on_inline_choice_changed(self, event: InlineChoice.Changed) -> None:
@@ -143,8 +154,8 @@ class ConnectDialog(CockpitDialog[str | None]):
             self.query_one(f"#{field}", Input).value.strip() for field in ("name", "address", "model", "key")
         )
         window = self.query_one("#window", Input).value.strip().replace(",", "").replace("_", "")
-        if not key and (known := self._known.get(name)) is not None:
-            key = known.api_key
+        if not key and name == self._kept_key[0]:
+            key = self._kept_key[1]
         return ModelConnection(name or kind, kind, address, model, key, int(window) if window.isdecimal() else None)
 
     def action_leave(self) -> None:
