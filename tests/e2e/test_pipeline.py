@@ -61,10 +61,10 @@ async def test_an_issue_is_planned_carried_out_rejected_mended_and_approved(tmp_
             await asyncio.to_thread(process.communicate, timeout=30)
 
         topics = [row[0] for row in ask("SELECT topic FROM topic_message WHERE sender_kind <> 'zoea' ORDER BY id")]
-        assert topics == [
-            *("ISSUE_OPENED", "PLAN_READY", "IMPLEMENTATION_READY"),
-            *("REWORK_NEEDED", "VALIDATION_RESULT", "IMPLEMENTATION_READY", "VALIDATION_RESULT"),
-        ]
+        assert topics[:4] == ["ISSUE_OPENED", "PLAN_READY", "IMPLEMENTATION_READY", "REWORK_NEEDED"]
+        # The worker begins at the call that asks for rework, and may be ready before the turn of the validator ends.
+        assert sorted(topics[4:6]) == ["IMPLEMENTATION_READY", "VALIDATION_RESULT"]
+        assert topics[6:] == ["VALIDATION_RESULT"]
         state = ask("SELECT content FROM topic_message WHERE topic = 'STATE_SNAPSHOT' ORDER BY id DESC LIMIT 1")
         assert state == [("Task: Login\nPlan: Keep the cookie\nProgress: canValidate=true\nValidation: approved",)]
 

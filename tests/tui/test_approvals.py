@@ -67,7 +67,7 @@ async def test_the_dialog_opens_only_by_its_key_and_shows_the_oldest_question_in
         panel = await open_panel(stage)
         who = panel.query_one("#who", TextBlock).plain
         assert "peer/burn" in who
-        assert "denied by itself in 30m" in who
+        assert "denied automatically in 30m" in who
         assert "s allows this tool with any arguments to this mysis, until it is stopped" in who
         assert "t allows it to every mysis of its template, until you revoke it (A lists it)" in who
         assert "gamma asks" in stage.text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -21,6 +22,7 @@ from zoea.llm.providers.scripted import Rule
 from zoea.model.enums import ErrorClass, MysisState, Role
 from zoea.model.errors import ProviderError, StoreError
 from zoea.model.request import Answer, Delta, ModelRequest, StreamItem
+from zoea.queries import conversation
 from zoea.settings import Settings
 from zoea.text.short_count import short_count
 from zoea.tui.conversation.blocks import BlockKind
@@ -647,3 +649,27 @@ async def test_k_keeps_a_message_word_for_word_and_releases_it(tmp_path: Path) -
             await stage.press("K")
             await stage.until(partial(is_kept, stage, bool(count)))
             assert await kept(stage) == count
+
+
+async def test_the_end_is_kept_although_a_jump_asked_for_before_arrives_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_read = threading.Event()
+    read_around = conversation.read_around
+
+    def read_late(*of: Any) -> Any:
+        may_read.wait(20)
+        return read_around(*of)
+
+    async with focus(tmp_path, Answer(text="ok"), prompts=40, size=(120, 40)) as stage:
+        await stage.until(lambda: view(stage).follows)
+        monkeypatch.setattr(conversation, "read_around", read_late)
+        screen = stage.screen
+        assert isinstance(screen, FocusScreen)
+        screen.load_around(2)
+        view(stage).action_edge(1)
+        may_read.set()
+        await stage.swarm.commander.send("alpha", "the newest prompt")
+        await stage.swarm.settled()
+        await shows(stage, "the newest prompt")
+        assert view(stage).follows

@@ -222,7 +222,7 @@ SWARM_AGAIN = _dashboard(
     "swarm.again",
     "R",
     "continue",
-    "After Zoea ended: let the myses that were running then go on",
+    "Let the myses go on that were running when Zoea ended",
     require_ended_mysis,
     command="again",
     commands_swarm=True,

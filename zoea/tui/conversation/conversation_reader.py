@@ -180,6 +180,7 @@ class ConversationReader:
         self._shown = shown
         self._failed = failed
         self._wanted: dict[str, ReadWindow] = {}
+        self._jumps: set[str] = set()
         self._task: asyncio.Task[None] | None = None
         self.window = TurnWindow()
         self.is_loaded = False
@@ -189,8 +190,15 @@ class ConversationReader:
         """Read the end."""
         self._want("newest", lambda source, _: read_newest(source))
 
+    def stay(self) -> None:
+        """Keep the window: drop what `around` has not read yet, because the reader went elsewhere meanwhile."""
+        for why in self._jumps:
+            self._wanted.pop(why, None)
+        self._jumps.clear()
+
     def around(self, number: int, why: str = "around") -> None:
-        """Read a turn and its neighbours."""
+        """Read a turn and its neighbours, unless `stay` is called before they are read."""
+        self._jumps.add(why)
         self._want(why, lambda source, _: read_around(source, number))
 
     def older(self) -> None:
@@ -213,6 +221,7 @@ class ConversationReader:
     def forget(self) -> None:
         """Drop the window and pending reads, for another mysis."""
         self._wanted.clear()
+        self._jumps.clear()
         if self._task is not None:
             self._task.cancel()
             self._task = None
@@ -231,13 +240,17 @@ class ConversationReader:
                 source = self._source()
                 if source is None:
                     return
+                is_jump = why in self._jumps
                 try:
-                    self.window = await asyncio.to_thread(reader, source, self.window)
+                    found = await asyncio.to_thread(reader, source, self.window)
                 except StoreError as error:
                     self.has_failed = True
                     self._failed(error)
                     return
-                self.is_loaded, self.has_failed = True, False
+                if is_jump and why not in self._jumps:
+                    continue
+                self._jumps.discard(why)
+                self.window, self.is_loaded, self.has_failed = found, True, False
                 self._shown(self.window, why)
 
 

@@ -275,7 +275,7 @@ def build_question_lines(approval: ApprovalView, now: int) -> list[list[Piece]]:
     head: list[Piece] = [(f"{upstream}/" if upstream else "", "quiet"), (one_line(approval.tool), "tool")]
     head += [] if upstream else [("  of Zoea itself", "quiet")]
     left = number_format.span(max(0, (approval.expires_at - now) / number_format.SECOND))
-    then = "goes on without an answer" if is_question else "denied by itself"
+    then = "goes on without an answer" if is_question else "denied automatically"
     return [
         [("The mysis asks", "strong")] if is_question else head,
         [(f"asked {number_format.age(approval.asked_at, now)} ago", ""), (f" · {then} in {left}", "quiet")],

@@ -64,7 +64,7 @@ class NewMysisDialog(CockpitDialog[None]):
             box.border_title = "NEW MYSIS"
             box.border_subtitle = key_hints("enter create · tab next field · esc back")
             yield from form_row("name", Input(id="name", placeholder="empty: Zoea chooses one", compact=True))
-            yield from form_row("task", Input(id="task", placeholder="empty: it waits for a message", compact=True))
+            yield from form_row("task", Input(id="task", placeholder="empty: none", compact=True))
             with Horizontal(classes="field -list"):
                 yield Static("template", classes="label", markup=False)
                 yield OptionList(id="template", markup=False, compact=True)

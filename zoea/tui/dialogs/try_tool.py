@@ -63,8 +63,8 @@ class TryToolDialog(CockpitDialog[None]):
             lines.append(
                 [
                     (
-                        f"{filled}: each mysis has its own, from its login. Try the login tool of this server first, "
-                        "and copy it from the result.",
+                        f"{filled}: each mysis has its own, from its login. If this server has a tool that logs in, "
+                        "try it first and copy the value.",
                         "asking",
                     )
                 ]

@@ -240,6 +240,10 @@ class FocusScreen(CockpitScreen[None]):
             self._jump = 1
             self._reading.around(1, "turn")
 
+    def on_conversation_view_edge_reached(self) -> None:
+        if self._reading.is_loaded:
+            self._reading.stay()
+
     def on_conversation_view_moved(self, event: ConversationView.Moved) -> None:
         self._subtitle()
         self.share_room()

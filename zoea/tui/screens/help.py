@@ -51,7 +51,7 @@ WORDS = {
     "mysis": "one agent (plural myses): a model with a memory of its own that works with tools",
     "turn": "its work from a message to its answer; one turn may send many requests to the model",
     "task": "what it works on, turn by turn, until it reports that it is done",
-    "time": "since when it has its status, or until when it waits",
+    "time": "how long it has had its status, or how long it still waits; last minute: its tokens, in steps of 5 s",
     "delivery mode": "when a message is read. queue: after the turn; steer: before the turn's next request; "
     "interrupt: at once, which ends the turn",
     "nudge": "a message that Zoea sends to remind it of its task; its answer costs tokens",

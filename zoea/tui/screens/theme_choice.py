@@ -47,7 +47,7 @@ class ThemeChooser:
                     (
                         (f"{mark} ", "running"),
                         (fit_text(one_line(spec.title), TITLE_WIDTH - 2), "strong"),
-                        ("" if name == spec.title.casefold().replace(" ", "-") else f":theme {name}", "quiet"),
+                        (f":theme {name}", "quiet"),
                     ),
                     name,
                     ((words, "quiet"),),

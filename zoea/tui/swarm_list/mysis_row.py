@@ -157,8 +157,8 @@ def build_heading(columns: RowColumns) -> list[Piece]:
     line += f"{fit_text('', columns.bar)} " if columns.bar else ""
     line += f"{fit_text('context ', CONTEXT_WIDTH, right=True)} "
     line += f"{fit_text('doing', columns.activity)} " if columns.activity else ""
-    line += fit_text("tokens/min", columns.spark) if columns.spark else ""
-    line += f" {fit_text('', columns.rate)}" if columns.rate else ""
+    line += fit_text("last minute" if columns.rate else "tokens/min", columns.spark) if columns.spark else ""
+    line += f" {fit_text('tok/min', columns.rate, right=True)}" if columns.rate else ""
     line += "  " if columns.spark else ""
     return [(line + fit_text("latest", columns.text), "quiet")]
 

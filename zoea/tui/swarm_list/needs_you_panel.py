@@ -30,6 +30,7 @@ WORDS_FROM = 100
 """From this width on a line names the actions of every mysis, not only of the one that keys act on."""
 NAME_MOST = 20
 CAUSE_LINES = 2
+_UNMARKS = " unmarks: keys act on the marked now"
 WAY_MOST = 3
 """A line names the key that leads to its mysis, if so many presses reach it."""
 
@@ -146,6 +147,9 @@ def _need(view: MysisView, asked: OpenApprovals, reach: KeyScope, presses: int) 
         is_oldest = question is not None and asked.open[0].id == question.id
         return _Need(view, question, _word(reach, "approval.oldest", "answer", view.id, named=is_oldest), [])
     is_meant = reach.means(view.id)
+    if reach.marked and not is_meant:
+        click = "app.do('app.back')"
+        return _Need(view, None, [(reach.key("app.back"), "key", click), (_UNMARKS, "", click)], [], presses)
     is_named = is_meant or bool(way)
     if wants_review(view):
         words = _word(reach, "mysis.message", "send it a message", view.id, named=is_named)
@@ -172,20 +176,12 @@ def _word(reach: KeyScope, action_id: str, title: str, mysis_id: int, *, named: 
 
 
 def _way(reach: KeyScope, mysis_id: int, presses: int) -> Line:
-    """Build the keys, or click, that move the cursor to this mysis. Empty if that takes too many presses.
-
-    Where marks are, keys act on them, until they are removed.
-    """
-    back = "app.do('app.back')"
-    unmark: Line = [(reach.key("app.back"), "key", back), (" unmarks", "", back)] if reach.marked else []
-    if reach.marked and reach.cursor == mysis_id:
-        return unmark
-    click = f"screen.go({mysis_id})"
+    """Build the keys, or click, that move the cursor to this mysis. Empty if that takes too many presses."""
     if presses > WAY_MOST:
         return []
+    click = f"screen.go({mysis_id})"
     times = {1: "", 2: " twice"}.get(presses, f" {presses} times")
-    first: Line = [*unmark, (", ", "quiet", "")] if unmark else []
-    return [*first, (reach.key("swarm.next-in-need"), "key", click), (f"{times} goes to it", "", click)]
+    return [(reach.key("swarm.next-in-need"), "key", click), (f"{times} goes to it", "", click)]
 
 
 def _head(view: MysisView, glyphs: Mapping[str, str], width: int = 0) -> Line:
@@ -228,7 +224,7 @@ def _briefly(need: _Need, reach: KeyScope, now: int, glyphs: Mapping[str, str], 
         if reach.means(need.view.id) or width >= WORDS_FROM:
             right += need.answers
         elif need.presses == 1:
-            right += need.way[-2:]  # the way to it; its keys are named once it is under the cursor
+            right += need.way or need.words  # its keys are named once it is under the cursor
     room = max(0, width - _cells(right))
     left = _cut(left, room)
     return [*left, (" " * (room - _cells(left)), "", ""), *right]

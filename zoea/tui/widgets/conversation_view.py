@@ -54,6 +54,9 @@ class ConversationView(ScrollView, can_focus=True):
     class NewerWanted(Message):
         """Sent when the reader nears the end of the loaded turns and newer ones exist."""
 
+    class EdgeReached(Message):
+        """Sent when the reader goes to a first or last turn that is loaded."""
+
     class EdgeWanted(Message):
         """Sent when the reader goes to a first or last turn that is not loaded."""
 
@@ -313,6 +316,7 @@ class ConversationView(ScrollView, can_focus=True):
         if (self._has_newer if last else self._has_older) and self._document.blocks:
             self.post_message(self.EdgeWanted(bool(last)))
             return
+        self.post_message(self.EdgeReached())
         self._bring(self.max_scroll_y if last else 0)
         if self._index.blocks:
             self._move_cursor(self._index.blocks[-1 if last else 0].key)

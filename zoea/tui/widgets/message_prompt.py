@@ -218,7 +218,7 @@ class MessagePrompt(Vertical):
 
     def on_mount(self) -> None:
         self.display = False
-        self.border_subtitle = key_hints("enter send · tab delivery mode · ^l token limits of its turn · esc back")
+        self.border_subtitle = key_hints("enter send · tab delivery mode · ^l limit tokens · esc back")
 
     @property
     def is_open(self) -> bool:
