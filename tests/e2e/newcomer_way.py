@@ -133,7 +133,7 @@ class NewcomerWay:
             self._press("n", "n creates a mysis")
             self._type("anna", "NEW MYSIS", "name", "empty: Zoea chooses one")
             self._press("tab", "tab next field")
-            self._type(TASK, "task", "empty: it waits for a message")
+            self._type(TASK, "task", "with neither task nor message it waits")
             self._press("enter", "enter create")
             self.glass.until("1 mysis", REPORT)
         with self._step(f"create {MYSES - 1} more"):

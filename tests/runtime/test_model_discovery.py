@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.fakes.ollama_server import Model, OllamaServer
 from zoea.llm.discovery import ProbeStatus, UsualPort
 from zoea.model.errors import SettingsError
+from zoea.runtime import model_discovery
 from zoea.runtime.model_discovery import (
     ModelConnection,
     find_servers,
@@ -56,10 +58,35 @@ def test_a_key_reference_is_written_unchanged(where: Places) -> None:
 def test_a_model_connected_again_replaces_what_was_said_and_not_the_default_provider(where: Places) -> None:
     save_connection(where, ModelConnection("mine", "openai", "http://127.0.0.1:1/v1", "m", SECRET))
     save_connection(where, ModelConnection("other", "ollama", model="o"))
-    save_connection(where, ModelConnection("mine", "openai", model="n", key="file:mine"))
-    stored = read_settings_file(where)
-    assert stored["provider"]["mine"] == {"type": "openai", "model": "n", "api_key": "file:mine"}  # type: ignore[index]
+    save_connection(where, ModelConnection("mine", model="n"))
+    stored: Any = read_settings_file(where)["provider"]
+    assert stored["mine"] == {
+        "type": "openai",
+        "base_url": "http://127.0.0.1:1/v1",
+        "model": "n",
+        "api_key": "file:mine",
+    }
+    save_connection(where, ModelConnection("mine", model="n"), cleared=("base_url",))
+    stored = read_settings_file(where)["provider"]
+    assert stored["mine"] == {"type": "openai", "model": "n", "api_key": "file:mine"}
     assert load(where).settings.provider_name() == "other"
+
+
+@pytest.mark.parametrize("former", ["sk-old", ""])
+def test_a_connection_that_cannot_be_written_leaves_the_key_as_it_was(
+    where: Places, monkeypatch: pytest.MonkeyPatch, former: str
+) -> None:
+    def write_nothing(file: Path, values: object) -> None:
+        raise SettingsError(f"{file} cannot be written: no space left on device")
+
+    where.make_data()
+    if former:
+        Credentials(where.credentials).set("mine", former)
+    monkeypatch.setattr(model_discovery, "set_keys", write_nothing)
+    with pytest.raises(SettingsError, match="no space left"):
+        save_connection(where, ModelConnection("mine", "openai", "http://127.0.0.1:1/v1", "m", SECRET))
+    kept = Credentials(where.credentials).get("mine")
+    assert (kept.get_secret_value() if kept is not None else "") == former
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,18 @@ async def form(stage: Stage) -> None:
     await stage.until(lambda: "from the settings" in stage.one(Input, "#budget-mysis").placeholder)
 
 
+async def test_up_and_down_lead_out_of_the_text_of_settings(tmp_path: Path) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("c")
+        await stage.until(lambda: "from the settings" in stage.one(Input, "#budget-mysis").placeholder)
+        stage.one(TextArea, "#others").focus()
+        stage.one(TextArea, "#others").text = "a=1\nb=2"
+        await stage.press("down")
+        assert stage.one(TextArea, "#others").has_focus
+        await stage.press("up", "up")
+        assert stage.one(Input, "#budget-mysis").has_focus
+
+
 async def test_changed_fields_are_sent_and_the_rest_stays(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         before = stage.view()

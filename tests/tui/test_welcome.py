@@ -261,6 +261,64 @@ async def test_the_name_of_a_connected_model_fills_empty_fields_in_and_keeps_its
         assert typed.connection == ModelConnection("lab", "openai", "http://127.0.0.1:2"), "no key for another address"
 
 
+async def test_another_name_takes_back_what_was_filled_in(tmp_path: Path) -> None:
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "config.toml").write_text(
+        '[provider.lab]\ntype = "openai"\nbase_url = "http://127.0.0.1:1/v1"\nmodel = "m1"\napi_key = "env:LAB_KEY"\n'
+    )
+    async with welcome(tmp_path) as stage:
+        await stage.press("c")
+        await stage.write("lab")
+        await stage.press("tab")
+        stage.one(Input, "#model").value = "mine"
+        await stage.press("shift+tab", "end")
+        await stage.write("2")
+        await stage.press("tab")
+        shown = stage.app.screen
+        assert isinstance(shown, ConnectDialog)
+        assert shown.connection == ModelConnection("lab2", "openai", "", "mine")
+        assert stage.one(Input, "#key").placeholder.startswith("empty: none")
+
+
+async def test_a_known_name_that_was_not_filled_in_is_asked_about_and_keeps_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_connections(monkeypatch)
+    (tmp_path / "config").mkdir()
+    before = {"type": "openai", "base_url": "http://127.0.0.1:1/v1", "api_key": "env:LAB_KEY", "context_window": 64_000}
+    lines = "".join(f"{key} = {value!r}\n" for key, value in before.items())
+    (tmp_path / "config" / "config.toml").write_text(f"[provider.openai]\n{lines}")
+    async with welcome(tmp_path) as stage:
+        await stage.press("c")
+        stage.one(Input, "#model").value = "m2"
+        await stage.press("enter")
+        await stage.until(lambda: "openai is connected already" in stage.one(TextBlock, "#error").plain)
+        await stage.press("enter")
+        await stage.until(lambda: "Press enter again to keep the connection" in stage.one(TextBlock, "#error").plain)
+        await stage.press("enter")
+        await stage.until(lambda: shows(stage, WelcomeScreen))
+        written = tomllib.loads((tmp_path / "config" / "config.toml").read_text())
+        assert written == {"provider": {"openai": {**before, "model": "m2"}}}
+
+
+async def test_a_provider_that_was_changed_while_the_form_was_open_is_not_asked_with_its_new_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refuse_connections(monkeypatch)
+    (tmp_path / "config").mkdir()
+    file = tmp_path / "config" / "config.toml"
+    file.write_text('[provider.lab]\ntype = "openai"\nbase_url = "http://127.0.0.1:1/v1"\nmodel = "m1"\n')
+    async with welcome(tmp_path) as stage:
+        await stage.press("c")
+        await stage.write("lab")
+        await stage.press("tab")
+        file.write_text(file.read_text().replace(":1/v1", ":2/v1"))
+        await stage.press("ctrl+t")
+        await stage.until(lambda: "lab was changed meanwhile" in stage.one(TextBlock, "#error").plain)
+        await stage.press("tab")
+        assert stage.one(Input, "#address").value == "http://127.0.0.1:2/v1"
+
+
 async def test_a_wrong_connection_says_why_and_stays_open(tmp_path: Path) -> None:
     async with welcome(tmp_path) as stage:
         await stage.press("c")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from zoea.llm.discovery import (
 from zoea.llm.local.model_files import LocalModels
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.registry import Maker, config_of, make, makers
-from zoea.model.errors import ProviderError
+from zoea.model.errors import ProviderError, SettingsError
 from zoea.model.ports import Clock, Provider
 from zoea.process.clock import SystemClock
 from zoea.runtime.model_lists import LISTING_TYPES, ModelLists
@@ -203,8 +203,8 @@ class ModelConnection:
             return self.key
         return f"file:{self.name}"
 
-    def settings(self) -> dict[str, str | int | None]:
-        """Return the settings by dotted key; an empty value is None."""
+    def settings(self) -> dict[str, str | int]:
+        """Return the settings by dotted key; leaves out empty values."""
         said: dict[str, str | int | None] = {
             "type": self.type,
             "base_url": self.base_url,
@@ -212,32 +212,47 @@ class ModelConnection:
             "api_key": self.reference,
             "context_window": self.context_window,
         }
-        return {f"provider.{self.name}.{key}": value or None for key, value in said.items()}
+        return {f"provider.{self.name}.{key}": value for key, value in said.items() if value}
 
 
 def check_connection(where: Places, connection: ModelConnection) -> None:
     """Check the values of a connection; reads files, writes none. Raises SettingsInvalid."""
     if not connection.name or "." in connection.name:
         raise SettingsInvalid([Problem("name", "a name is 1 to 32 letters, digits, '-' or '_'")])
-    load(where, overrides={key: value for key, value in connection.settings().items() if value is not None})
+    load(where, overrides=connection.settings())
 
 
-def save_connection(where: Places, connection: ModelConnection) -> None:
+def save_connection(where: Places, connection: ModelConnection, *, cleared: Collection[str] = ()) -> None:
     """Store the key as a credential and `[provider.NAME]` in the settings, as the default provider if it is a new one.
+
+    Args:
+        cleared: Keys of a provider of this name that are removed. Others that the connection leaves empty stay.
 
     Raises:
         SettingsInvalid: if a value is not allowed; nothing is written then.
-        SettingsError: if a file cannot be written.
+        SettingsError: if a file cannot be written; the settings and the key are as they were then.
     """
     check_connection(where, connection)
-    values = connection.settings()
-    before = load(where).settings
-    if not before.swarm.default_provider or connection.name not in before.provider:
+    values: dict[str, str | int | None] = {f"provider.{connection.name}.{key}": None for key in cleared}
+    values |= connection.settings()
+    if connection.name not in load(where).settings.provider:
         values["swarm.default_provider"] = connection.name
     if connection.reference and connection.reference != connection.key:
         where.make_data()
-        Credentials(where.credentials).set(connection.name, connection.key)
-    set_keys(where.config_file, values)
+        credentials = Credentials(where.credentials)
+        former = credentials.get(connection.name)
+        credentials.set(connection.name, connection.key)
+        try:
+            set_keys(where.config_file, values)
+        except SettingsError:
+            # With the settings as they were, the new key would go to the former address.
+            if former is None:
+                credentials.delete(connection.name)
+            else:
+                credentials.set(connection.name, former)
+            raise
+    else:
+        set_keys(where.config_file, values)
 
 
 async def probe_connection(where: Places, connection: ModelConnection) -> ProbeResult:

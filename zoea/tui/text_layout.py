@@ -13,7 +13,7 @@ Piece = tuple[str, str]
 """Text and the theme role that draws it; an empty role is plain text."""
 
 TAB = 4
-_NUMBER_MOST = 16
+_NUMBER_MOST = 40
 _NUMBER_AT_END = re.compile(r"(?<!\w)\d[\d.,]*$")
 _GOES_ON = re.compile(r"[\w%]|[.,]\d")
 

@@ -40,6 +40,22 @@ _KEPT = "\x00kept"
 _AS_THEY_ARE = "unchanged"
 
 
+class SettingsText(TextArea):
+    """Lines of settings; up and down lead to the fields beside it from its first and last line."""
+
+    def action_cursor_up(self, select: bool = False) -> None:
+        if select or not self.cursor_at_first_line:
+            super().action_cursor_up(select)
+        else:
+            self.app.action_focus_previous()
+
+    def action_cursor_down(self, select: bool = False) -> None:
+        if select or not self.cursor_at_last_line:
+            super().action_cursor_down(select)
+        else:
+            self.app.action_focus_next()
+
+
 class ConfigureDialog(CockpitDialog[None]):
     """Template, provider, model, tags, budgets and settings of one or several myses."""
 
@@ -76,7 +92,7 @@ class ConfigureDialog(CockpitDialog[None]):
             for path, label in _BUDGETS:
                 yield from form_row(label, Input(id=_id(path), compact=True))
             yield Static("its own settings, as name=value", classes="head", markup=False)
-            others = TextArea(id="others", placeholder="none; as nudge.enabled=false", compact=True, soft_wrap=True)
+            others = SettingsText(id="others", placeholder="none; as nudge.enabled=false", compact=True, soft_wrap=True)
             others.cursor_blink = False
             yield from form_row("", others)
             yield TextBlock(id="error")
@@ -200,7 +216,9 @@ class ConfigureDialog(CockpitDialog[None]):
         if not self.is_attached:
             self.cockpit.show_error(error)
             return
-        self.query_one("#error", TextBlock).put_error(error)
+        said = self.query_one("#error", TextBlock)
+        said.put_error(error)
+        self.call_after_refresh(said.scroll_visible, animate=False)
 
 
 def _as_it_is(name: str) -> str:

@@ -45,6 +45,9 @@ _ADDRESSES = {
     "ollama": "empty: http://127.0.0.1:11434",
     "embedded": "not needed",
 }
+_NO_KEY = "empty: none; env:NAME reads a variable"
+_KEYS = {"address": "base_url", "model": "model", "window": "context_window"}
+"""Keys of a provider's settings by the fields that show them."""
 _MODELS_SHOWN = 6
 _SELF_CONTAINED = ("embedded",)
 """Types without a server that lists its models."""
@@ -70,7 +73,8 @@ class ConnectDialog(CockpitDialog[str | None]):
         self._probed: tuple[object, ProbeResult | None] = (None, None)
         self._doubted: ModelConnection | None = None
         self._known: Mapping[str, ProviderSettings] = {}
-        self._kept_key = ("", "")
+        self._filled: tuple[str, ProviderSettings | None] = ("", None)
+        self._told_of = ""
         self._is_reading = True
 
     @property
@@ -99,7 +103,7 @@ class ConnectDialog(CockpitDialog[str | None]):
                     given.key,
                     id="key",
                     password=not given.key.startswith("env:"),
-                    placeholder="empty: none; env:NAME reads a variable",
+                    placeholder=_NO_KEY,
                     compact=True,
                 ),
             )
@@ -121,8 +125,21 @@ class ConnectDialog(CockpitDialog[str | None]):
             self._is_reading = False
 
     def on_input_blurred(self, event: Input.Blurred) -> None:
-        if event.input.id == "name":
+        if event.input.id == "name" and event.value.strip() != self._filled[0]:
+            self._take_back()
             self._fill_in_known()
+
+    def _take_back(self) -> None:
+        """Empty what was filled in for another name and was not changed."""
+        _, filled = self._filled
+        if filled is None:
+            return
+        self._filled = ("", None)
+        for field, value in _field_values(filled).items():
+            if (at := self.query_one(f"#{field}", Input)).value == value:
+                at.value = ""
+        self.query_one("#key", Input).placeholder = _NO_KEY
+        self._say([])
 
     def _fill_in_known(self) -> None:
         """Fill empty fields with what a connected provider of the typed name has, so that its key can be replaced."""
@@ -132,10 +149,10 @@ class ConnectDialog(CockpitDialog[str | None]):
         if known is None or str(known.type) not in dict(TYPES) or any(field.value for field in others):
             return
         self.query_one("#type", InlineChoice).choose(str(known.type))
-        for field, value in (("address", known.base_url), ("model", known.model), ("window", known.context_window)):
-            fields[field].value = str(value or "")
-        fields["key"].placeholder = "empty: the key that it has"
-        self._kept_key = (name.value.strip(), known.api_key)
+        for field, value in _field_values(known).items():
+            fields[field].value = value
+        fields["key"].placeholder = "empty: the key that it has" if known.api_key else _NO_KEY
+        self._filled = (name.value.strip(), known)
         self._say([[(f"{one_line(name.value)} is connected already; what you change here replaces it", "quiet")]])
 
     def on_inline_choice_changed(self, event: InlineChoice.Changed) -> None:
@@ -154,8 +171,9 @@ class ConnectDialog(CockpitDialog[str | None]):
             self.query_one(f"#{field}", Input).value.strip() for field in ("name", "address", "model", "key")
         )
         window = self.query_one("#window", Input).value.strip().replace(",", "").replace("_", "")
-        if not key and name == self._kept_key[0]:
-            key = self._kept_key[1]
+        of, filled = self._filled
+        if not key and filled is not None and name == of:
+            key = filled.api_key
         return ModelConnection(name or kind, kind, address, model, key, int(window) if window.isdecimal() else None)
 
     def action_leave(self) -> None:
@@ -170,23 +188,36 @@ class ConnectDialog(CockpitDialog[str | None]):
             self.run_worker(DeferredWork(self._try), exclusive=True)
 
     async def _try(self) -> None:
-        connection = self.connection
-        found = await self._probe(connection)
-        if found is None:
+        try:
+            if await self._was_changed():
+                return
+            found = await self._probe(self.connection)
+        except SettingsError as error:
+            self._show_error(error)
             return
         self._say(_result(found))
         if found.models:
             self._models.value = self._models.value or found.models[0].name
             self.query_one("#model", Input).focus()
 
-    async def _probe(self, connection: ModelConnection) -> ProbeResult | None:
-        """Ask the server for its models, and offer them. None where a value is wrong or the key cannot be found."""
+    async def _was_changed(self) -> bool:
+        """Say so where another program changed the provider since its values were filled in; take them back then."""
+        name, filled = self._filled
+        self._known = (await asyncio.to_thread(load, self.cockpit.places)).settings.provider
+        if filled is None or self._known.get(name) == filled:
+            return False
+        self._take_back()
+        self._say(
+            [[(f"{one_line(name)} was changed meanwhile: leave its name field to see what it has now", "errored")]]
+        )
+        self.query_one("#name", Input).focus()
+        return True
+
+    async def _probe(self, connection: ModelConnection) -> ProbeResult:
+        """Ask the server for its models, and offer them. Raises SettingsError."""
         self._is_busy = True
         try:
             found = await probe_connection(self.cockpit.places, connection)
-        except SettingsError as error:
-            self._show_error(error)
-            return None
         finally:
             self._is_busy = False
         self._probed = (_place(connection), found)
@@ -198,17 +229,29 @@ class ConnectDialog(CockpitDialog[str | None]):
             self.run_worker(DeferredWork(self._connect), exclusive=True)
 
     async def _connect(self) -> None:
-        connection = self.connection
         try:
+            if await self._was_changed():
+                return
+            connection = self.connection
             await asyncio.to_thread(check_connection, self.cockpit.places, connection)
+            if connection.name in self._known and connection.name not in (self._filled[0], self._told_of):
+                self._told_of = connection.name
+                said = f"{one_line(connection.name)} is connected already; enter again changes what is filled in here"
+                self._say([[(said, "errored")]])
+                return
             doubt = await self._find_doubt(connection)
             if doubt:
                 self._doubted = connection
                 self._say([[(doubt, "errored")]])
                 return
             self._is_busy = True
+            cleared = [
+                _KEYS[field]
+                for field, value in (_field_values(self._filled[1]) if self._filled[1] is not None else {}).items()
+                if value and not self.query_one(f"#{field}", Input).value.strip()
+            ]
             with self.cockpit.settings_watch.own_change():
-                await asyncio.to_thread(save_connection, self.cockpit.places, connection)
+                await asyncio.to_thread(save_connection, self.cockpit.places, connection, cleared=cleared)
         except SettingsError as error:
             self._show_error(error)
         else:
@@ -217,7 +260,10 @@ class ConnectDialog(CockpitDialog[str | None]):
             self._is_busy = False
 
     async def _find_doubt(self, connection: ModelConnection) -> str:
-        """Return what speaks against saving this connection; empty where it is fine, or was confirmed."""
+        """Return what speaks against saving this connection; empty where it is fine, or was confirmed.
+
+        Raises SettingsError where the key cannot be found.
+        """
         typed = self.query_one("#window", Input).value.strip()
         if typed and not (connection.context_window and connection.context_window >= LEAST_WINDOW):
             return f"window: {typed!r} is not a number of tokens from {LEAST_WINDOW:,} on"
@@ -227,8 +273,6 @@ class ConnectDialog(CockpitDialog[str | None]):
         if found is None or place != _place(connection):
             self._say([[("asking for its models…", "quiet")]])
             found = await self._probe(connection)
-            if found is None:
-                return "the key cannot be found"
         if doubt := self._models.check(may_be_empty=False):
             return doubt
         if self._doubted == connection:
@@ -257,12 +301,19 @@ class ConnectDialog(CockpitDialog[str | None]):
 
     def _show_error(self, error: SettingsError) -> None:
         if isinstance(error, SettingsInvalid):
-            self._say([[(f"{one.key.rpartition('.')[2]}: {one.message}", "errored")] for one in error.problems])
+            # A file that cannot be read has no key, but a place.
+            said = [f"{one.key.rpartition('.')[2]}: {one.message}" if one.key else str(one) for one in error.problems]
+            self._say([[(line, "errored")] for line in said])
         else:
             self._say([[(error.what, "errored")], [(error.hint, "quiet")]])
 
     def _say(self, lines: list[list[Piece]]) -> None:
         self.query_one("#error", TextBlock).put(lines)
+
+
+def _field_values(known: ProviderSettings) -> dict[str, str]:
+    """Return what the fields show of a provider."""
+    return {field: str(getattr(known, key) or "") for field, key in _KEYS.items()}
 
 
 def _place(connection: ModelConnection) -> tuple[str, str, str]:

@@ -185,7 +185,9 @@ class NewMysisDialog(CockpitDialog[None]):
         if not self.is_attached:
             self.cockpit.show_error(error)
             return
-        self.query_one("#error", TextBlock).put_error(error)
+        said = self.query_one("#error", TextBlock)
+        said.put_error(error)
+        self.call_after_refresh(said.scroll_visible, animate=False)
 
 
 def _template(name: str, title: str) -> Content:
