@@ -245,13 +245,13 @@ class ConnectDialog(CockpitDialog[str | None]):
                 self._say([[(doubt, "errored")]])
                 return
             self._is_busy = True
-            cleared = [
-                _KEYS[field]
-                for field, value in (_field_values(self._filled[1]) if self._filled[1] is not None else {}).items()
-                if value and not self.query_one(f"#{field}", Input).value.strip()
-            ]
+            of, filled = self._filled
+            shown = _field_values(filled) if filled is not None and connection.name == of else {}
+            emptied = [field for field in shown if not self.query_one(f"#{field}", Input).value.strip()]
             with self.cockpit.settings_watch.own_change():
-                await asyncio.to_thread(save_connection, self.cockpit.places, connection, cleared=cleared)
+                await asyncio.to_thread(
+                    save_connection, self.cockpit.places, connection, cleared=[_KEYS[field] for field in emptied]
+                )
         except SettingsError as error:
             self._show_error(error)
         else:
