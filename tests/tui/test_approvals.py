@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import threading
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -292,12 +291,11 @@ async def test_a_mysis_asks_in_words_and_waits_for_the_answer(tmp_path: Path) ->
 @pytest.mark.parametrize("size", [(80, 24), (60, 16), (120, 30)])
 async def test_the_keys_stand_below_a_call_of_any_length(tmp_path: Path, size: tuple[int, int]) -> None:
     async with cockpit(tmp_path, asks_when_told, size=size) as stage:
-        await ask(stage, "alpha")
+        await ask(stage, "alpha", text=f"burn {'x' * 3000}§")
         await stage.swarm.commander.hold(True)
-        asked = stage.app.approvals.open[0]
-        stage.app.approvals.open = (replace(asked, arguments=json.dumps({"text": "x" * 600, "end": "last line"})),)
         await open_panel(stage)
         assert "allow once" in stage.text()
+        assert "§" not in stage.text()
         await stage.press("end")
-        await stage.until(lambda: "last line" in stage.text())
+        await stage.until(lambda: "§" in stage.text())
         assert "allow once" in stage.text()
