@@ -14,10 +14,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from unittest.mock import patch
+
+from msgspec.structs import replace
 
 from benchmarks.chain import build_commit, turn_entries
 from zoea.chain.commit import Provenance

@@ -12,9 +12,10 @@ import itertools
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+
+from msgspec.structs import asdict
 
 from tests.swarm.harness import call, swarm
 from zoea.llm.providers.scripted import ScriptedProvider
@@ -65,14 +66,9 @@ def common_chars(one: SentRequest, other: SentRequest) -> int:
     return chars
 
 
-def _read_fields(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass without the copies that `asdict` makes."""
-    return {field.name: getattr(value, field.name) for field in fields(value)}
-
-
 def read_parts(request: ModelRequest) -> SentRequest:
-    tools = json.dumps(request.tools, default=_read_fields, sort_keys=True)
-    messages = tuple(json.dumps(message, default=_read_fields, sort_keys=True) for message in request.messages)
+    tools = json.dumps(request.tools, default=asdict, sort_keys=True)
+    messages = tuple(json.dumps(message, default=asdict, sort_keys=True) for message in request.messages)
     return SentRequest((tools, *messages), request.messages[-1].role is not Role.TOOL)
 
 

@@ -30,10 +30,12 @@ import tempfile
 from collections.abc import AsyncIterator, Iterable, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from benchmarks.prefix import READ, WRITTEN, SentRequest, common_chars, read_parts
 from benchmarks.rig import Rig, rig

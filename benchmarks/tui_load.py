@@ -28,9 +28,10 @@ import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from benchmarks.cost import judge, machine, measured, quantile, resident
 from benchmarks.rig import PlainModel, Rig, rig

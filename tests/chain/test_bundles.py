@@ -6,7 +6,6 @@ import io
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import cbor2
 import pytest
 import zstandard
 from blake3 import blake3
+from msgspec.structs import replace
 
 from tests.chain.test_chain_graphs import new_commit
 from tests.chain.test_collection_and_verification import grow, long

@@ -9,11 +9,11 @@ import os
 import pty
 from collections.abc import AsyncIterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.swarm import FakeSwarm
 from zoea.cli import plain_fronts, typed_commands, typed_lines

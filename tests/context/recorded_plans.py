@@ -10,9 +10,11 @@ import gzip
 import json
 import random
 from collections.abc import Iterator
-from dataclasses import asdict, fields, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from tests.context.sample_histories import HOSTILE, TOOLS, Asked, Recorder
 from zoea.context import (
@@ -54,7 +56,7 @@ def _planned(frozen: FrozenTurn, answers: dict[Need, NeedAnswer]) -> dict[str, A
         plan = plan_turn(frozen, answers)
     except PlanError as error:
         return {"error": [error.what, error.hint]}
-    messages = [asdict(message) for message in plan.messages]
+    messages = [to_builtins(message) for message in plan.messages]
     made: dict[str, Any] = json.loads(json.dumps({"plan": encode(plan), "messages": messages}))
     return made
 
@@ -131,8 +133,10 @@ def _record() -> list[dict[str, Any]]:
             stored = json.loads(frozen.to_json())
             plain = [
                 [
-                    [type(need).__name__, *(getattr(need, one.name) for one in fields(need))],
-                    _plain(asdict(answer) if isinstance(answer, TurnRecord) else [asdict(one) for one in answer]),
+                    [type(need).__name__, *(getattr(need, name) for name in need.__struct_fields__)],
+                    _plain(
+                        to_builtins(answer) if isinstance(answer, TurnRecord) else [to_builtins(one) for one in answer]
+                    ),
                 ]
                 for need, answer in answers.items()
             ]

@@ -6,11 +6,11 @@ import itertools
 import json
 import random
 from collections.abc import Mapping
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, note
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.context.sample_histories import Story, stories
 from tests.swarm.invariants import is_whole
@@ -100,7 +100,7 @@ def test_i1_a_refusal_is_correct_and_says_how_to_fix_it(story: Story, limits: di
             wider[raised[way]] = int(value.removesuffix(" tokens").replace(",", ""))
         else:
             assert "at least" not in refused.hint
-        assert refusal_of(replace(frozen, **wider), answers) is None  # type: ignore[arg-type]  # every value is an int
+        assert refusal_of(replace(frozen, **wider), answers) is None
 
 
 @given(stories(longest=8000, orderly=True), LIMITS)

@@ -5,14 +5,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import Phase, find, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.context.sample_histories import Story, stories
 from tests.context.test_properties import LIMITS, extends, state
@@ -63,7 +64,9 @@ def answer_outside(story: Story, rules: WindowRules, need: OutsideNeed, budget: 
         older = [one.id for one in story.recorder.memories if one.id <= need.before and one.id not in need.shown]
         return StoredAnswer.of({"hits": [[one, 0] for one in older[: need.items]], "late": False})
     assert isinstance(need, ShownConversation)
-    past = replace(story.recorder, memories=[one for one in story.recorder.memories if one.id <= need.before])
+    past = dataclasses.replace(
+        story.recorder, memories=[one for one in story.recorder.memories if one.id <= need.before]
+    )
     shape = shape_conversation(rules, conversation(past, rules), budget=budget, overhead=50)
     return StoredAnswer.of(
         {

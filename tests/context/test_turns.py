@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.context.sample_histories import NUDGE, Asked, Recorder
 from zoea.context import (

@@ -10,12 +10,12 @@ import signal
 import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
 
 from tests.fakes.real_model import real_local_models
 from tests.waiting import until

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec.structs import replace
 
 from tests.fakes.no_contexts import NoContexts
 from zoea.model.enums import Activity, ApprovalAnswer, DeliveryMode, MysisState

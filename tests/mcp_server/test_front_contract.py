@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp.client import Client as SdkClient
 from mcp.server import Server
+from msgspec.structs import replace
 
 from tests.fakes.mcp_client import LocalSwarmClient, answering_swarm, said
 from tests.fakes.swarm import FakeSwarm

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from zoea.ipc.codec import decode, encode
 from zoea.model.enums import Activity, MysisState

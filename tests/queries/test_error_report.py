@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from zoea.model.enums import Activity, MysisState
 from zoea.model.values import Failure, MysisView

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from zoea.model.enums import Activity, MysisState
 from zoea.model.values import Failure, MysisView

@@ -6,13 +6,13 @@ import asyncio
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from tests.store.sample_memories import broadcast, check_indexes, database, remember, turn
 from zoea.model.enums import Role, SenderKind, Source

@@ -16,9 +16,10 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import Swarm, call, swarm
@@ -108,7 +109,7 @@ async def play_turns(s: Swarm) -> None:
 
 def written(request: ModelRequest) -> dict[str, Any]:
     """Return a request as JSON values, without its tools, which have their own tests."""
-    value: dict[str, Any] = json.loads(json.dumps(asdict(request)))
+    value: dict[str, Any] = json.loads(msgspec.json.encode(request))
     for hint in ("tools", "by_person", "options", "estimated_tokens", "cache_ends", "other_tools"):
         del value[hint]
     for later in ("as_schema", "is_warned"):

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp.server import MCPServer
 from mcp.types import ToolAnnotations
+from msgspec.structs import replace
 
 from tests.fakes.tool_descriptions import described
 from tests.swarm.harness import Peer, Swarm, call, script, swarm

@@ -7,9 +7,9 @@ start, restarts) is in test_commander.py and test_defects.py.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from zoea.model.enums import DeliveryMode, ErrorClass, MysisState, Outcome
 from zoea.model.values import Failure

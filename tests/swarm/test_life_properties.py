@@ -6,11 +6,10 @@ The machine is driven as its runner drives it: effects are carried out in order,
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
 from zoea.model.enums import DeliveryMode, ErrorClass, MysisState, Outcome
 from zoea.model.values import Failure

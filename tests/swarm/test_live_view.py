@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import time
 from contextlib import aclosing
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from tests.waiting import until
 from zoea.ipc.protocol import REPLY_LIMIT, encode_frame

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from zoea.model.enums import CallState, Role, Source
 from zoea.model.values import Memory, ToolCall

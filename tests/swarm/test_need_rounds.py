@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,7 @@ from zoea.swarm.turn.need_rounds import READERS
 from zoea.swarm.turn.opened_turn_facts import OpenedTurnFacts
 
 
-@dataclass(frozen=True, slots=True)
-class Rumour(OutsideNeed):
+class Rumour(OutsideNeed, frozen=True):
     """Wanted one after the other, up to `most`."""
 
     number: int
@@ -49,7 +47,8 @@ class Town:
 def town(monkeypatch: pytest.MonkeyPatch) -> Town:
     town = Town(most=3)
     monkeypatch.setitem(STRATEGIES, "turns", Strategy("turns", town.needs, town.packs))
-    monkeypatch.setitem(READERS, Rumour, town.tell)
+    rumour: type[OutsideNeed] = Rumour
+    monkeypatch.setitem(READERS, rumour, town.tell)
     return town
 
 

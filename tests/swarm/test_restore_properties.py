@@ -9,11 +9,13 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Struct
+from msgspec.structs import replace
 
 from tests.context.sample_histories import HOSTILE, texts
 from tests.swarm.invariants import check_requests
@@ -30,8 +32,7 @@ NAMES = ("get_status", "get_map", "look", "mine", "act", "login", "burn", "nowhe
 RULES = TurnRules(max_iterations=6)
 
 
-@dataclass(frozen=True)
-class Iteration:
+class Iteration(Struct, frozen=True):
     """What the world does in one iteration: failures first, then an answer; steers arrive before it, maybe a hold."""
 
     tools: tuple[str, ...]

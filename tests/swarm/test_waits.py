@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from zoea.model.enums import CallState, Role, Source
 from zoea.model.values import Memory, ToolCall

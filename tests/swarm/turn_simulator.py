@@ -12,8 +12,11 @@ import copy
 import random
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.context import (
     MAX_ROUNDS,
@@ -65,17 +68,16 @@ class Message:
     turn_id: int | None = None
 
 
-@dataclass
-class TurnRow:
+class TurnRow(Struct):
     """An opened turn."""
 
     id: int
     number: int
     frozen: FrozenTurn
-    notes: list[Note] = field(default_factory=list)
+    notes: list[Note] = []
     outcome: Outcome | None = None
     broke_off: Outcome | None = None
-    stored: dict[str, StoredAnswer] = field(default_factory=dict)
+    stored: dict[str, StoredAnswer] = {}
     asked: int = 0
 
     def stored_answer(self, need: OutsideNeed, memories: Iterable[int]) -> StoredAnswer:

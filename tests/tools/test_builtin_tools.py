@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.toolboxes import BETA, FakeBackend, asked, meta
 from tests.tools.conftest import Opener

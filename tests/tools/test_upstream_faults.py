@@ -9,11 +9,11 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.processes import count_descriptors
 from tests.fakes.toolboxes import Faulty, asked, meta

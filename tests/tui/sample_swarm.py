@@ -11,12 +11,13 @@ import json
 from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from mcp.server import MCPServer
 from mcp.types import ToolAnnotations
+from msgspec.structs import replace
 
 from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import Peer, Swarm, swarm

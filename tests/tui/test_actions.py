@@ -6,11 +6,11 @@ import importlib
 import inspect
 import pkgutil
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.widgets import Input, TextArea

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.tui.sample_turns import HOSTILE, SECOND, START, answer, call, noted, prompt, result, turn
 from zoea.model.enums import MASK, CallState, MessageKind, OpenedBy, Outcome, SenderKind

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from zoea.queries.broadcasts import Broadcast
 from zoea.tui.swarm_list.broadcasts_panel import build_broadcast_lines

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.tui.cockpit import Stage, answering, cockpit
 from zoea.queries.swarm_stats import StatPoint, StatSpan, SwarmStats

@@ -5,12 +5,12 @@ from __future__ import annotations
 import importlib
 import json
 import pkgutil
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from mcp.server import MCPServer
 from mcp.types import ToolAnnotations
+from msgspec.structs import replace
 from rich.cells import cell_len
 from textual import events
 from textual.widget import Widget

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.tui.cockpit import Stage, asks_when_told, cockpit
 from tests.tui.test_approvals import ask

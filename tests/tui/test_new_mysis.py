@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec.structs import force_setattr
 from textual.widgets import Input, OptionList
 
 from tests.tui.cockpit import Stage, cockpit
@@ -178,7 +179,7 @@ async def test_invalid_settings_are_reported_in_the_dialog(tmp_path: Path) -> No
         where.config.mkdir(parents=True, exist_ok=True)
         where.config_file.write_text("[provider\n")
         assert stage.app.opened is not None
-        object.__setattr__(stage.app.opened, "places", where)
+        force_setattr(stage.app.opened, "places", where)
         await stage.press("n")
         await stage.until(lambda: "config.toml" in stage.one(TextBlock).plain)
 

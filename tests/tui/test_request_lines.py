@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from rich.cells import cell_len
 
 from zoea.context import Budget, Decision, PackStatus, Plan, PlanStep, Priority, Reason, StepKind, Truncation, Variant
@@ -140,7 +139,7 @@ def test_estimate_and_actual_usage_are_shown() -> None:
     ],
 )
 def test_the_end_of_a_request_is_described(changed: dict[str, object], said: str) -> None:
-    request = replace(REQUEST, **changed)  # type: ignore[arg-type]  # fields by name
+    request = replace(REQUEST, **changed)
     assert said in words(build_head_lines(request, REQUEST.created_at))
     assert build_request_line(request, 34, ASCII_SYMBOLS)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.fakes.swarm import FakeSwarm
 from zoea.model.enums import MysisState

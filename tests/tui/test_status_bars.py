@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import MysisState

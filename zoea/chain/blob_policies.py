@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from zoea.store import WriterConnection
 from zoea.store.blobs import blob_directory, blob_path, release_blob
@@ -35,8 +36,7 @@ AND NOT EXISTS (SELECT 1 FROM ctx_blob l WHERE l.blob_id = b.id AND l.commit_seq
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ReleasedBlobs:
+class ReleasedBlobs(Struct, frozen=True):
     """How many blobs were let go, and their uncompressed bytes.
 
     The caller deletes the files once that is stored.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from zoea.chain.bundle_file import MOST_BLOB, VERSION, BundleCommit, BundleHeader, BundleWriter, FrameKind
 from zoea.chain.chain_reader import ChainReader
@@ -16,8 +17,7 @@ from zoea.model.errors import StoreError
 from zoea.store.blobs import pack_blob
 
 
-@dataclass(frozen=True, slots=True)
-class BundleCounts:
+class BundleCounts(Struct, frozen=True):
     """How many commits and blobs were written or stored, and the uncompressed bytes of those blobs."""
 
     commits: int = 0

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import Enum
 from typing import BinaryIO, TypeVar
 
 import zstandard
 from blake3 import blake3
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from zoea.chain.commit import Checkpoint, CommitType
@@ -48,8 +48,7 @@ class FrameKind(Enum):
     END = b"E"
 
 
-@dataclass(frozen=True, slots=True)
-class BundleFrame:
+class BundleFrame(Struct, frozen=True):
     """A frame, and the place of its first byte in the file."""
 
     kind: FrameKind

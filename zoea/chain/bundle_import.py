@@ -7,8 +7,9 @@ template of another database) stands in `ctx_import`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import BinaryIO
+
+from msgspec import Struct, field
 
 from zoea.chain.bundle_export import BundleCounts
 from zoea.chain.bundle_file import (
@@ -44,8 +45,7 @@ _KEPT = (IMPORTED, TAG, TICKET)
 """Beginnings of the refs that keep their names."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
+class _Part(Struct, frozen=True):
     """Where the compressed bytes of a blob stand in the file. A length of -1 where it was redacted."""
 
     offset: int
@@ -53,8 +53,7 @@ class _Part:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedBundle:
+class CheckedBundle(Struct, frozen=True):
     """A bundle that may be stored. `stream` has to be open until then."""
 
     stream: BinaryIO
@@ -77,8 +76,7 @@ class CheckedBundle:
         return self.parts[digest].length < 0
 
 
-@dataclass(slots=True)
-class StoredBundle:
+class StoredBundle(Struct):
     """The result of an import: new commits, refs with their commits, and renamed refs."""
 
     counts: BundleCounts = field(default_factory=BundleCounts)

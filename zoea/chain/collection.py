@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from zoea.store import WriterConnection
 from zoea.store.retention import BLOB_USERS, remove_unused_blobs
@@ -34,8 +35,7 @@ _ROWS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CollectedChains:
+class CollectedChains(Struct, frozen=True):
     """How many commits and blobs were removed, and the bytes of those blobs, uncompressed."""
 
     commits: int = 0

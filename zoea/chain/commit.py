@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
 from blake3 import blake3
+from msgspec import Struct
 
 ID_PREFIX = "ctx-"
 SUMMARY_TOKENS = 2_000
@@ -43,8 +43,7 @@ class Checkpoint(StrEnum):
     EXPLICIT = "explicit"
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
+class Provenance(Struct, frozen=True):
     """Who made a commit, where and for what.
 
     Attributes:
@@ -63,8 +62,7 @@ class Provenance:
     thread_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CommitIdentity:
+class CommitIdentity(Struct, frozen=True):
     """The parts of a commit's id that differ between databases: number, template and session."""
 
     seq: int

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(Struct, frozen=True):
     """A column that waits for a commit further down.
 
     Attributes:
@@ -23,8 +23,7 @@ Lanes = tuple[Lane | None, ...]
 """The state below a row; None for a free column."""
 
 
-@dataclass(frozen=True, slots=True)
-class GraphRow:
+class GraphRow(Struct, frozen=True):
     """One commit and the lanes beside it.
 
     Attributes:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from zoea.chain.blob_policies import DAY_SECONDS, set_policy
 from zoea.chain.commit import (
@@ -21,7 +23,6 @@ from zoea.chain.commit import (
 )
 from zoea.chain.commit_rows import read_commit, read_ref
 from zoea.model.errors import StoreConflict
-from zoea.model.fast_replace import replace
 from zoea.store import WriterConnection
 from zoea.store.blobs import PackedBlob, pack_blob, put_packed
 from zoea.text.control_characters import clean
@@ -34,8 +35,7 @@ SELECT (SELECT hash FROM ctx_commit WHERE seq = ?1),
 """
 
 
-@dataclass(frozen=True, slots=True)
-class NewCommit:
+class NewCommit(Struct, frozen=True):
     """A commit that is to be stored, with its blobs ready.
 
     Attributes:

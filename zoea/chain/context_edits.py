@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from zoea.chain.blob_policies import DAY_SECONDS, set_policy
 from zoea.chain.chain_reader import ChainReader

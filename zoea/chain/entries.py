@@ -8,11 +8,11 @@ read is stored once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import cbor2
 from blake3 import blake3
+from msgspec import Struct
 
 from zoea.model.enums import Role
 from zoea.model.errors import ContextFormatError
@@ -35,16 +35,14 @@ FetchBlob = Callable[[bytes], bytes]
 """Return the bytes with a BLAKE3 hash. Raises MissingBlob."""
 
 
-@dataclass(frozen=True, slots=True)
-class ContextCall:
+class ContextCall(Struct, frozen=True):
     """A tool call of an answer; `arguments` is JSON as the model wrote it."""
 
     name: str
     arguments: str = "{}"
 
 
-@dataclass(frozen=True, slots=True)
-class ContextMedia:
+class ContextMedia(Struct, frozen=True):
     """An image or file of an entry, by the hash of its blob."""
 
     digest: bytes
@@ -52,8 +50,7 @@ class ContextMedia:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ContextEntry:
+class ContextEntry(Struct, frozen=True):
     """One message of a context.
 
     Attributes:
@@ -84,8 +81,7 @@ class ContextEntry:
         return tokens(self.content) + tokens(self.reasoning) + sum(tokens(c.name + c.arguments) for c in self.calls)
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedDelta:
+class EncodedDelta(Struct, frozen=True):
     """A delta as bytes, and the lifted texts it needs by hash."""
 
     data: bytes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from zoea.chain.commit import Checkpoint, CommitNote, CommitType, ContextCommit, Provenance
 from zoea.chain.commit_ops import NewCommit, insert_commit, move_ref, prepare_blobs
@@ -15,8 +15,7 @@ from zoea.model.errors import ContextFormatError
 from zoea.store import WriterConnection
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedContext:
+class ImportedContext(Struct, frozen=True):
     """A context read from a file, ready to be stored under a ref."""
 
     ref: str

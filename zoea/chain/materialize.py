@@ -7,8 +7,9 @@ only where it is the oldest commit of the range; everywhere else the deltas say 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
+
+from msgspec import Struct
 
 from zoea.chain.commit import CommitType, ContextCommit
 from zoea.chain.entries import ContextEntry, FetchBlob, answer_open_calls
@@ -34,8 +35,7 @@ class Tier(IntEnum):
     RAW = 4
 
 
-@dataclass(frozen=True, slots=True)
-class MaterializedContext:
+class MaterializedContext(Struct, frozen=True):
     """The conversation up to a commit.
 
     Attributes:

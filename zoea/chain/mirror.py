@@ -10,10 +10,10 @@ import json
 import sqlite3
 from collections.abc import Iterable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import zstandard
+from msgspec import Struct
 
 from zoea.model.errors import StoreError, StoreFull
 from zoea.store import WriterConnection
@@ -28,8 +28,7 @@ SELECT b.id, b.hash, b.place, b.data, b.size FROM blob b WHERE b.place <> 'redac
 """
 
 
-@dataclass(frozen=True, slots=True)
-class FetchedBlobs:
+class FetchedBlobs(Struct, frozen=True):
     """The number of blobs that came back, and the hashes of those that did not."""
 
     restored: int

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import ContextCommit, commit_digest
@@ -14,8 +15,7 @@ from zoea.chain.formats import ZOEA, known_formats
 from zoea.model.errors import ContextFormatError, MissingBlob
 
 
-@dataclass(frozen=True, slots=True)
-class ChainDefect:
+class ChainDefect(Struct, frozen=True):
     """Something wrong with a commit: which one, which blob if it is about one, and what."""
 
     commit: str

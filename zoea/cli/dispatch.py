@@ -8,16 +8,16 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
+
+from msgspec import Struct
 
 from zoea.model.errors import UsageError
 from zoea.process.command_line import LightCommand
 
 
-@dataclass(frozen=True, slots=True)
-class Command:
+class Command(Struct, frozen=True):
     """A command: its function, typer app or `LightCommand` as `module:attribute`, and a summary of one line."""
 
     place: str

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from zoea.model.enums import MysisState
 from zoea.model.errors import StateRefused
@@ -54,8 +55,7 @@ class TurnCount:
             await self._grown.wait()
 
 
-@dataclass(frozen=True, slots=True)
-class RestReport:
+class RestReport(Struct, frozen=True):
     """A swarm that rests before its turns have ended."""
 
     myses: tuple[MysisView, ...]

@@ -8,8 +8,9 @@ import select
 import sys
 from collections import deque
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import IO
+
+from msgspec import Struct
 
 READ_BYTES = 65_536
 LONGEST = 1_000_000
@@ -19,8 +20,7 @@ CUT_AT = 1023 if sys.platform == "darwin" else 4095
 _INSTEAD = "save the text in a file and give `zoea send NAME - < FILE`"
 
 
-@dataclass(frozen=True, slots=True)
-class TypedLine:
+class TypedLine(Struct, frozen=True):
     """A line without its end; `problem` says why it cannot be carried out, and is empty where it can."""
 
     text: str

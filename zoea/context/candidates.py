@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from zoea.context.forms import Form
 from zoea.context.measure import Counter, TextCounter, message_chars
@@ -27,8 +29,7 @@ from zoea.text.estimate import tokens as text_tokens
 _RANK = {priority: rank for rank, priority in enumerate(Priority)}
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(Struct, frozen=True):
     """The size of a pack in characters and tokens."""
 
     chars: int
@@ -69,8 +70,7 @@ class PackMeter:
         return self.body(pack.full)
 
 
-@dataclass(slots=True)
-class PackCandidate:
+class PackCandidate(Struct):
     """A pack with the decision made on it so far.
 
     Attributes:

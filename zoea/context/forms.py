@@ -6,8 +6,9 @@ render the same. Change one only together with `FORMS_VERSION`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from zoea.context.condensed_text import cut_arguments, cut_text
 from zoea.model.enums import Role, Source
@@ -37,8 +38,7 @@ class FormKind(StrEnum):
     RECALL = "recall"
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     """A form kind and its numbers: characters kept (CUT, TAIL, RECALL) and their begin (RECALL)."""
 
     kind: FormKind

@@ -7,8 +7,9 @@ an update, are planned with the same values.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, fields, replace
-from functools import cache
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from zoea.context.topics.topic_rules import TopicRules
 from zoea.context.window.window_rules import WindowRules
@@ -34,8 +35,7 @@ AGENT_SETTING = "budget.token_budget_per_agent"
 _ENCODER = json.JSONEncoder(ensure_ascii=False, sort_keys=True)
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierTurn:
+class EarlierTurn(Struct, frozen=True):
     """An earlier turn that the requests show.
 
     Attributes:
@@ -46,8 +46,7 @@ class EarlierTurn:
     whole: bool
 
 
-@dataclass(frozen=True, slots=True)
-class FrozenTurn:
+class FrozenTurn(Struct, frozen=True):
     """The inputs of a turn's plans.
 
     Attributes:
@@ -147,7 +146,7 @@ class FrozenTurn:
 
     def to_json(self) -> str:
         """Return JSON without the prompt's text, which `from_json` takes as an argument."""
-        values = {name: getattr(self, name) for name in _stored_fields()}
+        values = {name: getattr(self, name) for name in self.__struct_fields__ if name != "system"}
         values["earlier"] = [[one.turn_id, one.whole] for one in self.earlier]
         window = values.pop("window")
         if window is not None:
@@ -167,8 +166,7 @@ class FrozenTurn:
             values = json.loads(text)
             if not isinstance(values, dict):
                 raise ValueError("it is no JSON object")
-            known = {f.name for f in fields(cls)}
-            if unknown := sorted(set(values) - known):
+            if unknown := sorted(set(values) - set(cls.__struct_fields__)):
                 raise ValueError(f"it has the unknown field {unknown[0]}")
             values["opened_by"] = OpenedBy(values.get("opened_by", OpenedBy.PROMPT))
             for names in ("snapshot_tools", "keep_tools", "left_out_tools", "shown_tools", "withheld_tools"):
@@ -188,13 +186,7 @@ class FrozenTurn:
             ) from error
 
 
-@cache
-def _stored_fields() -> tuple[str, ...]:
-    return tuple(one.name for one in fields(FrozenTurn) if one.name != "system")
-
-
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """The tokens a request may take, and the setting that limits them.
 
     `setting` is empty for the limit on characters, which no setting changes.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.context.forms import data_block, note_message
 from zoea.context.frozen_turn import FrozenTurn, request_limit
@@ -19,8 +21,7 @@ SUMMARY_SHARE = 4
 """The summary of what has no room takes at most one part in so many of the room."""
 
 
-@dataclass(frozen=True, slots=True)
-class Inheritance:
+class Inheritance(Struct, frozen=True):
     """What a mysis began with.
 
     Attributes:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from zoea.model.enums import Role, Source
-from zoea.model.fast_replace import replace
 from zoea.model.values import Memory
 
 _PLAIN = re.compile(r"\[(message|broadcast) from (.*)\]", re.DOTALL)

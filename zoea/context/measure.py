@@ -8,8 +8,9 @@ learned from the usage its model reports.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from math import ceil, floor
+
+from msgspec import Struct
 
 from zoea.model.request import RequestMessage
 from zoea.text.estimate import CHARS_PER_TOKEN
@@ -47,8 +48,7 @@ def message_tokens(message: RequestMessage) -> int:
     return tokens
 
 
-@dataclass(frozen=True, slots=True)
-class Counter:
+class Counter(Struct, frozen=True):
     """Counts tokens for one mysis: base estimates times `ratio`, rounded up.
 
     Usable as `plan(..., count=Counter(1.1))`; `ratio` is fixed for a turn.

@@ -18,15 +18,15 @@ Its fields say all that the answer depends on, bounded by ids frozen with the tu
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
 from typing import Any
+
+from msgspec import Struct
 
 from zoea.model.request import RequestMessage
 from zoea.model.values import Memory
 
 
-@dataclass(frozen=True, slots=True)
-class LatestSlice:
+class LatestSlice(Struct, frozen=True):
     """The latest complete loop slice among the `window` newest memories with id <= `before`.
 
     Answer: those memories, or a part that holds the slice; the strategy picks it.
@@ -36,8 +36,7 @@ class LatestSlice:
     window: int
 
 
-@dataclass(frozen=True, slots=True)
-class LastAnswer:
+class LastAnswer(Struct, frozen=True):
     """The final answer of the previous turn: its last assistant memory without calls.
 
     Answer: one memory or none.
@@ -46,8 +45,7 @@ class LastAnswer:
     before: int
 
 
-@dataclass(frozen=True, slots=True)
-class StandingOrder:
+class StandingOrder(Struct, frozen=True):
     """The newest user memory with id <= `before`, at any distance.
 
     Answer: one memory or none.
@@ -56,15 +54,13 @@ class StandingOrder:
     before: int
 
 
-@dataclass(frozen=True, slots=True)
-class TurnSoFar:
+class TurnSoFar(Struct, frozen=True):
     """All memories and notes of the turn. Answer: a `TurnRecord`."""
 
     turn_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierTurns:
+class EarlierTurns(Struct, frozen=True):
     """Earlier turns as a whole, by the ids of their rows.
 
     Answer: their memories, in conversation order.
@@ -73,15 +69,13 @@ class EarlierTurns:
     turn_ids: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MemoriesById:
+class MemoriesById(Struct, frozen=True):
     """Memories by their ids. Answer: those that are still there, in the order of the ids."""
 
     memory_ids: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class InheritedContext:
+class InheritedContext(Struct, frozen=True):
     """The conversation of a commit, by its row, at most so many tokens of it verbatim.
 
     Commits never change, so it is read again after a restart. Answer: `InheritedMessages`.
@@ -91,23 +85,20 @@ class InheritedContext:
     max_tokens: int
 
 
-class OutsideNeed:
-    """A need that rows by id cannot answer. Subclasses are frozen dataclasses of plain values.
+class OutsideNeed(Struct, frozen=True):
+    """A need that rows by id cannot answer. Subclasses have fields of plain values.
 
     Answer: a `StoredAnswer`, stored with the turn under `key` before the first plan.
     """
 
-    __slots__ = ()
-
     @property
     def key(self) -> str:
         """The name and the fields as JSON. Needs of one turn with equal keys share an answer."""
-        values = [getattr(self, one.name) for one in fields(self)]  # type: ignore[arg-type]  # a dataclass, as said
+        values = [getattr(self, name) for name in self.__struct_fields__]
         return json.dumps([type(self).__name__, *values], ensure_ascii=False)
 
 
-@dataclass(frozen=True, slots=True)
-class ShownConversation(OutsideNeed):
+class ShownConversation(OutsideNeed, frozen=True):
     """What the strategy `window` shows of the conversation, of memories with id <= `before`.
 
     Answer: ids of memories (`primers`, `recents`, `elided`), the text of the `summary`, `steps`: what was given up to
@@ -118,8 +109,7 @@ class ShownConversation(OutsideNeed):
     before: int
 
 
-@dataclass(frozen=True, slots=True)
-class Recall(OutsideNeed):
+class Recall(OutsideNeed, frozen=True):
     """The best hits for the prompts' words among older memories. Those have ids <= `before` and are not `shown`.
 
     Answer: `{"hits": [[memory id, where the match begins], …], "late": whether the search took too long}`.
@@ -130,8 +120,7 @@ class Recall(OutsideNeed):
     shown: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SourceMessages(OutsideNeed):
+class SourceMessages(OutsideNeed, frozen=True):
     """The messages of a `TopicSource` (as JSON) with ids up to `until`, full and compact.
 
     Answer: `{"full": text, "compact": text, "messages": how many the full form has}`.
@@ -144,8 +133,7 @@ class SourceMessages(OutsideNeed):
     last_agent_start: int
 
 
-@dataclass(frozen=True, slots=True)
-class CriteriaHints(OutsideNeed):
+class CriteriaHints(OutsideNeed, frozen=True):
     """What validators could not validate, by the messages with ids up to `until`. Answer: a list of texts."""
 
     cluster_id: int
@@ -157,8 +145,7 @@ Need = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(Struct, frozen=True):
     """A loop or budget warning inserted right after the memory with `after_seq`."""
 
     after_seq: int
@@ -166,16 +153,14 @@ class Note:
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class TurnRecord:
+class TurnRecord(Struct, frozen=True):
     """The turn as stored so far, memories in conversation order."""
 
     memories: tuple[Memory, ...]
     notes: tuple[Note, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class StoredAnswer:
+class StoredAnswer(Struct, frozen=True):
     """The answer to an `OutsideNeed`, as JSON text."""
 
     text: str
@@ -191,8 +176,7 @@ class StoredAnswer:
         return json.loads(self.text)
 
 
-@dataclass(frozen=True, slots=True)
-class InheritedMessages:
+class InheritedMessages(Struct, frozen=True):
     """The newest messages of a commit's conversation that fit.
 
     Attributes:

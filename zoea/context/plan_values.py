@@ -6,9 +6,10 @@ A plan explains everything: each pack has a decision, each changed or omitted me
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 from zoea.context.forms import Form
 from zoea.model.request import RequestMessage
@@ -49,8 +50,7 @@ class Reason(StrEnum):
     EMPTY = "empty"
 
 
-@dataclass(frozen=True, slots=True)
-class Pack:
+class Pack(Struct, frozen=True):
     """A titled part of a request.
 
     Attributes:
@@ -72,8 +72,7 @@ class Pack:
     turn_of: Mapping[int, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """The decision on one pack.
 
     Attributes:
@@ -128,8 +127,7 @@ class StepKind(StrEnum):
     ANSWER = "answer"
 
 
-@dataclass(frozen=True, slots=True)
-class PlanStep:
+class PlanStep(Struct, frozen=True):
     """A memory that the request does not hold verbatim, with its size before and after."""
 
     kind: StepKind
@@ -148,8 +146,7 @@ class PlanStep:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Struct, frozen=True):
     """The token budget of a plan: limit, remainder, excess, and the total of its packs."""
 
     max_tokens: int
@@ -170,8 +167,7 @@ class Budget:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Truncation:
+class Truncation(Struct, frozen=True):
     """Whether the limit on characters applied, and the sizes before and after."""
 
     applied: bool
@@ -179,8 +175,7 @@ class Truncation:
     after_chars: int
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """The packs of one request, selected under a budget.
 
     Attributes:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from math import ceil
 
+from msgspec.structs import replace
+
 from zoea.context.candidates import PackCandidate, PackMeter, build_plan, measure_packs, sort_by_priority
 from zoea.context.compaction import build_step, own_chars
 from zoea.context.forms import BARE, FULL, ORDER, render_memory
@@ -31,7 +33,6 @@ from zoea.context.strategies.ledger_topics import source_notes
 from zoea.context.strategies.sliding_window import unsummarised_budget
 from zoea.context.turn_replay import CurrentTurn, TurnReplay, budget_reason
 from zoea.model.errors import PlanError
-from zoea.model.fast_replace import replace
 from zoea.text.estimate import CHARS_PER_TOKEN
 
 LOOK_BACK = 20

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from zoea.context.candidates import PackCandidate, PackMeter, sort_by_priority
 from zoea.context.condensed_text import FEW_IDENTIFIER_CHARS, LEAST, cut_end, cut_text, fold_slice, join_folds

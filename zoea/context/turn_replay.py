@@ -7,7 +7,8 @@ then down to `HEADROOM`, so that a provider's prompt cache is rarely lost.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from zoea.context.candidates import NO_SIZE, PackCandidate, PackMeter, Size, measure_packs, sort_by_priority
 from zoea.context.compaction import CompactedTurn
@@ -22,8 +23,7 @@ HEADROOM = 0.7
 """The share of the budget that a compaction aims for."""
 
 
-@dataclass(frozen=True, slots=True)
-class TurnReplay:
+class TurnReplay(Struct, frozen=True):
     """The replayed part of a turn, which a later plan of the turn extends. It is a cache: never stored, never changed.
 
     Attributes:

@@ -8,10 +8,11 @@ returned with a reason, never dropped silently.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from operator import attrgetter
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from zoea.context.needs import Note
 from zoea.context.plan_values import StepKind
@@ -44,8 +45,7 @@ class Unit(NamedTuple):
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class OmittedMemory:
+class OmittedMemory(Struct, frozen=True):
     """A memory that no valid request can hold, with the reason."""
 
     memory: Memory

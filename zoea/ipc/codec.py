@@ -1,4 +1,4 @@
-"""Encode the model's dataclasses as JSON and decode them by their type hints.
+"""Encode the model's structs as JSON and decode them by their type hints.
 
 Used by the socket and by `--json`. Decoding is strict: a wrong type, a missing or an
 unknown field raises `Mismatch` with its place. Imports nothing heavy, because
@@ -7,12 +7,13 @@ unknown field raises `Mismatch` with its place. Imports nothing heavy, because
 
 from __future__ import annotations
 
-import dataclasses
 import types
 from collections.abc import Callable
 from enum import Enum
 from functools import cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from msgspec import Struct
 
 Json = Any
 Decoder = Callable[[Json, str], Any]
@@ -28,7 +29,7 @@ def encode(value: Any) -> Json:
         return value.value
     if value is None or isinstance(value, str | int | float | bool):
         return value
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, Struct):
         return {name: encode(getattr(value, name)) for name in _field_names(type(value))}
     if isinstance(value, tuple | list):
         return [encode(item) for item in value]
@@ -40,7 +41,7 @@ def encode(value: Any) -> Json:
 
 
 def decode(kind: Any, value: Json, where: str = "") -> Any:
-    """Convert a JSON value to `kind`: a dataclass, enumeration, tuple, optional or plain type.
+    """Convert a JSON value to `kind`: a struct, enumeration, tuple, optional or plain type.
 
     Raises:
         Mismatch: naming the place, which starts with `where`.
@@ -64,7 +65,7 @@ def decoder(kind: Any) -> Decoder:
         return _mapping(get_args(kind)[1])
     if not isinstance(kind, type):
         raise TypeError(f"{kind!r} cannot cross the socket")
-    if dataclasses.is_dataclass(kind):
+    if issubclass(kind, Struct):
         return _record(kind)
     if issubclass(kind, Enum):
         return _member(kind)
@@ -72,8 +73,8 @@ def decoder(kind: Any) -> Decoder:
 
 
 @cache
-def _field_names(kind: type) -> tuple[str, ...]:
-    return (*(field.name for field in dataclasses.fields(kind)), *_derived_names(kind))
+def _field_names(kind: type[Struct]) -> tuple[str, ...]:
+    return (*kind.__struct_fields__, *_derived_names(kind))
 
 
 def _derived_names(kind: type) -> tuple[str, ...]:
@@ -150,15 +151,11 @@ def _union(kinds: tuple[Any, ...]) -> Decoder:
     return read
 
 
-def _record(kind: type) -> Decoder:
+def _record(kind: type[Struct]) -> Decoder:
     hints = get_type_hints(kind)
-    fields = {field.name: hints[field.name] for field in dataclasses.fields(kind)}
+    fields = {name: hints[name] for name in kind.__struct_fields__}
     derived = _derived_names(kind)
-    required = {
-        field.name
-        for field in dataclasses.fields(kind)
-        if field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-    }
+    required = set(kind.__struct_fields__[: len(fields) - len(kind.__struct_defaults__)])
 
     def read(value: Json, where: str) -> Any:
         if not isinstance(value, dict):

@@ -19,9 +19,10 @@ from __future__ import annotations
 
 import inspect
 import json
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, get_args, get_type_hints
+
+from msgspec import Struct
 
 from zoea.ipc.codec import Mismatch, decode, encode
 from zoea.ipc.swarm_proxy import api_functions
@@ -35,8 +36,7 @@ REPLY_LIMIT = 32 * 1024 * 1024
 """Longest frames in bytes, of a request and of a reply."""
 
 
-@dataclass(frozen=True, slots=True)
-class ApiMethod:
+class ApiMethod(Struct, frozen=True):
     """The types of the arguments and the answer of one method of `SwarmApi`.
 
     `sender` is not among the arguments, because the server sets it. `has_sender` is

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
+
+from msgspec.structs import replace
 
 from zoea.ipc.swarm_proxy import SwarmProxy
 from zoea.model.errors import OwnerError

@@ -10,9 +10,10 @@ import asyncio
 import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
+
+from msgspec import Struct, field
 
 from zoea.llm.provider_config import ProviderConfig, Timeouts
 from zoea.model.enums import ErrorClass
@@ -47,8 +48,7 @@ class ProbeStatus(StrEnum):
     ABSENT = "absent"
 
 
-@dataclass(frozen=True, slots=True)
-class UsualPort:
+class UsualPort(Struct, frozen=True):
     """A port where a model server usually listens. `type` is the provider type that it speaks."""
 
     title: str
@@ -65,8 +65,7 @@ PORTS: tuple[UsualPort, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class VendorKey:
+class VendorKey(Struct, frozen=True):
     """An environment variable that holds a vendor's key."""
 
     variable: str
@@ -87,8 +86,7 @@ KEYS: tuple[VendorKey, ...] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeCandidate:
+class ProbeCandidate(Struct, frozen=True):
     """A source of models to try.
 
     `open` makes its provider, which is closed afterwards; it may raise ZoeaError. `port` is set if a closed port means
@@ -107,8 +105,7 @@ class ProbeCandidate:
     deadline_s: float = REMOTE_DEADLINE_S
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeResult:
+class ProbeResult(Struct, frozen=True):
     """A source after it was tried.
 
     `latency_ms` is the time to list its models; `models` is None if it did not list them. `variable` is the name of the
@@ -155,8 +152,7 @@ class ProbeResult:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderChoice:
+class ProviderChoice(Struct, frozen=True):
     """The provider that a run uses by default, and why.
 
     `name` is its name in the settings if `origin` is `SETTINGS`; otherwise `type` and `address` say what to make. An
@@ -186,8 +182,7 @@ class ProviderChoice:
 Open = Callable[[str, ProviderConfig], Provider]
 
 
-@dataclass(frozen=True, slots=True)
-class Discovery:
+class Discovery(Struct, frozen=True):
     """The sources to look at. Tests pass their own ports, environment and candidates."""
 
     open: Open

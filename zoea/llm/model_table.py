@@ -7,15 +7,15 @@ https://platform.openai.com/docs/models, https://ai.google.dev/gemini-api/docs/m
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 AS_OF = "2026-11"
 _NAMES = 256  # of models whose entry is remembered
 
 
-@dataclass(frozen=True, slots=True)
-class KnownModel:
+class KnownModel(Struct, frozen=True):
     """Tokens; None is unknown."""
 
     context_window: int | None = None

@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
+from msgspec import Struct
+from msgspec.structs import replace
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from zoea.llm.price_table import PUBLISHED
@@ -46,8 +47,7 @@ class _PriceFile(BaseModel):
     model: dict[ModelName, _FileEntry] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class ModelPrice:
+class ModelPrice(Struct, frozen=True):
     """The price of a model, in dollars per million tokens.
 
     Attributes:

@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from msgspec import Struct
+
 from zoea.model.enums import ToolMode
 
 AUTOMATIC_CONCURRENCY = 8
@@ -16,8 +18,7 @@ SLOW_READING = 200
 """Tokens a second below which requests to a server of this machine go one after another: each waits less so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Timeouts:
+class Timeouts(Struct, frozen=True):
     """Deadlines in seconds. `first` counts from sending to the first byte of the body."""
 
     connect: float = 10.0
@@ -63,6 +64,6 @@ class ProviderConfig:
     tool_mode: ToolMode = ToolMode.AUTO
     examples: bool | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
-    timeouts: Timeouts = Timeouts()
+    timeouts: Timeouts = field(default_factory=Timeouts)
     label: str = ""
     metered: bool = True

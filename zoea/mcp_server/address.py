@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 import socket
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from zoea.model.errors import OwnerError
 from zoea.settings.paths import Places
@@ -19,8 +20,7 @@ PATH = "/mcp"
 HEARTBEAT_S = 5.0
 
 
-@dataclass(frozen=True, slots=True)
-class Address:
+class Address(Struct, frozen=True):
     """The address to listen on, and further host names that clients may use."""
 
     host: str

@@ -12,12 +12,12 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
 import tomlkit
+from msgspec import Struct
 from tomlkit.exceptions import TOMLKitError
 
 from zoea.mcp_server.tokens import TokenScope
@@ -28,8 +28,7 @@ from zoea.settings.private_file import write_private
 NAME = "zoea"
 
 
-@dataclass(frozen=True, slots=True)
-class KnownClient:
+class KnownClient(Struct, frozen=True):
     """A client, and the place of its MCP servers.
 
     Args:
@@ -76,8 +75,7 @@ CLIENTS: Mapping[str, KnownClient] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class WrittenConfig:
+class WrittenConfig(Struct, frozen=True):
     """The written file, and the copy of the old one (None if there was none)."""
 
     file: Path

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,6 +31,7 @@ from mcp_types import (
     ToolAnnotations,
 )
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from msgspec import Struct
 from pydantic import ValidationError
 
 from zoea import __version__
@@ -62,8 +62,7 @@ Context = ServerRequestContext[Any, Any]
 ClientOf = Callable[[Context], McpClient]
 
 
-@dataclass(frozen=True, slots=True)
-class ServerTool:
+class ServerTool(Struct, frozen=True):
     """A listed tool and its function. With `commands`, clients that may only read do not get it."""
 
     tool: Tool

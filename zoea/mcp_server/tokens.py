@@ -11,8 +11,9 @@ import hashlib
 import hmac
 import json
 import secrets
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from zoea.model.enums import SenderKind
 from zoea.model.errors import UsageError
@@ -30,8 +31,7 @@ class TokenScope(StrEnum):
     COMMAND = "command"
 
 
-@dataclass(frozen=True, slots=True)
-class McpClient:
+class McpClient(Struct, frozen=True):
     """A client with a valid token. Its name is the sender of its messages."""
 
     name: str
@@ -46,8 +46,7 @@ class McpClient:
         return Sender(SenderKind.CLIENT, None, self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class TokenRow:
+class TokenRow(Struct, frozen=True):
     """An entry in the list of tokens, without the token. `created_at` is µs UTC."""
 
     name: str

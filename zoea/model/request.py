@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from zoea.model.enums import Finish, Role, Source, ToolShow
 from zoea.model.values import Native, Usage
 
 
-@dataclass(frozen=True, slots=True)
-class RequestCall:
+class RequestCall(Struct, frozen=True):
     """A tool call in an assistant message; `arguments` is JSON text."""
 
     id: str
@@ -18,8 +18,7 @@ class RequestCall:
     arguments: str
 
 
-@dataclass(frozen=True, slots=True)
-class RequestMessage:
+class RequestMessage(Struct, frozen=True):
     """One message of a planned request.
 
     Attributes:
@@ -41,8 +40,7 @@ class RequestMessage:
     memory_id: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSpec:
+class ToolSpec(Struct, frozen=True):
     """A tool as a mysis may see it.
 
     Attributes:
@@ -63,8 +61,7 @@ class ToolSpec:
     schema_hash: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Catalogue:
+class Catalogue(Struct, frozen=True):
     """The toolbox of one mysis at one moment. `hash` covers every spec that it offers, in order.
 
     Attributes:
@@ -92,8 +89,7 @@ class Catalogue:
         return (*self.tools, *self.others)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRequest:
+class ModelRequest(Struct, frozen=True):
     """One call to a model. `max_output_tokens` is always sent.
 
     Where it answers a person (`by_person`) it goes before others that wait for the provider.
@@ -112,7 +108,7 @@ class ModelRequest:
     context_window: int | None = None
     temperature: float | None = None
     mysis: str = ""
-    options: dict[str, Any] = field(default_factory=dict)
+    options: dict[str, Any] = {}
     by_person: bool = False
     as_schema: bool = False
     is_warned: bool = False
@@ -121,8 +117,7 @@ class ModelRequest:
     other_tools: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerCall:
+class AnswerCall(Struct, frozen=True):
     """A call as the model wrote it. `broken` says why its arguments are not a JSON object."""
 
     name: str
@@ -131,8 +126,7 @@ class AnswerCall:
     broken: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Delta:
+class Delta(Struct, frozen=True):
     """A streamed part of an answer."""
 
     text: str = ""
@@ -140,8 +134,7 @@ class Delta:
     call: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestHeld:
+class RequestHeld(Struct, frozen=True):
     """The provider's admission gate delays the request; counts for no deadline. It comes again when it changes.
 
     `until` is µs UTC; `place` in the queue is 1 for the next, 0 without a queue.
@@ -152,8 +145,7 @@ class RequestHeld:
     place: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RequestSent:
+class RequestSent(Struct, frozen=True):
     """A request is sent now; from here on a hold does not stop it.
 
     `first_s` are the seconds that it has until its first token, and between two reports of its reading; None leaves
@@ -163,8 +155,7 @@ class RequestSent:
     first_s: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ReadProgress:
+class ReadProgress(Struct, frozen=True):
     """The server reads the prompt: tokens read so far, of all."""
 
     done: int
@@ -175,8 +166,7 @@ class ReadProgress:
         return min(100, max(0, self.done * 100 // max(1, self.total)))
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The complete answer, with its usage.
 
     Attributes:
@@ -189,7 +179,7 @@ class Answer:
     reasoning: str = ""
     calls: tuple[AnswerCall, ...] = ()
     native: Native | None = None
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     finish: Finish = Finish.STOP
     model: str = ""
     are_calls_text: bool = False
@@ -201,16 +191,14 @@ class Answer:
         return not self.text.strip() and not self.calls
 
 
-@dataclass(frozen=True, slots=True)
-class BytesReceived:
+class BytesReceived(Struct, frozen=True):
     """A sign of life that is no part of the answer, such as a keep-alive."""
 
 
 StreamItem = Delta | BytesReceived | ReadProgress | RequestHeld | RequestSent | Answer
 
 
-@dataclass(frozen=True, slots=True)
-class ModelInfo:
+class ModelInfo(Struct, frozen=True):
     """A model as its provider describes it; None means unknown.
 
     Attributes:
@@ -226,8 +214,7 @@ class ModelInfo:
     cache_minimum: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class WaitRequest:
+class WaitRequest(Struct, frozen=True):
     """A mysis asked to wait, for seconds or until an absolute tick."""
 
     seconds: float | None = None
@@ -235,8 +222,7 @@ class WaitRequest:
     reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Blob:
+class Blob(Struct, frozen=True):
     """Non-text content of a result; `note` replaces it for models without vision."""
 
     media_type: str
@@ -244,8 +230,7 @@ class Blob:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(Struct, frozen=True):
     """The result of a tool call; `is_unknown` marks a call with an unknown outcome."""
 
     content: str
@@ -264,8 +249,7 @@ class SendState:
         self.begun = False
 
 
-@dataclass(frozen=True, slots=True)
-class CallMeta:
+class CallMeta(Struct, frozen=True):
     """The caller of a tool, for identity, hops and the deadline in seconds.
 
     The toolbox marks in `sending` that the call left: from then on it may have been carried out. `offered` is the
@@ -279,6 +263,6 @@ class CallMeta:
     call_id: int
     hop: int = 0
     deadline_s: float = 60.0
-    sending: SendState = field(default_factory=SendState, compare=False)
-    offered: ToolSpec | None = field(default=None, compare=False)
+    sending: SendState = field(default_factory=SendState)
+    offered: ToolSpec | None = None
     withheld: tuple[str, ...] = ()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
+
+from msgspec import Struct
 
 from zoea.model.errors import UsageError
 from zoea.model.values import ReceiptLine
@@ -30,8 +31,7 @@ _COMPARED = 100
 _TOPIC = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,79}")
 
 
-@dataclass(frozen=True, slots=True)
-class TopicMessage:
+class TopicMessage(Struct, frozen=True):
     """A message of the ledger.
 
     Attributes:
@@ -60,8 +60,7 @@ class TopicMessage:
         return not self.is_raw and self.topic != RAW_TOPIC
 
 
-@dataclass(frozen=True, slots=True)
-class TopicSummary:
+class TopicSummary(Struct, frozen=True):
     """A topic with the number of its messages and its newest one. The text is cut."""
 
     topic: str
@@ -72,8 +71,7 @@ class TopicSummary:
     newest_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class PublishReceipt:
+class PublishReceipt(Struct, frozen=True):
     """The result of publishing: the id in the ledger, and a line for each subscriber.
 
     `snapshot_id` is the state snapshot that the message led to, if any.

@@ -1,14 +1,15 @@
 """The values shared by all packages: memories, calls, myses, deliveries, views.
 
-Frozen dataclasses with properties of their own fields only. Times are integer microseconds since
+Frozen structs with properties of their own fields only. Times are integer microseconds since
 the epoch, UTC; durations in settings are seconds.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from typing import ClassVar
+
+from msgspec import Struct, field
 
 from zoea.model.enums import (
     Activity,
@@ -25,8 +26,7 @@ from zoea.model.errors import UsageError
 from zoea.model.status import StatusWord, find_status
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(Struct, frozen=True):
     """A call that a model asked for.
 
     Attributes:
@@ -55,8 +55,7 @@ class ToolCall:
         return f"c{self.id}"
 
 
-@dataclass(frozen=True, slots=True)
-class Native:
+class Native(Struct, frozen=True):
     """A provider's own blocks, sent back unchanged and only to the same provider and model.
 
     `blocks` is a JSON array as text.
@@ -67,8 +66,7 @@ class Native:
     blocks: str
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Struct, frozen=True):
     """One stored message. Conversation order is `(turn_number, seq)`, storage order is `id`.
 
     Attributes:
@@ -100,8 +98,7 @@ class Memory:
     created_at: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(Struct, frozen=True):
     """Tokens of one model call; None means the provider did not report them."""
 
     input_tokens: int | None = None
@@ -117,8 +114,7 @@ class Usage:
         return (self.input_tokens or 0) + (self.output_tokens or 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Sender:
+class Sender(Struct, frozen=True):
     """The sender of a message. The commander has no name and no id."""
 
     kind: SenderKind = SenderKind.COMMANDER
@@ -133,8 +129,7 @@ class Sender:
 COMMANDER = Sender()
 
 
-@dataclass(frozen=True, slots=True)
-class Delivery:
+class Delivery(Struct, frozen=True):
     """A message in one mysis's inbox."""
 
     id: int
@@ -170,8 +165,7 @@ def label(kind: MessageKind, sender: Sender, topic: str = "") -> str:
     return f"[{what} from {sender.kind} {sender.name}]"
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """An error as a row stores it."""
 
     kind: str
@@ -180,8 +174,7 @@ class Failure:
     hint: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Mysis:
+class Mysis(Struct, frozen=True):
     """One agent as stored.
 
     Attributes:
@@ -216,8 +209,7 @@ class Mysis:
     held_reason: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ContextQuestion:
+class ContextQuestion(Struct, frozen=True):
     """A question that a mysis made from a commit answers.
 
     Attributes:
@@ -233,8 +225,7 @@ class ContextQuestion:
     context: str
 
 
-@dataclass(frozen=True, slots=True)
-class MysisOverrides:
+class MysisOverrides(Struct, frozen=True):
     """What a mysis made from a commit has instead of what the commit's mysis has; empty for the same."""
 
     template: str = ""
@@ -245,8 +236,7 @@ class MysisOverrides:
 SAME_MYSIS = MysisOverrides()
 
 
-@dataclass(frozen=True, slots=True)
-class MysisView:
+class MysisView(Struct, frozen=True):
     """One mysis as fronts show it: stored and live values.
 
     Attributes:
@@ -343,8 +333,7 @@ class MysisView:
         return find_status(self)
 
 
-@dataclass(frozen=True, slots=True)
-class SwarmView:
+class SwarmView(Struct, frozen=True):
     """The swarm at one moment; `version` grows with every change.
 
     In a report of changes, `myses` are the changed ones and `removed` the ids of deleted ones.
@@ -366,8 +355,7 @@ class SwarmView:
     lagged_at: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ReceiptLine:
+class ReceiptLine(Struct, frozen=True):
     """The result of a message for one recipient.
 
     `status` is one of delivered, started, skipped, waiting (above max hops), taken, answered, not
@@ -381,8 +369,7 @@ class ReceiptLine:
     turn_id: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Receipt:
+class Receipt(Struct, frozen=True):
     """The results of a message, returned at once and readable later."""
 
     message_id: int
@@ -393,8 +380,7 @@ class Receipt:
         return sum(1 for line in self.lines if line.status not in ("skipped", "withdrawn"))
 
 
-@dataclass(frozen=True, slots=True)
-class Recipients:
+class Recipients(Struct, frozen=True):
     """The recipients of a broadcast: all, or those that match every given part."""
 
     names: tuple[str, ...] = ()
@@ -406,8 +392,7 @@ class Recipients:
         return not self.names and not self.tag and self.state is None
 
 
-@dataclass(frozen=True, slots=True)
-class ApprovalView:
+class ApprovalView(Struct, frozen=True):
     """A tool call or a budget that waits for the commander's approval.
 
     For `kind` `budget`, `tool` describes it in words and `arguments` is an object with its scope
@@ -426,8 +411,7 @@ class ApprovalView:
     is_cut: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class GrantView:
+class GrantView(Struct, frozen=True):
     """A tool that the myses of a template may call without asking.
 
     It applies to the tool as it was granted; a changed tool asks again. `upstream` is empty for Zoea's own tools.
@@ -440,8 +424,7 @@ class GrantView:
     granted_at: int
 
 
-@dataclass(frozen=True, slots=True)
-class ToolView:
+class ToolView(Struct, frozen=True):
     """A tool as its upstream lists it.
 
     `schema` is its whole input schema as JSON text; `injected` names the arguments that Zoea fills in
@@ -457,8 +440,7 @@ class ToolView:
     injected: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamView:
+class UpstreamView(Struct, frozen=True):
     """An upstream as fronts show it. Durations are milliseconds, None if not measured.
 
     Attributes:
@@ -484,8 +466,7 @@ class UpstreamView:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderView:
+class ProviderView(Struct, frozen=True):
     """A provider and the result of listing its models, which costs nothing.
 
     `models` is None if it did not answer; then `problem` and `hint` say why and what to do.
@@ -502,8 +483,7 @@ class ProviderView:
     is_default: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ReloadReport:
+class ReloadReport(Struct, frozen=True):
     """What a reload of the settings did.
 
     Attributes:
@@ -519,8 +499,7 @@ class ReloadReport:
     problems: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class McpView:
+class McpView(Struct, frozen=True):
     """Whether the owner serves MCP clients over HTTP, and where.
 
     `url` is empty while it does not; `problem` says why it could not.
@@ -534,8 +513,7 @@ class McpView:
         return bool(self.url)
 
 
-@dataclass(frozen=True, slots=True)
-class ToolTrial:
+class ToolTrial(Struct, frozen=True):
     """The result of a tool tried by hand."""
 
     content: str
@@ -543,8 +521,7 @@ class ToolTrial:
     took_us: int
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """A durable fact: ids, numbers and fixed texts, never message text.
 
     One with the id 0 is told to those who listen, and stored nowhere: it can be made from the rows of requests.
@@ -557,8 +534,7 @@ class Event:
     created_at: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Lagged:
+class Lagged(Struct, frozen=True):
     """A subscriber's queue overflowed: read the event table from `last_id` on."""
 
     last_id: int

@@ -8,8 +8,10 @@ from __future__ import annotations
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from typing import Any, Generic, TypeVar
+
+from msgspec import Struct
 
 from zoea.model.errors import UsageError
 
@@ -21,8 +23,7 @@ WIDEST = 80
 Options = TypeVar("Options")
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
+class Option(Struct, frozen=True):
     """An option on the command line. Without a `metavar` it is a flag, which takes no value."""
 
     names: tuple[str, ...]
@@ -39,8 +40,7 @@ class Option:
         return " ".join(filter(None, (", ".join(self.names), metavar)))
 
 
-@dataclass(frozen=True, slots=True)
-class Words:
+class Words(Struct, frozen=True):
     """The words of a command line that are no options. At least one must be given."""
 
     metavar: str

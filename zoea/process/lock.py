@@ -11,11 +11,13 @@ import json
 import os
 import struct
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from random import uniform
 from time import sleep
 from types import TracebackType
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from zoea.model.errors import StoreError, WorkspaceHeld
 from zoea.settings.private_file import READ_ONLY, describe_failure, open_private
@@ -25,8 +27,7 @@ ACQUIRE_TRIES = 200
 _LOCAL_DISK = "Set ZOEA_DATA_DIR to a directory on a local disk; some network file systems have no working locks."
 
 
-@dataclass(frozen=True, slots=True)
-class Holder:
+class Holder(Struct, frozen=True):
     """The process that holds a workspace, its socket, and the start in µs UTC."""
 
     pid: int

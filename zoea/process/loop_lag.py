@@ -9,9 +9,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
+
+from msgspec import Struct
 
 log = logging.getLogger(__name__)
 
@@ -29,8 +30,7 @@ _OWN = str(Path(__file__).parents[1])
 """The directory of Zoea's modules."""
 
 
-@dataclass(frozen=True, slots=True)
-class HoldUp:
+class HoldUp(Struct, frozen=True):
     """A time without the event loop: its length in ms and its end in µs UTC."""
 
     lag_ms: int = 0

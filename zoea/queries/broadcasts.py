@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from zoea.model.enums import SenderKind
 from zoea.store.database_file import open_reader
@@ -27,8 +28,7 @@ NOT_DELIVERED = "not delivered"
 """How people read the status `skipped` of a delivery."""
 
 
-@dataclass(frozen=True, slots=True)
-class Broadcast:
+class Broadcast(Struct, frozen=True):
     """A broadcast, and the number of its recipients in each state of delivery.
 
     `interrupted` counts those that failed or stopped in their turn, which goes on when they run again.

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 from zoea.queries.stored_swarm import open_database
 from zoea.settings import Settings
@@ -42,8 +43,7 @@ class Pressure(StrEnum):
     CRITICAL = "critical"
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetUse:
+class BudgetUse(Struct, frozen=True):
     """One budget. Numbers are tokens, or millionths of a dollar where `is_money`.
 
     Attributes:

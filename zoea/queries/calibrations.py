@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from zoea.queries.stored_swarm import open_database
 
@@ -17,8 +18,7 @@ GROUP BY c.provider, c.model ORDER BY c.provider, c.model
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Calibration:
+class Calibration(Struct, frozen=True):
     """How the estimates of a model compare with what its provider reported.
 
     Attributes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import ContextCommit
@@ -22,8 +23,7 @@ SELECT (SELECT body FROM template WHERE hash = :template) AS body,
 """
 
 
-@dataclass(frozen=True, slots=True)
-class CommitDetails:
+class CommitDetails(Struct, frozen=True):
     """A commit and what it holds.
 
     Attributes:
@@ -45,8 +45,7 @@ class CommitDetails:
     missing: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ComparedCommits:
+class ComparedCommits(Struct, frozen=True):
     """Two commits: the newest that both chains have, and what each learned since."""
 
     commits: tuple[ContextCommit, ContextCommit]

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_lanes import GraphRow, Lane, Lanes, lay_out
@@ -32,8 +34,7 @@ SELECT count(*), coalesce(sum(tokens), 0), coalesce(max(created_at), 0) FROM (
 """
 
 
-@dataclass(frozen=True, slots=True)
-class LiveWork:
+class LiveWork(Struct, frozen=True):
     """What a mysis has stored since its newest commit; at most `COUNTED` messages are counted."""
 
     messages: int = 0
@@ -41,8 +42,7 @@ class LiveWork:
     at: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ContextHistory:
+class ContextHistory(Struct, frozen=True):
     """The newest commits of a mysis and of its forks, laid out as a graph.
 
     Attributes:

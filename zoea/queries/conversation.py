@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.model.enums import MessageKind, OpenedBy, Outcome, SenderKind
 from zoea.model.values import Delivery, Failure, Memory, Sender
@@ -44,8 +46,7 @@ JOIN memory m ON m.id = c.result_memory_id
 """
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationEntry:
+class ConversationEntry(Struct, frozen=True):
     """One memory with the data that fronts show beside it.
 
     Args:
@@ -68,8 +69,7 @@ class ConversationEntry:
     is_preserved: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TurnNote:
+class TurnNote(Struct, frozen=True):
     """A note of Zoea in a turn, placed after the memory of that `seq`."""
 
     after_seq: int
@@ -77,8 +77,7 @@ class TurnNote:
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationTurn:
+class ConversationTurn(Struct, frozen=True):
     """A turn with its memories in conversation order.
 
     `outcome` is None while it is open; `broke_off` is then the reason if it was
@@ -103,8 +102,7 @@ class ConversationTurn:
     notes: tuple[TurnNote, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationPage:
+class ConversationPage(Struct, frozen=True):
     """Consecutive turns, oldest first, and whether there are more on either side."""
 
     turns: tuple[ConversationTurn, ...] = ()

@@ -5,8 +5,9 @@ The report follows from the view alone, so it changes when the retry, the hold o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from zoea.model.enums import MysisState
 from zoea.model.status import StatusWord
@@ -19,8 +20,7 @@ _OLD_PROMISES = ("; Zoea tries again by itself", "Zoea tries again by itself")
 """Parts of hints that earlier versions stored with a failure; `plan` says what is true now."""
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorReport:
+class ErrorReport(Struct, frozen=True):
     """The parts of one error, each a sentence or less.
 
     Attributes:

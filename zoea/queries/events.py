@@ -10,8 +10,9 @@ import json
 import sqlite3
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from zoea.model.values import Event
 from zoea.queries.phrases import (
@@ -107,8 +108,7 @@ FROM event e LEFT JOIN mysis y ON y.id = e.mysis_id
 _KEPT = f"e.kind NOT IN ({', '.join(repr(kind) for kind in sorted(UNREMARKABLE))})"
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(Struct, frozen=True):
     """One event as a line; `text` has no control characters. Time in µs.
 
     The ids of lines of requests are below zero; see `request_log.py`.

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_rows import count_known
@@ -26,8 +28,7 @@ WHERE y.id = :mysis OR y.template_hash = :template ORDER BY has_template DESC, y
 _ASKED_MODEL = "SELECT model FROM request WHERE mysis_id = ? ORDER BY id DESC LIMIT 1"
 
 
-@dataclass(frozen=True, slots=True)
-class ForkCost:
+class ForkCost(Struct, frozen=True):
     """Sizes of the first request of one mysis.
 
     Attributes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_rows import resolve_time
@@ -17,8 +18,7 @@ _AFTER = "SELECT min(created_at) FROM ctx_commit WHERE principal = ? AND created
 _BEFORE = "SELECT max(created_at) FROM ctx_commit WHERE principal = ? AND created_at < ?"
 
 
-@dataclass(frozen=True, slots=True)
-class KnownThen:
+class KnownThen(Struct, frozen=True):
     """The newest commit of each mysis or program at a moment, and its neighbours' moments.
 
     Attributes:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from zoea.model.errors import StoreMissing
 from zoea.queries.stored_swarm import open_database
 
 
-@dataclass(frozen=True, slots=True)
-class ModelFact:
+class ModelFact(Struct, frozen=True):
     """One fact about a model of a provider: `tool_mode`, or `reading_rate` in tokens a second. Time in µs UTC."""
 
     provider: str

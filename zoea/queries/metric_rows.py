@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from zoea.model.enums import RequestState
 from zoea.queries.stored_swarm import open_database
@@ -30,8 +31,7 @@ _MYSES = "SELECT state, count(*) FROM mysis WHERE deleted_at IS NULL GROUP BY st
 _INBOX = "SELECT count(*) FROM delivery WHERE state = 'pending'"
 
 
-@dataclass(slots=True)
-class _Table:
+class _Table(Struct):
     """How far a table was read, and which of its rows were not complete then."""
 
     name: str
@@ -63,8 +63,7 @@ class _Table:
                     yield row
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedRequest:
+class FinishedRequest(Struct, frozen=True):
     """One call of a model. `outcome` is answered, refused, cancelled, or the class of its error."""
 
     provider: str
@@ -75,8 +74,7 @@ class FinishedRequest:
     seconds: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class MetricRows:
+class MetricRows(Struct, frozen=True):
     """Holds the events completed since the last reading, and the present numbers."""
 
     requests: list[FinishedRequest]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from zoea.store.database_file import connect_reader
 from zoea.store.sqlite_errors import translate_errors
@@ -16,8 +17,7 @@ FROM turn t WHERE t.mysis_id = ? ORDER BY t.id DESC LIMIT 1
 """
 
 
-@dataclass(frozen=True, slots=True)
-class NewestAnswer:
+class NewestAnswer(Struct, frozen=True):
     """The outcome of a turn, empty while it is open, and its last answer."""
 
     outcome: str = ""

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from zoea.context import Decision, PackStatus, Variant
 from zoea.model.errors import UsageError
 from zoea.queries.request_inspection import Inspection, SentMessage
 
 
-@dataclass(frozen=True, slots=True)
-class PackDifference:
+class PackDifference(Struct, frozen=True):
     """Holds a pack with two decisions: `left out`, or its form with tokens."""
 
     id: str
@@ -21,8 +20,7 @@ class PackDifference:
     setting: str
 
 
-@dataclass(frozen=True, slots=True)
-class RequestDifference:
+class RequestDifference(Struct, frozen=True):
     """What changed from one request to another.
 
     Attributes:

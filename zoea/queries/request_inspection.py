@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.context import (
     Budget,
@@ -56,8 +58,7 @@ FROM request q JOIN mysis y ON y.id = q.mysis_id LEFT JOIN turn t ON t.id = q.tu
 _PLAN = "SELECT q.plan, t.frozen FROM request q LEFT JOIN turn t ON t.id = q.turn_id WHERE q.id = ?"
 
 
-@dataclass(frozen=True, slots=True)
-class StoredRequest:
+class StoredRequest(Struct, frozen=True):
     """The numbers of one request to a model. Times in µs; None if not known (yet).
 
     Attributes:
@@ -79,7 +80,7 @@ class StoredRequest:
     model: str
     catalogue_hash: str
     estimated_tokens: int
-    planned_tokens: int = field(compare=False)  # approximate in lists, exact in an `Inspection`
+    planned_tokens: int  # approximate in lists, exact in an `Inspection`
     calibration: float
     reserved_tokens: int
     state: str
@@ -103,8 +104,7 @@ class StoredRequest:
         return self.planned_tokens / actual - 1 if actual else None
 
 
-@dataclass(frozen=True, slots=True)
-class SentMessage:
+class SentMessage(Struct, frozen=True):
     """A message as it was sent, with the form of its memory (empty without one)."""
 
     message: RequestMessage
@@ -113,8 +113,7 @@ class SentMessage:
     tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class OfferedTool:
+class OfferedTool(Struct, frozen=True):
     """A tool offered in a request. `schema` is JSON text."""
 
     name: str
@@ -127,8 +126,7 @@ class OfferedTool:
         return estimate.tokens(self.name) + estimate.tokens(self.description) + estimate.tokens(self.schema)
 
 
-@dataclass(frozen=True, slots=True)
-class Inspection:
+class Inspection(Struct, frozen=True):
     """A request with its plan, messages and tools. Without a plan, `gone` is the reason in a sentence.
 
     `limit` says in words what limits the tokens of the request; empty where that is not known.

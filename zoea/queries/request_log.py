@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from zoea.model.values import Event
 from zoea.queries.phrases import OF_REQUESTS, event_sentence
@@ -40,8 +41,7 @@ FROM request q JOIN mysis y ON y.id = q.mysis_id LEFT JOIN turn t ON t.id = q.tu
 """
 
 
-@dataclass(frozen=True, slots=True)
-class RequestLine:
+class RequestLine(Struct, frozen=True):
     """One line of a request: its event as it was told, and what that means in plain words."""
 
     id: int

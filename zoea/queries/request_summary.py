@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import zstandard
+from msgspec import Struct
 
 from zoea.model.errors import StoreError
 from zoea.queries.stored_swarm import open_database
@@ -28,8 +28,7 @@ _SNAPSHOT_CHARS = 4000
 _DEFAULT_GLOBS = ("get_*",)
 
 
-@dataclass(frozen=True, slots=True)
-class PackSummary:
+class PackSummary(Struct, frozen=True):
     """The result of planning one pack. Tokens are estimates."""
 
     id: str
@@ -41,8 +40,7 @@ class PackSummary:
     setting: str
 
 
-@dataclass(frozen=True, slots=True)
-class RequestSummary:
+class RequestSummary(Struct, frozen=True):
     """The newest request of a mysis. `input_tokens` is None if the provider did not report them."""
 
     request_id: int
@@ -59,8 +57,7 @@ class RequestSummary:
     error_class: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSnapshot:
+class ToolSnapshot(Struct, frozen=True):
     """The newest result of one snapshot tool, cut to 4,000 characters."""
 
     tool: str
@@ -68,8 +65,7 @@ class ToolSnapshot:
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class MysisContext:
+class MysisContext(Struct, frozen=True):
     """The newest request and the snapshots; `seen` is None before the first request."""
 
     seen: RequestSummary | None = None

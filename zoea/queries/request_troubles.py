@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from zoea.context import PackStatus, Plan, Priority, Reason
 from zoea.context.explain import describe_advice
@@ -30,8 +31,7 @@ WHERE cluster_id = :cluster AND topic = :topic AND id <= :until AND (:sender IS 
 _SHOWN = "SELECT answer FROM turn_answer WHERE turn_id = ? AND need LIKE '[\"ShownConversation\",%'"
 
 
-@dataclass(frozen=True, slots=True)
-class Trouble:
+class Trouble(Struct, frozen=True):
     """A symptom with the cause that was found and what to change."""
 
     symptom: str

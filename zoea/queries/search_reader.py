@@ -13,9 +13,11 @@ import sqlite3
 import threading
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.model.enums import Role, SenderKind
 from zoea.model.errors import StoreError
@@ -83,8 +85,7 @@ FROM memory m JOIN turn t ON t.id = m.turn_id WHERE m.id IN (SELECT value FROM j
 """
 
 
-@dataclass(frozen=True, slots=True)
-class SwarmSearchQuery:
+class SwarmSearchQuery(Struct, frozen=True):
     """A parsed search. `since` and `until` are in µs UTC; `problem` describes an invalid filter."""
 
     words: str = ""
@@ -100,8 +101,7 @@ class SwarmSearchQuery:
         return self == SwarmSearchQuery()
 
 
-@dataclass(frozen=True, slots=True)
-class SwarmSearchHit:
+class SwarmSearchHit(Struct, frozen=True):
     """A memory that contains the words.
 
     Attributes:
@@ -127,8 +127,7 @@ class SwarmSearchHit:
     call_id: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SwarmSearchPage:
+class SwarmSearchPage(Struct, frozen=True):
     """A page of hits, newest first. `before` is the id for the next page; None at the end.
 
     `note` explains to the user how the search was limited.
@@ -325,8 +324,7 @@ def _row(row: sqlite3.Row) -> SwarmSearchHit:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class FindHit:
+class FindHit(Struct, frozen=True):
     """A memory that contains the words.
 
     `at` is their position in the content, `thought` in the reasoning, in characters
@@ -341,8 +339,7 @@ class FindHit:
     call_id: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class FindResult:
+class FindResult(Struct, frozen=True):
     """Hits in conversation order; `is_cut` if there are older ones over the limit."""
 
     words: str

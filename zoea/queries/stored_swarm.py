@@ -10,8 +10,9 @@ import json
 import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from zoea.model.enums import Activity, MysisState
 from zoea.model.errors import MysisMissing, StoreError, UsageError
@@ -67,8 +68,7 @@ def open_database(database: Path) -> Iterator[sqlite3.Connection]:
         raise StoreError(f"{database} cannot be read: {problem}") from problem
 
 
-@dataclass(frozen=True, slots=True)
-class MysisRecord:
+class MysisRecord(Struct, frozen=True):
     """A mysis, living or deleted, and all tokens it used. None if they were not counted."""
 
     uid: str
@@ -85,8 +85,7 @@ def read_mysis_records(database: Path) -> tuple[MysisRecord, ...]:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class StoredConfiguration:
+class StoredConfiguration(Struct, frozen=True):
     """The configuration of a mysis. `template_body` is the template's TOML; `tags` are separated by spaces."""
 
     template: str
@@ -121,8 +120,7 @@ def read_configurations(database: Path, mysis_ids: Sequence[int]) -> list[Stored
     return configurations
 
 
-@dataclass(frozen=True, slots=True)
-class DeletedMysis:
+class DeletedMysis(Struct, frozen=True):
     """A deleted mysis that can be restored; `deleted_at` is in µs UTC."""
 
     id: int

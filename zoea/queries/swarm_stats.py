@@ -6,9 +6,10 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
+
+from msgspec import Struct
 
 from zoea.queries.stored_swarm import open_database
 
@@ -34,8 +35,7 @@ class StatSpan(StrEnum):
         return {StatSpan.HOUR: 1, StatSpan.DAY: 15, StatSpan.WEEK: 120}[self]
 
 
-@dataclass(frozen=True, slots=True)
-class StatPoint:
+class StatPoint(Struct, frozen=True):
     """What the swarm did in `minutes` minutes from `at`, in µs since the epoch, UTC.
 
     Attributes:
@@ -58,8 +58,7 @@ class StatPoint:
         return self.tokens / self.minutes
 
 
-@dataclass(frozen=True, slots=True)
-class SwarmStats:
+class SwarmStats(Struct, frozen=True):
     """The points of a span, oldest first."""
 
     span: StatSpan
@@ -99,8 +98,7 @@ def read_stats(database: Path, span: StatSpan, now: int) -> SwarmStats:
     return SwarmStats(span, tuple(_point(start, span.step, found.get(start, [])) for start in starts))
 
 
-@dataclass(frozen=True, slots=True)
-class _Minute:
+class _Minute(Struct, frozen=True):
     """One stored row, with the tokens and money used since the row before."""
 
     tokens: int

@@ -11,8 +11,10 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
-from dataclasses import dataclass, field, replace
 from typing import Any, Self
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from zoea.ipc.swarm_proxy import SwarmProxy, api_functions
 from zoea.llm.prices import PriceList
@@ -61,8 +63,7 @@ _CANCELLABLE = frozenset({"view", "mysis", "wait", "receipt", "approvals", "gran
 """Methods of the commander that change nothing."""
 
 
-@dataclass(frozen=True, slots=True)
-class SwarmOptions:
+class SwarmOptions(Struct, frozen=True):
     """Options of a run besides the settings.
 
     Args:

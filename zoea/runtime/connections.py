@@ -7,8 +7,9 @@ import importlib
 import json
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from zoea.mcp_server.supervisor import McpServerSupervisor
 from zoea.model.errors import ProviderError, ToolError, UsageError

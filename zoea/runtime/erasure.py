@@ -9,8 +9,10 @@ from __future__ import annotations
 import getpass
 import sqlite3
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.chain.collection import DAY, REFLOG_DAYS, forget_branches
 from zoea.chain.mirror import find_mirror, find_mirrored, forget_mirrored, stored_digests
@@ -33,8 +35,7 @@ class Declined(Exception):
     """Raised inside the transaction where the person does not confirm; nothing is changed then."""
 
 
-@dataclass(frozen=True, slots=True)
-class RedactionResult:
+class RedactionResult(Struct, frozen=True):
     """Counts of replaced texts, and other files that still hold the text."""
 
     occurrences: int

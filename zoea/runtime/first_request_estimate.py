@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_rows import read_commit, shortest_id
@@ -24,8 +25,7 @@ MOST_FORKS = 50
 _WHOLE_TIER = 2
 
 
-@dataclass(frozen=True, slots=True)
-class FirstRequestEstimate:
+class FirstRequestEstimate(Struct, frozen=True):
     """The commit that a request begins with, and the sizes and price of the request."""
 
     commit: ContextCommit

@@ -13,7 +13,8 @@ import os
 import sqlite3
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from zoea.model.errors import StoreError, WorkspaceHeld
 from zoea.model.ports import Clock
@@ -151,8 +152,7 @@ def rebuild_indexes(places: Places, say: Say) -> None:
         optimize(connection)
 
 
-@dataclass(frozen=True, slots=True)
-class VacuumResult:
+class VacuumResult(Struct, frozen=True):
     """Bytes before and after a vacuum, and the number of removed blob files."""
 
     before: int

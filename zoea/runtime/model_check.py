@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from zoea.llm.local.model_files import LocalModels
 from zoea.model.errors import UsageError
@@ -21,8 +22,7 @@ _NAMED = 8
 """Models that a refusal names."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelDoubt:
+class ModelDoubt(Struct, frozen=True):
     """A model's name that its server does not list.
 
     Attributes:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.llm.discovery import (
     KEYS,
@@ -61,8 +63,7 @@ async def load_run_settings(
     return await asyncio.to_thread(load, places, overrides=overrides) if overrides else loaded
 
 
-@dataclass(frozen=True, slots=True)
-class ModelSources:
+class ModelSources(Struct, frozen=True):
     """The sources of models that are known without network access.
 
     Attributes:
@@ -182,8 +183,7 @@ def _autopilot(name: str, config: ProviderConfig, clock: Clock) -> Provider:
     return AutopilotProvider(name, clock=clock)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelConnection:
+class ModelConnection(Struct, frozen=True):
     """A provider to add to the settings. `key` is the secret itself, a reference to it, or empty."""
 
     name: str

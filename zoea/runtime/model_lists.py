@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from zoea.model.errors import SettingsError
 from zoea.process.clock import SystemClock
@@ -24,8 +26,7 @@ LISTING_TYPES = (ProviderType.OPENAI, ProviderType.ANTHROPIC, ProviderType.OLLAM
 """Types of providers whose servers list their models."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelList:
+class ModelList(Struct, frozen=True):
     """The models that a server listed.
 
     Attributes:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from zoea.llm.local.model_files import LocalModels
 from zoea.model.errors import SettingsError, StoreError, UsageError
@@ -22,16 +23,14 @@ _HOUR_US = 3600 * 1_000_000
 AUTOPILOT_TITLE = "autopilot (no model: plays the sandbox by rule)"
 
 
-@dataclass(frozen=True, slots=True)
-class NamedOption:
+class NamedOption(Struct, frozen=True):
     """A name to choose, and its description."""
 
     name: str
     title: str
 
 
-@dataclass(frozen=True, slots=True)
-class MysisOptions:
+class MysisOptions(Struct, frozen=True):
     """The choices for a new mysis.
 
     Attributes:
@@ -115,8 +114,7 @@ def _told(database: Path, since: int) -> tuple[str, int] | None:
 BUDGETS = ("budget.token_budget_per_agent", "budget.token_budget_per_task", "budget.mysis")
 
 
-@dataclass(frozen=True, slots=True)
-class MysisConfiguration:
+class MysisConfiguration(Struct, frozen=True):
     """The common configuration of several myses. Where they differ a value is empty, or missing in `own`.
 
     Attributes:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from zoea.llm.discovery import ProbeStatus, probe_all
 from zoea.llm.prices import read_price_file
@@ -25,8 +26,7 @@ from zoea.settings.template_library import SHIPPED
 from zoea.settings.topic_source import use_snake_case
 
 
-@dataclass(slots=True)
-class SettingsReport:
+class SettingsReport(Struct):
     """What a check found.
 
     Attributes:
@@ -41,8 +41,7 @@ class SettingsReport:
         return {"problems": [problem.as_dict() for problem in self.problems], "notes": self.notes}
 
 
-@dataclass(frozen=True, slots=True)
-class ModelUse:
+class ModelUse(Struct, frozen=True):
     """A place that names a model of a provider."""
 
     key: str

@@ -6,11 +6,11 @@ import json
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import tomlkit
+from msgspec import Struct, field
 from pydantic import ValidationError
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import Table
@@ -28,8 +28,7 @@ _SCHEME = re.compile(r"(?i)^(bearer|basic|token)\s+(.+)$")
 _ODD = re.compile(r"[^A-Za-z0-9_.-]")
 
 
-@dataclass(slots=True)
-class UpstreamImport:
+class UpstreamImport(Struct):
     """Result of an import, per server. `moved` maps a credential's name to its former place."""
 
     file: Path

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from zoea.settings.key_paths import KeyPath
 
@@ -51,8 +52,7 @@ def _reject_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-@dataclass(slots=True)
-class _Level:
+class _Level(Struct):
     """An open object or list; `key` is that of the value that is being read."""
 
     path: KeyPath

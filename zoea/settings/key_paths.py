@@ -8,6 +8,8 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import Any
 
+from msgspec import Struct
+
 from zoea.model.errors import SettingsError
 
 KeyPath = tuple[str, ...]
@@ -25,8 +27,7 @@ class Layer(StrEnum):
     TEMPLATE = "template"
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Struct, frozen=True):
     """The layer of a value, with file (or variable) and line from 1. 0 without a line."""
 
     layer: Layer
@@ -51,8 +52,7 @@ class LayerValues:
     origins: Mapping[KeyPath, Origin] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """A problem with the settings; it never contains a value that may be secret."""
 
     key: str

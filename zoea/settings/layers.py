@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from zoea.settings.document import Document, read_document
 from zoea.settings.fields import lowest_bound
@@ -50,8 +51,7 @@ BARE: Mapping[str, KeyPath] = {
 """Environment names used by Shannon, accepted with and without the prefix."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedSettings:
+class LoadedSettings(Struct, frozen=True):
     """The settings and their origins.
 
     Attributes:
@@ -134,8 +134,7 @@ def check_settings(
     return found + Templates(level, Trust(places.trusted)).problems()
 
 
-@dataclass(slots=True)
-class _Reading:
+class _Reading(Struct):
     """The layers read so far, lowest first."""
 
     templates: Templates

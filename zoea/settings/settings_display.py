@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 import tomlkit
+from msgspec import Struct
 from pydantic import SecretStr
 
 from zoea.settings.endpoints import REFERENCE
@@ -23,8 +23,7 @@ _BOUNDS = frozenset(
 _SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|auth|credential|cookie")
 
 
-@dataclass(frozen=True, slots=True)
-class SettingRow:
+class SettingRow(Struct, frozen=True):
     """A key with its value as plain data (None is unset) and origin."""
 
     key: str

@@ -7,9 +7,10 @@ without copying it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
 
 from zoea.model.errors import TemplateError, TrustError
 from zoea.settings.document import Document, read_document
@@ -33,8 +34,7 @@ class TemplateInvalid(SettingsInvalid, TemplateError):
     title = TemplateError.title
 
 
-@dataclass(frozen=True, slots=True)
-class Level:
+class Level(Struct, frozen=True):
     """One directory of templates."""
 
     layer: Layer
@@ -42,8 +42,7 @@ class Level:
     needs_trust: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Resolved:
+class _Resolved(Struct, frozen=True):
     """A template's merged table, and the origin of each key."""
 
     tree: dict[str, Any]

@@ -10,11 +10,11 @@ import json
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from blake3 import blake3
+from msgspec import Struct
 
 from zoea.model.errors import TrustError
 from zoea.settings.key_paths import KeyPath, format_key, get_value, merge_trees
@@ -34,8 +34,7 @@ OPENING: Mapping[str, frozenset[str]] = {
 """Keys of sections that open a network port or remove stored data."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrustedFile:
+class TrustedFile(Struct, frozen=True):
     """A recorded file with its hash (hex) and time (seconds since the epoch)."""
 
     file: Path

@@ -12,11 +12,11 @@ import sqlite3
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 
 import zstandard
 from blake3 import blake3
+from msgspec import Struct
 
 from zoea.model.errors import StoreError, StoreFull
 from zoea.settings.private_file import open_private
@@ -28,8 +28,7 @@ ROW_BYTES = 1024 * 1024
 SELECT = "SELECT hash, place, data, size FROM blob WHERE id = ?"
 
 
-@dataclass(frozen=True, slots=True)
-class PackedBlob:
+class PackedBlob(Struct, frozen=True):
     """Bytes ready to be stored: their BLAKE3 hash, length, and compressed form."""
 
     digest: bytes

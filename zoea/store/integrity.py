@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from zoea.store.blobs import blob_path
 from zoea.store.search import fts_index
@@ -17,8 +18,7 @@ _SHOWN = 5
 Report = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class IntegrityFinding:
+class IntegrityFinding(Struct, frozen=True):
     """The result of one check: its name, the problem (empty if none), and a hint."""
 
     name: str

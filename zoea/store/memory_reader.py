@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct
 
 from zoea.model.enums import SenderKind
 from zoea.model.errors import StoreError
@@ -55,8 +56,7 @@ FROM message WHERE kind = 'broadcast' ORDER BY id DESC LIMIT :limit
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class CallExcerpt:
+class CallExcerpt(Struct, frozen=True):
     """A call of an answer: position, name, begin of its arguments, and their whole length."""
 
     position: int
@@ -65,8 +65,7 @@ class CallExcerpt:
     arguments_chars: int
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryPart:
+class MemoryPart(Struct, frozen=True):
     """Some characters of one part of a memory.
 
     `total` is the length of the whole part, None where there is no such call; `calls` are

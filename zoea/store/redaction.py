@@ -6,11 +6,11 @@ import json
 import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import zstandard
+from msgspec import Struct
 
 from zoea.model.errors import UsageError
 from zoea.store.blobs import blob_path
@@ -70,8 +70,7 @@ AND c.type = 'TEXT' AND c.hidden = 0
 """
 
 
-@dataclass(frozen=True, slots=True)
-class RedactedCounts:
+class RedactedCounts(Struct, frozen=True):
     """The numbers of a redaction: replacements, memories, turns, and blob files to delete."""
 
     occurrences: int = 0

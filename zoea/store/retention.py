@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 LEAST = 100
 """Memories of each mysis that no rule removes; a request looks back over fewer."""
@@ -87,8 +88,7 @@ WHERE s.type = 'table' AND f."table" = 'blob'
 """
 
 
-@dataclass(frozen=True, slots=True)
-class RetentionRule:
+class RetentionRule(Struct, frozen=True):
     """How much of each mysis to keep, in days and newest memories; 0 keeps everything."""
 
     days: float = 0
@@ -99,8 +99,7 @@ class RetentionRule:
         return self.days <= 0 and self.memories <= 0
 
 
-@dataclass(frozen=True, slots=True)
-class RemovedCounts:
+class RemovedCounts(Struct, frozen=True):
     """How much a step removed; characters of contents, reasoning, calls and messages."""
 
     turns: int = 0

@@ -15,10 +15,11 @@ import threading
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import Any
+
+from msgspec import Struct, field
 
 from zoea.model.errors import StoreClosed, StoreError
 from zoea.model.values import Event
@@ -39,8 +40,7 @@ COMMIT_BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5
 """Seconds by which the commits are counted."""
 
 
-@dataclass(slots=True)
-class WriterStats:
+class WriterStats(Struct):
     """Totals since the store was opened, changed by the writer thread only.
 
     Attributes:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from zoea.model.enums import ASK_TOOL, ApprovalAnswer
 from zoea.model.errors import UsageError
@@ -29,8 +30,7 @@ _Key = tuple[str, int]
 """The column of `approval` that says what is asked about, and the row it names."""
 
 
-@dataclass(slots=True)
-class _OpenQuestion:
+class _OpenQuestion(Struct):
     mysis_id: int
     post: Post
     timer: Timer | None = None

@@ -7,7 +7,8 @@ waits. Where nothing is reserved any more, the smallest of those that wait goes 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from zoea.model.ports import Clock, Timer
 
@@ -16,8 +17,7 @@ CHECK_US = 5_000_000
 """A new day gives room without a settled request, so that waiting requests also try by themselves."""
 
 
-@dataclass(slots=True)
-class _WaitingRequest:
+class _WaitingRequest(Struct):
     tokens: int
     proceed: Callable[[], None]
     is_woken: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from zoea.text.dollars import format_dollars
 
@@ -13,8 +13,7 @@ MICROS = 1_000_000
 WARN_AT = 0.80
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetLimit:
+class BudgetLimit(Struct, frozen=True):
     """The limit of one scope (`turn`, `mission`, `mysis`, `swarm`); None for no limit.
 
     Attributes:

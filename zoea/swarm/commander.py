@@ -1,7 +1,6 @@
-"""The swarm in this process: `CoreSwarmApi` over running myses.
+"""The swarm in this process: `CoreSwarmApi` over running myses, called directly or through the socket.
 
-Each command checks its arguments, runs one op of the store, and then feeds the life machine
-of the mysis. Fronts call it directly or through the socket.
+Each command checks its arguments, runs one op of the store, and then feeds the life machine of the mysis.
 """
 
 from __future__ import annotations
@@ -10,9 +9,10 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any, Self, TypeVar
+
+from msgspec.structs import replace
 
 from zoea.context.window.prompt_context import read_stored
 from zoea.llm.prices import PriceList

@@ -7,8 +7,9 @@ a mysis, and every reader of templates can read it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from zoea.model.enums import MysisState
 from zoea.model.errors import StateRefused
@@ -18,8 +19,7 @@ from zoea.settings.template import change_settings
 from zoea.swarm.resolved_template import Providers, resolve_template
 
 
-@dataclass(frozen=True, slots=True)
-class MysisChange:
+class MysisChange(Struct, frozen=True):
     """Requested changes; empty and None leave a value as it is.
 
     `settings` uses dotted keys of the sections that a template may set; None as a value removes
@@ -33,8 +33,7 @@ class MysisChange:
     settings: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedChange:
+class CheckedChange(Struct, frozen=True):
     """A checked change: all values as they will be stored."""
 
     template: Template

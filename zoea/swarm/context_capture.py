@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 from blake3 import blake3
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.chain.commit import Checkpoint, CommitNote, CommitType, ContextCommit, Provenance
 from zoea.chain.commit_ops import NewCommit, prepare_blobs
@@ -21,7 +22,6 @@ from zoea.chain.formats import ZOEA
 from zoea.context import Note
 from zoea.context.inherited_pack import Inheritance
 from zoea.model.enums import CallState, Role, Source
-from zoea.model.fast_replace import replace
 from zoea.model.ports import Clock
 from zoea.model.request import Answer
 from zoea.model.values import Memory, Mysis
@@ -42,8 +42,7 @@ RECOVERED = "recovered"
 """The tag of a commit that holds what a killed process left."""
 
 
-@dataclass(frozen=True, slots=True)
-class CapturePolicy:
+class CapturePolicy(Struct, frozen=True):
     """When a mysis commits; see the setting `chain.capture`.
 
     Attributes:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import sqlite3
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from zoea.chain import context_edits
 from zoea.chain.commit import NOTE_TOKENS, SUMMARY_TOKENS, CommitNote, ContextCommit
@@ -30,8 +31,7 @@ _THREAD = re.compile(r"\w[\w.:-]{0,59}")
 _THREAD_DIGITS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class _Discussion:
+class _Discussion(Struct, frozen=True):
     """The goal of a question: its thread's tip, else the commit. `mysis_id` is 0 where none answers in it."""
 
     commit: ContextCommit

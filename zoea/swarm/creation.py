@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import ContextCommit
@@ -19,8 +21,7 @@ from zoea.swarm.rules import HOUR
 NO_WORK = capture_ops.Work()
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """What someone said about a new mysis; empty values are chosen.
 
     Attributes:
@@ -41,8 +42,7 @@ class Wish:
     hop: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ContextOrigin:
+class ContextOrigin(Struct, frozen=True):
     """The commit that a mysis is made from. Template, provider and model are of the commit's mysis."""
 
     commit: ContextCommit | None = None

@@ -6,11 +6,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import assert_never
 
+from msgspec import Struct, field
+from msgspec.structs import replace
+
 from zoea.model.enums import DeliveryMode, ErrorClass, MysisState, Outcome
-from zoea.model.fast_replace import replace
 from zoea.model.status import DONE, NOTHING_NEW
 from zoea.model.values import Failure
 from zoea.swarm.moved_times import move_times
@@ -22,8 +23,7 @@ ANSWERED = "answered"
 """State reason of a mysis with `run = once` that has answered."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pending:
+class Pending(Struct, frozen=True):
     """A message in the inbox that no turn has taken yet."""
 
     delivery_id: int
@@ -37,34 +37,29 @@ class Pending:
 # Inputs.
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Struct, frozen=True):
     """A person starts the mysis. With `resume` it keeps its wait, its counts and a reached goal."""
 
     at: int
     resume: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Stop:
+class Stop(Struct, frozen=True):
     at: int
     reason: str = "you stopped it"
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(Struct, frozen=True):
     at: int
     on: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Arrived:
+class Arrived(Struct, frozen=True):
     at: int
     pending: Pending
 
 
-@dataclass(frozen=True, slots=True)
-class DeliveriesGone:
+class DeliveriesGone(Struct, frozen=True):
     """Deliveries that are no longer pending: withdrawn, or `joined` to the open turn by a steer.
 
     `has_goal` says whether a goal is left after a task was withdrawn; None where it is as before.
@@ -75,15 +70,13 @@ class DeliveriesGone:
     has_goal: bool | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class PromptsLeft:
+class PromptsLeft(Struct, frozen=True):
     """Prompts that the opened turn had no room for; they open the next turn."""
 
     prompts: tuple[Pending, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TurnEnded:
+class TurnEnded(Struct, frozen=True):
     """The open turn ended, or broke off.
 
     `responded` is True where the model gave text or calls; `failure` and `error_class` come with
@@ -108,21 +101,18 @@ class TurnEnded:
     fruitless: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NewRules:
+class NewRules(Struct, frozen=True):
     """The settings of the mysis have changed."""
 
     at: int
     rules: LifeRules
 
 
-@dataclass(frozen=True, slots=True)
-class Now:
+class Now(Struct, frozen=True):
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Jumped:
+class Jumped(Struct, frozen=True):
     """The wall clock was set by this many µs. Every time of the life moves by as much."""
 
     delta: int
@@ -134,8 +124,7 @@ LifeInput = Start | Stop | Hold | Arrived | DeliveriesGone | PromptsLeft | TurnE
 # Effects.
 
 
-@dataclass(frozen=True, slots=True)
-class SetState:
+class SetState(Struct, frozen=True):
     """Persist the state. `retry_at` is when the mysis continues by itself, if it does."""
 
     state: MysisState
@@ -145,8 +134,7 @@ class SetState:
     retry_count: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class OpenTurn:
+class OpenTurn(Struct, frozen=True):
     """Open a turn with these deliveries or a nudge, or resume the one that broke off."""
 
     prompts: tuple[Pending, ...] = ()
@@ -154,24 +142,21 @@ class OpenTurn:
     resume: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class WakeAt:
+class WakeAt(Struct, frozen=True):
     """Send `Now` at this time; None cancels."""
 
     at: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Cancel:
+class Cancel(Struct, frozen=True):
     outcome: Outcome
 
 
 LifeEffect = SetState | OpenTurn | WakeAt | Cancel
 
 
-@dataclass(frozen=True)
-class Life:
-    """The state of the machine. It has no slots, because `fast_replace` copies a dictionary faster.
+class Life(Struct, frozen=True):
+    """The state of the machine.
 
     `open_turn` is True while a turn runs; `broken_off` while an open turn in the store waits to
     be resumed. `quiet_since` is when the last turn ended or the mysis started. `wait_until`
@@ -197,8 +182,7 @@ class Life:
     nudged_at: tuple[int, ...] = field(default=())
 
 
-@dataclass(frozen=True, slots=True)
-class StoredLife:
+class StoredLife(Struct, frozen=True):
     """The stored part of a life: counts of nudges, the wait, the reached goal."""
 
     encouragement: int = 0
@@ -228,8 +212,7 @@ def is_waiting(life: Life) -> bool:
     return life.state is MysisState.RUNNING and not life.open_turn and life.wait_until is not None
 
 
-@dataclass(frozen=True, slots=True)
-class EndOfTurn:
+class EndOfTurn(Struct, frozen=True):
     """The step on the end of a turn: its stored part and its later part.
 
     `state` and `stored_life` are written in the op that ends the turn; `effects` are all others.

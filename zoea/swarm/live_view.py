@@ -11,7 +11,9 @@ import sqlite3
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.model.enums import Activity, MysisState
 from zoea.model.status import StatusWord
@@ -27,8 +29,7 @@ VIEW_CHARS = 4_000_000
 """Characters of goals and streamed texts in one view, because it is sent to fronts in one frame."""
 
 
-@dataclass(slots=True)
-class LiveMysis:
+class LiveMysis(Struct):
     """The row of one mysis. After a change call `LiveView.touch`."""
 
     mysis: Mysis

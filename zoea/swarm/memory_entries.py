@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from zoea.chain.entries import ContextCall, ContextEntry, ContextMedia
 from zoea.context import Note
@@ -17,8 +18,7 @@ _SENDER = re.compile(r"\[.*from (?:mysis|client) (?P<name>.*)\]", re.DOTALL)
 _AFTER_MEMORY = 1
 
 
-@dataclass(frozen=True, slots=True)
-class PlacedEntry:
+class PlacedEntry(Struct, frozen=True):
     """An entry and its place in the conversation.
 
     Attributes:

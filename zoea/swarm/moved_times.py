@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
-T = TypeVar("T")
+from msgspec import Struct
+from msgspec.structs import replace
+
+T = TypeVar("T", bound=Struct)
 _FIELDS = (
     "at",
     "created_at",
@@ -21,10 +23,8 @@ _FIELDS = (
 
 
 def move_times(value: T, delta: int) -> T:
-    """Return a copy of a dataclass with every time later by `delta` µs. A time that is None stays."""
+    """Return a copy of a struct with every time later by `delta` µs. A time that is None stays."""
     if not delta:
         return value
     changes = {name: at + delta for name in _FIELDS if (at := getattr(value, name, None)) is not None}
-    # Any dataclass is a T here; its fields are tested for above.
-    dataclass: Any = value
-    return replace(dataclass, **changes) if changes else value
+    return replace(value, **changes) if changes else value

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.model.enums import DeliveryMode
 from zoea.model.errors import UsageError
@@ -29,8 +31,7 @@ class CommandWriter(Protocol):
     async def __call__(self, op: Callable[[WriterConnection], T], *, by_person: bool = True) -> T: ...
 
 
-@dataclass(frozen=True, slots=True)
-class Outbox:
+class Outbox(Struct, frozen=True):
     """Sends for the commander, for clients and for myses.
 
     Attributes:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.context import FrozenTurn, TopicRules, WindowRules
 from zoea.context.inherited_pack import Inheritance, freeze_inherited
@@ -13,7 +15,6 @@ from zoea.context.topics.topic_rules import write_source
 from zoea.context.window.window_rules import choose_size
 from zoea.model.enums import DONE_TOOL, OpenedBy
 from zoea.model.errors import TemplateError
-from zoea.model.fast_replace import replace
 from zoea.model.ports import Provider
 from zoea.model.request import Catalogue, ModelInfo
 from zoea.model.values import Mysis
@@ -51,8 +52,7 @@ class Providers(Protocol):
     def metered(self) -> dict[str, bool]: ...
 
 
-@dataclass(frozen=True, slots=True)
-class MysisProfile:
+class MysisProfile(Struct, frozen=True):
     """The values of a mysis that stay the same during a turn.
 
     `window` is the model's context window, or the setting where it is unknown. `model` is that of the mysis, else
@@ -79,8 +79,7 @@ class MysisProfile:
         return wait_rules(self.settings)
 
 
-@dataclass(frozen=True, slots=True)
-class ResolvedTemplate:
+class ResolvedTemplate(Struct, frozen=True):
     """A parsed template and the settings under it.
 
     Where the stored text cannot be parsed, `damage` says why, and only the settings apply.

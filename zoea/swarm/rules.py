@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
 
 
-@dataclass(frozen=True, slots=True)
-class LifeRules:
+class LifeRules(Struct, frozen=True):
     """Rules of the life machine."""
 
     run_once: bool = False
@@ -26,8 +25,7 @@ class LifeRules:
     fruitless_nudges: int = 3
 
 
-@dataclass(frozen=True, slots=True)
-class LoopRules:
+class LoopRules(Struct, frozen=True):
     """Thresholds of the loop guard."""
 
     window: int = 10
@@ -38,8 +36,7 @@ class LoopRules:
     exempt: tuple[str, ...] = ("zoea_wait", "mine", "get_notifications")
 
 
-@dataclass(frozen=True, slots=True)
-class TickFields:
+class TickFields(Struct, frozen=True):
     """Names of fields that tell of ticks: the present one, one ahead, a number of them."""
 
     tick_fields: tuple[str, ...] = ("current_tick", "tick")
@@ -51,8 +48,7 @@ class TickFields:
         return (*self.tick_fields, *self.until_fields, *self.for_fields)
 
 
-@dataclass(frozen=True, slots=True)
-class WaitRules:
+class WaitRules(Struct, frozen=True):
     """Fields of a tool result that make a mysis wait, and other names of single upstreams."""
 
     fields: TickFields = TickFields()
@@ -64,8 +60,7 @@ class WaitRules:
         return next((fields for name, fields in self.upstreams if name == upstream), self.fields)
 
 
-@dataclass(frozen=True, slots=True)
-class TurnRules:
+class TurnRules(Struct, frozen=True):
     """Rules of the turn machine."""
 
     max_iterations: int = 20

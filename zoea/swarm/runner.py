@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.context import FrozenTurn
 from zoea.model.enums import DeliveryMode, ErrorClass, MessageKind, MysisState, Outcome
 from zoea.model.errors import StateRefused, ZoeaError
-from zoea.model.fast_replace import replace
 from zoea.model.ports import Timer, ToolSession
 from zoea.model.request import Catalogue
 from zoea.model.values import Delivery, Failure, Mysis
@@ -53,16 +54,14 @@ class _LifeLoan:
     """Queued by a turn that ends: other inputs wait from here until the turn's task is done."""
 
 
-@dataclass(frozen=True, slots=True)
-class _QueuedInput:
+class _QueuedInput(Struct, frozen=True):
     given: lf.LifeInput | _LifeLoan
     done: asyncio.Future[None] | None
     moved: int
     """By how much the wall clock had been set when it was queued, µs."""
 
 
-@dataclass(frozen=True, slots=True)
-class _StoredEnd:
+class _StoredEnd(Struct, frozen=True):
     step: lf.EndOfTurn
     mysis: Mysis | None
     """The row, where its state changed."""

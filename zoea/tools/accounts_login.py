@@ -12,8 +12,10 @@ import logging
 import math
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from typing import Any, Protocol
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.model.enums import MASK
 from zoea.model.errors import ToolError, UpstreamLost
@@ -51,8 +53,7 @@ _LOGIN_DELAYS_S = (0, 0, 15, 120, 600)
 """Seconds after a login until the next may be made, by the number of logins without a session that lasted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(Struct, frozen=True):
     """The mysis that has an account: found by uid, because names are reused."""
 
     uid: str

@@ -10,10 +10,11 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any
 
 from blake3 import blake3
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.model.request import Catalogue, ToolSpec
 from zoea.tools.policy import ToolPolicy, apply_policy, matches
@@ -26,8 +27,7 @@ _ODD = re.compile(r"[^A-Za-z0-9_-]")
 _EMPTY_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
 
 
-@dataclass(frozen=True, slots=True)
-class RemoteTool:
+class RemoteTool(Struct, frozen=True):
     """A tool as its upstream lists it."""
 
     name: str

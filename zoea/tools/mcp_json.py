@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from zoea.model.errors import SettingsError
 from zoea.tools.upstream.upstream_config import NAME, UpstreamConfig
@@ -25,8 +26,7 @@ _PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
 _SECRET_ARGUMENT = re.compile(r"(?i)^--?[a-z0-9_-]*(?:key|token|secret|password)[a-z0-9_-]*$")
 
 
-@dataclass(frozen=True, slots=True)
-class ImportedServer:
+class ImportedServer(Struct, frozen=True):
     """One server of the file.
 
     `config` has the values of the file; `notes` are for the person (renamed, disabled,
@@ -37,8 +37,7 @@ class ImportedServer:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ServerImport:
+class ServerImport(Struct, frozen=True):
     """The servers of a file. `refused` maps a name to the reason why it cannot be an upstream."""
 
     servers: tuple[ImportedServer, ...] = ()

@@ -6,9 +6,11 @@ A glob is matched against a tool's own name, `UPSTREAM/tool` and `UPSTREAM__tool
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.model.enums import ToolShow
 from zoea.model.request import ToolSpec
@@ -48,8 +50,7 @@ class ContextUse(StrEnum):
     COMMAND = "command"
 
 
-@dataclass(frozen=True, slots=True)
-class ToolPolicy:
+class ToolPolicy(Struct, frozen=True):
     """A template's policy for tools. `deny` wins over `allow`; an empty `allow` allows nothing.
 
     Args:

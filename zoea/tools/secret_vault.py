@@ -11,8 +11,10 @@ import logging
 import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from zoea.model.errors import SettingsError, ToolError
 from zoea.model.request import Answer, AnswerCall, Blob, ToolResult, ToolSpec

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from zoea.text.control_characters import one_line
 from zoea.tools.catalogue import RemoteTool, is_reserved, prefixed_name
@@ -14,8 +15,7 @@ from zoea.tools.upstream.upstream_config import UpstreamConfig
 _NAMED = 5
 
 
-@dataclass(frozen=True, slots=True)
-class BoundedTools:
+class BoundedTools(Struct, frozen=True):
     """The tools of an upstream within its limits, and sentences on all changes."""
 
     tools: tuple[RemoteTool, ...]

@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from zoea.model.enums import CALL_TOOL, FIND_TOOL
 from zoea.model.request import Answer, AnswerCall, Catalogue, ToolSpec

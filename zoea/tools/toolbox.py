@@ -9,10 +9,12 @@ import asyncio
 import difflib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.model.enums import CALL_TOOL, DONE_TOOL, FIND_TOOL, ToolShow
 from zoea.model.errors import ToolError, UpstreamLost, UsageError, ZoeaError
@@ -42,8 +44,7 @@ SendFilled = Callable[[dict[str, Any], float], Awaitable[dict[str, Any]]]
 """Sends a call with filled-in arguments within some seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class _PolicyCatalogue:
+class _PolicyCatalogue(Struct, frozen=True):
     """The catalogue of one policy, and its tools by name."""
 
     version: int

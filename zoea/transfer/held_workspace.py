@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from zoea.model.errors import WorkspaceHeld
 from zoea.process.clock import SystemClock
@@ -14,8 +15,7 @@ from zoea.settings.paths import Places
 from zoea.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class Workspace:
+class Workspace(Struct, frozen=True):
     """The open database of a workspace and its settings."""
 
     store: Store

@@ -10,9 +10,11 @@ import json
 import math
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, NoReturn
+
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import replace
 
 from zoea.context import EarlierTurn, FrozenTurn, TopicRules, WindowRules
 from zoea.model.enums import OpenedBy
@@ -47,8 +49,7 @@ _DECIDED = {
 """Values of a decision in a plan, with their types."""
 
 
-@dataclass(frozen=True, slots=True)
-class FilePosition:
+class FilePosition(Struct, frozen=True):
     """The position of a line: file and number."""
 
     file: Path
@@ -59,8 +60,7 @@ class FilePosition:
         raise UsageError(f"{self.file}, line {self.number}: {what}; nothing was imported from this file", hint=hint)
 
 
-@dataclass(frozen=True, slots=True)
-class JsonLine:
+class JsonLine(Struct, frozen=True):
     """A parsed line; `values` are without `kind`."""
 
     place: FilePosition
@@ -133,8 +133,7 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON value")
 
 
-@dataclass(frozen=True, slots=True)
-class SchemaColumn:
+class SchemaColumn(Struct, frozen=True):
     """A column of the schema. `must` is True without a default and with NOT NULL."""
 
     name: str
@@ -257,18 +256,24 @@ def convert_frozen(
         value = FrozenTurn.from_json(text, system="")
     except (PlanError, RecursionError):
         raise InvalidColumn("the frozen settings of the turn cannot be read") from None
-    for one in fields(FrozenTurn):
-        if not _fits(getattr(value, one.name), one.default, one.name):
-            raise InvalidColumn(f"{one.name} in the frozen settings of the turn is of the wrong type")
+    for name, default in _defaults(FrozenTurn):
+        if not _fits(getattr(value, name), default, name):
+            raise InvalidColumn(f"{name} in the frozen settings of the turn is of the wrong type")
     # Turns that it showed have other ids here, and the next turn would begin with those.
     moved = replace(value, mysis_id=mysis_id, turn_id=turn_id, before=before(value.before), earlier=())
     return replace(moved, template_hash=templates.get(value.template_hash, value.template_hash)).to_json()
 
 
+def _defaults(kind: type[Struct]) -> Iterator[tuple[str, Any]]:
+    """Yield the fields of a class with their defaults, `NODEFAULT` where there is none."""
+    names, defaults = kind.__struct_fields__, kind.__struct_defaults__
+    return zip(names, (*[NODEFAULT] * (len(names) - len(defaults)), *defaults), strict=True)
+
+
 def _fits(value: Any, default: Any, name: str) -> bool:
     match value:
         case WindowRules() | TopicRules():
-            return all(_fits(getattr(value, one.name), one.default, one.name) for one in fields(value))
+            return all(_fits(getattr(value, field), default, field) for field, default in _defaults(type(value)))
         case EarlierTurn():
             return _is_int(value.turn_id) and isinstance(value.whole, bool)
     match default:

@@ -13,10 +13,11 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from zoea.model.errors import StoreForeign, UsageError
 from zoea.store.database_file import APPLICATION_ID
@@ -31,8 +32,7 @@ _TIME = re.compile(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class NovaMysis:
+class NovaMysis(Struct, frozen=True):
     """A row of `myses`. `created` is its time as stored, `created_at` in µs or None if it cannot be parsed."""
 
     id: str
@@ -45,8 +45,7 @@ class NovaMysis:
     is_gone: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class NovaMemory:
+class NovaMemory(Struct, frozen=True):
     """A row of `memories`. `at` is in µs UTC; `has_time` is False if its own time could not be parsed."""
 
     id: int

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
+
+from msgspec import Struct, field
 
 from zoea.context import FrozenTurn
 from zoea.model.enums import CallState, OpenedBy
@@ -36,8 +37,7 @@ _GOAL = "Carry on with your mission."
 """The myses of Zoea Nova went on without an order."""
 
 
-@dataclass(frozen=True, slots=True)
-class NovaOptions:
+class NovaOptions(Struct, frozen=True):
     """Options of the import.
 
     Attributes:
@@ -52,8 +52,7 @@ class NovaOptions:
     is_forced: bool = False
 
 
-@dataclass(slots=True)
-class _ImportState:
+class _ImportState(Struct):
     """The counters and ids of one import."""
 
     mysis_id: int
@@ -80,8 +79,7 @@ def nova_name(mysis: NovaMysis) -> str:
     return former_name(mysis.id)
 
 
-@dataclass(frozen=True, slots=True)
-class NovaImport:
+class NovaImport(Struct, frozen=True):
     """The op that imports one mysis. Call it with the writer's connection; a second call starts again.
 
     Args:

@@ -11,7 +11,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from zoea.llm.messages.argument_repair import repair
 from zoea.model.enums import CallState, OpenedBy, Outcome
@@ -30,8 +31,7 @@ _AFTER = re.compile(r"\s*(?:\||$)")
 _NAME = re.compile(r"[\w./-]{1,128}")
 
 
-@dataclass(frozen=True, slots=True)
-class StoredCall:
+class StoredCall(Struct, frozen=True):
     """A parsed call.
 
     `is_mended` is True if broken arguments were repaired, `is_broken` if they could not be
@@ -135,8 +135,7 @@ _REMEMBERED = 3
 """Number of finished turns that may still get a late result."""
 
 
-@dataclass(slots=True)
-class NovaCall:
+class NovaCall(Struct):
     """A call with its result; `at` in µs."""
 
     call: StoredCall
@@ -145,8 +144,7 @@ class NovaCall:
     at: int = 0
 
 
-@dataclass(slots=True)
-class NovaStep:
+class NovaStep(Struct):
     """One assistant message."""
 
     memory: NovaMemory
@@ -154,8 +152,7 @@ class NovaStep:
     calls: list[NovaCall] = field(default_factory=list)
 
 
-@dataclass(slots=True)
-class NovaTurn:
+class NovaTurn(Struct):
     """A turn to be stored. `nudge` is the text of a stored nudge."""
 
     opened_at: int

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from zoea.text.sentences import count_of
 
@@ -13,8 +14,7 @@ Progress = Callable[[str, int, int], None]
 """Called with the name of the source, the amount done and the total (0 if unknown)."""
 
 
-@dataclass(slots=True)
-class ImportedMysis:
+class ImportedMysis(Struct):
     """An imported mysis. `wanted` is its former name; `mended` counts repairs by a sentence."""
 
     name: str
@@ -52,8 +52,7 @@ class ImportedMysis:
         return [head, *mended, *(f"  {note}" for note in self.notes)]
 
 
-@dataclass(slots=True)
-class ImportReport:
+class ImportReport(Struct):
     """The report of one import. `source` describes the file; `left_out` lists omissions with reasons."""
 
     source: str

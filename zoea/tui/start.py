@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
 from pathlib import Path
 from signal import Signals
 from types import ModuleType
+
+from msgspec import Struct, structs
 
 from zoea.model.errors import StoreError, WorkspaceHeld
 from zoea.model.values import SwarmView
@@ -44,7 +46,7 @@ END_S = 3.0
 
 def start(options: RunOptions, where: Places) -> int:
     """Show the cockpit until the person leaves it. Returns the exit code, which is not 0 after a failure."""
-    in_world = replace(options, world=WORLD)
+    in_world = dataclasses.replace(options, world=WORLD)
     session = CockpitSession(where, options)
     cockpit = build_cockpit(
         where,
@@ -59,7 +61,7 @@ def start(options: RunOptions, where: Places) -> int:
     how = show_cockpit(cockpit, where.log, session)
     if how.startswith(OTHER_WORKSPACE):
         name = how.removeprefix(OTHER_WORKSPACE)
-        return start(replace(options, workspace=name), places(name))
+        return start(dataclasses.replace(options, workspace=name), places(name))
     if how == "leave":
         sys.stdout.write("The swarm runs on without a screen; `zoea run` attaches to it.\n")
     return cockpit.return_code or 0  # 1 after a defect in the cockpit
@@ -120,8 +122,7 @@ def read_stored_rows(where: Places) -> SwarmView | None:
         return None  # opening it reports why
 
 
-@dataclass
-class CockpitSession:
+class CockpitSession(Struct):
     """A cockpit's process: the options of its swarm, and the lock if it owns one.
 
     Attributes:
@@ -198,7 +199,7 @@ async def open_swarm(
                 raise
     async with attach_to_swarm(where) as swarm:
         note = await prepare_swarm(swarm.api, options, where)
-        yield replace(swarm, warning=note)
+        yield structs.replace(swarm, warning=note)
 
 
 @asynccontextmanager

@@ -7,8 +7,9 @@ before it changes anything.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from zoea.world.goods import (
     BUY_MARGIN,
@@ -358,8 +359,7 @@ def continue_task(reef: Reef, player: Player, task: dict[str, Any]) -> dict[str,
             return {"system_id": player.system, "place": [point.id for point in reef.here(player)]}
 
 
-@dataclass(frozen=True, slots=True)
-class QueueForecast:
+class QueueForecast(Struct, frozen=True):
     """Estimate place and time of a ship after its queued actions.
 
     Args:

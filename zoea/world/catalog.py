@@ -5,9 +5,9 @@ Arguments are pydantic models, which give the schemas and check the calls, so th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from zoea.world.goods import CHAT_CHARS, GOODS, LOG_CHARS, LOG_ENTRIES, MINE_LIMIT, MODULES, NAME_CHARS, NOTICES
@@ -100,8 +100,7 @@ class LogListArgs(SessionArgs):
     before_id: int | None = Field(None, ge=1, le=1 << 53, description="Only entries older than this id.")
 
 
-@dataclass(frozen=True, slots=True)
-class ReefTool:
+class ReefTool(Struct, frozen=True):
     """Define one tool.
 
     Args:

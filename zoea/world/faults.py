@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from zoea.model.errors import UsageError
 
 RATES = ("latency", "error", "lose_session", "restart", "malformed")
 
 
-@dataclass(frozen=True, slots=True)
-class CallFaults:
+class CallFaults(Struct, frozen=True):
     """Hold the faults of one call; `delay` is in seconds."""
 
     delay: float = 0.0

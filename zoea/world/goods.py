@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 ORES: dict[str, float] = {
     "iron": 10.0,
@@ -22,8 +22,7 @@ GASES: dict[str, float] = {"helium": 8.0}
 GOODS: dict[str, float] = ORES | GASES
 
 
-@dataclass(frozen=True, slots=True)
-class ShipModule:
+class ShipModule(Struct, frozen=True):
     """Define a ship module, sold at every station; its price doubles with each one owned."""
 
     price: int

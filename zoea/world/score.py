@@ -6,13 +6,13 @@ The caller maps myses and their tokens to accounts, because the world knows acco
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from zoea.world.state import World
 
 
-@dataclass(frozen=True, slots=True)
-class CaptainScore:
+class CaptainScore(Struct, frozen=True):
     """Hold the totals of one captain.
 
     Args:

@@ -7,19 +7,18 @@ tick of their last change and computed forward when read.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, fields
 from math import isqrt
 from typing import Any
 
 from blake3 import blake3
+from msgspec import Struct, field
 
 from zoea.world.goods import CARGO, FUEL, HULL, MAX_LEVEL, MODULES, NOTICES, RECOVERY, XP_STEP
 
 SKILLS = ("mining", "piloting", "trading")
 
 
-@dataclass(slots=True)
-class Player:
+class Player(Struct):
     """Hold one captain and ship; all fields are JSON values.
 
     Args:
@@ -89,7 +88,7 @@ class Player:
             del self.notices[: len(self.notices) - NOTICES]
 
 
-_FIELDS = tuple(item.name for item in fields(Player))
+_FIELDS = Player.__struct_fields__
 
 
 def digest(text: str) -> str:
@@ -97,8 +96,7 @@ def digest(text: str) -> str:
     return blake3(text.encode()).hexdigest()
 
 
-@dataclass(slots=True)
-class World:
+class World(Struct):
     """Hold everything that a call or a tick can change.
 
     Args:

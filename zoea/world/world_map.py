@@ -9,8 +9,9 @@ from __future__ import annotations
 import heapq
 import math
 import random
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from zoea.world.goods import BEST_ORE, GASES, GOODS, NEAREST_ORE
 
@@ -22,8 +23,7 @@ class PointKind(StrEnum):
     DERELICT = "derelict"
 
 
-@dataclass(frozen=True, slots=True)
-class PointOfInterest:
+class PointOfInterest(Struct, frozen=True):
     """Define a point.
 
     Args:
@@ -47,8 +47,7 @@ class PointOfInterest:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class StarSystem:
+class StarSystem(Struct, frozen=True):
     """Define a system; `lanes` are (system id, ticks) of its neighbours."""
 
     id: str

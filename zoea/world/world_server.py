@@ -10,7 +10,6 @@ import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +26,7 @@ from mcp_types import (
     Tool,
     ToolAnnotations,
 )
+from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from zoea import __version__
@@ -42,8 +42,7 @@ LOCK_TIMEOUT_S = 5.0
 """Seconds to wait for a world file that another process still holds."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorldOptions:
+class WorldOptions(Struct, frozen=True):
     """Hold the options of `python -m zoea.world`."""
 
     data: Path

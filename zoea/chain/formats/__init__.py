@@ -9,10 +9,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Protocol
+
+from msgspec.structs import replace
 
 from zoea.chain.entries import ContextEntry, FetchBlob, decode_delta, encode_delta, join_deltas
 from zoea.chain.formats import claude_code, openai_chat

@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+from msgspec.structs import replace
 
 from zoea.chain.entries import ContextCall, ContextEntry
 from zoea.model.enums import Role

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
+from msgspec.structs import asdict
 
 from zoea.cli.commands.myses import find_deleted
 from zoea.cli.options import AsJson, Workspace, write_json

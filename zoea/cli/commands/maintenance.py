@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated
 
 import typer
+from msgspec.structs import asdict
 
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.cli.swarm_access import ask_at

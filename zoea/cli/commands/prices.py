@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Annotated
 
 import typer
+from msgspec.structs import asdict
 
 from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, write_json

@@ -6,10 +6,10 @@ import asyncio
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
 from datetime import datetime
 
 import typer
+from msgspec.structs import asdict
 
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.llm.discovery import PORTS, ProbeResult, ProbeStatus, ProviderChoice

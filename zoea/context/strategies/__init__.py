@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from zoea.context.frozen_turn import PLAN_VERSIONS, FrozenTurn
 from zoea.context.needs import Need, NeedAnswer, TurnSoFar
@@ -16,8 +17,7 @@ Answers = Mapping[Need, NeedAnswer]
 NO_ANSWERS: Answers = MappingProxyType({})
 
 
-@dataclass(frozen=True, slots=True)
-class Strategy:
+class Strategy(Struct, frozen=True):
     """A name, the reads of a strategy, and its packs, which do not depend on `TurnSoFar`.
 
     `needs` is called with the answers so far, in rounds (see `context/needs.py`): it returns all that it wants by

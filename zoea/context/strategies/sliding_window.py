@@ -6,9 +6,10 @@ Order of packs: system prompt, primers, summary, recents, standing order, situat
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from math import ceil
 from typing import Any
+
+from msgspec import Struct
 
 from zoea.context.forms import BARE, Form, FormKind, data_block, note_message, render_memory
 from zoea.context.frozen_turn import FrozenTurn
@@ -36,8 +37,7 @@ from zoea.model.values import Memory
 from zoea.text.estimate import tokens
 
 
-@dataclass(frozen=True, slots=True)
-class _View:
+class _View(Struct, frozen=True):
     """The messages before the turn that stay verbatim, and the summary of those between them."""
 
     primers: tuple[Memory, ...] = ()

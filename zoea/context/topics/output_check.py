@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from zoea.text import clean
 from zoea.text.large_json import MAX_DEPTH, is_deep
@@ -18,8 +19,7 @@ _MOST_TRIES = 1000
 """Braces of an answer from which on an object is looked for."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutputCheck:
+class OutputCheck(Struct, frozen=True):
     """The output as JSON, or why there is none."""
 
     data: str = ""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from msgspec import Struct
 
 from zoea.model.topics import TopicMessage
 from zoea.settings.topic_source import Selection, TopicSource
 
 
-@dataclass(frozen=True, slots=True)
-class LedgerPositions:
+class LedgerPositions(Struct, frozen=True):
     """Ledger ids that `since` refers to, of one mysis in one cluster. 0 is the start.
 
     Attributes:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from functools import lru_cache
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from zoea.settings.topic_source import TopicSource
 
 
-@dataclass(frozen=True, slots=True)
-class TopicRules:
+class TopicRules(Struct, frozen=True):
     """The limits and texts of the strategy `topics` in one turn.
 
     Attributes:

@@ -7,9 +7,10 @@ never splits a loop slice: it moves to the slice's outer edge. The sizes are est
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from math import ceil
 from operator import attrgetter
+
+from msgspec import Struct
 
 from zoea.context.units import OmittedMemory, Unit, read_units
 from zoea.context.window.window_estimate import MARGIN, estimate_memory
@@ -35,8 +36,7 @@ RATE_US = 30 * 60 * 1_000_000
 """A summary is extended at most once in so many messages and µs, unless something would be in no form."""
 
 
-@dataclass(frozen=True, slots=True)
-class CoveredMessages:
+class CoveredMessages(Struct, frozen=True):
     """The earlier messages that a stored summary covers.
 
     Attributes:
@@ -66,8 +66,7 @@ class CoveredMessages:
         return _count(units) - self.kept
 
 
-@dataclass(frozen=True, slots=True)
-class Conversation:
+class Conversation(Struct, frozen=True):
     """A conversation before a turn, as it was read.
 
     Attributes:
@@ -84,8 +83,7 @@ class Conversation:
     unread: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationShape:
+class ConversationShape(Struct, frozen=True):
     """Which messages of a conversation a request shows.
 
     Attributes:

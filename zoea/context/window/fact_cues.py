@@ -6,14 +6,13 @@ lower case.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 _FIRST_WIDE = "\u2e80"
 """From here on scripts have no spaces, so a word is found anywhere in a line."""
 
 
-@dataclass(frozen=True, slots=True)
-class FactCues:
+class FactCues(Struct, frozen=True):
     """The marks of one kind of line."""
 
     words: frozenset[str]

@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.context.frozen_turn import FrozenTurn
 from zoea.context.window.window_rules import DEBUGGING, choose_size, ratio, whole_number
@@ -27,8 +29,7 @@ _COMMENT = re.compile(r'(?P<text>"(?:\\.|[^"\\])*")|//[^\n]*')
 """A text, which may hold two slashes, or a comment to the end of its line."""
 
 
-@dataclass(frozen=True, slots=True)
-class PromptContext:
+class PromptContext(Struct, frozen=True):
     """The values that a prompt overrides; None leaves a value as the settings have it.
 
     `token_budget_total` is what all turns that the message opens may use together.
@@ -50,7 +51,7 @@ class PromptContext:
         return json.dumps(values, sort_keys=True) if values else ""
 
 
-KEYS = tuple(one.name for one in fields(PromptContext))
+KEYS = PromptContext.__struct_fields__
 
 
 def parse_prompt_context(values: Mapping[str, Any]) -> PromptContext:

@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 from collections import Counter as Tally
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from math import log
+
+from msgspec import Struct
 
 from zoea.context.condensed_text import find_identifiers
 from zoea.context.window.fact_cues import CONSTRAINTS, DECISIONS, ERRORS
@@ -50,8 +51,7 @@ _WORTH = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class SalientLine:
+class SalientLine(Struct, frozen=True):
     """A line worth keeping: its turn, kind, text and weight among others."""
 
     turn: int

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from zoea.context.condensed_text import cut_text
 from zoea.context.forms import data_block
@@ -42,8 +43,7 @@ _MESSAGES = "messages of the conversation"
 _NOTES = "notes about one part of the conversation after another"
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryPart:
+class SummaryPart(Struct, frozen=True):
     """One request to a model on the way to a summary.
 
     Attributes:
@@ -63,8 +63,7 @@ class SummaryPart:
         return max(LEAST_ANSWER, ANSWER_FACTOR * self.prose_tokens)
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryProse:
+class SummaryProse(Struct, frozen=True):
     """What a model wrote about all of it."""
 
     text: str

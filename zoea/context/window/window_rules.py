@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 SMALLEST_WINDOW, LARGEST_WINDOW = 5, 200
 DEFAULT_WINDOW, DEBUGGING_WINDOW = 50, 75
@@ -11,8 +12,7 @@ DEBUGGING = "debugging"
 """The preset with a larger window."""
 
 
-@dataclass(frozen=True, slots=True)
-class WindowRules:
+class WindowRules(Struct, frozen=True):
     """How a conversation is shaped.
 
     Attributes:

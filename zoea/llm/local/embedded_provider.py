@@ -7,10 +7,13 @@ speaks to it as to any llama.cpp server.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, replace
 from typing import Any, cast
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.llm.local.llama_server import LlamaServer, LlamaServerOptions, engine_is_installed, missing_extra
 from zoea.llm.local.model_files import LocalModel, LocalModels
@@ -29,8 +32,7 @@ _SERVER_OPTIONS = frozenset({"context", "threads", "parallel"})
 MakeServer = Callable[[LocalModel, LlamaServerOptions], LlamaServer]
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedModel:
+class LoadedModel(Struct, frozen=True):
     """A model in memory: its server, the provider that speaks to it, and its details."""
 
     server: LlamaServer
@@ -186,7 +188,7 @@ class EmbeddedProvider:
             mode = ToolMode.JSON_SCHEMA
         wanted = self._config.concurrency or (options.parallel if server.has_gpu else 1)
         own = self._config.timeouts
-        return replace(
+        return dataclasses.replace(
             self._config,
             type="openai",
             base_url=f"{server.address}/v1",

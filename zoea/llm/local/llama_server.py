@@ -11,9 +11,10 @@ import sys
 from collections import deque
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
@@ -26,8 +27,7 @@ _MOST = {"context": 10_000_000, "threads": 1024, "parallel": 64}
 _LONGEST_LINE = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class LlamaServerOptions:
+class LlamaServerOptions(Struct, frozen=True):
     """Options of a llama.cpp server.
 
     `context` in tokens, per parallel answer, capped at the model's training length; 0 is the model's own. `threads`

@@ -13,9 +13,10 @@ import re
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
+
+from msgspec import Struct
 
 from zoea.model.errors import StoreFull, UsageError
 
@@ -25,8 +26,7 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9._-]+")
 _SMALLEST = 24  # magic, version and the two counts that every GGUF header begins with
 
 
-@dataclass(frozen=True, slots=True)
-class LocalModel:
+class LocalModel(Struct, frozen=True):
     """One model of the folder.
 
     `path` is the file itself, behind the link if `is_link`; `size` in bytes, None if the linked file is missing.

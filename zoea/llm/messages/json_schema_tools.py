@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from zoea.llm.messages.argument_repair import repair
 from zoea.llm.messages.message_rules import arguments_object, result_text

@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from zoea.llm.messages.argument_repair import repair
 from zoea.model.enums import Finish

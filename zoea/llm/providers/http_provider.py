@@ -10,6 +10,8 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Protocol
 
+from msgspec.structs import replace
+
 from zoea.llm.messages.text_calls import read_text_calls
 from zoea.llm.provider_config import SLOW_READING, ProviderConfig
 from zoea.llm.transport.admission_gate import AdmissionGate, AdmissionTicket
@@ -17,7 +19,6 @@ from zoea.llm.transport.http_client import HttpClient, HttpReply, is_loopback
 from zoea.llm.transport.provider_errors import error_from_status, provider_error, read_error_body
 from zoea.model.enums import ErrorClass, ToolMode
 from zoea.model.errors import ProviderError
-from zoea.model.fast_replace import replace
 from zoea.model.ports import Clock
 from zoea.model.request import Answer, BytesReceived, Delta, ModelRequest, ReadProgress, RequestSent, StreamItem
 from zoea.text.large_json import LARGE_CHARS

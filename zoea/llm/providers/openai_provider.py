@@ -7,8 +7,10 @@ never guessed from the address.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
+
+from msgspec import Struct, field
 
 from zoea.llm.messages.message_rules import encode
 from zoea.llm.model_table import cache_minimum, known
@@ -129,8 +131,7 @@ def headers(config: ProviderConfig) -> dict[str, str]:
 _WINDOWS = ("max_model_len", "loaded_context_length", "context_length", "max_context_length", "context_window")
 
 
-@dataclass(frozen=True, slots=True)
-class ModelListing:
+class ModelListing(Struct, frozen=True):
     """A server's models by name.
 
     Attributes:

@@ -7,8 +7,9 @@ arguments as objects, content as parts, usage in any chunk or none, no `[DONE]`,
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from zoea.llm.messages import json_schema_tools
 from zoea.llm.messages.argument_repair import repair
@@ -37,8 +38,7 @@ _FINISH: dict[str, Finish] = {
 }
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(Struct):
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list)

@@ -8,7 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from zoea.llm.providers.scripts import SCRIPTS, Reply, Rule, builtin, deltas, script_name
 from zoea.model.enums import ErrorClass, Finish
@@ -22,8 +24,7 @@ __all__ = ["Block", "Reply", "Rule", "ScriptedProvider", "count_usage", "deltas"
 SLOW_PACE_S = 0.25
 
 
-@dataclass(eq=False)
-class Block:
+class Block(Struct, eq=False):
     """Stops one call in its stream until released; made by `ScriptedProvider.block`.
 
     `reached` is set when the call stops at it, with its `request`; `was_closed` is True if the stream was closed or

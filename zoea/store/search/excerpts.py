@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from zoea.store.search.query import BroadcastHit, Excerpt, HitPlace, MatchMode, MemoryHit
 from zoea.store.search.unspaced_words import split_words, word_pattern

@@ -6,8 +6,9 @@ import re
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from heapq import merge
+
+from msgspec.structs import replace
 
 from zoea.model.enums import Role, SenderKind, Source
 from zoea.store.search import fts_terms

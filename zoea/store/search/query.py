@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from zoea.model.enums import Role, SenderKind, Source
 from zoea.model.errors import UsageError
@@ -48,8 +50,7 @@ class HitPlace(StrEnum):
     CALL = "call"
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryQuery:
+class MemoryQuery(Struct, frozen=True):
     """A search among memories.
 
     Attributes:
@@ -80,11 +81,10 @@ class MemoryQuery:
     asking_call: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "text", _check_query(self.text, self.limit, self.max_chars))
+        force_setattr(self, "text", _check_query(self.text, self.limit, self.max_chars))
 
 
-@dataclass(frozen=True, slots=True)
-class BroadcastQuery:
+class BroadcastQuery(Struct, frozen=True):
     """A search among broadcasts; `mysis_id` limits it to those it sent or received. See `MemoryQuery`."""
 
     text: str
@@ -98,11 +98,10 @@ class BroadcastQuery:
     max_chars: int = MAX_CHARS
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "text", _check_query(self.text, self.limit, self.max_chars))
+        force_setattr(self, "text", _check_query(self.text, self.limit, self.max_chars))
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
+class Excerpt(Struct, frozen=True):
     """A part of a text around its matches, in characters.
 
     Attributes:
@@ -121,8 +120,7 @@ class Excerpt:
         return len(self.text) < self.total
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryHit:
+class MemoryHit(Struct, frozen=True):
     """A memory that matches.
 
     Attributes:
@@ -154,8 +152,7 @@ class MemoryHit:
     position: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryHits:
+class MemoryHits(Struct, frozen=True):
     """A page of hits. `before_id` asks for the next page, None at the end; `note` is for a person."""
 
     hits: tuple[MemoryHit, ...] = ()
@@ -163,8 +160,7 @@ class MemoryHits:
     note: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class BroadcastHit:
+class BroadcastHit(Struct, frozen=True):
     """A broadcast that matches; `sender` is empty for the commander."""
 
     message_id: int
@@ -175,8 +171,7 @@ class BroadcastHit:
     excerpt: Excerpt
 
 
-@dataclass(frozen=True, slots=True)
-class BroadcastHits:
+class BroadcastHits(Struct, frozen=True):
     """A page of broadcasts; see `MemoryHits`."""
 
     hits: tuple[BroadcastHit, ...] = ()

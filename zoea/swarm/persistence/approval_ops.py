@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from zoea.model.enums import ApprovalAnswer
 from zoea.model.errors import UsageError
@@ -72,8 +73,7 @@ def view(row: sqlite3.Row) -> ApprovalView:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetAnswer:
+class BudgetAnswer(Struct, frozen=True):
     """The answer to a question about a budget; neither allowed nor denied is still open."""
 
     allowed: bool = False

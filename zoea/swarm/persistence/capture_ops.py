@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from zoea.chain.commit import Checkpoint, ContextCommit
 from zoea.chain.commit_ops import NewCommit, append_commit, move_ref, rename_ref
@@ -84,8 +85,7 @@ WHERE n.turn_id IN (SELECT value FROM json_each(?))
 """
 
 
-@dataclass(frozen=True, slots=True)
-class StoredTail:
+class StoredTail(Struct, frozen=True):
     """Entries of uncommitted memories in conversation order, with first and last memory id."""
 
     entries: tuple[PlacedEntry, ...]
@@ -122,8 +122,7 @@ def record_commit(conn: WriterConnection, name: str, new: NewCommit) -> ContextC
     return stored
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """For what a mysis works, as its commits say; None for nothing in particular."""
 
     ticket_id: str | None = None

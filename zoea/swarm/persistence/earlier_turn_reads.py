@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 
+from msgspec.structs import replace
+
 from zoea.context import MESSAGE_FRAME, EarlierTurn, FrozenTurn, choose_earlier, request_limit
-from zoea.model.fast_replace import replace
 from zoea.store import WriterConnection
 from zoea.swarm.persistence import row_values
 from zoea.text import estimate

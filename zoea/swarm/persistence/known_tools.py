@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from zoea.context import FrozenTurn
 from zoea.store import WriterConnection
@@ -22,8 +23,7 @@ SELECT DISTINCT k.name FROM tool_call k JOIN memory m ON m.id = k.memory_id WHER
 """
 
 
-@dataclass(slots=True)
-class KnownTools:
+class KnownTools(Struct):
     """Reads the tools that a new turn shows whole because of the turns before, once.
 
     They are those that the last turn showed whole or used, until the earlier turns that are shown are cut: then

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from zoea.model.values import Delivery, Mysis
 from zoea.store import Store
@@ -14,8 +15,7 @@ from zoea.swarm.resolved_template import ResolvedTemplate, life_rules
 from zoea.swarm.runner import pending_of
 
 
-@dataclass(frozen=True, slots=True)
-class StoredMysis:
+class StoredMysis(Struct, frozen=True):
     """A mysis with its counters, inbox, open turn, nudges of an hour and newest text.
 
     `answered_by` is the model of its newest request, where it names none itself.

@@ -6,7 +6,8 @@ These are parts of the ops in `turn_ops.py`.
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from zoea.model.enums import CallState, DeliveryState, MessageKind, Role, Source
 from zoea.model.request import Answer
@@ -24,8 +25,7 @@ _SOURCES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class TurnInfo:
+class TurnInfo(Struct, frozen=True):
     """Values that every op of one turn needs."""
 
     mysis_id: int

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from dataclasses import dataclass
 from shlex import quote
+
+from msgspec import Struct
 
 from zoea.model.enums import DeliveryMode, DeliveryState, MessageKind, MysisState, Outcome, SenderKind
 from zoea.model.errors import NoRecipients, RateExceeded, StateRefused, UsageError
@@ -24,8 +25,7 @@ NOBODY = "no myses available to receive broadcast (all stopped or errored)"
 TO_COMMANDER = "commander"
 
 
-@dataclass(frozen=True, slots=True)
-class OutgoingMessage:
+class OutgoingMessage(Struct, frozen=True):
     """A message to store: text, sender, and how it joins a running turn."""
 
     text: str
@@ -40,8 +40,7 @@ class OutgoingMessage:
     """What it overrides for the turn that it opens, as `PromptContext.to_json` writes it."""
 
 
-@dataclass(frozen=True, slots=True)
-class SendResult:
+class SendResult(Struct, frozen=True):
     """The receipt, and the deliveries to pass to the runners."""
 
     receipt: Receipt

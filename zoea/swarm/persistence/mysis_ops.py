@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from zoea.model.enums import MysisState
 from zoea.model.errors import MysisMissing, NameRefused, SwarmFull
@@ -54,8 +55,7 @@ _GREEK = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class MysisSpec:
+class MysisSpec(Struct, frozen=True):
     """The values of a new mysis. An empty name is chosen in the op."""
 
     uid: str

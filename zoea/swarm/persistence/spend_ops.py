@@ -10,10 +10,11 @@ import json
 import sqlite3
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 import zstandard
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.context import FrozenTurn
 from zoea.model.enums import ErrorClass, Finish, RequestState
@@ -65,8 +66,7 @@ class RequestOwner(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """The budget limits of a request: turn, mission, mysis and the day of the swarm.
 
     `turn_used` are tokens; `answer_within` is how long the commander may take to answer, µs;
@@ -85,8 +85,7 @@ class Limits:
     background: BudgetLimit = _NO_LIMIT
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(Struct, frozen=True):
     """One attempt at a request of a turn, to be reserved. A `summary` has no plan, and no tally counts it."""
 
     turn_id: int
@@ -101,8 +100,7 @@ class Reservation:
     purpose: Literal["turn", "summary"] = "turn"
 
 
-@dataclass(frozen=True, slots=True)
-class Reserved:
+class Reserved(Struct, frozen=True):
     """The result of a reservation.
 
     `request_id` may be sent after `rest_us`. Where `scope` is set it was refused, or `is_asked`, or
@@ -128,8 +126,7 @@ class Reserved:
         return self.tokens - self.used - self.by_others
 
 
-@dataclass(frozen=True, slots=True)
-class _BudgetState:
+class _BudgetState(Struct, frozen=True):
     """What a scope has used, and what it has used or reserved (`committed`)."""
 
     scope: str
@@ -457,8 +454,7 @@ def recover(conn: WriterConnection, metered: dict[str, bool]) -> int:
     return len(rows)
 
 
-@dataclass(frozen=True, slots=True)
-class _PastOwner:
+class _PastOwner(Struct, frozen=True):
     mysis_id: int
     provider: str
     model: str
@@ -472,8 +468,7 @@ class _PastOwner:
 TODAY = "SELECT used_tokens, used_micros, unpriced FROM spend WHERE scope = 'swarm' AND scope_id = 0 AND day = ?"
 
 
-@dataclass(frozen=True, slots=True)
-class Today:
+class Today(Struct, frozen=True):
     """Usage of the swarm on this local day, read `at` by boot time. No cost where some price is unknown."""
 
     at: int = 0

@@ -5,7 +5,7 @@ Both are written in the op that opens or ends a turn, so that no crash comes bet
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from zoea.context import FrozenTurn
 from zoea.model.topics import SWARM_CLUSTER

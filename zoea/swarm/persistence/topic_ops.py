@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.context.topics.state_snapshot import SNAPSHOT_SOURCES, describe_state, restore_state
 from zoea.context.topics.topic_block import render_body
@@ -49,8 +51,7 @@ JOIN mysis y ON y.id = d.mysis_id WHERE g.topic_message_id = ? ORDER BY d.id
 """
 
 
-@dataclass(frozen=True, slots=True)
-class OutgoingTopicMessage:
+class OutgoingTopicMessage(Struct, frozen=True):
     """A message to publish; `data` is a JSON object as text, or None.
 
     Attributes:
@@ -79,16 +80,14 @@ Subscribers = Callable[[str], Iterable[int]]
 """Ids of the myses that subscribe to a topic."""
 
 
-@dataclass(frozen=True, slots=True)
-class PublishLimits:
+class PublishLimits(Struct, frozen=True):
     """Messages that a mysis may publish in an hour, and the most hops."""
 
     per_hour: int
     max_hops: int
 
 
-@dataclass(frozen=True, slots=True)
-class PublishResult:
+class PublishResult(Struct, frozen=True):
     """The receipt, and the deliveries to pass to the runners, in order."""
 
     receipt: PublishReceipt

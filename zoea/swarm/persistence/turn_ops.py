@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.context import FrozenTurn, Note, missing_needs
 from zoea.context.window.prompt_context import merge_contexts, override_turn, read_stored
 from zoea.model.enums import CallState, ErrorClass, Finish, OpenedBy, Outcome
-from zoea.model.fast_replace import replace
 from zoea.model.request import Catalogue, ToolResult
 from zoea.model.values import Delivery, Memory, ToolCall, Usage
 from zoea.store import WriterConnection
@@ -61,8 +62,7 @@ SAME_RESULT = "the same result as the identical call before it: read-only calls 
 _UNKNOWN_TOOL = "there is no tool {name!r} in your toolbox; use one of the tools you were given"
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedTurn:
+class OpenedTurn(Struct, frozen=True):
     """A new turn as stored.
 
     `left` are pending deliveries that it had no room for; `before` answers the needs of its first plan.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import assert_never
+
+from msgspec import Struct
 
 from zoea.context import (
     EarlierTurns,
@@ -79,8 +80,7 @@ GROUP BY k.name
 _ANSWERED = (RequestState.SETTLED, RequestState.ESTIMATED)
 
 
-@dataclass(frozen=True, slots=True)
-class BeforeTurn:
+class BeforeTurn(Struct, frozen=True):
     """Answers to the needs of rows before a turn, and the previous turn's calls."""
 
     answers: dict[Need, NeedAnswer]
@@ -177,8 +177,7 @@ def _before(wanted: tuple[Need, ...], found: Iterable[sqlite3.Row]) -> BeforeTur
     return BeforeTurn(answers, loop_guard.calls_of(tuple(previous)), loop_guard.texts_of(tuple(previous)))
 
 
-@dataclass(frozen=True, slots=True)
-class OpenTurnRow:
+class OpenTurnRow(Struct, frozen=True):
     """An open turn with everything that `restore` needs."""
 
     turn_id: int

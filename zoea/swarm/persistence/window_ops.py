@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from zoea.context import FrozenTurn, WindowRules
 from zoea.context.units import read_units
@@ -41,8 +42,7 @@ SELECT count(*) AS count FROM memory m WHERE m.mysis_id = :mysis AND m.id > :flo
   AND (m.turn_id, m.seq) > (:turn, :seq)"""
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationRows:
+class ConversationRows(Struct, frozen=True):
     """The rows of a conversation as they were read. `conversation` converts them, which may take a while."""
 
     opening: Sequence[sqlite3.Row]
@@ -103,8 +103,7 @@ def _covered(rows: Sequence[sqlite3.Row]) -> CoveredMessages:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class NewSummary:
+class NewSummary(Struct, frozen=True):
     """A summary to store: its text, what it covers, and the model that wrote it."""
 
     content: str

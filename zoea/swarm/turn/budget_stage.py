@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from zoea.model.enums import Activity
 from zoea.swarm import budgets
@@ -17,8 +18,7 @@ QUEUE_NAME = "the budget of the day"
 MISSION_QUEUE_NAME = "the budget of its message"
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetStage:
+class BudgetStage(Struct, frozen=True):
     """Turns the store's answer into the machine's input, for one turn.
 
     Attributes:

@@ -7,7 +7,9 @@ its turn as failed, after its calls were run.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.context import MESSAGE_FRAME, Plan, Priority
 from zoea.model.enums import Role
@@ -25,8 +27,7 @@ _SHARE = 0.75
 """The part of the room in a request that an answer may take; the rest is for the results of its calls."""
 
 
-@dataclass(frozen=True, slots=True)
-class BoundedCalls:
+class BoundedCalls(Struct, frozen=True):
     """The calls of an answer that are stored, and for each the result if it is not run."""
 
     answer: Answer

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from zoea.context import FrozenTurn
 from zoea.model.values import Mysis
@@ -14,8 +15,7 @@ from zoea.swarm.persistence import turn_records
 from zoea.swarm.turn import turn_types as t
 
 
-@dataclass(frozen=True, slots=True)
-class DrivenTurn:
+class DrivenTurn(Struct, frozen=True):
     """The stored turn that a driver carries out.
 
     Attributes:

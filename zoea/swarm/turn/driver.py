@@ -11,11 +11,12 @@ from collections import deque
 from collections.abc import Coroutine
 from typing import Any, assert_never
 
+from msgspec.structs import replace
+
 from zoea.context import Plan as RequestPlan
 from zoea.context.context_metrics import measure_context
 from zoea.model.enums import MASK, Activity, ApprovalAnswer, CallState, Outcome, ToolMode
 from zoea.model.errors import PlanError, ProviderError
-from zoea.model.fast_replace import replace
 from zoea.model.ports import Timer, ToolSession
 from zoea.model.request import Answer, AnswerCall, CallMeta, Catalogue, ToolResult
 from zoea.model.values import Mysis

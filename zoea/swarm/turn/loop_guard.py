@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 from zoea.context import Note
 from zoea.model.enums import Role
@@ -16,8 +17,7 @@ from zoea.swarm.turn.turn_types import PastCall
 NOTE_KIND = "loop"
 
 
-@dataclass(frozen=True, slots=True)
-class Repetition:
+class Repetition(Struct, frozen=True):
     """A repetition in words, and the fingerprints of its calls or its text."""
 
     words: str

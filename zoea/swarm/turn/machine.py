@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from msgspec.structs import replace
+
 from zoea.context.topics.agent_texts import write_repair
 from zoea.model.enums import DONE_TOOL, WAIT_TOOL, CallState, ErrorClass, Outcome, Role
-from zoea.model.fast_replace import replace
 from zoea.model.request import ToolResult
 from zoea.model.values import Failure, Memory, ToolCall
 from zoea.swarm.moved_times import move_times

@@ -10,9 +10,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+from msgspec import Struct
 
 from zoea.context import (
     MAX_ROUNDS,
@@ -76,8 +77,7 @@ READERS: dict[type[OutsideNeed], NeedReader] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class AnsweredNeeds:
+class AnsweredNeeds(Struct, frozen=True):
     """The answers to all needs of a turn.
 
     Attributes:

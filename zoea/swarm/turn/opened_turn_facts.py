@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from zoea.context import FrozenTurn
 from zoea.model.values import Memory
@@ -11,8 +11,7 @@ from zoea.swarm.services import Services
 from zoea.swarm.turn.summary_stage import SummaryStage
 
 
-@dataclass(frozen=True, slots=True)
-class OpenedTurnFacts:
+class OpenedTurnFacts(Struct, frozen=True):
     """A turn that is open and not planned yet.
 
     Attributes:

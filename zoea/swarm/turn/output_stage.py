@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from zoea.context import TopicRules
 from zoea.context.topics.output_check import OutputCheck, check_output
@@ -23,8 +24,7 @@ _SUMMARY = "summary"
 """The key of an output that is published as the text of the message too."""
 
 
-@dataclass(slots=True)
-class OutputStage:
+class OutputStage(Struct):
     """The outputs of one turn. `published` are deliveries to hand over once the op is stored."""
 
     services: Services

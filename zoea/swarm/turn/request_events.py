@@ -5,15 +5,14 @@ No rows hold these events, because the rows of requests hold their numbers.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from zoea.context import Plan
 from zoea.model.values import Event
 from zoea.swarm.services import Services
 
 
-@dataclass(frozen=True, slots=True)
-class RequestEvents:
+class RequestEvents(Struct, frozen=True):
     """Tells of the requests of one turn."""
 
     services: Services

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.context import FrozenTurn, Need, NeedAnswer, Plan, TurnRecord, TurnReplay, TurnSoFar, encode, plan_next
 from zoea.context.strategies import sliding_window
 from zoea.llm.prices import ModelPrice
-from zoea.model.fast_replace import replace
 from zoea.model.request import Catalogue, RequestMessage
 from zoea.model.values import Memory
 from zoea.store import WriterConnection
@@ -34,8 +35,7 @@ CACHE_ENDS = 2
 _MARGIN = 0.05  # of the estimate, reserved beside it: estimates are off by a few per cent
 
 
-@dataclass(slots=True)
-class RequestPreparation:
+class RequestPreparation(Struct):
     """Plans and reserves the requests of one turn.
 
     Attributes:

@@ -12,8 +12,10 @@ import logging
 import sqlite3
 from collections.abc import Callable
 from contextlib import aclosing
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.context import FrozenTurn, request_limit
 from zoea.context.window.conversation_shape import Conversation, ConversationShape
@@ -46,8 +48,7 @@ NO_MODEL = "scripted"
 _KEY = "SummaryPart"
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryModel:
+class SummaryModel(Struct, frozen=True):
     """The model that writes summaries, and what a request to it may take."""
 
     provider: Provider
@@ -57,8 +58,7 @@ class SummaryModel:
     max_output_tokens: int
 
 
-@dataclass(frozen=True, slots=True)
-class _SummaryOwner:
+class _SummaryOwner(Struct, frozen=True):
     """Names the owner of a summary's request; see `spend_ops.RequestOwner`."""
 
     mysis_id: int

@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Set
 from hashlib import blake2b
 from math import ceil
 
+from msgspec.structs import replace
+
 from zoea.context import MESSAGE_FRAME, FrozenTurn, request_limit
 from zoea.model.enums import CALL_TOOL, FIND_TOOL, ToolShow
-from zoea.model.fast_replace import replace
 from zoea.model.request import Catalogue, ToolSpec
 from zoea.text import estimate
 from zoea.tools.tool_search import build_search_tools

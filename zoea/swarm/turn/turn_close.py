@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from zoea.model.enums import DONE_TOOL, CallState, ErrorClass, Outcome, Role
-from zoea.model.fast_replace import replace
 from zoea.model.request import Answer, ToolResult
 from zoea.model.values import Failure, Memory, Usage
 from zoea.swarm.rules import SECOND

@@ -2,80 +2,69 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from zoea.model.enums import Outcome
 from zoea.swarm.turn.turn_state import TurnEnd
 from zoea.swarm.turn.turn_writes import TurnOp
 
 
-@dataclass(frozen=True, slots=True)
-class Fetch:
+class Fetch(Struct, frozen=True):
     """Read a turn's needs, without a model for the summary if it `gives_up`; answer `TurnOpened` or `SummaryWanted`."""
 
     gives_up: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Summarise:
+class Summarise(Struct, frozen=True):
     """Have a model write the wanted part; answer `Summarised`, `SummaryFailed` or `CallWithheld`."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanRequest:
+class PlanRequest(Struct, frozen=True):
     """Plan the next request at this share of the budget; answer `Planned` or `Unplannable`."""
 
     shrink: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class Reserve:
+class Reserve(Struct, frozen=True):
     """Check the budgets and write the request row; answer `BudgetVerdict`."""
 
     iteration: int
     attempt: int
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Struct, frozen=True):
     """Call the model; answer `Answered`, `CallFailed` or `CallWithheld`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """Run these calls, several at once; answer `CallFinished` for each."""
 
     call_ids: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """Show the approval of this call; answer `Approved` when a person has answered."""
 
     call_id: int
 
 
-@dataclass(frozen=True, slots=True)
-class StoreOp:
+class StoreOp(Struct, frozen=True):
     """Carry out one operation; answer `OpStored` when it is durable."""
 
     op: TurnOp
 
 
-@dataclass(frozen=True, slots=True)
-class Sleep:
+class Sleep(Struct, frozen=True):
     """Answer `TimePassed` at this time."""
 
     until: int
 
 
-@dataclass(frozen=True, slots=True)
-class AwaitLift:
+class AwaitLift(Struct, frozen=True):
     """Wait for the end of a hold; answer `HoldLifted`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Abort:
+class Abort(Struct, frozen=True):
     """Cancel everything in flight; answer `TurnCancelled` with this outcome."""
 
     outcome: Outcome

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct
 
 from zoea.context import Note
 from zoea.context.topics.output_check import OutputCheck
@@ -12,8 +12,7 @@ from zoea.model.values import Failure, Memory, ToolCall, Usage
 from zoea.swarm.turn.turn_state import PastCall
 
 
-@dataclass(frozen=True, slots=True)
-class TurnOpened:
+class TurnOpened(Struct, frozen=True):
     """The turn can begin or continue: its needs are read.
 
     `calls` and `texts` are those of the previous turn, for the loop guard.
@@ -24,46 +23,40 @@ class TurnOpened:
     texts: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryWanted:
+class SummaryWanted(Struct, frozen=True):
     """The turn cannot be planned before a model has written a part of its summary."""
 
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Summarised:
+class Summarised(Struct, frozen=True):
     """A part of the summary is written and stored."""
 
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryFailed:
+class SummaryFailed(Struct, frozen=True):
     """The model wrote no part."""
 
     at: int
     can_retry: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Planned:
+class Planned(Struct, frozen=True):
     """The request is planned. `last_request` tells the model that the budget allows no request after it, "" if not."""
 
     at: int
     last_request: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Unplannable:
+class Unplannable(Struct, frozen=True):
     """The required parts of the request do not fit."""
 
     at: int
     failure: Failure
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetVerdict:
+class BudgetVerdict(Struct, frozen=True):
     """The decision of the budgets: go, rest until a time, or refused with a reason and what to do.
 
     After a hold (`held`) or a question to a person (`asked`, ended by `TimePassed`) the budgets are
@@ -80,8 +73,7 @@ class BudgetVerdict:
     stops: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedCall:
+class PreparedCall(Struct, frozen=True):
     """A call as it will be stored; it runs only if it is `known` and neither `broken` nor `skipped`.
 
     `skipped` is the result of a call beyond the limit.
@@ -104,8 +96,7 @@ class PreparedCall:
         return self.known and not self.broken and not self.asks and not self.skipped
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+class Answered(Struct, frozen=True):
     """The answer of the model; `output` is its check where its role has an output schema."""
 
     at: int
@@ -114,8 +105,7 @@ class Answered:
     output: OutputCheck | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CallFailed:
+class CallFailed(Struct, frozen=True):
     """The request failed. `retry_after` is in seconds, `jitter` in [0, 1), `partial` the streamed part.
 
     `cause` is a word or two: `429`, `timeout`.
@@ -126,13 +116,12 @@ class CallFailed:
     error_class: ErrorClass
     retry_after: float | None = None
     jitter: float = 0.0
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     partial: Answer | None = None
     cause: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class OpStored:
+class OpStored(Struct, frozen=True):
     """The op is durable: new `memories`, changed `calls`, and `taken` deliveries."""
 
     at: int
@@ -142,68 +131,59 @@ class OpStored:
     taken: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CallFinished:
+class CallFinished(Struct, frozen=True):
     at: int
     call_id: int
     result: ToolResult
 
 
-@dataclass(frozen=True, slots=True)
-class Approved:
+class Approved(Struct, frozen=True):
     at: int
     call_id: int
     answer: ApprovalAnswer
     sentence: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Steered:
+class Steered(Struct, frozen=True):
     """Messages that join the next request."""
 
     at: int
     deliveries: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class HoldChanged:
+class HoldChanged(Struct, frozen=True):
     """A hold began or ended. Calls in flight continue."""
 
     at: int
     on: bool
 
 
-@dataclass(frozen=True, slots=True)
-class HoldLifted:
+class HoldLifted(Struct, frozen=True):
     """No hold is on: continue."""
 
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class CallWithheld:
+class CallWithheld(Struct, frozen=True):
     """A hold began while the provider delayed the request; it was not sent."""
 
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class TimePassed:
+class TimePassed(Struct, frozen=True):
     """The time, and when the turn last made progress or had an excuse."""
 
     at: int
     progress_at: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ClockJumped:
+class ClockJumped(Struct, frozen=True):
     """The wall clock was set by this many µs; every time of the turn moves by as much."""
 
     delta: int
 
 
-@dataclass(frozen=True, slots=True)
-class TurnCancelled:
+class TurnCancelled(Struct, frozen=True):
     """Everything in flight was cancelled; results so far come along.
 
     `unsent`: the request never left. `on_wire`: calls that were sent and have no result.

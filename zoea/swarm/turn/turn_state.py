@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from zoea.context import Note
 from zoea.model.enums import ErrorClass, Outcome
@@ -42,8 +43,7 @@ class NextStep(StrEnum):
     END = "end"
 
 
-@dataclass(frozen=True, slots=True)
-class PastCall:
+class PastCall(Struct, frozen=True):
     """A call of the previous turn, for the loop guard."""
 
     name: str
@@ -51,8 +51,7 @@ class PastCall:
     result_fingerprint: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
-class PastRequest:
+class PastRequest(Struct, frozen=True):
     """A request of this turn without an answer: failed, empty, cut off, or never sent."""
 
     attempt: int
@@ -60,9 +59,8 @@ class PastRequest:
     was_empty: bool
 
 
-@dataclass(frozen=True)
-class TurnState:
-    """The state of an open turn. It has no slots, because `fast_replace` copies a dictionary faster.
+class TurnState(Struct, frozen=True):
+    """The state of an open turn.
 
     Attributes:
         memories: Those of the turn, in conversation order.
@@ -112,8 +110,7 @@ class TurnState:
     end: TurnEnd | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class TurnEnd:
+class TurnEnd(Struct, frozen=True):
     """The turn ended or broke off, with the fields of `life.TurnEnded`.
 
     `tick_length` is in µs, 0 if unknown. `called` is True where it called a tool, `said` its texts.

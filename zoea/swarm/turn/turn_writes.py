@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct
 
 from zoea.model.enums import CallState, ErrorClass, Finish, Outcome
 from zoea.model.request import Answer, ToolResult
@@ -11,8 +11,7 @@ from zoea.swarm.turn.turn_inputs import PreparedCall
 from zoea.swarm.turn.turn_state import TurnEnd
 
 
-@dataclass(frozen=True, slots=True)
-class StoreAnswer:
+class StoreAnswer(Struct, frozen=True):
     """Store the answer, its calls and the usage; calls at the positions `start` are sent at once.
 
     With `outcome` the turn is over, and `end` is what the life machine hears.
@@ -35,8 +34,7 @@ class StoreAnswer:
     failure: Failure | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StoreResult:
+class StoreResult(Struct, frozen=True):
     """Store the result of a call at its reserved place; `state` is how the call ended.
 
     `repeats` are the ids and places of identical calls that it was run once for.
@@ -50,15 +48,13 @@ class StoreResult:
     repeats: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class MarkSent:
+class MarkSent(Struct, frozen=True):
     """Mark these calls as sent."""
 
     call_ids: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TakeSteers:
+class TakeSteers(Struct, frozen=True):
     """Add deliveries to the turn as prompts, as many as fit."""
 
     turn_id: int
@@ -66,8 +62,7 @@ class TakeSteers:
     seq: int
 
 
-@dataclass(frozen=True, slots=True)
-class StoreNote:
+class StoreNote(Struct, frozen=True):
     """Store a note of Zoea to the model, after the memory with `after_seq`."""
 
     turn_id: int
@@ -76,8 +71,7 @@ class StoreNote:
     content: str
 
 
-@dataclass(frozen=True, slots=True)
-class SettleRequest:
+class SettleRequest(Struct, frozen=True):
     """Settle a request with an empty answer."""
 
     request_id: int
@@ -85,8 +79,7 @@ class SettleRequest:
     finish: Finish
 
 
-@dataclass(frozen=True, slots=True)
-class RetryNote:
+class RetryNote(Struct, frozen=True):
     """A retry, as people see it: the next attempt of so many, after a rest in µs, and why."""
 
     turn_id: int
@@ -98,8 +91,7 @@ class RetryNote:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class FailRequest:
+class FailRequest(Struct, frozen=True):
     """Release the reservation of a request without an answer, except for its usage; note a retry."""
 
     request_id: int
@@ -108,8 +100,7 @@ class FailRequest:
     retry: RetryNote | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LeaveTurn:
+class LeaveTurn(Struct, frozen=True):
     """Stop a turn without an answer.
 
     `request_id` is the request without an answer, 0 if none: it failed with `error_class`, is in
@@ -126,22 +117,19 @@ class LeaveTurn:
     failure: Failure | None
     unsent: bool = False
     error_class: ErrorClass | None = None
-    usage: Usage = field(default_factory=Usage)
+    usage: Usage = Usage()
     end: TurnEnd | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CloseTurn(LeaveTurn):
+class CloseTurn(LeaveTurn, frozen=True):
     """End the turn for good: every call has its result."""
 
 
-@dataclass(frozen=True, slots=True)
-class BreakOffTurn(LeaveTurn):
+class BreakOffTurn(LeaveTurn, frozen=True):
     """Leave the turn open; calls keep their states."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResumeTurn:
+class ResumeTurn(Struct, frozen=True):
     """Resume a turn that broke off: open calls get results, and the attempt is counted."""
 
     turn_id: int

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from zoea.model.enums import WAIT_TOOL, CallState, Role
 from zoea.model.values import Memory
@@ -23,16 +24,14 @@ _FRESH_TICKS = 10
 _DEEPEST = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Tick:
+class Tick(Struct, frozen=True):
     """A tick of an upstream's world, and when a result told it, µs."""
 
     number: float
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """The end of a wait, µs, and its reason."""
 
     until: int
@@ -176,8 +175,7 @@ def _within(duration: float, longest: int) -> int:
     return int(min(duration, longest))
 
 
-@dataclass(frozen=True, slots=True)
-class _Result:
+class _Result(Struct, frozen=True):
     """A result that is a JSON object: its upstream, the names of its fields, and the tick it tells."""
 
     memory: Memory

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.context import FrozenTurn, ShownConversation, StoredAnswer, message_tokens, request_limit
 from zoea.context.forms import FULL, render_memory
@@ -26,8 +28,7 @@ from zoea.text import estimate
 from zoea.text.sentences import count_of
 
 
-@dataclass(frozen=True, slots=True)
-class _Prepared:
+class _Prepared(Struct, frozen=True):
     """A shaped conversation, with its new summary where one is due."""
 
     shape: ConversationShape

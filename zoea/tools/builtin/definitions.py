@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from msgspec import Struct
 from pydantic import BaseModel
 
 from zoea.model.enums import ASK_TOOL, DONE_TOOL
@@ -51,8 +51,7 @@ from zoea.tools.catalogue import digest
 from zoea.tools.policy import ContextUse, OwnTools, SearchScope, Send, ToolPolicy
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltinTool:
+class BuiltinTool(Struct, frozen=True):
     """One of Zoea's own tools. `answer` is the model of a client's answer; `reads` means it changes nothing."""
 
     name: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
 from typing import Any, Protocol
+
+from msgspec.structs import replace
 
 from zoea.model.enums import ASK_TOOL, DONE_TOOL
 from zoea.model.errors import UsageError, ZoeaError

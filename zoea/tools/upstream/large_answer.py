@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from zoea.text.large_json import MAX_VALUES, has_too_many_values, is_large, parse_large
 from zoea.tools.upstream.unreadable_answer import UnreadableMessage, find_key
@@ -14,8 +15,7 @@ _KEPT_S = 60.0
 """A result that the SDK did not hand on within this time was dropped with its caller."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _HiddenResult:
+class _HiddenResult(Struct, frozen=True, eq=False):
     wire: dict[str, Any]
 
 

@@ -12,9 +12,10 @@ import logging
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from zoea.process.clock import read_uptime_s
 from zoea.tools.catalogue import RemoteTool
@@ -54,8 +55,7 @@ class SessionState(StrEnum):
     CLOSED = "closed"
 
 
-@dataclass(frozen=True, slots=True)
-class SessionContext:
+class SessionContext(Struct, frozen=True):
     """Parts of an upstream that its sessions share.
 
     Args:

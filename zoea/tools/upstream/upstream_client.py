@@ -10,9 +10,10 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from zoea.model.errors import ToolError, UpstreamLost
 from zoea.model.request import SendState, ToolSpec
@@ -36,8 +37,7 @@ _SMOOTHING = 0.2
 _LAST_ERROR = 1_000
 
 
-@dataclass(frozen=True, slots=True)
-class UpstreamStatus:
+class UpstreamStatus(Struct, frozen=True):
     """The state of an upstream for fronts. Times are milliseconds, None before the first measurement.
 
     `state` is opening, open, lost (being reopened), down (retries spent, still tried slowly)

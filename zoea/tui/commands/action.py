@@ -6,8 +6,9 @@ A screen or the app binds an action to the function that carries it out, with `A
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from zoea.tui.commands.action_requirements import ActionContext, Requirement, require_nothing
 
@@ -32,8 +33,7 @@ class ActionPlace(StrEnum):
     TIMELINE = "timeline"
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(Struct, frozen=True):
     """One thing a person can do.
 
     Attributes:
@@ -74,8 +74,7 @@ class Action:
         return BoundAction(self, run)
 
 
-@dataclass(frozen=True, slots=True)
-class BoundAction:
+class BoundAction(Struct, frozen=True):
     """An action and its handler on one screen, or on the app for every screen."""
 
     action: Action

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from zoea.model.enums import MysisState
 from zoea.model.status import wants_review
@@ -13,8 +14,7 @@ OPENING = "the swarm is still opening"
 NO_TARGET = "there is no mysis under the cursor"
 
 
-@dataclass(frozen=True, slots=True)
-class ActionContext:
+class ActionContext(Struct, frozen=True):
     """The state that decides which actions are possible.
 
     Attributes:

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from zoea.model.errors import MysisMissing, UsageError
 from zoea.model.values import MysisView, Recipients
@@ -33,8 +34,7 @@ THEME = "theme"
 WITHDRAW = "withdraw"
 
 
-@dataclass(frozen=True, slots=True)
-class CommandCompletion:
+class CommandCompletion(Struct, frozen=True):
     """A possible line with its description; `why_not` where it is not possible now."""
 
     line: str

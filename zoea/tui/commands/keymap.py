@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import cache
 
+from msgspec import Struct
+from msgspec.structs import replace
 from textual.binding import Binding
 from textual.keys import Keys
 
@@ -24,8 +25,7 @@ _NAMED = frozenset(str(key.value) for key in Keys) | {f"f{number}" for number in
 _WRITTEN = {"esc": "escape", "return": "enter", "pgup": "pageup", "pgdn": "pagedown", "del": "delete"}
 
 
-@dataclass(frozen=True, slots=True)
-class FixedKey:
+class FixedKey(Struct, frozen=True):
     """A key that cannot be remapped: cursor movement and text editing."""
 
     place: ActionPlace

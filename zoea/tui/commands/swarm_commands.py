@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from zoea.model.enums import MysisState
 from zoea.model.errors import UsageError, ZoeaError
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
 _NAMED = 2
 
 
-@dataclass(frozen=True, slots=True)
-class BatchCommand:
+class BatchCommand(Struct, frozen=True):
     """A command that one key gives to one or several myses.
 
     Attributes:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
+from msgspec import Struct
 from textual.binding import Binding
 from textual.dom import DOMNode
 from textual.screen import Screen
@@ -20,8 +20,7 @@ _ALWAYS = ("app.back", "app.palette")
 """Actions that the footer of every input names."""
 
 
-@dataclass(frozen=True, slots=True)
-class TypedKey:
+class TypedKey(Struct, frozen=True):
     """A key, its title, and the Textual action of a click on it."""
 
     key: str

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from msgspec import Struct
 from rich.cells import cell_len
 from rich.segment import Segment
 from textual.strip import Strip
@@ -87,8 +87,7 @@ BRIEF_LINES = 3
 _JSON_CHARS = 400_000
 
 
-@dataclass(frozen=True, slots=True)
-class PaintOptions:
+class PaintOptions(Struct, frozen=True):
     """Define how blocks are drawn."""
 
     width: int

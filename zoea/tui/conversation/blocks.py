@@ -6,9 +6,10 @@ A block holds text and says how it is drawn; `block_painter` makes lines of it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
+
+from msgspec import Struct
 
 from zoea.model.enums import MASK, CallState, OpenedBy, Outcome, Role, SenderKind
 from zoea.model.values import Delivery, Failure, Sender, ToolCall
@@ -40,8 +41,7 @@ class BodyFormat(StrEnum):
     JSON = "json"
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationBlock:
+class ConversationBlock(Struct, frozen=True):
     """One part of a conversation.
 
     Args:
@@ -88,8 +88,7 @@ class ConversationBlock:
         return "".join(text for text, _ in self.head)
 
 
-@dataclass(frozen=True, slots=True)
-class Symbols:
+class Symbols(Struct, frozen=True):
     """The symbols beside the theme's glyphs."""
 
     ok: str = "✓"

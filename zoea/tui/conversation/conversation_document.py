@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
+from msgspec import Struct
+from msgspec.structs import replace
 from textual.strip import Strip
 
 from zoea.tui.conversation.block_painter import PaintOptions, estimate_weight, paint_block
@@ -18,8 +19,7 @@ BlockView = tuple[ConversationBlock, bool]
 """A block, and whether its body is shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class PaintedBlock:
+class PaintedBlock(Struct, frozen=True):
     """A painted block and the options it was painted with."""
 
     block: ConversationBlock

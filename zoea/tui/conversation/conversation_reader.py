@@ -8,9 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from zoea.model.errors import StoreError
 from zoea.model.values import Memory
@@ -26,8 +28,7 @@ def _tell_no_tick(memories: tuple[Memory, ...]) -> Mapping[int, float]:
     return {}
 
 
-@dataclass(frozen=True, slots=True)
-class ConversationSource:
+class ConversationSource(Struct, frozen=True):
     """Say where to read a conversation and what its blocks need.
 
     Attributes:
@@ -43,8 +44,7 @@ class ConversationSource:
     turn_limit: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TurnWindow:
+class TurnWindow(Struct, frozen=True):
     """The loaded turns, their blocks by turn number, and whether more exist."""
 
     turns: tuple[ConversationTurn, ...] = ()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from rich.cells import cell_len
 
 from zoea.context.explain import advise
@@ -31,8 +31,7 @@ DETAIL_LEAST = 16
 _BEHIND = " · "
 
 
-@dataclass(frozen=True, slots=True)
-class ReadingStatus:
+class ReadingStatus(Struct, frozen=True):
     """Describe the reader's place.
 
     Args:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from textual.selection import Selection
 from textual.strip import Strip
 
@@ -13,8 +13,7 @@ from zoea.tui.conversation.block_painter import BODY
 from zoea.tui.conversation.blocks import BlockKind, ConversationBlock
 
 
-@dataclass(frozen=True, slots=True)
-class LinePosition:
+class LinePosition(Struct, frozen=True):
     """Name a line by block and offset, so that it survives a new layout."""
 
     key: str

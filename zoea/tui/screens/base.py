@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
+from msgspec import Struct
+from msgspec.structs import replace
 from textual.events import DescendantBlur, DescendantFocus
 from textual.screen import ModalScreen, Screen
 
@@ -117,8 +118,7 @@ class BaseScreen(Screen[T]):
             widget.refresh()
 
 
-@dataclass(frozen=True, slots=True)
-class _Bars:
+class _Bars(Struct, frozen=True):
     """The header, footer and actions of a screen, looked up once because they change often."""
 
     tops: list[PieceLine]

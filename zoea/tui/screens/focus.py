@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
+from msgspec import Struct
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Container, Vertical
@@ -54,8 +54,7 @@ from zoea.tui.widgets.widget_part import WidgetPart
 LIVE_SHARE = 2
 
 
-@dataclass(frozen=True, slots=True)
-class Bookmark:
+class Bookmark(Struct, frozen=True):
     """A reader's place in a conversation: the turn, the top line, the block under the cursor."""
 
     turn: int

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Any, Literal, get_args, get_origin
 
+from msgspec import Struct
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
@@ -36,8 +36,7 @@ _WHOLE = re.compile(r"[+-]?\d{1,18}")
 _NUMBER = re.compile(r"[+-]?\d{1,18}\.\d{1,18}")
 
 
-@dataclass(frozen=True, slots=True)
-class SettingField:
+class SettingField(Struct, frozen=True):
     """One setting in the form.
 
     Attributes:
@@ -72,8 +71,7 @@ class SettingField:
         return str(self.origin.layer)
 
 
-@dataclass(frozen=True, slots=True)
-class SettingGroup:
+class SettingGroup(Struct, frozen=True):
     """A section of the settings."""
 
     id: str

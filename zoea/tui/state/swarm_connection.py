@@ -8,9 +8,10 @@ import math
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from zoea.model.errors import ZoeaError
 from zoea.settings.paths import Places
@@ -26,8 +27,7 @@ CLOSE_S = 9.5
 REOPEN_S = 10.0
 
 
-@dataclass(frozen=True, slots=True)
-class OpenSwarm:
+class OpenSwarm(Struct, frozen=True):
     """An open swarm: this process's own, or one that another process owns.
 
     Attributes:

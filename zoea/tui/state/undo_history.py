@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 KEPT = 20
 
 
-@dataclass(frozen=True, slots=True)
-class UndoStep:
+class UndoStep(Struct, frozen=True):
     """One command to one or several myses.
 
     Attributes:

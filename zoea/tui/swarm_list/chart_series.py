@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from zoea.model.enums import Outcome
 from zoea.model.status import StatusWord
@@ -37,8 +38,7 @@ def _write_dollars(value: float) -> str:
     return format_dollars(value * 1_000_000)
 
 
-@dataclass(frozen=True, slots=True)
-class ChartSeries:
+class ChartSeries(Struct, frozen=True):
     """One line of a chart; `role` is the theme's role of its colour."""
 
     label: str
@@ -46,8 +46,7 @@ class ChartSeries:
     values: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(Struct, frozen=True):
     """One chart: its title with a number, its lines, and the format of its numbers.
 
     `is_sum` says that the values of a line add up, as the turns of each minute do.

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from zoea.model.status import StatusWord
 from zoea.model.values import MysisView
@@ -65,8 +66,7 @@ def hive_key(view: MysisView, grouping: HiveGrouping, *, attention_first: bool) 
     return rank, name, attention.attention_rank(view) if attention_first else 0, view.id
 
 
-@dataclass(frozen=True, slots=True)
-class HiveCell:
+class HiveCell(Struct, frozen=True):
     """How one mysis is drawn. `level` is its brightness, 0 to 3."""
 
     level: int = 0
@@ -77,8 +77,7 @@ HIVE_CELLS = {(level, mark): HiveCell(level, mark) for level in range(LEVELS) fo
 """Every cell by level and mark, because a screen asks for thousands at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class HiveLine:
+class HiveLine(Struct, frozen=True):
     """One line: the heading of a group, or the cells from place `first` to before `end`."""
 
     title: str = ""
@@ -86,8 +85,7 @@ class HiveLine:
     end: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class HiveLayout:
+class HiveLayout(Struct, frozen=True):
     """The lines of a hive; places number the cells in order.
 
     Attributes:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
 from typing import Self
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.model.enums import MysisState
 from zoea.model.values import MysisView
@@ -21,8 +23,7 @@ _CHEAP_MICROS = 5_000
 """Prices below this are shown as under one cent."""
 
 
-@dataclass(frozen=True, slots=True)
-class AskAbove:
+class AskAbove(Struct, frozen=True):
     """Limits above which a command to many is confirmed; 0 is no limit.
 
     Attributes:
@@ -37,8 +38,7 @@ class AskAbove:
         return bool((self.recipients and recipients > self.recipients) or (self.tokens and tokens > self.tokens))
 
 
-@dataclass(frozen=True, slots=True)
-class Audience:
+class Audience(Struct, frozen=True):
     """The myses that a command to many is for.
 
     Attributes:
@@ -58,8 +58,7 @@ class Audience:
         return cls(tuple(views))
 
 
-@dataclass(frozen=True, slots=True)
-class RoundCost:
+class RoundCost(Struct, frozen=True):
     """The estimated cost of one turn of each recipient, from their newest requests.
 
     Attributes:
@@ -119,8 +118,7 @@ class RoundCost:
         return f" tokens, ~{format_dollars(micros)}" if micros >= _CHEAP_MICROS else " tokens, under $0.01"
 
 
-@dataclass(frozen=True, slots=True)
-class MessageTarget:
+class MessageTarget(Struct, frozen=True):
     """Describe the recipients of a message.
 
     Args:

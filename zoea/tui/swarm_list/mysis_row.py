@@ -5,8 +5,7 @@ Columns have fixed widths, so that nothing shifts when a number grows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from msgspec import Struct
 from rich.cells import cell_len
 
 from zoea.model.enums import Activity, MysisState
@@ -51,8 +50,7 @@ _SPOKEN = (StatusWord.WORKING, StatusWord.ASKING, StatusWord.IDLE, StatusWord.DO
 """Statuses of which a row shows the newest text rather than a cause."""
 
 
-@dataclass(frozen=True, slots=True)
-class RowColumns:
+class RowColumns(Struct, frozen=True):
     """Column widths in cells; 0 for a column without room."""
 
     name: int
@@ -79,8 +77,7 @@ class RowColumns:
         return cls(name, max(0, width - fixed - name - 1), activity, spark, rate, bar)
 
 
-@dataclass(frozen=True, slots=True)
-class TableRow:
+class TableRow(Struct, frozen=True):
     """A view and the other values of its row.
 
     Args:

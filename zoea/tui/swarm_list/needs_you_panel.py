@@ -7,9 +7,9 @@ of another line stand behind the key that goes there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 
+from msgspec import Struct, field
 from rich.cells import cell_len
 
 from zoea.model.status import wants_review
@@ -35,8 +35,7 @@ WAY_MOST = 3
 """A line names the key that leads to its mysis, if so many presses reach it."""
 
 
-@dataclass(frozen=True, slots=True)
-class KeyScope:
+class KeyScope(Struct, frozen=True):
     """Define which myses the keys act on.
 
     Args:
@@ -57,8 +56,7 @@ class KeyScope:
         return key_name(self.keys.get(action_id, ""))
 
 
-@dataclass(frozen=True, slots=True)
-class _Need:
+class _Need(Struct, frozen=True):
     """One mysis of the panel, its need, the words that answer it, and the way to it with its number of presses."""
 
     view: MysisView

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 DETAIL, DETAIL_WIDE = 11, 14
 """Lines of the detail where the list needs the rest, as in dashboard.tcss."""
@@ -19,8 +19,7 @@ _LEAST_FEED = 6
 _FRAME = 2
 
 
-@dataclass(frozen=True, slots=True)
-class PanelRoom:
+class PanelRoom(Struct, frozen=True):
     """Lines of the panels; None where the style file decides.
 
     Attributes:

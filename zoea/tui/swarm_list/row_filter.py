@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Self
+
+from msgspec import Struct
 
 from zoea.model.status import StatusWord
 from zoea.model.values import MysisView
@@ -26,8 +27,7 @@ _FIELDS: dict[str, Callable[[MysisView, str], bool]] = {
 _PART = re.compile(rf'(?:(?P<field>{"|".join(_FIELDS)}):)?(?:"(?P<quoted>[^"]*)"?|(?P<word>\S+))')
 
 
-@dataclass(frozen=True, slots=True)
-class RowFilter:
+class RowFilter(Struct, frozen=True):
     """What the list shows.
 
     Attributes:

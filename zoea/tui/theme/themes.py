@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
 from textual.color import Color
 from textual.theme import Theme
 
@@ -105,8 +105,7 @@ DEFAULT = "nova"
 QUIET_BORDER = 0.45
 
 
-@dataclass(frozen=True, slots=True)
-class ThemeSpec:
+class ThemeSpec(Struct, frozen=True):
     """One theme; `roles` are resolved to colours."""
 
     name: str

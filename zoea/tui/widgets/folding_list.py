@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 
+from msgspec import Struct
 from textual import work
 
 from zoea.text.control_characters import strip
@@ -22,8 +22,7 @@ _ON_THE_LOOP = 40_000
 """Texts of up to this many characters are wrapped on the event loop, longer ones in a thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class FoldingItem:
+class FoldingItem(Struct, frozen=True):
     """Define one item.
 
     Args:
@@ -39,8 +38,7 @@ class FoldingItem:
     brief: int = 2
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(Struct, frozen=True):
     item: int
     text: str = ""
     role: str = ""

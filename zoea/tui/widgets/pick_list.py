@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
@@ -22,8 +22,7 @@ from zoea.tui.theme.role_styles import styles_of
 from zoea.tui.widgets.strip_overlay import clip_strip
 
 
-@dataclass(frozen=True, slots=True)
-class PickItem:
+class PickItem(Struct, frozen=True):
     """Define one line. Without an id it is a heading or a gap, which the cursor skips."""
 
     pieces: tuple[Piece, ...] = ()

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from itertools import accumulate, chain
 
+from msgspec import Struct
 from rich.cells import cell_len
 from rich.segment import Segment
 from textual import events
@@ -218,8 +218,7 @@ def _takes_messages(situation: ActionContext) -> bool:
     return all(view.state.accepts_messages for view in situation.targets)
 
 
-@dataclass(frozen=True, slots=True)
-class _Key:
+class _Key(Struct, frozen=True):
     """Define one entry of the footer: a key and what it does, or a pair of keys with one title.
 
     `presses` has each key with the action of a click on it.

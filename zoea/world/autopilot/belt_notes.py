@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from zoea.world.goods import ORES
 
@@ -16,8 +17,7 @@ MINING_TICKS = 20
 DOCKSIDE_TICKS = 4
 
 
-@dataclass(frozen=True, slots=True)
-class BeltOutlet:
+class BeltOutlet(Struct, frozen=True):
     """Define a station that buys, and the ticks from the belt's system to it."""
 
     station: str
@@ -25,8 +25,7 @@ class BeltOutlet:
     ticks: int
 
 
-@dataclass(frozen=True, slots=True)
-class BeltNote:
+class BeltNote(Struct, frozen=True):
     """Describe a belt: ore, place and nearby stations."""
 
     belt: str
@@ -48,8 +47,7 @@ class BeltNote:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class HaulRoute:
+class HaulRoute(Struct, frozen=True):
     """Join a belt and one of its outlets. `rate` is an estimate in credits per tick."""
 
     finding: BeltNote

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from zoea.model.enums import CALL_TOOL, FIND_TOOL
 from zoea.model.request import AnswerCall, RequestMessage, ToolSpec
@@ -25,8 +26,7 @@ TELL_FROM = 17.0
 """Belts with ore of a lower price per unit are not broadcast."""
 
 
-@dataclass(frozen=True, slots=True)
-class AutopilotAnswer:
+class AutopilotAnswer(Struct, frozen=True):
     """Hold an answer: text, reasoning, calls."""
 
     text: str = ""

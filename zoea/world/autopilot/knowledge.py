@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 from zlib import crc32
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from zoea.world.autopilot.belt_notes import BeltNote, HaulRoute, parse_notes, rank_routes
 from zoea.world.autopilot.request_facts import ReefCall, RequestFacts
@@ -38,24 +40,21 @@ _PRESSED = re.compile(r"Pressed: (\w+) at (p\d+) brings (\d{1,6}(?:\.\d{1,9})?) 
 _WISH = re.compile(rf"\bmine\s+(?:\w+\s+){{0,2}}({'|'.join(ORES)})\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedCall:
+class PlannedCall(Struct, frozen=True):
     """Define one call to make."""
 
     tool: str
     args: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class ActionPlan:
+class ActionPlan(Struct, frozen=True):
     """Hold the next calls and the reason."""
 
     why: str
     orders: tuple[PlannedCall, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Knowledge:
+class Knowledge(Struct, frozen=True):
     """Hold everything known; `written` are belts that are in the log."""
 
     status: dict[str, Any]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from zoea.model.enums import CALL_TOOL, FIND_TOOL, Role, Source
 from zoea.model.request import RequestMessage, ToolSpec
@@ -23,16 +24,14 @@ _FOUND = re.compile(r'^\{"name": "([\w-]+)"', re.MULTILINE)
 _SEARCH = (FIND_TOOL, CALL_TOOL)
 
 
-@dataclass(frozen=True, slots=True)
-class TurnPrompt:
+class TurnPrompt(Struct, frozen=True):
     """Hold a message of the turn; `sender` is empty for the commander."""
 
     sender: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class ReefCall:
+class ReefCall(Struct, frozen=True):
     """Hold a call and its result. `result` is None if missing or not a JSON object."""
 
     tool: str
@@ -46,8 +45,7 @@ class ReefCall:
         return str((self.result or {}).get("code", "")) if self.is_error else ""
 
 
-@dataclass(frozen=True, slots=True)
-class RequestFacts:
+class RequestFacts(Struct, frozen=True):
     """Hold the facts of a request.
 
     Args:
