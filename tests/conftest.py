@@ -59,6 +59,12 @@ def pytest_sessionstart() -> None:
         signal.signal(signal.SIGTERM, signal.default_int_handler)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure() -> None:
+    """Leave the memory of a worker to the system; Python would look through all of it once more."""
+    gc.freeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _no_process_left(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Fail the session if a process that a test started still runs at its end."""

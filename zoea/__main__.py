@@ -30,7 +30,11 @@ def main() -> int:
 
         sys.stdout.write(f"zoea {__version__}\n")
         return 0
-    return run(arguments)
+
+    from zoea.process.gc_tuning import short_gc
+
+    with short_gc():
+        return run(arguments)
 
 
 def run(arguments: list[str]) -> int:

@@ -1,11 +1,11 @@
-"""The thresholds of the garbage collector while a swarm runs."""
+"""The thresholds of the garbage collector in a process and while a swarm runs."""
 
 from __future__ import annotations
 
 import gc
 import weakref
 
-from zoea.process.gc_tuning import THRESHOLDS, WHOLE_EVERY_S, tuned_gc
+from zoea.process.gc_tuning import START_THRESHOLDS, THRESHOLDS, WHOLE_EVERY_S, short_gc, tuned_gc
 
 
 class Cycle:
@@ -49,3 +49,15 @@ def test_a_young_collection_freezes_nothing() -> None:
         gc.collect(1)
         assert gc.get_freeze_count() <= before
         assert kept
+
+
+def test_a_process_collects_rarely_and_frees_nothing_at_its_end() -> None:
+    before = gc.get_threshold()
+    try:
+        with short_gc():
+            assert gc.get_threshold() == START_THRESHOLDS
+            assert gc.get_freeze_count() == 0
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)

@@ -21,7 +21,7 @@ from zoea.mcp_server.http_transport import build_app, client_of, serve_app
 from zoea.mcp_server.swarm_client import SocketSwarmClient, SwarmClient
 from zoea.mcp_server.tokens import Tokens
 from zoea.process.event_loop import run_on_boot_time
-from zoea.process.gc_tuning import tuned_gc
+from zoea.process.gc_tuning import short_gc, tuned_gc
 from zoea.process.logs import logging_to
 from zoea.settings import Credentials, load
 from zoea.settings.paths import Places
@@ -116,4 +116,5 @@ async def _wait_for_stdin_end() -> None:
 
 
 if __name__ == "__main__":
-    run_on_boot_time(_serve_owner(ServerOptions.from_json(sys.argv[1])))
+    with short_gc():
+        run_on_boot_time(_serve_owner(ServerOptions.from_json(sys.argv[1])))

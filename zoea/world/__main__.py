@@ -9,13 +9,19 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from zoea.model.errors import ZoeaError
-from zoea.world.world_server import WorldOptions, run
+from zoea.process.gc_tuning import short_gc
+
+if TYPE_CHECKING:
+    from zoea.world.world_server import WorldOptions
 
 
 def parse(argv: Sequence[str]) -> WorldOptions:
     """Parse the command line."""
+    from zoea.world.world_server import WorldOptions
+
     parser = argparse.ArgumentParser(prog="python -m zoea.world", description="Serve Reef over MCP: stdio, or --http.")
     default = os.environ.get("ZOEA_DATA_DIR", ".")
     parser.add_argument("--data", type=Path, default=Path(default), help="directory of reef.db")
@@ -40,6 +46,8 @@ def _positive(text: str) -> float:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Serve until the client leaves or a signal comes; return the exit code."""
+    from zoea.world.world_server import run
+
     logging.basicConfig(level=logging.WARNING, stream=sys.stderr)
     options = parse(sys.argv[1:] if argv is None else argv)
     try:
@@ -53,4 +61,5 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    with short_gc():  # also while the SDK is imported
+        sys.exit(main())

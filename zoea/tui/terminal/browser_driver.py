@@ -23,6 +23,7 @@ from textual.message import Message
 from textual.messages import ExitApp
 
 from zoea.model.errors import ZoeaError
+from zoea.process.gc_tuning import short_gc
 from zoea.settings.paths import places
 from zoea.tui.start import attach_to_swarm, build_cockpit, show_cockpit
 from zoea.tui.terminal.paced_driver import PacedDriver
@@ -105,4 +106,5 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    with short_gc():
+        sys.exit(main(sys.argv[1:]))
