@@ -33,6 +33,8 @@ def main() -> int:
 
     from zoea.process.gc_tuning import short_gc
 
+    # Otherwise pydantic reads the metadata of every installed package to find plugins: 20 ms.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     with short_gc():
         return run(arguments)
 

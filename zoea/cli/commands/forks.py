@@ -16,7 +16,6 @@ from zoea.model.errors import MissingBlob, UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisOverrides, MysisView
 from zoea.runtime.first_request_estimate import MOST_FORKS, describe_first_request
-from zoea.runtime.model_check import find_doubt
 from zoea.text.control_characters import strip
 
 if TYPE_CHECKING:
@@ -60,13 +59,7 @@ def fork(
         raise MissingBlob(gone.what, hint=hint) from gone
     cost, commit_id, short = said.cost, said.commit.id, said.short_id
     if not dry_run:
-        settle_model(
-            model,
-            lambda swarm, here: find_doubt(swarm, here, model or "", provider=cost.provider, template=template),
-            workspace,
-            keeps=keep_model,
-            asks=not as_json,
-        )
+        settle_model(model, workspace, provider=cost.provider, template=template, keeps=keep_model, asks=not as_json)
     micros = said.price(count)
     if not as_json:
         typer.echo(strip(describe_first_request(said, count, micros)))

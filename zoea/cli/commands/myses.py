@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -19,11 +18,11 @@ from zoea.model.status import StatusWord
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
 from zoea.queries.stored_swarm import DeletedMysis, read_deleted_myses, read_mysis_view
-from zoea.runtime.model_check import ModelDoubt, find_doubt
-from zoea.runtime.model_lists import keep_setting
-from zoea.runtime.mysis_options import parse_settings
 from zoea.settings.paths import Places, places
 from zoea.text.control_characters import strip
+
+if TYPE_CHECKING:
+    from zoea.runtime.model_check import ModelDoubt
 
 KeepModel = Annotated[
     bool, typer.Option("--keep-model", help="Accept a model that its server does not list, from now on.")
@@ -69,13 +68,7 @@ def new(
     """
     if name is not None and not name.strip():
         raise UsageError("the name is empty", hint="Give a name, or leave it out and Zoea chooses one.")
-    settle_model(
-        model,
-        lambda swarm, where: find_doubt(swarm, where, model or "", provider=provider, template=template),
-        workspace,
-        keeps=keep_model,
-        asks=not as_json,
-    )
+    settle_model(model, workspace, provider=provider, template=template, keeps=keep_model, asks=not as_json)
     made = command(
         workspace,
         lambda swarm: swarm.create(
@@ -177,17 +170,13 @@ def configure(
 
     Example: zoea configure alpha --set budget.mysis=90000
     """
+    from zoea.runtime.mysis_options import parse_settings  # half of what a command would import
+
     tags = () if no_tags else tuple(tag) if tag else None
     gone: dict[str, Any] = {one[:-1]: None for one in setting if one.endswith("=")}
     settings = gone | parse_settings(" ".join(one for one in setting if not one.endswith("=")))
 
-    async def doubt(swarm: SwarmApi, where: Places) -> ModelDoubt | None:
-        now = await swarm.mysis(name)
-        return await find_doubt(
-            swarm, where, model or "", provider=provider or now.provider, template=template or now.template
-        )
-
-    settle_model(model, doubt, workspace, keeps=keep_model, asks=not as_json)
+    settle_model(model, workspace, mysis=name, provider=provider, template=template, keeps=keep_model, asks=not as_json)
     changed = command(
         workspace,
         lambda swarm: swarm.configure(
@@ -290,17 +279,12 @@ def find_deleted(ref: str, found: tuple[DeletedMysis, ...]) -> int:
 
 
 def settle_model(
-    model: str | None,
-    find: Callable[[SwarmApi, Places], Awaitable[ModelDoubt | None]],
-    workspace: str,
-    *,
-    keeps: bool,
-    asks: bool,
+    model: str | None, workspace: str, *, mysis: str = "", provider: str, template: str, keeps: bool, asks: bool
 ) -> None:
-    """Refuse an empty name, and an unlisted one unless the person keeps it.
+    """Refuse an empty name of a model, and one that its server does not list unless the person keeps it.
 
     Args:
-        find: Asks the server.
+        mysis: Whose provider and template count where none is given.
         keeps: The person has said so.
         asks: Ask in a terminal.
     """
@@ -308,8 +292,23 @@ def settle_model(
         return
     if not model.strip():
         raise UsageError("the model's name is empty", hint="Name a model, or leave out --model for the provider's own.")
+    from zoea.runtime.model_check import find_doubt  # as above
+    from zoea.runtime.model_lists import keep_setting
+
     where = places(workspace)
-    doubt = command(workspace, lambda swarm: find(swarm, where))
+    named: str = model
+
+    async def doubt_of(swarm: SwarmApi) -> ModelDoubt | None:
+        now = await swarm.mysis(mysis) if mysis else None
+        return await find_doubt(
+            swarm,
+            where,
+            named,
+            provider=provider or (now.provider if now else ""),
+            template=template or (now.template if now else ""),
+        )
+
+    doubt = command(workspace, doubt_of)
     if doubt is None:
         return
     refusal = doubt.refuse("Name one of them, or give --keep-model.")
