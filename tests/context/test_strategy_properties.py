@@ -240,5 +240,6 @@ def answer_for(story: Story, rules: WindowRules, budget: int, need: OutsideNeed)
 
 @pytest.mark.parametrize("strategy", ["turns", "topics", "window"])
 def test_every_strategy_is_tried(strategy: str) -> None:
-    # One example is enough; to look for the smallest takes seconds.
-    find(planned_turns(), lambda made: made[1].strategy == strategy, settings=settings(phases=[Phase.generate]))
+    # One example is enough; to look for the smallest takes seconds. It is found among the first ten but for bad luck.
+    one = settings(phases=[Phase.generate], max_examples=1000)
+    find(planned_turns(), lambda made: made[1].strategy == strategy, settings=one)
