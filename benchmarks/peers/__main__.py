@@ -40,13 +40,14 @@ PACKAGES = (
 CONTESTANTS = {
     "zoea": ("on_zoea", "zoea"),
     "zoea-plain": ("on_zoea_plain", "zoea"),
+    "zoea-first": ("on_zoea_first", "zoea"),
     "autogen-agentchat": ("on_autogen", "autogen-agentchat"),
     "langgraph": ("on_langgraph", "langgraph"),
     "openai-agents": ("on_openai_agents", "openai-agents"),
     "pydantic-ai": ("on_pydantic_ai", "pydantic-ai-slim"),
 }
-OURS = ("zoea", "zoea-plain")
-"""As installed, and without recall and commits, which the peers do not have."""
+OURS = ("zoea", "zoea-plain", "zoea-first")
+"""As installed; without recall and commits, which the peers do not have; and without earlier turns too."""
 GOAL = 2.0
 """The fastest peer's CPU per turn, as a multiple of Zoea's, that the benchmark asks for."""
 REQUESTS_A_TURN = 2

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 from benchmarks.peers import on_zoea
 from benchmarks.rig import PLENTY
 
-PLAIN = {**PLENTY, "context": {"recall_items": 0}, "chain": {"capture": "off"}}
+PLAIN: dict[str, Any] = {**PLENTY, "context": {"recall_items": 0}, "chain": {"capture": "off"}}
 
 
 if __name__ == "__main__":
