@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from zoea.llm.discovery import (
     KEYS,
@@ -183,18 +183,16 @@ def _autopilot(name: str, config: ProviderConfig, clock: Clock) -> Provider:
     return AutopilotProvider(name, clock=clock)
 
 
-class ModelConnection(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ModelConnection:
     """A provider to add to the settings. `key` is the secret itself, a reference to it, or empty."""
 
     name: str
     type: str = ProviderType.OPENAI
     base_url: str = ""
     model: str = ""
-    key: str = ""
+    key: str = field(default="", repr=False)
     context_window: int | None = None
-
-    def __repr__(self) -> str:
-        return f"ModelConnection({self.name!r}, {self.type!r})"
 
     @property
     def reference(self) -> str:
