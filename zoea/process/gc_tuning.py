@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-START_THRESHOLDS = (50_000, 20, 100)
+START_THRESHOLDS = (20_000, 5, 2)
+"""Still often enough for a process that stays and runs no swarm, such as a cockpit that attaches or a world."""
 THRESHOLDS = (5_000, 4, 20)
 WHOLE_EVERY_S = 600.0
 """Seconds between collections of frozen objects, such as a screen that was closed after a full collection."""

@@ -279,7 +279,14 @@ def find_deleted(ref: str, found: tuple[DeletedMysis, ...]) -> int:
 
 
 def settle_model(
-    model: str | None, workspace: str, *, mysis: str = "", provider: str, template: str, keeps: bool, asks: bool
+    model: str | None,
+    workspace: str,
+    *,
+    mysis: str | None = None,
+    provider: str,
+    template: str,
+    keeps: bool,
+    asks: bool,
 ) -> None:
     """Refuse an empty name of a model, and one that its server does not list unless the person keeps it.
 
@@ -299,7 +306,7 @@ def settle_model(
     named: str = model
 
     async def doubt_of(swarm: SwarmApi) -> ModelDoubt | None:
-        now = await swarm.mysis(mysis) if mysis else None
+        now = await swarm.mysis(mysis) if mysis is not None else None
         return await find_doubt(
             swarm,
             where,
