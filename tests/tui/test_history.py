@@ -94,7 +94,7 @@ async def test_new_commits_appear_and_the_cursor_stays_on_its_commit(tmp_path: P
         assert chosen is not None
         before = len(screen.history.commits)
         await send_prompts(stage.swarm, "three")
-        await stage.until(lambda: screen.is_outdated)
+        await stage.until(lambda: screen.is_outdated or len(screen.history.commits) > before)
         screen.tick()
         await stage.until(lambda: len(screen.history.commits) > before)
         assert screen.chosen == chosen
