@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-START_THRESHOLDS = (20_000, 5, 2)
+START_THRESHOLDS = (20_000, 20, 1)
 """Still often enough for a process that stays and runs no swarm, such as a cockpit that attaches or a world."""
 THRESHOLDS = (5_000, 4, 20)
 WHOLE_EVERY_S = 600.0

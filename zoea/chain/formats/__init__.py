@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -143,6 +142,8 @@ def known_formats() -> dict[str, ContextFormat]:
 
     One that cannot be loaded is logged and left out.
     """
+    from importlib.metadata import entry_points  # 10 ms, which no start waits for
+
     found: dict[str, ContextFormat] = {}
     for point in entry_points(group="zoea.formats"):
         try:
