@@ -32,7 +32,7 @@ test: $(STAMP) ## Check, then run every test
 
 coverage: $(STAMP) ## Every test again under branch coverage, which nearly doubles their time; fails below the limits
 	$(TESTS) --cov --cov-report=
-	$(BIN)/python -m coverage report --include='zoea/context/*,zoea/swarm/*,zoea/store/*' --skip-covered --fail-under=95
+	$(BIN)/python -m coverage report --include='zoea/context/*,zoea/chain/*,zoea/swarm/*,zoea/store/*' --skip-covered --fail-under=95
 	$(BIN)/python -m coverage report --skip-covered --fail-under=88
 
 check: $(STAMP) ## Formatting, lint, types, import contracts, generated documents

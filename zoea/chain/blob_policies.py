@@ -73,7 +73,7 @@ def estimate_release(conn: sqlite3.Connection, now: int) -> ReleasedBlobs:
 
 
 def release_expired(conn: WriterConnection) -> ReleasedBlobs:
-    """Let go of the bytes of ephemeral commits whose time is over. For use in an op."""
+    """Delete the bytes of ephemeral commits that have expired; runs within an op."""
     found = _find_expired(conn, conn.now())
     folder = blob_directory(conn)
     for blob_id, *_ in found:

@@ -1,7 +1,7 @@
 """Thresholds of the garbage collector: at the start and the end of a process, and while a swarm runs.
 
-What a start imports stays, and at the end the system takes all memory at once; looking
-through it with Python's defaults is a fifth of the CPU of each.
+What a start imports stays, and the system takes all memory back at the end. With Python's
+defaults a start looks through it hundreds of times, and the end frees it piece by piece.
 
 A swarm makes thousands of short-lived values a second and hardly any cycles. With
 Python's default thresholds the collector takes a tenth of the CPU, and a full collection

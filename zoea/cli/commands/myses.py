@@ -170,7 +170,7 @@ def configure(
 
     Example: zoea configure alpha --set budget.mysis=90000
     """
-    from zoea.runtime.mysis_options import parse_settings  # half of what a command would import
+    from zoea.runtime.mysis_options import parse_settings  # only here, as it is half of the imports
 
     tags = () if no_tags else tuple(tag) if tag else None
     gone: dict[str, Any] = {one[:-1]: None for one in setting if one.endswith("=")}
@@ -299,7 +299,7 @@ def settle_model(
         return
     if not model.strip():
         raise UsageError("the model's name is empty", hint="Name a model, or leave out --model for the provider's own.")
-    from zoea.runtime.model_check import find_doubt  # as above
+    from zoea.runtime.model_check import find_doubt  # only where a model is named, as it is half of the imports
     from zoea.runtime.model_lists import keep_setting
 
     where = places(workspace)

@@ -191,7 +191,7 @@ class ConversationReader:
         self._want("newest", lambda source, _: read_newest(source))
 
     def stay(self) -> None:
-        """Keep the window: drop what `around` has not read yet, because the reader went elsewhere meanwhile."""
+        """Cancel the jumps that `around` has not read yet, so that the shown part stays."""
         for why in self._jumps:
             self._wanted.pop(why, None)
         self._jumps.clear()
