@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zoea.settings.fields import Section, Whole, setting
+from zoea.settings.fields import MOST_TOKENS, Number, Section, Whole, setting
 
 
 class ChainSettings(Section):
@@ -23,8 +23,12 @@ class ChainSettings(Section):
         "missing or damaged; it has to exist. Empty for none; in a template it has no effect.",
         pattern=r"^(|[/~].*)$",
     )
-    ephemeral_days: float = setting(
-        0.0, "Days of texts", "Let go of the texts of a commit after so many days; 0 keeps them as long as it.", ge=0
+    ephemeral_days: Number = setting(
+        0,
+        "Days of texts",
+        "Let go of the texts of a commit after so many days; 0 keeps them as long as it.",
+        ge=0,
+        le=36_500,
     )
     summarise_idle: bool = setting(
         False,
@@ -37,11 +41,16 @@ class InheritedSettings(Section):
     """What a mysis that was made from a commit is shown of it."""
 
     max_tokens: Whole = setting(
-        0, "Most tokens", "Tokens of its newest messages that stand as they were; 0 is 40 % of a request.", ge=0
+        0,
+        "Most tokens",
+        "Tokens of its newest messages that stand as they were; 0 is 40 % of a request.",
+        ge=0,
+        le=MOST_TOKENS,
     )
     keep: Whole = setting(
         1,
         "Turns",
         "In how many of its first turns they stand as they were, later their summary; 0 is in every turn.",
         ge=0,
+        le=1_000_000,
     )

@@ -14,7 +14,18 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, SecretStr
 
 from zoea.model.enums import ToolMode
-from zoea.settings.fields import Number, Seconds, Section, Whole, Words, parse_table, setting
+from zoea.settings.fields import (
+    HOUR_S,
+    MOST_TOKENS,
+    MOST_WINDOW,
+    Number,
+    Seconds,
+    Section,
+    Whole,
+    Words,
+    parse_table,
+    setting,
+)
 
 REFERENCE = re.compile(r"(env|keyring|file):([A-Za-z0-9_][A-Za-z0-9_./@ -]{0,127})")
 
@@ -76,26 +87,26 @@ class ProviderSettings(Section):
         'Parallel requests. "auto", and where it is not set: the slots of a llama.cpp server, 1 where it reads under '
         "200 tokens a second or is embedded without a GPU, 8 elsewhere.",
     )
-    rate: Annotated[Number, Field(gt=0)] | None = setting(
+    rate: Annotated[Number, Field(ge=0.001, le=10_000)] | None = setting(
         None, "Requests a second", "The highest rate; unset is no limit."
     )
-    context_window: Annotated[Whole, Field(ge=1024)] | None = setting(
+    context_window: Annotated[Whole, Field(ge=1024, le=MOST_WINDOW)] | None = setting(
         None,
         "Context window",
         "Tokens of the model's window, instead of what the provider reports; for ollama at most the model's own.",
     )
-    cache_minimum: Annotated[Whole, Field(ge=0)] | None = setting(
+    cache_minimum: Annotated[Whole, Field(ge=0, le=MOST_WINDOW)] | None = setting(
         None,
         "Cached from",
         "Tokens that a prompt needs before the provider caches its beginning, if Zoea does not know it.",
     )
-    max_output_tokens: Annotated[Whole, Field(ge=16)] | None = setting(
+    max_output_tokens: Annotated[Whole, Field(ge=16, le=MOST_TOKENS)] | None = setting(
         None, "Tokens of an answer", "The maximum tokens of an answer, if lower than budget.max_output_tokens."
     )
     temperature: Annotated[Number, Field(ge=0, le=2)] | None = setting(
         None, "Temperature", "Sent if set; unset is the model's default."
     )
-    thinking: bool | Annotated[int, Field(ge=2)] | Literal["low", "medium", "high"] | None = setting(
+    thinking: bool | Annotated[int, Field(ge=2, le=MOST_TOKENS)] | Literal["low", "medium", "high"] | None = setting(
         None, "Thinking", "true, false, a number of tokens, or low, medium, high; unset is the model's default."
     )
     tool_mode: ToolMode = setting(
@@ -109,7 +120,9 @@ class ProviderSettings(Section):
     options: Annotated[dict[str, JsonValue], BeforeValidator(parse_table)] = setting(
         {}, "Options", "Merged into the body of every request; examples is Zoea's own and is not sent."
     )
-    tick: Seconds | None = setting(None, "Pace", "Seconds the autopilot takes for an answer; unset is its default.")
+    tick: Annotated[Seconds, Field(le=HOUR_S)] | None = setting(
+        None, "Pace", "Seconds the autopilot takes for an answer; unset is its default."
+    )
 
     @property
     def is_concurrency_automatic(self) -> bool:
@@ -167,7 +180,7 @@ class UpstreamSettings(Section):
     login: LoginSettings | None = setting(
         None, "Accounts", "The tools for accounts: a table of its own; unset with `inject` is login and register."
     )
-    start_timeout: Annotated[Seconds, Field(gt=0)] | None = setting(
+    start_timeout: Annotated[Seconds, Field(ge=0.1, le=HOUR_S)] | None = setting(
         None, "Opening within", "Unset is upstream_defaults."
     )
     max_parallel: Annotated[Whole, Field(ge=1, le=1000)] | None = setting(
@@ -177,7 +190,9 @@ class UpstreamSettings(Section):
         None, "Sessions at most", "Unset is upstream_defaults."
     )
     retries: Annotated[Whole, Field(ge=0, le=20)] | None = setting(None, "Retries", "Unset is upstream_defaults.")
-    idle_close: Annotated[Seconds, Field(gt=0)] | None = setting(None, "Close when idle", "Unset is upstream_defaults.")
+    idle_close: Annotated[Seconds, Field(ge=0.1)] | None = setting(
+        None, "Close when idle", "Unset is upstream_defaults."
+    )
     max_tools: Annotated[Whole, Field(ge=1, le=10_000)] | None = setting(
         None, "Tools at most", "Unset is upstream_defaults."
     )

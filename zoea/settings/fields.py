@@ -14,8 +14,11 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$"
+HOUR_S, DAY_S = 3_600, 86_400
 LONGEST_S = 1_000_000_000
 """Thirty years: the longest duration in seconds."""
+MOST_WINDOW = 100_000_000
+"""The most tokens of a model's window."""
 MOST_TOKENS = 200_000
 """The most that `budget.token_budget_per_agent` gives a request."""
 Amount = TypeVar("Amount", bound=float)
@@ -32,9 +35,16 @@ class Section(BaseModel):
     )
 
 
-def setting(default: Any, title: str, description: str, *, source: str = "Zoea", **limits: Any) -> Any:
-    """Return a field with title, description and source of its default."""
-    return Field(default, title=title, description=description, json_schema_extra={"source": source}, **limits)
+def setting(
+    default: Any, title: str, description: str, *, source: str = "Zoea", inert: bool = False, **limits: Any
+) -> Any:
+    """Return a field with title, description and source of its default.
+
+    With `inert` it takes effect from a project's file that is not trusted: it changes looks, or a number that can
+    neither spend, open, remove nor weaken anything.
+    """
+    extra: dict[str, Any] = {"source": source} | ({"inert": True} if inert else {})
+    return Field(default, title=title, description=description, json_schema_extra=extra, **limits)
 
 
 def parse_seconds(value: Any) -> Any:
@@ -121,8 +131,8 @@ Seconds = Annotated[
     float, BeforeValidator(parse_seconds, json_schema_input_type=float | str), Field(ge=0, le=LONGEST_S)
 ]
 Bound = Annotated[
-    Annotated[int, Field(ge=1)] | None,
-    BeforeValidator(parse_bound, json_schema_input_type=Annotated[int, Field(ge=1)] | Literal["none"]),
+    Annotated[int, Field(ge=1, le=10**15)] | None,
+    BeforeValidator(parse_bound, json_schema_input_type=Annotated[int, Field(ge=1, le=10**15)] | Literal["none"]),
 ]
 Money = Annotated[
     Annotated[float, Field(ge=0.000001, le=1_000_000)] | None,

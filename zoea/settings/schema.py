@@ -15,6 +15,9 @@ from pydantic import AfterValidator, Field
 from zoea.settings.commit_settings import ChainSettings, InheritedSettings
 from zoea.settings.endpoints import ProviderSettings, ProviderType, UpstreamSettings
 from zoea.settings.fields import (
+    DAY_S,
+    HOUR_S,
+    MOST_WINDOW,
     NAME_PATTERN,
     Bound,
     KeptTurns,
@@ -59,7 +62,7 @@ class SwarmSettings(Section):
         3,
         "Hops that wake",
         "From this hop on, a message between myses is delivered but does not wake its recipient.",
-        ge=0,
+        ge=1,
         le=100,
     )
     inherit_broadcast_hours: Number = setting(
@@ -89,19 +92,19 @@ class SwarmSettings(Section):
         "screen looks for one only if this is set to true.",
     )
     messages_per_hour: Whole = setting(
-        20, "Messages an hour", "Direct messages that one mysis may send to others in an hour.", ge=0
+        20, "Messages an hour", "Direct messages that one mysis may send to others in an hour.", ge=0, le=100_000
     )
     broadcasts_per_hour: Whole = setting(
-        4, "Broadcasts an hour", "Broadcasts that one mysis may send in an hour.", ge=0
+        4, "Broadcasts an hour", "Broadcasts that one mysis may send in an hour.", ge=0, le=100_000
     )
     publishes_per_hour: Whole = setting(
-        60, "Topic messages an hour", "Messages that one mysis may publish on topics in an hour.", ge=0
+        60, "Topic messages an hour", "Messages that one mysis may publish on topics in an hour.", ge=0, le=100_000
     )
     max_topic_hops: Whole = setting(
         30,
         "Hops that wake subscribers",
         "From this hop on, a message on a topic is delivered but does not wake its subscribers.",
-        ge=0,
+        ge=1,
         le=1000,
     )
 
@@ -109,24 +112,29 @@ class SwarmSettings(Section):
 class LlmSettings(Section):
     """Deadlines and retries of model calls."""
 
-    timeout: Seconds = setting(120, "First token within", "Seconds until the first token of an answer.", gt=0)
-    between_tokens: Seconds = setting(60, "Between tokens", "Seconds a stream may be silent.", gt=0)
+    timeout: Seconds = setting(120, "First token within", "Seconds until the first token of an answer.", ge=1, le=DAY_S)
+    between_tokens: Seconds = setting(60, "Between tokens", "Seconds a stream may be silent.", ge=1, le=DAY_S)
     retries: Whole = setting(4, "Retries", "Retries of a transient failure within a turn.", ge=0, le=20)
-    backoff_first: Seconds = setting(0.5, "First backoff", "Seconds before the first retry, with full jitter.", gt=0)
+    backoff_first: Seconds = setting(
+        0.5, "First backoff", "Seconds before the first retry, with full jitter.", ge=0.01, le=HOUR_S
+    )
     backoff_max: Seconds = setting(
-        20, "Longest backoff", "The longest delay to which the backoff doubles, in seconds.", gt=0
+        20, "Longest backoff", "The longest delay to which the backoff doubles, in seconds.", ge=0.01, le=HOUR_S
     )
 
 
 class ToolSettings(Section):
     """Deadlines and sizes of tool calls."""
 
-    timeout: Seconds = setting(60, "Deadline of a call", "Seconds after which a tool call fails.", source=NOVA, gt=0)
+    timeout: Seconds = setting(
+        60, "Deadline of a call", "Seconds after which a tool call fails.", source=NOVA, ge=0.01, le=DAY_S
+    )
     max_result_chars: Whole = setting(
         100_000,
         "Longest result shown",
         "Characters of a result shown to the model; the whole result is stored.",
         ge=1000,
+        le=10_000_000,
     )
     own: Literal["slim", "full"] = setting(
         "slim",
@@ -157,7 +165,7 @@ class TurnSettings(Section):
         le=256,
     )
     timeout: Seconds = setting(
-        300, "Longest silence", "Seconds without progress after which a turn ends.", source=NOVA, gt=0
+        300, "Longest silence", "Seconds without progress after which a turn ends.", source=NOVA, ge=1, le=DAY_S
     )
 
 
@@ -169,12 +177,14 @@ class BroadcastSettings(Section):
         "Ask above recipients",
         "Myses above which the cockpit asks once before a broadcast or a command; 0 never asks.",
         ge=0,
+        le=2000,
     )
     ask_above_tokens: Whole = setting(
         200_000,
         "Ask above tokens",
         "Estimated tokens of one round above which the cockpit asks once before a broadcast; 0 never asks.",
         ge=0,
+        le=1_000_000_000,
     )
 
 
@@ -186,12 +196,14 @@ class NudgeSettings(Section):
         False, "Nudge without a goal", "Nudge also the myses that have no task and no goal from their template."
     )
     idle_interval: Seconds = setting(
-        30, "Nudge after", "Seconds between the end of a turn and the nudge.", source=NOVA, gt=0
+        30, "Nudge after", "Seconds between the end of a turn and the nudge.", source=NOVA, ge=0.01
     )
     wait_interval: Seconds = setting(
-        120, "Longest wait", "Seconds of silence after which a waiting mysis is nudged.", source=NOVA, gt=0
+        120, "Longest wait", "Seconds of silence after which a waiting mysis is nudged.", source=NOVA, ge=0.01
     )
-    max_per_hour: Whole = setting(60, "Nudges an hour", "Nudges one mysis gets in an hour; 0 is no limit.", ge=0)
+    max_per_hour: Whole = setting(
+        60, "Nudges an hour", "Nudges one mysis gets in an hour; 0 is no limit.", ge=0, le=1_000_000
+    )
 
 
 class WaitSettings(Section):
@@ -222,7 +234,12 @@ class WaitSettings(Section):
         return (self.tick_field,) if is_former else self.tick_fields
 
     default_tick: Seconds = setting(
-        10, "Length of a tick", "Seconds of a tick until its length is learned from results.", source=NOVA, gt=0
+        10,
+        "Length of a tick",
+        "Seconds of a tick until its length is learned from results.",
+        source=NOVA,
+        ge=0.01,
+        le=DAY_S,
     )
 
 
@@ -244,9 +261,9 @@ class LoopSettings(Section):
         ge=2,
         le=200,
     )
-    same_result: Whole = setting(3, "Same call, same result", "Repetitions that make a loop.", ge=2)
-    same_call: Whole = setting(5, "Same call, any result", "Repetitions that make a loop.", ge=2)
-    same_text: Whole = setting(3, "Same text", "Repetitions that make a loop.", ge=2)
+    same_result: Whole = setting(3, "Same call, same result", "Repetitions that make a loop.", ge=2, le=1000)
+    same_call: Whole = setting(5, "Same call, any result", "Repetitions that make a loop.", ge=2, le=1000)
+    same_text: Whole = setting(3, "Same text", "Repetitions that make a loop.", ge=2, le=1000)
 
 
 class RecoverySettings(Section):
@@ -256,6 +273,7 @@ class RecoverySettings(Section):
         (30.0, 120.0, 600.0),
         "Delays",
         "Seconds before each automatic restart, with full jitter; after the last it stays errored. Empty turns it off.",
+        max_length=100,
     )
 
 
@@ -297,7 +315,7 @@ class ContextSettings(Section):
         le=20,
     )
     recall_timeout: Seconds = setting(
-        0.1, "Recall within", "Seconds that the search for them may take; then nothing is recalled.", gt=0, le=10
+        0.1, "Recall within", "Seconds that the search for them may take; then nothing is recalled.", ge=0, le=10
     )
     summary: Literal["auto", "model", "extract"] = setting(
         "auto",
@@ -315,7 +333,7 @@ class ContextSettings(Section):
         10.0,
         "Summary within",
         "Seconds that a model has to write a turn's summary; then lines chosen without a model serve.",
-        gt=0,
+        ge=0.01,
         le=600,
     )
     snapshot_tools: Words = setting(
@@ -328,7 +346,7 @@ class ContextSettings(Section):
         source=NOVA,
     )
     context_window: Whole = setting(
-        8192, "Context window", "Tokens assumed for a model with an unknown window.", ge=1024
+        8192, "Context window", "Tokens assumed for a model with an unknown window.", ge=1024, le=MOST_WINDOW
     )
 
 
@@ -363,6 +381,7 @@ class SessionSettings(Section):
         "Messages looked at",
         "Messages of the newest that the window looks at; 0 is no limit. Nothing is deleted.",
         ge=0,
+        le=1_000_000,
     )
     ttl: Seconds = setting(
         0, "Oldest message", "Seconds after which the window leaves a message out; 0 is never. Nothing is deleted."
@@ -416,7 +435,7 @@ class UpstreamDefaults(Section):
     """Limits of upstreams that do not set their own."""
 
     start_timeout: Seconds = setting(
-        20, "Opening within", "Seconds an upstream may take to open and list its tools.", source=NOVA, gt=0
+        20, "Opening within", "Seconds an upstream may take to open and list its tools.", source=NOVA, ge=0.1, le=HOUR_S
     )
     max_parallel: Whole = setting(32, "Calls at once", "Parallel calls on one session.", ge=1, le=1000)
     max_sessions: Whole = setting(
@@ -426,7 +445,7 @@ class UpstreamDefaults(Section):
         3, "Retries", "Attempts to reopen a lost session before calls fail.", source=NOVA, ge=0, le=20
     )
     idle_close: Seconds = setting(
-        600, "Close when idle", "Idle seconds after which a session per mysis is closed.", gt=0
+        600, "Close when idle", "Idle seconds after which a session per mysis is closed.", ge=0.1
     )
     max_tools: Whole = setting(
         128, "Tools at most", "Tools that an upstream may offer; those above it are left out.", ge=1, le=10_000
@@ -454,13 +473,16 @@ class WorldSettings(Section):
     """Reef, the embedded world."""
 
     tick: Seconds = setting(2.0, "Length of a tick", "Seconds of a tick.", ge=0.01, le=3_600)
-    seed: Whole = setting(1, "Seed", "The seed of a new world; the same seed and size give the same map.", ge=0)
+    seed: Whole = setting(
+        1, "Seed", "The seed of a new world; the same seed and size give the same map.", ge=0, le=2**53, inert=True
+    )
     systems: Whole = setting(
         40,
         "Systems",
         "Size of a new world: 40 systems have 120 points, with 30 belts and 12 stations; others in proportion.",
         ge=10,
         le=1000,
+        inert=True,
     )
     turbo: bool = setting(False, "Turbo", "Advance a tick as soon as every player has acted; for tests.")
 
@@ -481,6 +503,7 @@ class MemorySettings(Section):
         "Above this many memories, the oldest turns of a mysis are removed for good; 0 keeps all. The newest 100 "
         "always stay.",
         ge=0,
+        le=1_000_000_000,
     )
 
 
@@ -496,12 +519,15 @@ class TuiSettings(Section):
     """Appearance and keys of the cockpit."""
 
     theme: str = setting(
-        "nova", "Theme", "A shipped theme, or a file in themes/ beside config.toml.", pattern=NAME_PATTERN
+        "nova", "Theme", "A shipped theme, or a file in themes/ beside config.toml.", pattern=NAME_PATTERN, inert=True
     )
-    reduced_motion: bool = setting(False, "Reduced motion", "Turn off blinking and animation.")
-    bell: bool = setting(True, "Bell", "Ring when a mysis needs you while another screen is open.")
+    reduced_motion: bool = setting(False, "Reduced motion", "Turn off blinking and animation.", inert=True)
+    bell: bool = setting(True, "Bell", "Ring when a mysis needs you while another screen is open.", inert=True)
     show_reasoning: bool = setting(
-        False, "Show reasoning", "Show the reasoning of answers open in conversations; enter still folds it."
+        False,
+        "Show reasoning",
+        "Show the reasoning of answers open in conversations; enter still folds it.",
+        inert=True,
     )
     keys: Keys = setting({}, "Keys", 'Keys by action, over the defaults: "swarm.hold" = "f5".')
 

@@ -42,6 +42,10 @@ def _checked_schema(schema: dict[str, Any]) -> dict[str, Any]:
     except SchemaError as error:
         where = ".".join(map(str, error.absolute_path))
         raise ValueError(f"is not a JSON Schema: {f'{where}: ' if where else ''}{error.message:.200}") from None
+    try:
+        json.dumps(schema, allow_nan=False)
+    except ValueError:
+        raise ValueError("contains NaN or infinity, which JSON has not") from None
     if far := next(_far_references(schema), ""):
         raise ValueError(f"refers to {far:.100}; use references within the schema, which begin with '#'")
     return schema
@@ -97,15 +101,18 @@ class ToolPolicySettings(Section):
 class Template(Section):
     """The definition of an agent; sections hold only what the template sets, see `effective_settings`."""
 
-    name: str = setting("", "Name", "The file's name without `.toml`; may be left out.", pattern=NAME_PATTERN)
-    title: str = setting("", "Title", "One line for lists.")
+    name: str = setting(
+        "", "Name", "The file's name without `.toml`; may be left out.", pattern=NAME_PATTERN, inert=True
+    )
+    title: str = setting("", "Title", "One line for lists.", inert=True)
     prompt: str = setting(
         "",
         "Prompt",
         "The system prompt; `{{parent}}` is replaced by the prompt of the extended template.",
         source=NOVA,
+        inert=True,
     )
-    opening: str = setting("", "Opening", "The first prompt of a newly created mysis; empty for none.")
+    opening: str = setting("", "Opening", "The first prompt of a newly created mysis; empty for none.", inert=True)
     goal: str = setting(
         "",
         "Goal",
@@ -131,7 +138,9 @@ class Template(Section):
     publishes: Literal[""] | TopicName = setting(
         "", "Publishes on", "The topic on which its myses publish results, with their tool for it."
     )
-    role: str = setting("", "Role", "Its part in the work, like planner, worker or validator.", max_length=40)
+    role: str = setting(
+        "", "Role", "Its part in the work, like planner, worker or validator.", max_length=40, inert=True
+    )
     context_strategy: ContextStrategy | None = setting(
         None,
         "Sources of the strategy topics",

@@ -25,11 +25,14 @@ from pydantic.alias_generators import to_camel
 
 from zoea.model.errors import UsageError
 from zoea.model.topics import check_topic
-from zoea.settings.fields import Section, Whole, setting
+from zoea.settings.fields import MOST_WINDOW, Section, Whole, setting
 from zoea.settings.key_paths import KeyPath
 
 Selection = Literal["latest", "oldest", "all"]
 DEFAULT_MAX_TOKENS = 100_000
+MOST_MESSAGES = 1_000_000
+_LAST_MS = 253_402_300_799_000
+"""The end of the year 9999, which is the last that a time can have."""
 SINCE_NAMES = ("cluster_start", "last_task_end", "last_agent_start")
 DEFAULT_PRIORITIES = {
     "STATE_SNAPSHOT": "required",
@@ -44,16 +47,15 @@ def parse_since(value: Any) -> Any:
     """Check a lower bound: a name, an ISO 8601 time, or Unix milliseconds. Times become microseconds UTC."""
     if value is None or value in SINCE_NAMES:
         return value
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _LAST_MS:
         return value * 1000
     if isinstance(value, str):
         try:
             read = datetime.fromisoformat(value)
-        except ValueError:
-            pass
-        else:
             aware = read if read.tzinfo else read.replace(tzinfo=UTC)
             return round(aware.timestamp() * 1_000_000)
+        except (ValueError, OverflowError):
+            pass
     names = ", ".join(SINCE_NAMES)
     near = get_close_matches(value.lower(), SINCE_NAMES, n=1) if isinstance(value, str) else []
     meant = f"; did you mean {near[0]}?" if near else ""
@@ -71,9 +73,11 @@ def parse_max_tokens(value: Any) -> Any:
     """Check a budget. Nothing or 0 is the default, and a numeric text is read as a number."""
     if isinstance(value, str) and re.fullmatch(r"\s*[0-9]{1,18}\s*", value):
         value = int(value)
-    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 0):
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_WINDOW):
         return value or DEFAULT_MAX_TOKENS
-    raise ValueError(f"expected a number of tokens, not {value!r:.60}; 0 or nothing means {DEFAULT_MAX_TOKENS:,}")
+    most = f" up to {MOST_WINDOW:,}" if isinstance(value, int) and value > MOST_WINDOW else ""
+    what = f"expected a number of tokens{most}, not {value!r:.60}"
+    raise ValueError(f"{what}; 0 or nothing means {DEFAULT_MAX_TOKENS:,}")
 
 
 Since = Annotated[
@@ -81,7 +85,7 @@ Since = Annotated[
     BeforeValidator(parse_since, json_schema_input_type=int | str | None),
     PlainSerializer(write_since, return_type=str | None, when_used="json"),
 ]
-Amount = Annotated[Whole, Field(ge=1)] | None
+Amount = Annotated[Whole, Field(ge=1, le=MOST_MESSAGES)] | None
 MaxTokens = Annotated[int, BeforeValidator(parse_max_tokens, json_schema_input_type=int | str | None)]
 
 
@@ -123,7 +127,9 @@ class TopicSource(CamelSection):
     amount: Amount = setting(None, "Amount", "The most messages.")
     limit: Amount = setting(None, "Limit", "The deprecated name of amount.")
     priority: Literal["required", "high", "medium", "low"] | None = setting(None, "Priority", "The pack's priority.")
-    compact_amount: Annotated[Whole, Field(ge=1)] = setting(1, "Compact amount", "The most messages of the short form.")
+    compact_amount: Annotated[Whole, Field(ge=1, le=MOST_MESSAGES)] = setting(
+        1, "Compact amount", "The most messages of the short form."
+    )
     compact_strategy: Selection | None = setting(None, "Compact selection", "The selection of the short form.")
 
     @property
@@ -151,6 +157,7 @@ class ContextStrategy(CamelSection):
         (TopicSource(topic="STATE_SNAPSHOT", priority="required", strategy="latest", amount=1),),
         "Sources",
         "Messages of topics that each request shows, in this order.",
+        max_length=100,
     )
     max_tokens: MaxTokens = setting(
         DEFAULT_MAX_TOKENS, "Budget", "The most tokens of a request; budget.token_budget_per_agent bounds it if set."

@@ -1,0 +1,97 @@
+"""Each key of the settings at its extremes passes the check and lets a turn end, or says why it does not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import tomlkit
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+
+from tests.fakes.openai_server import Call, OpenAIServer, Say
+from tests.fakes.setting_values import list_limits, list_values
+from tests.fakes.wire_server import Received
+from zoea.queries.stored_swarm import read_memories
+from zoea.runtime.compose import SwarmOptions, running_swarm
+from zoea.settings.inert_keys import iterate_fields
+from zoea.settings.key_paths import KeyPath, get_value, put_value
+from zoea.settings.layers import load
+from zoea.settings.paths import Places
+from zoea.settings.schema import Settings
+from zoea.settings.template import OVERRIDES, Template
+
+FREE = {("upstream", "NAME", "login", "fixed")}
+"""Tables of values that Zoea passes on as they are."""
+LARGEST = 10**15
+"""No number of a setting is larger, so that sums and microseconds of it fit into 64 bits."""
+FIELDS = [(Settings, *one) for one in iterate_fields(Settings)]
+FIELDS += [(Template, *one) for one in iterate_fields(Template) if one[0][0] not in OVERRIDES]
+NUMBERS = [one for one in FIELDS if list_limits(one[2]) and one[1] not in FREE]
+
+
+@pytest.mark.parametrize(("model", "path", "field"), NUMBERS, ids=[".".join(path) for _, path, _ in NUMBERS])
+def test_a_number_without_meaning_is_refused_or_counts_as_the_nearest_bound(
+    model: type[Settings | Template], path: KeyPath, field: FieldInfo
+) -> None:
+    for value in (10**30, -(10**30), 1e308, -1e308, 2**63, float("inf"), float("nan")):
+        tree: dict[str, Any] = {"name": "x"} if model is Template else {}
+        if path[0] == "provider":
+            tree = {"provider": {"NAME": {"type": "openai"}}}
+        if path[:2] == ("context_strategy", "sources"):
+            tree["context_strategy"] = {"sources": [{"topic": "X", path[-1]: value}]}
+        else:
+            put_value(tree, path, [value] if path[-1] == "delays" else value)
+        try:
+            found = model.model_validate(tree)
+        except ValidationError:
+            continue
+        assert abs(get_value(found.model_dump(), path)) <= LARGEST
+
+
+OTHERS = ("upstream", "upstream_defaults", "mcp", "metrics", "world")
+"""Sections that no turn of a mysis without upstreams reads."""
+MEANT = {
+    "turn.max_iterations": "the turn ends after its first request",
+    "budget.swarm_per_day": "the swarm is on hold after its first request",
+    "budget.mysis": "each request is slowed down",
+    "budget.token_budget_per_task": "it may not be below token_budget_per_agent",
+    "provider.NAME.rate": "the second request waits for 1,000 s",
+}
+"""Keys whose lowest value stops or delays a turn, as it says."""
+SECTIONS = sorted({path[0] for model, path, _ in NUMBERS if model is Settings} - {*OTHERS})
+
+
+def answer(request: Received) -> Say:
+    """Call a tool, then answer."""
+    is_result = request.json["messages"][-1]["role"] == "tool"
+    return Say("Done.") if is_result else Say(calls=(Call("zoea_recall", '{"query": "belts"}'),))
+
+
+@pytest.mark.parametrize("end", [min, max])
+@pytest.mark.parametrize("section", SECTIONS)
+async def test_a_turn_is_answered_with_each_number_of_a_section_at_its_extreme(
+    runtime: Path, tmp_path: Path, section: str, end: Callable[[Iterable[float]], float]
+) -> None:
+    where = Places(tmp_path / "data", tmp_path / "config", runtime)
+    where.make_config()
+    async with OpenAIServer(otherwise=answer) as server:
+        tree: dict[str, Any] = {"provider": {"mine": {"type": "openai", "base_url": server.base_url, "model": "m"}}}
+        tree["nudge"] = {"enabled": False}
+        for _, path, field in NUMBERS:
+            if path[0] == section and not (end is min and ".".join(path) in MEANT):
+                values = [
+                    one for value in list_values(path, field) for one in (value if path[-1] == "delays" else [value])
+                ]
+                value = end(one for one in values if type(one) in (int, float))
+                place = tuple("mine" if part == "NAME" else part for part in path)
+                put_value(tree, place, [value] if path[-1] == "delays" else value)
+        where.config_file.write_text(tomlkit.dumps(tree))
+        options = SwarmOptions(loaded=load(where, env={}))
+        async with running_swarm(where, lambda: None, options=options) as swarm:
+            await swarm.create("alpha")
+            await swarm.send("alpha", "Go.")
+            await swarm.wait("alpha", timeout_s=20)
+    assert read_memories(where.database, "alpha", last=1)[0].content == "Done."

@@ -1,0 +1,67 @@
+"""Split a project's file into the keys that take effect without trust and those that do not.
+
+A key is untrusted until its field says `inert=True`: it changes looks, or a number that can neither spend, open, remove
+nor weaken anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from zoea.settings.key_paths import KeyPath, get_value, put_value
+from zoea.settings.problems import TABLES, find_model
+from zoea.settings.schema import Settings
+
+
+def is_inert(field: FieldInfo) -> bool:
+    """Return whether a key takes effect although its file is not trusted."""
+    extra = field.json_schema_extra
+    return isinstance(extra, dict) and extra.get("inert") is True
+
+
+def iterate_fields(model: type[BaseModel], above: KeyPath = ()) -> Iterator[tuple[KeyPath, FieldInfo]]:
+    """Yield each key of a schema with its field; entries of `provider` and `upstream` have the name NAME."""
+    for name, field in model.model_fields.items():
+        path = (*above, field.alias or name)
+        if (inner := find_model(field.annotation)) is None:
+            yield path, field
+        else:
+            yield from iterate_fields(inner, (*path, "NAME") if model is Settings and name in TABLES else path)
+
+
+def split_keys(
+    model: type[BaseModel], tree: Mapping[str, Any], above: KeyPath = ()
+) -> tuple[list[KeyPath], list[KeyPath]]:
+    """Return the inert keys of a valid file and those that need trust, each in file order."""
+    inert: list[KeyPath] = []
+    held: list[KeyPath] = []
+    fields = {field.alias or name: field for name, field in model.model_fields.items()}
+    for key, value in tree.items():
+        path = (*above, key)
+        field = fields.get(key)
+        inner = find_model(field.annotation) if field is not None else None
+        if inner is not None and isinstance(value, Mapping):
+            entries = value.items() if model is Settings and key in TABLES else ()
+            tables = [((*path, name), entry) for name, entry in entries if isinstance(entry, Mapping)]
+            for place, table in tables or [(path, value)]:
+                below = split_keys(inner, table, place)
+                inert += below[0]
+                held += below[1]
+        elif field is not None and is_inert(field):
+            inert.append(path)
+        else:
+            held.append(path)
+    return inert, held
+
+
+def keep_inert(tree: Mapping[str, Any]) -> tuple[dict[str, Any], list[KeyPath]]:
+    """Return the part of a project's `zoea.toml` that needs no trust, and the keys that do."""
+    inert, held = split_keys(Settings, tree)
+    kept: dict[str, Any] = {}
+    for path in inert:
+        put_value(kept, path, get_value(tree, path))
+    return kept, held
