@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import NoReturn
 
@@ -10,8 +11,9 @@ import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoea.settings.document import MAX_BYTES, parse_document, read_document, split_statements
+from zoea.settings.document import parse_document, read_document, split_statements
 from zoea.settings.key_paths import Layer, Origin, iterate_leaves
+from zoea.settings.small_file import MOST_BYTES
 
 HERE = Origin(Layer.USER, "c.toml")
 
@@ -77,7 +79,7 @@ def test_statements_end_for_any_text(text: str) -> None:
         (b"a" + b".a" * 500 + b" = 1", 0, "is nested too deep"),
         (b"a = " + b"{x=" * 40 + b"1" + b"}" * 40, 0, "is nested too deep"),
         (b"a = " + b"9" * 9000, 0, "contains a number that is too long"),
-        (b"#" * (MAX_BYTES + 1), 0, "is larger than"),
+        (b"#" * (MOST_BYTES + 1), 0, "is larger than"),
     ],
 )
 def test_a_hostile_file_is_a_problem_with_a_line(raw: bytes, line: int, message: str) -> None:
@@ -111,10 +113,10 @@ def test_an_unreadable_file_is_a_problem(tmp_path: Path, monkeypatch: pytest.Mon
     file = tmp_path / "c.toml"
     file.touch()
 
-    def refuse(self: Path, mode: str = "r") -> NoReturn:
+    def refuse(path: Path, flags: int) -> NoReturn:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(Path, "open", refuse)
+    monkeypatch.setattr(os, "open", refuse)
     (problem,) = read_document(file, Layer.USER).problems
     assert problem.message == "cannot be read: Permission denied"
 

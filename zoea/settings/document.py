@@ -15,9 +15,7 @@ from typing import Any
 
 from zoea.settings.json_document import JsonInvalid, parse_json
 from zoea.settings.key_paths import KeyPath, Layer, Origin, Problem
-
-MAX_BYTES = 1_000_000
-MAX_DEPTH = 24
+from zoea.settings.small_file import MOST_BYTES, check_text, read_small_file
 
 _SYNTAX_PLACE = re.compile(r"\s*\(at (?:line (\d+), column \d+|end of document)\)$")
 _OUTSIDE = re.compile(r'"""|\'\'\'|["\'#\[\]{}\n]')
@@ -58,8 +56,7 @@ def read_document(file: Path, layer: Layer) -> Document:
             if file.is_symlink():
                 return Document(problems=(Problem("", "is a link to a file that is not there", origin),))
             return Document()
-        with file.open("rb") as stream:
-            raw = stream.read(MAX_BYTES + 1)
+        raw = read_small_file(file)
     except OSError as error:
         return Document(problems=(Problem("", f"cannot be read: {error.strerror}", origin),))
     return parse_document(raw, origin, is_json=file.suffix == ".json")
@@ -71,25 +68,22 @@ def parse_document(raw: bytes, origin: Origin, *, is_json: bool = False) -> Docu
     def broken(message: str, line: int = 0) -> Document:
         return Document(problems=(Problem("", message, Origin(origin.layer, origin.file, line)),), raw=raw)
 
-    if len(raw) > MAX_BYTES:
-        return broken(f"is larger than {MAX_BYTES:,} bytes")
+    if len(raw) > MOST_BYTES:
+        return broken(f"is larger than {MOST_BYTES:,} bytes")
     try:
         text = raw.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError as error:
         return broken("is not UTF-8", raw.count(b"\n", 0, error.start) + 1)
     try:
+        check_text(text)
         tree, lines = parse_json(text) if is_json else (tomllib.loads(text), _find_lines(text))
     except JsonInvalid as error:
         return broken(str(error), error.line)
     except tomllib.TOMLDecodeError as error:
         message, line = _describe_syntax_error(str(error), text)
         return broken(f"is not valid TOML: {message}", line)
-    except RecursionError:
-        return broken("is nested too deep")
-    except ValueError:
-        return broken("contains a number that is too long")
-    if _measure_depth(tree) > MAX_DEPTH:
-        return broken("is nested too deep")
+    except ValueError as error:
+        return broken(str(error))
     return Document(tree, lines, raw=raw)
 
 
@@ -101,20 +95,6 @@ def _describe_syntax_error(message: str, text: str) -> tuple[str, int]:
     line = int(place[1]) if place[1] else text.rstrip().count("\n") + 1
     what = message[: place.start()]
     return what[:1].lower() + what[1:], line
-
-
-def _measure_depth(tree: Any) -> int:
-    """Return the nesting depth, without recursion, up to one above MAX_DEPTH."""
-    level, depth = [tree], 0
-    while level and depth <= MAX_DEPTH:
-        depth += 1
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, dict | list)
-        ]
-    return depth
 
 
 def split_statements(text: str) -> Iterator[tuple[int, str]]:
