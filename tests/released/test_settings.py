@@ -54,7 +54,7 @@ def test_a_released_project_file_has_no_effect_on_trusted_keys_before_it_is_trus
     found = shown("config", "show")
 
     assert isinstance(found, dict)
-    assert found["settings"]["swarm.max_myses"] == 9
+    assert found["settings"]["swarm.max_myses"] == 40
     assert "upstream.project.command" not in found["settings"]
 
 

@@ -141,7 +141,7 @@ def test_an_untrusted_file_is_named_until_it_is_trusted() -> None:
 
 
 def test_trust_of_an_inert_file_records_nothing() -> None:
-    Path("zoea.toml").write_text("[swarm]\nmax_myses = 3\n")
+    Path("zoea.toml").write_text("[tui]\nbell = false\n")
     assert "nothing that needs trust" in run("trust").output
     assert run("trust", "--list").output == ""
 

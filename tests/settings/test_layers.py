@@ -23,6 +23,7 @@ from zoea.settings.key_paths import (
 )
 from zoea.settings.layers import LoadedSettings, check_settings, load, read_environment
 from zoea.settings.paths import places
+from zoea.settings.trust import Trust
 from zoea.swarm.resolved_template import wait_rules
 
 USER, PROJECT = "user", "project"
@@ -34,7 +35,9 @@ def loaded(
     where = places(configured=False)
     where.make_config()
     where.config_file.write_text(user)
-    Path("zoea.toml").write_text(project)
+    file = Path("zoea.toml")
+    file.write_text(project)
+    Trust(where.trusted).add(file, file.read_bytes())
     return load(where, env=env or {}, overrides=overrides)
 
 
@@ -70,10 +73,10 @@ def test_an_origin_has_file_and_line() -> None:
 def test_the_nearest_project_file_upward_is_used(tmp_path: Path) -> None:
     inner = tmp_path / "a" / "b"
     inner.mkdir(parents=True)
-    (tmp_path / "zoea.toml").write_text("[swarm]\nmax_myses = 2")
-    (tmp_path / "a" / "zoea.toml").write_text("[swarm]\nmax_myses = 3")
+    (tmp_path / "zoea.toml").write_text("[world]\nseed = 2")
+    (tmp_path / "a" / "zoea.toml").write_text("[world]\nseed = 3")
     found = load(places(configured=False), project_dir=inner, env={})
-    assert found.settings.swarm.max_myses == 3
+    assert found.settings.world.seed == 3
     assert found.project == tmp_path / "a" / "zoea.toml"
 
 

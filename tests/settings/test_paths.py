@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from zoea.model.errors import OwnerError, SettingsError, UsageError
 from zoea.settings.paths import SOCKET_PATH_LIMIT, Places, places
+from zoea.settings.trust import Trust
 
 
 def test_the_environment_sets_data_and_configuration_directories(tmp_path: Path) -> None:
@@ -54,7 +55,10 @@ def test_the_workspace_may_come_from_the_project_then_the_user() -> None:
     where.make_config()
     where.config_file.write_text('workspace = "mine"\n')
     assert places().workspace == "mine"
-    Path("zoea.toml").write_text('workspace = "project"\n')
+    project = Path("zoea.toml")
+    project.write_text('workspace = "project"\n')
+    assert places().workspace == "mine"
+    Trust(where.trusted).add(project, project.read_bytes())
     assert places().workspace == "project"
     assert places("given").workspace == "given"
     assert places(configured=False).workspace == ""

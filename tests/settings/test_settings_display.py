@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zoea.settings.inert_keys import is_inert, iterate_fields
 from zoea.settings.layers import LoadedSettings, load
 from zoea.settings.paths import places
 from zoea.settings.reference import render_reference, render_sample
@@ -124,7 +125,9 @@ def test_the_reference_names_every_section_and_the_keys_that_need_trust() -> Non
     for name in Settings.model_fields:
         assert f"[{name}" in page or f"`{name}`" in page
     assert "| `command` | text |" in page
-    assert page.count("*trust*") >= 10
+    marked = [path for path, field in iterate_fields(Settings) if is_inert(field)]
+    assert page.split("# Templates")[0].count("*inert* |") == len(marked)
+    assert "| The system prompt; `{{parent}}` is replaced by the prompt of the extended template. *inert* |" in page
 
 
 def test_the_public_face_is_loaded_on_use() -> None:

@@ -9,11 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomlkit
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic.fields import FieldInfo
 
+from tests.fakes.setting_values import list_values
 from zoea.model.errors import TemplateError, TrustError
-from zoea.settings.key_paths import Layer, SettingsInvalid
+from zoea.settings.inert_keys import is_inert, iterate_fields
+from zoea.settings.key_paths import KeyPath, Layer, SettingsInvalid, put_value
 from zoea.settings.layers import load
 from zoea.settings.paths import places
 from zoea.settings.schema import Settings
@@ -298,34 +302,88 @@ def test_a_template_that_conflicts_with_the_settings_is_an_error() -> None:
         effective_settings(Settings(), template)
 
 
-def test_a_project_s_template_that_changes_nothing_dangerous_needs_no_trust(library: Templates, project: Path) -> None:
-    (project / "mine.toml").write_text('prompt = "x"\nsearch = "own"\n[tools]\nallow = ["mine"]\n')
+def test_a_project_s_template_of_texts_alone_needs_no_trust(library: Templates, project: Path) -> None:
+    text = 'extends = "assistant"\ntitle = "Mine"\nprompt = "x"\nopening = "Begin."\nrole = "worker"\n'
+    (project / "mine.toml").write_text(text)
     assert library.get("mine").prompt == "x"
     assert library.untrusted() == ()
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "[tools]\nask_destructive = false\n",
-        '[tools]\ncontexts = "command"\n',
-        'search = "swarm"\n',
-        'extends = "reef"\n[tools]\ndeny = []\n',
-    ],
-)
-def test_a_project_s_template_that_weakens_a_policy_needs_trust(
-    library: Templates, project: Path, tmp_path: Path, text: str
+FIELDS = [(path, field) for path, field in iterate_fields(Template) if path[0] != "context_strategy"]
+
+
+@pytest.mark.parametrize(("path", "field"), FIELDS, ids=[".".join(path) for path, _ in FIELDS])
+def test_each_key_of_a_project_s_template_needs_trust_unless_it_is_inert(
+    library: Templates, project: Path, tmp_path: Path, path: KeyPath, field: FieldInfo
 ) -> None:
+    tree: dict[str, Any] = {}
+    put_value(tree, path, "loose" if path == ("name",) else list_values(path, field)[-1])
     file = project / "loose.toml"
-    file.write_text(text)
+    file.write_text(tomlkit.dumps(tree))
+    if is_inert(field):
+        assert path[0] in ("name", "title", "prompt", "opening", "role")
+        assert library.get("loose").name == "loose"
+        return
     with pytest.raises(TrustError) as caught:
         library.get("loose")
     assert str(file) in caught.value.hint
+    assert library.untrusted() == (f"template loose: {'.'.join(path)}",)
     assert library.problems() == []
-    assert library.untrusted()[0].startswith("template loose: ")
     Trust(tmp_path / "trusted.json").add(file, file.read_bytes())
     assert library.get("loose").name == "loose"
     assert library.untrusted() == ()
+
+
+def test_an_untrusted_template_takes_the_place_of_no_other(
+    library: Templates, user: Path, project: Path, tmp_path: Path
+) -> None:
+    (user / "mine.toml").write_text('prompt = "mine"\n[tools]\ndeny = ["*"]\n')
+    (user / "child.toml").write_text('extends = "mine"\n')
+    before = {name: library.get(name) for name in library.names()}
+    files = {name: project / f"{name}.toml" for name in before}
+    for file in files.values():
+        file.write_text('prompt = "theirs"\n')
+    assert {name: library.get(name) for name in library.names()} == before
+    assert library.file("mine") == user / "mine.toml"
+    assert library.untrusted() == tuple(
+        f"template {name}: takes the place of another {name}, prompt" for name in sorted(files)
+    )
+    record = Trust(tmp_path / "trusted.json")
+    record.add(files["mine"], files["mine"].read_bytes())
+    assert [library.get(name).prompt for name in ("mine", "child")] == ["theirs", "theirs"]
+    assert library.get("coder") == before["coder"]
+
+
+def test_a_broken_template_of_a_project_takes_the_place_of_no_other(library: Templates, project: Path) -> None:
+    (project / "default.toml").write_text("prompt = [")
+    assert library.get("default").title == "Works with any tools"
+
+
+def test_prompts_that_multiply_each_other_are_refused_before_they_are_made(library: Templates, user: Path) -> None:
+    (user / "a0.toml").write_text(f'prompt = "{"x" * 1000}"\n')
+    for number in range(1, 12):
+        (user / f"a{number}.toml").write_text(f'extends = "a{number - 1}"\nprompt = "{"{{parent}}" * 50}"\n')
+    for name in ("a2", "a11"):
+        with pytest.raises(TemplateError, match=r"a2\.toml:2: prompt: has more than 400,000 characters"):
+            library.get(name)
+    assert len(library.get("a1").prompt) == 50_000
+
+
+def test_few_templates_extend_each_other(library: Templates, user: Path) -> None:
+    for number in range(2000):
+        (user / f"a{number}.toml").write_text(f'extends = "a{number + 1}"\n')
+    with pytest.raises(TemplateError, match="more than 16 templates extend each other"):
+        library.get("a0")
+
+
+def test_of_many_templates_of_a_project_the_first_are_read_and_the_person_is_told(
+    library: Templates, project: Path
+) -> None:
+    for number in range(501):
+        (project / f"a{number:03}.toml").write_text('prompt = "x"\n')
+    assert "a499" in library.names()
+    assert "a500" not in library.names()
+    assert library.ignored() == (f"{project} has 501 templates: those after 500 have no effect",)
 
 
 def test_a_project_may_have_templates_and_no_file() -> None:

@@ -13,8 +13,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from zoea.cli import notices
 from zoea.model.errors import UsageError
 from zoea.process.command_line import LightCommand
+from zoea.settings.paths import find_untrusted_workspace
+from zoea.text.control_characters import strip
 
 
 class Command(Struct, frozen=True):
@@ -27,6 +30,8 @@ class Command(Struct, frozen=True):
 
 _UNKNOWN_COMMAND = re.compile(r"No such command '(.*?)'")
 _SETUP = "Setting up"
+_SILENT = frozenset({"completion", "config", "trust"})
+"""Commands that do not say which workspace they use: they use none, or say more."""
 _WORLD = "The sandbox world"
 
 COMMANDS: dict[str, Command] = {
@@ -81,7 +86,7 @@ COMMANDS: dict[str, Command] = {
     "config": Command("zoea.cli.commands.config:app", "Write, read and check the settings", _SETUP),
     "trust": Command(
         "zoea.cli.commands.trust:trust",
-        "Allow a project's zoea.toml to run commands, reach addresses and use credentials",
+        "Allow a project's zoea.toml and templates to take effect",
         _SETUP,
     ),
     "credentials": Command(
@@ -133,7 +138,10 @@ def dispatch(arguments: list[str]) -> int:
         case ["help", name, *rest]:
             return dispatch([name, *rest, "--help"])
         case [name, *rest]:
-            return _invoke(name, load(name), rest)
+            command = load(name)
+            if name not in _SILENT and not any(argument.startswith(("-w", "--workspace")) for argument in rest):
+                notices.say(strip(find_untrusted_workspace()))
+            return _invoke(name, command, rest)
     return 0
 
 

@@ -67,6 +67,8 @@ async def run_owned_swarm(options: RunOptions, where: Places) -> int:
     async with _until_open(own_workspace(where, swarm_of, on_hangup=detach_terminal)) as owner:
         if owner.warning:
             sys.stderr.write(f"zoea: {owner.warning}\n")
+        for line in loaded.trust_notice.splitlines():
+            notices.say(line)
         swarm = owner.api
         after = await read_newest(where.database)
         notices.say(await prepare_own_swarm(swarm, options, where, loaded.settings))

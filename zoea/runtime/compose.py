@@ -145,7 +145,7 @@ async def running_swarm(
         providers = ProviderSet(loaded.settings, places, clock, options.providers)
         secrets = await asyncio.to_thread(providers.secrets)
         stack.enter_context(logging_to(places.log, loaded.settings.log.level, secrets=secrets))
-        for note in loaded.notes:
+        for note in (*loaded.notes, *loaded.ignored):
             log.warning("%s", note)
         for waiting in loaded.untrusted:
             log.warning("not in effect until trusted: %s", waiting)

@@ -32,13 +32,21 @@ class SettingsReport(Struct):
     Attributes:
         problems: What is wrong.
         notes: What may be wrong, or could not be checked.
+        untrusted: What a project's files say without effect until they are trusted.
+        ignored: Files of projects that do not count, each with the reason.
     """
 
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    untrusted: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        return {"problems": [problem.as_dict() for problem in self.problems], "notes": self.notes}
+        return {
+            "problems": [problem.as_dict() for problem in self.problems],
+            "notes": [*self.notes, *self.ignored],
+            "untrusted": list(self.untrusted),
+        }
 
 
 class ModelUse(Struct, frozen=True):
@@ -62,6 +70,7 @@ def check_all(where: Places, *, online: bool = False, keep_models: bool = False)
         loaded = load(where)
     except SettingsError:
         return report  # `check_settings` has reported the reason
+    report.untrusted, report.ignored = loaded.untrusted, loaded.ignored
     _check_keys(loaded, report)
     _check_prices(where, report)
     _advise_templates(loaded, report)

@@ -11,11 +11,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from zoea.settings.paths import PROJECT_FILE, USER_FILE
-from zoea.settings.small_file import read_small_text
+from zoea.settings.paths import USER_FILE, is_trusted
+from zoea.settings.project_files import find_project
+from zoea.settings.small_file import check_text, read_small_file
 
 _YES = ("1", "true", "yes", "on")
 _SWITCHES = ("reduced_motion", "bell", "show_reasoning")
+_INERT = ("theme", *_SWITCHES)
+"""Keys of a project's file that need no trust, as their fields say; all others of this module need it."""
+_TABLES = ("tui", "broadcast")
 
 
 class EarlySettings(NamedTuple):
@@ -32,12 +36,11 @@ class EarlySettings(NamedTuple):
 
 def read_early_settings(config: Path, env: Mapping[str, str], start: Path | None = None) -> EarlySettings:
     """Read the user's file, the nearest project file from `start` upward, and the environment."""
-    here = (start or Path.cwd()).absolute()
-    project = next((file for folder in (here, *here.parents) if (file := folder / PROJECT_FILE).is_file()), None)
+    project = find_project(start or Path.cwd()).file
     table: dict[str, Any] = {}
     limits: dict[str, Any] = {}
     keys: dict[str, str] = {}
-    for said, limit in (_read_tables(file) for file in (config / USER_FILE, project) if file):
+    for said, limit in (_read_tables(config / USER_FILE), *([_read_tables(project, config)] if project else [])):
         keys |= _flatten_keys(said.pop("keys", None))
         table |= said
         limits |= limit
@@ -58,14 +61,22 @@ def read_early_settings(config: Path, env: Mapping[str, str], start: Path | None
     )
 
 
-def _read_tables(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the tables `tui` and `broadcast` of a file; empty where it has none."""
+def _read_tables(file: Path, config: Path | None = None) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the tables `tui` and `broadcast` of a file; empty where it has none.
+
+    With `config` it is a project's file, of which only inert keys count unless it is trusted.
+    """
+    from zoea.model.errors import TrustError  # late, because few start in a project
+
     try:
-        document = tomllib.loads(read_small_text(file))
-    except (OSError, ValueError, RecursionError):
+        raw = read_small_file(file)
+        document = tomllib.loads(check_text(raw.decode("utf-8-sig").replace("\r\n", "\n")))
+        tui, broadcast = (dict(found) if isinstance(found := document.get(name), dict) else {} for name in _TABLES)
+        if config is not None and not ({*tui} <= {*_INERT} and not broadcast) and not is_trusted(config, file, raw):
+            tui, broadcast = {name: value for name, value in tui.items() if name in _INERT}, {}
+    except (OSError, ValueError, RecursionError, TrustError):
         return {}, {}
-    tui, broadcast = (document.get(name) for name in ("tui", "broadcast"))
-    return (dict(tui) if isinstance(tui, dict) else {}), (dict(broadcast) if isinstance(broadcast, dict) else {})
+    return tui, broadcast
 
 
 def _read_limits(env: Mapping[str, str]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 
 from zoea.settings.document import Document, read_document
 from zoea.settings.fields import lowest_bound
+from zoea.settings.inert_keys import keep_inert
 from zoea.settings.key_paths import (
     DEFAULT,
     KeyPath,
@@ -29,17 +30,21 @@ from zoea.settings.key_paths import (
     merge_trees,
     put_value,
 )
-from zoea.settings.paths import PROJECT_FILE, Places
+from zoea.settings.paths import Places
 from zoea.settings.paths import places as places_of
 from zoea.settings.problems import TABLES, find_origin, find_problems
+from zoea.settings.project_files import find_project
 from zoea.settings.renamed_keys import rename_keys
 from zoea.settings.schema import Settings
 from zoea.settings.settings_conflicts import find_conflicts
 from zoea.settings.template import CAPS
-from zoea.settings.template_library import TEMPLATES_FOLDER, Templates, find_upward, template_levels
-from zoea.settings.trust import Trust, split_inert
+from zoea.settings.template_library import Templates, template_levels
+from zoea.settings.trust import Trust
+from zoea.text.control_characters import strip
 
 PREFIX = "ZOEA_"
+MOST_NAMED = 5
+"""Keys without effect that a notice names."""
 BARE: Mapping[str, KeyPath] = {
     "TOKEN_BUDGET_PER_AGENT": ("budget", "token_budget_per_agent"),
     "TOKEN_BUDGET_PER_TASK": ("budget", "token_budget_per_task"),
@@ -58,6 +63,7 @@ class LoadedSettings(Struct, frozen=True):
         origins: The origin of every key, defaults included: `{"swarm.max_myses": Origin(...)}`.
         untrusted: Keys of the project's file without effect, and its templates that need trust.
         notes: Former keys that are still read, each with the key to write instead.
+        ignored: Files of projects that do not count, each with the reason.
         places: The given places, or those of the workspace that the settings name.
     """
 
@@ -68,6 +74,20 @@ class LoadedSettings(Struct, frozen=True):
     places: Places
     project: Path | None = None
     notes: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def trust_notice(self) -> str:
+        """What a person has to know at the start about files of the project without effect; "" for nothing."""
+        lines = list(self.ignored)
+        if self.untrusted:
+            names = ", ".join(self.untrusted[:MOST_NAMED])
+            more = f" and {len(self.untrusted) - MOST_NAMED:,} more" if len(self.untrusted) > MOST_NAMED else ""
+            lines.append(
+                f"The project's files are not trusted, so this has no effect: {names}{more}. "
+                "`zoea trust` shows it and asks."
+            )
+        return strip("\n".join(lines))
 
 
 def load(
@@ -112,6 +132,7 @@ def load(
         places,
         reading.project,
         tuple(reading.notes),
+        reading.ignored,
     )
 
 
@@ -129,9 +150,8 @@ def check_settings(
         load(places, project_dir=project_dir, overrides=overrides, env=env)
     except SettingsInvalid as error:
         found += error.problems
-    start = project_dir or Path.cwd()
-    level = template_levels(places.templates, project_folder(start))
-    return found + Templates(level, Trust(places.trusted)).problems()
+    project = find_project(project_dir or Path.cwd())
+    return found + Templates(template_levels(places.templates, project.templates), Trust(places.trusted)).problems()
 
 
 class _Reading(Struct):
@@ -142,6 +162,7 @@ class _Reading(Struct):
     sources: list[LayerValues] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     untrusted: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
     notes: list[str] = field(default_factory=list)
 
     def add(self, source: LayerValues, document: Document | None = None) -> None:
@@ -155,14 +176,15 @@ class _Reading(Struct):
 
 def _read(places: Places, start: Path, overrides: Mapping[str, Any], env: Mapping[str, str]) -> _Reading:
     trust = Trust(places.trusted)
-    project = project_file(start)
-    templates = Templates(template_levels(places.templates, project_folder(start)), trust)
-    reading = _Reading(templates, project)
+    project = find_project(start)
+    templates = Templates(template_levels(places.templates, project.templates), trust)
+    reading = _Reading(templates, project.file)
     user = read_document(places.config_file, Layer.USER)
     reading.add(_file_values(Layer.USER, places.config_file, user), user)
-    if project:
-        _add_project(reading, project, trust)
+    if project.file:
+        _add_project(reading, project.file, trust)
     reading.untrusted += templates.untrusted()
+    reading.ignored = (*project.ignored, *templates.ignored())
     known = {section: _entry_names(reading.sources, section) for section in TABLES}
     usable = {name: value for name, value in env.items() if not _is_unusable(name, value)}
     reading.notes += [
@@ -185,27 +207,14 @@ def _is_unusable(name: str, value: str) -> bool:
         return True
 
 
-def project_file(start: Path) -> Path | None:
-    """Return the nearest `zoea.toml` from a directory upward."""
-    return next(find_upward(start.absolute(), PROJECT_FILE), None)
-
-
-def project_folder(start: Path) -> Path | None:
-    """Return the directory of the nearest `zoea.toml`, else the nearest with project templates."""
-    if file := project_file(start):
-        return file.parent
-    start = start.absolute()
-    return next((folder for folder in (start, *start.parents) if (folder / TEMPLATES_FOLDER).is_dir()), None)
-
-
 def _add_project(reading: _Reading, file: Path, trust: Trust) -> None:
     """Validate the whole project file; if it is untrusted, only its inert part takes effect."""
     document = read_document(file, Layer.PROJECT)
     reading.add(_file_values(Layer.PROJECT, file, document), document)
     if not reading.problems and not trust.is_trusted(file, document.raw):
-        below, _ = _merge_sources(reading.sources[:-1])
-        inert, reading.untrusted = split_inert(document.tree, below)
         whole = reading.sources.pop()
+        inert, held = keep_inert(whole.tree)
+        reading.untrusted = tuple(map(format_key, held))
         reading.sources.append(LayerValues(Layer.PROJECT, inert, whole.origins))
 
 

@@ -13,14 +13,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from zoea.settings.project_files import find_project
+
 DEFAULT_WORKSPACE = "default"
-PROJECT_FILE = "zoea.toml"
 USER_FILE = "config.toml"
+TRUST_RECORD = "trusted.json"
 
 SOCKET_PATH_LIMIT = 107
 """The longest path of a Unix socket in bytes, without the closing NUL."""
 
-_LARGEST = 1_000_000
 _SOCKET_NAME_BYTES = len("/") + 16 + len(".sock")
 _WORKSPACE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,39}")
 
@@ -79,7 +80,7 @@ class Places(NamedTuple):
     @property
     def trusted(self) -> Path:
         """The record of trusted project files, by content hash."""
-        return self.config / "trusted.json"
+        return self.config / TRUST_RECORD
 
     @property
     def socket(self) -> Path:
@@ -140,29 +141,56 @@ def places(workspace: str = "", env: Mapping[str, str] = os.environ, *, configur
 
 
 def _read_workspace(config: Path) -> str:
-    """Return the workspace named by the project's file, else by the user's."""
-    here = Path.cwd()
-    project = next((file for folder in (here, *here.parents) if (file := folder / PROJECT_FILE).is_file()), None)
-    for candidate in (project, config / USER_FILE):
+    """Return the workspace that the project's file names, if it is trusted, else the one of the user's file."""
+    for candidate in (find_project(Path.cwd()).file, config / USER_FILE):
         if candidate is None or not candidate.is_file():
             continue
-        with candidate.open("rb") as stream:
-            raw = stream.read(_LARGEST)
-        if b"workspace" in raw and (name := _parse_workspace(candidate, raw)):
+        name, raw = _parse_workspace(candidate)
+        if name and (candidate.parent == config or is_trusted(config, candidate, raw)):
             return name
     return ""
 
 
-def _parse_workspace(file: Path, raw: bytes) -> str:
+def is_trusted(config: Path, file: Path, raw: bytes) -> bool:
+    """Return whether the person trusts exactly this content of a project's file. Raises TrustError."""
+    from zoea.settings.trust import Trust
+
+    return Trust(config / TRUST_RECORD).is_trusted(file, raw)
+
+
+def find_untrusted_workspace(env: Mapping[str, str] = os.environ) -> str:
+    """Return a line for the person where the project's file names a workspace and is not trusted, else "".
+
+    Raises:
+        SettingsError: The file cannot be read.
+    """
+    file = find_project(Path.cwd()).file
+    if file is None or env.get("ZOEA_WORKSPACE"):
+        return ""
+    name, raw = _parse_workspace(file)
+    if not name or is_trusted(_config_folder(env), file, raw):
+        return ""
+    return f"{file} names the workspace {name!r}, which has no effect until `zoea trust`"
+
+
+def _parse_workspace(file: Path) -> tuple[str, bytes]:
+    """Return the workspace that a file names, and its content. Raises SettingsError."""
     import tomllib
 
-    try:
-        name = tomllib.loads(raw.decode("utf-8-sig")).get("workspace", "")
-    except (ValueError, RecursionError):
-        from zoea.model.errors import SettingsError
+    from zoea.model.errors import SettingsError
+    from zoea.settings.small_file import check_text, read_small_file
 
-        raise SettingsError(f"{file} is not valid TOML", hint="Run `zoea config check` to see what is wrong.") from None
-    return name if isinstance(name, str) else ""
+    hint = "Run `zoea config check` to see what is wrong."
+    try:
+        raw = read_small_file(file)
+        if b"workspace" not in raw:
+            return "", raw
+        name = tomllib.loads(check_text(raw.decode("utf-8-sig"))).get("workspace", "")
+    except OSError as error:
+        raise SettingsError(f"{file} cannot be read: {error.strerror}", hint=hint) from None
+    except (ValueError, RecursionError):
+        raise SettingsError(f"{file} is not valid TOML", hint=hint) from None
+    return (name if isinstance(name, str) else ""), raw
 
 
 def _data_folder(workspace: str, env: Mapping[str, str]) -> Path:

@@ -16,12 +16,12 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from zoea.settings.fields import parse_bound, parse_seconds, parse_words
+from zoea.settings.inert_keys import is_inert
 from zoea.settings.layers import BARE, PREFIX, variable_name
 from zoea.settings.problems import TABLES, find_model, model_at
 from zoea.settings.schema import Settings
 from zoea.settings.settings_display import format_toml
 from zoea.settings.template import OVERRIDES, Template
-from zoea.settings.trust import ACTIVE, OPENING
 
 _HEAD = """\
 # Settings
@@ -36,8 +36,8 @@ all layers that set one, and the template, the lowest bound holds.
 Durations are numbers of seconds or texts like `"30s"`, `"2m"`, `"1h30m"`; lists may also be one text with commas.
 Errors name the file, line and key, and exit with code 3; `zoea config check` lists all of them.
 
-A project's `zoea.toml` takes effect except for the keys marked *trust* below, until `zoea trust`
-has recorded exactly that content of the file.
+Of a project's `zoea.toml` only the keys marked *inert* below take effect, until `zoea trust` has recorded exactly that
+content of the file. The file counts only if it and its folder belong to you or to root, and no one else can write them.
 """
 _COLUMNS = "| Key | Type | Default | Description | Environment | From |\n|---|---|---|---|---|---|"
 _TEMPLATE_HEAD = """\
@@ -47,8 +47,7 @@ A template says what an agent is: one TOML file, its name the file's. Searched i
 `.zoea/templates/`, the user's `templates/` beside `config.toml`, then those shipped with Zoea; a
 template may extend another (`extends = "reef"`), also the one of its own name a level below. It
 may hold the sections {sections} of the settings for its own myses.
-A project's template needs trust where it sets `tools.ask_destructive = false`, `tools.contexts = "command"` or
-`search = "swarm"`, or changes the tool lists of a template it extends.
+A project's template needs trust where it has the name of another template, or sets more than the keys marked *inert*.
 """
 _SAMPLE_HEAD = """\
 # Zoea's settings, all at their defaults. Remove the "#" before a key to change it.
@@ -83,9 +82,9 @@ def render_reference() -> str:
     parts = [_HEAD]
     for name, field in Settings.model_fields.items():
         if name in TABLES:
-            parts.append(_table(f"[{name}.NAME]", TABLES[name], (name, "NAME"), ACTIVE[name]))
+            parts.append(_table(f"[{name}.NAME]", TABLES[name], (name, "NAME")))
         elif (section := model_at(Settings, (name,))) is not None:
-            parts.append(_table(f"[{name}]", section, (name,), OPENING.get(name, frozenset())))
+            parts.append(_table(f"[{name}]", section, (name,)))
         else:
             parts.append(
                 "## At the top\n\n" + _COLUMNS + "\n" + _row(name, field, (name,), f"{PREFIX}WORKSPACE") + "\n"
@@ -99,12 +98,9 @@ def render_reference() -> str:
     return "\n".join(parts)
 
 
-def _table(title: str, model: type[BaseModel], above: tuple[str, ...], active: frozenset[str] = frozenset()) -> str:
+def _table(title: str, model: type[BaseModel], above: tuple[str, ...]) -> str:
     named = {field.alias or key: field for key, field in model.model_fields.items()}
-    rows = "\n".join(
-        _row(key, field, (*above, key), variable_name((*above, key)), trusted=key in active)
-        for key, field in named.items()
-    )
+    rows = "\n".join(_row(key, field, (*above, key), variable_name((*above, key))) for key, field in named.items())
     inner = "".join(
         "\n" + _table(f"{title[:-1]}.{key}]", table, (*above, key))
         for key, field in named.items()
@@ -113,12 +109,11 @@ def _table(title: str, model: type[BaseModel], above: tuple[str, ...], active: f
     return f"## {title}\n\n{(model.__doc__ or '').strip()}\n\n{_COLUMNS}\n{rows}\n{inner}"
 
 
-def _row(key: str, field: FieldInfo, path: tuple[str, ...], name: str, *, trusted: bool = False) -> str:
+def _row(key: str, field: FieldInfo, path: tuple[str, ...], name: str) -> str:
     bare = "".join(f", `{short}`" for short, long in BARE.items() if long == path)
-    mark = " *trust*" if trusted else ""
     return (
         f"| `{key}` | {_cell(describe_kind(field))} | {_cell(_default(field))} "
-        f"| {_cell(field.description or '')}{mark} "
+        f"| {_described(field)} "
         f"| `{name}`{bare} | {default_source(field)} |"
     )
 
@@ -126,10 +121,14 @@ def _row(key: str, field: FieldInfo, path: tuple[str, ...], name: str, *, truste
 def _plain_table(title: str, model: type[BaseModel], skip: frozenset[str] = frozenset()) -> str:
     return f"{title}\n\n| Key | Type | Default | Description | From |\n|---|---|---|---|---|\n" + "".join(
         f"| `{key}` | {_cell(describe_kind(field))} | {_cell(_default(field))} "
-        f"| {_cell(field.description or '')} | {default_source(field)} |\n"
+        f"| {_described(field)} | {default_source(field)} |\n"
         for key, field in model.model_fields.items()
         if key not in skip
     )
+
+
+def _described(field: FieldInfo) -> str:
+    return _cell(field.description or "") + (" *inert*" if is_inert(field) else "")
 
 
 def _default(field: FieldInfo) -> str:

@@ -6,7 +6,7 @@ without copying it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,29 @@ from msgspec import Struct, field
 
 from zoea.model.errors import TemplateError, TrustError
 from zoea.settings.document import Document, read_document
-from zoea.settings.key_paths import KeyPath, Layer, Origin, Problem, SettingsInvalid, find_nearest, merge_trees
+from zoea.settings.inert_keys import split_keys
+from zoea.settings.key_paths import (
+    KeyPath,
+    Layer,
+    Origin,
+    Problem,
+    SettingsInvalid,
+    find_nearest,
+    format_key,
+    merge_trees,
+)
 from zoea.settings.problems import find_problems
+from zoea.settings.project_files import explain_distrust
 from zoea.settings.template import PARENT, Template
 from zoea.settings.topic_source import use_snake_case
-from zoea.settings.trust import Trust, find_untrusted_keys
-
-TEMPLATES_FOLDER = ".zoea/templates"
-"""The folder of a project's templates, beside `zoea.toml`."""
+from zoea.settings.trust import Trust
 
 SHIPPED = Path(__file__).parent / "templates"
+MOST_EXTENDED = 16
+MOST_PROMPT_CHARS = 400_000
+"""Twice as many as the tokens that a request may hold."""
+MOST_TEMPLATES = 500
+"""Files that are read of a project's folder, in the order of their names."""
 _NOT_INHERITED = frozenset({"name", "title"})
 """Keys that a template does not inherit."""
 
@@ -50,7 +63,11 @@ class _Resolved(Struct, frozen=True):
 
 
 class Templates:
-    """Templates by name, read at each use, so that changed files apply at once."""
+    """Templates by name, read at each use, so that changed files apply at once.
+
+    A project's template that is not trusted hides no other of its name. It can be used by its own name, where it says
+    nothing but texts.
+    """
 
     def __init__(self, levels: Sequence[Level] = (), trust: Trust | None = None) -> None:
         self._levels = (*levels, Level(Layer.DEFAULT, SHIPPED))
@@ -58,11 +75,11 @@ class Templates:
 
     def names(self) -> tuple[str, ...]:
         """Return all names, sorted."""
-        return tuple(sorted({file.stem for level in self._levels for file in _files(level.folder)}))
+        return tuple(sorted({file.stem for file in self.files()}))
 
     def files(self) -> tuple[Path, ...]:
         """Return every file of every level, the project's first."""
-        return tuple(file for level in self._levels for file in _files(level.folder))
+        return tuple(file for level in self._levels for file in _usable_files(level))
 
     def file(self, name: str) -> Path:
         """Return the file of a template.
@@ -100,22 +117,35 @@ class Templates:
         return found
 
     def untrusted(self) -> tuple[str, ...]:
-        """Return the project's templates that need trust, as `template NAME: keys`."""
+        """Return the project's templates that need trust, as `template NAME: reasons`."""
         return tuple(
             f"template {file.stem}: {', '.join(held)}"
-            for level in self._levels
+            for place, level in enumerate(self._levels)
             if level.needs_trust
-            for file in _files(level.folder)
-            if (held := self._held(level, file, read_document(file, Layer.TEMPLATE)))
+            for file in _usable_files(level)
+            if (held := self._held(place, file, read_document(file, Layer.TEMPLATE)))
         )
 
+    def ignored(self) -> tuple[str, ...]:
+        """Return the files of a project that are left out, each with the reason."""
+        found: list[str] = []
+        for level in self._levels:
+            files = _files(level.folder) if level.needs_trust else []
+            if len(files) > MOST_TEMPLATES:
+                found.append(
+                    f"{level.folder} has {len(files):,} templates: those after {MOST_TEMPLATES} have no effect"
+                )
+            found += [f"{file} has no effect: {why}" for file in files if (why := explain_distrust(file))]
+        return tuple(found)
+
     def _has(self, name: str, start: int) -> bool:
-        return any(file.stem == name for level in self._levels[start:] for file in _files(level.folder))
+        return any(_usable_files(level, name) for level in self._levels[start:])
 
     def _find(self, name: str, start: int) -> tuple[int, Path]:
         for place, level in enumerate(self._levels[start:], start):
-            for file in _files(level.folder):
-                if file.stem == name:
+            for file in _usable_files(level, name):
+                is_other_hidden = level.needs_trust and self._has(name, place + 1)
+                if not (is_other_hidden and self._held(place, file, read_document(file, Layer.TEMPLATE))):
                     return place, file
         known = self.names()
         close = find_nearest(name, known)
@@ -132,12 +162,16 @@ class Templates:
             raise TemplateError(
                 f"{file}: templates extend each other in a loop: {chain}", hint="Remove one `extends` of the loop."
             )
+        if len(above) >= MOST_EXTENDED:
+            raise TemplateError(
+                f"{above[0]}: more than {MOST_EXTENDED} templates extend each other", hint="Join some of them."
+            )
         document = read_document(file, Layer.TEMPLATE)
         if document.problems:
             raise TemplateInvalid(document.problems)
-        if held := self._held(self._levels[place], file, document):
+        if held := self._held(place, file, document):
             raise TrustError(
-                f"{file} sets {', '.join(held)}, which need trust",
+                f"{file} needs trust: {', '.join(held)}",
                 hint=f"Read the file, then run `zoea trust {file}`.",
             )
         own = _read_own(file, document)
@@ -155,12 +189,29 @@ class Templates:
                 hint="Name another template, or remove `extends`.",
             )
         base = self._resolve(parent, below, (*above, file))
-        return _extend(base, own)
+        return _extend(base, own, file)
 
-    def _held(self, level: Level, file: Path, document: Document) -> tuple[str, ...]:
-        if not level.needs_trust or (self._trust is not None and self._trust.is_trusted(file, document.raw)):
+    def _held(self, place: int, file: Path, document: Document) -> tuple[str, ...]:
+        """Return what a template of the level `place` says without effect until it is trusted."""
+        if not self._levels[place].needs_trust or (self._trust and self._trust.is_trusted(file, document.raw)):
             return ()
-        return find_untrusted_keys(document.tree)
+        is_replacement = self._has(file.stem, place + 1)
+        held = tuple(map(format_key, find_untrusted_keys(document.tree, is_replacement=is_replacement)))
+        return (f"takes the place of another {file.stem}", *held) if is_replacement else held
+
+
+def find_untrusted_keys(tree: Mapping[str, Any], *, is_replacement: bool) -> list[KeyPath]:
+    """Return the keys of a project's template that need trust: all of one that takes the place of another."""
+    tree, _ = use_snake_case(tree, {})
+    inert, held = split_keys(Template, {key: value for key, value in tree.items() if key != "extends"})
+    return [*inert, *held] if is_replacement else held
+
+
+def _usable_files(level: Level, name: str | None = None) -> list[Path]:
+    """Return the templates of a level, or the one of a name, without those that `Templates.ignored` lists."""
+    files = _files(level.folder)[: MOST_TEMPLATES if level.needs_trust else None]
+    named = [file for file in files if name is None or file.stem == name]
+    return [file for file in named if not (level.needs_trust and explain_distrust(file))]
 
 
 def _files(folder: Path) -> list[Path]:
@@ -190,12 +241,18 @@ def _read_own(file: Path, document: Document) -> _Resolved:
     return _Resolved(tree, origins)
 
 
-def _extend(base: _Resolved, own: _Resolved) -> _Resolved:
-    """Merge a template over the one it extends."""
+def _extend(base: _Resolved, own: _Resolved, file: Path) -> _Resolved:
+    """Merge a template over the one it extends. Raises TemplateInvalid where the prompt becomes too long."""
     kept = {key: value for key, value in base.tree.items() if key not in _NOT_INHERITED}
     tree = merge_trees(kept, own.tree)
     if isinstance(prompt := own.tree.get("prompt"), str):
-        tree["prompt"] = prompt.replace(PARENT, str(base.tree.get("prompt", "")).strip())
+        inherited = str(base.tree.get("prompt", "")).strip()
+        # Counted before it is made, because a chain of templates multiplies the length.
+        if len(prompt) + prompt.count(PARENT) * len(inherited) > MOST_PROMPT_CHARS:
+            origin = own.origins.get(("prompt",), Origin(Layer.TEMPLATE, str(file)))
+            problem = f"has more than {MOST_PROMPT_CHARS:,} characters with the prompt of the extended template"
+            raise TemplateInvalid([Problem("prompt", problem, origin)])
+        tree["prompt"] = prompt.replace(PARENT, inherited)
     if "output_schema" in own.tree:
         tree["output_schema"] = own.tree["output_schema"]  # a schema is one value
     return _Resolved(tree, {**base.origins, **own.origins})
@@ -220,16 +277,7 @@ def import_template(file: Path, folder: Path) -> Path:
     return made
 
 
-def find_upward(start: Path, name: str) -> Iterator[Path]:
-    """Yield the files of that name in a directory and its parents, nearest first."""
-    for folder in (start, *start.parents):
-        if (file := folder / name).is_file():
-            yield file
-
-
 def template_levels(user: Path, project: Path | None) -> tuple[Level, ...]:
-    """Return the user's level, preceded by the project's if there is one."""
+    """Return the level of the user's folder, preceded by that of the project's folder if there is one."""
     mine = Level(Layer.USER, user)
-    if project is None:
-        return (mine,)
-    return (Level(Layer.PROJECT, project / TEMPLATES_FOLDER, needs_trust=True), mine)
+    return (mine,) if project is None else (Level(Layer.PROJECT, project, needs_trust=True), mine)

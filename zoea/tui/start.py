@@ -242,7 +242,7 @@ async def _own_swarm(options: RunOptions, where: Places, session: CockpitSession
             workspace=where.workspace,
             places=where,
             ending=owned.ending,
-            warning="\n".join(filter(None, (owned.warning, note))),
+            warning="\n".join(filter(None, (owned.warning, loaded.trust_notice, note))),
             asks_restart=loaded.settings.swarm.restart != "never",
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,9 +16,10 @@ from zoea.queries.phrases import describe_reload
 from zoea.runtime.settings_check import check_all
 from zoea.settings.config_writer import set_keys
 from zoea.settings.key_paths import Layer, Problem, SettingsInvalid
-from zoea.settings.layers import LoadedSettings, load, project_file
+from zoea.settings.layers import LoadedSettings, load
 from zoea.settings.paths import Places, places
 from zoea.settings.private_file import write_private
+from zoea.settings.project_files import find_project
 from zoea.settings.reference import render_sample
 from zoea.settings.renamed_keys import budget_key
 from zoea.settings.schema import Settings
@@ -97,8 +98,8 @@ def show(
     for row in shown:
         line = f"{escape_unprintable(row.key):<{width}} = {row.text}"
         typer.echo(f"{line}  # {escape_unprintable(str(row.origin))}" if origin else line)
-    _say_untrusted(loaded)
-    _say_notes(loaded)
+    _say_untrusted(loaded.untrusted)
+    _say_notes((*loaded.notes, *loaded.ignored))
 
 
 @app.command()
@@ -121,15 +122,15 @@ def check(
     if as_json:
         typer.echo(json.dumps(report.as_dict(), ensure_ascii=False))
     else:
-        for note in report.notes:
+        for note in (*report.notes, *report.ignored):
             typer.echo(escape_unprintable(note), err=True)
+        _say_untrusted(report.untrusted)
     if report.problems:
         raise SettingsInvalid(report.problems)
     if not as_json:
         loaded = load(where)
         typer.echo(f"No problems: {len(loaded.templates.files())} templates, {_files(loaded)}.")
-        _say_untrusted(loaded)
-        _say_notes(loaded)
+        _say_notes(loaded.notes)
 
 
 @app.command("apply")
@@ -153,7 +154,7 @@ def path(as_json: AsJson = False, workspace: Workspace = "") -> None:
     found = {
         "config": where.config_file,
         "templates": where.templates,
-        "project": project_file(Path.cwd()),
+        "project": find_project(Path.cwd()).file,
         "data": where.data,
         "database": where.database,
         "log": where.log,
@@ -206,13 +207,10 @@ def _files(loaded: LoadedSettings) -> str:
     return f"settings from {', '.join(said)}" if said else "all settings at their defaults"
 
 
-def _say_notes(loaded: LoadedSettings) -> None:
-    for note in loaded.notes:
+def _say_notes(notes: Iterable[str]) -> None:
+    for note in notes:
         typer.echo(escape_unprintable(note), err=True)
 
 
-def _say_untrusted(loaded: LoadedSettings) -> None:
-    if loaded.untrusted:
-        typer.echo(_UNTRUSTED, err=True)
-        for key in loaded.untrusted:
-            typer.echo(f"  {escape_unprintable(key)}", err=True)
+def _say_untrusted(untrusted: Iterable[str]) -> None:
+    _say_notes([_UNTRUSTED, *(f"  {key}" for key in untrusted)] if untrusted else ())

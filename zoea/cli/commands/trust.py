@@ -1,8 +1,8 @@
-"""`zoea trust`: show what a project's files can run and reach, and record the person's consent."""
+"""`zoea trust`: show what a project's files set, and record the person's consent."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from time import localtime, strftime
 from typing import Annotated, Any
@@ -11,12 +11,17 @@ import typer
 
 from zoea.cli.options import is_typed, write_json
 from zoea.model.errors import UsageError
-from zoea.settings.document import Document, read_document
-from zoea.settings.key_paths import Layer, SettingsInvalid, format_key, get_value
-from zoea.settings.layers import project_file
-from zoea.settings.paths import PROJECT_FILE, places
+from zoea.settings.document import read_document
+from zoea.settings.inert_keys import keep_inert
+from zoea.settings.key_paths import KeyPath, Layer, SettingsInvalid, format_key, get_value
+from zoea.settings.paths import Places, places
+from zoea.settings.project_files import PROJECT_FILE, explain_distrust, find_project
 from zoea.settings.settings_display import escape_unprintable, format_toml, hide_secrets
-from zoea.settings.trust import Trust, active_keys, find_untrusted_keys
+from zoea.settings.template_library import Templates, find_untrusted_keys, template_levels
+from zoea.settings.trust import Trust
+
+MOST_SHOWN = 600
+"""Characters of a value that are shown."""
 
 
 def trust(
@@ -29,8 +34,12 @@ def trust(
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="With --list: write JSON.")] = False,
 ) -> None:
-    """Allow a project's zoea.toml to run commands, reach addresses and use credentials, until it changes."""
-    record = Trust(places(configured=False).trusted)
+    """Allow a project's zoea.toml and templates to take effect, until they change.
+
+    Without trust they change the looks of the cockpit, and the seed and size of a new sandbox world, and nothing else.
+    """
+    where = places(configured=False)
+    record = Trust(where.trusted)
     if as_json and not listed:
         raise UsageError("--json works only with --list", hint="Leave out --json: a person must read what is trusted.")
     if listed:
@@ -41,24 +50,34 @@ def trust(
             was = record.revoke(file)
             typer.echo(f"{file}: {'trusted no longer' if was else 'was not trusted'}")
         else:
-            _trust(record, file, yes)
+            _trust(where, file, yes)
 
 
 def _meant(path: Path | None) -> list[Path]:
-    """Return the named file, or the project's file with its templates."""
+    """Return the named file, or the project's file and its templates."""
     if path is not None and not path.is_dir():
         return [path.absolute()]
     folder = (path or Path.cwd()).absolute()
-    found = folder / PROJECT_FILE if path is not None else project_file(folder)
-    if found is None or not found.is_file():
-        raise UsageError(f"there is no {PROJECT_FILE} in {folder}", hint="Name the project's directory or file.")
-    return [found, *sorted((found.parent / ".zoea" / "templates").glob("*.toml"))]
+    project = find_project(folder)
+    files = [project.file] if project.file else []
+    if project.templates is not None:
+        files += [file for suffix in ("toml", "json") for file in sorted(project.templates.glob(f"[!.]*.{suffix}"))]
+    files = [file for file in files if path is None or file.is_relative_to(folder)]
+    if not files:
+        ignored = [line for line in project.ignored if line.startswith(f"{folder}/")]
+        why = "; ".join(ignored) or f"there is no {PROJECT_FILE} and no template in {folder}"
+        raise UsageError(why, hint="Name the project's directory or file.")
+    return files
 
 
-def _trust(record: Trust, file: Path, yes: bool) -> None:
-    """Show the file's active settings, ask, and record the trust in exactly the bytes shown."""
+def _trust(where: Places, file: Path, yes: bool) -> None:
+    """Show what a file sets, ask, and record the trust in exactly the bytes shown."""
+    record = Trust(where.trusted)
     if not file.is_file():
         raise UsageError(f"there is no file {file}")
+    if why := explain_distrust(file):
+        hint = "It counts only if it and its folder belong to you or to root, and no one else can write them."
+        raise UsageError(f"{file} cannot be trusted: {why}", hint=hint)
     is_project = file.name == PROJECT_FILE
     document = read_document(file, Layer.PROJECT if is_project else Layer.TEMPLATE)
     if document.problems:
@@ -66,12 +85,14 @@ def _trust(record: Trust, file: Path, yes: bool) -> None:
     if record.is_trusted(file, document.raw):
         typer.echo(f"{file}: trusted already, unchanged")
         return
-    wanted = list(_wanted(document.tree)) if is_project else list(find_untrusted_keys(document.tree))
-    if not wanted:
+    is_replacement = not is_project and file.stem in Templates(template_levels(where.templates, None)).names()
+    tree = document.tree
+    held = keep_inert(tree)[1] if is_project else find_untrusted_keys(tree, is_replacement=is_replacement)
+    if not held:
         typer.echo(f"{file}: holds nothing that needs trust")
         return
-    typer.echo(f"{file} wants:")
-    for line in wanted:
+    typer.echo(f"{file} takes the place of the template {file.stem}:" if is_replacement else f"{file} wants:")
+    for line in _describe(held, tree):
         typer.echo(f"  {line}")
     if not yes and not is_typed():
         raise UsageError(
@@ -81,23 +102,19 @@ def _trust(record: Trust, file: Path, yes: bool) -> None:
     if not yes and not typer.confirm("Trust exactly this?"):
         typer.echo("Not trusted.")
         return
-    _record(record, file, document)
-
-
-def _record(record: Trust, file: Path, document: Document) -> None:
     record.add(file, document.raw)
     typer.echo(f"{file}: trusted until it changes")
 
 
-def _wanted(tree: Mapping[str, Any]) -> Iterator[str]:
-    """Yield one line per setting that runs, reaches or uses something. Values like secrets are hidden."""
-    for path in active_keys(tree):
+def _describe(held: Iterable[KeyPath], tree: Mapping[str, Any]) -> Iterator[str]:
+    """Yield one line per key that needs trust. Values like secrets are hidden, long ones cut with their length."""
+    for path in held:
         value = get_value(tree, path)
-        if isinstance(value, Mapping):
-            for key, one in value.items():
-                yield f"{escape_unprintable(format_key((*path, key)))} = {format_toml(hide_secrets((*path, key), one))}"
-        else:
-            yield f"{escape_unprintable(format_key(path))} = {format_toml(hide_secrets(path, value))}"
+        inner = value.items() if isinstance(value, Mapping) else ()
+        for key, one in [((*path, name), inner_value) for name, inner_value in inner] or [(path, value)]:
+            shown = format_toml(hide_secrets(key, one))
+            more = f"… and {len(shown) - MOST_SHOWN:,} more characters" if len(shown) > MOST_SHOWN else ""
+            yield f"{escape_unprintable(format_key(key))} = {shown[:MOST_SHOWN]}{more}"
 
 
 def _list(record: Trust, as_json: bool) -> None:
