@@ -27,7 +27,9 @@ FREE = {("upstream", "NAME", "login", "fixed")}
 """Tables of values that Zoea passes on as they are."""
 LARGEST = 10**15
 """No number of a setting is larger, so that sums and microseconds of it fit into 64 bits."""
-FIELDS = [(Settings, *one) for one in iterate_fields(Settings)]
+FIELDS: list[tuple[type[Settings | Template], KeyPath, FieldInfo]] = [
+    (Settings, *one) for one in iterate_fields(Settings)
+]
 FIELDS += [(Template, *one) for one in iterate_fields(Template) if one[0][0] not in OVERRIDES]
 NUMBERS = [one for one in FIELDS if list_limits(one[2]) and one[1] not in FREE]
 
