@@ -14,13 +14,16 @@ from mcp.types import ToolAnnotations
 
 from tests.swarm.harness import Swarm, script, swarm
 from zoea.model.enums import ApprovalAnswer, MysisState
+from zoea.model.errors import UsageError
 from zoea.model.request import Answer, AnswerCall, ToolSpec
-from zoea.runtime.upstream_set import build_policy
+from zoea.runtime.upstream_set import build_policy, world_upstream
 from zoea.settings.key_paths import Layer
+from zoea.settings.paths import Places
 from zoea.settings.schema import NudgeSettings, Settings
 from zoea.settings.template import parse_template
-from zoea.settings.template_library import Level, Templates
+from zoea.settings.template_library import SHIPPED, Level, Templates
 from zoea.tools import UpstreamConfig
+from zoea.tools.catalogue import RemoteTool, to_tool_spec
 from zoea.tools.policy import ToolPolicy, apply_policy
 from zoea.world.catalog import REEF_TOOLS
 
@@ -80,19 +83,101 @@ async def test_an_assistant_does_what_was_asked_and_rests(tmp_path: Path) -> Non
         assert len(s.provider.requests) == 2
 
 
-async def test_a_coder_writes_by_itself_and_asks_before_it_deletes(tmp_path: Path) -> None:
+async def test_a_coder_reads_by_itself_and_asks_before_all_else(tmp_path: Path) -> None:
     work = Workshop()
-    replies = script(use("write_file"), use("run_command"), use("delete_file"), Answer(text="Done, 3 tests pass."))
+    replies = script(use("read_file"), *map(use, sorted({*NAMES} - READS)), Answer(text="Done, 3 tests pass."))
     async with swarm(tmp_path, replies, policies=policies, upstreams=[work.config()]) as s:
         await s.commander.create("cai", template="coder", start=False)
         await s.commander.send("cai", "Split the parser in two files.")
-        await s.until(s.commander.approvals)
-        (waiting,) = await s.commander.approvals()
-        assert waiting.tool == "delete_file"
-        assert work.calls == ["write_file", "run_command"]
-        await s.commander.answer(waiting.id, ApprovalAnswer.ONCE)
+        for name in sorted({*NAMES} - READS):
+            await s.until(s.commander.approvals)
+            (waiting,) = await s.commander.approvals()
+            assert waiting.tool == name
+            assert name not in work.calls
+            await s.commander.answer(waiting.id, ApprovalAnswer.ONCE)
+            await s.until(lambda name=name: name in work.calls)  # type: ignore[misc]  # mypy cannot infer the lambda
         await s.settled("cai")
-        assert work.calls == ["write_file", "run_command", "delete_file"]
+        assert work.calls == ["read_file", *sorted({*NAMES} - READS)]
+
+
+ASKS_BEFORE = "Asks before each command line, and before each tool that does more than read."
+
+
+@pytest.mark.parametrize("name", sorted(Templates().names()))
+def test_a_template_that_says_so_asks_before_commands_and_changes(name: str) -> None:
+    says_so = ASKS_BEFORE in (SHIPPED / f"{name}.toml").read_text(encoding="utf-8")
+    assert says_so == (name in ("coder", "researcher", "reviewer", "watcher"))
+    policy = build_policy(Templates().get(name), ("work", "reef"), Settings())
+    other = UpstreamConfig("work", command="x")
+    line = {"type": "object", "properties": {"command": {"type": "string"}}}
+    tools = [
+        RemoteTool("change", "Does it.", {}),
+        RemoteTool("look", "Does it.", {}, read_only=True),
+        RemoteTool("work", "Does it.", line),
+    ]
+    asked = [spec.asks for tool in tools if (spec := apply_policy(to_tool_spec(tool, other), policy)) is not None]
+    assert asked == [says_so, False, True]
+
+
+@pytest.mark.parametrize("name", sorted(Templates().names()))
+def test_no_template_asks_before_a_tool_of_reef(name: str, tmp_path: Path) -> None:
+    policy = build_policy(Templates().get(name), ("reef",), Settings())
+    reef = world_upstream(Settings(), Places(tmp_path, tmp_path, tmp_path))
+    for tool in REEF_TOOLS.values():
+        listed = to_tool_spec(RemoteTool(tool.name, tool.what, tool.schema(), read_only=tool.reads), reef)
+        assert not listed.takes_command
+        spec = apply_policy(listed, policy)
+        assert spec is None or not spec.asks
+
+
+@pytest.mark.parametrize("template", ["coder", "default"])
+async def test_a_command_line_asks_and_a_grant_covers_that_command_alone(tmp_path: Path, template: str) -> None:
+    ran: list[str] = []
+
+    def shell(command: str, cwd: str = "") -> str:
+        ran.append(f"{cwd}{command}")
+        return "ok"
+
+    lines = ["pytest -q", "pytest  -q", "pytest -x", "pytest -q; rm -f x", "rm -f test_stats.py && git push"]
+    calls = [say("shell", command=line) for line in lines]
+    calls.insert(2, say("shell", command="pytest -q", cwd="/"))
+    server = MCPServer("work", log_level="ERROR", tools=[Tool.from_function(shell, name="shell", description="Works.")])
+    replies = script(*calls, Answer(text="Done."))
+    async with swarm(tmp_path, replies, policies=policies, upstreams=[UpstreamConfig("work", server=server)]) as s:
+        await s.commander.create("cai", template=template, start=False)
+        await s.commander.send("cai", "Mend the tests.")
+        scopes: list[str | None] = []
+        while len(scopes) < 5:
+            await s.until(s.commander.approvals)
+            (waiting,) = await s.commander.approvals()
+            scopes.append(waiting.grant_scope)
+            answer = ApprovalAnswer.SESSION
+            if waiting.grant_scope == "":
+                with pytest.raises(UsageError, match="only once"):
+                    await s.commander.answer(waiting.id, ApprovalAnswer.TEMPLATE)
+                answer = ApprovalAnswer.DENIED
+            elif waiting.grant_scope == "pytest -q":
+                answer = ApprovalAnswer.TEMPLATE
+            await s.commander.answer(waiting.id, answer)
+            if answer is not ApprovalAnswer.DENIED:
+                await s.until(lambda: len(ran) >= len(scopes))
+            else:
+                await s.until(lambda: len(s.provider.requests) > len(scopes) + 1)
+        await s.settled("cai")
+        assert scopes == ["pytest -q", 'pytest -q with {"cwd": "/"}', "pytest -x", "", ""]
+        assert ran == ["pytest -q", "pytest  -q", "/pytest -q", "pytest -x"]
+        assert [grant.tool for grant in await s.commander.grants()] == ["shell: pytest -q"]
+        await s.commander.create("dan", template=template, start=False)
+    async with swarm(
+        tmp_path,
+        script(calls[0], calls[3], Answer(text="Done.")),
+        policies=policies,
+        upstreams=[UpstreamConfig("work", server=server)],
+    ) as s:
+        await s.commander.send("dan", "And you.")
+        await s.until(s.commander.approvals)
+        assert [one.grant_scope for one in await s.commander.approvals()] == ["pytest -x"]
+        assert ran[4:] == ["pytest -q"]
 
 
 @pytest.mark.parametrize("template", ["researcher", "reviewer", "watcher"])

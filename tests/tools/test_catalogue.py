@@ -91,6 +91,33 @@ def test_a_read_only_tool_is_never_destructive_enough_to_ask() -> None:
     assert not build_catalogue((), [[spec]], ToolPolicy()).tools[0].asks
 
 
+LINE = {"type": "object", "properties": {"command": {"type": "string"}}}
+
+
+def _asks(name: str, policy: ToolPolicy, config: UpstreamConfig, schema: dict[str, Any] = SCHEMA, **more: Any) -> bool:
+    spec = to_tool_spec(RemoteTool(name, "does it", schema, **more), config)
+    return build_catalogue((), [[spec]], policy).tools[0].asks
+
+
+@pytest.mark.parametrize("read_only", [True, False])
+def test_a_tool_that_takes_a_command_line_asks_unless_the_policy_says_otherwise(read_only: bool) -> None:
+    other = UpstreamConfig("work", command="x")
+    assert _asks("run", ToolPolicy(), other, read_only=read_only)
+    assert _asks("do_it", ToolPolicy(), other, LINE, read_only=read_only)
+    assert not _asks("do_it", ToolPolicy(ask_commands=False), other, LINE, read_only=read_only)
+
+
+def test_all_that_does_more_than_read_asks_where_the_policy_says_so() -> None:
+    other, own = UpstreamConfig("work", command="x"), UpstreamConfig("reef", command="x", is_own=True)
+    careful = ToolPolicy(ask_unless_read_only=True)
+    assert [_asks("edit", policy, other) for policy in (careful, ToolPolicy())] == [True, False]
+    assert not _asks("edit", careful, other, read_only=True)
+    assert not _asks("mine", careful, own)
+    assert _asks("mine", ToolPolicy(ask=("mi*",)), own)
+    mine = build_catalogue([tool.to_spec() for tool in mysis_tools(careful)], [], careful).tools
+    assert {tool.name for tool in mine if tool.asks} == {"zoea_ask"}
+
+
 def test_hashes_follow_the_list_of_the_upstream() -> None:
     one = _spec("a", "search")
     same = _spec("a", "search")

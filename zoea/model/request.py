@@ -47,6 +47,8 @@ class ToolSpec(Struct, frozen=True):
         name: The name the model calls, prefixed with `UPSTREAM__` on a clash.
         origin: The name its upstream uses.
         asks: Whether it needs an approval.
+        takes_command: Whether it takes a command line, a script or code.
+        is_own: Whether its server is Zoea's own.
     """
 
     name: str
@@ -59,6 +61,8 @@ class ToolSpec(Struct, frozen=True):
     idempotent: bool = False
     asks: bool = False
     schema_hash: str = ""
+    takes_command: bool = False
+    is_own: bool = False
 
 
 class Catalogue(Struct, frozen=True):

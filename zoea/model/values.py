@@ -397,6 +397,8 @@ class ApprovalView(Struct, frozen=True):
 
     For `kind` `budget`, `tool` describes it in words and `arguments` is an object with its scope
     (`turn`, `mysis`, `swarm`), tokens and limit. Arguments that are cut are whole in the database.
+    Where the tool takes a command, `grant_scope` is the one that a grant covers, or "" where it can be allowed only
+    once; else it is None, and a grant covers all arguments.
     """
 
     id: int
@@ -409,12 +411,14 @@ class ApprovalView(Struct, frozen=True):
     expires_at: int
     kind: str = "tool"
     is_cut: bool = False
+    grant_scope: str | None = None
 
 
 class GrantView(Struct, frozen=True):
     """A tool that the myses of a template may call without asking.
 
-    It applies to the tool as it was granted; a changed tool asks again. `upstream` is empty for Zoea's own tools.
+    It applies to the tool as it was granted; a changed tool asks again. `upstream` is empty for Zoea's own tools. After
+    the name of a tool that takes a command stands the one that it may run: `run: pytest -q`.
     """
 
     id: int

@@ -81,6 +81,7 @@ CAPS = (
 """Budgets that are bounds; `enforcement` is layered like any other key."""
 _VERSION = 1
 _LATER = ("subscribes", "publishes", "role", "context_strategy", "output_schema")
+_LATER_TOOLS = ("contexts", "ask_commands", "ask_unless_read_only")
 """Keys that are stored only where they are set, so that a template without them keeps the hash it always had."""
 
 
@@ -92,6 +93,14 @@ class ToolPolicySettings(Section):
     ask: Words = setting((), "Ask first", "Tools, as globs, that need the commander's approval.")
     ask_destructive: bool = setting(
         True, "Ask for destructive tools", "Ask also for tools that their server marks as destructive."
+    )
+    ask_commands: bool = setting(
+        True, "Ask for commands", "Ask also for tools that take a command line, a script or code."
+    )
+    ask_unless_read_only: bool = setting(
+        False,
+        "Ask for changes",
+        "Ask for every tool of an upstream that its server does not mark as one that only reads.",
     )
     contexts: Literal["none", "use", "command"] = setting(
         "none", "Contexts", "Use: tools that read, make and annotate commits. Command: also those that ask and fork."
@@ -194,8 +203,9 @@ class Template(Section):
         for name in _LATER:
             if name not in self.model_fields_set:
                 del plain[name]
-        if "contexts" not in self.tools.model_fields_set:
-            del plain["tools"]["contexts"]
+        for name in _LATER_TOOLS:
+            if name not in self.tools.model_fields_set:
+                del plain["tools"][name]
         if self.context_strategy is not None and "context_strategy" in plain:
             plain["context_strategy"] = self.context_strategy.model_dump(mode="json", exclude_unset=True)
         plain["zoea_template"] = _VERSION

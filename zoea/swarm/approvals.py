@@ -20,8 +20,13 @@ from zoea.model.values import ApprovalView, GrantView
 from zoea.store import Store, WriterConnection
 from zoea.swarm.persistence import approval_ops
 from zoea.text import clean
+from zoea.text.command_lines import find_grant_scope
 
 CHANGED = "its server changed this tool since the question was asked; look at its arguments and call it again"
+ONLY_ONCE = (
+    "A grant covers a simple command with its arguments, and no line that a shell may read as more: no pipes, several "
+    "commands, substitutions, patterns, variables or programs that run others."
+)
 MOST_LISTED = 5_000
 LISTED_CHARS = 2_000_000
 """Questions of the list, and characters of their arguments, because it is sent to fronts in one frame."""
@@ -57,9 +62,12 @@ class ApprovalQueue:
         for row in await self._store.read(approval_ops.TEMPLATE_GRANTS):
             self._template_grants.add((row["template"], row["upstream"], row["tool"], row["schema_hash"]))
 
-    def is_granted(self, mysis_id: int, template: str, spec: ToolSpec) -> bool:
-        """True where a person allowed this tool before with the same schema."""
-        tool = (spec.upstream, spec.name, spec.schema_hash)
+    def is_granted(self, mysis_id: int, template: str, spec: ToolSpec, arguments: str = "{}") -> bool:
+        """True where a person allowed this tool before with the same schema, and its command where it takes one."""
+        scope = find_grant_scope(arguments) if spec.takes_command else None
+        if scope == "":
+            return False
+        tool = (spec.upstream, approval_ops.name_granted(spec.name, scope), spec.schema_hash)
         return (mysis_id, *tool) in self._session_grants or (template, *tool) in self._template_grants
 
     def may_exceed(self, mysis_id: int, scope: str) -> bool:
@@ -154,6 +162,8 @@ class ApprovalQueue:
                 "a budget cannot be exceeded for a whole template",
                 hint="Allow it once or until this mysis stops, or raise the template's budget.",
             )
+        if answer in (ApprovalAnswer.SESSION, ApprovalAnswer.TEMPLATE) and approval_ops.view(row).grant_scope == "":
+            raise UsageError("this command can be allowed only once", hint=ONLY_ONCE)
         in_words = answer is ApprovalAnswer.DENIED or (answer is ApprovalAnswer.ONCE and sentence.strip())
         if row["tool"] == ASK_TOOL and not row["upstream"] and not in_words:
             raise UsageError("it asks a question", hint=f"Answer it in words: zoea answer {approval_id} TEXT.")

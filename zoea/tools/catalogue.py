@@ -17,6 +17,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from zoea.model.request import Catalogue, ToolSpec
+from zoea.text.command_lines import takes_command
 from zoea.tools.policy import ToolPolicy, apply_policy, matches
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 
@@ -52,6 +53,8 @@ def to_tool_spec(tool: RemoteTool, config: UpstreamConfig) -> ToolSpec:
         read_only=tool.read_only,
         destructive=tool.destructive,
         idempotent=tool.idempotent or tool.read_only or matches(config.idempotent, tool.name),
+        takes_command=takes_command(tool.name, tool.description, tool.input_schema),
+        is_own=config.is_own,
         schema_hash=digest([tool.name, tool.description, tool.input_schema, tool.read_only, tool.destructive]),
     )
 

@@ -56,6 +56,8 @@ class ToolPolicy(Struct, frozen=True):
     Args:
         allow, deny, ask: Globs; `ask` tools need an approval.
         ask_destructive: Tools that their server marks as destructive need an approval too.
+        ask_commands: Tools that take a command line, a script or code need an approval too.
+        ask_unless_read_only: All tools of upstreams but those that only read need an approval, except Reef's.
         send: Recipients that the mysis may write to.
         search: Memories that it may search.
         topics: Whether it is offered the tools of topics, because its template subscribes or publishes.
@@ -70,6 +72,8 @@ class ToolPolicy(Struct, frozen=True):
     deny: tuple[str, ...] = ()
     ask: tuple[str, ...] = ()
     ask_destructive: bool = True
+    ask_commands: bool = True
+    ask_unless_read_only: bool = False
     send: Send = Send.SWARM
     search: SearchScope = SearchScope.OWN
     own: OwnTools = OwnTools.FULL
@@ -98,9 +102,12 @@ def apply_policy(spec: ToolSpec, policy: ToolPolicy) -> ToolSpec | None:
     if matches(policy.deny, spec.origin, spec.upstream) or not matches(policy.allow, spec.origin, spec.upstream):
         return None
     is_question = spec.asks and not spec.upstream  # Zoea's own tool: its approval is the answer
+    is_foreign = bool(spec.upstream) and not spec.is_own
     asks = (
         is_question
         or matches(policy.ask, spec.origin, spec.upstream)
         or (policy.ask_destructive and spec.destructive and not spec.read_only)
+        or (policy.ask_commands and spec.takes_command and is_foreign)
+        or (policy.ask_unless_read_only and not spec.read_only and is_foreign)
     )
     return replace(spec, asks=asks) if asks != spec.asks else spec

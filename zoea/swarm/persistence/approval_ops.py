@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -18,11 +19,14 @@ from zoea.store import WriterConnection
 from zoea.swarm.rules import MINUTE
 from zoea.text import clean
 
+if TYPE_CHECKING:
+    from zoea.swarm.turn.turn_types import PreparedCall  # loads what runs turns, which readers do not need
+
 # Both kinds of question in the same columns.
 ANY = """
 SELECT a.id, a.mysis_id, y.name AS mysis, coalesce(c.name, 'go on beyond the budget') AS tool,
   coalesce(c.upstream, '') AS upstream, coalesce(c.arguments, a.about) AS arguments, a.asked_at, a.expires_at, a.kind,
-  a.tool_call_id, a.turn_id, a.schema_hash, p.name AS template, 0 AS is_cut
+  a.tool_call_id, a.turn_id, a.schema_hash, a.about ->> 'grant_scope' AS grant_scope, p.name AS template, 0 AS is_cut
 FROM approval a LEFT JOIN tool_call c ON c.id = a.tool_call_id
 JOIN mysis y ON y.id = a.mysis_id JOIN template p ON p.hash = y.template_hash
 """
@@ -46,7 +50,7 @@ WITH asked AS ({OPEN} AND a.id IN (SELECT value FROM json_each(:ids))),
     SELECT asked.*, length(arguments) AS chars, sum(length(arguments)) OVER (ORDER BY id) AS total FROM asked
   ),
   marked AS (SELECT counted.*, total > :chars AND chars > {CUT_CHARS} AS cut FROM counted)
-SELECT id, mysis_id, mysis, tool, upstream, asked_at, expires_at, kind, cut AS is_cut,
+SELECT id, mysis_id, mysis, tool, upstream, asked_at, expires_at, kind, grant_scope, cut AS is_cut,
   CASE WHEN cut THEN substr(arguments, 1, {CUT_CHARS}) ELSE arguments END AS arguments
 FROM marked ORDER BY id
 """
@@ -70,6 +74,7 @@ def view(row: sqlite3.Row) -> ApprovalView:
         expires_at=row["expires_at"],
         kind=row["kind"],
         is_cut=bool(row["is_cut"]),
+        grant_scope=row["grant_scope"],
     )
 
 
@@ -80,13 +85,14 @@ class BudgetAnswer(Struct, frozen=True):
     denied: bool = False
 
 
-def ask_for_call(conn: WriterConnection, mysis_id: int, call_id: int, schema_hash: str, within: int) -> None:
+def ask_for_call(conn: WriterConnection, mysis_id: int, call_id: int, call: PreparedCall, within: int) -> None:
     """Store the question whether a call may run; it expires after `within` µs."""
     now = conn.now()
+    about = "{}" if call.grant_scope is None else json.dumps({"grant_scope": call.grant_scope})
     approval_id = conn.insert(
-        "INSERT INTO approval(kind, tool_call_id, mysis_id, schema_hash, asked_at, expires_at)"
-        " VALUES ('tool',?,?,?,?,?)",
-        (call_id, mysis_id, schema_hash, now, now + within),
+        "INSERT INTO approval(kind, tool_call_id, mysis_id, about, schema_hash, asked_at, expires_at)"
+        " VALUES ('tool',?,?,?,?,?,?)",
+        (call_id, mysis_id, about, call.schema_hash, now, now + within),
     )
     conn.emit("approval.asked", mysis_id, approval=approval_id, call=call_id)
 
@@ -246,11 +252,16 @@ def revoke_of_all(conn: WriterConnection) -> None:
 def grant_key(asked: sqlite3.Row) -> tuple[str, str, str]:
     """Return what a grant for a row of `OPEN` is bound to.
 
-    That is upstream, tool and schema hash, or the scope of the budget.
+    That is upstream, tool with the command that it may run, and schema hash, or the scope of the budget.
     """
     if asked["kind"] == "budget":
         return budget_grant_key(json.loads(asked["arguments"])["budget"])
-    return asked["upstream"], asked["tool"], asked["schema_hash"]
+    return asked["upstream"], name_granted(asked["tool"], asked["grant_scope"]), asked["schema_hash"]
+
+
+def name_granted(tool: str, scope: str | None) -> str:
+    """Return the name of a grant: the tool's, with the command that it may run where it takes one."""
+    return tool if scope is None else f"{tool}: {scope}"
 
 
 def budget_grant_key(scope: str) -> tuple[str, str, str]:

@@ -171,7 +171,7 @@ def insert_call(
         ),
     )
     if state is CallState.APPROVAL:
-        approval_ops.ask_for_call(conn, info.mysis_id, call_id, prepared.schema_hash, info.approval_expiry)
+        approval_ops.ask_for_call(conn, info.mysis_id, call_id, prepared, info.approval_expiry)
     return ToolCall(
         id=call_id,
         position=position,

@@ -18,6 +18,7 @@ from zoea.model.values import Memory
 from zoea.swarm.turn import fingerprint
 from zoea.swarm.turn.turn_types import PreparedCall
 from zoea.text import estimate, shorten
+from zoea.text.command_lines import find_grant_scope
 
 MOST_KEPT = 512
 """The most calls of an answer that are stored: each costs two rows."""
@@ -137,5 +138,6 @@ def prepare_call(
         read_only=spec.read_only if spec else False,
         asks=spec is not None and spec.asks and not granted,
         schema_hash=spec.schema_hash if spec else "",
+        grant_scope=find_grant_scope(arguments) if spec is not None and spec.takes_command else None,
         skipped=skipped,
     )

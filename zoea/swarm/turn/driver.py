@@ -428,14 +428,10 @@ class TurnDriver:
 
     def _prepared(self, call: AnswerCall, skipped: str) -> t.PreparedCall:
         spec = self._specs.get(call.name)
-        template = self._profile.template.name
-        return prepare_call(
-            call,
-            spec,
-            arguments=call.arguments if spec is None or call.broken else self._session.stored_arguments(call),
-            granted=spec is not None and self._services.approvals.is_granted(self._profile.mysis_id, template, spec),
-            skipped=skipped,
-        )
+        profile, approvals = self._profile, self._services.approvals
+        arguments = call.arguments if spec is None or call.broken else self._session.stored_arguments(call)
+        is_granted = spec is not None and approvals.is_granted(profile.mysis_id, profile.template.name, spec, arguments)
+        return prepare_call(call, spec, arguments=arguments, granted=is_granted, skipped=skipped)
 
     def _run_tools(self, call_ids: tuple[int, ...]) -> None:
         self._show(Activity.TOOL)

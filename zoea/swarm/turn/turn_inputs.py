@@ -89,6 +89,7 @@ class PreparedCall(Struct, frozen=True):
     read_only: bool = False
     asks: bool = False
     schema_hash: str = ""
+    grant_scope: str | None = None
     skipped: str = ""
 
     @property

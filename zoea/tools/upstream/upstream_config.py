@@ -92,6 +92,7 @@ class UpstreamConfig:
         max_description: Characters of a tool's description; longer ones are cut.
         max_schemas: Bytes of the input schemas together; tools that do not fit are left out.
         max_messages: Messages a second that answer no call; a session that floods is closed.
+        is_own: It is Zoea's own: its tools ask only where a policy names them.
         backoff: Seconds before the first attempt to reopen; doubles up to `backoff_max`.
 
     Raises:
@@ -116,6 +117,7 @@ class UpstreamConfig:
     max_sessions: int = 16
     idle_close: float = 600.0
     retries: int = 3
+    is_own: bool = False
     max_tools: int = 128
     max_description: int = 2_000
     max_schemas: int = 32_000

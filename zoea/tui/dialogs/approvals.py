@@ -206,8 +206,11 @@ class ApprovalDialog(CockpitDialog[None]):
         if shown.kind == "budget":
             return [[(f"{until} lets this mysis exceed the limit until it stops", "quiet")]]
         grants = key_name(keys[actions.SCREEN_GRANTS.id])
+        if shown.grant_scope == "":
+            return [[("a command that a shell may read as more than one program can be allowed only once", "quiet")]]
+        what = "this tool with any arguments" if shown.grant_scope is None else "exactly this command"
         return [
-            [(f"{until} allows this tool with any arguments to this mysis, until it is stopped", "quiet")],
+            [(f"{until} allows {what} to this mysis, until it is stopped", "quiet")],
             [
                 (
                     f"{template} allows it to every mysis of its template, until you revoke it ({grants} lists it)",
@@ -222,6 +225,8 @@ class ApprovalDialog(CockpitDialog[None]):
         shown = self._shown
         if shown is None or not self.is_listening or (self._is_question and not sentence):
             return
+        if shown.grant_scope == "" and answer in (ApprovalAnswer.SESSION, ApprovalAnswer.TEMPLATE):
+            return  # it can be allowed only once, as the lines above say
         self._answered.add(shown.id)
         self.cockpit.ask_swarm(
             self.cockpit.api.answer(shown.id, answer, sentence=sentence),

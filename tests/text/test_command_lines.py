@@ -1,0 +1,148 @@
+"""Tools that take a command line are known by name and schema; a grant covers a simple command and no other line."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from zoea.text.command_lines import find_grant_scope, parse_simple_command, takes_command
+
+TEXT = {"type": "string"}
+
+
+def schema(**arguments: Any) -> dict[str, Any]:
+    return {"type": "object", "properties": arguments}
+
+
+TAKES = [
+    ("run", schema(command=TEXT)),
+    ("do_it", schema(command=TEXT)),
+    ("do_it", schema(cmd=TEXT)),
+    ("do_it", schema(cmdline=TEXT)),
+    ("do_it", schema(command_line=TEXT)),
+    ("do_it", schema(commandLine={"type": ["string", "null"]})),
+    ("do_it", schema(shell_command={"anyOf": [TEXT, {"type": "null"}]})),
+    ("do_it", schema(script={})),
+    ("do_it", schema(argv={"type": "array", "items": TEXT})),
+    ("do_it", schema(steps={"type": "array", "items": schema(command=TEXT)})),
+    ("do_it", {"$defs": {"step": schema(bash=TEXT)}, **schema(step={"$ref": "#/$defs/step"})}),
+    ("shell", schema(text=TEXT)),
+    ("bash", schema(input=TEXT)),
+    ("RunTerminalCommand", schema(x=TEXT)),
+    ("execute_python", schema(code=TEXT)),
+    ("browser_evaluate", schema(function=TEXT)),
+    ("run-tests", schema()),
+    ("exec", {}),
+    ("do_it", schema(text={"type": "string", "description": "The shell command to carry out."})),
+]
+TAKES_NOT = [
+    ("read_file", schema(path=TEXT)),
+    ("get_system", schema(system_id=TEXT)),
+    ("search_code", schema(query=TEXT)),
+    ("set_country", schema(code=TEXT)),
+    ("describe", schema(description=TEXT, manuscript=TEXT)),
+    ("fly", schema(command={"enum": ["dock", "undock"]})),
+    ("fly", schema(command={"const": "dock"})),
+    ("list_recommended", schema(commanded_by={"type": "integer"})),
+    ("truncate", schema(length={"type": "integer"})),
+    ("list_runs", schema(script={"type": "boolean"})),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments"), TAKES)
+def test_a_tool_that_takes_a_command_line_is_known(name: str, arguments: dict[str, Any]) -> None:
+    assert takes_command(name, "Does it.", arguments)
+
+
+@pytest.mark.parametrize(("name", "arguments"), TAKES_NOT)
+def test_other_tools_take_none(name: str, arguments: dict[str, Any]) -> None:
+    assert not takes_command(name, "Does it.", arguments)
+
+
+def test_a_description_that_says_so_counts() -> None:
+    assert takes_command("do_it", "Runs any shell command on the machine.", schema(text=TEXT))
+    assert not takes_command("do_it", "Shows the shell of the turtle.", schema(text=TEXT))
+
+
+SIMPLE = {
+    "pytest": ("pytest",),
+    "pytest -q tests/test_x.py": ("pytest", "-q", "tests/test_x.py"),
+    "  git   push origin main ": ("git", "push", "origin", "main"),
+    "git commit -m 'a message'": ("git", "commit", "-m", "a message"),
+    'git commit -m "a message"': ("git", "commit", "-m", "a message"),
+    "make -j2 VERBOSE=1": ("make", "-j2", "VERBOSE=1"),
+    "./gradlew test": ("./gradlew", "test"),
+    "python3.11 -m pytest": ("python3.11", "-m", "pytest"),
+    "python test.py -c x": ("python", "test.py", "-c", "x"),
+    "date +%Y-%m-%d": ("date", "+%Y-%m-%d"),
+}
+HOSTILE = [
+    "", "   ", "ls; rm -f x", "ls;rm", "ls && rm x", "ls&&rm x", "ls || rm x", "ls | sh", "ls|sh", "ls & rm x",
+    "ls &", "ls > x", "ls >> x", "ls < x", "ls 2>&1", "ls &> x", "cat << END", "cat <<< x", "ls\nrm x", "ls\r\nrm x",
+    "ls\rrm x", "ls\x0brm", "ls\x0crm x", "ls\x00rm x", "ls \u2028 rm x", "ls\u2029rm x", "ls\x85rm x", "ls\xa0rm",
+    "ls \u202e x", "ls \x9d hidden \x9c", "echo $(rm x)", "echo `rm x`", "echo ${x}", "echo $x", "echo $((1))",
+    'echo "$(rm x)"', 'echo "`rm x`"', "echo '$(rm x)'", "diff <(ls) x", "tee >(sh)", "(rm x)", "{ rm x; }", "! rm x",
+    "[[ -f x ]] && rm", "if true; then rm x; fi", "for x in *; do rm x; done", "while true; do rm x; done",
+    "f() { rm x; }", "rm *", "rm ?", "rm [ab]", "rm {a,b}", "rm ~/x", "ls \\; rm x", "ls \\\n rm x", "echo a # b",
+    "echo !!", "echo !$", "^a^b", "ls 'a", 'ls "a', "LD_PRELOAD=/x.so ls", "A=1 B=2 ls", "A+=1 ls", "PATH=. ls",
+    "-c ls", "sh -c ls", "bash -c 'rm x'", "/bin/sh -c ls", "../bin/bash x.sh", "dash -c ls", "zsh -c ls",
+    "fish -c ls", "ksh x", "csh x", "busybox sh", "env ls", "env A=1 ls", "/usr/bin/env ls", "ENV ls", "xargs rm",
+    "sudo rm x", "doas rm x", "su root", "nohup rm x", "timeout 5 rm x", "time rm x", "nice rm x", "ionice rm x",
+    "setsid rm x", "stdbuf -o0 rm x", "watch rm x", "exec rm x", "eval rm x", "source x.sh", ". x.sh", "command rm x",
+    "builtin cd", "chroot / rm x", "unshare rm x", "flock x rm x", "parallel rm x", "find -delete", "ssh host rm x",
+    "docker run x", "podman run x", "kubectl exec x", "tmux new rm", "strace rm x", "python -c 'print(1)'",
+    "python3 -cprint", "python", "python3.11 -", "perl -e 1", "ruby -e 1", "node -e 1", "php -r 1", "npx rm",
+    "cmd /c dir", "cmd.exe /c dir", "C:/Windows/cmd.exe /c dir", "CMD.EXE /c dir", "powershell ls",
+    "pwsh -Command ls", "wsl ls", "start x", "call x.bat", "echo %PATH%", "dir ^& del x", "trap rm EXIT",
+    "coproc rm x", "script -c ls", "expect x", "socat x y", "at now", "systemd-run ls", "taskset 1 ls", "bwrap ls",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "words"), SIMPLE.items())
+def test_a_simple_command_is_parsed(line: str, words: tuple[str, ...]) -> None:
+    assert parse_simple_command(line) == words
+    assert parse_simple_command(list(words)) == words
+
+
+@pytest.mark.parametrize("line", HOSTILE)
+def test_a_line_that_may_be_more_than_one_command_is_none(line: str) -> None:
+    assert parse_simple_command(line) == ()
+    assert find_grant_scope(json.dumps({"command": line})) == ""
+
+
+@pytest.mark.parametrize(
+    "words", [[], [""], ["sh", "-c", "ls"], ["ls", "a\nb"], ["ls", "$(x)"], ["ls", 3], [["ls"]], 3]
+)
+def test_a_list_of_words_is_judged_like_a_line(words: Any) -> None:
+    assert parse_simple_command(words) == ()
+
+
+@given(st.text(st.sampled_from(list("ab '\"\\;&|<>(){}$`*?[]~#^!%\n\r\t\x00=-./"))))
+def test_what_is_granted_has_no_sign_that_a_shell_acts_on(line: str) -> None:
+    if parse_simple_command(line):
+        assert not set(line) & set(";&|<>(){}$`*?[]~#^!\\\n\r\x00")
+
+
+def test_the_scope_of_a_grant_is_the_command_with_all_other_arguments() -> None:
+    one = find_grant_scope('{"command": "pytest  -q", "cwd": "/a", "timeout": 3}')
+    assert one == 'pytest -q with {"cwd": "/a", "timeout": 3}'
+    assert find_grant_scope('{"timeout": 3, "cwd": "/a", "command": "\'pytest\' -q"}') == one
+    assert find_grant_scope('{"command": "pytest -q", "cwd": "/b", "timeout": 3}') != one
+    assert find_grant_scope('{"command": "pytest -q"}') == "pytest -q"
+    assert find_grant_scope('{"shellCommand": "pytest"}') == "pytest"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "", "[]", "3", "{", "[" * 9000, "{}", '{"text": "ls"}', '{"command": "ls", "cmd": "rm x"}', '{"command": null}',
+        '{"steps": [{"command": "ls"}]}', '{"command": {"line": "ls"}}', '{"code": "print(1)"}',
+        json.dumps({"command": "ls " + "a" * 3000}),
+    ],
+)  # fmt: skip
+def test_a_call_without_one_simple_command_has_no_scope(arguments: str) -> None:
+    assert find_grant_scope(arguments) == ""

@@ -1,0 +1,127 @@
+"""Tell which tools take a command line, and which commands a grant may cover. Pure.
+
+A grant covers one simple command: the same program with the same arguments. A line that a shell could read as more than
+that is allowed once and never granted.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+
+def _read_words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+MOST_CHARS = 2_000
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_RUNS = _read_words(
+    "bash cli cmd cmdline command commandline commands console eval evaluate exec execute interpreter popen"
+    " powershell pwsh repl run script scripts sh shell spawn subprocess sudo terminal zsh"
+)
+"""Words of a name that say that a tool runs what it is told."""
+_LINES = _read_words("argv bash cmd cmdline command commandline commands powershell pwsh script scripts sh shell")
+"""Words of an argument's name that say that it holds a command line."""
+_CODES = _read_words("code expression input program source statement")
+"""Words of an argument's name that say so where the tool's name says that it runs something."""
+_SAYS_SO = re.compile(
+    r"\b(?:command[ -]lines?|(?:shell|bash|terminal|powershell) (?:commands?|scripts?))\b", re.IGNORECASE
+)
+_KEYS = frozenset({"argv", "bashcommand", "cmd", "cmdline", "command", "commandline", "script", "shellcommand"})
+"""Arguments with the command line of a call, without case and signs."""
+_PLAIN = re.compile(r"[\w \t'\"@%+=:,./-]*")
+"""Characters that neither a shell of Unix nor one of Windows reads as more than an argument."""
+_ASSIGNMENT = re.compile(r"\w+\+?=")
+_VARIABLE = re.compile(r"%\w+%")
+_WRAPPERS = _read_words(
+    "ash at bash batch builtin busybox bwrap call case chroot chrt cmd command coproc csh dash do doas docker else"
+    " entr env eval exec expect fakeroot find firejail fish flock for function gdb if ionice kubectl ksh ltrace nice"
+    " nohup npx nsenter numactl parallel pkexec podman powershell proot pwsh runuser script select setarch setpriv"
+    " setsid sh socat source ssh start stdbuf strace su sudo systemd-run taskset tcsh then time timeout tmux toybox"
+    " trap unbuffer unshare until uvx watch while wsl xargs zsh . ! [[ {"
+)
+"""Programs that run another one, which their arguments name, and words of a shell."""
+_INTERPRETERS = _read_words("node perl php python ruby")
+"""Programs that run a text, unless their first argument is a file or a module."""
+
+
+def takes_command(name: str, description: str, schema: Mapping[str, Any]) -> bool:
+    """Return whether a tool takes a command line, a script or code, by its name, its description or its arguments."""
+    words = _split_words(name)
+    runs = bool(words & _RUNS)
+    arguments = list(_iterate_arguments(schema))
+    texts = [argument for argument, kind in arguments if _may_be_text(kind)]
+    if any(_split_words(argument) & (_LINES | (_CODES if runs else frozenset())) for argument in texts):
+        return True
+    said = (description, *(str(kind.get("description", "")) for _, kind in arguments))
+    return bool(texts or not arguments) and (runs or any(_SAYS_SO.search(text) for text in said))
+
+
+def find_grant_scope(arguments: str) -> str:
+    """Return the simple command that a call of such a tool runs, with its further arguments; "" where it is none."""
+    try:
+        values = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return ""
+    if not isinstance(values, dict):
+        return ""
+    keys = [key for key in values if re.sub(r"[^a-z]", "", key.lower()) in _KEYS]
+    if len(keys) != 1:
+        return ""
+    command = parse_simple_command(values.pop(keys[0]))
+    if not command:
+        return ""
+    line = shlex.join(command)
+    more = json.dumps(values, ensure_ascii=True, sort_keys=True) if values else ""
+    scope = f"{line} with {more}" if more else line
+    return scope if len(scope) <= MOST_CHARS else ""
+
+
+def parse_simple_command(line: Any) -> tuple[str, ...]:
+    """Return program and arguments of a line or list that runs one program and nothing else; empty where it may not."""
+    words = line if isinstance(line, list) else [line]
+    if not all(isinstance(word, str) and word.isascii() and _PLAIN.fullmatch(word) for word in words):
+        return ()
+    if any(_VARIABLE.search(word) for word in words):
+        return ()
+    try:
+        found = tuple(line if isinstance(line, list) else shlex.split(line))
+    except ValueError:  # a quote without its end
+        return ()
+    if not found or not found[0] or _ASSIGNMENT.match(found[0]) or found[0].startswith("-"):
+        return ()
+    program = re.sub(r"(?:\.exe|[0-9.]+)$", "", found[0].rpartition("/")[2].lower()) or found[0]
+    if program in _INTERPRETERS and (len(found) < 2 or (found[1].startswith("-") and found[1] != "-m")):
+        return ()
+    return () if program in _WRAPPERS else found
+
+
+def _split_words(name: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(name)}
+
+
+def _may_be_text(kind: Mapping[str, Any]) -> bool:
+    """Return whether an argument may hold any text. A choice, a number or a switch does not."""
+    if "enum" in kind or "const" in kind:
+        return False
+    types = kind.get("type")
+    named = {types} if isinstance(types, str) else {*types} if isinstance(types, list) else set()
+    return not named or bool(named & {"string", "array", "object"})
+
+
+def _iterate_arguments(schema: Any) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield each argument of a schema, also inner ones, with its schema."""
+    waiting = [schema]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Mapping):
+            properties = node.get("properties")
+            if isinstance(properties, Mapping):
+                yield from ((str(name), kind) for name, kind in properties.items() if isinstance(kind, Mapping))
+            waiting += node.values()
+        elif isinstance(node, list):
+            waiting += node
