@@ -14,12 +14,15 @@ class McpWire(WireServer):
     """Answers as JSON, or with `events` as server-sent events.
 
     `answer` is the body of the answer to a call, where ID stands for the request's id and OTHER for another one.
+    `pages` are the results of `tools/list`, `opening` is added to the result of `initialize`.
     """
 
     def __init__(self, answer: bytes, *, events: bool = False, headers: dict[str, str] | None = None) -> None:
         super().__init__()
         self.answer = answer
         self.calls = 0
+        self.pages: list[dict[str, Any]] = [{"tools": [TOOL]}]
+        self.opening: dict[str, Any] = {}
         self._events = events
         self._headers = headers or {}
 
@@ -32,13 +35,15 @@ class McpWire(WireServer):
             case "initialize":
                 version = message["params"]["protocolVersion"]
                 server = {"name": "wire", "version": "1"}
-                self._say(
-                    out,
-                    message,
-                    {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": server},
-                )
+                result = {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": server}
+                self._say(out, message, result | self.opening)
             case "tools/list":
-                self._say(out, message, {"tools": [TOOL]})
+                place = int((message.get("params") or {}).get("cursor") or 0)
+                if place >= len(self.pages):
+                    error = {"code": -32602, "message": "invalid cursor"}
+                    out.json(200, {"jsonrpc": "2.0", "id": message["id"], "error": error})
+                else:
+                    self._say(out, message, self.pages[place])
             case "tools/call":
                 self.calls += 1
                 number = str(message["id"]).encode()

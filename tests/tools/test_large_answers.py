@@ -21,11 +21,11 @@ from tests.waiting import until
 from zoea.model.request import ToolResult
 from zoea.text.large_json import LARGE_COUNT, MAX_VALUES, count_values
 from zoea.tools import UpstreamConfig
-from zoea.tools.results import MAX_LISTED_VALUES, bound_parts
 from zoea.tools.upstream import checked_answer
 from zoea.tools.upstream.checked_answer import CheckedEvents
 from zoea.tools.upstream.child_transport import LineReadStream
 from zoea.tools.upstream.large_answer import LargeAnswers
+from zoea.tools.upstream.listed_tools import MAX_LISTED_VALUES, PROBLEM, repair_tool_list
 from zoea.tools.upstream.session_traffic import MAX_DROPPED, SessionEnd, SessionTraffic
 
 LINE = '{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":%s}}'
@@ -93,10 +93,14 @@ def test_tools_with_dense_schemas_are_left_out() -> None:
     small = {"name": "small", "inputSchema": {"type": "object"}}
     dense = {"name": "dense", "inputSchema": {"properties": {f"p{number}": {} for number in range(LARGE_COUNT)}}}
     wire: dict[str, Any] = {"tools": [small, dense, small]}
-    bound_parts(wire)
-    assert wire["tools"] == [small, small]
+    repair_tool_list(wire)
+    assert [(tool["name"], PROBLEM in tool.get("_meta", {})) for tool in wire["tools"]] == [
+        ("small", False),
+        ("dense", True),
+        ("small", False),
+    ]
     wire = {"tools": [{"name": "t", "inputSchema": {"enum": list(range(500))}}] * 100}
-    bound_parts(wire)
+    repair_tool_list(wire)
     assert count_values(wire, MAX_VALUES) <= MAX_LISTED_VALUES + LARGE_COUNT
 
 

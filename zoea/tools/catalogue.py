@@ -29,7 +29,7 @@ _EMPTY_SCHEMA: dict[str, Any] = {"type": "object", "properties": {}}
 
 
 class RemoteTool(Struct, frozen=True):
-    """A tool as its upstream lists it."""
+    """A tool as its upstream lists it. One with a `problem` is named to the person and offered to no mysis."""
 
     name: str
     description: str
@@ -37,6 +37,7 @@ class RemoteTool(Struct, frozen=True):
     read_only: bool = False
     destructive: bool = False
     idempotent: bool = False
+    problem: str = ""
 
 
 def to_tool_spec(tool: RemoteTool, config: UpstreamConfig) -> ToolSpec:

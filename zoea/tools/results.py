@@ -7,57 +7,33 @@ Result" and "Content".
 from __future__ import annotations
 
 import asyncio
-import base64
-import binascii
 import json
-import logging
-from collections.abc import Mapping
-from typing import Any, Literal
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from zoea.model.request import Blob, ToolResult
-from zoea.text.large_json import LARGE_COUNT, count_values, dump_large, is_large
-
-log = logging.getLogger(__name__)
+from zoea.text.large_json import dump_large, is_large
+from zoea.tools.media import decode_base64, describe, extract_media, read_media, replace_media
 
 MAX_PARTS = 1_000
 """Parts of a result that are read."""
-MAX_LISTED = 2_000
-"""Tools of a page of a list that are read; far fewer are offered (`max_tools`)."""
-MAX_LISTED_VALUES = 20_000
-"""Values of all tools of a page; far fewer are offered (`max_schema_chars`)."""
-_BASE64_SLICE = 2**20
-"""Characters, a multiple of four."""
+MAX_COMPARED = 2_000
+"""Values of structured content that are looked for in the text; of more, the lengths are compared."""
 NOTHING = "(no output)"
 EMPTY = "(the result is empty)"
 _EMPTY = frozenset({"[]", "{}", "null", '""'})
 """Results in JSON that hold nothing; a model takes them for a failure."""
 NO_REASON = "the tool failed and did not say why"
+_NUMBER = re.compile(r"-?\d[\d,]*(?:\.\d+)?(?:[eE][+-]?\d+)?")
 
 
 def bound_parts(wire: dict[str, Any]) -> None:
-    """Replace parts of a result above `MAX_PARTS` by one that counts them. Cut a list of tools."""
-    parts, tools = wire.get("content"), wire.get("tools")
+    """Replace parts of a result above `MAX_PARTS` by one that counts them."""
+    parts = wire.get("content")
     if isinstance(parts, list) and len(parts) > MAX_PARTS:
         rest = {"type": "text", "text": f"[{len(parts) - MAX_PARTS:,} more parts left out]"}
         wire["content"] = [*parts[:MAX_PARTS], rest]
-    if isinstance(tools, list) and len(tools) > MAX_LISTED:
-        log.warning("an upstream listed %d tools; those after the first %d are not read", len(tools), MAX_LISTED)
-        wire["tools"] = tools[:MAX_LISTED]
-    if isinstance(tools, list):
-        wire["tools"] = _bound_tools(wire["tools"])
-
-
-def _bound_tools(tools: list[Any]) -> list[Any]:
-    """Leave out tools with schemas of over `LARGE_COUNT` values, and those after `MAX_LISTED_VALUES` of all."""
-    kept, values = [], 0
-    for tool in tools:
-        count = count_values(tool, LARGE_COUNT)
-        if count <= LARGE_COUNT and values + count <= MAX_LISTED_VALUES:
-            kept.append(tool)
-            values += count
-    if len(kept) < len(tools):
-        log.warning("an upstream listed %d tools with too large schemas; they are not read", len(tools) - len(kept))
-    return kept
 
 
 async def read_result(wire: Mapping[str, Any]) -> ToolResult:
@@ -68,30 +44,105 @@ async def read_result(wire: Mapping[str, Any]) -> ToolResult:
 def parse_result(wire: Mapping[str, Any]) -> ToolResult:
     """Parse the result of `tools/call`: texts joined by newlines, other content described in place.
 
-    Structured content becomes the text if there is no other. `bound_parts` has bounded their number.
+    What structured content holds and the texts do not follows as JSON. Data within texts becomes a note.
+    `bound_parts` has bounded the number of parts.
     """
     lines: list[str] = []
     blobs: list[Blob] = []
-    content = wire.get("content")
-    for block in content if isinstance(content, list) else []:
-        if not isinstance(block, Mapping):
-            continue
+    for block in _content(wire):
         line, blob = _block(block)
         if line:
             lines.append(line)
         if blob is not None:
             blobs.append(blob)
-    structured = wire.get("structuredContent")
-    if not lines and structured is not None:
-        dump = dump_large if is_large(structured) else _dump
-        lines.append(_text(dump(structured)))
+    text, found = extract_media("\n".join(lines))
+    rest, more = extract_media(_structured_rest(wire.get("structuredContent"), text))
+    blobs += [blob for blob in (*found, *more) if blob not in blobs]
+    text = "\n".join(part for part in (text, rest) if part)
     is_error = bool(wire.get("isError"))
-    text = "\n".join(lines)
     if not text.strip():
         text = NO_REASON if is_error else NOTHING
     elif not is_error and text.strip() in _EMPTY:
         text = f"{text.strip()} {EMPTY}"
     return ToolResult(content=text, is_error=is_error, blobs=tuple(blobs))
+
+
+def _content(wire: Mapping[str, Any]) -> list[Any]:
+    """Return the parts of a result. Old and careless servers send one part, or a text, in place of a list."""
+    content = wire.get("content")
+    if content is None:
+        content = wire.get("toolResult")
+    return content if isinstance(content, list) else [] if content is None else [content]
+
+
+def _structured_rest(structured: Any, text: str) -> str:
+    """Return the members of structured content that hold what the text does not, as JSON."""
+    if structured is None:
+        return ""
+    structured = replace_media(structured)
+    dump = dump_large if is_large(structured) else _dump
+    if not text.strip():
+        return _text(dump(structured))
+    members = structured.items() if isinstance(structured, dict) else [("", structured)]
+    compared = _ComparedText(text)
+    missing = {key: value for key, value in members if not compared.holds(value, str(key))}
+    if not missing:
+        return ""
+    return _text(dump(missing if isinstance(structured, dict) else structured))
+
+
+class _ComparedText:
+    """A text in which values of structured content are looked for."""
+
+    def __init__(self, text: str) -> None:
+        self._text = " ".join(text.split()).casefold()
+        self._numbers = {number for one in _NUMBER.findall(text) if (number := _read_number(one)) is not None}
+        self._left = MAX_COMPARED
+
+    def holds(self, value: Any, key: str) -> bool:
+        """Return whether the text holds every value; of `true` and `false` it must hold the key."""
+        for name, leaf in _leaves(value, key):
+            self._left -= 1
+            if self._left < 0:
+                return 2 * len(self._text) > len(dump_large(value))
+            if not self._holds_leaf(name, leaf):
+                return False
+        return True
+
+    def _holds_leaf(self, key: str, leaf: Any) -> bool:
+        match leaf:
+            case bool():
+                return key.casefold() in self._text
+            case int() | float():
+                return _read_number(str(leaf)) in self._numbers
+            case str():
+                return _squeeze(leaf) in self._text or _squeeze(_dump(leaf)[1:-1]) in self._text
+            case _:
+                return True
+
+
+def _squeeze(text: str) -> str:
+    return " ".join(text.split()).casefold()
+
+
+def _read_number(written: str) -> float | None:
+    try:
+        return float(written.replace(",", ""))
+    except ValueError:
+        return None
+
+
+def _leaves(value: Any, key: str) -> Iterator[tuple[str, Any]]:
+    """Yield the texts, numbers and truth values in a value, each with its key."""
+    left = [(key, value)]
+    while left:
+        name, one = left.pop()
+        if isinstance(one, Mapping):
+            left += [(str(inner), item) for inner, item in one.items()]
+        elif isinstance(one, list):
+            left += [(name, item) for item in one]
+        else:
+            yield name, one
 
 
 def error_result(why: str) -> ToolResult:
@@ -116,12 +167,14 @@ def _dump(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _block(block: Mapping[str, Any]) -> tuple[str, Blob | None]:
+def _block(block: Any) -> tuple[str, Blob | None]:
+    if not isinstance(block, Mapping):
+        return _show(block), None
     match block.get("type"):
-        case "text":
-            return _text(block.get("text")), None
+        case "text" if "text" in block:
+            return _show(block["text"]), None
         case "image" | "audio" as kind:
-            return _media(str(kind), block)
+            return read_media(str(kind), block)
         case "resource":
             return _resource(block.get("resource"))
         case "resource_link":
@@ -130,28 +183,23 @@ def _block(block: Mapping[str, Any]) -> tuple[str, Blob | None]:
             tail = f": {described}" if described else ""
             return f"[link {title} <{_text(block.get('uri'))}>{tail}]", None
         case other:
-            return f"[content of type {_text(other) or 'unknown'}]", None
+            return _unknown(_text(other), {key: value for key, value in block.items() if key != "type"}), None
 
 
-def _media(kind: str, block: Mapping[str, Any]) -> tuple[str, Blob | None]:
-    media_type = _text(block.get("mimeType")) or "application/octet-stream"
-    data = _decode(block.get("data"))
-    if data is None:
-        return f"[{kind} {_short(media_type)}, unreadable]", None
-    note = describe(media_type, data, kind)
-    return note, Blob(media_type=media_type, data=data, note=note)
+def _unknown(kind: str, rest: dict[str, Any]) -> str:
+    """Show a part of a type that the protocol does not know, with all that it holds."""
+    inner = rest.get("text")
+    if not kind and isinstance(inner, str):
+        return _text(inner)
+    shown = _show(replace_media(rest)) if rest else ""
+    return f"[content of type {kind or 'unknown'}]{' ' if shown else ''}{shown}"
 
 
-def describe(media_type: str, data: bytes, kind: str = "") -> str:
-    """Describe data: `[image 640x480 png]`, `[audio wav, 12 kB]`, `[application/pdf, 3 kB]`."""
-    if kind == "image" or media_type.startswith("image/"):
-        size = read_image_size(data)
-        if size is not None:
-            return f"[image {size[0]}x{size[1]} {_short(media_type)}]"
-        return f"[image {_short(media_type)}, {_amount(len(data))}]"
-    if kind == "audio" or media_type.startswith("audio/"):
-        return f"[audio {_short(media_type)}, {_amount(len(data))}]"
-    return f"[{media_type}, {_amount(len(data))}]"
+def _show(value: Any) -> str:
+    """Return a text as it is, nothing for null, and any other value as JSON."""
+    if isinstance(value, str) or value is None:
+        return _text(value)
+    return _text((dump_large if is_large(value) else _dump)(value))
 
 
 def _resource(resource: Any) -> tuple[str, Blob | None]:
@@ -161,22 +209,11 @@ def _resource(resource: Any) -> tuple[str, Blob | None]:
     if isinstance(resource.get("text"), str):
         return f"[resource {uri}]\n{_text(resource['text'])}", None
     media_type = _text(resource.get("mimeType")) or "application/octet-stream"
-    data = _decode(resource.get("blob"))
+    data = decode_base64(resource.get("blob"))
     if data is None:
         return f"[resource {uri}, unreadable]", None
     note = f"[resource {uri}: {describe(media_type, data)[1:-1]}]"
     return note, Blob(media_type=media_type, data=data, note=note)
-
-
-def _decode(data: Any) -> bytes | None:
-    """Decode base64 in slices, so that other threads run in between. None where it is none."""
-    if not isinstance(data, str) or "=" in data[:-2]:
-        return None
-    try:
-        slices = (data[start : start + _BASE64_SLICE] for start in range(0, len(data), _BASE64_SLICE))
-        return b"".join([base64.b64decode(one, validate=True) for one in slices])
-    except (binascii.Error, ValueError):
-        return None
 
 
 def _text(value: Any) -> str:
@@ -184,73 +221,3 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         return ""
     return value if value.isascii() else value.encode("utf-8", "replace").decode()
-
-
-def _short(media_type: str) -> str:
-    return media_type.partition("/")[2].partition("+")[0].removeprefix("x-") or media_type
-
-
-def _amount(count: int) -> str:
-    if count < 1_000:
-        return f"{count} bytes"
-    return f"{count / 1_000:.0f} kB" if count < 1_000_000 else f"{count / 1_000_000:.1f} MB"
-
-
-Size = tuple[int, int]
-
-_PNG = b"\x89PNG\r\n\x1a\n"
-_JPEG_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
-_JPEG_BARE = frozenset({0x01, *range(0xD0, 0xD8)})
-
-
-def read_image_size(data: bytes) -> Size | None:
-    """Read width and height in pixels from PNG, GIF, JPEG, WebP (RFC 9649) or BMP. Else None."""
-    if data.startswith(_PNG) and data[12:16] == b"IHDR":
-        return _read_pair(data, 16, 4, "big")
-    if data[:6] in (b"GIF87a", b"GIF89a"):
-        return _read_pair(data, 6, 2, "little")
-    if data.startswith(b"\xff\xd8"):
-        return _read_jpeg_size(data)
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return _read_webp_size(data)
-    if data.startswith(b"BM"):
-        return _read_pair(data, 18, 4, "little")
-    return None
-
-
-def _read_pair(data: bytes, at: int, width: int, order: Literal["big", "little"]) -> Size | None:
-    if len(data) < at + 2 * width:
-        return None
-    first, second = data[at : at + width], data[at + width : at + 2 * width]
-    return int.from_bytes(first, order), int.from_bytes(second, order)
-
-
-def _read_jpeg_size(data: bytes) -> Size | None:
-    at = 2
-    while at + 4 <= len(data):
-        if data[at] != 0xFF:
-            return None
-        marker = data[at + 1]
-        if marker == 0xFF:
-            at += 1
-        elif marker in _JPEG_BARE:
-            at += 2
-        elif marker in _JPEG_FRAMES:
-            found = _read_pair(data, at + 5, 2, "big")
-            return (found[1], found[0]) if found else None
-        else:
-            at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
-    return None
-
-
-def _read_webp_size(data: bytes) -> Size | None:
-    kind = data[12:16]
-    if kind == b"VP8X" and len(data) >= 30:
-        return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
-    if kind == b"VP8L" and len(data) >= 25:
-        bits = int.from_bytes(data[21:25], "little")
-        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    if kind == b"VP8 " and len(data) >= 30:
-        found = _read_pair(data, 26, 2, "little")
-        return (found[0] & 0x3FFF, found[1] & 0x3FFF) if found else None
-    return None

@@ -13,6 +13,7 @@ from zoea.tools.catalogue import RemoteTool, is_reserved, prefixed_name
 from zoea.tools.upstream.upstream_config import UpstreamConfig
 
 _NAMED = 5
+_LONGEST_PROBLEM = 160
 
 
 class BoundedTools(Struct, frozen=True):
@@ -28,7 +29,8 @@ def bound_tools(listed: Sequence[RemoteTool], config: UpstreamConfig) -> Bounded
     too_many: list[str] = []
     too_large: list[str] = []
     count = size = 0
-    for tool in listed:
+    broken = [f"{one_line(tool.name)[:64]}: {one_line(tool.problem)}" for tool in listed if tool.problem]
+    for tool in (tool for tool in listed if not tool.problem):
         if tool.name in config.hidden_tools:
             kept.append(tool)
             continue
@@ -46,6 +48,11 @@ def bound_tools(listed: Sequence[RemoteTool], config: UpstreamConfig) -> Bounded
     renamed = [tool.name for tool in kept if is_reserved(tool.name)]
     key = f"upstream.{config.name}"
     notes = []
+    if broken:
+        notes.append(
+            f"{_tools(broken)} left out, because its server lists it wrongly ({_names(broken, _LONGEST_PROBLEM)}). "
+            "The others are offered; tell the maker of the server"
+        )
     if too_many:
         notes.append(
             f"{_tools(too_many)} left out: it offers more than {config.max_tools:,} ({_names(too_many)}). "
@@ -76,6 +83,6 @@ def _tools(names: Sequence[str]) -> str:
     return f"{len(names):,} tool{'s' * (len(names) != 1)}"
 
 
-def _names(names: Sequence[str]) -> str:
+def _names(names: Sequence[str], longest: int = 64) -> str:
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    return ", ".join(one_line(name)[:64] for name in names[:_NAMED]) + more
+    return ", ".join(one_line(name)[:longest] for name in names[:_NAMED]) + more

@@ -28,6 +28,7 @@ from zoea.tools.catalogue import RemoteTool
 from zoea.tools.upstream.child_transport import open_process
 from zoea.tools.upstream.http_pool import BROKEN, NOT_SENT, REFUSED, HttpPool
 from zoea.tools.upstream.large_answer import LargeAnswers, reveal_result
+from zoea.tools.upstream.listed_tools import PROBLEM
 from zoea.tools.upstream.observed_streams import ObservedTransport, send_state
 from zoea.tools.upstream.session_traffic import SessionEnd, SessionTraffic
 from zoea.tools.upstream.stderr_log import StderrLog
@@ -84,23 +85,37 @@ class McpConnection:
         Raises:
             Failure: The server does not answer, or not with a list of tools.
         """
-        session, cursor = self._client.session, None
-        found: list[RemoteTool] = []
+        session = self._client.session
+        if session.server_capabilities is not None and session.server_capabilities.tools is None:
+            return ()
+        listed, cursor = await self._page(None)
+        pages, read = 1, set[str]()
+        while cursor:
+            try:
+                if cursor in read or pages >= MAX_PAGES:
+                    why = "it leads back to an earlier page" if cursor in read else f"{MAX_PAGES} pages are read"
+                    raise CallFailure(CallOutcome.ANSWERED, why)
+                read.add(cursor)
+                tools, cursor = await self._page(cursor)
+            except CallFailure as failure:
+                if failure.outcome is not CallOutcome.ANSWERED:
+                    raise
+                return (*listed, RemoteTool(f"page {pages + 1} of its list", "", {}, problem=failure.text))
+            listed += tools
+            pages += 1
+        return tuple(listed)
+
+    async def _page(self, cursor: str | None) -> tuple[list[RemoteTool], str | None]:
+        """Read one page; return its tools and the cursor of the next page."""
         try:
-            if session.server_capabilities is not None and session.server_capabilities.tools is None:
-                return ()
-            for _ in range(MAX_PAGES):
-                page = await session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
-                is_large = len(page.tools) > LARGE_COUNT
-                found += await asyncio.to_thread(_remote_tools, page.tools) if is_large else _remote_tools(page.tools)
-                cursor = page.next_cursor
-                if not cursor:
-                    break
+            page = await self._client.session.list_tools(params=types.PaginatedRequestParams(cursor=cursor))
         except ValidationError:
             raise CallFailure(CallOutcome.ANSWERED, "its list of tools is invalid") from None
         except (MCPError, RuntimeError) as error:
             raise self._failure(error, begun=True) from None
-        return tuple(found)
+        is_large = len(page.tools) > LARGE_COUNT
+        tools = await asyncio.to_thread(_remote_tools, page.tools) if is_large else _remote_tools(page.tools)
+        return tools, page.next_cursor
 
     async def call(
         self, name: str, arguments: dict[str, Any], meta: Mapping[str, Any], state: SendState
@@ -257,6 +272,7 @@ def _remote_tools(tools: list[types.Tool]) -> list[RemoteTool]:
 
 def _remote(tool: types.Tool) -> RemoteTool:
     hints = tool.annotations
+    problem = (tool.meta or {}).get(PROBLEM, "")
     return RemoteTool(
         name=tool.name,
         description=tool.description or tool.title or "",
@@ -264,4 +280,5 @@ def _remote(tool: types.Tool) -> RemoteTool:
         read_only=bool(hints and hints.read_only_hint),
         destructive=bool(hints and hints.destructive_hint and not hints.read_only_hint),
         idempotent=bool(hints and hints.idempotent_hint),
+        problem=problem if isinstance(problem, str) else "",
     )

@@ -17,8 +17,9 @@ from mcp.shared.message import SessionMessage
 
 from zoea.model.request import SendState
 from zoea.text.large_json import LARGE_COUNT, count_values
-from zoea.tools.results import MAX_LISTED_VALUES, bound_parts
+from zoea.tools.results import bound_parts
 from zoea.tools.upstream.large_answer import LargeAnswers, hide_result
+from zoea.tools.upstream.listed_tools import MAX_LISTED_VALUES, repair_initialize, repair_tool_list
 from zoea.tools.upstream.session_traffic import MAX_ID_CHARS, SessionTraffic
 from zoea.tools.upstream.unreadable_answer import UNREADABLE, UnreadableMessage, to_key
 
@@ -129,12 +130,18 @@ class ObservedReadStream:
     def _bounded(
         self, request: types.JSONRPCRequest, message: types.JSONRPCResponse, item: SessionMessage
     ) -> SessionMessage:
-        """Bound what the SDK checks value by value."""
+        """Bound what the SDK checks value by value, and repair what it would refuse."""
         message.result = self._large.take(message.result)
-        bound_parts(message.result)
-        if request.method == "tools/call":
-            message.result = hide_result(message.result)
-        elif count_values(message.result, MAX_LISTED_VALUES + LARGE_COUNT) > MAX_LISTED_VALUES + LARGE_COUNT:
+        match request.method:
+            case "tools/call":
+                bound_parts(message.result)
+                message.result = hide_result(message.result)
+                return item
+            case "tools/list":
+                repair_tool_list(message.result)
+            case "initialize":
+                repair_initialize(message.result)
+        if count_values(message.result, MAX_LISTED_VALUES + LARGE_COUNT) > MAX_LISTED_VALUES + LARGE_COUNT:
             return _error(request.id, f"its answer cannot be read: it holds over {MAX_LISTED_VALUES:,} values")
         return item
 

@@ -1,0 +1,167 @@
+"""One bad item of a list costs only itself, and the person reads its name and the reason.
+
+Each line names a public report of the same defect in another client or server.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.fakes.mcp_wire import TOOL, McpWire
+from tests.tools.conftest import Opener
+from zoea.tools import UpstreamConfig
+from zoea.tools.upstream.listed_tools import MAX_LISTED, PROBLEM, repair_initialize, repair_tool_list
+
+OBJECT = {"type": "object"}
+
+
+def _tool(schema: Any = None, **more: Any) -> dict[str, Any]:
+    return {"name": "odd", "inputSchema": OBJECT if schema is None else schema, **more}
+
+
+REPAIRED: list[tuple[str, Any, dict[str, Any]]] = [
+    ("anthropics/claude-code#88049", _tool({"anyOf": [{"type": "object"}]}), {"anyOf": [{"type": "object"}]}),
+    ("IvanMurzak/Unity-MCP#440", {"name": "odd", "inputSchema": None}, {}),
+    ("mastra-ai/mastra#21859", {"name": "odd"}, {}),
+    ("WebMCP-org/npm-packages#117", _tool({}), {}),
+    ("craigk5n/webcalendar#725", _tool({"type": "object", "properties": []}), {"properties": {}}),
+    ("elementor/elementor#37320", _tool({"properties": [], "required": []}), {"properties": {}, "required": []}),
+    ("modelcontextprotocol/php-sdk#405", _tool([]), {}),
+    ("MervinPraison/PraisonAI#3111", _tool({"type": "object", "properties": {}, "required": None}), {"properties": {}}),
+    (
+        "mastra-ai/mastra#23731",
+        _tool({"type": "object", "properties": {"coin": {"type": "string"}, "required": ["coin"]}}),
+        {"properties": {"coin": {"type": "string"}}},
+    ),
+    ("ThinkInAIXYZ/deepchat#2075", _tool(outputSchema={"type": "object", "properties": {"type": 7}}), {}),
+    ("anomalyco/opencode#21591", _tool(outputSchema=None), {}),
+    ("cognizant-ai-lab/neuro-san#1341", _tool({"$ref": "#/$defs/A", "$defs": {"A": {}}}), {"$ref": "#/$defs/A"}),
+    ("skyflo-ai/skyflo#87", _tool(annotations="none", title=7, description=["x"]), {}),
+    ("spelling of Gemini", _tool({"type": "OBJECT", "properties": {"a": {"type": "STRING"}}}), {"type": "object"}),
+    ("a type in place of a schema", _tool({"properties": {"a": "string"}}), {"properties": {"a": {"type": "string"}}}),
+    ("an object or null", _tool({"type": ["object", "null"]}), {}),
+]
+LEFT_OUT: list[tuple[str, Any, str]] = [
+    ("sandialabs/atlas-ui-3#727", _tool({"type": "string"}), "odd: its arguments would be of the type string"),
+    ("cognizant-ai-lab/neuro-san#1341", None, "item 2: it is not an object"),
+    ("ArcadeAI/arcade-mcp#340", {"description": "x", "inputSchema": OBJECT}, "item 2: it has no name"),
+    ("esengine/DeepSeek-Reasonix#6449", _tool("an object"), "odd: its inputSchema is not an object"),
+    ("Kuadrant/mcp-gateway#662", _tool(7), "odd: its inputSchema is not an object"),
+    ("a list of types", _tool({"type": ["array"]}), "odd: its arguments would be of the type ['array']"),
+    ("a name of blanks", _tool() | {"name": " "}, "item 2: it has no name"),
+]
+
+
+async def _open(open_box: Opener, *pages: dict[str, Any], **opening: Any) -> tuple[list[str], str]:
+    """Return the names of the offered tools, and the notes for the person."""
+    async with McpWire(b"") as server:
+        server.pages, server.opening = list(pages), opening
+        box = open_box(UpstreamConfig("wire", url=f"{server.url}/mcp"))
+        offered = [tool.name for tool in (await box.session(1, "alpha", "").catalogue()).tools]
+        notes = "; ".join(box.status()[0].notes)
+        await box.close()
+    return offered, notes
+
+
+@pytest.mark.parametrize(("item", "schema"), [one[1:] for one in REPAIRED], ids=[one[0] for one in REPAIRED])
+def test_what_can_be_repaired_is_offered(item: Any, schema: dict[str, Any]) -> None:
+    wire: dict[str, Any] = {"tools": [TOOL, item]}
+    repair_tool_list(wire)
+    repaired = wire["tools"][1]
+    assert repaired["name"] == "odd"
+    assert PROBLEM not in repaired.get("_meta", {})
+    assert repaired["inputSchema"].items() >= ({"type": "object"} | schema).items()
+
+
+async def test_repaired_tools_pass_the_sdk_in_one_list_with_good_ones(open_box: Opener) -> None:
+    odd = [{**item, "name": f"odd{place}"} for place, (_, item, _) in enumerate(REPAIRED)]
+    offered, notes = await _open(open_box, {"tools": [TOOL, *odd, {**TOOL, "name": "last"}]})
+    assert offered == ["write", *(tool["name"] for tool in odd), "last"]
+    assert not notes
+
+
+@pytest.mark.parametrize(("item", "reason"), [one[1:] for one in LEFT_OUT], ids=[one[0] for one in LEFT_OUT])
+async def test_what_cannot_be_repaired_is_named_and_the_others_stay(open_box: Opener, item: Any, reason: str) -> None:
+    offered, notes = await _open(open_box, {"tools": [TOOL, item, {**TOOL, "name": "last"}]})
+    assert offered == ["write", "last"]
+    assert "1 tool left out, because its server lists it wrongly" in notes
+    assert reason in notes
+
+
+@pytest.mark.parametrize(
+    ("pages", "offered", "note"),
+    [  # knowsuchagency/mcp2cli#64
+        ([{"tools": [TOOL], "nextCursor": "1"}, {"tools": [_tool()]}], ["write", "odd"], ""),
+        ([{"tools": [TOOL], "nextCursor": 1}, {"tools": [_tool()]}], ["write", "odd"], ""),
+        # modelcontextprotocol/java-sdk#628, ChesterRa/cccc#50, langchain-ai/langchain-mcp-adapters#234
+        ([{"tools": [TOOL], "nextCursor": ""}], ["write"], ""),
+        ([{"tools": [TOOL], "nextCursor": None}], ["write"], ""),
+        # DeusData/codebase-memory-mcp#1247
+        (
+            [{"tools": [TOOL], "nextCursor": "1"}, {"tools": [_tool()], "nextCursor": "1"}],
+            ["write", "odd"],
+            "page 3 of its list: it leads back to an earlier page",
+        ),
+        ([{"tools": [TOOL], "nextCursor": "9"}], ["write"], "page 2 of its list: invalid cursor (code -32602)"),
+        ([{"tools": [TOOL], "nextCursor": "1"}, {"tools": 7}], ["write"], "page 2 of its list: its list of tools is"),
+    ],
+)
+async def test_a_bad_page_loses_no_other_page(
+    open_box: Opener, pages: list[dict[str, Any]], offered: list[str], note: str
+) -> None:
+    names, notes = await _open(open_box, *pages)
+    assert names == offered
+    assert note in notes
+    assert bool(notes) == bool(note)
+
+
+@pytest.mark.parametrize(
+    "opening",
+    [
+        {"serverInfo": {"name": "x"}},  # asciimoo/hister#363
+        {"serverInfo": None},  # ian-cowley/MCPSqlServer#3
+        {"protocolVersion": None},  # automateyournetwork/pyATS_MCP#1
+        {"capabilities": {"tools": {}, "completions": False, "logging": None}},  # anthropics/claude-code#79849
+        {"capabilities": {"tools": True, "prompts": []}},
+        {"capabilities": {"tools": {"listChanged": "no"}}},
+        {"capabilities": None},
+        {"instructions": ["a", "b"], "_meta": 7},
+    ],
+)
+async def test_a_careless_answer_to_initialize_opens(open_box: Opener, opening: dict[str, Any]) -> None:
+    assert (await _open(open_box, {"tools": [TOOL]}, **opening))[0] == ["write"]
+
+
+def test_a_good_tool_is_as_it_was() -> None:
+    schema = {
+        "type": "object",
+        "description": "d",
+        "properties": {"type": {"type": "string", "enum": ["a"]}, "any": True, "of": {"anyOf": [{"type": "null"}, {}]}},
+        "required": ["type"],
+        "additionalProperties": False,
+        "$defs": {"a": {"items": {"type": "integer", "minimum": 0}, "type": "array"}},
+    }
+    wire: dict[str, Any] = {"tools": [{"name": "good", "inputSchema": schema, "annotations": {"readOnlyHint": True}}]}
+    repair_tool_list(wire)
+    assert wire["tools"][0]["inputSchema"] == schema
+    assert wire["tools"][0]["annotations"] == {"readOnlyHint": True}
+
+
+def test_tools_above_the_limit_of_a_page_are_counted_in_one_item() -> None:
+    wire: dict[str, Any] = {"tools": [{"name": "t"}] * (MAX_LISTED + 2)}
+    repair_tool_list(wire)
+    assert len(wire["tools"]) == MAX_LISTED + 1
+    assert wire["tools"][-1]["name"] == "2 more tools"
+
+
+def test_an_answer_to_initialize_that_is_good_is_as_it_was() -> None:
+    good: dict[str, Any] = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {"tools": {"listChanged": True}, "experimental": {"x": {"y": {}}}},
+        "serverInfo": {"name": "x", "version": "1"},
+    }
+    wire = dict(good)
+    repair_initialize(wire)
+    assert wire == good
