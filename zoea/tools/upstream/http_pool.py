@@ -7,19 +7,26 @@ JSON-RPC errors of the request, with codes that say whether it was sent.
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from http import HTTPStatus
+from typing import Any
 
 import httpx2
+from mcp_types import INVALID_REQUEST
 
 from zoea.tools.upstream.bounded_network import BoundedNetwork
 from zoea.tools.upstream.checked_answer import CheckedEvents, check_any_answer
+from zoea.tools.upstream.http_refusal import describe_other_answer, describe_refusal, name_status_in
 from zoea.tools.upstream.large_answer import LargeAnswers
 from zoea.tools.upstream.session_traffic import SessionTraffic
 from zoea.tools.upstream.unreadable_answer import RequestKey, find_key, to_key
+
+logger = logging.getLogger(__name__)
 
 NOT_SENT = -32096
 """The request certainly never reached the server."""
@@ -35,6 +42,8 @@ MAX_LINE_BYTES = 32 * 1024 * 1024
 MAX_ERROR_BYTES = 64 * 1024
 """The longest body of a refusal: the SDK parses it in the event loop."""
 _EVENTS = "text/event-stream"
+REFUSAL_S = 5.0
+"""Limit for reading the body of a refusal."""
 DELETE_S = 2.0
 """Limit for the request that ends a session."""
 _LIMITS = httpx2.Limits(max_connections=256, max_keepalive_connections=64, keepalive_expiry=30.0)
@@ -93,11 +102,7 @@ class _ErrorTransport(httpx2.AsyncBaseTransport):
             return _error(NOT_SENT, f"cannot connect ({type(error).__name__})")
         except httpx2.TransportError as error:
             return _error(BROKEN, f"the connection broke ({str(error) or type(error).__name__})")
-        # The SDK reads 404: "session gone" within a session, "no such method" before.
-        if response.status_code < 400 or response.status_code == 404 or kind.startswith("application/json"):
-            return response
-        await response.aclose()
-        return _error(REFUSED, f"HTTP {response.status_code} {_phrase(response.status_code)}")
+        return response if response.status_code < HTTPStatus.BAD_REQUEST else await _refuse(request, response)
 
     async def _send(self, request: httpx2.Request) -> httpx2.Response:
         # A compressed answer could be a thousand times its size; the check of answers reads them as they come.
@@ -117,11 +122,10 @@ class _ErrorTransport(httpx2.AsyncBaseTransport):
         assert isinstance(response.stream, httpx2.AsyncByteStream)
         if kind.startswith(_EVENTS):
             response.stream = CheckedEvents(response.stream, key, self._traffic, self._large)
-        elif key is not None and kind.startswith("application/json") and response.status_code != HTTPStatus.ACCEPTED:
-            try:
-                body = b"".join([piece async for piece in response.stream])
-            finally:
-                await response.aclose()
+        elif key is not None and response.status_code != HTTPStatus.ACCEPTED and not response.has_redirect_location:
+            body = await _read_body(response)
+            if not kind.startswith("application/json") and body.lstrip()[:1] != b"{":
+                return _error(REFUSED, describe_other_answer(response.status_code, kind, body))
             headers = {name: value for name, value in response.headers.items() if name.lower() not in _OF_THE_BODY}
             headers["content-type"] = "application/json"
             content = await check_any_answer(body, key, self._large)
@@ -170,13 +174,31 @@ def _key_of(request: bytes) -> RequestKey | None:
     return found
 
 
-def _error(code: int, message: str) -> httpx2.Response:
-    body = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
-    return httpx2.Response(502, headers={"content-type": "application/json"}, content=json.dumps(body).encode())
-
-
-def _phrase(status: int) -> str:
+async def _refuse(request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+    """Turn an answer with the status of an error into a JSON-RPC error that keeps status and sentence."""
+    status = response.status_code
+    body = b""
     try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return ""
+        async with asyncio.timeout(REFUSAL_S):
+            body = await _read_body(response)
+    except (TimeoutError, httpx2.TransportError):
+        logger.info("the reason of a refusal (HTTP %d) did not arrive", status)
+    if (error := name_status_in(body, status)) is not None:
+        return _error(*error)
+    if status == HTTPStatus.NOT_FOUND and "mcp-session-id" in request.headers:
+        return _error(INVALID_REQUEST, f"Session terminated ({describe_refusal(status, response.headers, body)})")
+    return _error(REFUSED, describe_refusal(status, response.headers, body))
+
+
+async def _read_body(response: httpx2.Response) -> bytes:
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    try:
+        return b"".join([piece async for piece in response.stream])
+    finally:
+        await response.aclose()
+
+
+def _error(code: int, message: str, data: Any = None) -> httpx2.Response:
+    error = {"code": code, "message": message} | ({} if data is None else {"data": data})
+    body = {"jsonrpc": "2.0", "id": None, "error": error}
+    return httpx2.Response(502, headers={"content-type": "application/json"}, content=json.dumps(body).encode())

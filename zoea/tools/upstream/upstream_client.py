@@ -24,7 +24,7 @@ from zoea.tools.upstream.sent_secrets import SentSecrets
 from zoea.tools.upstream.session import SessionContext, SessionState, UpstreamSession
 from zoea.tools.upstream.stderr_log import StderrLog
 from zoea.tools.upstream.upstream_config import Sharing, UpstreamConfig
-from zoea.tools.upstream.upstream_errors import CallFailure, CallOutcome
+from zoea.tools.upstream.upstream_errors import CallFailure, CallOutcome, redact_secrets
 
 if TYPE_CHECKING:
     from zoea.tools.upstream.http_pool import HttpPool  # loads httpx2
@@ -238,7 +238,7 @@ class Upstream:
             errors=self._errors,
             latency_ms=self._latency_ms,
             open_ms=next((session.open_ms for session in sessions if session.open_ms is not None), None),
-            last_error=self._secrets.mask(error) or self._last_error,
+            last_error=self._hide(error) or self._last_error,
             server=next((session.server for session in sessions if session.server), ""),
             log=str(self._log.path) if self.config.command else "",
             required=self.config.required,
@@ -278,7 +278,7 @@ class Upstream:
             return await connection.call(tool, arguments, meta, state)
         except CallFailure as failure:
             if failure.outcome is CallOutcome.ANSWERED:
-                raise ToolError(f"{self.name} refused {tool}: {self._secrets.mask(failure.text)}") from None
+                raise ToolError(f"{self.name} refused {tool}: {self._hide(failure.text)}") from None
             if failure.outcome is CallOutcome.UNREADABLE:
                 raise self._unreadable_error(tool, failure, repeatable) from None
             raise self._lost_error(failure, may_have_run=not (failure.did_nothing or repeatable)) from None
@@ -286,8 +286,12 @@ class Upstream:
             session.end_call()
             self._wake_waiters()
 
+    def _hide(self, text: str) -> str:
+        """Hide secrets of calls and of the configuration, because a server may repeat them in its reason."""
+        return redact_secrets(self._secrets.mask(text), self.config)
+
     def _lost_error(self, failure: CallFailure, may_have_run: bool) -> UpstreamLost:
-        what = f"upstream {self.name} is not available: {self._secrets.mask(failure.text)}"
+        what = f"upstream {self.name} is not available: {self._hide(failure.text)}"
         hint = (
             "The call may or may not have been carried out; check before repeating it."
             if may_have_run
@@ -296,7 +300,7 @@ class Upstream:
         return UpstreamLost(what, hint=hint, was_sent=may_have_run)
 
     def _unreadable_error(self, tool: str, failure: CallFailure, repeatable: bool) -> ToolError:
-        what = f"the result of {tool} is lost: {self._secrets.mask(failure.text)}"
+        what = f"the result of {tool} is lost: {self._hide(failure.text)}"
         hint = "" if repeatable else "The call was probably carried out; check before repeating it."
         return ToolError(what, hint=hint)
 

@@ -1,0 +1,102 @@
+"""Describes the answer of an HTTP server that is no message of MCP: its status and its own sentence. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Any
+
+from zoea.text.control_characters import one_line
+
+MAX_SENTENCE = 200
+_KEYS = ("error_description", "message", "detail", "details", "title", "reason", "msg", "error", "errors", "code")
+_CHALLENGE = re.compile(r'error_description="([^"]*)"')
+_TITLE = re.compile(r"<title[^<>]*>([^<]*)|<h1[^<>]*>([^<]*)", re.IGNORECASE)
+_TAG = re.compile(r"<(script|style)\b.*?(</\1|$)|<[^<>]*>", re.IGNORECASE | re.DOTALL)
+_ADVICE = {
+    401: "Check the key or token in its headers",
+    403: "Check what its key or token may do",
+    404: "Check its url",
+    405: "Check its url: this address takes no MCP requests",
+}
+
+
+def describe_refusal(status: int, headers: Mapping[str, str], body: bytes) -> str:
+    """Describe a status of 400 or more: `HTTP 401 Unauthorized: The access token expired. Check …`."""
+    sentence = read_sentence(body) or _read_challenge(headers)
+    wait = headers.get("retry-after", "").strip()
+    named = _name_status(status)
+    parts = [f"{named}: {sentence}" if sentence and sentence not in named else named]
+    parts += [f"It asks to wait {one_line(wait)[:40]}{' s' if wait.isdecimal() else ''}"] if wait else []
+    parts += [_ADVICE[status]] if status in _ADVICE else []
+    return ". ".join(part.rstrip(".") for part in parts)
+
+
+def describe_other_answer(status: int, kind: str, body: bytes) -> str:
+    """Describe a success without a message of MCP, for example the page of a login."""
+    content = "a web page" if _is_page(body) else one_line(kind)[:60] or ("a text" if body else "nothing")
+    shown = f"{_name_status(status)}, but with {content}"
+    sentence = read_sentence(body)
+    return f"{shown} in place of an MCP message{f' ({sentence})' if sentence else ''}. Check its url"
+
+
+def name_status_in(body: bytes, status: int) -> tuple[int, str, Any] | None:
+    """Return code, sentence with the status, and data of a refusal that is a JSON-RPC error. None for any other."""
+    try:
+        message = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    error = message.get("error") if isinstance(message, dict) and "jsonrpc" in message else None
+    if not isinstance(error, dict) or not isinstance(error.get("code"), int):
+        return None
+    text = error.get("message")
+    sentence = one_line(text) if isinstance(text, str) else ""
+    shown = sentence if str(status) in sentence else f"{_name_status(status)}: {sentence}"
+    return error["code"], shown, error.get("data")
+
+
+def read_sentence(body: bytes) -> str:
+    """Return what a body says, on one line: a member of JSON, the title of a page, or its text."""
+    text = body.decode("utf-8", "replace").strip()
+    try:
+        found = _find_sentence(json.loads(text), 4)
+    except (ValueError, RecursionError):
+        found = ""
+        if _is_page(body):
+            title = _TITLE.search(text)
+            text = (title[1] or title[2] or "") if title is not None else _TAG.sub(" ", text)
+        found = text
+    line = " ".join(one_line(found).split())
+    return line if len(line) <= MAX_SENTENCE else line[: MAX_SENTENCE - 1] + "…"
+
+
+def _find_sentence(value: Any, depth: int) -> str:
+    """Return the first text under a key that usually holds the reason."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int | float) or not depth:
+        return ""
+    if isinstance(value, list):
+        return next((found for item in value if (found := _find_sentence(item, depth - 1))), "")
+    if not isinstance(value, dict):
+        return ""
+    return next((found for key in _KEYS if (found := _find_sentence(value.get(key), depth - 1))), "")
+
+
+def _read_challenge(headers: Mapping[str, str]) -> str:
+    challenge = headers.get("www-authenticate", "")
+    described = _CHALLENGE.search(challenge)
+    return one_line(described[1])[:MAX_SENTENCE] if described is not None else ""
+
+
+def _is_page(body: bytes) -> bool:
+    return body.lstrip()[:1] == b"<"
+
+
+def _name_status(status: int) -> str:
+    try:
+        return f"HTTP {status} {HTTPStatus(status).phrase}"
+    except ValueError:
+        return f"HTTP {status}"
