@@ -142,7 +142,7 @@ async def test_a_real_answer_streams_in_many_pieces_with_its_usage(openai: Provi
 
 async def test_a_real_tool_call_is_always_valid(openai: Provider) -> None:
     for seed in range(2):
-        request = asked("Mine three units of gold.", tools=TOOLS)
+        request = asked("Mine three units of gold.", tools=TOOLS, tokens=160)
         request = replace(request, options={"temperature": 1.3, "seed": seed})
         answer = (await items(openai, request))[-1]
         assert isinstance(answer, Answer)

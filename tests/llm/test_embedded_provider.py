@@ -255,8 +255,9 @@ async def test_an_option_that_is_no_number_is_refused(engine: Engine, local_mode
 
 async def test_info_has_the_window_that_the_server_runs_with(embedded: EmbeddedProvider) -> None:
     assert await embedded.models() == (ModelInfo("tiny"),)
-    assert await embedded.info("tiny") == ModelInfo("tiny", context_window=2048, tools=True, slots=1)
-    assert await embedded.models() == (ModelInfo("tiny", context_window=2048, tools=True, slots=1),)
+    loaded = ModelInfo("tiny", context_window=2048, tools=True, slots=1, takes_schema=True)
+    assert await embedded.info("tiny") == loaded
+    assert await embedded.models() == (loaded,)
 
 
 async def test_a_linked_model_that_is_gone_is_not_offered(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from tests.llm.sample_requests import SCAN, assistant, call, request, result, sy
 from zoea.llm.messages.json_schema_tools import (
     MAX_NEXT,
     MAX_STRING,
+    answer_schema,
     as_text,
     examples,
     read,
@@ -19,7 +21,7 @@ from zoea.llm.messages.json_schema_tools import (
 )
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.openai_request import body_of
-from zoea.model.enums import CALL_TOOL, FIND_TOOL, Role, ToolMode
+from zoea.model.enums import CALL_TOOL, FIND_TOOL, SEND_TOOL, Role, ToolMode
 from zoea.model.request import AnswerCall, ToolSpec
 
 LIST = "the arguments must be one JSON object, not a list"
@@ -174,37 +176,41 @@ HAIL = ToolSpec(
 )
 
 
-def test_examples_show_calls_that_fit_their_schemas() -> None:
-    title, asked, called, *answered = examples((replace(HAIL, upstream="reef"),))
-    assert (title, asked) == ("Examples:", "User: Use hail.")
-    assert answered[:3] == ["User: Result of hail:", "one", "two"]
-    assert json.loads(answered[3].removeprefix("You: "))["answer"] == "The result has one and two."
-    step = json.loads(called.removeprefix("You: "))
-    assert step["arguments"] == {
-        "to": "<to>",
+def _steps(lines: list[str]) -> list[dict[str, Any]]:
+    return [json.loads(line.removeprefix("You: ")) for line in lines if line.startswith("You: ")]
+
+
+def test_examples_show_calls_with_real_values_that_their_schemas_allow() -> None:
+    lines = examples((replace(HAIL, upstream="reef"),))
+    greeting, called, answered = _steps(lines)
+    assert greeting["answer"] == "Good morning."
+    assert called["arguments"] == {
+        "to": "mara",
         "how": "loud",
-        "often": 2,
-        "far": 1,
+        "often": 3,
+        "far": 3,
         "now": True,
-        "all": [],
+        "all": ["oak"],
         "at": {"x": 3},
-        "or": None,
-        "any": "<any>",
-        "lost": "<lost>",
+        "or": "oak",
+        "any": "oak",
+        "lost": "oak",
     }
+    assert lines[-3:-1] == ["User: Result of hail:", "17 of 24"]
+    assert answered["answer"] == "It is 17 of 24."
+    assert "<" not in "".join(lines)
+    assert "nothing is left" not in "".join(lines)
 
 
 def test_a_tool_with_one_text_is_shown_twice_before_the_answer_to_both_results() -> None:
     scan = replace(SCAN, upstream="reef")
     ask = replace(SCAN, name="zoea_ask")
-    *_, asked, first, _, one, second, _, two, told = examples((ask, scan, HAIL))
-    assert asked == "User: Use scan for <a> and for <b>, then tell me both."
-    assert [json.loads(line.removeprefix("You: "))["arguments"] for line in (first, second)] == [
-        {"sector": "<a>"},
-        {"sector": "<b>"},
-    ]
-    answer = json.loads(told.removeprefix("You: "))["answer"]
-    assert answer.index("<a>") < answer.index(one) < answer.index("<b>") < answer.index(two)
+    lines = examples((ask, scan, HAIL))
+    assert "User: Use scan for oak and for pine, then tell me both." in lines
+    first, second, told = _steps(lines)[-3:]
+    assert (first["arguments"], second["arguments"]) == ({"sector": "oak"}, {"sector": "pine"})
+    assert lines[-5:-3] == ["oak: 17", lines[-4]]
+    assert told["answer"] == "For oak it is 17, for pine it is 24."
 
 
 def test_with_zoea_s_own_tools_alone_plain_answers_are_shown() -> None:
@@ -214,11 +220,63 @@ def test_with_zoea_s_own_tools_alone_plain_answers_are_shown() -> None:
     assert not any(tool.name in line for tool in (SCAN, HAIL) for line in shown)
 
 
+@pytest.mark.parametrize("to", ["mysis", "to"])
+@pytest.mark.parametrize("others", [(), (replace(SCAN, upstream="reef"),)])
+def test_a_message_to_another_mysis_is_shown_where_it_can_be_sent(to: str, others: tuple[ToolSpec, ...]) -> None:
+    text = {"type": "string"}
+    schema = {"type": "object", "properties": {to: text, "text": text}, "required": [to, "text"]}
+    lines = examples((ToolSpec(SEND_TOOL, "", schema), *others))
+    assert lines[-2] == "User: Tell mara: The list is ready."
+    assert _steps(lines)[-1]["arguments"] == {to: "mara", "text": "The list is ready."}
+    assert _steps(lines)[0]["answer"]
+
+
 def test_where_the_tools_of_upstreams_are_found_by_need_calls_are_shown() -> None:
     find, use = (ToolSpec(name, "", {}) for name in (FIND_TOOL, CALL_TOOL))
     assert [line for line in examples((SCAN, find, use)) if line.startswith("User: Use")] == [
-        f"User: Use {tool.name}." for tool in (SCAN, find, use)
+        "User: Use scan with sector oak.",
+        f"User: Use {FIND_TOOL}.",
+        f"User: Use {CALL_TOOL}.",
     ]
+
+
+def test_with_signatures_each_tool_is_one_line_and_the_grammar_stays() -> None:
+    config = ProviderConfig("openai", tool_mode=ToolMode.JSON_SCHEMA)
+    asked = request(user(), tools=(SCAN, GO))
+    whole, signed = (body_of(one, config, provider="p") for one in (asked, replace(asked, as_signatures=True)))
+    assert signed["response_format"] == whole["response_format"]
+    assert "- scan(sector): Look around" in signed["messages"][0]["content"]
+    assert "- go(at?: {x}): Go." in signed["messages"][0]["content"]
+    assert '"type"' not in signed["messages"][0]["content"]
+
+
+def test_the_recipients_of_a_message_are_an_enum_of_the_grammar() -> None:
+    text = {"type": "string"}
+    schema_of_send = {"type": "object", "properties": {"mysis": text, "text": text}, "required": ["mysis", "text"]}
+    send = ToolSpec(SEND_TOOL, "", schema_of_send)
+    asked = replace(request(user(), tools=(send, SCAN)), recipients=("bob", "cleo"))
+    sending, scanning, _ = answer_schema(asked)["anyOf"]
+    assert sending["properties"]["arguments"]["properties"]["mysis"] == {"enum": ["bob", "cleo"]}
+    assert sending["properties"]["arguments"]["properties"]["text"]["maxLength"] == MAX_STRING
+    assert "enum" not in json.dumps(scanning)
+    for other in (replace(asked, recipients=()), replace(asked, recipients=tuple(map(str, range(65))))):
+        assert "enum" not in json.dumps(answer_schema(other))
+    theirs = replace(asked, tools=(replace(send, upstream="mail"),))
+    assert "enum" not in json.dumps(answer_schema(theirs))
+
+
+@pytest.mark.parametrize(
+    ("inner", "bounded"),
+    [
+        ({"type": "string", "format": "uri"}, True),
+        ({"type": "string", "format": "date"}, False),
+        ({"type": "string", "enum": ["a"]}, False),
+        ({"type": ["string", "null"]}, True),
+    ],
+)
+def test_every_free_text_of_a_grammar_is_bounded(inner: dict[str, Any], bounded: bool) -> None:
+    built = schema((ToolSpec("t", "", {"type": "object", "properties": {"a": inner}}),))
+    assert ("maxLength" in built["anyOf"][0]["properties"]["arguments"]["properties"]["a"]) is bounded
 
 
 def test_a_step_names_an_only_short_text_so_that_calls_are_told_apart() -> None:
@@ -253,7 +311,7 @@ def test_without_a_grammar_the_first_object_is_the_answer(said: str, text: str, 
 
 def test_at_most_three_tools_are_shown_and_each_once() -> None:
     tools = [ToolSpec(name, "", {}, upstream="reef") for name in "abcdef"]
-    shown = [[line[-2] for line in examples(tools[:count]) if line.startswith("User: Use")] for count in (1, 2, 3, 6)]
+    shown = [[line[10] for line in examples(tools[:count]) if line.startswith("User: Use")] for count in (1, 2, 3, 6)]
     assert shown == [["a"], ["a", "b"], ["a", "b", "c"], ["a", "d", "f"]]
 
 
@@ -262,6 +320,7 @@ def test_examples_are_shown_if_configured(wanted: bool | None, there: bool) -> N
     config = ProviderConfig("openai", tool_mode=ToolMode.JSON_SCHEMA, examples=wanted)
     sent = body_of(request(tools=(replace(SCAN, upstream="reef"),)), config, provider="reefnet")
     example = (
-        'User: Use scan.\nYou: {"next": "use scan for <sector>", "name": "scan", "arguments": {"sector": "<sector>"}}'
+        "User: Use scan with sector oak.\n"
+        'You: {"next": "use scan for oak", "name": "scan", "arguments": {"sector": "oak"}}'
     )
     assert (example in sent["messages"][0]["content"]) is there

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from zoea.llm.messages.argument_repair import repair
-from zoea.llm.messages.json_schema_tools import MAX_NODES, flat
 from zoea.llm.messages.message_rules import arguments_object, arguments_text
 from zoea.llm.messages.think_splitter import ThinkSplitter
 from zoea.llm.providers.anthropic_stream import MessageStreamDecoder
@@ -18,6 +17,7 @@ from zoea.llm.providers.ollama_format import OllamaStreamDecoder
 from zoea.llm.providers.openai_stream import ChatStreamDecoder
 from zoea.llm.transport.provider_errors import read_error_body, read_error_object, retry_after
 from zoea.model.errors import ProviderError
+from zoea.text.flat_schema import MAX_NODES, flat
 
 ODD: tuple[Any, ...] = (None, True, 0, 1.5, "x", ["a"], [None], [[]], {}, {"a": 1}, [{"text": 5}], [{"function": "y"}])
 OPENAI: list[dict[str, Any]] = [

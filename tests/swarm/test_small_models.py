@@ -14,13 +14,16 @@ from tests.swarm.harness import OneProvider, Swarm, swarm
 from tests.waiting import until
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.registry import make_openai
-from zoea.model.enums import ToolMode
+from zoea.model.enums import ToolMode, ToolShow
 from zoea.model.ports import Provider
 from zoea.process.clock import SystemClock
 from zoea.queries.conversation import read_newest
 from zoea.queries.status_phrases import describe_status
 from zoea.settings import Settings
+from zoea.tools import OwnTools, ToolPolicy
 
+NAMED = Settings.model_validate({"context": {"labels": "named"}})
+AUTO = ToolPolicy(show=ToolShow.AUTO, own=OwnTools.SLIM)
 CALL = '{"name": "look", "arguments": {"text": "north"}}'
 
 
@@ -145,3 +148,84 @@ async def test_a_retry_stands_in_the_conversation_the_events_and_the_log(
     assert '"attempt":2' in told.replace(" ", "")
     assert any("the request of mysis #1 failed (attempt 1)" in line for line in caplog.messages)
     assert not any("Attempt 2 of" in str(chat.json) for chat in server.chats)
+
+
+def parameters(count: float) -> list[dict[str, Any]]:
+    """The models of a llama.cpp that serves one of that size."""
+    return [{**LISTED, "id": "model.gguf", "meta": {**LISTED["meta"], "n_params": int(count)}}]
+
+
+async def _first_request(
+    tmp_path: Path, server: OpenAIServer, made: Provider, policy: ToolPolicy, mode: ToolMode
+) -> dict[str, Any]:
+    near = {"type": "openai", "base_url": server.base_url, "tool_mode": mode}
+    chosen = {"swarm": {"default_provider": "near"}, "provider": {"near": near}}
+    settings = Settings.model_validate({"context": {"labels": "named"}, **chosen})
+    async with swarm(tmp_path, providers=OneProvider(made), policy=policy, settings=settings) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "look north")
+        await s.settled()
+        tokens = await s.value("SELECT frozen ->> 'tools_tokens' FROM turn")
+    await made.close()
+    return {**server.chats[0].json, "tools_tokens": int(tokens)}
+
+
+@pytest.mark.parametrize(
+    ("count", "window", "mode", "show", "is_signed"),
+    [
+        (494e6, 32_768, ToolMode.AUTO, ToolShow.AUTO, True),
+        (494e6, 32_768, ToolMode.JSON_SCHEMA, ToolShow.AUTO, True),
+        (494e6, 32_768, ToolMode.NATIVE, ToolShow.AUTO, False),
+        (494e6, 32_768, ToolMode.AUTO, ToolShow.ALL, False),
+        (8e9, 32_768, ToolMode.AUTO, ToolShow.AUTO, False),
+        (8e9, 2_048, ToolMode.AUTO, ToolShow.AUTO, True),  # the schemas are over a fifth
+        (8e9, 2_048, ToolMode.NATIVE, ToolShow.AUTO, False),
+    ],
+)
+async def test_tools_are_one_line_each_for_small_models_and_where_schemas_are_large(
+    tmp_path: Path, server: OpenAIServer, count: float, window: int, mode: ToolMode, show: ToolShow, is_signed: bool
+) -> None:
+    server.models, server.props = parameters(count), {**PROPS, "default_generation_settings": {"n_ctx": window}}
+    server.otherwise = lambda _: Say("Done.")
+    policy = ToolPolicy(show=show, own=OwnTools.SLIM)
+    sent = await _first_request(tmp_path, server, provider(server, mode), policy, mode)
+    assert ("- look(text): Looks." in sent["messages"][0]["content"]) is is_signed
+    if is_signed:
+        options = sent["response_format"]["json_schema"]["schema"]["anyOf"]
+        (look,) = [one for one in options if one["properties"].get("name") == {"const": "look"}]
+        assert look["properties"]["arguments"]["properties"]["text"]["type"] == "string"
+        assert look["properties"]["arguments"]["required"] == ["text"]
+        assert sent["tools_tokens"] < 400
+        assert "zoea_find_tools" not in str(sent)
+
+
+async def test_a_message_goes_to_a_mysis_that_is_there(tmp_path: Path, server: OpenAIServer) -> None:
+    server.models = parameters(494e6)
+    server.script.append(Say('{"next": "n", "name": "zoea_send_message", "arguments": {"mysis": "bob", "text": "hi"}}'))
+    server.otherwise = lambda _: Say('{"next": "answer", "answer": "Done."}')
+    made = provider(server)
+    async with swarm(tmp_path, providers=OneProvider(made), policy=AUTO, settings=NAMED) as s:
+        for name in ("alpha", "bob", "cleo"):
+            await s.commander.create(name, start=False)
+        await s.commander.send("alpha", "tell bob hi")
+        await s.settled_in_time("alpha")
+        assert await values(s, "SELECT content FROM message WHERE sender_id IS NOT NULL") == [("hi",)]
+    await made.close()
+    options = server.chats[0].json["response_format"]["json_schema"]["schema"]["anyOf"]
+    (send,) = [one for one in options if one["properties"].get("name") == {"const": "zoea_send_message"}]
+    assert send["properties"]["arguments"]["properties"]["mysis"] == {"enum": ["bob", "cleo"]}
+    assert "Tell mara: The list is ready." in server.chats[0].json["messages"][0]["content"]
+    assert "bob" not in server.chats[0].json["messages"][0]["content"]
+
+
+async def test_the_error_of_a_call_shows_how_the_tool_is_called(tmp_path: Path, server: OpenAIServer) -> None:
+    server.models = parameters(494e6)
+    server.script.append(Say('{"next": "n", "name": "look", "arguments": {"where": "north"}}'))
+    server.otherwise = lambda _: Say('{"next": "answer", "answer": "Done."}')
+    made = provider(server)
+    async with swarm(tmp_path, providers=OneProvider(made), policy=AUTO, settings=NAMED) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "look north")
+        await s.settled_in_time("alpha")
+    await made.close()
+    assert 'It is called so: look(text), for example {"text": "The list is ready."}' in str(server.chats[1].json)

@@ -62,9 +62,10 @@ async def test_broken_arguments_are_an_error_with_the_reason(open_box: Opener, f
     session = open_box(faulty.config()).session(1, "alpha", "")
     await session.catalogue()
     broken = await session.call(AnswerCall("echo", "{", broken="it ends early"), meta=meta())
-    assert broken.content == "arguments of echo are broken: it ends early"
+    use = '\nIt is called so: echo(text), for example {"text": "The list is ready."}'
+    assert broken.content == f"arguments of echo are broken: it ends early{use}"
     listed = await session.call(AnswerCall("echo", "[1]"), meta=meta())
-    assert listed.content == "echo: arguments must be a JSON object, not a list"
+    assert listed.content == f"echo: arguments must be a JSON object, not a list{use}"
     assert not faulty.seen("call")
 
 

@@ -59,6 +59,7 @@ class FrozenTurn(Struct, frozen=True):
         withheld_tools: Names of all tools that its mysis had no use for when it opened.
         snapshot_tools, keep_tools: Globs.
         tool_mode: `json_schema` where the answers are held to a schema of calls; empty for the provider's own way.
+        tool_form: `signatures` where the prompt has one line for each tool; empty for whole schemas.
         task_tokens: The most that all requests of the turn may use, where its prompts say so.
         mission_id, mission_tokens: The message that gave its turns a total, and the tokens of that.
         window: The limits of the strategy `window`; None in every other strategy.
@@ -106,6 +107,7 @@ class FrozenTurn(Struct, frozen=True):
     max_result_chars: int = 100_000
     left_out_tools: tuple[str, ...] = ()
     tool_mode: str = ""
+    tool_form: str = ""
     window: WindowRules | None = None
     keep_turns: int = 0
     keep_turns_why: str = ""

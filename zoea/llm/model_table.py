@@ -6,6 +6,7 @@ https://platform.openai.com/docs/models, https://ai.google.dev/gemini-api/docs/m
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -71,6 +72,10 @@ _CACHE_MINIMUMS: dict[str, int] = {
 }
 
 
+_SIZE = re.compile(r"(?<![a-z0-9.])(\d+(?:\.\d+)?)([bm])(?![a-z0-9])")
+_UNITS = {"b": 1e9, "m": 1e6}
+
+
 @lru_cache(_NAMES)
 def cache_minimum(model: str) -> int | None:
     """Return the tokens from which on a prompt's beginning is cached, or None if unknown."""
@@ -83,6 +88,12 @@ def known(model: str) -> KnownModel | None:
     """Return the table's entry for a model (`vendor/name:variant` is read as `name`), or None."""
     key = _longest_prefix(model, _TABLE)
     return None if key is None else _TABLE[key]
+
+
+def parameters_in(model: str) -> float | None:
+    """Return how many parameters a model's name tells, as in `qwen2.5-1.5b-instruct`; None where it tells none."""
+    sizes = [float(number) * _UNITS[unit] for number, unit in _SIZE.findall(model.lower())]
+    return max(sizes, default=None)
 
 
 def _longest_prefix(model: str, keys: Iterable[str]) -> str | None:

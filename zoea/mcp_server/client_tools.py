@@ -12,6 +12,7 @@ from typing import Any
 from zoea.context.window.prompt_context import parse_prompt_context
 from zoea.mcp_server.swarm_client import SwarmClient
 from zoea.mcp_server.tokens import McpClient
+from zoea.model.enums import SEND_TOOL
 from zoea.model.errors import NoRecipients, NoRunningSwarm, StateRefused, StoreMissing, UsageError
 from zoea.model.topics import TopicMessage
 from zoea.model.values import MysisView, Receipt, ReceiptLine, SwarmView
@@ -63,7 +64,7 @@ class ClientTools:
             "zoea_search_reasoning": self._search_reasoning,
             "zoea_read_memory": self._read,
             "zoea_list_myses": self._list,
-            "zoea_send_message": self._send,
+            SEND_TOOL: self._send,
             "zoea_broadcast": self._broadcast,
             "zoea_publish": self._publish,
             "zoea_read_topic": self._read_topic,

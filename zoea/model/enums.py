@@ -172,6 +172,18 @@ class Finish(StrEnum):
     UNKNOWN = "unknown"
 
 
+class ToolForm(StrEnum):
+    """How a prompt describes tools. The first two are of a turn; BY_SIZE and BY_MODE become one of them at opening.
+
+    BY_SIZE takes signatures where whole schemas would be large, BY_MODE does so where answers keep to a schema.
+    """
+
+    WHOLE = ""
+    SIGNATURES = "signatures"
+    BY_SIZE = "by_size"
+    BY_MODE = "by_mode"
+
+
 class ToolMode(StrEnum):
     """How a model calls tools; AUTO starts with NATIVE and falls back to JSON_SCHEMA."""
 
@@ -185,6 +197,7 @@ MASK = "‹account›"
 ASK_TOOL = "zoea_ask"
 """Zoea's tool for a question to the commander; the approval is the answer."""
 DONE_TOOL = "zoea_done"
+SEND_TOOL = "zoea_send_message"
 WAIT_TOOL = "zoea_wait"
 FIND_TOOL = "zoea_find_tools"
 CALL_TOOL = "zoea_call_tool"

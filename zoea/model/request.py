@@ -101,6 +101,7 @@ class ModelRequest(Struct, frozen=True):
     leave the choice. `estimated_tokens` of the prompt; a slow server of this machine has longer to read more.
     After so many of the messages as each of `cache_ends` says, later requests may differ: a place for a cache mark.
     `other_tools` are names of tools that can be called and are not among `tools`.
+    With `as_signatures` a prompt that describes the tools has one line for each. `recipients` are the other myses.
     `is_warned` where the model is told that it repeats itself, or that no request follows: an answer that is held to a
     schema is then a text.
     """
@@ -119,6 +120,8 @@ class ModelRequest(Struct, frozen=True):
     estimated_tokens: int = 0
     cache_ends: tuple[int, ...] = ()
     other_tools: tuple[str, ...] = ()
+    as_signatures: bool = False
+    recipients: tuple[str, ...] = ()
 
 
 class AnswerCall(Struct, frozen=True):
@@ -202,12 +205,18 @@ class BytesReceived(Struct, frozen=True):
 StreamItem = Delta | BytesReceived | ReadProgress | RequestHeld | RequestSent | Answer
 
 
+SMALL_PARAMETERS = 4_000_000_000
+"""Measured with Qwen2.5-Coder: 0.5B and 1.5B make calls under a schema, and hardly any by the template's own means."""
+
+
 class ModelInfo(Struct, frozen=True):
     """A model as its provider describes it; None means unknown.
 
     Attributes:
         slots: How many requests the server answers at once.
         cache_minimum: Tokens that a prompt needs before the provider caches its beginning.
+        parameters: How many the model has.
+        takes_schema: Whether its server holds an answer to a JSON schema.
     """
 
     name: str
@@ -216,6 +225,12 @@ class ModelInfo(Struct, frozen=True):
     tools: bool | None = None
     slots: int | None = None
     cache_minimum: int | None = None
+    parameters: float | None = None
+    takes_schema: bool = False
+
+    @property
+    def is_small(self) -> bool:
+        return self.parameters is not None and self.parameters < SMALL_PARAMETERS
 
 
 class WaitRequest(Struct, frozen=True):

@@ -13,7 +13,7 @@ from zoea.context.inherited_pack import Inheritance, freeze_inherited
 from zoea.context.topics.agent_texts import write_ending, write_opening
 from zoea.context.topics.topic_rules import write_source
 from zoea.context.window.window_rules import choose_size
-from zoea.model.enums import DONE_TOOL, OpenedBy
+from zoea.model.enums import DONE_TOOL, OpenedBy, ToolForm, ToolMode
 from zoea.model.errors import TemplateError
 from zoea.model.ports import Provider
 from zoea.model.request import Catalogue, ModelInfo
@@ -69,6 +69,8 @@ class MysisProfile(Struct, frozen=True):
     window_known: bool
     max_output_tokens: int
     cache_minimum: int | None = None
+    tool_mode: ToolMode = ToolMode.AUTO
+    model_info: ModelInfo = ModelInfo("")
 
     @property
     def turn_rules(self) -> TurnRules:
@@ -123,6 +125,8 @@ async def build_profile(mysis: Mysis, known: ResolvedTemplate, providers: Provid
         window=window,
         window_known=info.context_window is not None,
         max_output_tokens=output,
+        tool_mode=ToolMode.AUTO if given is None else given.tool_mode,
+        model_info=info,
         cache_minimum=info.cache_minimum if given is None or given.cache_minimum is None else given.cache_minimum,
     )
 
@@ -187,11 +191,11 @@ def freezer(
         topics=topics,
         recall_items=recalled_items(settings) if not nudged else 0,
         label_to=profile.name if settings.context.labels == "named" else "",
+        tool_form=tool_form(profile).value,
     )
 
-    frozen, _ = show_tools(frozen, catalogue)
     if settings.context.strategy == "turns" and not nudged:
-        keep_turns, why = kept_turns(profile, frozen.tools_tokens)
+        keep_turns, why = kept_turns(profile, show_tools(frozen, catalogue)[0].tools_tokens)
         frozen = replace(frozen, keep_turns=keep_turns, keep_turns_why=why)
 
     def freeze(turn_id: int, number: int, before: int, calibration: float) -> FrozenTurn:
@@ -202,6 +206,15 @@ def freezer(
         return freeze_inherited(opened, inherited, settings.inherited.max_tokens, settings.inherited.keep)
 
     return freeze
+
+
+def tool_form(profile: MysisProfile) -> ToolForm:
+    """Return how the prompts of a turn may describe tools: only answers that keep to a schema need no whole schemas."""
+    if profile.tool_mode is ToolMode.NATIVE or profile.settings.context.labels != "named":
+        return ToolForm.WHOLE
+    if profile.tool_mode is ToolMode.AUTO and not profile.model_info.takes_schema:
+        return ToolForm.BY_MODE
+    return ToolForm.SIGNATURES if profile.model_info.is_small else ToolForm.BY_SIZE
 
 
 def topic_rules(profile: MysisProfile) -> tuple[TopicRules, int]:

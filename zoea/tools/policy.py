@@ -12,7 +12,7 @@ from fnmatch import fnmatchcase
 from msgspec import Struct
 from msgspec.structs import replace
 
-from zoea.model.enums import ToolShow
+from zoea.model.enums import SEND_TOOL, ToolShow
 from zoea.model.request import ToolSpec
 
 
@@ -38,7 +38,7 @@ class OwnTools(StrEnum):
     FULL = "full"
 
 
-_MESSAGE_TOOLS = frozenset(("zoea_send_message", "zoea_broadcast"))
+_MESSAGE_TOOLS = frozenset((SEND_TOOL, "zoea_broadcast"))
 _LIST_TOOL = "zoea_list_myses"
 
 

@@ -16,6 +16,7 @@ from zoea.model.enums import CALL_TOOL, FIND_TOOL
 from zoea.model.request import Answer, AnswerCall, Catalogue, ToolSpec
 from zoea.text.control_characters import clean, one_line
 from zoea.text.shorten import head
+from zoea.text.tool_signature import first_sentence
 from zoea.tools.catalogue import digest
 
 MOST_FOUND = 5
@@ -29,7 +30,6 @@ MAX_LINES = 8_000
 _LINE = 100
 _STEM = 4
 _WORD = re.compile(r"[^\W_]+")
-_SENTENCE = re.compile(r"(?<=[.!?])\s|\n")
 _HOW = (
     "Find tools that are not shown here, by a name or by words for what you want to do. The answer shows their "
     f"arguments; then call one with {CALL_TOOL}. There are:"
@@ -69,8 +69,8 @@ def build_search_tools(listed: Sequence[ToolSpec]) -> tuple[ToolSpec, ToolSpec]:
 
 def describe_tool(tool: ToolSpec) -> str:
     """Return a tool as one line: its name and the first sentence of its description."""
-    first = one_line(_SENTENCE.split(tool.description.strip(), maxsplit=1)[0]).strip()
-    return f"- {tool.name}: {head(first, _LINE)}" if first else f"- {tool.name}"
+    first = first_sentence(tool.description)
+    return f"- {tool.name}: {first}" if first else f"- {tool.name}"
 
 
 def _own_tool(name: str, description: str, schema: dict[str, Any], *, reads: bool) -> ToolSpec:

@@ -20,6 +20,7 @@ from zoea.model.enums import CALL_TOOL, DONE_TOOL, FIND_TOOL, ToolShow
 from zoea.model.errors import ToolError, UpstreamLost, UsageError, ZoeaError
 from zoea.model.request import Answer, AnswerCall, CallMeta, Catalogue, ToolResult, ToolSpec
 from zoea.text.control_characters import clean
+from zoea.text.tool_signature import describe_call, fits
 from zoea.tools.account_arguments import find_login_secrets
 from zoea.tools.accounts_login import REGISTRATION_S, AccountKeeper, Caller, InMemoryAccounts, UpstreamAccounts
 from zoea.tools.catalogue import build_catalogue
@@ -330,11 +331,11 @@ class ToolboxSession:
         if spec is None:
             return error_result(self._unknown(call.name, meta.withheld))
         if call.broken:
-            return error_result(f"arguments of {call.name} are broken: {call.broken}")
+            return error_result(f"arguments of {call.name} are broken: {call.broken}{_show_use(spec)}")
         try:
             arguments = parse_arguments(call.arguments)
         except UsageError as error:
-            return error_result(f"{call.name}: {error.what}")
+            return error_result(f"{call.name}: {error.what}{_show_use(spec)}")
         if meta.offered is not None and _is_another(spec, meta.offered):
             return error_result(_CHANGED.format(call.name))
         if spec.name in (FIND_TOOL, CALL_TOOL):
@@ -346,7 +347,11 @@ class ToolboxSession:
                 raise ToolError(_CHANGED.format(call.name))
 
         result = await self._toolbox.call(spec, arguments, meta, self._policy, self._caller, check)
-        return await self._toolbox.secrets.mask_result(result)
+        result = await self._toolbox.secrets.mask_result(result)
+        # Zoea's own tools say themselves which argument is wrong and what it may be.
+        if result.is_error and spec.upstream and not result.is_unknown and not fits(arguments, spec.input_schema):
+            return replace(result, content=f"{result.content}{_show_use(spec)}")
+        return result
 
     async def conceal_answer(self, answer: Answer) -> Answer:
         """Return the answer with marks for the secrets of its calls; their values are kept."""
@@ -395,6 +400,11 @@ class ToolboxSession:
             return f"there is no tool {name}; did you mean {' or '.join(near)}?"
         names = ", ".join(tool.name for tool in tools[:_LISTED])
         return f"there is no tool {name}; there are: {names}" if names else f"there is no tool {name}, nor any other"
+
+
+def _show_use(spec: ToolSpec) -> str:
+    """Return how a tool is called, for the error of a call with wrong arguments."""
+    return f"\nIt is called so: {describe_call(spec.name, spec.input_schema)}"
 
 
 def _is_another(spec: ToolSpec, offered: ToolSpec) -> bool:

@@ -162,12 +162,18 @@ class EmbeddedProvider:
         try:
             props = await self._props(server)
             inner = make_openai(self.name, self._inner_config(server, options, props), self._clock)
+            parameters = (await inner.info(server.alias)).parameters
         except BaseException:
             await server.close()
             raise
         window = (props.get("default_generation_settings") or {}).get("n_ctx")
         info = ModelInfo(
-            model.name, context_window=window if isinstance(window, int) else None, tools=True, slots=options.parallel
+            model.name,
+            context_window=window if isinstance(window, int) else None,
+            tools=True,
+            slots=options.parallel,
+            parameters=parameters,
+            takes_schema=True,
         )
         return LoadedModel(server, inner, info)
 

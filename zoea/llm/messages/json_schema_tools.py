@@ -17,98 +17,34 @@ from msgspec.structs import replace
 
 from zoea.llm.messages.argument_repair import repair
 from zoea.llm.messages.message_rules import arguments_object, result_text
-from zoea.model.enums import FIND_TOOL, Role
+from zoea.model.enums import ASK_TOOL, DONE_TOOL, FIND_TOOL, SEND_TOOL, WAIT_TOOL, Role
 from zoea.model.request import AnswerCall, ModelRequest, RequestMessage, ToolSpec
+from zoea.text.flat_schema import flat
 from zoea.text.large_json import is_deep
-
-# A tool's schema is put inside another one to constrain answers. Its `#/$defs/…` would then be unresolved, and
-# llama.cpp would refuse the whole request.
-
-MAX_REFERENCES = 8
-MAX_NESTING = 64
-MAX_NODES = 5_000
-MAX_ITEMS = 32
-_UNSAID = frozenset({"$defs", "definitions", "$schema", "$id", "title", "default", "examples"})
-_NAMED = frozenset({"properties", "patternProperties"})
-_CHOICES = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
-
-
-def flat(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema with references filled in, single `allOf` merged and arrays bounded.
-
-    A schema that contains itself is cut off after 8 levels, a deep one after 64, a large one after 5,000 parts: any
-    value is allowed there.
-    """
-    made = _ReferenceResolver(schema).flat(schema, 0, 0)
-    return made if isinstance(made, dict) else {}
-
-
-class _ReferenceResolver:
-    """Flattens one schema; `depth` counts references, `nesting` the levels."""
-
-    def __init__(self, root: Mapping[str, Any]) -> None:
-        self._root = root
-        self._left = MAX_NODES
-
-    def flat(self, node: Any, depth: int, nesting: int) -> Any:
-        if not isinstance(node, (list, Mapping)):
-            return node
-        self._left -= 1
-        if self._left < 0 or nesting > MAX_NESTING:
-            return [] if isinstance(node, list) else {}
-        if isinstance(node, list):
-            return [self.flat(item, depth, nesting + 1) for item in node]
-        reference = node.get("$ref")
-        if isinstance(reference, str):
-            if depth >= MAX_REFERENCES:
-                return {}
-            beside = {key: value for key, value in node.items() if key != "$ref"}
-            return self.flat({**_target(reference, self._root), **beside}, depth + 1, nesting)
-        every = node.get("allOf")
-        if isinstance(every, list) and len(every) == 1 and isinstance(every[0], Mapping):
-            beside = {key: value for key, value in node.items() if key != "allOf"}
-            return self.flat({**every[0], **beside}, depth, nesting + 1)
-        made = {key: self._inner(key, value, depth, nesting + 1) for key, value in node.items() if key not in _UNSAID}
-        if made.get("type") == "array":
-            least = made.get("minItems")
-            made.setdefault("maxItems", max(MAX_ITEMS, least) if isinstance(least, int) else MAX_ITEMS)
-        return made
-
-    def _inner(self, key: str, value: Any, depth: int, nesting: int) -> Any:
-        if key in _NAMED and isinstance(value, Mapping):
-            return {name: self._schema(inner, depth, nesting) for name, inner in value.items()}
-        if key in _CHOICES and isinstance(value, list):
-            return [self._schema(inner, depth, nesting) for inner in value]
-        return self._schema(value, depth, nesting) if key == "items" else self.flat(value, depth, nesting)
-
-    def _schema(self, node: Any, depth: int, nesting: int) -> Any:
-        """Flatten an inner schema. `true` becomes an object, because llama.cpp refuses it."""
-        return {} if node is True else self.flat(node, depth, nesting)
-
-
-def _target(reference: str, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    found: Any = root
-    for part in reference.removeprefix("#").strip("/").split("/"):
-        name = part.replace("~1", "/").replace("~0", "~")
-        found = found if not name else found.get(name) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
-
+from zoea.text.tool_signature import example_arguments, write_signature
 
 MAX_STRING = 2000
 MAX_NEXT = 100
 """Characters in which a model says what it does next."""
 _HOW = (
     "You act by answering with exactly one JSON object, and nothing else. It begins with what you do next, in a few "
-    'words. To use a tool answer {"next": "…", "name": "<tool>", "arguments": {…}}; its result comes back as a message '
-    'that begins with "Result of". When nothing is left to do answer {"next": "answer", "answer": "<your text>"}.'
+    'words. To use a tool answer {"next": "…", "name": "…", "arguments": {…}}; its result comes back as a message '
+    'that begins with "Result of". When no tool is needed any more answer {"next": "answer", "answer": "…"}.'
 )
+_TOOLS = "Tools:"
+_SIGNED_TOOLS = "Tools, with their arguments; those with = or ? may be left out:"
 _USE, _TELL = "use {}", "answer"
-_PLAIN_ANSWERS = (
-    "User: Good morning.",
-    'You: {"next": "answer", "answer": "Good morning."}',
-    "User: What is the capital of France?",
-    'You: {"next": "answer", "answer": "Paris."}',
-)
+_GREETING = ("User: Good morning.", 'You: {"next": "answer", "answer": "Good morning."}')
+_QUESTION = ("User: What is the capital of France?", 'You: {"next": "answer", "answer": "Paris."}')
+_FORMATS = frozenset({"date", "time", "date-time", "uuid"})
+"""Formats that llama.cpp's grammars know, so that they bound the text."""
+_NUMBERS = ("17", "24")
+_WITHOUT_RESULT = frozenset({SEND_TOOL, "zoea_broadcast", ASK_TOOL, WAIT_TOOL, DONE_TOOL})
+"""Own tools that tell a mysis nothing new; shown in use they are called for everything."""
+_RECIPIENT = ("mysis", "to")
+"""Names of the argument that says who a message goes to."""
+MOST_RECIPIENTS = 64
+"""Names of myses that a grammar lists; of more any name is allowed."""
 _FENCE = re.compile(r"^```[a-zA-Z]*\s*")
 _STRING = r'"((?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*)'
 _BEGIN = r'\{\s*(?:"next"\s*:\s*"(?:[^"\\]|\\.)*"\s*,\s*)?'
@@ -123,18 +59,26 @@ def response_format(request: ModelRequest) -> dict[str, Any]:
 
 def answer_schema(request: ModelRequest) -> dict[str, Any]:
     """Build the schema of the answer: after a warning of a repetition it is a text."""
-    return schema(() if request.is_warned else request.tools)
+    return schema(() if request.is_warned else request.tools, request.recipients)
 
 
-def schema(tools: Iterable[ToolSpec]) -> dict[str, Any]:
+def schema(tools: Iterable[ToolSpec], recipients: Sequence[str] = ()) -> dict[str, Any]:
+    """Build the schema of an answer; `recipients` are the only names that a message may go to."""
     step = {"next": {"type": "string", "maxLength": MAX_NEXT}}
-    calls = ({"name": {"const": tool.name}, "arguments": _arguments_schema(tool)} for tool in tools)
+    calls = ({"name": {"const": tool.name}, "arguments": _arguments_schema(tool, recipients)} for tool in tools)
     options = [_closed({**step, **call}) for call in calls]
     return {"anyOf": [*options, _closed({**step, "answer": {"type": "string", "maxLength": MAX_STRING}})]}
 
 
-def _arguments_schema(tool: ToolSpec) -> Any:
-    return _bounded(flat(tool.input_schema) or {"type": "object"})
+def _arguments_schema(tool: ToolSpec, recipients: Sequence[str]) -> Any:
+    made = _bounded(flat(tool.input_schema) or {"type": "object"})
+    if tool.name != SEND_TOOL or tool.upstream or not 0 < len(recipients) <= MOST_RECIPIENTS:
+        return made
+    properties = made.get("properties", {})
+    names = {
+        key: {"enum": list(recipients)} for key in _RECIPIENT if key in properties and "const" not in properties[key]
+    }
+    return {**made, "properties": {**properties, **names}}
 
 
 def _closed(properties: dict[str, Any]) -> dict[str, Any]:
@@ -150,17 +94,25 @@ def _bounded(node: Any) -> Any:
     bounded = {key: _bounded(value) for key, value in node.items()}
     kinds = bounded.get("type")
     is_text = kinds == "string" or (isinstance(kinds, list) and "string" in kinds)
-    if is_text and not bounded.keys() & {"maxLength", "enum", "const", "format"}:
+    if is_text and not bounded.keys() & {"maxLength", "enum", "const"} and (bounded.get("format") not in _FORMATS):
         bounded["maxLength"] = MAX_STRING
     return bounded
 
 
 def as_text(
-    system: str, messages: Iterable[RequestMessage], tools: Sequence[ToolSpec], *, with_examples: bool = False
+    system: str,
+    messages: Iterable[RequestMessage],
+    tools: Sequence[ToolSpec],
+    *,
+    with_examples: bool = False,
+    as_signatures: bool = False,
 ) -> tuple[str, list[RequestMessage]]:
     """Return the system text with the tools in it, and the messages without tool roles."""
-    lines = [_HOW, "", "Tools:"]
+    lines = [_HOW, "", _SIGNED_TOOLS if as_signatures else _TOOLS]
     for tool in tools:
+        if as_signatures:
+            lines.append(f"- {write_signature(tool.name, tool.description, tool.input_schema)}")
+            continue
         parameters = json.dumps(flat(tool.input_schema).get("properties", {}), ensure_ascii=False)
         lines.append(f"- {tool.name}: {' '.join(tool.description.split())} Arguments: {parameters}")
     if with_examples:
@@ -170,37 +122,64 @@ def as_text(
 
 
 def examples(tools: Sequence[ToolSpec]) -> list[str]:
-    """Return examples of three calls, and of two calls of one tool with the answer to their results.
-
-    Without tools of upstreams, or the one that finds them, they are plain answers.
+    """Return examples: calls of the tools that are there, with values that their schemas allow, and plain answers.
 
     With three calls SmolLM2-135M chose the right one of six tools in 20 of 32 requests, without them in 15. A single
     example does harm: the model then calls that tool for every request (4 of 16, without it 8). Without an answer
     after a result Qwen2.5 0.5B called a tool for `What is 2 plus 2?`; with an answer that follows no result it
     invented results. After an answer to a single result it called a tool for two things again and again. With Zoea's
     own tools alone, which fetch nothing that it could invent, it called one for every message until plain answers were
-    shown.
+    shown. A message to another mysis was never sent where no example did so (0 of 4). Names in angle brackets, and a
+    fixed text such as "nothing is left to do", were copied into answers.
     """
+    send = next((tool for tool in tools if tool.name == SEND_TOOL and not tool.upstream), None)
+    message = _message_example(send) if send is not None else []
     if not any(tool.upstream or tool.name == FIND_TOOL for tool in tools):
-        return ["Examples:", *_PLAIN_ANSWERS]
-    shown = {tool.name: tool for tool in (tools[0], tools[len(tools) // 2], tools[-1])}.values()
-    lines = ["Examples:"]
+        return ["Examples:", *_GREETING, *(message or _QUESTION)]
+    others = [tool for tool in tools if tool.upstream or tool.name not in _WITHOUT_RESULT]
+    shown = {tool.name: tool for tool in (others[0], others[len(others) // 2], others[-1])}.values()
+    lines = ["Examples:", *_GREETING]
     for tool in shown:
-        lines += [f"User: Use {tool.name}.", f"You: {_call_step(tool.name, _sample(flat(tool.input_schema), ''))}"]
-    last = tools[-1].name
-    found = next(((tool.name, key) for tool in reversed(tools) if (key := _only_text(tool))), None)
+        arguments = example_arguments(tool.input_schema)
+        lines += [f"User: Use {tool.name}{_in_words(arguments)}", f"You: {_call_step(tool.name, arguments)}"]
+    return [*lines, *_results_example(tools), *message]
+
+
+def _results_example(tools: Sequence[ToolSpec]) -> list[str]:
+    """Return an answer to the results of two calls of one tool, or to the result of the last tool."""
+    found = next(((tool, key) for tool in reversed(tools) if (key := _only_text(tool))), None)
     if found is None:
-        return [*lines, *_result_example(last, "one\ntwo", "tell the result", "The result has one and two.")]
-    name, key = found
-    lines += [f"User: Use {name} for <a> and for <b>, then tell me both.", f"You: {_call_step(name, {key: '<a>'})}"]
-    first, second = "<result for a>", "<result for b>"
-    lines += [f"User: Result of {name}:", first, f"You: {_call_step(name, {key: '<b>'})}"]
-    return [*lines, *_result_example(name, second, "tell both results", f"<a>: {first}. <b>: {second}.")]
+        return [f"User: Result of {tools[-1].name}:", "17 of 24", f"You: {_answer_step('It is 17 of 24.')}"]
+    tool, key = found
+    first, second = (example_arguments(tool.input_schema, variant)[key] for variant in (0, 1))
+    lines = [f"User: Use {tool.name} for {first} and for {second}, then tell me both."]
+    for value, number in zip((first, second), _NUMBERS, strict=True):
+        lines += [
+            f"You: {_call_step(tool.name, {key: value})}",
+            f"User: Result of {tool.name}:",
+            f"{value}: {number}",
+        ]
+    answer = f"For {first} it is {_NUMBERS[0]}, for {second} it is {_NUMBERS[1]}."
+    return [*lines, f"You: {_answer_step(answer)}"]
 
 
-def _result_example(name: str, result: str, what: str, answer: str) -> list[str]:
-    told = {"next": f"nothing is left to do, {what}", "answer": answer}
-    return [f"User: Result of {name}:", *result.split("\n"), f"You: {json.dumps(told)}"]
+def _message_example(send: ToolSpec) -> list[str]:
+    arguments = example_arguments(send.input_schema)
+    to = next((arguments[key] for key in _RECIPIENT if key in arguments), "")
+    text = next((one for key, one in arguments.items() if key not in _RECIPIENT), "")
+    asked = f"Tell {to}" if to else "Report"
+    return [f"User: {asked}: {text}", f"You: {_call_step(send.name, arguments)}"]
+
+
+def _in_words(arguments: Mapping[str, Any]) -> str:
+    """Return arguments as a person would give them."""
+    parts = [f"{key} {value if isinstance(value, str) else json.dumps(value)}" for key, value in arguments.items()]
+    words = f" with {' and '.join(parts)}" if parts else ""
+    return words if words.endswith(".") else f"{words}."
+
+
+def _answer_step(answer: str) -> str:
+    return json.dumps({"next": _TELL, "answer": answer}, ensure_ascii=False)
 
 
 def _only_text(tool: ToolSpec) -> str:
@@ -213,35 +192,9 @@ def _only_text(tool: ToolSpec) -> str:
         and wanted == list(properties)
         and tool.upstream
         and properties[wanted[0]].get("type") == "string"
+        and not properties[wanted[0]].get("enum")
     )
     return wanted[0] if is_text else ""
-
-
-def _sample(schema: Mapping[str, Any], name: str) -> Any:
-    """Build a value that roughly fits the schema; texts name their meaning."""
-    if "const" in schema:
-        return schema["const"]
-    if schema.get("enum"):
-        return schema["enum"][0]
-    for key in ("anyOf", "oneOf"):
-        if schema.get(key):
-            return _sample(schema[key][0], name)
-    kinds = schema.get("type")
-    match kinds[0] if isinstance(kinds, list) and kinds else kinds:
-        case "integer" | "number":
-            return schema.get("minimum", 1)
-        case "boolean":
-            return True
-        case "array":
-            return []
-        case "object" | None if not name or kinds:
-            wanted = schema.get("required", [])
-            inner = schema.get("properties", {})
-            return {key: _sample(inner.get(key, {}), key) for key in wanted}
-        case "null":
-            return None
-        case _:
-            return f"<{name}>"
 
 
 def _call_step(name: str, arguments: Any) -> str:
@@ -261,8 +214,7 @@ def _plain(message: RequestMessage) -> RequestMessage:
             text = "\n".join(_call_step(call.name, arguments_object(call.arguments)) for call in message.calls)
             return replace(message, content=text, calls=(), native=None)
         case Role.ASSISTANT:
-            told = {"next": _TELL, "answer": message.content}
-            return replace(message, content=json.dumps(told, ensure_ascii=False), native=None)
+            return replace(message, content=_answer_step(message.content), native=None)
         case _:
             return message
 

@@ -12,13 +12,15 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
+from msgspec.structs import replace
+
 from zoea.llm.messages.message_rules import encode
 from zoea.llm.model_table import cache_minimum, known
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.anthropic_request import AnthropicQuirk, Quirks, body_of
 from zoea.llm.providers.anthropic_stream import MessageStreamDecoder
 from zoea.llm.providers.http_provider import HttpProvider, StreamDecoder
-from zoea.llm.providers.llamacpp_props import SMALL_PARAMETERS, count_parameters, is_llamacpp, read_props, with_props
+from zoea.llm.providers.llamacpp_props import is_llamacpp, read_props, with_props
 from zoea.llm.providers.openai_provider import OpenAIProvider
 from zoea.llm.providers.openai_stream import whole_number
 from zoea.llm.transport.admission_gate import AdmissionGate
@@ -140,9 +142,9 @@ class AnthropicProvider(HttpProvider):
             return infos
         (listed,) = infos.values()
         props = await read_props(self._http, provider=self.name, clock=self._clock, secrets=self._secrets)
-        only = with_props(listed, props)
+        only = with_props(listed, found[0], props)
         self._is_llamacpp = True
-        self._is_small = only.tools is False or count_parameters(found[0]) < SMALL_PARAMETERS
+        self._is_small = only.tools is False or only.is_small
         if self._config.concurrency is None and only.slots:
             self._gate.set_concurrency(only.slots)
         return {only.name: only, "": only}
@@ -163,9 +165,8 @@ class AnthropicProvider(HttpProvider):
         table = known(model)
         window = self._config.context_window or listed.context_window or (table.context_window if table else None)
         output = listed.max_output or (table.max_output if table else None)
-        return ModelInfo(
-            model or listed.name, window, output, listed.tools, listed.slots, cache_minimum(model or listed.name)
-        )
+        name = model or listed.name
+        return replace(listed, name=name, context_window=window, max_output=output, cache_minimum=cache_minimum(name))
 
     async def close(self) -> None:
         await super().close()

@@ -53,7 +53,9 @@ def body_of(
     system, messages = settle(request.messages)
     if has_text_calls:
         shows = config.examples is not False  # nothing else holds the model to the form
-        system, messages = json_schema_tools.as_text(system, messages, request.tools, with_examples=shows)
+        system, messages = json_schema_tools.as_text(
+            system, messages, request.tools, with_examples=shows, as_signatures=request.as_signatures
+        )
         messages = merge_users(messages)
     model = request.model or config.model
     body: dict[str, Any] = {"model": model, "max_tokens": request.max_output_tokens, "stream": True}

@@ -5,7 +5,6 @@ Source: https://github.com/ggml-org/llama.cpp/tree/master/tools/server
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,8 +19,6 @@ from zoea.model.ports import Clock
 from zoea.model.request import ModelInfo
 
 _LLAMACPP = "llamacpp"
-SMALL_PARAMETERS = 4_000_000_000
-"""Measured with Qwen2.5-Coder: 0.5B and 1.5B make calls under a schema, and hardly any by the template's own means."""
 
 
 async def read_props(http: HttpClient, *, provider: str, clock: Clock, secrets: tuple[str, ...]) -> dict[str, Any]:
@@ -40,14 +37,12 @@ def is_llamacpp(entries: Sequence[dict[str, Any]]) -> bool:
     return len(entries) == 1 and entries[0].get("owned_by") == _LLAMACPP
 
 
-def count_parameters(entry: dict[str, Any]) -> float:
-    """Return the parameters of a llama.cpp's model; infinite where it does not tell."""
+def with_props(listed: ModelInfo, entry: dict[str, Any], props: dict[str, Any]) -> ModelInfo:
+    """Add the server's window, slots and tool support, and the size of its model.
+
+    Its window is often smaller than the model's.
+    """
     meta = entry.get("meta")
-    return (whole_number(meta.get("n_params")) if isinstance(meta, dict) else None) or math.inf
-
-
-def with_props(listed: ModelInfo, props: dict[str, Any]) -> ModelInfo:
-    """Add the server's window, slots and tool support. Its window is often smaller than the model's."""
     running = props.get("default_generation_settings")
     window = whole_number(running.get("n_ctx")) if isinstance(running, dict) else None
     caps = props.get("chat_template_caps")
@@ -57,4 +52,6 @@ def with_props(listed: ModelInfo, props: dict[str, Any]) -> ModelInfo:
         context_window=window or listed.context_window,
         tools=tools if isinstance(tools, bool) else listed.tools,
         slots=whole_number(props.get("total_slots")),
+        parameters=whole_number(meta.get("n_params")) if isinstance(meta, dict) else None,
+        takes_schema=True,
     )

@@ -42,7 +42,11 @@ def body_of(
     schema = uses_schema(request, config, without_tools)
     if schema:
         system, messages = json_schema_tools.as_text(
-            system, messages, request.tools, with_examples=bool(config.examples)
+            system,
+            messages,
+            request.tools,
+            with_examples=bool(config.examples),
+            as_signatures=request.as_signatures,
         )
         messages = merge_users(messages)
     wire = [{"role": "system", "content": system}] if system else []

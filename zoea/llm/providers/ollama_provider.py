@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from zoea.llm.messages.message_rules import encode
+from zoea.llm.model_table import parameters_in
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.http_provider import HttpProvider, StreamDecoder
 from zoea.llm.providers.ollama_format import WINDOW, OllamaStreamDecoder, body_of, uses_schema
@@ -78,7 +79,13 @@ class OllamaProvider(HttpProvider):
         wanted = self._config.context_window or WINDOW
         abilities = shown.get("capabilities")
         tools = "tools" in abilities if isinstance(abilities, list) else None
-        return ModelInfo(model, min(wanted, length) if length else wanted, tools=tools)
+        return ModelInfo(
+            model,
+            min(wanted, length) if length else wanted,
+            tools=tools,
+            parameters=whole_number(facts.get("general.parameter_count")) or parameters_in(model),
+            takes_schema=True,
+        )
 
     async def _fetch(self, method: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         content = None if body is None else encode(body)

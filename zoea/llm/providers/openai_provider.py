@@ -11,12 +11,13 @@ from dataclasses import replace
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace as replace_info
 
 from zoea.llm.messages.message_rules import encode
-from zoea.llm.model_table import cache_minimum, known
+from zoea.llm.model_table import cache_minimum, known, parameters_in
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.http_provider import HttpProvider, StreamDecoder
-from zoea.llm.providers.llamacpp_props import SMALL_PARAMETERS, count_parameters, is_llamacpp, read_props, with_props
+from zoea.llm.providers.llamacpp_props import is_llamacpp, read_props, with_props
 from zoea.llm.providers.openai_request import OpenAIQuirk, Quirks, body_of, quirk_in, uses_schema
 from zoea.llm.providers.openai_stream import ChatStreamDecoder, whole_number
 from zoea.llm.transport.admission_gate import AdmissionGate
@@ -60,7 +61,7 @@ class OpenAIProvider(HttpProvider):
 
     def _body(self, request: ModelRequest, without_thinking: bool) -> dict[str, Any]:
         quirks, listed, config = self._quirks_of(self._model(request)), self._listed.value, self._config
-        if config.examples is None and listed is not None and listed.is_small:
+        if config.examples is None and listed is not None and listed.only is not None and listed.only.is_small:
             config = replace(config, examples=True)
         return body_of(
             request,
@@ -115,7 +116,16 @@ class OpenAIProvider(HttpProvider):
         window = self._config.context_window or listed.context_window or (table.context_window if table else None)
         output = listed.max_output or (table.max_output if table else None)
         tools = False if OpenAIQuirk.NO_TOOLS in self._quirks.get(model, ()) else listed.tools
-        return ModelInfo(model or listed.name, window, output, tools, listed.slots, cache_minimum(model or listed.name))
+        name = model or listed.name
+        return replace_info(
+            listed,
+            name=name,
+            context_window=window,
+            max_output=output,
+            tools=tools,
+            cache_minimum=cache_minimum(name),
+            parameters=listed.parameters or parameters_in(name),
+        )
 
 
 def headers(config: ProviderConfig) -> dict[str, str]:
@@ -136,12 +146,10 @@ class ModelListing(Struct, frozen=True):
 
     Attributes:
         only: The model of a llama.cpp server, which serves it under any name.
-        is_small: Whether that model has fewer than `SMALL_PARAMETERS`.
     """
 
     by_name: dict[str, ModelInfo] = field(default_factory=dict)
     only: ModelInfo | None = None
-    is_small: bool = False
 
     def of(self, model: str) -> ModelInfo:
         """Return the details of a model; an unlisted model has none. Without a name it is the only one there is."""
@@ -155,7 +163,7 @@ class ModelListing(Struct, frozen=True):
 
         A small model tells of calls instead of making them, and makes them under a schema.
         """
-        return self.only is not None and (self.only.tools is False or self.is_small)
+        return self.only is not None and (self.only.tools is False or self.only.is_small)
 
 
 async def list_models(http: HttpClient, *, provider: str, clock: Clock, secrets: tuple[str, ...]) -> ModelListing:
@@ -169,8 +177,8 @@ async def list_models(http: HttpClient, *, provider: str, clock: Clock, secrets:
     if not is_llamacpp(found):
         return ModelListing(infos)
     (listed,) = infos.values()
-    only = with_props(listed, await read_props(http, provider=provider, clock=clock, secrets=secrets))
-    return ModelListing({only.name: only}, only, count_parameters(found[0]) < SMALL_PARAMETERS)
+    only = with_props(listed, found[0], await read_props(http, provider=provider, clock=clock, secrets=secrets))
+    return ModelListing({only.name: only}, only)
 
 
 def _read(entry: dict[str, Any]) -> ModelInfo:

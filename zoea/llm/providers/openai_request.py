@@ -110,7 +110,11 @@ def body_of(
     model = request.model or config.model
     if schema:
         system, messages = json_schema_tools.as_text(
-            system, messages, request.tools, with_examples=bool(config.examples)
+            system,
+            messages,
+            request.tools,
+            with_examples=bool(config.examples),
+            as_signatures=request.as_signatures,
         )
     if (OpenAIQuirk.USER_BEFORE_CALLS if messages[0].calls else OpenAIQuirk.USER_FIRST) in quirks:
         messages = user_first(messages)

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from zoea.context import Plan as RequestPlan
 from zoea.context.context_metrics import measure_context
-from zoea.model.enums import MASK, Activity, ApprovalAnswer, CallState, Outcome, ToolMode
+from zoea.model.enums import MASK, Activity, ApprovalAnswer, CallState, Outcome, ToolForm, ToolMode
 from zoea.model.errors import PlanError, ProviderError
 from zoea.model.ports import Timer, ToolSession
 from zoea.model.request import Answer, AnswerCall, CallMeta, Catalogue, ToolResult
@@ -378,6 +378,7 @@ class TurnDriver:
             self._progress,
             by_person=self._opened.by_person,
             as_schema=self._opened.frozen.tool_mode == ToolMode.JSON_SCHEMA,
+            as_signatures=self._opened.frozen.tool_form == ToolForm.SIGNATURES,
             is_warned=loop_guard.is_warned(self._turn.notes, self._turn.memories)
             or message_budget.is_last_request(self._turn),
             estimated_tokens=self._plan.budget.final_tokens,

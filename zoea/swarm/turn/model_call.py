@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 from typing import assert_never
 
-from zoea.model.enums import ErrorClass, Finish
+from zoea.model.enums import SEND_TOOL, ErrorClass, Finish
 from zoea.model.errors import ProviderError
 from zoea.model.ports import ToolSession
 from zoea.model.request import (
@@ -46,6 +46,7 @@ class ModelCall:
         *,
         by_person: bool = False,
         as_schema: bool = False,
+        as_signatures: bool = False,
         is_warned: bool = False,
         estimated_tokens: int = 0,
         cache_ends: tuple[int, ...] = (),
@@ -81,6 +82,10 @@ class ModelCall:
             mysis=profile.name,
             by_person=by_person,
             as_schema=as_schema,
+            as_signatures=as_signatures,
+            recipients=tuple([row.mysis.name for row in services.view.rows() if row.mysis.id != profile.mysis_id])
+            if catalogue.find(SEND_TOOL) is not None
+            else (),
             is_warned=is_warned,
             estimated_tokens=estimated_tokens,
             cache_ends=cache_ends,

@@ -10,15 +10,20 @@ from math import ceil
 from msgspec.structs import replace
 
 from zoea.context import MESSAGE_FRAME, FrozenTurn, request_limit
-from zoea.model.enums import CALL_TOOL, FIND_TOOL, ToolShow
+from zoea.model.enums import CALL_TOOL, FIND_TOOL, ToolForm, ToolMode, ToolShow
 from zoea.model.request import Catalogue, ToolSpec
 from zoea.text import estimate
+from zoea.text.tool_signature import write_signature
 from zoea.tools.tool_search import build_search_tools
 
 _RESERVE = 8
 """One part in so many of a request stays free for the calls of the turn and their results."""
 SHARE, MOST_TOKENS, MOST_TOOLS = 0.2, 4_000, 24
 """With `auto`, tools above this share of a request, or above both numbers, are shown by need."""
+SIGNED_SHARE = 0.4
+"""The same share where each tool has one line: finding a tool costs a small model more than reading a line."""
+SIGNED_FRAME = 60
+"""Characters that each line adds in all: its mark, and a part of the examples and of the words on how to call."""
 WORTH = 0.75
 """With `auto`, tools are shown by need only where that takes at most this share of what all of them take."""
 _SEARCH_TOOLS = (FIND_TOOL, CALL_TOOL)
@@ -50,18 +55,20 @@ def withhold_tools(catalogue: Catalogue, names: Collection[str]) -> Catalogue:
     return replace(catalogue, tools=tools, hash=fitted, others=(*catalogue.others, *taken))
 
 
-def tool_sizes(catalogue: Catalogue) -> Mapping[str, int]:
-    """Count the characters of each tool's schema, once per catalogue."""
-    sizes = _counted.get(catalogue.hash)
+def tool_sizes(catalogue: Catalogue, form: str = ToolForm.WHOLE) -> Mapping[str, int]:
+    """Count the characters of each tool's schema, or of its line, once per catalogue."""
+    sizes = _counted.get((catalogue.hash, form))
     if sizes is None:
-        sizes = _counted[catalogue.hash] = {tool.name: _size(tool) for tool in catalogue.tools}
+        sizes = _counted[catalogue.hash, form] = {tool.name: _size(tool, form) for tool in catalogue.tools}
     return sizes
 
 
-_counted: dict[str, Mapping[str, int]] = {}
+_counted: dict[tuple[str, str], Mapping[str, int]] = {}
 
 
-def _size(tool: ToolSpec) -> int:
+def _size(tool: ToolSpec, form: str) -> int:
+    if form == ToolForm.SIGNATURES:
+        return len(write_signature(tool.name, tool.description, tool.input_schema)) + SIGNED_FRAME
     return len(json.dumps({"name": tool.name, "description": tool.description, "parameters": tool.input_schema}))
 
 
@@ -77,7 +84,7 @@ def choose_tools(
     """
     frozen, why = show_tools(frozen, catalogue)
     if not why:
-        return leave_out_tools(frozen, tool_sizes(catalogue), required, count_uses)
+        return leave_out_tools(frozen, tool_sizes(catalogue, frozen.tool_form), required, count_uses)
     theirs = {tool.name for tool in catalogue.tools if tool.upstream}
     frozen = _with_shown(frozen, catalogue, (catalogue.pinned | known()) & theirs)
     frozen = _hide_least_used(frozen, catalogue, required, count_uses)
@@ -89,14 +96,17 @@ def choose_tools(
 
 def show_tools(frozen: FrozenTurn, catalogue: Catalogue) -> tuple[FrozenTurn, str]:
     """Decide whether tools are shown by need, and why: then those of Zoea and pinned ones stand whole."""
-    sizes = tool_sizes(catalogue)
+    frozen = _choose_form(frozen, catalogue)
+    sizes = tool_sizes(catalogue, frozen.tool_form)
     chars, every = sum(sizes.values()), ToolShow.ALL.value
     unfit = catalogue.for_goal | catalogue.for_others
     withheld = [tool for tool in catalogue.others if tool.name in unfit]
     frozen = replace(
         frozen,
         tools_tokens=_tokens(chars),
-        withheld_tokens=_tokens(sum(_size(tool) for tool in withheld if tool.name in catalogue.for_others)),
+        withheld_tokens=_tokens(
+            sum(_size(tool, frozen.tool_form) for tool in withheld if tool.name in catalogue.for_others)
+        ),
         withheld_tools=tuple(tool.name for tool in withheld),
         tool_show=every,
         shown_tools=(),
@@ -105,8 +115,7 @@ def show_tools(frozen: FrozenTurn, catalogue: Catalogue) -> tuple[FrozenTurn, st
     )
     why = "tool.show = search"
     if catalogue.show == ToolShow.AUTO:
-        # Not calibrated, because a ratio that changes a little must not change the tools.
-        why = _why_by_need(frozen.tools_tokens, len(sizes), request_limit(replace(frozen, calibration=1.0)).tokens)
+        why = _why_by_need(frozen, len(sizes))
     if catalogue.show == ToolShow.ALL or not why:
         return frozen, ""
     theirs = {tool.name for tool in catalogue.tools if tool.upstream}
@@ -115,10 +124,31 @@ def show_tools(frozen: FrozenTurn, catalogue: Catalogue) -> tuple[FrozenTurn, st
     return (least, why) if is_worth_it else (frozen, "")
 
 
-def _why_by_need(tokens: int, tools: int, limit: int) -> str:
+def _choose_form(frozen: FrozenTurn, catalogue: Catalogue) -> FrozenTurn:
+    """Decide whether prompts have one line for each tool: always for small models, else where schemas are large."""
+    form = frozen.tool_form
+    if form == ToolForm.BY_MODE:
+        form = ToolForm.BY_SIZE if frozen.tool_mode == ToolMode.JSON_SCHEMA else ToolForm.WHOLE
+    if form == ToolForm.BY_SIZE:
+        tokens = _tokens(sum(tool_sizes(catalogue).values()))
+        form = ToolForm.SIGNATURES if tokens > SHARE * _uncalibrated_limit(frozen) else ToolForm.WHOLE
+    if form == ToolForm.WHOLE or catalogue.show == ToolShow.ALL:
+        return replace(frozen, tool_form=ToolForm.WHOLE.value)
+    return replace(frozen, tool_form=ToolForm.SIGNATURES.value, tool_mode=ToolMode.JSON_SCHEMA.value)
+
+
+def _uncalibrated_limit(frozen: FrozenTurn) -> int:
+    """Return the limit of a request. A ratio that changes a little must not change the tools."""
+    return request_limit(replace(frozen, calibration=1.0)).tokens
+
+
+def _why_by_need(frozen: FrozenTurn, tools: int) -> str:
     """Return why `auto` shows tools by need; empty where it shows all."""
-    if tokens > SHARE * limit:
-        return f"tool.show = auto: all schemas take {tokens:,} tokens, over {SHARE:.0%} of {limit:,}"
+    tokens, limit = frozen.tools_tokens, _uncalibrated_limit(frozen)
+    is_signed = frozen.tool_form == ToolForm.SIGNATURES
+    share, what = (SIGNED_SHARE, "a line for each tool takes") if is_signed else (SHARE, "all schemas take")
+    if tokens > share * limit:
+        return f"tool.show = auto: {what} {tokens:,} tokens, over {share:.0%} of {limit:,}"
     if tokens > MOST_TOKENS and tools > MOST_TOOLS:
         return f"tool.show = auto: the schemas of {tools} tools take {tokens:,} tokens"
     return ""
@@ -130,8 +160,8 @@ def _with_shown(frozen: FrozenTurn, catalogue: Catalogue, shown: Iterable[str]) 
 
 
 def _offered_sizes(catalogue: Catalogue, frozen: FrozenTurn) -> Mapping[str, int]:
-    sizes = tool_sizes(catalogue)
-    return {tool.name: sizes.get(tool.name) or _size(tool) for tool in offer_tools(catalogue, frozen).tools}
+    sizes, form = tool_sizes(catalogue, frozen.tool_form), frozen.tool_form
+    return {tool.name: sizes.get(tool.name) or _size(tool, form) for tool in offer_tools(catalogue, frozen).tools}
 
 
 def _hide_least_used(frozen: FrozenTurn, catalogue: Catalogue, required: int, count_uses: CountUses) -> FrozenTurn:
@@ -139,7 +169,7 @@ def _hide_least_used(frozen: FrozenTurn, catalogue: Catalogue, required: int, co
     room = _room(frozen, required)
     if frozen.tools_tokens <= room:
         return frozen
-    uses, sizes = count_uses(), tool_sizes(catalogue)
+    uses, sizes = count_uses(), tool_sizes(catalogue, frozen.tool_form)
     can_go = sorted(
         set(frozen.shown_tools) - catalogue.pinned, key=lambda name: (uses.get(name, 0), -sizes[name], name)
     )

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct
 from pydantic import BaseModel
 
-from zoea.model.enums import ASK_TOOL, DONE_TOOL
+from zoea.model.enums import ASK_TOOL, DONE_TOOL, SEND_TOOL
 from zoea.model.request import ToolSpec
 from zoea.tools.builtin import answers
 from zoea.tools.builtin.arguments import (
@@ -157,7 +157,7 @@ _CONTEXT_COMMANDS = (
 # The tools of a mysis.
 
 _SEND = BuiltinTool(
-    "zoea_send_message",
+    SEND_TOOL,
     "Send a message",
     "Send a message to one other mysis of your swarm. It reads it in its next turn; its answer, if any, comes to "
     "you as a message. Use zoea_list_myses to see the names.",
@@ -165,7 +165,7 @@ _SEND = BuiltinTool(
     reads=False,
 )
 _SEND_TO_COMMANDER = BuiltinTool(
-    "zoea_send_message",
+    SEND_TOOL,
     "Send a message",
     "Send a message to the commander, the person in charge.",
     SendToCommanderArguments,
@@ -239,11 +239,9 @@ REMEMBER_TOOL = "zoea_remember"
 
 # The same tools in few words. Small models call them better, and they cost a third of the tokens.
 
-_SLIM_SEND = BuiltinTool(
-    "zoea_send_message", "Send a message", "Send a message to one mysis.", SlimSendArguments, reads=False
-)
+_SLIM_SEND = BuiltinTool(SEND_TOOL, "Send a message", "Send a message to one mysis.", SlimSendArguments, reads=False)
 _SLIM_SEND_TO_COMMANDER = BuiltinTool(
-    "zoea_send_message", "Send a message", "Send a message to the commander.", SendToCommanderArguments, reads=False
+    SEND_TOOL, "Send a message", "Send a message to the commander.", SendToCommanderArguments, reads=False
 )
 _SLIM_BROADCAST = BuiltinTool(
     "zoea_broadcast", "Broadcast", "Send a message to all other myses.", SlimBroadcastArguments, reads=False
@@ -376,7 +374,7 @@ CLIENT_TOOLS: tuple[BuiltinTool, ...] = (
         answers.ListAnswer,
     ),
     BuiltinTool(
-        "zoea_send_message",
+        SEND_TOOL,
         "Send a message",
         "Send a message to one mysis. It reads it in its next turn. To see what it answers, call zoea_wait.",
         ClientSendArguments,

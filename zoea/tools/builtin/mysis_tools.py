@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from msgspec.structs import replace
 
-from zoea.model.enums import ASK_TOOL, DONE_TOOL
+from zoea.model.enums import ASK_TOOL, DONE_TOOL, SEND_TOOL
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.request import CallMeta, ToolResult, ToolSpec, WaitRequest
 from zoea.model.topics import PublishReceipt, TopicMessage, TopicSummary
@@ -111,7 +111,7 @@ class MysisTools:
         self._backend = backend
         self._contexts = contexts
         self._handlers: dict[str, Handler] = {
-            "zoea_send_message": self._send,
+            SEND_TOOL: self._send,
             "zoea_broadcast": self._broadcast,
             "zoea_list_myses": self._list,
             "zoea_wait": self._wait,

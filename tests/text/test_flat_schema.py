@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from zoea.llm.messages.json_schema_tools import MAX_ITEMS, MAX_REFERENCES, flat
+from zoea.text.flat_schema import MAX_ITEMS, MAX_REFERENCES, flat
 
 POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
 
@@ -38,7 +38,14 @@ def test_a_property_may_have_any_name_even_one_that_schemas_use() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "most"), [({}, MAX_ITEMS), ({"maxItems": 3}, 3), ({"minItems": 50}, 50), ({"minItems": "x"}, MAX_ITEMS)]
+    ("given", "most"),
+    [
+        ({}, MAX_ITEMS),
+        ({"type": ["array", "null"]}, MAX_ITEMS),
+        ({"maxItems": 3}, 3),
+        ({"minItems": 50}, 50),
+        ({"minItems": "x"}, MAX_ITEMS),
+    ],
 )
 def test_lists_come_to_an_end(given: dict[str, Any], most: int) -> None:
     assert flat({"type": "array", "items": {"type": "string"}, **given})["maxItems"] == most
