@@ -110,9 +110,9 @@ async def play_turns(s: Swarm) -> None:
 def written(request: ModelRequest) -> dict[str, Any]:
     """Return a request as JSON values, without its tools, which have their own tests."""
     value: dict[str, Any] = json.loads(msgspec.json.encode(request))
-    for hint in ("tools", "by_person", "options", "estimated_tokens", "cache_ends", "other_tools"):
+    for hint in ("tools", "by_person", "options", "estimated_tokens", "cache_ends", "other_tools", "recipients"):
         del value[hint]
-    for later in ("as_schema", "is_warned"):
+    for later in ("as_schema", "as_signatures", "is_warned"):
         if not value[later]:
             del value[later]
     return value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.llm.providers.scripted import ScriptedProvider
+from zoea.model.enums import Role
 from zoea.model.request import Answer, ModelRequest
 from zoea.settings import Settings
 
@@ -83,25 +85,54 @@ async def test_a_nudged_turn_has_no_earlier_turns(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("least", "keep", "why"),
+    ("least", "metered", "tokens", "why"),
     [
-        (None, 2, "it is not known from which length"),
-        (500_000, 5, "the model caches a prompt from 500,000 tokens on"),
-        (10, 2, "the model caches system prompt and tools"),
+        (None, True, 2_000, "and 2,000 tokens, because it is not known whether the model caches them"),
+        (1_024, True, 4_000, "and 4,000 tokens, because the model caches them"),
+        (None, False, 0, "half of what is free; then the older half goes at once"),
     ],
 )
-async def test_auto_keeps_more_where_the_model_caches_only_longer_prompts(
-    tmp_path: Path, least: int | None, keep: int, why: str
+async def test_auto_keeps_fewer_tokens_where_requests_cost_money(
+    tmp_path: Path, least: int | None, metered: bool, tokens: int, why: str
 ) -> None:
     provider = {} if least is None else {"provider": {"scripted": {"type": "scripted", "cache_minimum": least}}}
     chosen = Settings.model_validate({"context": {"keep_turns": "auto", "recall_items": 0}, **provider})
-    async with swarm(tmp_path, script(Answer(text="yes")), settings=chosen) as s:
+    model = ScriptedProvider(lambda _: Answer(text="yes"), metered=metered)
+    async with swarm(tmp_path, provider=model, settings=chosen) as s:
         await s.commander.create("alpha", provider="scripted", start=False)
         await ask(s, "one")
 
-        assert await s.value("SELECT frozen ->> '$.keep_turns' FROM turn") == keep
-        said = await s.value("SELECT frozen ->> '$.keep_turns_why' FROM turn")
-        assert said.startswith(f"Up to {keep} earlier turns are kept, because {why}")
+        assert await s.value("SELECT frozen ->> '$.earlier_tokens' FROM turn") == tokens
+        assert why in await s.value("SELECT frozen ->> '$.keep_turns_why' FROM turn")
+
+
+async def test_auto_shows_a_chat_from_its_beginning_and_then_its_newer_half(tmp_path: Path) -> None:
+    def answer(request: ModelRequest) -> Answer:
+        if request.messages[-1].role is Role.TOOL:
+            return Answer(text="It is calm there. " * 4)
+        return Answer(calls=(call("look", f"harbour {len(request.messages)} " + "wind and tide " * 10),))
+
+    model = ScriptedProvider(answer, metered=False, context_window=8_192)
+    async with swarm(tmp_path, provider=model, settings=settings("auto")) as s:
+        await s.commander.create("alpha", provider="scripted", start=False)
+        shown = []
+        for number in range(40):
+            await ask(s, f"q{number} {'about the harbour ' * 8}")
+            shown.append(sum(text.startswith("q") for text in last(s)))
+    assert shown[:8] == list(range(1, 9))
+    cuts = [now for before, now in itertools.pairwise(shown) if now <= before]
+    assert cuts
+    assert all(max(shown) // 3 <= one <= max(shown) * 2 // 3 + 1 for one in cuts)
+    assert len(cuts) <= 3
+    sent = [[message.content for message in request.messages] for request in s.provider.requests]
+    reused = [_common(before, after) / sum(map(len, after)) for before, after in itertools.pairwise(sent)]
+    assert sum(reused) / len(reused) > 0.9
+
+
+def _common(before: list[str], after: list[str]) -> int:
+    """Count the characters of the messages that two requests begin with."""
+    pairs = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False))
+    return sum(len(one) for one, _ in pairs)
 
 
 async def test_what_was_said_long_ago_is_put_before_a_question_about_it(tmp_path: Path) -> None:

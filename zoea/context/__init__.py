@@ -30,7 +30,7 @@ from zoea.context.needs import (
     TurnRecord,
     TurnSoFar,
 )
-from zoea.context.past_packs import RECALLED_CHARS, choose_earlier
+from zoea.context.past_packs import KEEP_WHILE_ROOM, RECALLED_CHARS, choose_earlier
 from zoea.context.plan_record import encode, memories_of, rebuild
 from zoea.context.plan_values import (
     Budget,
@@ -53,6 +53,7 @@ from zoea.context.window.window_rules import WindowRules
 
 __all__ = [
     "HEADROOM",
+    "KEEP_WHILE_ROOM",
     "MAX_ROUNDS",
     "MESSAGE_FRAME",
     "PLAN_VERSION",

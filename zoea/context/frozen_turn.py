@@ -67,6 +67,7 @@ class FrozenTurn(Struct, frozen=True):
         left_out_tools: Names of tools that the requests do not offer, because they would not fit with them.
         keep_turns: How many earlier turns the requests may show; 0 shows none.
         keep_turns_why: Why it is so many, where Zoea chose.
+        earlier_tokens: The most that they may take; 0 for no bound beside half of what is free.
         earlier: The earlier turns that they do show, oldest first.
         label_to: The name of the mysis, where the line above each prompt says it; see `context/labels.py`.
         tool_show: `search` where only some tools of upstreams stand whole in the requests; else `all`.
@@ -111,6 +112,7 @@ class FrozenTurn(Struct, frozen=True):
     window: WindowRules | None = None
     keep_turns: int = 0
     keep_turns_why: str = ""
+    earlier_tokens: int = 0
     earlier: tuple[EarlierTurn, ...] = ()
     recall_items: int = 0
     label_to: str = ""

@@ -39,6 +39,9 @@ def past_form(memory: Memory, max_result_chars: int) -> Form:
 
 # Earlier turns.
 
+KEEP_WHILE_ROOM = 200
+"""As many earlier turns as have room: when they have none any more, the older half goes at once."""
+
 
 def choose_earlier(
     shown: tuple[EarlierTurn, ...],
@@ -52,7 +55,8 @@ def choose_earlier(
     """Choose the earlier turns that a turn shows, so that the beginning of requests rarely changes.
 
     The newest joins those that the turn before showed, while they are at most `keep` and fit into `room`; else only
-    the newest remains. A turn too large for the room is shown bare.
+    the newest remains, or of `KEEP_WHILE_ROOM` those that fit into half of the room. A turn too large for the room is
+    shown bare.
 
     Args:
         shown: The earlier turns of the newest turn that a message opened.
@@ -69,6 +73,11 @@ def choose_earlier(
     grown = (*(one for one in shown if one.turn_id in whole_tokens), added)
     if len(grown) <= keep and size(grown) <= room:
         return grown
+    if keep >= KEEP_WHILE_ROOM:
+        bare = (*(EarlierTurn(one.turn_id, False) for one in grown[:-1]), added)
+        while len(bare) > 1 and size(bare) > room // 2:
+            bare = bare[1:]
+        return bare if size(bare) <= room else ()
     return (added,) if size((added,)) <= room else ()
 
 

@@ -299,8 +299,8 @@ class ContextSettings(Section):
     keep_turns: KeptTurns = setting(
         "auto",
         "Earlier turns",
-        "How many earlier turns that a message opened are shown whole, where they fit; 0 shows none. auto is 5 where "
-        "the model caches only prompts that are longer than system prompt and tools, else 2.",
+        "How many earlier turns that a message opened are shown whole, where they fit; 0 shows none. auto shows all "
+        "that fit half of what is free, then drops the older half; where requests cost money at most 4,000 tokens.",
     )
     labels: Literal["named", "plain"] = setting(
         "named",

@@ -8,7 +8,7 @@ from typing import Protocol
 from msgspec import Struct
 from msgspec.structs import replace
 
-from zoea.context import FrozenTurn, TopicRules, WindowRules
+from zoea.context import KEEP_WHILE_ROOM, FrozenTurn, TopicRules, WindowRules
 from zoea.context.inherited_pack import Inheritance, freeze_inherited
 from zoea.context.topics.agent_texts import write_ending, write_opening
 from zoea.context.topics.topic_rules import write_source
@@ -21,8 +21,6 @@ from zoea.model.values import Mysis
 from zoea.settings import Settings, Template, effective_settings, parse_template
 from zoea.settings.topic_source import ContextStrategy
 from zoea.swarm.rules import SECOND, LifeRules, LoopRules, TickFields, TurnRules, WaitRules
-from zoea.swarm.turn.tool_budget import show_tools
-from zoea.text import estimate
 from zoea.text.shorten import head
 
 NUDGES = (
@@ -38,7 +36,8 @@ _GOAL = "Your goal: {task}"
 _REACHED = "If it is reached, call zoea_done."
 _TASK_CHARS = 500
 ANSWER_LEAST, ANSWER_PARTS = 512, 8
-FEW_TURNS, MANY_TURNS = 2, 5
+CACHED_EARLIER_TOKENS, PLAIN_EARLIER_TOKENS = 4_000, 2_000
+"""The most that earlier turns may take where requests cost money, because each request pays for them again."""
 MISSING_WINDOW = "context window of {model} is not known: {window} tokens are assumed (context.context_window)"
 
 
@@ -195,8 +194,8 @@ def freezer(
     )
 
     if settings.context.strategy == "turns" and not nudged:
-        keep_turns, why = kept_turns(profile, show_tools(frozen, catalogue)[0].tools_tokens)
-        frozen = replace(frozen, keep_turns=keep_turns, keep_turns_why=why)
+        keep_turns, tokens, why = kept_turns(profile)
+        frozen = replace(frozen, keep_turns=keep_turns, earlier_tokens=tokens, keep_turns_why=why)
 
     def freeze(turn_id: int, number: int, before: int, calibration: float) -> FrozenTurn:
         known = topics and replace(topics, ending=_ending(profile.template, number))
@@ -267,21 +266,18 @@ def window_rules(settings: Settings, now: int) -> WindowRules:
 NO_EARLIER_TURNS = "Of earlier turns only the newest one's last calls and answer are sent (context.keep_turns = 0)."
 
 
-def kept_turns(profile: MysisProfile, tools_tokens: int) -> tuple[int, str]:
-    """Return how many earlier turns a request may show, and why."""
+def kept_turns(profile: MysisProfile) -> tuple[int, int, str]:
+    """Return how many earlier turns a request may show, the most tokens of them (0 for no bound), and why."""
     wanted = profile.settings.context.keep_turns
     if wanted != "auto":
-        return wanted, "" if wanted else NO_EARLIER_TURNS
-    stable, least = tools_tokens + estimate.tokens(profile.template.prompt), profile.cache_minimum
-    if least is not None and least > stable:
-        why = f"the model caches a prompt from {least:,} tokens on, and system prompt and tools have only {stable:,}"
-        return MANY_TURNS, f"Up to {MANY_TURNS} earlier turns are kept, because {why} (context.keep_turns = auto)."
-    why = (
-        "it is not known from which length on the model caches a prompt"
-        if least is None
-        else f"the model caches system prompt and tools of {stable:,} tokens: its minimum is {least:,}"
-    )
-    return FEW_TURNS, f"Up to {FEW_TURNS} earlier turns are kept, because {why} (context.keep_turns = auto)."
+        return wanted, 0, "" if wanted else NO_EARLIER_TURNS
+    how = "Earlier turns are kept while they fit half of what is free"
+    if not profile.provider.metered:
+        return KEEP_WHILE_ROOM, 0, f"{how}; then the older half goes at once (context.keep_turns = auto)."
+    is_cached = profile.cache_minimum is not None
+    most = CACHED_EARLIER_TOKENS if is_cached else PLAIN_EARLIER_TOKENS
+    why = "the model caches them" if is_cached else "it is not known whether the model caches them"
+    return KEEP_WHILE_ROOM, most, f"{how} and {most:,} tokens, because {why} (context.keep_turns = auto)."
 
 
 def nudge_text(level: int, catalogue: Catalogue, task: str = "", *, is_plain: bool = False) -> str:

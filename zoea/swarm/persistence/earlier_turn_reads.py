@@ -60,4 +60,6 @@ def _choose(conn: WriterConnection, frozen: FrozenTurn, prompt_tokens: int) -> t
         bare[row["turn_id"]] = -(-short // estimate.CHARS_PER_TOKEN) + _PER_ROW * (row["bare_rows"] + 1)
     limit = int(request_limit(frozen).tokens / frozen.calibration)
     free = limit - estimate.tokens(frozen.system) - frozen.tools_tokens - prompt_tokens - 2 * MESSAGE_FRAME
-    return choose_earlier(shown, newest["id"], whole, bare, keep=frozen.keep_turns, room=max(0, int(free * _SHARE)))
+    room = max(0, int(free * _SHARE))
+    room = min(room, frozen.earlier_tokens or room)
+    return choose_earlier(shown, newest["id"], whole, bare, keep=frozen.keep_turns, room=room)
