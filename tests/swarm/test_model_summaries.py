@@ -7,12 +7,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+from msgspec.structs import replace
+
 from tests.swarm.harness import Swarm, script, swarm
 from zoea.context.window.conversation_summary import TITLE
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.enums import ErrorClass, Role
 from zoea.model.errors import ProviderError
-from zoea.model.request import Answer, ModelRequest
+from zoea.model.request import Answer, ModelInfo, ModelRequest
 from zoea.model.values import Usage
 from zoea.queries.status_phrases import describe_status
 from zoea.settings import Settings
@@ -158,6 +161,41 @@ async def test_a_scripted_model_writes_no_summary_unless_it_is_told_to(tmp_path:
         await s.commander.create("alpha", start=False)
         await talk(s, 1, 5)
         assert asked(s) == []
+        assert "rec-0002x" in told(s)
+
+
+class SizedModel(ScriptedProvider):
+    """A model that tells its parameters."""
+
+    parameters = 0.0
+
+    async def info(self, model: str) -> ModelInfo:
+        return replace(await super().info(model), parameters=self.parameters)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "summary", "more", "asks"),
+    [
+        (1.5e9, "auto", {}, False),
+        (8e9, "auto", {}, True),
+        (1.5e9, "model", {}, True),
+        (1.5e9, "auto", {"summary_model": "larger"}, True),
+        (1.5e9, "auto", {"summary_provider": "scripted"}, True),
+        (8e9, "extract", {}, False),
+    ],
+)
+async def test_a_small_model_is_not_asked_for_summaries(
+    tmp_path: Path, parameters: float, summary: str, more: dict[str, Any], asks: bool
+) -> None:
+    counts = script(*[Answer(text=f"answer {n}") for n in range(1, 30)])
+    small = SizedModel(lambda request: Answer(text=PROSE) if is_summary(request) else counts(request), metered=True)
+    small.kind = "openai"  # a script is never asked by itself
+    small.parameters = parameters
+    async with swarm(tmp_path, provider=small, settings=settings(summary, **more)) as s:
+        await s.commander.create("alpha", start=False)
+        await talk(s, 1, 6)
+
+        assert bool(asked(s)) is asks
         assert "rec-0002x" in told(s)
 
 

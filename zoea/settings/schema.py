@@ -321,7 +321,7 @@ class ContextSettings(Section):
         "auto",
         "Summaries by",
         "Strategy window: model asks a model and appends facts that it lost; extract chooses lines without a model; "
-        "auto asks the model of the mysis, unless that is a script.",
+        "auto asks the model of the mysis, unless that is a script or has under 4 billion parameters.",
     )
     summary_provider: str = setting(
         "", "Provider of summaries", "Provider that writes summaries; empty is the one of the mysis."
