@@ -18,6 +18,7 @@ from zoea.model.enums import ToolMode, ToolShow
 from zoea.model.ports import Provider
 from zoea.process.clock import SystemClock
 from zoea.queries.conversation import read_newest
+from zoea.queries.request_inspection import inspect_request
 from zoea.queries.status_phrases import describe_status
 from zoea.settings import Settings
 from zoea.tools import OwnTools, ToolPolicy
@@ -166,8 +167,9 @@ async def _first_request(
         await s.commander.send("alpha", "look north")
         await s.settled()
         tokens = await s.value("SELECT frozen ->> 'tools_tokens' FROM turn")
+        shown = sum(tool.tokens for tool in inspect_request(s.path, 1).tools)
     await made.close()
-    return {**server.chats[0].json, "tools_tokens": int(tokens)}
+    return {**server.chats[0].json, "tools_tokens": int(tokens), "shown_tokens": shown}
 
 
 @pytest.mark.parametrize(
@@ -195,7 +197,7 @@ async def test_tools_are_one_line_each_for_small_models_and_where_schemas_are_la
         (look,) = [one for one in options if one["properties"].get("name") == {"const": "look"}]
         assert look["properties"]["arguments"]["properties"]["text"]["type"] == "string"
         assert look["properties"]["arguments"]["required"] == ["text"]
-        assert sent["tools_tokens"] < 400
+        assert sent["shown_tokens"] < sent["tools_tokens"] < 400
         assert "zoea_find_tools" not in str(sent)
 
 

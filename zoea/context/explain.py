@@ -67,13 +67,13 @@ def describe_step(kind: StepKind) -> str:
     return _DONE[kind]
 
 
-def explain(plan: Plan, *, title: str = "") -> str:
-    """Describe a plan as text: the budget, each pack with its reason, each changed memory."""
+def explain(plan: Plan, *, title: str = "", limit: str = "") -> str:
+    """Describe a plan as text: the budget and what it comes from (`limit`), each pack with its reason, each change."""
     budget = plan.budget
     lines = [title] if title else []
     lines.append(
         f"{count_of(len(plan.messages), 'message')}, {budget.final_tokens:,} of {budget.max_tokens:,} tokens"
-        f" ({budget.remaining_tokens:,} left)"
+        f" ({budget.remaining_tokens:,} left){f'; {limit}' if limit else ''}"
     )
     if budget.over_budget_tokens:
         lines.append(f"{budget.over_budget_tokens:,} tokens over the budget, because the required parts are larger")

@@ -32,7 +32,7 @@ from zoea.context import (
     rebuild,
 )
 from zoea.context.frozen_turn import ASSUMED_WINDOW_SETTING, WINDOW_SETTING, FrozenTurn, request_limit
-from zoea.model.enums import RequestState
+from zoea.model.enums import RequestState, ToolForm
 from zoea.model.errors import PlanError, UsageError
 from zoea.model.request import RequestMessage
 from zoea.model.values import Memory, Usage
@@ -43,6 +43,7 @@ from zoea.swarm.persistence import row_values
 from zoea.swarm.persistence.spend_ops import KEPT_PLANS
 from zoea.text import estimate
 from zoea.text.short_count import short_count
+from zoea.text.tool_signature import write_signature
 
 _NEVER = 1 << 62
 _IN_ONE_QUERY = 500
@@ -119,10 +120,13 @@ class OfferedTool(Struct, frozen=True):
     name: str
     description: str
     schema: str
+    line: str = ""
 
     @property
     def tokens(self) -> int:
-        """Its part of the request, estimated by characters."""
+        """Its part of the request, estimated by characters: its schema, or the line that stands for it."""
+        if self.line:
+            return estimate.tokens(self.line)
         return estimate.tokens(self.name) + estimate.tokens(self.description) + estimate.tokens(self.schema)
 
 
@@ -191,16 +195,27 @@ def inspect_request(database: Path, request_id: int) -> Inspection:
         for entry, message in zip(encoded["messages"], messages, strict=True)
     )
     plan = _plan(encoded, messages)
-    limit = _describe_limit(frozen, plan.budget.max_tokens) if frozen else ""
+    turn = _read_frozen(frozen)
+    limit = "" if turn is None else _describe_limit(turn, plan.budget.max_tokens)
+    if turn is not None and turn.tool_form == ToolForm.SIGNATURES:
+        tools = tuple([_as_line(tool) for tool in tools])
     return Inspection(replace(request, planned_tokens=plan.budget.final_tokens), plan, sent, tools, limit=limit)
 
 
-def _describe_limit(text: str, tokens: int) -> str:
-    """Say what the limit of a request comes from; empty where its turn has another limit, or cannot be read."""
+def _read_frozen(text: str | None) -> FrozenTurn | None:
+    """Return what a turn froze; None for a request outside of turns, and where it cannot be read."""
     try:
-        frozen = FrozenTurn.from_json(text, system="")
+        return FrozenTurn.from_json(text, system="") if text else None
     except PlanError:
-        return ""
+        return None
+
+
+def _as_line(tool: OfferedTool) -> OfferedTool:
+    return replace(tool, line=write_signature(tool.name, tool.description, json.loads(tool.schema)))
+
+
+def _describe_limit(frozen: FrozenTurn, tokens: int) -> str:
+    """Say what the limit of a request comes from; empty where its turn has another limit."""
     bound = request_limit(frozen)
     if bound.tokens != tokens:
         return ""

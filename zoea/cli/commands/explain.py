@@ -75,7 +75,7 @@ def explain(
         write_json({**_data(inspection, with_text=with_text), "troubles": encode(troubles)})
         return
     lines = [_title(inspection.request), _numbers(inspection.request), *describe_use(database, inspection.request), ""]
-    lines.append(explained(inspection.plan) if inspection.plan is not None else inspection.gone)
+    lines.append(explained(inspection.plan, limit=inspection.limit) if inspection.plan is not None else inspection.gone)
     if troubles:
         lines += ["", "Troubleshooting:"]
         lines += [f"  {one.symptom}: {one.cause}. To change it: {one.remedy}." for one in troubles]
@@ -186,6 +186,7 @@ def _data(inspection: Inspection, *, with_text: bool) -> dict[str, Any]:
         "request": encode(inspection.request),
         "plan": explain_data(plan) if plan is not None else None,
         "gone": inspection.gone,
+        "limit": inspection.limit,
         "tools": [tool.name for tool in inspection.tools],
         "tool_tokens": {tool.name: tool.tokens for tool in inspection.tools},
         **({"sent": [encode(message) for message in inspection.messages]} if with_text else {}),

@@ -363,7 +363,11 @@ class InspectorScreen(TabbedScreen):
         if self.part == "tools" and at is not None:
             return inspection.tools[at].schema
         title = f"{inspection.request.mysis}, request {inspection.request.id}"
-        return explain(inspection.plan, title=title) if inspection.plan is not None else inspection.gone
+        return (
+            explain(inspection.plan, title=title, limit=inspection.limit)
+            if inspection.plan is not None
+            else inspection.gone
+        )
 
 
 def _read_with_troubles(database: Path, request_id: int) -> tuple[Inspection, tuple[Trouble, ...]]:
