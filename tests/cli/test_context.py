@@ -12,6 +12,7 @@ import pytest
 
 from tests.chain.test_formats import TALK
 from tests.cli.conftest import Zoea
+from tests.fakes.claude_transcript import Transcript, text
 from tests.fakes.owner import OwnerThread
 from zoea.chain.formats import known_formats
 from zoea.cli.commands import context_bundles
@@ -32,6 +33,29 @@ def test_a_transcript_is_imported_and_written_back_as_it_was(zoea: Zoea, transcr
     transcript.write_bytes(noted)
     assert zoea("ctx", "import", str(transcript)).code == 0
     assert zoea("ctx", "cat", "import/shop", "--as", "claude").out.encode() == noted
+
+
+def test_an_import_names_what_it_left_out_and_its_branches_and_is_read_whole(zoea: Zoea, tmp_path: Path) -> None:
+    made = Transcript()
+    made.user("Before.")
+    first = made.answer("m1", text("Said before."))
+    made.user("Left.")
+    made.boundary(first)
+    made.summary("All is well.")
+    made.answer("m2", text("Said after."))
+    file = tmp_path / "shop.jsonl"
+    file.write_bytes(made.data() + b'{"type": "user", "mess')
+    done = zoea("ctx", "import", str(file))
+    assert (done.code, "3 commits, 3 messages" in done.out) == (0, True)
+    assert "line 7 of the transcript is cut off after 22 bytes; it was left out" in done.err
+    assert "1 branch beside it: import/shop/rewound-1" in done.err
+    read = zoea("ctx", "cat", "import/shop")
+    assert [read.out.index(one) for one in ("Before.", "Said before.", "All is well.", "Said after.")]
+    assert ("Left." in read.out, "first 2 messages" in read.err) == (False, True)
+    assert "Left." in zoea("ctx", "cat", "import/shop/rewound-1").out
+    assert "Before." not in zoea("ctx", "cat", "import/shop", "--as", "openai").out
+    assert zoea("ctx", "show", "import/shop^^", "--json").json["type"] == "compaction"
+    assert zoea("ctx", "resolve", "claude-code", "--at", "2026-09-21T13:00:02Z", "--json").json["messages"] == 2
 
 
 def test_an_import_is_found_by_its_name_its_id_and_in_the_log(zoea: Zoea, transcript: Path) -> None:

@@ -44,6 +44,7 @@ class NewCommit(Struct, frozen=True):
         media: Hashes of blobs that it refers to and that are stored already.
         memories: First and last memory id that it covers, if it covers stored ones.
         days: After so many days its bytes are let go; 0 for never.
+        at: When it was made elsewhere, µs UTC; 0 for now.
     """
 
     parent: int | None
@@ -59,6 +60,7 @@ class NewCommit(Struct, frozen=True):
     memories: tuple[int, int] | None = None
     media: tuple[bytes, ...] = ()
     days: float = 0.0
+    at: int = 0
 
 
 def prepare_blobs(data: bytes, lifted: Mapping[bytes, bytes]) -> tuple[PackedBlob, tuple[PackedBlob, ...]]:
@@ -79,7 +81,7 @@ def insert_commit(conn: WriterConnection, new: NewCommit) -> ContextCommit:
         raise StoreConflict(f"there is no context commit {new.parent} to be a parent")
     blob_id = put_packed(conn, new.blob)
     seq = last + 1  # numbers of removed commits are not used again
-    created_at = max(conn.now(), newest)
+    created_at = min(new.at, conn.now()) or max(conn.now(), newest)
     digest = commit_digest(
         parent=parent,
         blob=new.blob.digest,

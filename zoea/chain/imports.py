@@ -1,25 +1,52 @@
-"""Brings contexts of other programs into the store, as snapshot commits that keep every byte."""
+"""Brings contexts of other programs into the store, as commits that keep every byte.
+
+A transcript of Claude Code becomes one commit for each prompt, with the time of its last line, and branches; any other
+context is one snapshot commit.
+"""
 
 from __future__ import annotations
 
-from msgspec import Struct
+from collections.abc import Mapping
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from zoea.chain.commit import Checkpoint, CommitNote, CommitType, ContextCommit, Provenance
 from zoea.chain.commit_ops import NewCommit, insert_commit, move_ref, prepare_blobs
+from zoea.chain.commit_rows import read_commit, read_ref, read_refs, walk_chain
 from zoea.chain.delta_summary import summarise_entries
 from zoea.chain.entries import ContextEntry
-from zoea.chain.formats import ZOEA, known_formats
+from zoea.chain.formats import CLAUDE_CODE, ZOEA, clean_entries, known_formats
+from zoea.chain.formats.claude_code import build_entries
+from zoea.chain.formats.claude_lines import TranscriptKind, TranscriptLine, read_lines
+from zoea.chain.formats.claude_tree import TranscriptTree, split_parts
 from zoea.chain.materialize import find_format
 from zoea.chain.ref_names import IMPORTED
 from zoea.model.errors import ContextFormatError
 from zoea.store import WriterConnection
+from zoea.text.sentences import count_of
+
+_NAMED = 10
+"""The most damaged lines that are named each."""
 
 
 class ImportedContext(Struct, frozen=True):
-    """A context read from a file, ready to be stored under a ref."""
+    """A context read from a file, ready to be stored under a ref.
 
-    ref: str
-    commit: NewCommit
+    Attributes:
+        commits: Each with the place of its parent in this list, which stands before it; None for a root.
+        refs: Places of commits by the names that they get; the conversation itself is the first.
+        notes: What was left out or stands apart, a sentence each.
+    """
+
+    commits: tuple[tuple[int | None, NewCommit], ...]
+    refs: Mapping[str, int]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def ref(self) -> str:
+        """The name of the conversation."""
+        return next(iter(self.refs))
 
 
 def prepare_import(data: bytes, name: str, format_name: str = "") -> ImportedContext:
@@ -30,53 +57,129 @@ def prepare_import(data: bytes, name: str, format_name: str = "") -> ImportedCon
         format_name: Its format; empty to recognise it.
 
     Raises:
-        ContextFormatError: It is in no known format, or does not parse whole.
+        ContextFormatError: It is in no known format, or holds no messages.
     """
-    format_name, entries = (
-        (format_name, find_format(format_name).read(data, _no_blobs)) if format_name else _recognise(data)
-    )
+    if format_name not in ("", CLAUDE_CODE):
+        return _prepare_whole(name, format_name, find_format(format_name).read(data, _no_blobs), data)
+    why: list[str] = []
+    for each, one in known_formats().items():
+        if each == ZOEA or format_name not in ("", each):
+            continue  # the long texts of Zoea's own lie elsewhere
+        try:
+            if each == CLAUDE_CODE:
+                return _prepare_transcript(data, name)
+            return _prepare_whole(name, each, one.read(data, _no_blobs), data)
+        except ContextFormatError as error:
+            if format_name:
+                raise
+            why.append(f"{each}: {error}")
+    raise ContextFormatError("the file is in no known format", hint="; ".join(why))
+
+
+def store_import(conn: WriterConnection, imported: ImportedContext) -> ContextCommit:
+    """Store an imported context, set its refs, and return the newest commit of the conversation. For use in an op.
+
+    Commits that the same names reach already are not stored again: of a longer version only what is new.
+    """
+    stored = {
+        (one.parent, one.blob, one.kind): one.seq
+        for ref, tip in read_refs(conn).items()
+        if ref in imported.refs or ref.startswith(f"{imported.ref}/")
+        for one in walk_chain(conn, tip)
+    }
+    seqs: list[int] = []
+    for place, new in imported.commits:
+        parent = None if place is None else seqs[place]
+        seq = stored.get((parent, new.blob.digest, new.kind))
+        seqs.append(insert_commit(conn, replace(new, parent=parent)).seq if seq is None else seq)
+    for ref, place in imported.refs.items():
+        if read_ref(conn, ref) != seqs[place]:
+            move_ref(conn, ref, seqs[place], "import")
+    tip = read_commit(conn, seqs[imported.refs[imported.ref]])
+    assert tip is not None
+    return tip
+
+
+class _CommitList(Struct):
+    """Commits of a transcript; those that branches share stand once."""
+
+    commits: list[tuple[int | None, NewCommit]] = field(default_factory=list)
+    places: dict[tuple[int | None, tuple[str, ...]], int] = field(default_factory=dict)
+
+    def add_chain(self, lines: list[TranscriptLine]) -> int | None:
+        """Add the commits of a conversation, and return the place of its newest one."""
+        place: int | None = None
+        for part in split_parts(lines):
+            key = (place, part.key)
+            if key not in self.places:
+                entries = clean_entries(build_entries(part.lines))
+                if not entries:
+                    continue
+                kind = CommitType.COMPACTION if part.is_compaction else CommitType.DELTA
+                before = 0 if place is None else self.commits[place][1].at
+                new = _build(CLAUDE_CODE, kind, entries, part.data, at=max(before, part.at))
+                self.places[key] = len(self.commits)
+                self.commits.append((place, new))
+            place = self.places[key]
+        return place
+
+
+def _prepare_transcript(data: bytes, name: str) -> ImportedContext:
+    lines, damaged = read_lines(data)
+    tree, made = TranscriptTree(lines), _CommitList()
+    tip = made.add_chain(tree.with_side_lines(tree.select_conversation()))
+    if tip is None:
+        raise ContextFormatError(damaged[0].why) if damaged else _no_messages()
+    refs = {IMPORTED + name: tip}
+    branches, more = tree.find_branches()
+    for branch, its_lines in branches:
+        end = made.add_chain(its_lines)
+        if end is not None and end not in refs.values():
+            refs[f"{IMPORTED}{name}/{branch}"] = end
+    notes = [f"{one.why}; it was left out" for one in damaged[:_NAMED]]
+    if len(damaged) > _NAMED:
+        notes.append(f"{count_of(len(damaged) - _NAMED, 'more line')} could not be read and were left out")
+    noise = [one.data.get("type") == "assistant" for one in lines if one.kind is TranscriptKind.NOISE]
+    if noise:
+        failed, said = sum(noise), len(noise) - sum(noise)
+        both = [count_of(failed, "failed request")] * bool(failed) + [count_of(said, "local command")] * bool(said)
+        notes.append(f"left out, because neither person nor model said it: {' and '.join(both)}")
+    if len(refs) > 1:
+        notes.append(f"{count_of(len(refs) - 1, 'branch')} beside it: {', '.join(list(refs)[1:])}")
+    if more:
+        notes.append(f"{count_of(more, 'more line')} of other branches were left out")
+    return ImportedContext(tuple(made.commits), refs, tuple(notes))
+
+
+def _prepare_whole(name: str, format_name: str, entries: tuple[ContextEntry, ...], data: bytes) -> ImportedContext:
     if not entries:
-        raise ContextFormatError(
-            "the context holds no messages", hint="Name a file with at least one prompt or answer."
-        )
+        raise _no_messages()
+    new = _build(format_name, CommitType.SNAPSHOT, entries, data)
+    return ImportedContext(((None, new),), {IMPORTED + name: 0})
+
+
+def _build(
+    format_name: str, kind: CommitType, entries: tuple[ContextEntry, ...], data: bytes, *, at: int = 0
+) -> NewCommit:
+    checkpoints = {CommitType.DELTA: Checkpoint.TURN_BOUNDARY, CommitType.COMPACTION: Checkpoint.COMPACTION}
     blob, lifted = prepare_blobs(data, {})
-    new = NewCommit(
-        parent=None,
-        kind=CommitType.SNAPSHOT,
+    return NewCommit(
+        parent=None,  # known where it is stored
+        kind=kind,
         format=format_name,
         blob=blob,
         lifted=lifted,
-        checkpoint=Checkpoint.EXPLICIT,
+        checkpoint=checkpoints.get(kind, Checkpoint.EXPLICIT),
         provenance=Provenance(principal=format_name.removesuffix("-v1")),
         message_count=len(entries),
         token_count=sum(entry.token_count for entry in entries),
         note=CommitNote(summarise_entries(entries)),
+        at=at,
     )
-    return ImportedContext(IMPORTED + name, new)
 
 
-def store_import(conn: WriterConnection, imported: ImportedContext) -> ContextCommit:
-    """Store an imported context and set its ref. For use in an op."""
-    stored = insert_commit(conn, imported.commit)
-    move_ref(conn, imported.ref, stored.seq, "import")
-    return stored
-
-
-def _recognise(data: bytes) -> tuple[str, tuple[ContextEntry, ...]]:
-    """Return the first format that the bytes parse in, and the entries."""
-    why: list[str] = []
-    for name, one in known_formats().items():
-        if name == ZOEA:
-            continue  # its long texts lie elsewhere
-        try:
-            entries = one.read(data, _no_blobs)
-        except ContextFormatError as error:
-            why.append(f"{name}: {error}")
-            continue
-        if entries:
-            return name, entries
-        why.append(f"{name}: no messages")
-    raise ContextFormatError("the file is in no known format", hint="; ".join(why))
+def _no_messages() -> ContextFormatError:
+    return ContextFormatError("the context holds no messages", hint="Name a file with at least one prompt or answer.")
 
 
 def _no_blobs(digest: bytes) -> bytes:

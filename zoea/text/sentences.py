@@ -20,4 +20,4 @@ def _plural(noun: str) -> str:
         return f"{noun[:-3]}ses"
     if noun.endswith("y") and noun[-2] not in "aeiou":
         return f"{noun[:-1]}ies"
-    return f"{noun}s"
+    return f"{noun}es" if noun.endswith("ch") else f"{noun}s"

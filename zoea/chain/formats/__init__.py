@@ -19,7 +19,7 @@ from zoea.chain.formats import claude_code, openai_chat
 from zoea.model.errors import ContextFormatError, ZoeaError
 from zoea.text.control_characters import clean
 
-ZOEA = "zoea-v1"
+ZOEA, CLAUDE_CODE = "zoea-v1", "claude-code-v1"
 _log = logging.getLogger(__name__)
 
 
@@ -74,7 +74,7 @@ class _ForeignFormat:
 
     def read(self, data: bytes, fetch: FetchBlob) -> tuple[ContextEntry, ...]:
         try:
-            return _clean_entries(self._read(data))
+            return clean_entries(self._read(data))
         except RecursionError:
             raise ContextFormatError("it is nested too deeply") from None
 
@@ -94,7 +94,7 @@ class _GuardedFormat:
 
     def read(self, data: bytes, fetch: FetchBlob) -> tuple[ContextEntry, ...]:
         with self._translated():
-            return _clean_entries(self._guarded.read(data, fetch))
+            return clean_entries(self._guarded.read(data, fetch))
 
     def join(self, deltas: Sequence[bytes]) -> bytes:
         with self._translated():
@@ -114,7 +114,7 @@ class _GuardedFormat:
             raise ContextFormatError(f"the format {self.name} of another package failed: {error!r}") from error
 
 
-def _clean_entries(entries: tuple[ContextEntry, ...]) -> tuple[ContextEntry, ...]:
+def clean_entries(entries: tuple[ContextEntry, ...]) -> tuple[ContextEntry, ...]:
     """Return entries with texts that the database and the other formats can store."""
     return tuple(
         replace(
@@ -130,7 +130,7 @@ def _clean_entries(entries: tuple[ContextEntry, ...]) -> tuple[ContextEntry, ...
 _SHIPPED: tuple[ContextFormat, ...] = (
     _ZoeaFormat(),
     _ForeignFormat(
-        "claude-code-v1", claude_code.read_transcript, claude_code.join_transcripts, claude_code.write_transcript
+        CLAUDE_CODE, claude_code.read_transcript, claude_code.join_transcripts, claude_code.write_transcript
     ),
     _ForeignFormat("openai-chat-v1", openai_chat.read_messages, openai_chat.join_messages, openai_chat.write_messages),
 )

@@ -9,54 +9,92 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from zoea.chain.entries import ContextCall, ContextEntry
+from zoea.chain.formats.claude_lines import (
+    LATEST_US,
+    TranscriptKind,
+    TranscriptLine,
+    is_note,
+    read_lines,
+    string,
+    typed_command,
+)
+from zoea.chain.formats.claude_tree import TranscriptTree
 from zoea.model.enums import Role
 from zoea.model.errors import ContextFormatError
 from zoea.text.large_json import is_deep
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_LATEST_US = 253_402_300_799_999_999
-"""The end of the year 9999, the last that the form of a timestamp has."""
 _NAMESPACE = uuid.UUID("6f1c2f3e-5d0c-4a55-9f8e-0f6f7a656f61")
+_EMPTY = "(no content)"
+"""What Claude Code writes for a message without text, which its provider refuses."""
+_LONGEST_FOLDER = 200
+
+
+class TranscriptOwner(Struct, frozen=True):
+    """Where a written transcript belongs.
+
+    Attributes:
+        session: The UUID of its session, by which Claude Code resumes it; empty for one that follows from the entries.
+        folder: The directory in which Claude Code works.
+        model: The model of the answers.
+        version: Of Claude Code; its newest one that was tried.
+    """
+
+    session: str = ""
+    folder: str = "/"
+    model: str = "unknown"
+    version: str = "2.1.197"
 
 
 def read_transcript(data: bytes) -> tuple[ContextEntry, ...]:
-    """Return the entries of a transcript, in the order of its lines.
+    """Return the entries of the conversation of a transcript.
 
     Raises:
         ContextFormatError: A line is no JSON object, or a message has no readable content.
     """
-    entries: list[ContextEntry] = []
+    lines, damaged = read_lines(data)
+    if damaged:
+        raise ContextFormatError(damaged[0].why)
+    return build_entries(TranscriptTree(lines).select_conversation())
+
+
+def build_entries(lines: Iterable[TranscriptLine]) -> tuple[ContextEntry, ...]:
+    """Return the entries of lines in their order; results stand behind the answer that made their calls."""
+    messages: list[list[ContextEntry]] = []  # a prompt or a note; an answer and its results
+    calls: dict[str, tuple[list[ContextEntry], int]] = {}  # those without a result yet
+    open_calls: set[str] = set()  # those of the newest answer
+    newest: list[ContextEntry] = []
     newest_id = ""
-    positions: dict[str, int] = {}
-    for number, line in _lines(data):
-        if line.get("type") not in ("user", "assistant") or line.get("isSidechain"):
-            continue
-        message = line.get("message")
-        if not isinstance(message, dict):
-            raise ContextFormatError(f"line {number} is a message without its content")
-        at = _time(line.get("timestamp"))
-        if line["type"] == "assistant":
-            answer = _answer(message, at, number)
-            ids = [str(block.get("id", "")) for block in _blocks(message, number) if block.get("type") == "tool_use"]
-            same = bool(message.get("id")) and message.get("id") == newest_id
-            if same and entries and entries[-1].role is Role.ASSISTANT:
-                before = entries.pop()
-                answer = _merged(before, answer)
-                positions |= {one: len(before.calls) + n for n, one in enumerate(ids)}
+    for line in lines:
+        if line.kind is TranscriptKind.ANSWER:
+            answer = _answer(line)
+            is_same = bool(line.answer_id) and line.answer_id == newest_id
+            if is_same and (open_calls or (messages and messages[-1] is newest and len(newest) == 1)):
+                first = len(newest[0].calls)
+                newest[0] = _merged(newest[0], answer)
             else:
-                positions = {one: n for n, one in enumerate(ids)}
-            newest_id = str(message.get("id", ""))
-            entries.append(answer)
-        else:
-            entries.extend(_user_entries(line, message, at, number, positions))
-    return tuple(entries)
+                first, newest = 0, [answer]
+                messages.append(newest)
+                open_calls.clear()
+            calls |= {call: (newest, first + n) for n, call in enumerate(line.calls)}
+            open_calls.update(line.calls)
+            newest_id = line.answer_id
+        elif line.has_entries:
+            for block in line.blocks:
+                owner = calls.pop(string(block, "tool_use_id"), None) if block.get("type") == "tool_result" else None
+                if owner is not None:  # else it is a second one, or its call is in a part that was cut off
+                    owner[0].append(_result(block, line.at, owner[1]))
+            open_calls.difference_update(line.results)
+            messages.extend([entry] for entry in _said(line))
+    return tuple(entry for message in messages for entry in message)
 
 
 def join_transcripts(deltas: Sequence[bytes]) -> bytes:
@@ -64,67 +102,65 @@ def join_transcripts(deltas: Sequence[bytes]) -> bytes:
     return b"".join(one if one.endswith(b"\n") or not one else one + b"\n" for one in deltas)
 
 
-def write_transcript(entries: Sequence[ContextEntry]) -> bytes:
-    """Return entries as a transcript that Claude Code can resume. All ids follow from the entries."""
+def write_transcript(entries: Sequence[ContextEntry], owner: TranscriptOwner = TranscriptOwner()) -> bytes:
+    """Return entries as a transcript that Claude Code can resume. All ids follow from the entries and the owner."""
+    told = repr([(entry.role, entry.content, entry.calls, entry.at) for entry in entries])
+    session = owner.session or str(uuid.uuid5(_NAMESPACE, told))
     lines: list[bytes] = []
     parent: str | None = None
-    session = str(uuid.uuid5(_NAMESPACE, f"{len(entries)} {entries[0].content if entries else ''}"))
-    answer = 0
+    answer, known = 0, 0
+    at = next((entry.at for entry in entries if entry.at), 0)
     for place, entry in enumerate(entries):
         if entry.role is Role.ASSISTANT:
             answer = place
+        at = max(at, min(entry.at, LATEST_US))  # what Zoea added has no time of its own
         own = str(uuid.uuid5(_NAMESPACE, f"{session} {place} {entry.role} {entry.content}"))
         line = {
             "parentUuid": parent,
             "isSidechain": False,
             "userType": "external",
+            "entrypoint": "cli",
+            "cwd": owner.folder,
             "sessionId": session,
-            "type": "assistant" if entry.role is Role.ASSISTANT else "user",
-            "message": _message(entry, place, answer),
+            "version": owner.version,
+            "gitBranch": "",
             "uuid": own,
-            "timestamp": (_EPOCH + timedelta(microseconds=min(entry.at, _LATEST_US)))
-            .isoformat()
-            .replace("+00:00", "Z"),
+            "timestamp": (_EPOCH + timedelta(microseconds=at)).isoformat().replace("+00:00", "Z"),
+            **_message(entry, place, answer, known, owner.model),
         }
         lines.append(json.dumps(line, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
         parent = own
+        known += entry.token_count
     return b"".join(lines)
 
 
-def _lines(data: bytes) -> Iterator[tuple[int, dict[str, Any]]]:
-    for number, raw in enumerate(data.split(b"\n"), start=1):
-        if not raw.strip():
-            continue
-        try:
-            line = json.loads(raw)
-        except (ValueError, RecursionError) as error:
-            raise ContextFormatError(f"line {number} of the transcript is no JSON: {error}") from error
-        if not isinstance(line, dict):
-            raise ContextFormatError(f"line {number} of the transcript is no JSON object")
-        yield number, line
+def name_project(folder: str) -> str:
+    """Return the name of the directory in which Claude Code keeps the transcripts of a folder."""
+    name = "".join(one if one.isascii() and one.isalnum() else "-" * (1 + (one > "\uffff")) for one in folder)
+    if len(name) <= _LONGEST_FOLDER:
+        return name
+    number = 0
+    data = folder.encode("utf-16-be", "surrogatepass")
+    for place in range(0, len(data), 2):  # the hash of its JavaScript, over units of UTF-16, in 32 bits
+        number = (31 * number + int.from_bytes(data[place : place + 2])) & 0xFFFFFFFF
+    number = min(number, 2**32 - number)
+    digits = ""
+    while number:
+        number, digit = divmod(number, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
+    return f"{name[:_LONGEST_FOLDER]}-{digits or '0'}"
 
 
-def _blocks(message: Mapping[str, Any], number: int) -> list[dict[str, Any]]:
-    match message.get("content"):
-        case str() as text:
-            return [{"type": "text", "text": text}]
-        case list() as blocks if all(isinstance(block, dict) for block in blocks):
-            return blocks
-        case _:
-            raise ContextFormatError(f"the message of line {number} has no readable content")
-
-
-def _answer(message: Mapping[str, Any], at: int, number: int) -> ContextEntry:
-    blocks = _blocks(message, number)
-    texts = [_string(block, "text") for block in blocks if block.get("type") == "text"]
-    thoughts = [_string(block, "thinking") for block in blocks if block.get("type") == "thinking"]
+def _answer(line: TranscriptLine) -> ContextEntry:
+    texts = [string(block, "text") for block in line.blocks if block.get("type") == "text"]
+    thoughts = [string(block, "thinking") for block in line.blocks if block.get("type") == "thinking"]
     calls = tuple(
-        ContextCall(_string(block, "name"), json.dumps(block.get("input") or {}, ensure_ascii=False))
-        for block in blocks
+        ContextCall(string(block, "name"), json.dumps(block.get("input") or {}, ensure_ascii=False))
+        for block in line.blocks
         if block.get("type") == "tool_use"
     )
     return ContextEntry(
-        Role.ASSISTANT, "\n".join(texts), "llm", at=at, reasoning="\n".join(filter(None, thoughts)), calls=calls
+        Role.ASSISTANT, "\n".join(texts), "llm", at=line.at, reasoning="\n".join(filter(None, thoughts)), calls=calls
     )
 
 
@@ -137,33 +173,26 @@ def _merged(before: ContextEntry, more: ContextEntry) -> ContextEntry:
     )
 
 
-def _user_entries(
-    line: Mapping[str, Any], message: Mapping[str, Any], at: int, number: int, positions: Mapping[str, int]
-) -> Iterator[ContextEntry]:
-    """Yield the results of a line, then its text as a prompt."""
-    blocks = _blocks(message, number)
-    for block in blocks:
+def _result(block: Mapping[str, Any], at: int, position: int) -> ContextEntry:
+    content = block.get("content")
+    parts = content if isinstance(content, list) else [{"text": content or ""}]
+    text = "\n".join(_part(one) for one in parts)
+    return ContextEntry(Role.TOOL, text, "tool", at=at, position=position, is_error=bool(block.get("is_error")))
+
+
+def _said(line: TranscriptLine) -> Iterator[ContextEntry]:
+    """Yield what a line holds beside results: what Claude Code added to it as a note, and the user's words."""
+    notes: list[str] = []
+    words: list[str] = []
+    for block in line.blocks:
         if block.get("type") != "tool_result":
-            continue
-        position = positions.get(str(block.get("tool_use_id", "")))
-        if position is None:
-            continue  # of a call in a part of the transcript that was cut off
-        match block.get("content"):
-            case None:
-                text = ""
-            case str() as text:
-                pass
-            case list() as parts:
-                text = "\n".join(_part(one) for one in parts)
-            case _:
-                raise ContextFormatError(f"a result in line {number} has no readable content")
-        failed = bool(block.get("is_error"))
-        yield ContextEntry(Role.TOOL, text, "tool", at=at, position=position, is_error=failed)
-    rest = [_part(block) for block in blocks if block.get("type") != "tool_result"]
-    if rest:
-        is_note = bool(line.get("isMeta") or line.get("isCompactSummary"))
-        source = "system" if is_note else "direct"
-        yield ContextEntry(Role.USER, "\n".join(rest), source, at=at, is_synthetic=is_note)
+            text = _part(block)
+            is_said = line.kind in (TranscriptKind.PROMPT, TranscriptKind.RESULTS) and not is_note(text)
+            (words if is_said else notes).append(typed_command(text) or text)
+    if notes:
+        yield ContextEntry(Role.USER, "\n".join(notes), "system", at=line.at, is_synthetic=True)
+    if words:
+        yield ContextEntry(Role.USER, "\n".join(words), "direct", at=line.at)
 
 
 def _part(block: Any) -> str:
@@ -173,25 +202,8 @@ def _part(block: Any) -> str:
     return f"[{block.get('type') if isinstance(block, dict) else type(block).__name__} left out]"
 
 
-def _string(block: Mapping[str, Any], name: str) -> str:
-    value = block.get(name, "")
-    return value if isinstance(value, str) else ""
-
-
-def _time(value: object) -> int:
-    """Return a timestamp in µs UTC; 0 where it cannot be read."""
-    if not isinstance(value, str):
-        return 0
-    try:
-        at = datetime.fromisoformat(value)
-    except ValueError:
-        return 0
-    delta = (at if at.tzinfo else at.replace(tzinfo=UTC)) - _EPOCH
-    micros = (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
-    return micros if 0 <= micros <= _LATEST_US else 0
-
-
-def _message(entry: ContextEntry, place: int, answer: int) -> dict[str, Any]:
+def _message(entry: ContextEntry, place: int, answer: int, known: int, model: str) -> dict[str, Any]:
+    """Return the fields of a line that say what its message is."""
     if entry.role is Role.TOOL:
         result = {
             "type": "tool_result",
@@ -199,15 +211,31 @@ def _message(entry: ContextEntry, place: int, answer: int) -> dict[str, Any]:
             "content": entry.content,
             "is_error": entry.is_error,
         }
-        return {"role": "user", "content": [result]}
+        return {"type": "user", "message": {"role": "user", "content": [result]}, "toolUseResult": entry.content}
     if entry.role is not Role.ASSISTANT:
-        return {"role": "user", "content": entry.content}
+        note = {"isMeta": True} if entry.is_synthetic else {}
+        return {"type": "user", "message": {"role": "user", "content": entry.content or _EMPTY}, **note}
     blocks: list[dict[str, Any]] = [{"type": "text", "text": entry.content}] if entry.content else []
     blocks += [
         {"type": "tool_use", "id": f"toolu_{place}_{n}", "name": call.name, "input": _object(call.arguments)}
         for n, call in enumerate(entry.calls)
     ]
-    return {"id": f"msg_{place}", "type": "message", "role": "assistant", "content": blocks}
+    message = {
+        "id": f"msg_{place}",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": blocks or [{"type": "text", "text": _EMPTY}],
+        "stop_reason": "tool_use" if entry.calls else "end_turn",
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": known,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 0,
+            "output_tokens": entry.token_count,
+        },
+    }
+    return {"type": "assistant", "message": message, "requestId": f"req_{place}"}
 
 
 def _object(arguments: str) -> dict[str, Any]:

@@ -66,6 +66,8 @@ def write_messages(entries: Sequence[ContextEntry]) -> bytes:
             case Role.ASSISTANT:
                 answer = place
                 message: dict[str, Any] = {"role": "assistant", "content": entry.content}
+                if entry.reasoning:
+                    message["reasoning_content"] = entry.reasoning
                 if entry.calls:
                     message["tool_calls"] = [
                         {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 from typing import Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 from zoea.chain.blob_policies import read_policy
 from zoea.chain.chain_reader import ChainReader
+from zoea.chain.commit import CommitType, ContextCommit
 from zoea.chain.commit_rows import (
     count_commits,
     count_redacted,
@@ -21,7 +23,7 @@ from zoea.chain.commit_rows import (
 )
 from zoea.chain.entries import ContextEntry
 from zoea.chain.formats import ZOEA, known_formats
-from zoea.chain.materialize import Tier, find_format, write_as
+from zoea.chain.materialize import Tier, contributing, find_format, write_as
 from zoea.chain.verification import verify_chains
 from zoea.cli.commands import context_actions, context_sessions
 from zoea.cli.commands.context_access import (
@@ -127,11 +129,13 @@ def cat(
         commit, reader = find_commit(conn, revision), ChainReader(conn)
         begin = find_commit(conn, stop) if stop else None
         whole = reader.select_range(commit, stop=begin, to_root=root)
-        if name in known_formats() and name != ZOEA and {one.format for one in whole} == {name}:
+        is_native = {one.format for one in whole} == {name} and contributing(whole) == whole
+        if is_native and name in known_formats() and name != ZOEA:
             sys.stdout.buffer.write(reader.join_native(commit, stop=begin, to_root=root) or b"")
             sys.stdout.flush()
             return
         context = reader.materialize(commit, stop=begin, to_root=root)
+        earlier = () if as_json or form != "md" else _read_replaced(reader, conn, whole[0])
     if as_json:
         write_json(
             {
@@ -147,14 +151,23 @@ def cat(
         sys.stderr.write(f"Translated as {_TIERS[context.tier]}.\n")
     if context.repaired:
         sys.stderr.write(f"{count_of(context.repaired, 'call')} had no result; each got one that says so.\n")
+    if earlier:
+        sys.stderr.write(f"A fork begins with the summary behind the first {count_of(len(earlier), 'message')}.\n")
     if form == "md":
-        typer.echo(strip("\n\n".join(_markdown(entry) for entry in context.entries)))
+        typer.echo(strip("\n\n".join(_markdown(entry) for entry in (*earlier, *context.entries))))
     elif form == "jsonl":
         for entry in context.entries:
             write_json(_entry_dict(entry))
     else:
         sys.stdout.buffer.write(write_as(context, name))
         sys.stdout.flush()
+
+
+def _read_replaced(reader: ChainReader, conn: sqlite3.Connection, first: ContextCommit) -> tuple[ContextEntry, ...]:
+    """Return what a summary of another program replaced: a person reads an imported conversation whole."""
+    if first.kind is not CommitType.COMPACTION or first.format == ZOEA or first.parent is None:
+        return ()
+    return reader.read_messages(commit_with(conn, first.parent), to_root=True)
 
 
 @app.command("refs")
@@ -303,6 +316,7 @@ def _entry_dict(entry: ContextEntry) -> dict[str, Any]:
 def _markdown(entry: ContextEntry) -> str:
     title = {Role.USER: entry.sender or entry.source or "user", Role.ASSISTANT: "answer", Role.TOOL: "result"}
     lines = [f"## {title.get(entry.role, entry.role.value)}"]
+    lines += ["\n".join(f"> {line}" for line in entry.reasoning.splitlines())] if entry.reasoning else []
     lines += [entry.content] if entry.content else []
     lines += [f"    {call.name}({call.arguments})" for call in entry.calls]
     return "\n\n".join(lines)

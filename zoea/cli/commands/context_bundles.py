@@ -17,8 +17,9 @@ from zoea.chain.bundle_export import BundleCounts, write_bundle
 from zoea.chain.bundle_file import MAGIC, MOST_BLOB
 from zoea.chain.bundle_import import StoredBundle, check_bundle, store_bundle
 from zoea.chain.commit import ContextCommit
-from zoea.chain.commit_rows import read_ref, shortest_id
+from zoea.chain.commit_rows import read_ref, shortest_id, walk_chain
 from zoea.chain.imports import ImportedContext, prepare_import, store_import
+from zoea.chain.materialize import contributing
 from zoea.chain.ref_names import IMPORTED
 from zoea.chain.revisions import MOST_REF_NAME, is_ref_name, make_ref_name
 from zoea.cli.commands.context_access import describe_commit, find_commit, open_contexts
@@ -134,8 +135,13 @@ def _import_conversation(imported: ImportedContext, as_json: bool, workspace: st
         if as_json:
             write_json(describe_commit(conn, commit, [imported.ref]))
         else:
-            what = f"{count_of(commit.message_count, 'message')}, about {commit.token_count:,} tokens, {commit.format}"
-            typer.echo(strip(f"{shortest_id(conn, commit)}  {imported.ref}  {what}"))
+            chain = walk_chain(conn, commit.seq)
+            own = contributing(chain)
+            messages, tokens = sum(one.message_count for one in own), sum(one.token_count for one in own)
+            size = f"{count_of(len(chain), 'commit')}, {count_of(messages, 'message')}, about {tokens:,} tokens"
+            typer.echo(strip(f"{shortest_id(conn, commit)}  {imported.ref}  {size}, {commit.format}"))
+    for note in imported.notes:
+        typer.echo(strip(note), err=True)
 
 
 def _import_bundle(file: Path, as_json: bool, workspace: str) -> None:

@@ -1,0 +1,484 @@
+"""Transcripts of Claude Code as they are in the field: trees with damage, noise, branches and summaries."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+
+import pytest
+
+from tests.fakes.claude_transcript import SESSION, Transcript, text, thinking, use
+from tests.fakes.memory_store import memory_store
+from zoea.chain.chain_reader import ChainReader
+from zoea.chain.commit import CommitType, ContextCommit
+from zoea.chain.commit_rows import read_refs, walk_chain
+from zoea.chain.entries import ContextEntry
+from zoea.chain.formats import known_formats
+from zoea.chain.formats.claude_code import name_project, read_transcript
+from zoea.chain.formats.claude_tree import MOST_BRANCHES
+from zoea.chain.imports import prepare_import, store_import
+from zoea.model.enums import Role
+from zoea.model.errors import ContextFormatError
+from zoea.store import WriterConnection
+
+
+@dataclass(frozen=True)
+class Case:
+    """A transcript and what the conversation is: `user: …`, `note: …`, `answer: …`, `call 0: …` for results."""
+
+    name: str
+    source: str
+    build: Callable[[Transcript], None]
+    shown: tuple[str, ...]
+    branches: tuple[str, ...] = ()
+    noted: str = ""
+
+
+CASES: list[Case] = []
+
+
+def case(
+    source: str, *shown: str, branches: tuple[str, ...] = (), noted: str = ""
+) -> Callable[[Callable[[Transcript], None]], Callable[[Transcript], None]]:
+    """Add a function that builds a transcript to the table; its name is the case's."""
+
+    def add(build: Callable[[Transcript], None]) -> Callable[[Transcript], None]:
+        CASES.append(Case(build.__name__, source, build, shown, branches, noted))
+        return build
+
+    return add
+
+
+@case(
+    "kenn-io/agentsview#406, kenn-io/agentsview#401",
+    "user: Build.",
+    "answer:  [make]",
+    "call 0: built",
+    "user: Lint too.\n[image left out]",
+    "note: a task ended",
+    "answer: Linted.",
+)
+def a_prompt_queued_while_a_tool_runs(t: Transcript) -> None:
+    t.user("Build.")
+    t.answer("m1", use("c1", run="make"))
+    t.side("queue-operation", operation="enqueue", content="Lint too.")
+    t.result("c1", "built")
+    t.queued([text("Lint too."), {"type": "image", "source": {"data": "aGk="}}])
+    t.queued("a task ended", mode="task-notification")
+    t.put("attachment", attachment={"type": "task_reminder", "content": "not shown"})
+    t.answer("m2", text("Linted."))
+
+
+@case(
+    "zenolab124/monet#28, daaain/claude-code-log#300, anthropics/claude-code#58631",
+    "user: One.",
+    "answer: First.",
+    "user: Better.",
+    "answer: Second.",
+    branches=("rewound-1: user: One. | answer: First. | user: Left. | answer: Gone. [x] | call 0: Late.",),
+)
+def a_rewind_leaves_a_branch(t: Transcript) -> None:
+    t.user("One.")
+    first = t.answer("m1", text("First."))
+    t.user("Left.")
+    t.answer("m2", text("Gone."), use("c9", run="x"))
+    t.result("c9", "Late.")
+    t.user("Better.", parent=first)
+    t.answer("m3", text("Second."))
+
+
+@case("the same", "user: New.", "answer: Yes.", branches=("rewound-1: user: Old. | answer: No.",))
+def a_rewind_to_the_very_beginning(t: Transcript) -> None:
+    t.user("Old.")
+    t.answer("m1", text("No."))
+    t.user("New.", parent=None)
+    t.answer("m2", text("Yes."))
+
+
+@case(
+    "the same, by `last-prompt`",
+    "user: One.",
+    "user: Two.",
+    branches=("rewound-1: user: One. | user: Three.",),
+)
+def a_rewind_without_a_new_prompt(t: Transcript) -> None:
+    first = t.user("One.")
+    second = t.user("Two.")
+    t.user("Three.", parent=first)
+    t.side("last-prompt", leafUuid=second)
+
+
+@case(
+    "anthropics/claude-code#49876, #53821, #76059, neilberkman/ccrider#11, alibaba/open-code-review#1312",
+    "user: One.",
+    "answer: First.",
+    "user: Two.",
+    noted="line 3 of the transcript holds only NUL bytes; it was left out | line 5 of the transcript is no JSON object;"
+    " it was left out | line 6 of the transcript is a message without readable content; it was left out"
+    " | line 7 of the transcript is cut off after 17 bytes; it was left out",
+)
+def a_crash_damages_lines(t: Transcript) -> None:
+    t.user("One.")
+    t.answer("m1", text("First."))
+    t.lines[-1] += b"\0" * 200
+    t.lines.append(b"\0" * 300)
+    t.user("Two.")
+    t.lines.append(b"[1]")
+    t.side("user", message={"content": 7})
+    t.lines.append(b'{"message": "caf\xc3')
+
+
+@case("codemie-ai/codemie-code#350, victorGPT/vibeusage#152", "user: Hi.", "answer:  [a]", "call 0: A", "user: Hi.")
+def a_line_that_stands_twice(t: Transcript) -> None:
+    t.user("Hi.")
+    t.answer("m1", use("c1", run="a"))
+    t.lines += t.lines[-2:]
+    t.result("c1", "A")
+    t.lines.append(t.lines[-1])
+    t.user("Hi.")
+
+
+@case(
+    "wecode-ai/Wegent#2657, anthropics/claude-code#63966, anthropics/claude-code#87303",
+    "user: All.",
+    "answer:  [a] [b] [c]",
+    "call 1: B",
+    "call 0: A",
+    "call 2: C",
+    "answer: Read.",
+)
+def results_between_the_blocks_of_an_answer(t: Transcript) -> None:
+    t.user("All.")
+    a = t.answer("m1", use("ca", run="a"))
+    b = t.answer("m1", use("cb", run="b"))
+    t.result("cb", "B", parent=b)
+    t.answer("m1", use("cc", run="c"), parent=b)
+    t.result("ca", "A", parent=a)
+    t.result("cc", "C")
+    t.answer("m2", text("Read."))
+
+
+@case(
+    "diegosouzapw/OmniRoute#4882",
+    "user: All.",
+    "answer:  [a] [b]",
+    "call 0: A",
+    "call 1: B",
+    "user: By the way.",
+    "answer: Read.",
+)
+def a_prompt_between_two_results(t: Transcript) -> None:
+    t.user("All.")
+    t.answer("m1", use("ca", run="a"), use("cb", run="b"))
+    t.user([{"type": "tool_result", "tool_use_id": "ca", "content": "A"}, text("By the way.")])
+    t.result("cb", "B")
+    t.answer("m2", text("Read."))
+
+
+@case("the same, one by one", "user: All.", "answer:  [a]", "call 0: A", "answer:  [b]", "call 0: B", "answer: Read.")
+def an_id_that_a_gateway_gives_to_every_answer(t: Transcript) -> None:
+    t.user("All.")
+    for name in "ab":
+        t.answer("m1", use(f"c{name}", run=name))
+        t.result(f"c{name}", name.upper())
+    t.answer("m1", text("Read."))
+
+
+@case("the same, in the next answer", "user: All.", "answer:  [a]", "call 0: A", "answer:  [b]", "call 0: B")
+def results_after_the_next_answer(t: Transcript) -> None:
+    t.user("All.")
+    t.answer("m1", use("ca", run="a"))
+    t.answer("m2", use("cb", run="b"))
+    t.result("ca", "A")
+    t.result("cb", "B")
+
+
+@case("anthropics/claude-code#22526, #58554, #61188", "user: One.", "answer: First.", "user: Two.", "answer: Second.")
+def a_parent_that_was_never_written(t: Transcript) -> None:
+    t.user("One.")
+    t.answer("m1", text("First."))
+    t.user("Two.", parent="20000000-0000-4000-8000-000000000000")
+    t.answer("m2", text("Second."))
+
+
+@case(
+    "anthropics/claude-code#46603, #43053",
+    "note: What was said.",
+    "user: Two.",
+    "answer: Second.",
+)
+def a_parent_that_a_compaction_lost(t: Transcript) -> None:
+    t.user("One.")
+    t.boundary(t.newest)
+    t.summary("What was said.")
+    t.user("Two.", parent="20000000-0000-4000-8000-000000000000")
+    t.answer("m2", text("Second."))
+
+
+@case("anthropics/claude-code#40027", "note: What was said.", "user: Two.")
+def a_summary_of_a_deleted_session(t: Transcript) -> None:
+    t.boundary("20000000-0000-4000-8000-000000000000")
+    t.summary("What was said.")
+    t.user("Two.")
+
+
+@case(
+    "anthropics/claude-agent-sdk-typescript#431",
+    "note: What was said.",
+    "user: Two.",
+    "answer: Second.",
+    "user: Three.",
+)
+def messages_kept_beside_a_summary(t: Transcript) -> None:
+    t.user("One.")
+    t.answer("m1", text("First."))
+    kept = [t.user("Two."), t.answer("m2", text("Second."))]
+    boundary = t.boundary(t.newest, preservedMessages={"anchorUuid": "x", "uuids": kept, "allUuids": kept})
+    t.summary("What was said.", parent=boundary)
+    t.user("Three.", parent=kept[-1])
+
+
+@case(
+    "delexw/claude-code-trace#40",
+    "user: One.",
+    "answer: Live.",
+    branches=("rewound-1: user: One. | answer: Dead end.",),
+)
+def an_attempt_that_was_made_again(t: Transcript) -> None:
+    prompt = t.user("One.")
+    t.answer("m1", text("Dead end."))
+    t.answer("m2", text("Live."), parent=prompt)
+
+
+@case("anthropics/claude-code#34362", "user: One.", "answer:  [a]", "call 0: A", "user: Two.")
+def lines_of_progress_in_the_chain(t: Transcript) -> None:
+    t.user("One.")
+    t.answer("m1", use("c1", run="a"))
+    t.put("progress", data={"type": "bash_progress", "output": "50 %"})
+    t.result("c1", "A")
+    t.put("system", subtype="turn_duration", durationMs=3)
+    t.user("Two.")
+
+
+@case("anthropics/claude-code#37437", "user: One.", "answer: First.", "user: Two.", branches=("side-1: user: Look.",))
+def a_parent_in_the_chain_of_an_agent(t: Transcript) -> None:
+    t.user("One.")
+    first = t.answer("m1", text("First."))
+    t.user("Look.", parent=None, isSidechain=True, agentId="a1")
+    at_work = t.put("progress", isSidechain=True, agentId="a1")
+    assert first != at_work
+    t.user("Two.", parent=at_work)
+
+
+@case("anthropics/claude-code#24304", "user: One.", "answer: First.")
+def a_snapshot_with_the_id_of_a_message(t: Transcript) -> None:
+    t.side("file-history-snapshot", messageId="10000000-0000-4000-8000-000000000001", snapshot={})
+    t.user("One.")
+    t.answer("m1", text("First."))
+
+
+@case(
+    "d-kimuson/claude-code-viewer#150, kamp-us/phoenix#8640, anthropics/claude-code#7621",
+    "note: <bash-input>ls</bash-input>\n<bash-stdout>a.py</bash-stdout>",
+    "user: <local-command-stdout> is what?",
+    "note: [Request interrupted by user]",
+    "note: <system-reminder>be brief</system-reminder>",
+    "user: Go on.",
+    "user: /review the parser",
+    "answer: A tag.",
+    noted="left out, because neither person nor model said it: 4 local commands",
+)
+def commands_that_are_not_the_words_of_the_user(t: Transcript) -> None:
+    t.user("Caveat: The messages below were generated by the user while running local commands.", isMeta=True)
+    t.user("<local-command-caveat>Caveat: no words</local-command-caveat>", isMeta=True)
+    t.user(
+        "<command-name>/model</command-name>\n<command-message>model</command-message>\n<command-args>x</command-args>"
+    )
+    t.user("<local-command-stdout>Set model to x</local-command-stdout>")
+    t.user([text("<bash-input>ls</bash-input>"), text("<bash-stdout>a.py</bash-stdout>")])
+    t.user("<local-command-stdout> is what?")
+    t.user([text("[Request interrupted by user]")])
+    t.user([text("<system-reminder>be brief</system-reminder>"), text("Go on.")])
+    t.user(
+        "<command-message>review is running…</command-message>\n<command-name>/review</command-name>\n"
+        "<command-args>the parser</command-args>"
+    )
+    t.answer("m1", text("A tag."))
+
+
+@case(
+    "tuo-lei/vibe-replay#289",
+    "user: One.",
+    "answer: First.",
+    noted="left out, because neither person nor model said it: 2 failed requests",
+)
+def failed_requests_that_the_model_did_not_say(t: Transcript) -> None:
+    t.user("One.")
+    t.answer("e1", text("API Error: 529 overloaded"), model="<synthetic>")
+    t.answer("e2", text("API Error: 500"), isApiErrorMessage=True)
+    t.answer("m1", text("First."))
+
+
+@case(
+    "d-kimuson/claude-code-viewer#76",
+    "user: One.",
+    "answer:  [a]",
+    "call 0: Seen.",
+    branches=("side-1: user: Look. | answer: I saw.", "side-2: user: Count."),
+)
+def agents_of_its_own_in_the_file(t: Transcript) -> None:
+    t.user("One.")
+    call = t.answer("m1", use("c1", run="a"))
+    t.user("Look.", parent=None, isSidechain=True, agentId="a1")
+    t.answer("s1", text("I saw."), isSidechain=True, agentId="a1")
+    t.user("Count.", parent=None, isSidechain=True, agentId="a2")
+    t.result("c1", "Seen.", parent=call)
+
+
+@case("anthropics/claude-agent-sdk-typescript#242", "user: Look.", "answer: I saw.")
+def the_file_of_an_agent(t: Transcript) -> None:
+    t.user("Look.", isSidechain=True, agentId="a1")
+    t.answer("s1", text("I saw."), isSidechain=True, agentId="a1")
+
+
+def describe(entry: ContextEntry) -> str:
+    if entry.role is Role.TOOL:
+        return f"call {entry.position}: {entry.content}"
+    who = "answer" if entry.role is Role.ASSISTANT else "note" if entry.is_synthetic else "user"
+    return f"{who}: {entry.content}" + "".join(f" [{json.loads(call.arguments)['run']}]" for call in entry.calls)
+
+
+@pytest.fixture
+def conn() -> Iterator[WriterConnection]:
+    with closing(memory_store()) as opened:
+        yield opened
+
+
+def keep(conn: WriterConnection, data: bytes, name: str = "talk") -> tuple[ContextCommit, tuple[str, ...]]:
+    imported = prepare_import(data, name)
+    conn.execute("BEGIN")
+    stored = store_import(conn, imported)
+    conn.execute("COMMIT")
+    return stored, imported.notes
+
+
+def read(conn: sqlite3.Connection, commit: ContextCommit) -> list[str]:
+    return [describe(one) for one in ChainReader(conn).materialize(commit).entries]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[one.name for one in CASES])
+def test_the_conversation_is_what_was_said_in_it(case: Case, conn: WriterConnection) -> None:
+    made = Transcript()
+    case.build(made)
+    data = made.data()[:-1] if case.name.startswith("a_crash") else made.data()
+    stored, notes = keep(conn, data)
+    assert read(conn, stored) == list(case.shown), case.source
+    branches = {name.removeprefix("import/talk/"): seq for name, seq in read_refs(conn).items() if name.count("/") > 1}
+    shown = {name: " | ".join(read(conn, walk_chain(conn, seq)[-1])) for name, seq in branches.items()}
+    assert tuple(f"{name}: {said}" for name, said in sorted(shown.items())) == case.branches
+    assert [one for one in notes if "beside it" not in one] == [one for one in case.noted.split(" | ") if one]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[one.name for one in CASES])
+def test_the_commits_of_a_conversation_say_the_same_as_the_file(case: Case, conn: WriterConnection) -> None:
+    made = Transcript()
+    case.build(made)
+    if "damages" in case.name:
+        with pytest.raises(ContextFormatError, match="line 3"):
+            read_transcript(made.data())
+        return
+    stored, _ = keep(conn, made.data())
+    whole = [describe(one) for one in read_transcript(made.data())]
+    parts = [describe(one) for one in ChainReader(conn).materialize(stored, to_root=True).entries]
+    begins = [one.parent for one in walk_chain(conn, stored.seq) if one.kind is CommitType.COMPACTION]
+    assert parts == [one for one in whole if one != "note: What was said." or begins == [None]]
+
+
+def test_each_prompt_is_a_commit_with_the_time_of_its_last_line(conn: WriterConnection) -> None:
+    made = Transcript()
+    for number in range(3):
+        made.user(f"Question {number}.")
+        made.answer(f"m{number}", text(f"Answer {number}."))
+    stored, _ = keep(conn, made.data())
+    chain = walk_chain(conn, stored.seq)
+    first = chain[0].created_at
+    assert [one.created_at - first for one in chain] == [0, 2_000_000, 4_000_000]
+    assert [one.note.summary for one in chain] == [f"Question {n}. … Answer {n}." for n in range(3)]
+    assert {one.checkpoint for one in chain} == {"turn_boundary"}
+    assert first == ChainReader(conn).read_messages(chain[0])[-1].at, "the moment at which the answer was known"
+
+
+def test_a_compaction_is_a_commit_that_replaces_what_was_before(conn: WriterConnection) -> None:
+    made = Transcript()
+    made.user("Before.")
+    made.answer("m1", text("Said before."))
+    made.boundary(made.newest)
+    made.summary("All is well.")
+    made.user("After.")
+    stored, _ = keep(conn, made.data())
+    assert [one.kind for one in walk_chain(conn, stored.seq)] == ["delta", "compaction", "delta"]
+    assert read(conn, stored) == ["note: All is well.", "user: After."]
+    whole = ChainReader(conn).materialize(stored, to_root=True).entries
+    assert [describe(one) for one in whole] == ["user: Before.", "answer: Said before.", "user: After."]
+
+
+def test_a_longer_version_adds_only_what_is_new(conn: WriterConnection) -> None:
+    made = Transcript()
+    made.user("One.")
+    made.answer("m1", text("First."))
+    first, _ = keep(conn, made.data())
+    again, _ = keep(conn, made.data())
+    assert again.id == first.id
+    made.user("Two.")
+    longer, _ = keep(conn, made.data())
+    assert [one.id for one in walk_chain(conn, longer.seq)] == [first.id, longer.id]
+
+
+def test_more_branches_than_are_kept_are_counted(conn: WriterConnection) -> None:
+    made = Transcript()
+    for number in range(MOST_BRANCHES + 5):
+        made.user(f"Try {number}.", parent=None)
+    _, notes = keep(conn, made.data())
+    assert notes[0].startswith(f"{MOST_BRANCHES} branches beside it: import/talk/rewound-1, ")
+    assert notes[1] == "4 more lines of other branches were left out"
+
+
+def test_reasoning_is_kept_where_a_format_has_a_place_for_it() -> None:
+    made = Transcript()
+    made.user("One.")
+    made.answer("m1", thinking("hm"))
+    made.answer("m1", text("First."))
+    entries = read_transcript(made.data())
+    written = json.loads(known_formats()["openai-chat-v1"].write(entries))
+    assert [one.get("reasoning_content") for one in written] == [None, "hm"]
+    assert known_formats()["openai-chat-v1"].read(known_formats()["openai-chat-v1"].write(entries), bytes)[1].reasoning
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("/srv/shop", "-srv-shop"),
+        ("/srv/my_shop.d/a b", "-srv-my-shop-d-a-b"),
+        ("/srv/épée\U0001f41a", "-srv--p-e--"),
+        ("/" + "a" * 199, "-" + "a" * 199),
+        ("/" + "a" * 230, "-" + "a" * 199 + "-sajx69"),
+    ],
+)
+def test_the_folder_of_transcripts_has_the_name_that_claude_code_gives_it(folder: str, name: str) -> None:
+    assert name_project(folder) == name
+
+
+def test_sessions_of_forks_have_different_ids() -> None:
+    one, other = Transcript(), Transcript()
+    for made, words in ((one, "This way."), (other, "That way.")):
+        made.user("One.")
+        made.answer("m1", text("First."))
+        made.user(words)
+    claude = known_formats()["claude-code-v1"]
+    sessions = {
+        json.loads(claude.write(read_transcript(made.data())).splitlines()[0])["sessionId"] for made in (one, other)
+    }
+    assert len(sessions | {SESSION}) == 3
