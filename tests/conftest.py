@@ -86,6 +86,7 @@ def _apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder in (home, work):
         folder.mkdir()
     monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
     monkeypatch.setenv("ZOEA_DATA_DIR", str(tmp_path / "data"))
     monkeypatch.setenv("ZOEA_CONFIG_DIR", str(tmp_path / "config"))
     monkeypatch.setenv("ZOEA_SWARM__DISCOVER", "false")  # a person's own model server is none of a test's business

@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,7 @@ from tests.fakes.memory_store import memory_store
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import CommitType, ContextCommit
 from zoea.chain.commit_rows import read_refs, walk_chain
-from zoea.chain.entries import ContextEntry
+from zoea.chain.entries import ContextEntry, answer_open_calls
 from zoea.chain.formats import known_formats
 from zoea.chain.formats.claude_code import name_project, read_transcript
 from zoea.chain.formats.claude_tree import MOST_BRANCHES
@@ -23,6 +24,10 @@ from zoea.chain.imports import prepare_import, store_import
 from zoea.model.enums import Role
 from zoea.model.errors import ContextFormatError
 from zoea.store import WriterConnection
+
+RECORDED = Path(__file__).parent / "recorded"
+"""Transcripts that the real program wrote; `tests/conformance/claude_code.py` makes them."""
+OWN_FIELDS = {"promptId", "promptSource", "permissionMode", "sourceToolAssistantUUID", "message.stop_details"}
 
 
 @dataclass(frozen=True)
@@ -187,6 +192,23 @@ def an_id_that_a_gateway_gives_to_every_answer(t: Transcript) -> None:
     t.answer("m1", text("Read."))
 
 
+@case(
+    "the same, while the answer still streams",
+    "user: All.",
+    "answer:  [a] [b]",
+    "call 0: A",
+    "call 1: B",
+    "answer: Read.",
+)
+def a_result_before_the_next_block(t: Transcript) -> None:
+    t.user("All.")
+    a = t.answer("m1", use("ca", run="a"))
+    t.result("ca", "A", parent=a)
+    b = t.answer("m1", use("cb", run="b"), parent=a)
+    t.result("cb", "B", parent=b)
+    t.answer("m1", text("Read."))
+
+
 @case("the same, in the next answer", "user: All.", "answer:  [a]", "call 0: A", "answer:  [b]", "call 0: B")
 def results_after_the_next_answer(t: Transcript) -> None:
     t.user("All.")
@@ -313,7 +335,7 @@ def commands_that_are_not_the_words_of_the_user(t: Transcript) -> None:
     "tuo-lei/vibe-replay#289",
     "user: One.",
     "answer: First.",
-    noted="left out, because neither person nor model said it: 2 failed requests",
+    noted="left out, because neither person nor model said it: 2 synthetic answers",
 )
 def failed_requests_that_the_model_did_not_say(t: Transcript) -> None:
     t.user("One.")
@@ -348,7 +370,8 @@ def describe(entry: ContextEntry) -> str:
     if entry.role is Role.TOOL:
         return f"call {entry.position}: {entry.content}"
     who = "answer" if entry.role is Role.ASSISTANT else "note" if entry.is_synthetic else "user"
-    return f"{who}: {entry.content}" + "".join(f" [{json.loads(call.arguments)['run']}]" for call in entry.calls)
+    calls = [(call.name, json.loads(call.arguments)) for call in entry.calls]
+    return f"{who}: {entry.content}" + "".join(f" [{about.get('run', name)}]" for name, about in calls)
 
 
 @pytest.fixture
@@ -357,16 +380,28 @@ def conn() -> Iterator[WriterConnection]:
         yield opened
 
 
+def fields_of(data: bytes) -> dict[str, set[str]]:
+    """Return the fields that all lines of a kind have: of answers, results and prompts, and of their messages."""
+    fields: dict[str, set[str]] = {}
+    for line in map(json.loads, data.splitlines()):
+        if line["type"] in ("user", "assistant"):
+            message = line["message"]
+            kind = line["type"] if line["type"] == "assistant" or isinstance(message["content"], str) else "result"
+            names = {*line, *(f"message.{name}" for name in message)} - OWN_FIELDS
+            fields[kind] = fields.get(kind, names) & names
+    return fields
+
+
+def read(conn: sqlite3.Connection, commit: ContextCommit) -> list[str]:
+    return [describe(one) for one in ChainReader(conn).materialize(commit).entries]
+
+
 def keep(conn: WriterConnection, data: bytes, name: str = "talk") -> tuple[ContextCommit, tuple[str, ...]]:
     imported = prepare_import(data, name)
     conn.execute("BEGIN")
     stored = store_import(conn, imported)
     conn.execute("COMMIT")
     return stored, imported.notes
-
-
-def read(conn: sqlite3.Connection, commit: ContextCommit) -> list[str]:
-    return [describe(one) for one in ChainReader(conn).materialize(commit).entries]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[one.name for one in CASES])
@@ -423,6 +458,47 @@ def test_a_compaction_is_a_commit_that_replaces_what_was_before(conn: WriterConn
     assert read(conn, stored) == ["note: All is well.", "user: After."]
     whole = ChainReader(conn).materialize(stored, to_root=True).entries
     assert [describe(one) for one in whole] == ["user: Before.", "answer: Said before.", "user: After."]
+
+
+def test_what_claude_code_itself_wrote_is_read(conn: WriterConnection) -> None:
+    agents = {one.name: one.read_bytes() for one in RECORDED.glob("agent/subagents/*.jsonl")}
+    imported = prepare_import((RECORDED / "agent.jsonl").read_bytes(), "talk", agents=agents)
+    conn.execute("BEGIN")
+    stored = store_import(conn, imported)
+    shown = [one.partition("\n")[0] for one in read(conn, stored)]
+    assert shown[:2] == ["user: What does a.py return?", "answer: I look. [Read] [Bash]"]
+    assert shown[3:7] == ["call 1: hello", "answer: It returns 42.", "user: How many lines?", "answer:  [Agent]"]
+    assert read(conn, walk_chain(conn, read_refs(conn)["import/talk/side-1"])[-1]) == [
+        "user: Count the lines.",
+        "answer: Two lines.",
+    ]
+
+
+def test_messages_that_claude_code_kept_beside_its_summary_are_known_with_it(conn: WriterConnection) -> None:
+    stored, _ = keep(conn, (RECORDED / "compaction.jsonl").read_bytes())
+    assert [one.kind for one in walk_chain(conn, stored.seq)][-2:] == ["compaction", "delta"]
+    summary, kept, *later = read(conn, stored)
+    assert ("All is well." in summary, kept, later[-2:]) == (True, "answer: Well.", ["user: After.", "answer: Well."])
+    whole = [describe(one) for one in ChainReader(conn).materialize(stored, to_root=True).entries]
+    assert [one for one in whole if one.startswith("user: ")][-2:] == ["user: Question 3.", "user: After."]
+
+
+def test_what_zoea_writes_has_the_fields_that_claude_code_writes() -> None:
+    written = known_formats()["claude-code-v1"].write(read_transcript((RECORDED / "agent.jsonl").read_bytes()))
+    fields = fields_of(written)
+    for kind, names in fields_of((RECORDED / "agent.jsonl").read_bytes()).items():
+        assert names <= fields[kind], kind
+    times = [json.loads(line)["timestamp"] for line in written.splitlines()]
+    assert (times == sorted(times), times[0][:4]) == (True, "2026")
+
+
+def test_a_result_that_zoea_adds_has_the_time_of_what_is_before_it() -> None:
+    made = Transcript()
+    made.user("One.")
+    made.answer("m1", use("c1", run="a"))
+    entries, added = answer_open_calls(read_transcript(made.data()))
+    lines = [json.loads(line) for line in known_formats()["claude-code-v1"].write(entries).splitlines()]
+    assert (added, lines[2]["timestamp"]) == (1, lines[1]["timestamp"])
 
 
 def test_a_longer_version_adds_only_what_is_new(conn: WriterConnection) -> None:

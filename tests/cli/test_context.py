@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 
 from tests.chain.test_formats import TALK
 from tests.cli.conftest import Zoea
-from tests.fakes.claude_transcript import Transcript, text
+from tests.fakes.claude_transcript import Transcript, text, thinking
 from tests.fakes.owner import OwnerThread
 from zoea.chain.formats import known_formats
 from zoea.cli.commands import context_bundles
@@ -56,6 +57,55 @@ def test_an_import_names_what_it_left_out_and_its_branches_and_is_read_whole(zoe
     assert "Before." not in zoea("ctx", "cat", "import/shop", "--as", "openai").out
     assert zoea("ctx", "show", "import/shop^^", "--json").json["type"] == "compaction"
     assert zoea("ctx", "resolve", "claude-code", "--at", "2026-09-21T13:00:02Z", "--json").json["messages"] == 2
+
+
+def test_a_session_is_written_where_claude_code_looks_for_it(
+    zoea: Zoea, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop = tmp_path / "my_shop"
+    shop.mkdir()
+    monkeypatch.chdir(shop)
+    made = Transcript(cwd="/nowhere")
+    made.user("One.")
+    made.answer("m1", thinking("hm"), text("First."))
+    made.user("Two.")
+    file = tmp_path / "shop.jsonl"
+    file.write_bytes(made.data())
+    zoea("ctx", "import", str(file))
+    done = zoea("ctx", "export", "--claude", "import/shop~1", "--json").json
+    session, folder = done["session"], re.sub("[^a-zA-Z0-9]", "-", str(shop.resolve()))
+    assert Path(done["file"]) == Path.home() / ".claude" / "projects" / folder / f"{session}.jsonl"
+    assert done["command"] == f"cd {shop.resolve()} && claude --resume {session}"
+    lines = [json.loads(line) for line in Path(done["file"]).read_bytes().splitlines()]
+    assert [(one["sessionId"], one["cwd"], one["type"]) for one in lines] == [
+        (session, str(shop.resolve()), kind) for kind in ("user", "assistant")
+    ]
+    assert lines[1]["message"]["content"][0]["signature"], "signed reasoning stays as it is"
+    again = zoea("ctx", "export", "--claude", "import/shop~1", "--json").json
+    assert again["session"] != session, "Claude Code may have gone on with the first one"
+    talk = tmp_path / "talk.json"
+    talk.write_bytes(OPENAI.write(CLAUDE.read(made.data(), bytes)))
+    zoea("ctx", "import", str(talk))
+    elsewhere = zoea("ctx", "export", "--claude", "import/talk", "--folder", str(tmp_path))
+    assert "left out: the reasoning of 1 answer" in elsewhere.err
+    assert f"cd {tmp_path} && claude --resume " in elsewhere.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("--claude", "import/shop", "shop.bundle"), "has one conversation"),
+        (("--claude", "import/shop", "--folder", "/nowhere/at/all"), "/nowhere/at/all is no folder"),
+        (("import/shop", "x.bundle", "--folder", "/"), "--folder goes with --claude"),
+        (("import/shop",), "a commit or the file is missing"),
+    ],
+)
+def test_an_export_that_makes_no_sense_is_refused(
+    zoea: Zoea, transcript: Path, arguments: tuple[str, ...], says: str
+) -> None:
+    zoea("ctx", "import", str(transcript))
+    refused = zoea("ctx", "export", *arguments)
+    assert (refused.code, says in refused.err) == (2, True)
 
 
 def test_an_import_is_found_by_its_name_its_id_and_in_the_log(zoea: Zoea, transcript: Path) -> None:

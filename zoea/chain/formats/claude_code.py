@@ -8,6 +8,7 @@ no entries.
 from __future__ import annotations
 
 import json
+import re
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -36,6 +37,7 @@ _NAMESPACE = uuid.UUID("6f1c2f3e-5d0c-4a55-9f8e-0f6f7a656f61")
 _EMPTY = "(no content)"
 """What Claude Code writes for a message without text, which its provider refuses."""
 _LONGEST_FOLDER = 200
+_NO_TOOL_NAME = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class TranscriptOwner(Struct, frozen=True):
@@ -72,21 +74,24 @@ def build_entries(lines: Iterable[TranscriptLine]) -> tuple[ContextEntry, ...]:
     calls: dict[str, tuple[list[ContextEntry], int]] = {}  # those without a result yet
     open_calls: set[str] = set()  # those of the newest answer
     newest: list[ContextEntry] = []
-    newest_id = ""
+    newest_id, keys = "", set[str]()  # of the lines of the newest answer
     for line in lines:
         if line.kind is TranscriptKind.ANSWER:
             answer = _answer(line)
-            is_same = bool(line.answer_id) and line.answer_id == newest_id
-            if is_same and (open_calls or (messages and messages[-1] is newest and len(newest) == 1)):
+            is_last = bool(messages) and messages[-1] is newest and len(newest) == 1
+            is_next = is_last or bool(open_calls) or string(line.data, "parentUuid") in keys
+            if line.answer_id and line.answer_id == newest_id and is_next:  # a gateway may give one id to all answers
                 first = len(newest[0].calls)
                 newest[0] = _merged(newest[0], answer)
             else:
                 first, newest = 0, [answer]
                 messages.append(newest)
                 open_calls.clear()
+                keys.clear()
             calls |= {call: (newest, first + n) for n, call in enumerate(line.calls)}
             open_calls.update(line.calls)
             newest_id = line.answer_id
+            keys.add(line.key)
         elif line.has_entries:
             for block in line.blocks:
                 owner = calls.pop(string(block, "tool_use_id"), None) if block.get("type") == "tool_result" else None
@@ -149,6 +154,26 @@ def name_project(folder: str) -> str:
         number, digit = divmod(number, 36)
         digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
     return f"{name[:_LONGEST_FOLDER]}-{digits or '0'}"
+
+
+def read_folders(data: bytes) -> list[str]:
+    """Return the folders in which the conversation of a transcript worked, newest first."""
+    lines = TranscriptTree(read_lines(data)[0]).select_conversation()
+    return list(dict.fromkeys(string(line.data, "cwd") for line in reversed(lines) if string(line.data, "cwd")))
+
+
+def readdress_transcript(data: bytes, owner: TranscriptOwner) -> bytes:
+    """Return the conversation of a transcript as that of another session, each line after one that is there."""
+    tree = TranscriptTree(read_lines(data)[0])
+    written = []
+    for line in tree.select_conversation():
+        parent = tree.parent_of(line)
+        fields = {**line.data, "parentUuid": parent, "sessionId": owner.session, "cwd": owner.folder}
+        if line.kind is TranscriptKind.BOUNDARY:
+            fields |= {"parentUuid": None, "logicalParentUuid": parent}
+        fields |= {"uuid": line.key, "isSidechain": False}
+        written.append(json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace") + b"\n")
+    return b"".join(written)
 
 
 def _answer(line: TranscriptLine) -> ContextEntry:
@@ -214,10 +239,14 @@ def _message(entry: ContextEntry, place: int, answer: int, known: int, model: st
         return {"type": "user", "message": {"role": "user", "content": [result]}, "toolUseResult": entry.content}
     if entry.role is not Role.ASSISTANT:
         note = {"isMeta": True} if entry.is_synthetic else {}
-        return {"type": "user", "message": {"role": "user", "content": entry.content or _EMPTY}, **note}
-    blocks: list[dict[str, Any]] = [{"type": "text", "text": entry.content}] if entry.content else []
+        return {
+            "type": "user",
+            "message": {"role": "user", "content": entry.content if entry.content.strip() else _EMPTY},
+            **note,
+        }
+    blocks: list[dict[str, Any]] = [{"type": "text", "text": entry.content}] if entry.content.strip() else []
     blocks += [
-        {"type": "tool_use", "id": f"toolu_{place}_{n}", "name": call.name, "input": _object(call.arguments)}
+        {"type": "tool_use", "id": f"toolu_{place}_{n}", "name": _name(call.name), "input": _object(call.arguments)}
         for n, call in enumerate(entry.calls)
     ]
     message = {
@@ -236,6 +265,11 @@ def _message(entry: ContextEntry, place: int, answer: int, known: int, model: st
         },
     }
     return {"type": "assistant", "message": message, "requestId": f"req_{place}"}
+
+
+def _name(tool: str) -> str:
+    """Return the name of a tool in the characters that the provider of Claude Code takes."""
+    return _NO_TOOL_NAME.sub("_", tool)[:128] or "tool"
 
 
 def _object(arguments: str) -> dict[str, Any]:

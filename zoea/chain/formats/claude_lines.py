@@ -103,8 +103,8 @@ class DamagedLine(Struct, frozen=True):
     why: str
 
 
-def read_lines(data: bytes) -> tuple[list[TranscriptLine], list[DamagedLine]]:
-    """Return the lines of a transcript, each uuid once, and those that are damaged."""
+def read_lines(data: bytes, name: str = "the transcript") -> tuple[list[TranscriptLine], list[DamagedLine]]:
+    """Return the lines of a transcript, each uuid once, and those that are damaged; `name` says which one."""
     lines: list[TranscriptLine] = []
     damaged: list[DamagedLine] = []
     keys: set[str] = set()
@@ -113,7 +113,7 @@ def read_lines(data: bytes) -> tuple[list[TranscriptLine], list[DamagedLine]]:
         written = raw.strip(b"\0 \t\r")
         if not written:
             if raw.strip():
-                damaged.append(DamagedLine(number, f"line {number} of the transcript holds only NUL bytes"))
+                damaged.append(DamagedLine(number, f"line {number} of {name} holds only NUL bytes"))
             continue
         try:
             line = _read_line(number, written)
@@ -121,7 +121,7 @@ def read_lines(data: bytes) -> tuple[list[TranscriptLine], list[DamagedLine]]:
             what = error.what if isinstance(error, ContextFormatError) else f"is no JSON: {error}"
             if number == len(parts) and not isinstance(error, ContextFormatError):
                 what = f"is cut off after {len(written):,} bytes"
-            damaged.append(DamagedLine(number, f"line {number} of the transcript {what}"))
+            damaged.append(DamagedLine(number, f"line {number} of {name} {what}"))
             continue
         if line.key not in keys:
             lines.append(line)

@@ -52,6 +52,10 @@ class TranscriptTree:
             self._parents[line.key] = self._find_parent(line, before.get(_chain_of(line), ""))
             before[_chain_of(line)] = line.key
 
+    def parent_of(self, line: TranscriptLine) -> str | None:
+        """Return the uuid of the line before, as far as it is in the file; None for the first one."""
+        return self._parents[line.key] or None
+
     def select_conversation(self) -> list[TranscriptLine]:
         """Return the lines of the conversation that was last gone on with, in the order of the file."""
         leaf = self._find_leaf()
@@ -187,7 +191,7 @@ def split_parts(lines: Sequence[TranscriptLine]) -> list[TranscriptPart]:
     summary: list[TranscriptLine] = []
 
     def close() -> None:
-        if any(line.has_entries for line in current):
+        if any(line.has_entries and line.kind is not TranscriptKind.NOTE for line in current):
             parts.append(TranscriptPart(tuple(current)))
             current.clear()
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import os
+import shlex
 import stat
+import unicodedata
+import uuid
 from collections.abc import Mapping
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 from typing import Annotated
 
@@ -16,8 +20,17 @@ import typer
 from zoea.chain.bundle_export import BundleCounts, write_bundle
 from zoea.chain.bundle_file import MAGIC, MOST_BLOB
 from zoea.chain.bundle_import import StoredBundle, check_bundle, store_bundle
+from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_rows import read_ref, shortest_id, walk_chain
+from zoea.chain.formats import CLAUDE_CODE
+from zoea.chain.formats.claude_code import (
+    TranscriptOwner,
+    name_project,
+    read_folders,
+    readdress_transcript,
+    write_transcript,
+)
 from zoea.chain.imports import ImportedContext, prepare_import, store_import
 from zoea.chain.materialize import contributing
 from zoea.chain.ref_names import IMPORTED
@@ -26,6 +39,7 @@ from zoea.cli.commands.context_access import describe_commit, find_commit, open_
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.model.errors import UsageError
 from zoea.process.clock import SystemClock
+from zoea.queries.commit_details import read_model
 from zoea.settings.paths import places
 from zoea.settings.private_file import open_private
 from zoea.settings.small_file import read_small_file
@@ -35,19 +49,78 @@ from zoea.transfer.held_workspace import held_workspace
 
 
 def export(
-    revisions: Annotated[
+    names: Annotated[
         list[str],
-        typer.Argument(metavar="COMMIT", help="What to export: commits with all before them.", show_default=False),
+        typer.Argument(
+            metavar="COMMIT... FILE",
+            help="What to export, commits with all before them, and the file to write; with --claude one commit.",
+            show_default=False,
+        ),
     ],
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.", show_default=False)],
+    claude: Annotated[
+        bool, typer.Option("--claude", help="Write the conversation as a session that Claude Code resumes.")
+    ] = False,
+    folder: Annotated[
+        str,
+        typer.Option(metavar="DIR", help="With --claude: where it works; if not given, its own folder, else this one."),
+    ] = "",
     force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Write commits and all before them to a file for another workspace.
+    """Write commits and all before them to a file for another workspace, or a session for Claude Code.
 
     Example: zoea ctx export alpha beta~3 shop.bundle
     """
+    if claude:
+        if len(names) > 1:
+            raise UsageError("a session of Claude Code has one conversation", hint="Name one commit, and no file.")
+        _export_session(names[0], folder, as_json, workspace)
+        return
+    *revisions, file = names
+    if folder or not revisions:
+        what = "--folder goes with --claude" if folder else "a commit or the file is missing"
+        raise UsageError(what, hint="For example: zoea ctx export alpha shop.bundle")
+    _export_bundle(revisions, Path(file), force, as_json, workspace)
+
+
+def _export_session(revision: str, folder: str, as_json: bool, workspace: str) -> None:
+    """Write a conversation where Claude Code looks for its sessions, and say how it is resumed."""
+    with open_contexts(workspace) as conn:
+        commit, reader = find_commit(conn, revision), ChainReader(conn)
+        native = reader.join_native(commit) if commit.format == CLAUDE_CODE else None
+        context = reader.materialize(commit)
+        works_in = folder or next((cwd for cwd in read_folders(native or b"") if Path(cwd).is_dir()), "")
+        place = unicodedata.normalize("NFC", str(Path(works_in or ".").expanduser().resolve()))
+        if not Path(place).is_dir():
+            raise UsageError(f"{folder} is no folder", hint="Name the folder in which Claude Code shall work.")
+        model = read_model(conn, commit).rpartition(" ")[2]
+    home = Path(os.environ.get("CLAUDE_CONFIG_DIR") or "~/.claude").expanduser()
+    sessions = (str(uuid.uuid5(uuid.NAMESPACE_OID, f"{commit.id} {number}")) for number in count(1))
+    files = (home / "projects" / name_project(place) / f"{session}.jsonl" for session in sessions)
+    file = next(one for one in files if not one.exists())  # Claude Code went on with those that exist
+    owner = TranscriptOwner(file.stem, place, model or "unknown")
+    data = readdress_transcript(native, owner) if native else write_transcript(context.entries, owner)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with open(file, "xb", opener=open_private) as stream:
+            stream.write(data)
+    except OSError as error:
+        raise UsageError(
+            f"cannot write {file}: {error.strerror}", hint="CLAUDE_CONFIG_DIR names another folder."
+        ) from None
+    command = f"cd {shlex.quote(place)} && claude --resume {file.stem}"
+    if as_json:
+        write_json({"context": commit.id, "session": file.stem, "file": str(file), "folder": place, "command": command})
+    else:
+        typer.echo(strip(f"{file}\n{command}"))
+    thought = 0 if native else sum(bool(entry.reasoning) for entry in context.entries)
+    if thought:
+        what = f"the reasoning of {count_of(thought, 'answer')}, because Claude Code takes only what its model signed"
+        typer.echo(f"left out: {what}", err=True)
+
+
+def _export_bundle(revisions: list[str], file: Path, force: bool, as_json: bool, workspace: str) -> None:
     target = file.expanduser()
     if target.exists() and not force:
         raise UsageError(f"{file} is there already", hint="Name another file, or give --force.")
@@ -107,6 +180,7 @@ def import_(
         with file.open("rb") as stream:
             is_bundle = stream.read(len(MAGIC)) == MAGIC
         data = b"" if is_bundle else read_small_file(file, MOST_BLOB)
+        agents = {} if is_bundle else _read_agents(file, MOST_BLOB - len(data))
     except OSError as error:
         raise UsageError(
             f"cannot read {file}: {error.strerror}",
@@ -122,7 +196,22 @@ def import_(
                 f"{name!r:.60} cannot be the name of a commit",
                 hint=f"Use up to {MOST_REF_NAME} characters without ~, ^, @, {{, }} and control characters.",
             )
-        _import_conversation(prepare_import(data, name or make_ref_name(file.stem), format_name), as_json, workspace)
+        _import_conversation(
+            prepare_import(data, name or make_ref_name(file.stem), format_name, agents), as_json, workspace
+        )
+
+
+def _read_agents(file: Path, most: int) -> dict[str, bytes]:
+    """Read the transcripts of agents that Claude Code keeps beside that of a session, and name those it cannot read."""
+    transcripts: dict[str, bytes] = {}
+    for one in sorted(file.with_suffix("").glob("subagents/agent-*.jsonl")):
+        try:
+            transcripts[one.name] = read_small_file(one, most)
+        except OSError as error:
+            typer.echo(strip(f"left out: {one}: {error.strerror}"), err=True)
+        else:
+            most -= len(transcripts[one.name])
+    return transcripts
 
 
 def _import_conversation(imported: ImportedContext, as_json: bool, workspace: str) -> None:
