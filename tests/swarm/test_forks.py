@@ -134,10 +134,14 @@ async def test_a_fork_of_a_context_with_a_missing_part_says_why_and_makes_nothin
             await s.commander.create("", context="@beta")
         assert await s.value("SELECT count(*) FROM mysis") == 1
         fresh = await s.commander.create("", context="@alpha", allow_fresh=True)
-        assert await s.value("SELECT count(*) FROM ctx_origin") == 0
+        assert await s.value("SELECT fresh_at > 0 FROM ctx_origin") == 1
         await s.commander.send(fresh.name, "begin")
         await s.settled(fresh.name)
         assert told(s.provider.requests[-1]) == [("user", "begin")]
+        tags = await s.rows(
+            "SELECT tags FROM ctx_note WHERE commit_seq IN (SELECT seq FROM ctx_commit WHERE mysis_id = 2)"
+        )
+        assert [row["tags"] for row in tags] == ['["fresh"]'], "what it did not know is recorded"
 
 
 async def test_a_fork_goes_on_after_a_restart_with_the_same_context(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import closing
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from zoea.chain.collection import find_unreached
 from zoea.model.enums import MysisState
 from zoea.model.errors import MissingBlob, MysisMissing, RevisionError, SwarmFull, UsageError
 from zoea.model.request import Answer, ModelRequest
+from zoea.queries.context_history import read_history
 from zoea.settings import Settings
 from zoea.store.database_file import connect_reader
 from zoea.swarm.context_commands import ContextCommands
@@ -85,7 +87,52 @@ async def test_what_cannot_be_read_starts_fresh_only_where_that_is_allowed(tmp_p
         assert "--allow-fresh" in refused.value.hint
         view = await contexts(s).resume("alpha", allow_fresh=True)
         assert view.state is MysisState.RUNNING
-        assert await s.value("SELECT count(*) FROM ctx_origin") == 0
+        await say(s, "alpha", "Who are you?")
+        commits = await s.rows("SELECT tags FROM ctx_note ORDER BY commit_seq DESC, id DESC LIMIT 1")
+        assert commits[0]["tags"] == '["fresh"]', "what it did not know is recorded"
+        assert await s.value("SELECT fresh_at > 0 FROM ctx_origin WHERE mysis_id = 1")
+        await s.commander.stop("alpha")
+        await contexts(s).resume("alpha", allow_fresh=True)
+        again = await say(s, "alpha", "And now?")
+        assert told(again)[-1] == ("user", "And now?")
+
+
+@pytest.mark.parametrize("asks", [False, True], ids=["a fork", "an answer in a thread"])
+async def test_a_later_session_stays_in_the_history_of_the_mysis_that_it_was_made_from(
+    tmp_path: Path, asks: bool
+) -> None:
+    async with swarm(tmp_path, script(*TALK, *[Answer(text="Well.")] * 3)) as s:
+        await talk(s)
+        if asks:
+            made = (await contexts(s).ask("@alpha", "What is wrong?", thread="t")).mysis.name
+            await s.settled(made)
+            await contexts(s).ask("@alpha", "Why so?", thread="t")
+        else:
+            made = (await s.commander.create("", context="@alpha")).name
+            await say(s, made, "Go on.")
+            await contexts(s).resume(made)
+            await say(s, made, "And now?")
+        await s.settled(made)
+        history = await asyncio.to_thread(read_history, s.path, 1, 100)
+        tip = read_chain(s.path, f"@{made}")[-1]
+    assert tip.seq in {one.seq for one in history.commits}
+
+
+async def test_a_question_leaves_a_ticket_where_a_person_put_it(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(*TALK[:4], *[Answer(text="Well.")] * 3)) as s:
+        await talk(s)
+        known = read_chain(s.path, "@alpha")[-2]
+        one = await contexts(s).ask(known.id, "What is wrong?", ticket="tkt-7")
+        await s.settled(one.mysis.name)
+        answer = read_chain(s.path, "ticket/tkt-7")[-1]
+        assert answer.id != known.id, "a new ticket names the answer"
+        await contexts(s).name_context("tkt-7", answer.id)
+        two = await contexts(s).ask("tkt-7", "Why so?")
+        await s.settled(two.mysis.name)
+        assert read_chain(s.path, "ticket/tkt-7")[-1].id == answer.id
+        three = await contexts(s).ask("tkt-7", "And now?", ticket="tkt-7")
+        await s.settled(three.mysis.name)
+        assert read_chain(s.path, "ticket/tkt-7")[-1].id == read_chain(s.path, three.ref)[-1].id
 
 
 async def test_two_discussions_of_one_commit_know_nothing_of_each_other(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ _REACHED = """
 WITH RECURSIVE reached(seq) AS (
   SELECT commit_seq FROM ctx_ref
   UNION SELECT commit_seq FROM ctx_origin
+  UNION SELECT birth_seq FROM ctx_origin WHERE birth_seq IS NOT NULL
   UNION SELECT commit_seq FROM ctx_policy WHERE policy = 'pin'
   UNION SELECT new FROM ctx_reflog WHERE created_at >= :since AND new IN (SELECT seq FROM ctx_commit)
   UNION SELECT old FROM ctx_reflog WHERE created_at >= :since AND old IN (SELECT seq FROM ctx_commit)

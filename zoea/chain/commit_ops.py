@@ -27,6 +27,8 @@ from zoea.store import WriterConnection
 from zoea.store.blobs import PackedBlob, pack_blob, put_packed
 from zoea.text.control_characters import clean
 
+BY_HAND = "tag"
+"""The reason of a ref's move that a person made."""
 # The hash of the parent, the number of the newest commit, and the time of the principal's newest.
 _BEFORE = """
 SELECT (SELECT hash FROM ctx_commit WHERE seq = ?1),

@@ -230,6 +230,12 @@ def ref_at(conn: sqlite3.Connection, name: str, at: int) -> int | None:
     return None if row is None else row[0]
 
 
+def read_reason(conn: sqlite3.Connection, name: str) -> str:
+    """Return why a ref was moved last; "" where it never was."""
+    row = conn.execute("SELECT reason FROM ctx_reflog WHERE name = ? ORDER BY id DESC LIMIT 1", (name,)).fetchone()
+    return "" if row is None else str(row[0])
+
+
 def read_template_name(conn: sqlite3.Connection, template_hash: bytes | None) -> str:
     """Return the name of the template with a hash; "" where it is not stored here."""
     row = conn.execute("SELECT name FROM template WHERE hash = ?", (template_hash,)).fetchone()

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from zoea.chain.blob_policies import DAY_SECONDS, set_policy
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import Checkpoint, CommitNote, CommitType, ContextCommit
-from zoea.chain.commit_ops import NewCommit, delete_ref, insert_commit, move_ref, prepare_blobs, update_note
+from zoea.chain.commit_ops import BY_HAND, NewCommit, delete_ref, insert_commit, move_ref, prepare_blobs, update_note
 from zoea.chain.commit_rows import read_ref, read_refs, shortest_id, walk_chain
 from zoea.chain.entries import ContextEntry, encode_delta
 from zoea.chain.formats import ZOEA
@@ -24,7 +24,7 @@ from zoea.text.control_characters import clean
 
 _MOST_DAYS = 36_500
 _TAG_NAME = re.compile(r"\w[\w.:/-]{0,79}")
-BY_HAND = "commander"
+COMMANDER = "commander"
 """The principal of commits that people make beside the branch of a mysis."""
 
 
@@ -59,7 +59,7 @@ async def take_snapshot(store: Store, revision: str) -> ContextCommit:
         discussions = () if about.thread_id is None else (thread_ref(about.thread_id, ""),)
         names = [name for name in read_refs(conn, [commit.seq]) if name == own or name.startswith(discussions)]
         is_tip = own in names
-        new = build_whole(commit, entries, CommitType.SNAPSHOT, commit.note, principal="" if is_tip else BY_HAND)
+        new = build_whole(commit, entries, CommitType.SNAPSHOT, commit.note, principal="" if is_tip else COMMANDER)
         return commit, names if is_tip else [f"{SNAPSHOT}{shortest_id(conn, commit)}"], new
 
     async with store.search_reader() as reader:
@@ -142,7 +142,7 @@ async def name_commit(store: Store, name: str, revision: str) -> str:
 
     def write(conn: WriterConnection) -> None:
         if revision:
-            move_ref(conn, ref, resolve_revision(conn, revision, refuse_time).seq, "tag")
+            move_ref(conn, ref, resolve_revision(conn, revision, refuse_time).seq, BY_HAND)
         elif not delete_ref(conn, ref, "tag --delete"):
             raise RevisionError(f"no commit has the name {ref}", hint="`zoea ctx refs` lists the names.")
 

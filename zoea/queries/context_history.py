@@ -20,7 +20,7 @@ from zoea.queries.stored_swarm import open_database
 
 COUNTED = 1_000
 """The most messages that are counted as not committed yet."""
-_ORIGINS = "SELECT o.mysis_id, c.mysis_id FROM ctx_origin o JOIN ctx_commit c ON c.seq = o.commit_seq"
+_ORIGINS = "SELECT o.mysis_id, c.mysis_id FROM ctx_origin o JOIN ctx_commit c ON c.seq = o.birth_seq"
 _REFS = """
 SELECT r.name, r.commit_seq, c.mysis_id FROM ctx_ref r JOIN ctx_commit c ON c.seq = r.commit_seq ORDER BY r.name
 """

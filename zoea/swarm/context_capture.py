@@ -38,6 +38,8 @@ _PAGE = 500
 _INLINE_CHARS = 32_768
 """Up to so many characters are encoded at once, because a thread costs more."""
 _TELLING = ("zoea_broadcast", "zoea_publish")
+FRESH = "fresh"
+"""The tag of the first commit of a mysis that began without its conversation, because that could not be read."""
 RECOVERED = "recovered"
 """The tag of a commit that holds what a killed process left."""
 
@@ -191,6 +193,7 @@ class ContextCapture:
         self._answers = 0
         self._for: tuple[str | None, str | None] = (None, None)
         self._is_loaded = False
+        self._is_fresh = False
         self._wanted: tuple[CommitNote, asyncio.Future[ContextCommit | None]] | None = None
         self._unsettled: CaptureStep | CompactionStep | None = None
 
@@ -234,6 +237,7 @@ class ContextCapture:
         self._waiting.clear()  # it is stored, and read from there
         origin = (await self._store.read(capture_ops.ORIGIN, {"name": self.name, "mysis": self._mysis.id}))[0]
         self._for = (origin["ticket_id"], origin["thread_id"])
+        self._is_fresh = bool(origin["is_fresh"])
         self.inherited = Inheritance(origin["inherited"], origin["upto"], origin["turn"])
         if self.policy.at_session_end and origin["newest"] > origin["committed"]:
             await self.commit_stored(Checkpoint.EXPLICIT)
@@ -255,7 +259,7 @@ class ContextCapture:
             new = replace(
                 new,
                 memories=(tail.first, tail.last),
-                note=CommitNote(note.summary or new.note.summary, note.tags) if note else new.note,
+                note=CommitNote(note.summary or new.note.summary, (*note.tags, *new.note.tags)) if note else new.note,
                 provenance=replace(new.provenance, session_id=self.session_id or origin["session_id"] or None),
             )
             made = await self._store.write(partial(capture_ops.record_commit, name=self.name, new=new))
@@ -297,6 +301,7 @@ class ContextCapture:
         """Let go of what a commit holds."""
         gone = {id(one) for one in covered}
         self._waiting = [one for one in self._waiting if id(one) not in gone]
+        self._is_fresh = False
         self._answers = 0
 
     def _note_calls(self, memories: Sequence[Memory]) -> None:
@@ -408,7 +413,7 @@ class ContextCapture:
             ),
             message_count=len(entries),
             token_count=sum([one.token_count for one in entries]),
-            note=CommitNote(summarise_entries(entries)),
+            note=CommitNote(summarise_entries(entries), (FRESH,) if self._is_fresh else ()),
             media=tuple([one.digest for entry in entries for one in entry.media]),
             days=self.policy.days,
         )

@@ -16,7 +16,7 @@ from zoea.chain.ref_names import DELETED, branch_ref, find_branch
 from zoea.chain.revisions import TICKET_ID, refuse_time, resolve_revision
 from zoea.context.window.conversation_summary import summarise
 from zoea.model.enums import DeliveryMode, MysisState
-from zoea.model.errors import MissingBlob, MysisMissing, RevisionError, StateRefused, UsageError
+from zoea.model.errors import MysisMissing, RevisionError, StateRefused, UsageError
 from zoea.model.values import COMMANDER, ContextQuestion, Mysis, MysisView, Sender
 from zoea.settings import Settings
 from zoea.store import WriterConnection
@@ -141,16 +141,21 @@ class ContextCommands:
     async def _begin_again(self, runner: MysisRunner, *, allow_fresh: bool = False) -> None:
         """Let the next session of a mysis begin with its own tip. Raises MissingBlob, RevisionError."""
 
-        def store(conn: WriterConnection) -> Mysis:
-            capture_ops.begin_again(conn, runner.mysis)
-            return mysis_ops.find(conn, runner.mysis.id)
-
+        own = branch_ref(runner.mysis.name)
         try:
-            await creation.read_origin(self._services.store, branch_ref(runner.mysis.name))
-        except (MissingBlob, RevisionError):
+            origin = await creation.read_origin(self._services.store, own, allow_fresh=allow_fresh)
+        except RevisionError:  # it has no commit yet
             if allow_fresh:
                 return
             raise
+
+        def store(conn: WriterConnection) -> Mysis:
+            if origin.unread is None:
+                capture_ops.begin_again(conn, runner.mysis)
+            else:
+                capture_ops.begin_fresh(conn, runner.mysis.id, origin.unread.seq)
+            return mysis_ops.find(conn, runner.mysis.id)
+
         await self._commander.replace(runner, store)
 
     async def _revive(self, ref: str, name: str, missing: MysisMissing, *, allow_fresh: bool) -> MysisView:
@@ -195,7 +200,7 @@ class ContextCommands:
         if runner is not None:
             view = await self._go_on(runner, text, sender, hop)
         else:
-            work = capture_ops.Work(ticket or place.commit.provenance.ticket_id, thread)
+            work = capture_ops.Work(ticket or place.commit.provenance.ticket_id, thread, moves_ticket=bool(ticket))
             wish = creation.Wish(uid, work=work, question=text, asker=sender, hop=hop, inherit_broadcast=False)
             origin = await creation.read_origin(self._services.store, place.commit.id)
             view = await self._commander.spawn(wish, origin)

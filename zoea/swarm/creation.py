@@ -43,9 +43,14 @@ class Wish(Struct, frozen=True):
 
 
 class ContextOrigin(Struct, frozen=True):
-    """The commit that a mysis is made from. Template, provider and model are of the commit's mysis."""
+    """The commit that a mysis is made from. Template, provider and model are of the commit's mysis.
+
+    Attributes:
+        unread: The commit, where its conversation cannot be read and the mysis begins without it.
+    """
 
     commit: ContextCommit | None = None
+    unread: ContextCommit | None = None
     template: Template | None = None
     provider: str = ""
     model: str = ""
@@ -87,7 +92,7 @@ def _read_origin(conn: sqlite3.Connection, revision: str, allow_fresh: bool) -> 
     except MissingBlob:
         if not allow_fresh:
             raise
-        return replace(origin, commit=None)
+        return replace(origin, commit=None, unread=origin.commit)
     return origin
 
 
@@ -100,7 +105,7 @@ def read_maker(conn: sqlite3.Connection, commit: ContextCommit) -> ContextOrigin
         template = None if body is None else parse_template(body)
     except TemplateError:
         template = None  # of a newer Zoea; the default one serves
-    return ContextOrigin(commit, template, provider or "", model or "", family or "")
+    return ContextOrigin(commit, None, template, provider or "", model or "", family or "")
 
 
 def find_template(name: str, origin: ContextOrigin, templates: Templates, settings: Settings) -> Template:
@@ -157,6 +162,8 @@ def store_new(
     mysis = mysis_ops.create(conn, new, settings.swarm.max_myses)
     if origin.commit is not None:
         capture_ops.begin_branch(conn, mysis, origin.commit.seq, wish.work)
+    elif origin.unread is not None:
+        capture_ops.begin_fresh(conn, mysis.id, origin.unread.seq, origin.unread.seq)
     opening = "" if origin.commit is not None else template.opening
     if first := new.goal or checked_prompt(opening, settings):
         outgoing = message_ops.OutgoingMessage(first, COMMANDER, DeliveryMode.QUEUE, is_task=bool(new.goal))

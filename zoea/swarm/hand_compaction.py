@@ -12,7 +12,7 @@ from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import SUMMARY_TOKENS, CommitNote, CommitType, ContextCommit
 from zoea.chain.commit_ops import insert_commit, move_ref
 from zoea.chain.commit_rows import shortest_id
-from zoea.chain.context_edits import BY_HAND, build_whole
+from zoea.chain.context_edits import COMMANDER, build_whole
 from zoea.chain.entries import ContextEntry
 from zoea.chain.ref_names import COMPACT
 from zoea.chain.revisions import refuse_time, resolve_revision
@@ -111,7 +111,7 @@ async def store_compaction(
 ) -> ContextCommit:
     """Store a summary as a commit beside the branch, under the ref `compact/ID`."""
     note = CommitNote(f"A summary of {count_of(count, 'message')}: {summary}", model=model)
-    new = build_whole(commit, [build_summary(summary, at)], CommitType.COMPACTION, note, principal=BY_HAND)
+    new = build_whole(commit, [build_summary(summary, at)], CommitType.COMPACTION, note, principal=COMMANDER)
 
     def write(conn: WriterConnection) -> ContextCommit:
         stored = insert_commit(conn, new)

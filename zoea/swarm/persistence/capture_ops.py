@@ -9,8 +9,8 @@ import sqlite3
 from msgspec import Struct
 
 from zoea.chain.commit import Checkpoint, ContextCommit
-from zoea.chain.commit_ops import NewCommit, append_commit, move_ref, rename_ref
-from zoea.chain.commit_rows import read_commit, read_ref, read_template_name
+from zoea.chain.commit_ops import BY_HAND, NewCommit, append_commit, move_ref, rename_ref
+from zoea.chain.commit_rows import read_commit, read_reason, read_ref, read_template_name
 from zoea.chain.entries import ContextMedia
 from zoea.chain.ref_names import branch_ref, deleted_ref, thread_ref, ticket_ref
 from zoea.context import Note
@@ -31,7 +31,9 @@ ORIGIN = f"""
 SELECT coalesce(({_COMMITTED}), 0) AS committed, coalesce((SELECT max(id) FROM memory WHERE mysis_id = :mysis), 0) AS
   newest, (SELECT ticket_id FROM ctx_origin WHERE mysis_id = :mysis) AS ticket_id,
   (SELECT thread_id FROM ctx_origin WHERE mysis_id = :mysis) AS thread_id,
-  coalesce((SELECT commit_seq FROM ctx_origin WHERE mysis_id = :mysis), 0) AS inherited,
+  coalesce((SELECT commit_seq FROM ctx_origin WHERE mysis_id = :mysis AND fresh_at IS NULL), 0) AS inherited,
+  EXISTS (SELECT 1 FROM ctx_origin WHERE mysis_id = :mysis AND fresh_at >= coalesce((SELECT max(created_at)
+    FROM ctx_commit WHERE principal = :name AND mysis_id = :mysis), 0)) AS is_fresh,
   coalesce((SELECT after_memory FROM ctx_origin WHERE mysis_id = :mysis), 0) AS upto,
   coalesce((SELECT after_turn FROM ctx_origin WHERE mysis_id = :mysis), 0) AS turn,
   coalesce((SELECT max(id) FROM session WHERE mysis_id = :mysis), 0) AS session_id
@@ -105,7 +107,9 @@ def record_commit(conn: WriterConnection, name: str, new: NewCommit) -> ContextC
             template = read_template_name(conn, new.provenance.template_hash)
             move_ref(conn, thread_ref(thread_id, template), stored.seq, new.checkpoint.value)
         if new.provenance.ticket_id is not None:
-            move_ref(conn, ticket_ref(new.provenance.ticket_id), stored.seq, new.checkpoint.value)
+            ticket = ticket_ref(new.provenance.ticket_id)
+            if read_reason(conn, ticket) != BY_HAND:  # where a person put it, it stays
+                move_ref(conn, ticket, stored.seq, new.checkpoint.value)
     except (ZoeaError, sqlite3.Error) as error:
         if not conn.in_transaction:
             raise  # SQLite gave up the whole op, which the writer reports or runs again
@@ -123,10 +127,15 @@ def record_commit(conn: WriterConnection, name: str, new: NewCommit) -> ContextC
 
 
 class Work(Struct, frozen=True):
-    """For what a mysis works, as its commits say; None for nothing in particular."""
+    """For what a mysis works, as its commits say; None for nothing in particular.
+
+    Attributes:
+        moves_ticket: The ticket names its commits from now on, also where a person put the name elsewhere.
+    """
 
     ticket_id: str | None = None
     thread_id: str | None = None
+    moves_ticket: bool = False
 
 
 def record_compaction(conn: WriterConnection, name: str, new: NewCommit, summary_id: int) -> None:
@@ -144,13 +153,15 @@ def is_tip(conn: WriterConnection, name: str, seq: int) -> bool:
 def begin_branch(conn: WriterConnection, mysis: Mysis, seq: int, work: Work) -> None:
     """Let the branch of a new mysis begin at a commit, and that of its thread."""
     sql = (
-        "INSERT INTO ctx_origin(mysis_id, commit_seq, ticket_id, thread_id, created_at, after_memory, after_turn)"
-        " VALUES (?, ?, ?, ?, ?, 0, 0)"
+        "INSERT INTO ctx_origin(mysis_id, commit_seq, ticket_id, thread_id, created_at, birth_seq)"
+        " VALUES (?1, ?2, ?3, ?4, ?5, ?2)"
     )
     conn.execute(sql, (mysis.id, seq, work.ticket_id, work.thread_id, conn.now()))
     move_ref(conn, branch_ref(mysis.name), seq, "fork" if work.thread_id is None else "ask")
     if work.thread_id is not None:
         move_ref(conn, thread_ref(work.thread_id, mysis.template), seq, "ask")
+    if work.ticket_id is not None and work.moves_ticket:
+        move_ref(conn, ticket_ref(work.ticket_id), seq, "ask")
 
 
 def begin_again(conn: WriterConnection, mysis: Mysis) -> bool:
@@ -168,11 +179,25 @@ def begin_again(conn: WriterConnection, mysis: Mysis) -> bool:
     conn.execute(
         "INSERT INTO ctx_origin(mysis_id, commit_seq, created_at, after_memory, after_turn) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT(mysis_id) DO UPDATE SET commit_seq = excluded.commit_seq, created_at = excluded.created_at,"
-        " after_memory = excluded.after_memory, after_turn = excluded.after_turn",
+        " after_memory = excluded.after_memory, after_turn = excluded.after_turn, fresh_at = NULL",
         (mysis.id, tip, conn.now(), committed, number),
     )
     move_ref(conn, name, tip, "resume")
     return True
+
+
+def begin_fresh(conn: WriterConnection, mysis_id: int, seq: int, birth: int | None = None) -> None:
+    """Note that a mysis begins without the conversation up to a commit, because that cannot be read.
+
+    Args:
+        birth: The commit, where the mysis was made from it.
+    """
+    conn.execute(
+        "INSERT INTO ctx_origin(mysis_id, commit_seq, created_at, birth_seq, fresh_at) VALUES (?1, ?2, ?3, ?4, ?3)"
+        " ON CONFLICT(mysis_id) DO UPDATE SET commit_seq = excluded.commit_seq, fresh_at = excluded.fresh_at,"
+        " after_memory = 0, after_turn = 0",
+        (mysis_id, seq, conn.now(), birth),
+    )
 
 
 def find_thread(
