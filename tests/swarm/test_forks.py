@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -11,13 +12,14 @@ from tests.swarm.harness import Swarm, call, script, swarm
 from tests.swarm.test_context_capture import read_chain, read_messages
 from zoea.chain.blob_policies import release_expired
 from zoea.chain.commit_rows import read_refs
-from zoea.chain.entries import NOT_EXECUTED
+from zoea.chain.entries import NOT_EXECUTED, rewrite_texts
 from zoea.chain.verification import verify_chains
 from zoea.model.enums import Role
 from zoea.model.errors import MissingBlob, RevisionError
 from zoea.model.request import Answer, ModelRequest, RequestMessage
 from zoea.settings import Settings
 from zoea.store.database_file import connect_reader
+from zoea.store.redaction import REDACTED, redact_text
 
 TALK = (
     Answer(text="I look.", calls=(call("look", "north"), call("act", "dig"))),
@@ -168,6 +170,22 @@ async def test_a_redacted_part_is_shown_as_redacted_and_is_no_defect(tmp_path: P
     assert any(text.endswith("[REDACTED]") for text in texts)
     assert "Found iron at 7." not in texts
     assert "Nothing there." in texts
+    check_calls(request.messages)
+
+
+async def test_only_the_word_that_was_redacted_is_gone_from_a_conversation(tmp_path: Path) -> None:
+    async with swarm(tmp_path, script(*TALK, Answer(text="Back."))) as s:
+        await talk(s, "find iron " * 60, "and in the south?")
+        before = told(await fork(s, "@alpha", "go on"))
+        for word in ("iron", "south"):  # the second one also in what was rewritten for the first
+            redact = partial(redact_text, directory=tmp_path, text=word, rewrite=rewrite_texts, now=1, who="t")
+            await s.store.write(redact)
+        request = await fork(s, "@alpha", "go on")
+        with closing(connect_reader(s.path)) as conn:
+            assert list(verify_chains(conn)) == []
+    expected = [(role, text.replace("iron", REDACTED).replace("south", REDACTED)) for role, text in before]
+    assert told(request) == expected
+    assert any(REDACTED in text for _, text in expected)
     check_calls(request.messages)
 
 

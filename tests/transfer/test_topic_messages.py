@@ -12,6 +12,7 @@ import pytest
 from tests.swarm.harness import script, swarm
 from tests.swarm.test_topics import publishing, with_topics
 from tests.swarm.test_topics_strategy import PLAN, with_planner
+from zoea.chain.entries import rewrite_texts
 from zoea.model.request import Answer
 from zoea.queries.conversation import read_newest
 from zoea.settings import Settings, parse_template
@@ -97,7 +98,7 @@ async def test_a_redaction_replaces_a_text_in_the_ledger_and_in_prompts(tmp_path
     path = await worked(tmp_path)
     store = await Store.open(path, clock_now=lambda: NOW)
     try:
-        await store.write(lambda conn: redact_text(conn, tmp_path, "opal-4711", now=NOW, who="test"))
+        await store.write(lambda conn: redact_text(conn, tmp_path, "opal-4711", rewrite_texts, now=NOW, who="test"))
     finally:
         await store.close()
     found = rows(path, "SELECT topic, content, data FROM topic_message")

@@ -30,7 +30,7 @@ WITH RECURSIVE held(seq) AS (
   UNION SELECT blob_id FROM ctx_blob WHERE commit_seq IN (SELECT seq FROM expired)
 )
 SELECT b.id, b.hash, b.place, b.size FROM used JOIN blob b ON b.id = used.id
-WHERE b.released_at IS NULL AND b.place <> 'redacted'
+WHERE b.released_at IS NULL AND {state}
 AND NOT EXISTS (SELECT 1 FROM ctx_commit c WHERE c.blob_id = b.id AND c.seq NOT IN (SELECT seq FROM expired))
 AND NOT EXISTS (SELECT 1 FROM ctx_blob l WHERE l.blob_id = b.id AND l.commit_seq NOT IN (SELECT seq FROM expired))
 """
@@ -78,14 +78,18 @@ def release_expired(conn: WriterConnection) -> ReleasedBlobs:
     folder = blob_directory(conn)
     for blob_id, *_ in found:
         release_blob(conn, blob_id, conn.now())
+    for blob_id, *_ in _find_expired(conn, conn.now(), "b.replaced_by IS NOT NULL"):
+        conn.execute("UPDATE blob SET replaced_by = NULL WHERE id = ?", (blob_id,))
     files = tuple(blob_path(folder, digest) for _, digest, place, _ in found if place == "file")
     return ReleasedBlobs(len(found), sum(size for *_, size in found), files)
 
 
-def _find_expired(conn: sqlite3.Connection, now: int) -> list[tuple[int, bytes, str, int]]:
+def _find_expired(
+    conn: sqlite3.Connection, now: int, state: str = "b.place <> 'redacted'"
+) -> list[tuple[int, bytes, str, int]]:
     others = [
         f"AND NOT EXISTS (SELECT 1 FROM {table} u WHERE u.{column} = b.id)"
         for table, column in map(tuple, conn.execute(BLOB_USERS).fetchall())
         if table not in ("ctx_commit", "ctx_blob")
     ]
-    return list(map(tuple, conn.execute(" ".join([_EXPIRED, *others]), {"now": now}).fetchall()))
+    return list(map(tuple, conn.execute(" ".join([_EXPIRED.format(state=state), *others]), {"now": now}).fetchall()))

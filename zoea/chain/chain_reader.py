@@ -19,7 +19,7 @@ from zoea.store.blobs import blob_directory, unpack_blob
 from zoea.store.redaction import REDACTED
 from zoea.text.sentences import count_of
 
-_BLOB = "SELECT id, hash, place, data, size, released_at FROM blob"
+_BLOB = "SELECT id, hash, place, data, size, released_at, replaced_by FROM blob"
 _BLOBS_OF = f"""
 {_BLOB} WHERE id IN (SELECT c.blob_id FROM json_each(?1) j JOIN ctx_commit c ON c.seq = j.value
   UNION SELECT l.blob_id FROM json_each(?1) j JOIN ctx_blob l ON l.commit_seq = j.value)
@@ -52,7 +52,7 @@ class ChainReader:
         return self.fetch(commit.blob)
 
     def fetch(self, digest: bytes) -> bytes:
-        """Return the bytes with a BLAKE3 hash; `[REDACTED]` for those that were redacted.
+        """Return the bytes with a BLAKE3 hash, or what stands instead after a redaction.
 
         Raises MissingBlob, which says why they are not there.
         """
@@ -80,8 +80,11 @@ class ChainReader:
     def _unpack(self, row: Any) -> bytes:
         """Return the bytes of a row of `_BLOB`. Raises MissingBlob."""
         blob_id, digest, place = row[0], row[1], row[2]
-        if place == "redacted":
+        if place == "redacted" and row[6] is None:
             return REDACTED.encode()
+        if place == "redacted":
+            instead = self._connection.execute("SELECT hash FROM blob WHERE id = ?", (row[6],)).fetchone()[0]
+            return self.fetch(instead)
         if self._directory is None:
             self._directory = blob_directory(self._connection)
         try:

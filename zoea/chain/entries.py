@@ -145,6 +145,34 @@ def lifted_hashes(data: bytes) -> frozenset[bytes]:
     return frozenset(found)
 
 
+def rewrite_texts(data: bytes, replace: Callable[[str], str]) -> bytes | None:
+    """Return the bytes of a commit, or of one of its long texts, with a function applied to all texts in them.
+
+    None for other bytes, such as an image.
+    """
+    try:
+        return replace(data.decode()).encode()
+    except UnicodeDecodeError:
+        pass  # a delta is never UTF-8, because its first byte begins no character
+    try:
+        body = _load(data)
+    except ContextFormatError:
+        return None
+
+    def apply(value: Any) -> Any:
+        match value:
+            case str():
+                return replace(value)
+            case list():
+                return [apply(one) for one in value]
+            case dict():
+                return {key: apply(one) for key, one in value.items()}
+            case _:
+                return value
+
+    return cbor2.dumps(apply(body), canonical=True)
+
+
 def join_deltas(deltas: Iterable[bytes]) -> bytes:
     """Join deltas into one with all their entries; lifted texts stay lifted. Raises ContextFormatError."""
     entries: list[object] = []

@@ -16,6 +16,7 @@ from zoea.chain.entries import ContextEntry, FetchBlob, answer_open_calls
 from zoea.chain.formats import ZOEA, ContextFormat, known_formats
 from zoea.model.enums import Role
 from zoea.model.errors import ContextFormatError
+from zoea.store.redaction import REDACTED
 from zoea.text.sentences import count_of
 
 ReadBytes = Callable[[ContextCommit], bytes]
@@ -107,6 +108,9 @@ def find_format(name: str) -> ContextFormat:
 
 def _entries(commit: ContextCommit, data: bytes, fetch: FetchBlob) -> tuple[tuple[ContextEntry, ...], Tier]:
     """Return the entries of one commit by the most faithful way that works."""
+    if data == REDACTED.encode():
+        told = f"{count_of(commit.message_count, 'message')} of the previous session: {REDACTED}"
+        return (ContextEntry(Role.USER, told, "system", at=commit.created_at, is_synthetic=True),), Tier.NARRATIVE
     known = known_formats().get(commit.format)
     if known is not None:
         try:

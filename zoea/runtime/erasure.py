@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from zoea.chain.collection import DAY, REFLOG_DAYS, forget_branches
+from zoea.chain.entries import rewrite_texts
 from zoea.chain.mirror import find_mirror, find_mirrored, forget_mirrored, stored_digests
 from zoea.model.errors import StoreFull
 from zoea.process.clock import SystemClock
@@ -87,7 +88,7 @@ def redact(places: Places, text: str, confirm: Callable[[RedactedCounts], bool],
         before = stored_digests(connection)
         with transaction(connection):
             who = f"zoea redact, {getpass.getuser()}"
-            counts = redact_text(connection, places.data, text, now=SystemClock().now(), who=who)
+            counts = redact_text(connection, places.data, text, rewrite_texts, now=SystemClock().now(), who=who)
             mirrored = _find_mirrored(connection, text)
             redact_released(connection, mirrored)
             unsent = sum(typed.count(text) for typed in read_unsent(places.drafts).values())

@@ -13,7 +13,7 @@ import zstandard
 from msgspec import Struct
 
 from zoea.model.errors import UsageError
-from zoea.store.blobs import blob_path
+from zoea.store.blobs import blob_path, put_blob
 from zoea.store.retention import RemovedCounts, record_removal
 from zoea.store.search import fts_index
 
@@ -70,6 +70,10 @@ AND c.type = 'TEXT' AND c.hidden = 0
 """
 
 
+Rewrite = Callable[[bytes, Callable[[str], str]], bytes | None]
+"""Return bytes with a function applied to all texts in them; None where they hold none that can be told."""
+
+
 class RedactedCounts(Struct, frozen=True):
     """The numbers of a redaction: replacements, memories, turns, and blob files to delete."""
 
@@ -87,10 +91,15 @@ def text_columns(connection: sqlite3.Connection) -> Iterator[tuple[str, str, boo
             yield table, column, column in _JSON.findall(sql)
 
 
-def redact_text(connection: sqlite3.Connection, directory: Path, text: str, *, now: int, who: str) -> RedactedCounts:
+def redact_text(
+    connection: sqlite3.Connection, directory: Path, text: str, rewrite: Rewrite, *, now: int, who: str
+) -> RedactedCounts:
     """Replace `text` by `REDACTED` wherever it is stored, and record it. For use in a transaction.
 
     The caller deletes the returned files after the COMMIT, and merges the indexes.
+
+    Args:
+        rewrite: Rewrites the bytes of a blob; one that it cannot rewrite is emptied.
 
     Raises:
         UsageError: The text is too short, or a row that needs it cannot do without it.
@@ -134,7 +143,7 @@ def redact_text(connection: sqlite3.Connection, directory: Path, text: str, *, n
     memories = {row[0] for row in touched}
     for memory_id in memories:
         connection.execute("UPDATE memory SET redacted_at = ? WHERE id = ?", (now, memory_id))
-    blobs, files = _redact_blobs(connection, directory, [form.encode() for form in forms])
+    blobs, files = _redact_blobs(connection, directory, forms, rewrite)
     turns = len({row[1] for row in touched})
     removed = RemovedCounts(turns, len(memories), occurrences * len(text))
     if occurrences or blobs:
@@ -194,9 +203,18 @@ def redact_released(connection: sqlite3.Connection, digests: Iterable[bytes]) ->
     connection.executemany(sql, [(digest,) for digest in digests])
 
 
-def _redact_blobs(connection: sqlite3.Connection, directory: Path, forms: list[bytes]) -> tuple[int, tuple[Path, ...]]:
-    """Empty the blobs that hold one of these byte strings. Return how many, and their files."""
+def _redact_blobs(
+    connection: sqlite3.Connection, directory: Path, forms: list[str], rewrite: Rewrite
+) -> tuple[int, tuple[Path, ...]]:
+    """Replace the blobs that hold one of these texts. Return how many, and their files."""
     count, files = 0, list[Path]()
+    needles = [form.encode() for form in forms]
+
+    def replace(value: str) -> str:
+        for form in forms:
+            value = value.replace(form, REDACTED)
+        return value
+
     for blob_id, digest, place in connection.execute(
         "SELECT id, hash, place FROM blob WHERE place <> 'redacted'"
     ).fetchall():
@@ -210,11 +228,17 @@ def _redact_blobs(connection: sqlite3.Connection, directory: Path, forms: list[b
             data = zstandard.ZstdDecompressor().decompress(packed)
         except (OSError, zstandard.ZstdError):
             continue  # damaged or gone: `zoea doctor` reports it
-        if any(form in data for form in forms):
-            connection.execute(
-                "UPDATE blob SET place = 'redacted', data = NULL, released_at = NULL WHERE id = ?", (blob_id,)
-            )
-            count += 1
-            if place == "file":
-                files.append(file)
+        if not any(needle in data for needle in needles):
+            continue
+        changed = rewrite(data, replace)
+        is_clean = changed is not None and not any(needle in changed for needle in needles)
+        new = put_blob(connection, changed) if changed is not None and is_clean else None
+        connection.execute(
+            "UPDATE blob SET place = 'redacted', data = NULL, released_at = NULL, replaced_by = ? WHERE id = ?",
+            (new, blob_id),
+        )
+        connection.execute("UPDATE blob SET replaced_by = ? WHERE replaced_by = ?", (new, blob_id))
+        count += 1
+        if place == "file":
+            files.append(file)
     return count, tuple(files)
