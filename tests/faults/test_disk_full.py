@@ -20,8 +20,9 @@ from zoea.model.values import Event
 from zoea.settings import Settings
 from zoea.store import Store
 from zoea.swarm.runner import STOP_WITHIN_S
-from zoea.swarm.services import DISK_FULL, RETRY_DISK_S
+from zoea.swarm.services import RETRY_DISK_S
 
+DISK_FULL = StoreFull.reason
 ROUNDS = 200 if os.environ.get("ZOEA_SOAK") else 8
 PLENTY = 1_000_000
 SETTINGS = Settings.model_validate(

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -200,3 +201,47 @@ def test_a_lock_file_that_others_may_read_is_closed_to_them(tmp_path: Path, mode
     (tmp_path / LOCK_NAME).chmod(mode)
     with OwnerLock(tmp_path, Path("/run/s.sock")):
         assert (tmp_path / LOCK_NAME).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_removed_lock_file_lets_no_second_owner_in(tmp_path: Path) -> None:
+    root = Path(__file__).parents[2]
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=root
+    ) as owner:
+        assert owner.stdout is not None
+        assert owner.stdout.readline() == b"held\n"
+        (tmp_path / LOCK_NAME).unlink()
+        with pytest.raises(WorkspaceHeld, match="another process"):
+            OwnerLock(tmp_path, Path("/run/other.sock")).acquire()
+        owner.kill()
+    with OwnerLock(tmp_path, Path("/run/other.sock")):
+        assert read_holder(tmp_path) == Holder(os.getpid(), "/run/other.sock")
+
+
+@pytest.mark.parametrize("is_there", [False, True])
+def test_a_removed_lock_file_is_written_again(tmp_path: Path, is_there: bool) -> None:
+    with OwnerLock(tmp_path, Path("/run/s.sock")) as owner:
+        assert not owner.restore_file()
+        (tmp_path / LOCK_NAME).unlink()
+        if is_there:  # of the process that was refused
+            (tmp_path / LOCK_NAME).touch()
+        assert read_holder(tmp_path) is None
+        assert owner.restore_file()
+        assert read_holder(tmp_path) == Holder(os.getpid(), "/run/s.sock")
+        assert not owner.restore_file()
+    assert read_holder(tmp_path) is None
+
+
+def test_a_file_system_that_locks_no_directories_has_the_lock_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = fcntl.flock
+
+    def refuse(descriptor: int, how: int) -> None:
+        if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        usual(descriptor, how)
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with OwnerLock(tmp_path, Path("/run/s.sock")):
+        assert read_holder(tmp_path) == Holder(os.getpid(), "/run/s.sock")

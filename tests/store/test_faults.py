@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,9 +17,11 @@ import pytest
 
 from tests.store.conftest import SettableClock
 from tests.store.writing_process import pair
-from zoea.model.errors import StoreFull
+from zoea.model.errors import StoreFull, StoreMissing, StoreMoved
 from zoea.model.values import Event
+from zoea.process.lock import OwnerLock
 from zoea.store import Store, WriterConnection, open_reader
+from zoea.store.database_file import OpenFiles
 
 ROOT = Path(__file__).parents[2]
 KILLS = 200 if os.environ.get("ZOEA_SOAK") else 10
@@ -133,3 +136,73 @@ async def test_a_group_is_acknowledged_only_after_its_commit(store: Store) -> No
     assert [outcome for outcome in outcomes if isinstance(outcome, int)] == [0, 1, 2, 3, 4, 6, 7, 8, 9]
     assert runs.count(5) == 2
     assert len(await store.read("SELECT 1 FROM setting")) == 9
+
+
+def remove(file: Path) -> None:
+    file.rename(file.with_name(f"{file.name}.away"))
+
+
+def replace(file: Path) -> None:
+    away = file.with_name(f"{file.name}.away")
+    file.rename(away)
+    shutil.copyfile(away, file)
+
+
+def put_back(file: Path) -> None:
+    file.with_name(f"{file.name}.away").replace(file)
+
+
+@pytest.mark.parametrize("ending", ["", "-wal", "-shm"])
+@pytest.mark.parametrize("move", [remove, replace])
+async def test_a_database_that_was_moved_acknowledges_nothing_until_it_is_back(
+    store: Store, path: Path, move: Callable[[Path], None], ending: str
+) -> None:
+    await store.write(pair("before", 1))
+    heard: list[Event] = []
+    store.on_events = heard.extend
+    file = path.with_name(path.name + ending)
+    move(file)
+    refused = await asyncio.gather(
+        *(store.write(pair(f"moved {n}", 1)) for n in range(3)), store.probe(), return_exceptions=True
+    )
+    for error in refused:
+        assert isinstance(error, StoreMoved)
+        assert str(file) in error.what
+        assert "back" in error.hint
+    assert not heard
+    put_back(file)
+    await store.probe()
+    await store.write(pair("after", 1))
+    assert sound(path) == {"before", "after"}
+
+
+async def test_a_database_that_is_moved_while_it_is_synced_is_not_acknowledged(
+    path: Path, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[int] = []
+
+    def check(files: OpenFiles, usual: Callable[[OpenFiles], None] = OpenFiles.check) -> None:
+        looks.append(len(looks))
+        if len(looks) == 2:  # behind the COMMIT
+            remove(path)
+        usual(files)
+
+    monkeypatch.setattr(OpenFiles, "check", check)
+    store = await Store.open(path, clock_now=clock.now)
+    heard: list[Event] = []
+    store.on_events = heard.extend
+    with pytest.raises(StoreMoved):
+        await store.write(pair("lost", 1))
+    assert not heard
+    put_back(path)
+    await store.write(pair("after", 1))
+    await store.close()
+    assert sound(path) >= {"after"}
+
+
+def test_a_reader_of_a_moved_database_does_not_take_it_for_a_new_workspace(tmp_path: Path) -> None:
+    path = tmp_path / "zoea.db"
+    with pytest.raises(StoreMissing):
+        open_reader(path)
+    with OwnerLock(tmp_path, tmp_path / "socket"), pytest.raises(StoreMoved, match="a swarm has it open"):
+        open_reader(path)

@@ -12,6 +12,7 @@ other libraries are converted at the edge where they enter. Exit codes are an AP
     │   └── TrustError                     a project file needs trust
     ├── StoreError                exit 4
     │   ├── StoreFull                      disk full or I/O error; the swarm goes on hold
+    │   │   └── StoreMoved                 the open database was removed or replaced
     │   ├── StoreForeign                   not a Zoea database, or a newer one
     │   ├── StoreMissing                   no database yet; raised for readers only
     │   ├── StoreConflict                  a constraint of the schema refused a row
@@ -94,7 +95,15 @@ class StoreError(ZoeaError):
 
 
 class StoreFull(StoreError):
+    """Nothing can be stored for now. `reason` is that of the hold until it can be."""
+
     title = "The disk is full or failing"
+    reason: ClassVar[str] = "disk full or failing: nothing can be stored"
+
+
+class StoreMoved(StoreFull):
+    title = "The database was removed or replaced"
+    reason: ClassVar[str] = "database removed or replaced: put it back"
 
 
 class StoreForeign(StoreError):

@@ -1,7 +1,9 @@
 """The lock of a workspace: one process owns it. The file names its process and socket.
 
-The lock is the kernel's (`flock`), so it is released when its process ends, in any way.
-The text in the file informs other processes; only the lock decides.
+The locks are the kernel's (`flock`), so they are released when their process ends, in any way.
+The text in the file informs other processes; only the locks decide. There are two: of the file, which is passed
+from process to process, and of the data directory itself, which nobody can remove without the database. The
+database file has none, because closing a descriptor of it would drop SQLite's own locks.
 """
 
 from __future__ import annotations
@@ -48,6 +50,7 @@ class OwnerLock:
         self.path = data / LOCK_NAME
         self._holder = Holder(os.getpid(), str(socket), since)
         self._descriptor: int | None = None
+        self._directory: int | None = None
 
     def acquire(self) -> None:
         """Take the lock without waiting for another owner.
@@ -56,6 +59,19 @@ class OwnerLock:
             WorkspaceHeld: naming the process that has it.
             StoreError: if the file cannot be written, or locks do not hold in its file system.
         """
+        self._descriptor = self._take_file()
+        try:
+            self._directory = _lock_directory(self.path.parent)
+            self._write_note(self._descriptor)
+        except WorkspaceHeld:
+            self._let_go()
+            raise
+        except OSError as problem:
+            self._let_go()
+            raise _unwritable(self.path, problem) from problem
+
+    def _take_file(self) -> int:
+        """Lock the file and return its descriptor."""
         try:
             descriptor = _inherited(self.path)
             if descriptor is None:
@@ -74,19 +90,28 @@ class OwnerLock:
             raise
         if not is_taken:
             os.close(descriptor)
-            note = read_note(self.path)
-            holder = f"process {note.pid}" if note else "another process"
-            raise WorkspaceHeld(
-                f"{holder} is running this workspace",
-                hint="`zoea run` shows it, `zoea stop --swarm` ends it; stored data is kept.",
-            )
-        try:
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, json.dumps(asdict(self._holder)).encode(), 0)
-        except OSError as problem:
+            raise _held(read_note(self.path))
+        return descriptor
+
+    def _write_note(self, descriptor: int) -> None:
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(asdict(self._holder)).encode(), 0)
+
+    def restore_file(self) -> bool:
+        """Write the lock file again if it was removed, so that other processes find the owner; return whether it was.
+
+        Meanwhile the lock of the directory keeps other owners out. Raises OSError.
+        """
+        if self._descriptor is None or _is_same_file(self._descriptor, self.path):
+            return False
+        descriptor = open_private(self.path, os.O_RDWR | os.O_CREAT)
+        if not _locks(descriptor, fcntl.LOCK_EX):  # a process that tries to own the workspace, and will be refused
             os.close(descriptor)
-            raise _unwritable(self.path, problem) from problem
+            return False
+        self._write_note(descriptor)
+        os.close(self._descriptor)
         self._descriptor = descriptor
+        return True
 
     def pass_on(self, start: Callable[[int], object]) -> None:
         """Hand the lock over to a new process. `start` gets the descriptor to use as its stdin.
@@ -96,19 +121,27 @@ class OwnerLock:
         """
         if self._descriptor is None:
             return
+        if self._directory is not None:
+            os.close(self._directory)  # the new process takes it; the file keeps other owners out meanwhile
+            self._directory = None
         try:
             start(self._descriptor)
         finally:
-            os.close(self._descriptor)
-            self._descriptor = None
+            self._let_go()
 
     def release(self) -> None:
         """Release the lock. Clears the file first, so that no process is sent to a closed socket."""
         if self._descriptor is None:
             return
         os.ftruncate(self._descriptor, 0)
-        os.close(self._descriptor)
-        self._descriptor = None
+        self._let_go()
+
+    def _let_go(self) -> None:
+        # The directory first, so that a process which gets the file finds it free.
+        for descriptor in (self._directory, self._descriptor):
+            if descriptor is not None:
+                os.close(descriptor)
+        self._directory = self._descriptor = None
 
     def __enter__(self) -> OwnerLock:
         self.acquire()
@@ -122,17 +155,44 @@ class OwnerLock:
 
 def _inherited(path: Path) -> int | None:
     """Return the lock's descriptor if it was passed to this process as stdin."""
-    try:
-        given, file = os.fstat(0), path.lstat()
-        if (given.st_dev, given.st_ino) != (file.st_dev, file.st_ino):
-            return None
-    except OSError:  # there is no stdin, or no file yet
+    if not _is_same_file(0, path):
         return None
     descriptor = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 3)
     null = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     os.dup2(null, 0)  # a child process would inherit stdin and keep the lock
     os.close(null)
     return descriptor
+
+
+def _is_same_file(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.lstat())
+    except OSError:  # it is closed, or there is no file
+        return False
+
+
+def _lock_directory(data: Path) -> int | None:
+    """Lock the data directory; return its descriptor, None where the file system cannot lock directories.
+
+    Raises:
+        WorkspaceHeld: An owner has it, whose lock file was removed.
+    """
+    descriptor = os.open(data, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        if _taken(descriptor):
+            return descriptor
+    except OSError:  # NFS locks only what is open for writing
+        os.close(descriptor)
+        return None
+    os.close(descriptor)
+    raise _held(None)
+
+
+def _held(note: Holder | None) -> WorkspaceHeld:
+    return WorkspaceHeld(
+        f"{f'process {note.pid}' if note else 'another process'} is running this workspace",
+        hint="`zoea run` shows it, `zoea stop --swarm` ends it; stored data is kept.",
+    )
 
 
 def _taken(descriptor: int) -> bool:

@@ -32,6 +32,9 @@ SHUTDOWN_S = 9.5
 REPEAT_S = 1.0
 """Seconds within which a second signal is the same request: `timeout` and shells signal a process and its group."""
 
+LOCK_CHECK_S = 5.0
+"""Seconds between looks at the lock file."""
+
 MakeSwarm = Callable[[Places, Callable[[], None]], AbstractAsyncContextManager[SwarmApi]]
 """Opens the swarm of a workspace. The second argument is called by the swarm's `shutdown`."""
 
@@ -128,8 +131,21 @@ async def own_workspace(
         log.info("the swarm of %s is open", places.data)
         if owner.warning:
             log.warning("%s", owner.warning)
+        keeper = asyncio.create_task(_keep_lock_file(lock), name="lock file")
+        stack.callback(keeper.cancel)
         stack.callback(owner.end)
         yield owner
+
+
+async def _keep_lock_file(lock: OwnerLock) -> None:
+    """Restore the lock file where a person removed it, so that fronts find the swarm again."""
+    while True:
+        await asyncio.sleep(LOCK_CHECK_S)
+        try:
+            if lock.restore_file():
+                log.warning("%s was removed and is written again", lock.path)
+        except OSError as problem:
+            log.debug("%s cannot be written again: %s", lock.path, problem)
 
 
 async def close_within(seconds: float, work: Callable[[], Awaitable[object]], what: str) -> None:

@@ -14,7 +14,14 @@ from typing import Any, Self, TypeVar
 from zoea.model.errors import StoreClosed, StoreError
 from zoea.model.values import Event
 from zoea.store import blobs
-from zoea.store.database_file import BUSY_SECONDS, newest_version, open_reader, read_version, require_sqlite
+from zoea.store.database_file import (
+    BUSY_SECONDS,
+    OpenFiles,
+    newest_version,
+    open_reader,
+    read_version,
+    require_sqlite,
+)
 from zoea.store.memory_reader import MemoryReader
 from zoea.store.migrate import migrate
 from zoea.store.readers import ReaderPool
@@ -90,7 +97,7 @@ class Store:
         An `urgent` op, of what a person did, runs before the others that wait.
 
         Raises:
-            StoreFull: Disk full or I/O error; nothing was stored.
+            StoreFull: Disk full or I/O error, or the database was moved; nothing was stored.
             StoreConflict: A constraint refused a row.
             StoreClosed: The store is closed.
             StoreError: Any other SQLite error.
@@ -182,6 +189,7 @@ def _connect(path: Path, clock_now: Callable[[], int]) -> WriterConnection:
             connection.close()
             raise
     connection.clock_now = clock_now
+    connection.check_files = OpenFiles(path).check
     return connection
 
 

@@ -88,6 +88,10 @@ class _NotBegun(Exception):
     """No transaction could be opened. The cause is a StoreError."""
 
 
+class _Unconfirmed(Exception):
+    """The database was moved during the COMMIT, so it may be lost. The cause is a StoreError."""
+
+
 class _OpQueue:
     """Ops in the order they run: urgent ones before the others, each kind in submission order."""
 
@@ -216,8 +220,9 @@ class Writer:
             _log.warning("a group of %d ops lost its transaction, each runs again alone: %s", len(ops), lost)
             for op in ops:
                 self._run_alone(op)
-        except _NotBegun as error:
-            first.error = error.__cause__
+        except (_NotBegun, _Unconfirmed) as error:
+            for op in ops:
+                op.error = op.error or error.__cause__
             self._settle_later(ops, 0.0)
         else:
             self._settle_later(ops, seconds)
@@ -263,7 +268,7 @@ class Writer:
                 seconds = self._commit()
             else:
                 self._roll_back()
-        except (_NotBegun, _TransactionLost) as error:
+        except (_NotBegun, _TransactionLost, _Unconfirmed) as error:
             op.error = error.__cause__
         return self._settle_later([op], seconds)
 
@@ -293,14 +298,24 @@ class Writer:
         begun = perf_counter()
         try:
             self._before_commit(self._connection)
+            self._connection.check_files()
             self._connection.execute("COMMIT")
+        except StoreError as error:
+            self._roll_back()
+            raise _TransactionLost(str(error)) from error
         except SQLITE_ERRORS as error:
             self._roll_back()
             raise _TransactionLost(str(error)) from translate_write_error(error)
         except Exception as error:  # noqa: BLE001 - the thread goes on; the callers of the ops get the error
             self._roll_back()
             raise _TransactionLost(str(error)) from StoreError(f"the written rows cannot be indexed: {error!r}")
-        return perf_counter() - begun
+        seconds = perf_counter() - begun
+        try:
+            self._connection.check_files()
+        except StoreError as error:
+            self._connection.events.clear()
+            raise _Unconfirmed from error
+        return seconds
 
     def _roll_back(self) -> None:
         """Roll back the transaction if one is open, and drop its events."""

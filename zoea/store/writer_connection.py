@@ -27,11 +27,18 @@ def transaction(connection: sqlite3.Connection) -> Iterator[None]:
         raise
 
 
+def _check_nothing() -> None:
+    """Accept any file, for a connection that was not opened by the store."""
+
+
 class WriterConnection(sqlite3.Connection):
     """The only connection that writes. Rows are `sqlite3.Row`.
 
     An op shares its transaction with other ops, so any call that would end it raises StoreError. Only
     the writer thread may use it.
+
+    Attributes:
+        check_files: Raises StoreMoved unless the open files are those of the path; called before and after COMMIT.
     """
 
     clock_now: Callable[[], int]
@@ -41,6 +48,7 @@ class WriterConnection(sqlite3.Connection):
         self.row_factory = sqlite3.Row
         self.events: list[Event] = []
         self._now: int | None = None
+        self.check_files: Callable[[], None] = _check_nothing
 
     def now(self) -> int:
         """Return the time of the op, µs UTC; constant within an op."""

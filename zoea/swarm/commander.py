@@ -51,7 +51,7 @@ from zoea.swarm.references import resolve_reference
 from zoea.swarm.resolved_template import Providers, ResolvedTemplate, resolve_stored_template, resolve_template
 from zoea.swarm.rules import SECOND
 from zoea.swarm.runner import MysisRunner
-from zoea.swarm.services import DISK_FULL, HoldSwitch, Services
+from zoea.swarm.services import CANNOT_STORE, HoldSwitch, Services
 from zoea.swarm.tail_recovery import find_left_tails, flush_all, recover_tail
 from zoea.swarm.turn.tool_calls import LateCalls
 from zoea.swarm.turn.turn_failures import failure_from
@@ -160,7 +160,7 @@ class Commander:
         await self._approvals.load()
         self._hub.last_id = await swarm_reads.newest_event_id(self._store)
         is_held, reason = await swarm_reads.swarm_hold(self._store)
-        self.hold_switch.set_swarm(is_held and reason != DISK_FULL, reason)
+        self.hold_switch.set_swarm(is_held and reason not in CANNOT_STORE, reason)
         self.live_view.set_hold(on=self.hold_switch.swarm)
         self._bodies.update(await swarm_reads.template_bodies(self._store))
         left_tails = await find_left_tails(self._store)
@@ -557,7 +557,7 @@ class Commander:
         finally:
             full.cancel()
         if not told.done():
-            raise StoreFull(DISK_FULL, hint="Free some space; what you asked for is done as soon as it can be stored.")
+            raise StoreFull(self.hold_switch.reason, hint="What you asked for is done as soon as it can be stored.")
         await told
 
     def _row(self, runner: MysisRunner) -> MysisView:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
 from zoea.llm.prices import PriceList
-from zoea.model.errors import StoreClosed, StoreError, StoreFull
+from zoea.model.errors import StoreClosed, StoreError, StoreFull, StoreMoved
 from zoea.model.ports import Clock, Ids, ToolFactory
 from zoea.model.values import Delivery
 from zoea.settings import Settings
@@ -30,7 +30,9 @@ _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 RETRY_DISK_S = 10.0
-DISK_FULL = "disk full or failing: nothing can be stored"
+CANNOT_STORE = (StoreFull.reason, StoreMoved.reason)
+"""Reasons of a hold that ends by itself once something can be stored."""
+_FREE_SPACE = "Free some space, or check the disk; Zoea tries again by itself."
 
 
 class HoldSwitch:
@@ -167,7 +169,7 @@ class Services:
             self._held_before = self.hold.swarm, self.hold.reason
             self._trial = asyncio.create_task(self._try_again(), name="disk trial")
             self.full.set()
-            self.hold.set_swarm(True, DISK_FULL)
+            self.hold.set_swarm(True, error.reason)
             self.announce_hold()
         return self._trial
 
@@ -181,6 +183,8 @@ class Services:
                 return None
             except StoreError as error:
                 _log.warning("still nothing can be stored: %s", error.what)
+                if isinstance(error, StoreFull) and self.hold.reason in CANNOT_STORE:
+                    self.hold.set_swarm(True, error.reason)  # it may be another one by now
             else:
                 return self._end_trial()
 
@@ -195,8 +199,8 @@ class Services:
         try:
             await self.store.probe()
         except StoreFull as error:
-            hint = "Free some space, or check the disk; Zoea tries again by itself."
-            raise StoreFull(DISK_FULL, hint=hint) from error
+            hint = error.hint if isinstance(error, StoreMoved) else _FREE_SPACE
+            raise type(error)(error.reason, hint=hint) from error
         if self._trial is not None:
             self._trial.cancel()
             self._end_trial()
@@ -205,7 +209,7 @@ class Services:
         """Restore the hold from before the disk was full."""
         self._trial = None
         self.full.clear()
-        if self.hold.reason == DISK_FULL:
+        if self.hold.reason in CANNOT_STORE:
             self.hold.set_swarm(*self._held_before)
             self.announce_hold()
 

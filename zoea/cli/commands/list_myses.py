@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from zoea.cli.terminal_rows import table
 from zoea.ipc.codec import encode
-from zoea.model.errors import StoreMissing
+from zoea.model.errors import StoreFull, StoreMissing, StoreMoved
 from zoea.model.values import SwarmView
 from zoea.process.command_line import WORKSPACE_HELP, LightCommand, flag, option
 from zoea.process.lock import read_holder
@@ -41,7 +41,9 @@ def write_list(options: ListOptions) -> int:
     else:
         text = table(view.myses)
         if view.held:
-            text += f"\nThe swarm is on hold: {view.hold_reason}. `zoea hold --lift` resumes it."
+            goes_on = view.hold_reason in (StoreFull.reason, StoreMoved.reason)
+            how = "It goes on by itself once that is mended." if goes_on else "`zoea hold --lift` resumes it."
+            text += f"\nThe swarm is on hold: {view.hold_reason}. {how}"
     sys.stdout.write(text + "\n")
     return 0
 
