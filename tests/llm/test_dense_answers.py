@@ -15,6 +15,7 @@ from tests.fakes.wire_server import Outgoing, Received, WireServer
 from tests.llm.sample_requests import answer, provider, request
 from zoea.llm.providers import anthropic_stream, http_provider, ollama_format, openai_stream
 from zoea.llm.providers.http_provider import FEED_BYTES, StreamDecoder
+from zoea.llm.transport import event_stream
 from zoea.text.large_json import LARGE_CHARS
 
 WIRES = ("openai", "anthropic", "ollama")
@@ -80,7 +81,7 @@ async def test_a_large_event_is_parsed_beside_the_event_loop(wire: str, monkeypa
     on_the_loop: list[int] = []
     beside: list[int] = []
     loop_thread = threading.get_ident()
-    for module in (anthropic_stream, openai_stream, ollama_format):
+    for module in (anthropic_stream, openai_stream, ollama_format, event_stream):
         real: Callable[..., Any] = vars(module)["parse"]
 
         def parse(text: str | bytes, real: Callable[..., Any] = real, **more: Any) -> Any:

@@ -15,7 +15,8 @@ from zoea.llm.providers.anthropic_stream import MessageStreamDecoder
 from zoea.llm.providers.http_provider import StreamDecoder
 from zoea.llm.providers.ollama_format import OllamaStreamDecoder
 from zoea.llm.providers.openai_stream import ChatStreamDecoder
-from zoea.llm.transport.provider_errors import read_error_body, read_error_object, retry_after
+from zoea.llm.transport.provider_errors import read_error_body, read_error_object
+from zoea.llm.transport.retry_times import retry_after
 from zoea.model.errors import ProviderError
 from zoea.text.flat_schema import MAX_NODES, flat
 
@@ -238,7 +239,7 @@ def test_an_impossible_retry_time_is_none(headers: dict[str, str], seconds: floa
 def test_hostile_pages_and_think_blocks_are_read_in_linear_time() -> None:
     # Each of these took from 2 s to minutes, on the loop: a timing is not asserted, the test would not end in time.
     for page in ("<script ", "<title>", "<style x", "<title", "<"):
-        assert read_error_body(f"<html>{page * (60_000 // len(page))}".encode())[0].startswith("a web page")
+        assert read_error_body(f"<html>{page * (60_000 // len(page))}".encode()).text.startswith("a web page")
     assert ThinkSplitter().orphan("\n \n" * 100_000 + "x</think")[1] == ""
     assert ThinkSplitter().orphan("\n \n" * 100_000 + "x\n</think>y") == ("y", "x")
     assert len(ThinkSplitter().feed("<p>hello</p>\n" * 40_000)[0]) == 520_000
@@ -247,12 +248,12 @@ def test_hostile_pages_and_think_blocks_are_read_in_linear_time() -> None:
 
 def test_the_text_of_a_page_has_no_scripts() -> None:
     page = b"<html><script>var a = '<p>';</script><p>gone</p><STYLE>p {}</style >away<script>never closed"
-    assert read_error_body(page)[0] == "a web page, not an answer: gone away"
+    assert read_error_body(page).text == "a web page, not an answer: gone away"
     assert (
-        read_error_body(b"<html><head><title>502 Bad &amp; more</title><p>x")[0]
+        read_error_body(b"<html><head><title>502 Bad &amp; more</title><p>x").text
         == "a web page, not an answer: 502 Bad &amp; more"
     )
-    assert read_error_object(["x"]) == ("x", "")
+    assert read_error_object(["x"]).text == "x"
 
 
 def test_a_schema_that_expands_without_limit_is_cut_off() -> None:

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from zoea.llm.transport.provider_errors import clean, error_from_status, error_from_stream, read_error_body, retry_after
+from zoea.llm.transport.provider_errors import clean, error_from_status, error_from_stream, read_error_body
+from zoea.llm.transport.retry_times import retry_after
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 
@@ -67,12 +68,12 @@ def test_an_html_page_is_reported_by_its_title_on_one_line() -> None:
     page = "<html><head><title>502\nBad Gateway</title></head><body>nginx</body></html>"
     assert error(502, page).what == "reefnet answered 502: a web page, not an answer: 502 Bad Gateway"
     assert (
-        read_error_body(b"<html><script>x()</script><p>Sign in</p></html>")[0] == "a web page, not an answer: Sign in"
+        read_error_body(b"<html><script>x()</script><p>Sign in</p></html>").text == "a web page, not an answer: Sign in"
     )
 
 
 def test_a_long_page_is_cut() -> None:
-    assert len(read_error_body(b"x" * 10_000)[0]) == 400
+    assert len(read_error_body(b"x" * 10_000).text) == 400
 
 
 def test_no_key_is_in_any_text() -> None:

@@ -184,6 +184,8 @@ class ProviderError(ZoeaError):
         retry_after: Seconds the provider asked to wait, if it did.
         status: The HTTP status, if there was one.
         names_thinking: The refusal concerns thinking blocks; one retry without them follows.
+        window: The tokens that a refusal for its length allows a request, if it names them.
+        said: All sentences of a refusal, as the server wrote them; never shown, because they are not cleaned.
     """
 
     title = "The model's provider failed"
@@ -199,12 +201,16 @@ class ProviderError(ZoeaError):
         retry_after: float | None = None,
         status: int | None = None,
         names_thinking: bool = False,
+        window: int | None = None,
+        said: str = "",
     ) -> None:
         super().__init__(what, hint=hint, title=title)
         self.kind = kind
         self.retry_after = retry_after
         self.status = status
         self.names_thinking = names_thinking
+        self.window = window
+        self.said = said
 
 
 class ToolError(ZoeaError):

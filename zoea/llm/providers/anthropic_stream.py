@@ -12,9 +12,9 @@ from typing import Any
 from zoea.llm.messages.argument_repair import repair
 from zoea.llm.messages.json_schema_tools import read_unconstrained
 from zoea.llm.providers.openai_stream import whole_number
-from zoea.llm.transport.event_stream import EventReader
+from zoea.llm.transport.event_stream import PayloadReader
 from zoea.llm.transport.json_safety import as_mapping, as_mappings, as_text_value, as_tool_name, parse
-from zoea.llm.transport.provider_errors import error_from_stream, provider_error, read_error_body
+from zoea.llm.transport.provider_errors import error_from_stream, is_error, no_answer_error, provider_error
 from zoea.model.enums import ErrorClass, Finish
 from zoea.model.request import Answer, AnswerCall, Delta
 from zoea.model.values import Native, Usage
@@ -45,7 +45,7 @@ class MessageStreamDecoder:
         self._model = model
         self._has_text_calls = has_text_calls
         self._secrets = secrets
-        self._reader = EventReader()
+        self._reader = PayloadReader()
         self._blocks: dict[int, dict[str, Any]] = {}
         self._inputs: dict[int, list[str]] = {}
         self._pieces: dict[tuple[int, str], list[str]] = {}
@@ -59,6 +59,10 @@ class MessageStreamDecoder:
     def is_complete(self) -> bool:
         return self.is_done or bool(self._stop)
 
+    @property
+    def words(self) -> str:
+        return self._reader.words
+
     def feed(self, data: bytes) -> Delta | None:
         return self._take(self._reader.feed(data))
 
@@ -66,25 +70,31 @@ class MessageStreamDecoder:
         return self._take(self._reader.end())
 
     def feed_whole(self, body: bytes) -> None:
-        """Read an answer that was not streamed although that was requested."""
+        """Read an answer that was not streamed although that was requested, or was under the type of a document."""
         try:
             message = parse(body)
         except ValueError:
+            self.feed(body)
+            self.end()
+            if self.is_complete:
+                return
             message = None
-        if isinstance(message, dict) and message.get("type") == "error":
+        if not self._is_whole(message):
+            raise no_answer_error(self._provider, body, "Check the provider's base_url in the settings.", self._secrets)
+
+    def _is_whole(self, message: Any) -> bool:
+        """Take a message in one piece. Raises ProviderError where it is an error."""
+        if not isinstance(message, dict):
+            return False
+        if is_error(message):
             raise error_from_stream(message, provider=self._provider, secrets=self._secrets)
-        if not isinstance(message, dict) or not isinstance(message.get("content"), list):
-            raise provider_error(
-                ErrorClass.BAD_REQUEST,
-                f"{self._provider} sent {read_error_body(body)[0] or 'nothing'}",
-                secrets=self._secrets,
-                title="The provider sent no answer",
-                hint="Check the provider's base_url in the settings.",
-            )
+        if not isinstance(message.get("content"), list):
+            return False
         self._start(message)
         for index, block in enumerate(as_mappings(message["content"])):
             self._begin(index, block)
         self._stop = str(message.get("stop_reason") or "end_turn")
+        return True
 
     def answer(self) -> Answer:
         """Build the answer. Raises ProviderError (content filter) if a refusal left no text."""
@@ -126,13 +136,9 @@ class MessageStreamDecoder:
         ]
         return Native(self._provider, self._model, json.dumps(kept, ensure_ascii=False))
 
-    def _take(self, events: list[tuple[str, str]]) -> Delta | None:
+    def _take(self, payloads: list[Any]) -> Delta | None:
         self._new = ([], [], [])
-        for _, data in events:
-            try:
-                event = parse(data)
-            except ValueError:
-                continue  # not from the vendor; a stream without anything else is incomplete
+        for event in payloads:
             if isinstance(event, dict):
                 self._event(event)
         text, reasoning, call = map("".join, self._new)
@@ -151,7 +157,9 @@ class MessageStreamDecoder:
                 self._stop = as_text_value(as_mapping(event.get("delta")).get("stop_reason")) or self._stop
             case "message_stop":
                 self.is_done = True
-            case "error":
+            case "message" if isinstance(event.get("content"), list):
+                self._is_whole(event)
+            case _ if is_error(event):
                 raise error_from_stream(event, provider=self._provider, secrets=self._secrets)
 
     def _start(self, message: dict[str, Any]) -> None:

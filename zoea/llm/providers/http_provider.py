@@ -16,7 +16,7 @@ from zoea.llm.messages.text_calls import read_text_calls
 from zoea.llm.provider_config import SLOW_READING, ProviderConfig
 from zoea.llm.transport.admission_gate import AdmissionGate, AdmissionTicket
 from zoea.llm.transport.http_client import HttpClient, HttpReply, is_loopback
-from zoea.llm.transport.provider_errors import error_from_status, provider_error, read_error_body
+from zoea.llm.transport.provider_errors import error_from_status, error_from_stream, provider_error, read_error_body
 from zoea.model.enums import ErrorClass, ToolMode
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
@@ -34,6 +34,10 @@ MAX_SILENCE_S = 600.0
 """How long keep-alive without content may last: such a server has lost the request."""
 SLOWEST_READING = 20
 """Tokens of a prompt that a server of this machine is expected to read in a second, at least."""
+FULL_SHARE = 0.6
+"""The share of the window from which on a 400 without a word is taken for a refusal of the length."""
+LONG_REQUEST = 4_000
+"""Tokens from which on a request may be too long for a window that is not known."""
 _BYTES = BytesReceived()
 _TOO_MUCH = (429, 503, 529)
 
@@ -46,6 +50,11 @@ class StreamDecoder(Protocol):
 
     @property
     def is_complete(self) -> bool: ...
+
+    @property
+    def words(self) -> str:
+        """What came that is no part of an answer, as a server's error in plain text."""
+        ...
 
     def feed(self, data: bytes) -> Delta | ReadProgress | None: ...
 
@@ -140,6 +149,9 @@ class HttpProvider:
                 size = limits.size
             if (delta := decoder.end()) is not None:
                 yield delta
+            if not decoder.is_complete and decoder.words:
+                words = read_error_body(decoder.words.encode()).text
+                raise error_from_stream({"error": words}, provider=self.name, secrets=self._secrets)
             if not decoder.is_complete:
                 raise provider_error(
                     ErrorClass.TRANSIENT,
@@ -158,6 +170,13 @@ class HttpProvider:
         if not self._is_near or request.estimated_tokens < SLOWEST_READING:
             return None
         return self._config.timeouts.first + request.estimated_tokens / SLOWEST_READING
+
+    def _fills_window(self, request: ModelRequest) -> bool:
+        """Return whether a request takes most of the window; of an unknown one that it is long."""
+        window = request.context_window or self._config.context_window
+        if window is None:
+            return request.estimated_tokens >= LONG_REQUEST
+        return request.estimated_tokens + request.max_output_tokens >= window * FULL_SHARE
 
     def _complete(self, request: ModelRequest, answer: Answer) -> Answer:
         """Return the answer; with `tool_mode` auto, calls that it holds as text become calls."""
@@ -203,11 +222,12 @@ class HttpProvider:
                 now_us=self._clock.now(),
                 provider=self.name,
                 secrets=self._secrets,
+                fills_window=self._fills_window(request),
             )
             if error.names_thinking and not without_thinking:
                 self._refused_thinking(request, error.what)
                 without_thinking = True
-            elif not self._learn(request, without_thinking, reply.status, read_error_body(body)[0]):
+            elif not self._learn(request, without_thinking, reply.status, error.said):
                 break
         if reply.status in _TOO_MUCH and error.kind is ErrorClass.TRANSIENT:
             ticket.note_refusal(error.retry_after)

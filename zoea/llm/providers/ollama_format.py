@@ -16,10 +16,10 @@ from zoea.llm.messages.think_splitter import ThinkSplitter
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.openai_request import tool_wire
 from zoea.llm.providers.openai_stream import whole_number
-from zoea.llm.transport.event_stream import LineReader
+from zoea.llm.transport.event_stream import MAX_WORDS, LineReader
 from zoea.llm.transport.json_safety import as_mapping, as_mappings, as_text_value, as_tool_name, parse
-from zoea.llm.transport.provider_errors import error_from_stream, provider_error, read_error_body
-from zoea.model.enums import ErrorClass, Finish, Role, ToolMode
+from zoea.llm.transport.provider_errors import error_from_stream, is_error, no_answer_error
+from zoea.model.enums import Finish, Role, ToolMode
 from zoea.model.request import Answer, AnswerCall, Delta, ModelRequest, RequestMessage
 from zoea.model.values import Usage
 
@@ -129,6 +129,7 @@ class OllamaStreamDecoder:
         self._calls: list[AnswerCall] = []
         self._last: dict[str, Any] = {}
         self.is_done = False
+        self.words = ""
 
     @property
     def is_complete(self) -> bool:
@@ -147,15 +148,13 @@ class OllamaStreamDecoder:
 
     def feed_whole(self, body: bytes) -> None:
         """Read an answer in one piece, from a server that does not stream."""
-        self.feed(body + b"\n")
+        try:
+            self._payload(parse(body), ([], [], []))
+        except ValueError:
+            self.feed(body + b"\n")
         if not self.is_done:
-            raise provider_error(
-                ErrorClass.BAD_REQUEST,
-                f"{self._provider} sent {read_error_body(body)[0] or 'nothing'}",
-                secrets=self._secrets,
-                title="The provider sent no answer",
-                hint="Check the provider's base_url: Ollama's is usually http://127.0.0.1:11434.",
-            )
+            hint = "Check the provider's base_url: Ollama's is usually http://127.0.0.1:11434."
+            raise no_answer_error(self._provider, body, hint, self._secrets)
 
     def answer(self) -> Answer:
         text, orphan = self._think.orphan("".join(self._text))
@@ -181,19 +180,22 @@ class OllamaStreamDecoder:
         new: tuple[list[str], list[str], list[str]] = ([], [], [])
         for line in lines:
             try:
-                payload = parse(line)
+                self._payload(parse(line), new)
             except ValueError:
-                continue  # not a line of Ollama's; a stream without anything else is incomplete
-            if not isinstance(payload, dict):
-                continue
-            if payload.get("error"):
-                raise error_from_stream(payload, provider=self._provider, secrets=self._secrets)
-            self._message(as_mapping(payload.get("message")), new)
-            if payload.get("done"):
-                self._last = payload
-                self.is_done = True
+                if line[:1] not in ("{", "[") and len(self.words) < MAX_WORDS:
+                    self.words = f"{self.words}\n{line}".strip()[:MAX_WORDS]
         text, reasoning, call = map("".join, new)
         return Delta(text, reasoning, call) if text or reasoning or call else None
+
+    def _payload(self, payload: Any, new: tuple[list[str], list[str], list[str]]) -> None:
+        if not isinstance(payload, dict):
+            return
+        if is_error(payload):
+            raise error_from_stream(payload, provider=self._provider, secrets=self._secrets)
+        self._message(as_mapping(payload.get("message")), new)
+        if payload.get("done"):
+            self._last = payload
+            self.is_done = True
 
     def _message(self, message: dict[str, Any], new: tuple[list[str], list[str], list[str]]) -> None:
         text, reasoning = self._think.feed(as_text_value(message.get("content")))

@@ -14,9 +14,9 @@ from msgspec import Struct, field
 from zoea.llm.messages import json_schema_tools
 from zoea.llm.messages.argument_repair import repair
 from zoea.llm.messages.think_splitter import ThinkSplitter
-from zoea.llm.transport.event_stream import EventReader
+from zoea.llm.transport.event_stream import PayloadReader
 from zoea.llm.transport.json_safety import as_mapping, as_mappings, as_text_value, as_tool_name, parse
-from zoea.llm.transport.provider_errors import error_from_stream, provider_error, read_error_body
+from zoea.llm.transport.provider_errors import error_from_stream, is_error, no_answer_error, provider_error
 from zoea.model.enums import ErrorClass, Finish
 from zoea.model.request import Answer, AnswerCall, Delta, ReadProgress
 from zoea.model.values import Native, Usage
@@ -55,7 +55,7 @@ class ChatStreamDecoder:
         self._model = model
         self._structured = is_structured
         self._secrets = secrets
-        self._reader = EventReader()
+        self._reader = PayloadReader()
         self._think = ThinkSplitter()
         self._text: list[str] = []
         self._reasoning: list[str] = []
@@ -69,12 +69,20 @@ class ChatStreamDecoder:
         self._finish = ""
         self._named = ""
         self._new: tuple[list[str], list[str], list[str]] = ([], [], [])
-        self.is_done = False
+        self._has_choice = False
+
+    @property
+    def is_done(self) -> bool:
+        return self._reader.is_done
 
     @property
     def is_complete(self) -> bool:
         """True once the model said that it has ended, even if the connection breaks afterwards."""
-        return self.is_done or bool(self._finish)
+        return bool(self._finish) or (self.is_done and (self._has_choice or not self.words))
+
+    @property
+    def words(self) -> str:
+        return self._reader.words
 
     def feed(self, data: bytes) -> Delta | ReadProgress | None:
         """Decode bytes. Return what the model said, else how much of the prompt the server has read."""
@@ -93,12 +101,15 @@ class ChatStreamDecoder:
         return delta
 
     def feed_whole(self, body: bytes) -> None:
-        """Read an answer that was not streamed although that was requested."""
+        """Read an answer that was not streamed although that was requested, or was under the type of a document."""
         try:
-            payload = parse(body)
+            self._payload(parse(body))
         except ValueError:
-            raise _no_answer(self._provider, read_error_body(body)[0], self._secrets) from None
-        self._payload(payload)
+            self.feed(body)
+            self.end()
+            if not self._has_choice:
+                hint = "Check the provider's base_url: it should end where the vendor's documentation says (often /v1)."
+                raise no_answer_error(self._provider, body, hint, self._secrets) from None
 
     def answer(self) -> Answer:
         """Build the answer. Raises ProviderError (content filter) if a filter left no text."""
@@ -143,26 +154,19 @@ class ChatStreamDecoder:
         ]
         return Native(self._provider, self._model, json.dumps(blocks, ensure_ascii=False)) if blocks else None
 
-    def _take(self, events: list[tuple[str, str]]) -> Delta | None:
+    def _take(self, payloads: list[Any]) -> Delta | None:
         self._new = ([], [], [])
-        for name, data in events:
-            if data.strip() == "[DONE]":
-                self.is_done = True
-                continue
-            try:
-                payload = parse(data)
-            except ValueError:
-                if name == "error":
-                    raise error_from_stream({"error": data}, provider=self._provider, secrets=self._secrets) from None
-                continue  # a keep-alive of some proxies; a stream without anything else is incomplete
+        for payload in payloads:
             self._payload(payload)
         text, reasoning, call = map("".join, self._new)
         return Delta(text, reasoning, call) if text or reasoning or call else None
 
     def _payload(self, payload: Any) -> None:
+        if isinstance(payload, list) and payload and isinstance(payload[0], dict) and payload[0].get("error"):
+            payload = payload[0]  # as Gemini wraps its errors
         if not isinstance(payload, dict):
             return
-        if payload.get("error"):
+        if (is_error(payload) and "choices" not in payload) or payload.get("error"):
             raise error_from_stream(payload, provider=self._provider, secrets=self._secrets)
         usage = payload.get("usage")
         if not usage and "x_groq" in payload:
@@ -180,6 +184,10 @@ class ChatStreamDecoder:
         for choice in choices if isinstance(choices, list) else ():
             if not isinstance(choice, dict) or choice.get("index"):
                 continue
+            self._has_choice = True
+            if choice.get("error") or choice.get("finish_reason") == "error":
+                reason = {"error": choice.get("error") or "no reason given"}
+                raise error_from_stream(reason, provider=self._provider, secrets=self._secrets)
             delta = choice.get("delta") or choice.get("message")
             if isinstance(delta, dict):
                 self._delta(delta)
@@ -317,13 +325,3 @@ def micros(cost: Any) -> int | None:
     if isinstance(cost, bool) or not isinstance(cost, (int, float)) or not 0 <= cost <= MOST_MONEY:
         return None
     return round(cost * 1_000_000)
-
-
-def _no_answer(provider: str, text: str, secrets: tuple[str, ...]) -> Exception:
-    return provider_error(
-        ErrorClass.BAD_REQUEST,
-        f"{provider} sent {text or 'nothing'}",
-        secrets=secrets,
-        title="The provider sent no answer",
-        hint="Check the provider's base_url: it should end where the vendor's documentation says (often /v1).",
-    )

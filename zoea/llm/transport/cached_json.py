@@ -11,7 +11,7 @@ from typing import Any, Generic, TypeVar
 
 from zoea.llm.transport.http_client import HttpClient
 from zoea.llm.transport.json_safety import parse
-from zoea.llm.transport.provider_errors import error_from_status, provider_error, read_error_body
+from zoea.llm.transport.provider_errors import error_from_status, no_answer_error, provider_error
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
@@ -93,10 +93,5 @@ async def fetch(
     try:
         return parse(body)
     except ValueError:
-        raise provider_error(
-            ErrorClass.BAD_REQUEST,
-            f"{provider} sent {read_error_body(body)[0] or 'nothing'}",
-            secrets=secrets,
-            title="The provider sent no answer",
-            hint="Check the provider's base_url: it should end where the vendor's documentation says (often /v1).",
-        ) from None
+        hint = "Check the provider's base_url: it should end where the vendor's documentation says (often /v1)."
+        raise no_answer_error(provider, body, hint, secrets) from None

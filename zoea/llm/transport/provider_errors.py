@@ -6,14 +6,27 @@ The class decides what the turn does next; `classify` says how it is found. No t
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from zoea.llm.transport.json_safety import parse
+from zoea.llm.transport.refusal_tables import (
+    BAD_KEY,
+    CODES,
+    FILTERED,
+    NO_MODEL,
+    QUOTA,
+    RATE,
+    STRENGTH,
+    TOO_LONG,
+    TOO_LONG_FOR_ANY_WAIT,
+    window_in,
+)
+from zoea.llm.transport.retry_times import field_time, limit_reset, retry_after, sentence_time
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 
@@ -58,27 +71,14 @@ _TRANSIENT_TITLES = {
 }
 """Titles of temporary refusals by their status; the class has the title of all others."""
 
-_TOO_LONG = re.compile(
-    r"context[ _-]?(length|window|size|limit)|maximum context|prompt is too long|too many (input )?tokens"
-    r"|exceeds? the available context|input (is )?too long|exceed_context|max_seq_len|num_ctx",
-    re.IGNORECASE,
-)
-_FILTERED = re.compile(r"content[ _-]?(filter|policy|management)|safety system|flagged", re.IGNORECASE)
-_QUOTA = re.compile(
-    r"insufficient[ _](quota|balance|credit|funds)|exceeded your current quota|billing|credit balance|out of credits",
-    re.IGNORECASE,
-)
-_NO_MODEL = re.compile(
-    r"model[^.]{0,80}(not found|does not exist|not exist|not available)|no such model|unknown model|invalid model",
-    re.IGNORECASE,
-)
 _THINKING = re.compile(r"thinking|reasoning_content|signature|reasoning_details|thought_signature", re.IGNORECASE)
 _KEY = re.compile(r"\b(sk|pk|gsk|xai|key|AIza)[-_][A-Za-z0-9_\-*.]{8,}|\bAIza[A-Za-z0-9_\-]{20,}|Bearer\s+[^\s\"']+")
 _TAG = re.compile(r"<[^<>]*>")
 _TITLE = re.compile(r"<title[^<>]*>([^<]*)", re.IGNORECASE)
 _UNSEEN = re.compile(r"<(script|style)\b", re.IGNORECASE)
-MAX_RETRY_AFTER_S = 86_400.0
-"""The longest wait that is honoured: one day."""
+_ADDRESS = re.compile(r"https?://\S+")
+MAX_PARTS = 400
+"""Parts of an error object that are read."""
 
 _BY_STATUS: dict[int, ErrorClass] = {
     401: ErrorClass.AUTH,
@@ -90,25 +90,6 @@ _BY_STATUS: dict[int, ErrorClass] = {
     413: ErrorClass.CONTEXT_LENGTH,
     425: ErrorClass.TRANSIENT,
     429: ErrorClass.TRANSIENT,
-}
-_BY_CODE: dict[str, ErrorClass] = {
-    "insufficient_quota": ErrorClass.QUOTA,
-    "billing_error": ErrorClass.QUOTA,
-    "billing_not_active": ErrorClass.QUOTA,
-    "context_length_exceeded": ErrorClass.CONTEXT_LENGTH,
-    "exceed_context_size_error": ErrorClass.CONTEXT_LENGTH,
-    "content_filter": ErrorClass.CONTENT_FILTER,
-    "content_policy_violation": ErrorClass.CONTENT_FILTER,
-    "invalid_api_key": ErrorClass.AUTH,
-    "authentication_error": ErrorClass.AUTH,
-    "permission_error": ErrorClass.AUTH,
-    "model_not_found": ErrorClass.MODEL_MISSING,
-    "overloaded_error": ErrorClass.TRANSIENT,
-    "api_error": ErrorClass.TRANSIENT,
-    "timeout_error": ErrorClass.TRANSIENT,
-    "rate_limit_error": ErrorClass.TRANSIENT,
-    "rate_limit_exceeded": ErrorClass.TRANSIENT,
-    "server_error": ErrorClass.TRANSIENT,
 }
 
 
@@ -123,11 +104,15 @@ def provider_error(
     hint: str | None = None,
     names_thinking: bool = False,
     provider: str = "that it has now",
+    window: int | None = None,
+    said: str = "",
 ) -> ProviderError:
     """Build a `ProviderError` with the class's title and hint, and no secret in its text.
 
     Args:
         provider: The provider's name, for a hint that tells where to enter it.
+        window: The tokens that a refusal allows a request.
+        said: All sentences of a refusal.
     """
     own_title, own_hint = _TITLES[kind]
     return ProviderError(
@@ -138,7 +123,33 @@ def provider_error(
         status=status,
         retry_after=retry_after,
         names_thinking=names_thinking,
+        window=window,
+        said=said,
     )
+
+
+class RefusalBody(Struct, frozen=True):
+    """What the body of a refusal says.
+
+    Attributes:
+        text: Its sentence on one line, at most `MAX_TEXT` characters.
+        codes: Its machine codes and types in lower case, of all objects in it.
+        said: All its sentences, without addresses, for the tables of sentences.
+        fields: The names and values of all its fields.
+        status: The HTTP status that it names, if it does.
+    """
+
+    text: str = ""
+    codes: tuple[str, ...] = ()
+    said: str = ""
+    fields: tuple[tuple[str, Any], ...] = ()
+    status: int | None = None
+
+    @property
+    def window(self) -> int | None:
+        """The tokens that the refusal allows a request."""
+        named = (value for name, value in self.fields if name == "n_ctx")
+        return next((size for size in named if isinstance(size, int) and size > 0), None) or window_in(self.said)
 
 
 def error_from_status(
@@ -149,71 +160,142 @@ def error_from_status(
     now_us: int,
     provider: str,
     secrets: tuple[str, ...] = (),
+    fills_window: bool = False,
 ) -> ProviderError:
-    """Build the error of an answer that is not 2xx. `headers` ignore case, `now_us` is µs UTC."""
-    text, code = read_error_body(body)
-    kind = classify(status, code, text)
-    return provider_error(
-        kind,
-        f"{provider} answered {status}: {text or 'nothing'}",
-        status=status,
-        title=_TRANSIENT_TITLES.get(status) if kind is ErrorClass.TRANSIENT else None,
-        retry_after=retry_after(headers, now_us) if kind is ErrorClass.TRANSIENT else None,
-        secrets=secrets,
-        names_thinking=status == 400 and _THINKING.search(text) is not None,
-        provider=provider,
-    )
+    """Build the error of an answer that is not 2xx. `headers` ignore case, `now_us` is µs UTC.
+
+    Args:
+        fills_window: The request takes most of the model's window, so that a 400 without a word is about its length.
+    """
+    refusal = read_error_body(body)
+    if aws := headers.get("x-amzn-errortype"):
+        refusal = replace(refusal, codes=(*refusal.codes, _code(aws)))
+    if fills_window and status in (400, 413, 422) and not refusal.said and not refusal.codes:
+        refusal = replace(refusal, codes=("context_length_exceeded",))
+    what = f"{provider} answered {status}: {refusal.text or 'nothing'}"
+    return _refusal_error(what, refusal, status, headers, now_us=now_us, provider=provider, secrets=secrets)
 
 
 def error_from_stream(payload: Any, *, provider: str, secrets: tuple[str, ...] = ()) -> ProviderError:
-    """Build the error of an error object inside a stream that began well."""
-    text, code = read_error_object(payload)
-    number = payload.get("code") if isinstance(payload, dict) else None
-    status = number if isinstance(number, int) and 400 <= number < 600 else None
-    # an error in mid-stream is worth another attempt, unless the request is too long
-    otherwise = ErrorClass.CONTEXT_LENGTH if _TOO_LONG.search(text) else ErrorClass.TRANSIENT
-    kind = _BY_CODE.get(code) or (classify(status, code, text) if status else otherwise)
+    """Build the error of an error object inside a stream that began well.
+
+    It is worth another attempt, unless it names a reason that would repeat.
+    """
+    refusal = read_error_object(payload)
+    what = f"{provider} stopped its answer: {refusal.text or 'no reason given'}"
+    error = _refusal_error(what, refusal, refusal.status, {}, now_us=None, provider=provider, secrets=secrets)
+    if error.kind is not ErrorClass.BAD_REQUEST:
+        return error
+    return provider_error(ErrorClass.TRANSIENT, what, status=refusal.status, secrets=secrets, said=refusal.said)
+
+
+def _refusal_error(
+    what: str,
+    refusal: RefusalBody,
+    status: int | None,
+    headers: Mapping[str, str],
+    *,
+    now_us: int | None,
+    provider: str,
+    secrets: tuple[str, ...],
+) -> ProviderError:
+    waits = (
+        retry_after(headers, now_us),
+        field_time(refusal.fields, now_us),
+        sentence_time(refusal.said, now_us),
+    )
+    wait = next(filter(None, waits), waits[0])
+    hinted = limit_reset(headers, now_us) if status == 429 else None
+    # A bill that is due is not paid by waiting, whatever a proxy's header says.
+    has_time = any(waits[1:]) if status == 402 else wait is not None
+    kind = classify(status, refusal, has_time=has_time, has_hint=hinted is not None)
+    is_loading = status == 503 and "loading" in refusal.said.lower()
+    title = "The server is still loading its model" if is_loading else _TRANSIENT_TITLES.get(status or 0)
     return provider_error(
-        kind, f"{provider} stopped its answer: {text or 'no reason given'}", status=status, secrets=secrets
+        kind,
+        what,
+        status=status,
+        title=title if kind is ErrorClass.TRANSIENT else None,
+        retry_after=(hinted if wait is None else wait) if kind is ErrorClass.TRANSIENT else None,
+        secrets=secrets,
+        names_thinking=status == 400 and _THINKING.search(refusal.said) is not None,
+        provider=provider,
+        window=refusal.window if kind is ErrorClass.CONTEXT_LENGTH else None,
+        said=refusal.said,
     )
 
 
-def classify(status: int, code: str, text: str) -> ErrorClass:
-    """Return the class of an error; the first rule that applies decides.
+def no_answer_error(provider: str, body: bytes, hint: str, secrets: tuple[str, ...]) -> ProviderError:
+    """Build the error of a document that came instead of an answer."""
+    text = read_error_body(body).text or "nothing"
+    title = "The provider sent no answer"
+    return provider_error(ErrorClass.BAD_REQUEST, f"{provider} sent {text}", secrets=secrets, title=title, hint=hint)
 
-    A status of 500 or more (without 501 and 505) is transient, unless the sentence says the request is too long. Then
-    the vendor's code, sentences about quota and length at statuses that have them, the status, and the sentence.
+
+def classify(status: int | None, refusal: RefusalBody, *, has_time: bool = False, has_hint: bool = False) -> ErrorClass:
+    """Return the class of a refusal: by its machine codes, then headers and status, and at last by its sentence.
+
+    Args:
+        status: None for an error without one, inside a stream.
+        has_time: The refusal names when to come again, so that nothing is used up for good.
+        has_hint: Headers that come with every answer name when a limit is reset.
     """
-    if status >= 500 and status not in (501, 505) and not _TOO_LONG.search(text):
-        return ErrorClass.TRANSIENT
-    if (known := _BY_CODE.get(code)) is not None and known is not ErrorClass.TRANSIENT:
-        return known
-    if status in (402, 403, 429) and _QUOTA.search(text):
-        return ErrorClass.QUOTA
-    if status in (400, 403, 413, 422, 500) and _TOO_LONG.search(text):
+    named = next((kind for kind in STRENGTH if any(CODES.get(code) is kind for code in refusal.codes)), None)
+    said, is_limit = refusal.said, status in (402, 429)
+    if named is ErrorClass.CONTEXT_LENGTH or _is_too_long(status, refusal):
         return ErrorClass.CONTEXT_LENGTH
-    if status in _BY_STATUS:
-        return _BY_STATUS[status]
-    if _FILTERED.search(text):
-        return ErrorClass.CONTENT_FILTER
-    if _QUOTA.search(text):
+    if has_time and (is_limit or status == 403 or named in (ErrorClass.QUOTA, ErrorClass.TRANSIENT)):
+        return ErrorClass.TRANSIENT
+    if named is ErrorClass.QUOTA or status == 402:
         return ErrorClass.QUOTA
-    if _NO_MODEL.search(text):
-        return ErrorClass.MODEL_MISSING
-    return known or ErrorClass.BAD_REQUEST
+    if is_limit or named is ErrorClass.TRANSIENT:
+        is_empty = QUOTA.search(said) and not RATE.search(said) and not has_hint
+        return ErrorClass.QUOTA if is_empty else ErrorClass.TRANSIENT
+    if status is not None and status >= 500 and status not in (501, 505):
+        return named or ErrorClass.TRANSIENT
+    if named is not None:
+        return named
+    if status in (400, 403) and QUOTA.search(said):
+        return ErrorClass.QUOTA
+    if status == 403 and FILTERED.search(said):
+        return ErrorClass.CONTENT_FILTER
+    return _BY_STATUS.get(status or 0) or _by_sentence(said)
 
 
-def read_error_body(body: bytes) -> tuple[str, str]:
-    """Return the sentence of an error page, on one line, and its code. Reads JSON, HTML and text."""
-    text = body.decode("utf-8", "replace").strip()
+def _is_too_long(status: int | None, refusal: RefusalBody) -> bool:
+    """Return whether a sentence says that one request is too long, and not all of a minute together."""
+    said = refusal.said
+    if status is not None and status < 500 and status not in (400, 403, 413, 422, 429):
+        return False
+    if TOO_LONG_FOR_ANY_WAIT.search(said):
+        return True
+    is_rate = status == 429 or RATE.search(f"{said} {' '.join(refusal.codes)}")
+    return TOO_LONG.search(said) is not None and (status == 413 or not is_rate)
+
+
+def _by_sentence(said: str) -> ErrorClass:
+    for pattern, kind in (
+        (FILTERED, ErrorClass.CONTENT_FILTER),
+        (QUOTA, ErrorClass.QUOTA),
+        (NO_MODEL, ErrorClass.MODEL_MISSING),
+        (BAD_KEY, ErrorClass.AUTH),
+    ):
+        if pattern.search(said):
+            return kind
+    return ErrorClass.BAD_REQUEST
+
+
+def read_error_body(body: bytes) -> RefusalBody:
+    """Return what an error page says. Reads JSON, HTML and text under any content type."""
+    text = body.decode("utf-8-sig", "replace").strip()
     try:
-        return read_error_object(parse(text))
+        return read_error_object(parse(text.removeprefix("data:")))
     except ValueError:
         pass
     if text[:1] == "<":
         title = _TITLE.search(text)
         text = f"a web page, not an answer: {title.group(1) if title else _TAG.sub(' ', _seen(text))}"
-    return shorten(text), ""
+    return RefusalBody(shorten(text), said=_without_addresses(text))
 
 
 def _seen(page: str) -> str:
@@ -227,21 +309,90 @@ def _seen(page: str) -> str:
     return " ".join([*kept, page[at:]])
 
 
-def read_error_object(payload: Any) -> tuple[str, str]:
-    """Return the sentence and the code of an error object, in any of the usual shapes."""
-    if isinstance(payload, list) and payload:
-        payload = payload[0]
-    if not isinstance(payload, dict):
-        return shorten(str(payload)), ""
-    error = payload.get("error", payload)
-    if not isinstance(error, dict):
-        return shorten(str(error)), str(payload.get("code") or payload.get("type") or "")
-    text = error.get("message") or error.get("detail") or error.get("msg") or json.dumps(error)
-    inner = error.get("metadata")
-    if isinstance(inner, dict) and inner.get("raw"):
-        text = f"{text} ({inner['raw']})"
-    codes = [str(error[key]) for key in ("code", "type", "status") if isinstance(error.get(key), str)]
-    return shorten(str(text)), next((code for code in codes if code in _BY_CODE), codes[0] if codes else "")
+_SENTENCE_KEYS = (
+    "message",
+    "detail",
+    "msg",
+    "error_description",
+    "error_message",
+    "errormessage",
+    "reason",
+    "title",
+    "raw",
+)
+_CODE_KEYS = (
+    "code",
+    "type",
+    "status",
+    "reason",
+    "error_type",
+    "errortype",
+    "__type",
+    "error_code",
+    "errorcode",
+    "quotaid",
+)
+
+
+def is_error(payload: dict[str, Any]) -> bool:
+    """Return whether an object in the place of an answer is an error, in any of the usual shapes."""
+    if payload.get("error") or "error" in (payload.get("object"), payload.get("type")):
+        return True
+    says = any(isinstance(payload.get(key), str) and payload[key] for key in ("message", "msg", "errorMessage"))
+    marks = payload.keys() & {"code", "status", "statusCode", "status_code", "error_code", "errorCode"}
+    return bool(payload.get("detail")) or (says and bool(marks))
+
+
+def read_error_object(payload: Any) -> RefusalBody:
+    """Return what an error object says, in any of the usual shapes, also of errors inside it and inside its texts."""
+    fields: list[tuple[str, Any]] = []
+    _collect(payload, fields)
+    sentences = [str(value) for name, value in fields if name in _SENTENCE_KEYS and isinstance(value, str) and value]
+    codes = [_code(value) for name, value in fields if name in _CODE_KEYS and isinstance(value, str)]
+    numbers = [value for name, value in fields if name in ("code", "status", "status_code", "statuscode")]
+    error = payload[0] if isinstance(payload, list) and payload else payload
+    error = error.get("error", error) if isinstance(error, dict) else error
+    if isinstance(error, dict):
+        sentence = next((str(error[key]) for key in ("message", "detail", "msg") if error.get(key)), "")
+        inner = error.get("metadata")
+        if isinstance(inner, dict) and inner.get("raw"):
+            sentence = f"{sentence} ({inner['raw']})"
+        text = sentence or (sentences[0] if sentences else json.dumps(error, ensure_ascii=False) if error else "")
+    else:
+        text = str(error)
+        sentences.append(text)
+    return RefusalBody(
+        shorten(text),
+        tuple(codes) + tuple(str(number) for number in numbers if isinstance(number, int) and number >= 1_000),
+        _without_addresses(" \n".join(sentences)),
+        tuple(fields),
+        next((number for number in numbers if isinstance(number, int) and 400 <= number < 600), None),
+    )
+
+
+def _collect(value: Any, fields: list[tuple[str, Any]], depth: int = 0) -> None:
+    """Add the fields of an object and of all in it, with names in lower case. A text that is JSON is read too."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
+        try:
+            value = parse(value)
+        except ValueError:
+            return
+    if depth > 8 or not isinstance(value, (dict, list)):
+        return
+    for name, one in value.items() if isinstance(value, dict) else (("msg", one) for one in value):
+        if len(fields) >= MAX_PARTS:
+            return
+        fields.append((str(name).lower(), one))
+        _collect(one, fields, depth + 1)
+
+
+def _code(text: str) -> str:
+    """Return a code without the namespace of AWS: `com.amazon#ValidationException:http://…`."""
+    return text.rpartition("#")[2].partition(":")[0].strip().lower()[:80]
+
+
+def _without_addresses(text: str) -> str:
+    return _ADDRESS.sub("", text[:20_000])
 
 
 def shorten(text: str) -> str:
@@ -255,35 +406,3 @@ def clean(text: str, secrets: tuple[str, ...] = ()) -> str:
         if secret:
             text = text.replace(secret, "‹key›")
     return _KEY.sub("‹key›", text)
-
-
-def retry_after(headers: Mapping[str, str], now_us: int) -> float | None:
-    """Return the seconds of `retry-after-ms` or `retry-after`, which may be a date."""
-    if (exact := headers.get("retry-after-ms")) is not None:
-        try:
-            return _bounded(float(exact) / 1000)
-        except ValueError:
-            pass
-    given = (headers.get("retry-after") or "").strip()
-    if not given:
-        return None
-    try:
-        seconds = float(given)
-    except ValueError:
-        return _until(given, now_us)
-    return _bounded(seconds)
-
-
-def _bounded(seconds: float) -> float | None:
-    """Return the seconds between 0 and the maximum; None if they are not finite."""
-    return min(max(0.0, seconds), MAX_RETRY_AFTER_S) if math.isfinite(seconds) else None
-
-
-def _until(date: str, now_us: int) -> float | None:
-    try:
-        when = parsedate_to_datetime(date)
-    except (ValueError, OverflowError):
-        return None
-    if when.tzinfo is None:
-        when = when.replace(tzinfo=UTC)
-    return _bounded((when - datetime.fromtimestamp(now_us / 1e6, UTC)).total_seconds())
