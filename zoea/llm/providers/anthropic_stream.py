@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from zoea.llm.messages.argument_repair import repair
+from zoea.llm.messages.call_pieces import split_arguments
 from zoea.llm.messages.json_schema_tools import read_unconstrained
 from zoea.llm.providers.openai_stream import whole_number
 from zoea.llm.transport.event_stream import PayloadReader
@@ -48,6 +49,7 @@ class MessageStreamDecoder:
         self._reader = PayloadReader()
         self._blocks: dict[int, dict[str, Any]] = {}
         self._inputs: dict[int, list[str]] = {}
+        self._places: dict[int, int] = {}
         self._pieces: dict[tuple[int, str], list[str]] = {}
         self._usage: dict[str, Any] = {}
         self._stop = ""
@@ -122,7 +124,8 @@ class MessageStreamDecoder:
     def _call(self, index: int) -> AnswerCall:
         block = self._blocks[index]
         is_cut = _FINISH.get(self._stop) is Finish.LENGTH and index == max(self._blocks)
-        arguments, broken = repair("".join(self._inputs[index]), is_cut=is_cut)
+        texts = split_arguments(self._inputs[index])
+        arguments, broken = repair(texts[0] if len(texts) == 1 else "".join(self._inputs[index]), is_cut=is_cut)
         return AnswerCall(as_tool_name(block.get("name", "")), arguments, block.get("id", ""), broken)
 
     def _native(self, blocks: list[dict[str, Any]]) -> Native | None:
@@ -171,10 +174,10 @@ class MessageStreamDecoder:
         if not kind:
             return
         block = {**block, **{key: as_text_value(block[key]) for key in _TEXTS if key in block}}
+        place = max(index, len(self._blocks))  # some servers give every block the same index
+        self._places[index] = place
+        index = place
         self._blocks[index] = block
-        self._inputs.pop(index, None)
-        for key in _TEXTS:
-            self._pieces.pop((index, key), None)
         if kind == "tool_use":
             given = block.get("input")
             self._inputs[index] = [json.dumps(given)] if given else []
@@ -183,6 +186,7 @@ class MessageStreamDecoder:
             self._new[2 if self._has_text_calls else 0].append(block.setdefault("text", ""))
 
     def _delta(self, index: int, delta: dict[str, Any]) -> None:
+        index = self._places.get(index, max(self._places.values(), default=index))
         if index not in self._blocks:
             return
         match delta:

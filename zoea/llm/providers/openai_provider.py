@@ -75,7 +75,8 @@ class OpenAIProvider(HttpProvider):
     def _decoder(self, request: ModelRequest) -> StreamDecoder:
         model = self._model(request)
         schema = uses_schema(self._config, self._quirks_of(model), request)
-        return ChatStreamDecoder(self.name, model, is_structured=schema, secrets=self._secrets)
+        names = frozenset([tool.name for tool in request.tools]).union(request.other_tools)
+        return ChatStreamDecoder(self.name, model, is_structured=schema, secrets=self._secrets, tools=names)
 
     def _learn(self, request: ModelRequest, without_thinking: bool, status: int, text: str) -> bool:
         model = self._model(request)

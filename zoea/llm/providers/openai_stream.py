@@ -7,18 +7,17 @@ arguments as objects, content as parts, usage in any chunk or none, no `[DONE]`,
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from typing import Any
 
-from msgspec import Struct, field
-
 from zoea.llm.messages import json_schema_tools
-from zoea.llm.messages.argument_repair import repair
+from zoea.llm.messages.call_pieces import CallPieces
 from zoea.llm.messages.think_splitter import ThinkSplitter
 from zoea.llm.transport.event_stream import PayloadReader
-from zoea.llm.transport.json_safety import as_mapping, as_mappings, as_text_value, as_tool_name, parse
+from zoea.llm.transport.json_safety import as_mapping, as_mappings, as_text_value, parse
 from zoea.llm.transport.provider_errors import error_from_stream, is_error, no_answer_error, provider_error
 from zoea.model.enums import ErrorClass, Finish
-from zoea.model.request import Answer, AnswerCall, Delta, ReadProgress
+from zoea.model.request import Answer, Delta, ReadProgress
 from zoea.model.values import Native, Usage
 
 MOST_TOKENS = 10**12
@@ -38,18 +37,17 @@ _FINISH: dict[str, Finish] = {
 }
 
 
-class _Call(Struct):
-    id: str = ""
-    name: str = ""
-    arguments: list[str] = field(default_factory=list)
-    extra: Any = None
-
-
 class ChatStreamDecoder:
     """Decodes the body of a chat completion. Implements `StreamDecoder`."""
 
     def __init__(
-        self, provider: str, model: str, *, is_structured: bool = False, secrets: tuple[str, ...] = ()
+        self,
+        provider: str,
+        model: str,
+        *,
+        is_structured: bool = False,
+        secrets: tuple[str, ...] = (),
+        tools: Collection[str] = (),
     ) -> None:
         self._provider = provider
         self._model = model
@@ -59,8 +57,7 @@ class ChatStreamDecoder:
         self._think = ThinkSplitter()
         self._text: list[str] = []
         self._reasoning: list[str] = []
-        self._calls: list[_Call] = []
-        self._by_index: dict[int, _Call] = {}
+        self._pieces = CallPieces(tools)
         self._details: list[dict[str, Any]] = []
         self._detail_pieces: dict[str, list[str]] = {}
         self._usage: dict[str, Any] | None = None
@@ -117,7 +114,7 @@ class ChatStreamDecoder:
         reasoning = "".join(self._reasoning)
         text, orphan = self._think.orphan(text)
         reasoning = f"{reasoning}{orphan}".strip()
-        calls = tuple(self._answer_call(call) for call in self._calls if call.name or call.arguments)
+        calls = self._pieces.answer_calls(is_cut=self._is_cut)
         if self._structured and not calls:
             text, calls = json_schema_tools.read(text, is_cut=self._is_cut)
         finish = Finish.CALLS if calls else _FINISH.get(self._finish, Finish.UNKNOWN if self._finish else Finish.STOP)
@@ -140,16 +137,12 @@ class ChatStreamDecoder:
     def _is_cut(self) -> bool:
         return _FINISH.get(self._finish) is Finish.LENGTH
 
-    def _answer_call(self, call: _Call) -> AnswerCall:
-        arguments, broken = repair("".join(call.arguments), is_cut=self._is_cut and call is self._calls[-1])
-        return AnswerCall(as_tool_name(call.name), arguments, call.id, broken)
-
     def _native(self) -> Native | None:
         self._join_detail()
         blocks: list[dict[str, Any]] = [{"type": "detail", "detail": one} for one in self._details]
         blocks += [
             {"type": "extra", "position": position, "extra_content": call.extra}
-            for position, call in enumerate(self._calls)
+            for position, call in enumerate(self._pieces.calls)
             if call.extra
         ]
         return Native(self._provider, self._model, json.dumps(blocks, ensure_ascii=False)) if blocks else None
@@ -214,8 +207,12 @@ class ChatStreamDecoder:
             self._content(delta["refusal"])
         for detail in as_mappings(delta.get("reasoning_details")):
             self._detail(detail)
-        for piece in as_mappings(delta.get("tool_calls")):
-            self._call(piece)
+        pieces = as_mappings(delta.get("tool_calls"))
+        if isinstance(delta.get("function_call"), dict):  # the form before there were several
+            pieces = [*pieces, {"index": 0, "function": delta["function_call"]}]
+        for piece in pieces:
+            name, arguments = self._pieces.add(piece)
+            self._new[2].append(f"{name} {arguments}" if name else arguments)
 
     def _content(self, content: str) -> None:
         text, reasoning = self._think.feed(content)
@@ -247,40 +244,6 @@ class ChatStreamDecoder:
         for key, pieces in self._detail_pieces.items():
             self._details[-1][key] = "".join(pieces)
         self._detail_pieces.clear()
-
-    def _call(self, piece: dict[str, Any]) -> None:
-        function = as_mapping(piece.get("function"))
-        call = self._place(piece, function)
-        name = as_text_value(function.get("name"))
-        if name and name != call.name and not call.arguments:
-            call.name = as_tool_name(call.name + name)
-        if piece.get("id"):
-            call.id = str(piece["id"])
-        if piece.get("extra_content"):
-            call.extra = piece["extra_content"]
-        arguments = function.get("arguments")
-        if arguments is not None and not isinstance(arguments, str):
-            arguments = json.dumps(arguments, ensure_ascii=False)
-        if arguments:
-            call.arguments.append(arguments)
-        self._new[2].append(f"{name} {arguments or ''}" if name else arguments or "")
-
-    def _place(self, piece: dict[str, Any], function: dict[str, Any]) -> _Call:
-        """Return the call that a piece belongs to. A new one if its index or id is new."""
-        index = piece.get("index")
-        known = self._by_index.get(index) if isinstance(index, int) else (self._calls[-1] if self._calls else None)
-        id = piece.get("id") or ""
-        begins = bool(as_text_value(function.get("name"))) and (
-            bool(id and known and known.id and id != known.id)
-            or (not isinstance(index, int) and not id and known is not None and bool(known.arguments))
-        )
-        if known is not None and not begins:
-            return known
-        call = _Call()
-        self._calls.append(call)
-        if isinstance(index, int):
-            self._by_index[index] = call
-        return call
 
 
 def usage_of(usage: dict[str, Any] | None) -> Usage:
