@@ -42,6 +42,17 @@ def test_no_arguments_are_an_empty_object(nothing: str) -> None:
         ('{a: "b"}', {"a": "b"}),
         ('{"a": "say \\"go\\"",}', {"a": 'say "go"'}),
         ('"{\\"a\\": 1}"', {"a": 1}),
+        # The shared case of control characters: MoonshotAI/kimi-cli#1378, aaif-goose/goose#2892,
+        # mistralai/mistral-vibe#216, OpenHands/software-agent-sdk#2488.
+        ('{"a": "first\nsecond"}', {"a": "first\nsecond"}),
+        ('{"a": "x\ty\x01"}', {"a": "x\ty\x01"}),
+        ('{"a": "C:\\Users\\me\\new.txt"}', {"a": "C:\\Users\\me\\new.txt"}),
+        ('{"a": "C:\\Users\\\\me"}', {"a": "C:\\Users\\me"}),
+        ('{"a": "x", "b": \\n[1, 2]\\n\\n}', {"a": "x", "b": [1, 2]}),
+        ('{"a": "grep \\d+ \\\\d \\n end"}', {"a": "grep \\d+ \\d \n end"}),
+        ('{"a": "say \\"go\\" \\(now\\)"}', {"a": 'say "go" \\(now\\)'}),
+        ('{"a": "\\u12 and \\u00e4"}', {"a": "\\u12 and ä"}),
+        ('{"a": "it\\\'s"}', {"a": "it\\'s"}),
     ],
 )
 def test_an_unambiguous_slip_is_repaired(wrote: str, meant: dict[str, Any]) -> None:

@@ -112,15 +112,6 @@ def test_a_failed_result_says_so(told: str, sent: str) -> None:
     assert body(asked)["messages"][-1]["content"] == sent
 
 
-def test_arguments_that_are_no_object_go_out_inside_one() -> None:
-    asked = request(
-        user(), assistant("", call(arguments='{"a": [… 900 characters'), call("c2", arguments="[1]")), result()
-    )
-    calls = body(asked)["messages"][1]["tool_calls"]
-    assert json.loads(calls[0]["function"]["arguments"]) == {"unreadable_arguments": '{"a": [… 900 characters'}
-    assert json.loads(calls[1]["function"]["arguments"]) == {"unreadable_arguments": "[1]"}
-
-
 def test_the_requests_own_temperature_and_options_win() -> None:
     config = ProviderConfig("openai", temperature=0.2, options={"seed": 1, "top_p": 0.9})
     sent = body(request(temperature=0.0, options={"seed": 2}), config)

@@ -15,6 +15,12 @@ from zoea.text.large_json import is_deep
 
 _FENCE = re.compile(r"^```[a-zA-Z]*\s*\n?(.*?)\n?```$", re.DOTALL)
 MAX_REPAIR = 200_000
+_TEXT = re.compile(r'("(?:[^"\\]|\\.)*")', re.DOTALL)
+_ESCAPE = re.compile(r"\\([\"\\/bfnrt]|u[0-9a-fA-F]{4})?")
+_PATH_ESCAPE = re.compile(r"\\([\"\\])?")
+_DRIVE = re.compile(r"[A-Za-z]:\\(?!\\)")
+_BLANK_ESCAPE = re.compile(r"\\[nrt]")
+_CONTROL = re.compile(r"[\x00-\x1f]")
 
 
 def repair(text: str, *, is_cut: bool = False) -> tuple[str, str]:
@@ -56,7 +62,13 @@ def _mend(text: str, stripped: str, reason: str) -> tuple[str, str]:
     fenced = _FENCE.match(stripped)
     if fenced:
         stripped = fenced.group(1).strip()
-    if len(stripped) > MAX_REPAIR or not stripped.startswith("{") or _is_cut(stripped):
+    if len(stripped) > MAX_REPAIR or not stripped.startswith("{"):
+        return text, reason
+    try:
+        return _object(text, parse(_mend_signs(stripped), constant=_no_constant))
+    except ValueError:
+        pass
+    if _is_cut(stripped):
         return text, reason
     from json_repair import loads  # slow to import, and rarely needed
 
@@ -72,6 +84,32 @@ def _mend(text: str, stripped: str, reason: str) -> tuple[str, str]:
         return _compact(value), ""
     except ValueError:  # not a number, or infinite
         return text, reason
+
+
+def _mend_signs(text: str) -> str:
+    """Return JSON with the signs of its texts written as they must be: line ends, tabs, and lone backslashes.
+
+    In a text that begins as a path of Windows every backslash is one; elsewhere those that begin no escape.
+    Written line ends between values are blanks.
+    """
+    parts = _TEXT.split(text)
+    for place, part in enumerate(parts):
+        if place % 2 == 0:
+            parts[place] = _BLANK_ESCAPE.sub(" ", part)
+            continue
+        inner = part[1:-1]
+        if any(not match.group(1) for match in _ESCAPE.finditer(inner)):
+            inner = (_PATH_ESCAPE if _DRIVE.match(inner) else _ESCAPE).sub(_double_lone, inner)
+        parts[place] = f'"{_CONTROL.sub(_escape_control, inner)}"'
+    return "".join(parts)
+
+
+def _double_lone(match: re.Match[str]) -> str:
+    return match.group() if match.group(1) else "\\\\"
+
+
+def _escape_control(match: re.Match[str]) -> str:
+    return json.dumps(match.group())[1:-1]
 
 
 def _is_cut(text: str) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from zoea.llm.messages.argument_repair import repair
-from zoea.llm.messages.message_rules import arguments_object, result_text
+from zoea.llm.messages.message_rules import result_text, strict_object
 from zoea.model.enums import ASK_TOOL, DONE_TOOL, FIND_TOOL, SEND_TOOL, WAIT_TOOL, Role
 from zoea.model.request import AnswerCall, ModelRequest, RequestMessage, ToolSpec
 from zoea.text.flat_schema import flat
@@ -211,7 +211,7 @@ def _plain(message: RequestMessage) -> RequestMessage:
             text = f"Result of {message.name or 'the call'}:\n{result_text(message)}"
             return replace(message, role=Role.USER, content=text, call_id="")
         case Role.ASSISTANT if message.calls:
-            text = "\n".join(_call_step(call.name, arguments_object(call.arguments)) for call in message.calls)
+            text = "\n".join(_call_step(call.name, strict_object(call.arguments) or {}) for call in message.calls)
             return replace(message, content=text, calls=(), native=None)
         case Role.ASSISTANT:
             return replace(message, content=_answer_step(message.content), native=None)

@@ -6,6 +6,8 @@ Pure functions that always give the same result for the same messages, so that a
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
@@ -16,24 +18,50 @@ from zoea.llm.transport.json_safety import parse
 from zoea.model.enums import Role
 from zoea.model.request import RequestMessage
 from zoea.model.values import Native
+from zoea.text.shorten import head
 
 OPENING = "(the conversation so far)"
 NO_RESPONSE = "(no response)"
 NO_OUTPUT = "(no output)"
 EMPTY = "(empty message)"
+NO_OBJECT = "(the arguments of {name}, as written: {text})"
+MAX_NOTED = 2_000
+"""Characters of arguments that are told where they cannot be sent."""
+_RECOGNISED = 200
+"""Characters by which arguments are found in the result of their call, which tells those of a broken one."""
+_HUGE = re.compile(r"[eE]\+?\d{3}")
 
 
 def settle(messages: Iterable[RequestMessage]) -> tuple[str, list[RequestMessage]]:
-    """Return the system text, and the other messages: at least one, none with empty content."""
+    """Return the system text, and the other messages: at least one, none with empty content.
+
+    The arguments of every call are a JSON object: what is none goes out as `{}`, with its text noted.
+    """
     system: list[str] = []
     rest: list[RequestMessage] = []
+    messages = tuple(messages)
     for message in messages:
         if message.role is Role.SYSTEM:
             if message.content.strip():
                 system.append(message.content)
             continue
+        if any(strict_object(call.arguments) is None for call in message.calls):
+            message = _with_objects(message, messages)
         rest.append(_filled(message))
     return "\n\n".join(system), rest or [RequestMessage(Role.USER, OPENING)]
+
+
+def _with_objects(message: RequestMessage, messages: Iterable[RequestMessage]) -> RequestMessage:
+    """Replace arguments that are no JSON object, and note them where the result does not tell them."""
+    broken = [call for call in message.calls if strict_object(call.arguments) is None]
+    results = {one.call_id: one.content for one in messages if one.role is Role.TOOL}
+    notes = [
+        NO_OBJECT.format(name=call.name, text=head(call.arguments, MAX_NOTED))
+        for call in broken
+        if call.arguments[:_RECOGNISED] not in results.get(call.id, "")
+    ]
+    calls = tuple([replace(call, arguments="{}") if call in broken else call for call in message.calls])
+    return replace(message, calls=calls, content="\n\n".join(filter(None, (message.content, *notes))))
 
 
 def user_first(messages: list[RequestMessage]) -> list[RequestMessage]:
@@ -68,28 +96,39 @@ def result_text(message: RequestMessage) -> str:
     return message.content
 
 
-def arguments_object(text: str) -> dict[str, Any]:
-    """Return arguments as an object. Broken or cut ones are kept as text in it."""
+def strict_object(text: str) -> dict[str, Any] | None:
+    """Return the JSON object that arguments are; None for anything else, also with NaN or an infinite number."""
     try:
-        value = parse(text or "{}")
+        value = parse(text or "{}", constant=_refuse_constant)
+        if _HUGE.search(text):
+            json.dumps(value, allow_nan=False)
     except ValueError:
-        return {"unreadable_arguments": text}
-    return value if isinstance(value, dict) else {"unreadable_arguments": text}
+        return None
+    return value if isinstance(value, dict) else None
 
 
-def arguments_text(text: str) -> str:
-    """Return arguments as JSON text that is always one object."""
-    try:
-        if isinstance(parse(text), dict):
-            return text
-    except ValueError:
-        pass
-    return json.dumps(arguments_object(text), ensure_ascii=False)
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON value")
 
 
 def encode(body: dict[str, Any]) -> bytes:
-    """Encode a request body. A lone surrogate, which JSON cannot hold, becomes a question mark."""
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    """Encode a request body as strict JSON.
+
+    A lone surrogate, which JSON cannot hold, becomes a question mark, and a number that it cannot hold, null.
+    """
+    try:
+        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        text = json.dumps(_finite(body), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return text.encode("utf-8", "replace")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(one) for one in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 class Replay(StrEnum):

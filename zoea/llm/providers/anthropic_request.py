@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from zoea.llm.messages import json_schema_tools
-from zoea.llm.messages.message_rules import arguments_object, merge_users, native_for, settle, user_first
+from zoea.llm.messages.message_rules import merge_users, native_for, settle, strict_object, user_first
 from zoea.llm.provider_config import ProviderConfig
 from zoea.model.enums import Role
 from zoea.model.request import ModelRequest, RequestMessage
@@ -148,7 +148,7 @@ def _user(message: RequestMessage) -> dict[str, Any]:
 
 def _assistant(message: RequestMessage, provider: str, model: str, without_thinking: bool) -> list[dict[str, Any]]:
     uses = [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": arguments_object(call.arguments)}
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": strict_object(call.arguments) or {}}
         for call in message.calls
     ]
     text = [{"type": "text", "text": message.content}] if message.content.strip() else []

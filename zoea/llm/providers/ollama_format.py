@@ -11,7 +11,7 @@ from typing import Any
 
 from zoea.llm.messages import json_schema_tools
 from zoea.llm.messages.argument_repair import repair
-from zoea.llm.messages.message_rules import Replay, arguments_object, merge_users, replay_of, result_text, settle
+from zoea.llm.messages.message_rules import Replay, merge_users, replay_of, result_text, settle, strict_object
 from zoea.llm.messages.think_splitter import ThinkSplitter
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.openai_request import tool_wire
@@ -101,7 +101,7 @@ def _message(message: RequestMessage, model: str, without_thinking: bool) -> dic
                 wire["tool_calls"] = [
                     {
                         "id": call.id,
-                        "function": {"name": call.name, "arguments": arguments_object(call.arguments)},
+                        "function": {"name": call.name, "arguments": strict_object(call.arguments) or {}},
                     }
                     for call in message.calls
                 ]

@@ -14,7 +14,6 @@ from typing import Any
 from zoea.llm.messages import json_schema_tools
 from zoea.llm.messages.message_rules import (
     Replay,
-    arguments_text,
     merge_users,
     native_for,
     replay_of,
@@ -179,7 +178,7 @@ def _assistant(message: RequestMessage, provider: str, model: str, without_think
             {
                 "id": call.id,
                 "type": "function",
-                "function": {"name": call.name, "arguments": arguments_text(call.arguments)},
+                "function": {"name": call.name, "arguments": call.arguments or "{}"},
             }
             for call in message.calls
         ]
