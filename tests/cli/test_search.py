@@ -129,8 +129,8 @@ def test_a_search_without_a_database_says_how_to_start(zoea: Zoea) -> None:
 
 def test_hits_are_marked_on_a_terminal_only() -> None:
     excerpt = Excerpt("an iron\x07 ore", 5, 100, ((3, 4),))
-    assert search_command.format_excerpt(excerpt, bright=True) == "… an \x1b[1;7miron\x1b[0m ore …"
-    assert search_command.format_excerpt(excerpt, bright=False) == "… an iron ore …"
+    assert search_command.format_excerpt(excerpt, bright=True) == "… an \x1b[1;7miron\x1b[0m\\u0007 ore …"
+    assert search_command.format_excerpt(excerpt, bright=False) == "… an iron\\u0007 ore …"
 
 
 def test_exact_and_ranked_exclude_each_other_and_no_id_is_too_large(zoea: Zoea, stored_messages: None) -> None:

@@ -31,7 +31,7 @@ SOON = NOW + 8 * SECOND
         (replace(RUNNING, waiting_until=SOON, waiting_for="arrival_tick 12"), "waiting (arrives at tick 12, 8 s left)"),
         (replace(RUNNING, held=True), "paused"),
         (replace(RUNNING, held=True, activity=Activity.LLM), "paused: the call under way finishes first"),
-        (replace(RUNNING, held=True, held_reason="lunch\x1b[2J"), "paused: lunch"),
+        (replace(RUNNING, held=True, held_reason="lunch\x1b[2J"), "paused: lunch\\u001b[2J"),
         (
             replace(RUNNING, held=True, held_reason="lunch", activity=Activity.TOOL),
             "paused: lunch; the call under way finishes first",

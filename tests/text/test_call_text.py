@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from tests.text.hidden_characters import is_hidden
+from tests.text.test_control_characters import HOSTILE
 from zoea.text import call_text
-from zoea.text.call_text import MOST_CHARS, format_arguments, format_call
-from zoea.text.control_characters import one_line
+from zoea.text.call_text import MOST_CHARS, format_arguments, format_call, reveal_arguments
+from zoea.text.control_characters import reveal_exactly
 
 
 @pytest.mark.parametrize(
@@ -20,7 +24,11 @@ from zoea.text.control_characters import one_line
         ("[1, 2]", "sell([1, 2])"),
         ('{"item": "or', 'sell({"item": "or)'),
         ('{"item": "a\\u001b[2Jb\\nc"}', 'sell(item="a\\u001b[2Jb\\nc")'),
-        ("[" * 60_000, f"sell({'[' * MOST_CHARS})"),
+        ("[" * 60_000, f"sell({'[' * MOST_CHARS}… (60,000 characters))"),
+        ('{"cmd": "ls \\u009d; evil \\u009c"}', 'sell(cmd="ls \\u009d; evil \\u009c")'),
+        ('{"cmd": "ls \x9d; evil \x9c"}', 'sell(cmd="ls \\u009d; evil \\u009c")'),
+        ('{"cmd=\\"ls\\", x": 1}', 'sell("cmd=\\"ls\\", x"=1)'),
+        ('{"a": "two  blanks\xa0and one"}', 'sell(a="two  blanks\\u00a0and one")'),
         ('{"deep": {"er": [1]}}', 'sell(deep={"er": [1]})'),
     ],
 )
@@ -33,10 +41,10 @@ def test_arguments_that_zoea_fills_in_are_omitted() -> None:
     assert format_call("scan", '{"session_id": "‹account›"}', hidden="‹account›") == "scan()"
 
 
-def test_long_calls_are_cut_with_a_mark() -> None:
-    assert format_arguments(json.dumps({"text": "x" * 99}), more=">") == f'text="{"x" * 59}>'
-    assert format_arguments(json.dumps({f"k{n}": n for n in range(999)})).endswith("…")
-    assert format_arguments("x" * 200_000) == "x" * MOST_CHARS + "…"
+def test_long_calls_are_cut_with_a_mark_and_their_length() -> None:
+    assert format_arguments(json.dumps({"text": "x" * 99}), more=">") == f'text="{"x" * 59}> (101 characters)'
+    assert format_arguments(json.dumps({f"k{n}": n for n in range(999)})).endswith("… (12,767 characters)")
+    assert format_arguments("x" * 200_000) == "x" * MOST_CHARS + "… (200,000 characters)"
 
 
 @pytest.mark.parametrize(
@@ -48,12 +56,37 @@ def test_little_of_a_vast_call_is_looked_at(arguments: dict[str, object], monkey
     def count(text: str) -> str:
         nonlocal looked_at
         looked_at += len(text)
-        return one_line(text)
+        return reveal_exactly(text)
 
-    monkeypatch.setattr(call_text, "one_line", count)
-    assert len(format_arguments(json.dumps(arguments, ensure_ascii=False))) <= MOST_CHARS + 1
-    assert looked_at < 5_000
+    monkeypatch.setattr(call_text, "reveal_exactly", count)
+    assert len(format_arguments(json.dumps(arguments, ensure_ascii=False))) <= MOST_CHARS + len("… (90,007 characters)")
+    assert 0 < looked_at < 5_000
 
 
-def test_escape_sequences_in_a_name_are_removed() -> None:
-    assert "\x1b" not in format_call("se\x1b[2Jll", "{}")
+@given(st.dictionaries(HOSTILE, st.recursive(HOSTILE | st.integers() | st.none(), st.lists)), st.booleans())
+def test_what_is_shown_of_a_call_parses_to_what_is_sent(arguments: dict[str, object], is_escaped: bool) -> None:
+    text = json.dumps(arguments, ensure_ascii=is_escaped)
+    assert json.loads(reveal_arguments(text)) == arguments
+    shown = format_arguments(text)
+    assert not is_hidden(shown)
+    if " characters)" not in shown:  # nothing of it is cut
+        assert parse_shown(shown) == arguments
+
+
+def parse_shown(shown: str) -> dict[str, object]:
+    """Parse arguments as they are shown: a word or JSON text, an equals sign, JSON, and a comma before the next."""
+    decoder, values, at = json.JSONDecoder(), {}, 0
+    while at < len(shown):
+        if shown[at] == '"':
+            key, at = decoder.raw_decode(shown, at)
+        else:
+            key, at = shown[at : shown.index("=", at)], shown.index("=", at)
+        assert shown[at] == "="
+        values[key], at = decoder.raw_decode(shown, at + 1)
+        assert shown[at : at + 2] in ("", ", ")
+        at += 2
+    return values
+
+
+def test_escape_sequences_in_a_name_are_shown() -> None:
+    assert format_call("se\x1b[2Jll", "{}") == "se\\u001b[2Jll()"

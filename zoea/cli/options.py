@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Annotated, Any
 
@@ -10,7 +9,8 @@ import typer
 
 from zoea.ipc.codec import encode
 from zoea.process.command_line import WORKSPACE_HELP
-from zoea.text.control_characters import clean
+from zoea.text.control_characters import reveal_exactly
+from zoea.text.large_json import dump_shown
 
 LARGEST_ID = 2**63 - 1
 """The largest row id that SQLite can hold."""
@@ -40,7 +40,16 @@ MysisRefs = Annotated[
 
 def write_json(value: Any) -> None:
     """Write one JSON value to stdout; characters that UTF-8 cannot encode are replaced."""
-    typer.echo(clean(json.dumps(encode(value), ensure_ascii=False)))
+    typer.echo(dump_shown(encode(value)))
+
+
+def write_document(data: bytes) -> None:
+    """Write JSON, or lines of it, as it is; to a terminal with hidden characters as escapes, which mean the same."""
+    if sys.stdout.isatty():
+        data = reveal_exactly(data.decode("utf-8", "replace")).encode("utf-8", "replace")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.flush()
 
 
 def is_typed() -> bool:

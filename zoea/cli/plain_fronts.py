@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import json
 import logging
 import os
 import sys
@@ -29,6 +28,7 @@ from zoea.queries.events import read_event_text
 from zoea.queries.phrases import OF_REQUESTS, UNREMARKABLE, event_sentence, event_subject, event_text_source
 from zoea.queries.stored_swarm import read_newest_event
 from zoea.text.control_characters import strip
+from zoea.text.large_json import dump_shown
 from zoea.text.sentences import count_of
 
 log = logging.getLogger(__name__)
@@ -70,14 +70,14 @@ class JsonFront:
     async def show(self, swarm: SwarmApi, after: int, seen: EventCallback = ignore) -> None:
         async for event in events_without_gaps(swarm, after):
             line = {"event": event.kind, "id": event.id, "at": event.created_at, "mysis_id": event.mysis_id}
-            await write_line(json.dumps({**line, "data": encode(event.data)}, ensure_ascii=False))
+            await write_line(dump_shown({**line, "data": encode(event.data)}))
             seen(event)
 
     async def say(self, text: str) -> None:
         """Write nothing, because the output holds events only."""
 
     async def summary(self, myses: list[dict[str, Any]]) -> None:
-        await write_line(json.dumps({"event": "summary", "myses": myses}, ensure_ascii=False))
+        await write_line(dump_shown({"event": "summary", "myses": myses}))
 
 
 class PlainFront:

@@ -1,4 +1,4 @@
-"""Myses, receipts and times as text for a terminal, with control characters removed."""
+"""Myses, receipts and times as text for a terminal, with hidden characters as escapes."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ from zoea.model.values import MysisView, ReceiptLine
 from zoea.queries.broadcasts import NOT_DELIVERED
 from zoea.queries.error_report import report_error
 from zoea.queries.status_phrases import describe_assumed_window, describe_status
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import prose_line, strip
 from zoea.text.sentences import count_of
 
 TEXT_WIDTH = 60
 TEXT_MOST = 2_000
 LEAST_TEXT = 10
 """Columns that the last text needs at least; with fewer left, the line may wrap."""
+_INDENT = "    "
 _WAITING = ("delivered", "started", "waiting")
 
 
@@ -102,6 +103,16 @@ def details(view: MysisView) -> str:
     return "\n".join(f"{name:<10}{text}" for name, text in lines if text)
 
 
+def indented(text: str) -> str:
+    """Return lines that stand apart from the entries of a list; in a terminal, also where it would wrap them."""
+    lines, width = text.splitlines(), _terminal_width() - len(_INDENT)
+    if width > LEAST_TEXT:
+        from rich.cells import chop_cells  # rich takes a while to import, and pipes need no width
+
+        lines = [part for line in lines for part in chop_cells(line.expandtabs(), width) or [""]]
+    return "\n".join(f"{_INDENT}{line}" for line in lines)
+
+
 def can_withdraw(line: ReceiptLine) -> bool:
     """True while the message waits for this recipient."""
     return bool(line.delivery_id) and line.status in _WAITING
@@ -116,7 +127,7 @@ def receipt_line(line: ReceiptLine) -> str:
 
 def one_line(text: str, width: int = TEXT_WIDTH) -> str:
     """Join the text's lines into one and cut it at `width` characters."""
-    flat = " ".join(strip(text).split())
+    flat = prose_line(text)
     return flat if len(flat) <= width else flat[: width - 1] + "…"
 
 

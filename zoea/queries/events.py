@@ -28,7 +28,7 @@ from zoea.queries.request_log import REQUEST_LINE_IDS, read_request_lines
 from zoea.queries.stored_swarm import RECIPIENT, open_database, read_answer, read_message
 from zoea.queries.topic_ledger import read_topic_message
 from zoea.swarm.persistence import approval_ops, row_values
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import prose_line, strip
 
 # The turn of a failure: the newest that ended or broke off before, unless it was resumed since, because its row
 # then no longer holds this failure.
@@ -109,7 +109,7 @@ _KEPT = f"e.kind NOT IN ({', '.join(repr(kind) for kind in sorted(UNREMARKABLE))
 
 
 class LogLine(Struct, frozen=True):
-    """One event as a line; `text` has no control characters. Time in µs.
+    """One event as a line; hidden characters of `text` are escapes. Time in µs.
 
     The ids of lines of requests are below zero; see `request_log.py`.
     """
@@ -190,6 +190,6 @@ def _line(reader: sqlite3.Connection, row: sqlite3.Row) -> LogLine:
         at=event.created_at,
         who=strip(event_subject(event, names)),
         mysis_id=event.mysis_id,
-        text=" ".join(strip(event_sentence(event, row["said"] or read_rare_text(reader, event))).split()),
+        text=prose_line(event_sentence(event, row["said"] or read_rare_text(reader, event))),
         is_trouble=is_trouble(event),
     )

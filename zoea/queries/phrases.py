@@ -16,7 +16,7 @@ from zoea.text.call_text import MOST_CHARS, format_arguments, format_call
 from zoea.text.dollars import format_dollars
 from zoea.text.sentences import count_of
 from zoea.text.short_count import short_count
-from zoea.text.shorten import head
+from zoea.text.shorten import head_with_length
 
 UNREMARKABLE = frozenset({"delivery.taken", "mysis.created"})
 """Kinds of events that are not shown, because another event tells the same."""
@@ -177,7 +177,8 @@ def is_trouble(event: Event) -> bool:
 
 def approval_line(asked: ApprovalView) -> str:
     """Return the beginning of the question of an approval, or its tool call on one line."""
-    return head(approval_question(asked), MOST_CHARS) or format_call(asked.tool, asked.arguments, hidden=MASK)
+    question = head_with_length(approval_question(asked), MOST_CHARS)
+    return question or format_call(asked.tool, asked.arguments, hidden=MASK)
 
 
 def approval_phrase(asked: ApprovalView) -> str:

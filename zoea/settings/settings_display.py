@@ -14,6 +14,7 @@ from pydantic import SecretStr
 from zoea.settings.endpoints import REFERENCE
 from zoea.settings.key_paths import DEFAULT, KeyPath, Origin, format_key, iterate_leaves
 from zoea.settings.layers import LoadedSettings
+from zoea.text.control_characters import escape, reveal_exactly
 
 HIDDEN = "‹hidden›"
 
@@ -98,5 +99,5 @@ def format_toml(value: Any) -> str:
 
 
 def escape_unprintable(text: str) -> str:
-    """Escape characters of a file's text that are not printable."""
-    return "".join(char if char.isprintable() else f"\\u{ord(char):04x}" for char in text)
+    """Escape characters of a file's text that are hidden or not printable."""
+    return "".join(char if char.isprintable() else escape(char) for char in reveal_exactly(text))

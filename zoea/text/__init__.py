@@ -1,4 +1,4 @@
-"""Pure text functions: clean, estimate, shorten, redact, strip control characters.
+"""Pure text functions: clean, estimate, shorten, redact, escape hidden characters.
 
 Each module is imported where it is used: `from zoea.text import shorten`.
 """

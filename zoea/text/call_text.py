@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
+from typing import Any
 
-from zoea.text.control_characters import one_line
+from zoea.text.control_characters import escape, one_line, reveal_exactly
 
 MOST_CHARS = 400
 VALUE_CHARS = 60
 _LARGE = 100_000
 _LOOKED_AT = 2_000
 """Characters of a key or a value that are looked at, because it takes 1 µs for each and a screen is drawn often."""
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+_BLANK = re.compile(r"[\xa0\u1680\u2000-\u200a\u202f\u205f\u3000]")
 
 
 def format_call(name: str, arguments: str, *, hidden: str = "") -> str:
@@ -18,32 +23,58 @@ def format_call(name: str, arguments: str, *, hidden: str = "") -> str:
     return f"{one_line(name)}({format_arguments(arguments, hidden=hidden)})"
 
 
+def reveal_call(name: str, arguments: str) -> str:
+    """Return the whole call with its arguments as JSON."""
+    return f"{one_line(name)}({reveal_arguments(arguments)})"
+
+
+def reveal_arguments(arguments: str) -> str:
+    """Show everything hidden in the arguments of a call as escapes, also blanks that look like a space.
+
+    The result parses to the same value as the arguments.
+    """
+    if "\r" in arguments:  # between values, where JSON has no escapes
+        with contextlib.suppress(ValueError, RecursionError):
+            arguments = json.dumps(json.loads(arguments), ensure_ascii=False)
+    return _BLANK.sub(lambda match: escape(match[0]), reveal_exactly(arguments))
+
+
 def format_arguments(arguments: str, *, hidden: str = "", more: str = "…") -> str:
     """Format JSON arguments as `item="ore", n=40`. Text that is not a JSON object stays as it is.
 
-    The result has at most 400 characters, 60 per value.
+    Each value is JSON, and a key too that is no plain word, so that what is shown parses to what is sent. A value has
+    at most 60 characters and the result 400, each cut with its whole length behind it.
 
     Args:
         hidden: Arguments with this value are omitted, such as those Zoea fills in.
         more: Marks a cut.
     """
-    if len(arguments) > _LARGE:
-        return one_line(arguments[:MOST_CHARS]) + more
-    try:
-        given = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return one_line(arguments[:MOST_CHARS])
-    if not isinstance(given, dict):
-        return one_line(arguments[:MOST_CHARS])
+    values = _parse_object(arguments) if len(arguments) <= _LARGE else None
+    if values is None:
+        return _cut(one_line(reveal_arguments(arguments[:_LOOKED_AT])), MOST_CHARS, len(arguments), more)
     joined = ""
-    for key, value in given.items():
+    for key, value in values.items():
         if hidden and value == hidden:
             continue
         text = json.dumps(value, ensure_ascii=False)
-        shown = one_line(text[:_LOOKED_AT])
-        if len(shown) > VALUE_CHARS or len(text) > _LOOKED_AT:
-            shown = shown[:VALUE_CHARS] + more
-        joined += f"{', ' if joined else ''}{one_line(key[:_LOOKED_AT])}={shown}"
+        shown = _cut(reveal_arguments(text[:_LOOKED_AT]), VALUE_CHARS, len(text), more)
+        name = key if len(key) <= _LOOKED_AT and _PLAIN_KEY.fullmatch(key) else json.dumps(key, ensure_ascii=False)
+        joined += f"{', ' if joined else ''}{reveal_arguments(name[:_LOOKED_AT])}={shown}"
         if len(joined) > MOST_CHARS:
-            return joined[:MOST_CHARS] + more
+            return _cut(joined, MOST_CHARS, len(arguments), more)
     return joined
+
+
+def _parse_object(arguments: str) -> dict[str, Any] | None:
+    try:
+        values = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return None
+    return values if isinstance(values, dict) else None
+
+
+def _cut(shown: str, most: int, length: int, more: str) -> str:
+    """Cut a text that is too long, or that is only the beginning of one of this length, and name the length."""
+    if len(shown) <= most and length <= _LOOKED_AT:
+        return shown
+    return f"{shown[:most]}{more} ({length:,} characters)"

@@ -1,47 +1,104 @@
-"""Replace or remove characters that storage or a terminal cannot take.
+"""Escape or replace characters that storage or a terminal cannot take.
 
 `clean` prepares text for the database: SQLite stops indexing at a NUL and refuses lone surrogates.
-`strip` prepares text for a terminal: no escape sequence may move the cursor, and every other line
-end (CR, CR LF, U+2028, U+2029) becomes a newline. At most `MAX_MARKS` marks stay on a character, because
-thousands of them would be painted over the lines around it.
+`reveal` and `reveal_exactly` prepare text for a screen and delete nothing. A character that controls a terminal or is
+invisible is shown as the escape that JSON has for it, so that what is shown of a call can be parsed to what is sent.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable
 from functools import cache
 
 MAX_MARKS = 8
 """Characters without a width that may follow each other; the languages of the world need at most six."""
-_SEQUENCE = re.compile(
-    r"""
-    (?:\x1b\[|\x9b) [0-?]{0,256} [\ -/]{0,16} [@-~]?              # CSI: colours, cursor, modes
-  | (?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f]) [^\x07\x1b\x9c\n]{0,4096} (?:\x07|\x1b\\|\x9c)?   # OSC, DCS, SOS, PM, APC
-  | \x1b [\ -/]{0,16} [0-~]?                                      # two-character escapes, character sets
-    """,
-    re.VERBOSE,
-)
 _MARK_BLOCKS = (
     *((0x300, 0x3100), (0xA66F, 0xABEE), (0xFB1E, 0xFB1F), (0xFE00, 0xFF00), (0x101FD, 0x10380), (0x10A01, 0x11DA0)),
     *((0x16AF0, 0x16B40), (0x1BC9D, 0x1BCA4), (0x1D165, 0x1D250), (0x1DA00, 0x1E2F0), (0x1E8D0, 0x1E950)),
     (0xE0100, 0xE01F0),
 )
-_LINE_END = re.compile(r"\r\n?|[\u2028\u2029]")
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-_SUSPECT = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_HIDDEN = (
+    r"\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
+    r"\u2060-\u206f\u2800\u3164\ud800-\udfff\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
+    r"\U00013430-\U0001345f\U0001bca0-\U0001bca3\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+"""Control characters except newline and tab, and whatever has no ink: format characters, fillers, surrogates."""
+_SYMBOL = (
+    r"\xa9\xae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff"
+    r"\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"
+)
+_JOINING = r"\u0600-\u060b\u0620-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u17b3\u17b6-\u17ff\u1820-\u18aa\ua9e0-\ua9ff"
+_VIRAMA = r"\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca"
+_SUSPECT = re.compile(f"[{_HIDDEN}]")
+_SUSPECT_ASCII = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # a third of the time of the pattern above
+_EXACT = re.compile(f"[{_HIDDEN}]+")
+_PROSE = re.compile(
+    rf"""
+    \r(?=\n)                                                                          # shown as the end of a line
+  | (?P<kept>
+      [{_SYMBOL}][\ufe0e\ufe0f]?(?:\u200d[{_SYMBOL}]\ufe0f?|[\U0001f3fb-\U0001f3ff])*  # emoji
+    | [#*0-9]\ufe0f\u20e3                                                             # keycaps
+    | (?<=[{_JOINING}])[\u200c\u200d](?=[{_JOINING}]) | (?<=[{_VIRAMA}])[\u200c\u200d]  # Arabic, Indic scripts
+    | (?<=[\u1820-\u18aa])[\u180b-\u180f]                                             # Mongolian
+    | \u2800*[\u2801-\u28ff][\u2800-\u28ff]*                                          # charts
+    )
+  | [{_HIDDEN}]+?(?=\r\n) | [{_HIDDEN}]+
+    """,
+    re.VERBOSE,
+)
 
 
-def strip(text: str) -> str:
-    """Remove escape sequences, control characters, direction overrides and piled up marks; keep newline and tab.
+def reveal(text: str) -> str:
+    """Show hidden characters of prose as escapes such as `\\u009d`; keep newline and tab.
 
-    Returns the same object if nothing is removed. Idempotent.
+    Joiners stay inside emoji and where scripts need them, and CR LF becomes a newline. At most `MAX_MARKS` marks stay
+    on a character, because thousands of them would be painted over the lines around it.
+
+    Returns the same object if nothing is hidden. Idempotent.
     """
-    if _SUSPECT.search(text) is not None:
-        text = _CONTROL.sub("", _SEQUENCE.sub("", _LINE_END.sub("\n", text)))
-    if text.isascii() or _piled_marks().search(text) is None:
-        return text
-    return _piled_marks().sub(r"\1", text)
+    return _escape_hidden(text, _PROSE, _escape_prose)
+
+
+strip = reveal
+
+
+def reveal_exactly(text: str) -> str:
+    """Show every hidden character as an escape, for names, calls, and wherever a person decides; keep newline and tab.
+
+    Of JSON, the result parses to the same value. Returns the same object if nothing is hidden. Idempotent.
+    """
+    return _escape_hidden(text, _EXACT, _escape_match)
+
+
+def _escape_hidden(text: str, pattern: re.Pattern[str], escape_match: Callable[[re.Match[str]], str]) -> str:
+    if text.isascii():
+        return text if _SUSPECT_ASCII.search(text) is None else pattern.sub(escape_match, text)
+    shown = text if _SUSPECT.search(text) is None else pattern.sub(escape_match, text)
+    if not shown.isascii() and _piled_marks().search(shown) is not None:
+        shown = _piled_marks().sub(_escape_piled, shown)
+    return text if shown == text else shown
+
+
+def escape(text: str) -> str:
+    """Return each character of a text as the escape that JSON has for it."""
+    units = text.encode("utf-16-be", "surrogatepass").hex()
+    return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))
+
+
+def _escape_match(match: re.Match[str]) -> str:
+    return escape(match[0])
+
+
+def _escape_prose(match: re.Match[str]) -> str:
+    if match["kept"] is not None:
+        return match[0]
+    return "" if match[0] == "\r" and match.string.startswith("\n", match.end()) else escape(match[0])
+
+
+def _escape_piled(match: re.Match[str]) -> str:
+    return match[1] + escape(match[2])
 
 
 @cache
@@ -55,7 +112,7 @@ def _piled_marks() -> re.Pattern[str]:
         else:
             ranges.append([code, code])
     group = "".join(f"{chr(first)}-{chr(last)}" for first, last in ranges)
-    return re.compile(f"([{group}]{{{MAX_MARKS}}})[{group}]+")
+    return re.compile(f"([{group}]{{{MAX_MARKS}}})([{group}]+)")
 
 
 def _has_no_width(char: str) -> bool:
@@ -64,8 +121,20 @@ def _has_no_width(char: str) -> bool:
 
 
 def one_line(text: str) -> str:
-    """Return the text on one line, without control characters or repeated spaces."""
-    return " ".join(strip(text).split())
+    """Return a name or another short text on one line, with every hidden character as an escape."""
+    return _join_lines(reveal_exactly(text))
+
+
+def prose_line(text: str) -> str:
+    """Return prose on one line, with hidden characters as escapes as `reveal` shows them."""
+    return _join_lines(reveal(text))
+
+
+def _join_lines(text: str) -> str:
+    if "\n" not in text and "\t" not in text:
+        return text.strip()
+    parts = (part.strip() for part in text.replace("\t", "\n").split("\n"))
+    return " ".join(part for part in parts if part)
 
 
 _NUL_SHOWN = "\u2400"

@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from zoea.text.control_characters import clean, reveal_exactly
+
 LARGE_CHARS = 256_000
 LARGE_COUNT = 1_000
 """Texts and numbers of values above these belong in a thread."""
@@ -87,6 +89,14 @@ def indent(text: str) -> str:
     except (ValueError, RecursionError):
         return text
     return "".join(parts)
+
+
+def dump_shown(value: Any, indent: int | None = None) -> str:
+    """Return JSON that a terminal shows without harm: hidden characters are escapes.
+
+    Lone surrogates are replaced, because UTF-8 cannot encode them.
+    """
+    return reveal_exactly(clean(json.dumps(value, ensure_ascii=False, indent=indent)))
 
 
 def is_large(value: Any) -> bool:

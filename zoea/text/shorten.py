@@ -23,6 +23,11 @@ def head(text: str, max_chars: int) -> str:
     return text[: _boundary_before(text, max_chars - 1)] + ELLIPSIS
 
 
+def head_with_length(text: str, max_chars: int) -> str:
+    """Return the first characters of a text, followed by its length in characters if any were left out."""
+    return text if len(text) <= max_chars else f"{head(text, max_chars)} ({len(text):,} characters)"
+
+
 def middle(text: str, max_chars: int, note: str = "") -> str:
     """Return head and tail of a text around a line that says how much is missing.
 

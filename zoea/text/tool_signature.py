@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from zoea.text.control_characters import one_line
+from zoea.text.control_characters import one_line, prose_line
 from zoea.text.flat_schema import flat
 from zoea.text.shorten import head
 
@@ -118,7 +118,7 @@ def write_signature(name: str, description: str, schema: Mapping[str, Any], *, i
 
 
 def first_sentence(description: str) -> str:
-    return head(one_line(_SENTENCE.split(description.strip(), maxsplit=1)[0]).strip(), _LONGEST_SENTENCE)
+    return head(prose_line(_SENTENCE.split(description.strip(), maxsplit=1)[0]).strip(), _LONGEST_SENTENCE)
 
 
 def describe_call(name: str, schema: Mapping[str, Any]) -> str:

@@ -27,7 +27,8 @@ from zoea.queries.topic_ledger import describe_origin
 from zoea.settings.private_file import open_private
 from zoea.store.retention import ONLY_A_SENDER
 from zoea.swarm.persistence import row_values
-from zoea.text.control_characters import strip
+from zoea.text.call_text import reveal_arguments
+from zoea.text.control_characters import one_line, strip
 from zoea.text.redact import redact_all
 from zoea.text.sentences import count_of
 from zoea.transfer.jsonl_export import conversation_lines, swarm_line
@@ -259,8 +260,8 @@ def markdown_turn(turn: ConversationTurn, clean: Clean) -> Iterator[str]:
             if memory.content.strip():
                 yield f"\n{code_block(clean(memory.content))}\n"
             for call in memory.calls:
-                arguments = code_block(clean(call.arguments), "json")
-                yield f"\n⚙ **{escape_line(clean(call.name))}**{_call_state(call)}\n\n{arguments}\n"
+                arguments = code_block(clean(reveal_arguments(call.arguments)), "json")
+                yield f"\n⚙ **{escape_line(clean(one_line(call.name)))}**{_call_state(call)}\n\n{arguments}\n"
                 if (result := results.get(call.id)) is not None:
                     yield f"\n{code_block(clean(result.memory.content))}\n"
     for note in turn.notes:
@@ -335,8 +336,9 @@ def _html_turn(turn: ConversationTurn, safe: Clean) -> Iterator[str]:
                 kind = "call" if call.state is CallState.DONE else "bad"
                 result = results.get(call.id)
                 body = f"<pre>{safe(result.memory.content)}</pre>" if result is not None else ""
-                head = f'<summary><span class="{kind}">⚙ {safe(call.name)}{_call_state(call)}</span></summary>'
-                yield f"<details>{head}<pre>{safe(call.arguments)}</pre>{body}</details>\n"
+                name = safe(one_line(call.name))
+                head = f'<summary><span class="{kind}">⚙ {name}{_call_state(call)}</span></summary>'
+                yield f"<details>{head}<pre>{safe(reveal_arguments(call.arguments))}</pre>{body}</details>\n"
     for note in turn.notes:
         yield f'<p class="quiet">Zoea noted ({safe(note.kind)}): {safe(note.content)}</p>\n'
     if turn.outcome is not Outcome.ANSWERED:

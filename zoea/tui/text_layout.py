@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 
-from zoea.text.control_characters import one_line, strip
+from zoea.text.control_characters import prose_line, strip
 
 Piece = tuple[str, str]
 """Text and the theme role that draws it; an empty role is plain text."""
@@ -72,7 +72,7 @@ def _wrap_cells(line: str, width: int) -> Iterator[str]:
 def wrap_characters(text: str, width: int) -> list[str]:
     """Return lines of at most `width` cells, broken at any character.
 
-    Control characters are removed, tabs become two blanks.
+    Hidden characters become escapes, tabs two blanks.
     """
     lines: list[str] = []
     for line in strip(text).expandtabs(2).split("\n"):
@@ -153,7 +153,7 @@ _HEADING = re.compile(r"#{1,6} ")
 
 def plain_lines(text: str) -> list[str]:
     """Return the lines that are not empty, without Markdown emphasis; code is unchanged."""
-    return [strip_emphasis(line) for line in map(one_line, text.split("\n")) if line]
+    return [strip_emphasis(line) for line in map(prose_line, text.split("\n")) if line]
 
 
 def strip_emphasis(line: str) -> str:

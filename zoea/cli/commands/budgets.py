@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from json import dumps
 
 from zoea.process.clock import SystemClock
 from zoea.process.command_line import WORKSPACE_HELP, LightCommand, flag, option
@@ -13,6 +12,7 @@ from zoea.settings import load
 from zoea.settings.paths import places
 from zoea.text.control_characters import strip
 from zoea.text.dollars import format_dollars
+from zoea.text.large_json import dump_shown
 from zoea.text.sentences import count_of
 
 _BAR = 20
@@ -34,7 +34,7 @@ def write_budgets(options: BudgetsOptions) -> int:
     where = places(options.workspace)
     found = read_budgets(where.database, load(where).settings, SystemClock().now())
     if options.as_json:
-        sys.stdout.write(dumps(as_json(found), ensure_ascii=False) + "\n")
+        sys.stdout.write(dump_shown(as_json(found)) + "\n")
         return 0
     width = max(len(one.title) for one in found)
     for one in found:

@@ -10,7 +10,7 @@ from zoea.chain.commit import ContextCommit
 from zoea.cli.options import Workspace
 from zoea.model.errors import StoreMissing, UsageError
 from zoea.settings import places
-from zoea.text.control_characters import one_line
+from zoea.text.control_characters import one_line, prose_line
 from zoea.text.shorten import head
 
 NAMES = "names"
@@ -166,7 +166,7 @@ def _read_revisions(workspace: str) -> list[tuple[str, str]]:
     from zoea.cli.commands.context_access import open_contexts
 
     def about(commit: ContextCommit | None) -> str:
-        return "" if commit is None else head(one_line(commit.note.summary), _ABOUT)
+        return "" if commit is None else head(prose_line(commit.note.summary), _ABOUT)
 
     try:
         with open_contexts(workspace) as conn:

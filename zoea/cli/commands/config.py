@@ -27,7 +27,8 @@ from zoea.settings.settings_display import SettingRow, escape_unprintable, list_
 from zoea.settings.shannon_file import read_shannon_file
 from zoea.settings.template import Template
 from zoea.settings.template_library import import_template
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import reveal_exactly, strip
+from zoea.text.large_json import dump_shown
 
 app = typer.Typer(help="Write, read and check the settings.", no_args_is_help=True)
 
@@ -92,7 +93,7 @@ def show(
     if not shown:
         raise UsageError(f"there is no setting {key}", hint="Run `zoea config show` for all of them.")
     if as_json:
-        typer.echo(json.dumps(_as_json(loaded, shown, origin), ensure_ascii=False, default=str))
+        typer.echo(reveal_exactly(json.dumps(_as_json(loaded, shown, origin), ensure_ascii=False, default=str)))
         return
     width = max(len(row.key) for row in shown)
     for row in shown:
@@ -120,7 +121,7 @@ def check(
     if check_cockpit is not None:
         report.problems += check_cockpit(where)
     if as_json:
-        typer.echo(json.dumps(report.as_dict(), ensure_ascii=False))
+        typer.echo(dump_shown(report.as_dict()))
     else:
         for note in (*report.notes, *report.ignored):
             typer.echo(escape_unprintable(note), err=True)
@@ -163,7 +164,7 @@ def path(as_json: AsJson = False, workspace: Workspace = "") -> None:
         "socket": where.socket,
     }
     if as_json:
-        typer.echo(json.dumps({name: str(file) if file else None for name, file in found.items()}))
+        typer.echo(dump_shown({name: str(file) if file else None for name, file in found.items()}))
         return
     for name, file in found.items():
         typer.echo(f"{name:<11} {file or 'none'}")
@@ -182,7 +183,7 @@ def schema(
             "title": "Extends",
             "description": "A template to start from.",
         }
-    typer.echo(json.dumps(made, indent=2, ensure_ascii=False))
+    typer.echo(dump_shown(made, indent=2))
 
 
 def _as_json(loaded: LoadedSettings, shown: list[SettingRow], origin: bool) -> dict[str, Any]:

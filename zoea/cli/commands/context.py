@@ -42,12 +42,13 @@ from zoea.cli.commands.context_notes import annotate
 from zoea.cli.commands.context_summaries import summarize
 from zoea.cli.commands.forks import fork
 from zoea.cli.local_time import moment
-from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.cli.options import AsJson, Workspace, write_document, write_json
 from zoea.cli.typed_time import read_time
 from zoea.model.enums import Role
 from zoea.model.errors import MissingBlob, RevisionError, StoreError, UsageError
 from zoea.queries.commit_details import read_learned
-from zoea.text.control_characters import strip
+from zoea.text.call_text import reveal_call
+from zoea.text.control_characters import prose_line, strip
 from zoea.text.sentences import count_of
 
 app = typer.Typer(
@@ -131,8 +132,7 @@ def cat(
         whole = reader.select_range(commit, stop=begin, to_root=root)
         is_native = {one.format for one in whole} == {name} and contributing(whole) == whole
         if is_native and name in known_formats() and name != ZOEA:
-            sys.stdout.buffer.write(reader.join_native(commit, stop=begin, to_root=root) or b"")
-            sys.stdout.flush()
+            write_document(reader.join_native(commit, stop=begin, to_root=root) or b"")
             return
         context = reader.materialize(commit, stop=begin, to_root=root)
         earlier = () if as_json or form != "md" else _read_replaced(reader, conn, whole[0])
@@ -159,8 +159,7 @@ def cat(
         for entry in context.entries:
             write_json(_entry_dict(entry))
     else:
-        sys.stdout.buffer.write(write_as(context, name))
-        sys.stdout.flush()
+        write_document(write_as(context, name))
 
 
 def _read_replaced(reader: ChainReader, conn: sqlite3.Connection, first: ContextCommit) -> tuple[ContextEntry, ...]:
@@ -263,7 +262,7 @@ def grep(
                         write_json({"commit": commit.id, **_entry_dict(entry)})
                     else:
                         where = max(0, entry.content.find(text) - _TEXT // 2)
-                        line = " ".join(entry.content[where : where + 2 * _TEXT].split())
+                        line = prose_line(entry.content[where : where + 2 * _TEXT])
                         typer.echo(strip(f"{shortest_id(conn, commit)}  {entry.role}  {line}"))
     if missing:
         sys.stderr.write(f"{count_of(missing, 'commit')} could not be read; `zoea ctx fsck` says why.\n")
@@ -318,5 +317,5 @@ def _markdown(entry: ContextEntry) -> str:
     lines = [f"## {title.get(entry.role, entry.role.value)}"]
     lines += ["\n".join(f"> {line}" for line in entry.reasoning.splitlines())] if entry.reasoning else []
     lines += [entry.content] if entry.content else []
-    lines += [f"    {call.name}({call.arguments})" for call in entry.calls]
+    lines += [f"    {reveal_call(call.name, call.arguments)}" for call in entry.calls]
     return "\n\n".join(lines)

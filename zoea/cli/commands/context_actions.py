@@ -25,7 +25,7 @@ from zoea.cli.swarm_access import command, edit
 from zoea.model.errors import UsageError
 from zoea.runtime.first_request_estimate import describe_price
 from zoea.store import Store
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import prose_line, strip
 from zoea.text.shorten import head
 
 _TEXT = 100
@@ -148,5 +148,5 @@ def _tell(workspace: str, commit_id: str, nothing: str, as_json: bool) -> None:
         if as_json:
             write_json(describe_commit(conn, commit, names))
             return
-        about = head(" ".join(commit.note.summary.split()), _TEXT)
+        about = head(prose_line(commit.note.summary), _TEXT)
         typer.echo(strip(f"{shortest_id(conn, commit)}  {commit.kind}  {', '.join(names)}  {about}"))

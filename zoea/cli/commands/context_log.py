@@ -15,7 +15,7 @@ from zoea.cli.commands.context_access import describe_commit, find_commit, name_
 from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.queries.context_history import find_tips
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import prose_line, strip
 from zoea.text.shorten import head
 
 TEXT = 100
@@ -71,7 +71,7 @@ def log(
 
 def _describe(conn: sqlite3.Connection, commit: ContextCommit, names: list[str]) -> str:
     refs = f"({', '.join(names)})  " if names else ""
-    about = head(" ".join(commit.note.summary.split()), TEXT)
+    about = head(prose_line(commit.note.summary), TEXT)
     return (
         f"{shortest_id(conn, commit)}  {moment(commit.created_at)}  {commit.kind:<10}  {commit.message_count:>5} msgs"
         f"  {commit.token_count:>8,} tok  {commit.provenance.principal}  {refs}{about}"

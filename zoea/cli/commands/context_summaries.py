@@ -15,7 +15,7 @@ from zoea.cli.swarm_access import command
 from zoea.model.errors import MissingBlob, MysisMissing, UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.runtime.first_request_estimate import describe_price
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import prose_line, strip
 from zoea.text.sentences import count_of
 from zoea.text.shorten import head
 
@@ -71,7 +71,7 @@ def summarize(
                 skipped[one.id] = error.what  # the others can still be written
             if not as_json:
                 said = written.get(one.id) or f"left out: {skipped.get(one.id, '')}"
-                typer.echo(strip(f"{short[one.id]}  {head(' '.join(said.split()), _TEXT)}"))
+                typer.echo(strip(f"{short[one.id]}  {head(prose_line(said), _TEXT)}"))
 
     try:
         if chosen and not dry_run:

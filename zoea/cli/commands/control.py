@@ -9,6 +9,7 @@ import typer
 from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, row_ids, write_json
 from zoea.cli.swarm_access import ask, command
+from zoea.cli.terminal_rows import indented
 from zoea.model.enums import ApprovalAnswer
 from zoea.model.errors import StoreMissing, UsageError
 from zoea.model.swarm_api import SwarmApi
@@ -17,7 +18,8 @@ from zoea.queries.phrases import approval_question
 from zoea.queries.stored_swarm import read_approval, read_open_approvals
 from zoea.queries.stored_swarm import read_grants as stored_grants
 from zoea.settings.paths import Places, places
-from zoea.text.control_characters import strip
+from zoea.text.call_text import reveal_call
+from zoea.text.control_characters import one_line, reveal_exactly, strip
 
 Asked = Annotated[
     str,
@@ -59,9 +61,10 @@ def approvals(as_json: AsJson = False, workspace: Workspace = "") -> None:
     if not waiting:
         typer.echo("Nothing waits for your answer")
     for asked in waiting:
-        question = approval_question(asked)
-        what, how = (question, "answer") if question else (f"{asked.tool}({asked.arguments})", "approve or deny")
-        typer.echo(strip(f"{asked.id}  {asked.mysis} asks: {what}  until {moment(asked.expires_at)}  ({how})"))
+        question = reveal_exactly(approval_question(asked))
+        how = "answer" if question else "approve or deny"
+        typer.echo(f"{asked.id}  {one_line(asked.mysis)} asks  until {moment(asked.expires_at)}  ({how})")
+        typer.echo(indented(question or reveal_call(_tool_name(asked), asked.arguments)))
 
 
 def _stored(where: Places) -> tuple[ApprovalView, ...]:
@@ -80,7 +83,7 @@ def grants(as_json: AsJson = False, workspace: Workspace = "") -> None:
     if not held:
         typer.echo("Nothing is allowed for a whole template")
     for grant in held:
-        typer.echo(strip(f"{grant.id}  {grant.template}: {_whose(grant)}  since {moment(grant.granted_at)}"))
+        typer.echo(strip(f"{grant.id}  {grant.template}: {_tool_name(grant)}  since {moment(grant.granted_at)}"))
 
 
 def revoke(
@@ -93,11 +96,11 @@ def revoke(
     if as_json:
         write_json(gone)
     else:
-        typer.echo(strip(f"{_whose(gone)} asks again for the myses of {gone.template}"))
+        typer.echo(strip(f"{_tool_name(gone)} asks again for the myses of {gone.template}"))
 
 
-def _whose(grant: GrantView) -> str:
-    return f"{grant.upstream}/{grant.tool}" if grant.upstream else grant.tool
+def _tool_name(of: GrantView | ApprovalView) -> str:
+    return f"{of.upstream}/{of.tool}" if of.upstream else of.tool
 
 
 def _stored_grants(where: Places) -> tuple[GrantView, ...]:

@@ -5,7 +5,6 @@ A value is never an argument, because arguments are visible in process lists.
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Annotated
 
@@ -17,6 +16,7 @@ from zoea.process.lock import read_holder
 from zoea.settings.credentials import Credentials
 from zoea.settings.paths import places
 from zoea.text.control_characters import strip
+from zoea.text.large_json import dump_shown
 
 app = typer.Typer(help="Store API keys and other secrets that settings refer to.", no_args_is_help=True)
 
@@ -45,7 +45,7 @@ def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
     """List the names in the credentials file, without values. A keyring cannot be listed."""
     names = _credentials(workspace).names()
     if as_json:
-        typer.echo(json.dumps(list(names)))
+        typer.echo(dump_shown(list(names)))
         return
     for name in names:
         typer.echo(name)

@@ -22,7 +22,8 @@ from zoea.queries.request_log import describe_use
 from zoea.queries.request_troubles import find_troubles
 from zoea.queries.stored_swarm import read_mysis_view
 from zoea.settings.paths import places
-from zoea.text.control_characters import strip
+from zoea.text.call_text import reveal_arguments
+from zoea.text.control_characters import one_line, strip
 from zoea.text.sentences import count_of
 
 
@@ -160,7 +161,7 @@ def _sent_lines(inspection: Inspection) -> list[str]:
     lines = ["", "Sent:"]
     for message in inspection.messages:
         lines += ["", f"--- {message.role}", message.content]
-        lines += [f"{call.name} {call.arguments}" for call in message.calls]
+        lines += [f"{one_line(call.name)} {reveal_arguments(call.arguments)}" for call in message.calls]
     return lines
 
 

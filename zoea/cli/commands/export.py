@@ -13,7 +13,7 @@ from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.model.errors import UsageError
 from zoea.queries.stored_swarm import read_mysis_view
 from zoea.settings.paths import places
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import reveal_exactly, strip
 from zoea.text.sentences import count_of
 from zoea.transfer.export import (
     Format,
@@ -67,7 +67,7 @@ def export(
     mysis = read_mysis_view(database, name)
     if output is None:
         for piece in export_pieces(database, mysis.id, form, redact=redact):
-            sys.stdout.write(piece)
+            sys.stdout.write(reveal_exactly(piece) if form is Format.JSONL else piece)
         return
     turns = export_to_file(database, mysis.id, output, form, redact=redact, replace=force)
     if as_json:
@@ -100,7 +100,7 @@ def _export_all(
         raise UsageError("there are no myses", hint="`zoea new NAME` creates one.")
     if output is None:
         for piece in swarm_pieces(database, list(myses), form, redact=redact):
-            sys.stdout.write(piece)
+            sys.stdout.write(reveal_exactly(piece) if form is Format.JSONL else piece)
         return
     if output.is_dir():
         files = {mysis_id: output / f"{file_stem(mysis_id, name)}.{form}" for mysis_id, name in myses.items()}

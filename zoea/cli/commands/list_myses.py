@@ -5,7 +5,6 @@ It is the command that is called most often, so its start time matters.
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ from zoea.process.command_line import WORKSPACE_HELP, LightCommand, flag, option
 from zoea.process.lock import read_holder
 from zoea.queries.stored_swarm import read_swarm_view
 from zoea.settings.paths import Places, places
+from zoea.text.large_json import dump_shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def write_list(options: ListOptions) -> int:
     """
     view = _view(places(options.workspace))
     if options.as_json:
-        text = json.dumps(encode(view.myses), ensure_ascii=False)
+        text = dump_shown(encode(view.myses))
     elif not view.myses:
         text = "There are no myses yet. `zoea run --world reef --myses 5` creates and starts five."
     else:

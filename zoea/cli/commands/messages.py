@@ -18,6 +18,7 @@ from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import Delivery, Memory, Receipt, Recipients
 from zoea.queries import stored_swarm
 from zoea.settings.paths import places
+from zoea.text.call_text import reveal_call
 from zoea.text.control_characters import strip
 
 Words = Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="The message; - reads it from stdin.")]
@@ -182,7 +183,7 @@ def memory_text(memory: Memory, *, verbose: bool) -> str:
         lines.append(_indented(f"({memory.reasoning})"))
     if memory.content:
         lines.append(_indented(memory.content if verbose or memory.role is not Role.TOOL else _cut(memory.content)))
-    lines += [_indented(f"⚙ {call.name}({call.arguments})") for call in memory.calls]
+    lines += [_indented(f"⚙ {reveal_call(call.name, call.arguments)}") for call in memory.calls]
     return "\n".join(lines)
 
 

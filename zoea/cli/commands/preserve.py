@@ -12,7 +12,7 @@ from zoea.cli.swarm_access import command
 from zoea.model.swarm_api import SwarmApi
 from zoea.queries.stored_swarm import read_preserved
 from zoea.settings.paths import places
-from zoea.text.control_characters import one_line, strip
+from zoea.text.control_characters import prose_line, strip
 from zoea.text.shorten import head
 
 _TEXT = 100
@@ -52,5 +52,5 @@ def preserved(name: MysisRef, as_json: AsJson = False, workspace: Workspace = ""
     if not found:
         typer.echo("No message is kept; `zoea preserve ID` keeps one")
     for one in found:
-        text = head(one_line(one.content), _TEXT)
+        text = head(prose_line(one.content), _TEXT)
         typer.echo(strip(f"{one.id}  {moment(one.created_at)}  turn {one.turn_number}  {one.role}: {text}"))

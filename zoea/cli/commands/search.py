@@ -5,7 +5,6 @@ It does without typer, which costs more than a search.
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import sys
@@ -48,7 +47,8 @@ from zoea.store.search import (
     search_broadcasts,
     search_memories,
 )
-from zoea.text.control_characters import clean, strip
+from zoea.text.control_characters import strip
+from zoea.text.large_json import dump_shown
 
 SHOWN = 300
 """Characters shown around a hit; `--json` shows `_SHOWN_JSON`."""
@@ -191,7 +191,7 @@ def _write(page: MemoryHits | BroadcastHits, as_json: bool) -> None:
     if as_json:
         rows = [_said_row(hit) if isinstance(hit, BroadcastHit) else _row(hit) for hit in page.hits]
         answer = {"results": rows, "next_before_id": page.before_id, "note": page.note}
-        sys.stdout.write(clean(json.dumps(answer, ensure_ascii=False)) + "\n")
+        sys.stdout.write(dump_shown(answer) + "\n")
         return
     bright = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for hit in page.hits:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from zoea.settings.paths import places
 from zoea.swarm.persistence.spend_ops import LEAST_SAMPLES
 from zoea.text.control_characters import strip
 from zoea.text.dollars import format_dollars
+from zoea.text.large_json import dump_shown
 
 _MOST_LINES = 24
 
@@ -55,7 +55,7 @@ def write_stats(options: StatsOptions) -> int:
     if options.as_json:
         budgets = as_json(read_budgets(where.database, load(where).settings, now))
         more = {"budgets": budgets, "calibrations": encode(calibrations)}
-        text = json.dumps(encode(stats) | _totals(stats) | more, ensure_ascii=False)
+        text = dump_shown(encode(stats) | _totals(stats) | more)
     else:
         text = "\n".join([_table(stats), *map(_describe_calibration, calibrations)])
     sys.stdout.write(strip(text) + "\n")

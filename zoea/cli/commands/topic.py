@@ -18,7 +18,7 @@ from zoea.model.errors import UsageError
 from zoea.model.topics import EVERYONE, PublishReceipt, TopicMessage, check_published_topic, check_topic
 from zoea.queries import topic_ledger as ledger
 from zoea.settings.paths import places
-from zoea.text.control_characters import one_line, strip
+from zoea.text.control_characters import one_line, prose_line, strip
 from zoea.text.large_json import MAX_DEPTH, is_deep
 
 app = typer.Typer(
@@ -79,7 +79,7 @@ def _topic_line(row: dict[str, Any]) -> str:
     newest = ""
     if row["newest_at"]:
         sender = one_line(ledger.format_sender(row["newest_sender"]))
-        newest = f"  {moment(row['newest_at'])}  {sender}: {one_line(row['newest_text'])[:_SHOWN]}"
+        newest = f"  {moment(row['newest_at'])}  {sender}: {prose_line(row['newest_text'])[:_SHOWN]}"
     readers = f"  read by {', '.join(row['subscribers'])}" if row["subscribers"] else ""
     return strip(f"{row['topic']}  {row['messages']:,}{readers}{newest}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import shlex
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -21,7 +20,9 @@ from zoea.runtime.upstream_import import (
     remove_upstream,
 )
 from zoea.settings import places
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import one_line, strip
+from zoea.text.large_json import dump_shown
+from zoea.text.shorten import head_with_length
 
 app = typer.Typer(
     name="upstream",
@@ -31,6 +32,7 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 
+_PURPOSE = 200
 UpstreamName = Annotated[str, typer.Argument(metavar="NAME", help="As `zoea upstream list` shows it.")]
 CALLER = "commander"
 CALL_S = 60.0
@@ -184,9 +186,10 @@ def try_out(
     typer.echo(f"opened in {found['open_ms']:.0f} ms, answers in {found['latency_ms']:.1f} ms")
     for tool in found["tools"]:
         marks = "".join(f" [{mark}]" for mark in ("read_only", "destructive", "idempotent", "asks") if tool[mark])
-        typer.echo(strip(f"  {tool['name']}{marks.replace('_', '-')}  {tool['description'].partition(chr(10))[0]}"))
+        purpose = head_with_length(one_line(tool["description"]), _PURPOSE)
+        typer.echo(f"  {one_line(tool['name'])}{marks.replace('_', '-')}  {purpose}")
         if schemas:
-            typer.echo(strip("    " + json.dumps(tool["input_schema"], ensure_ascii=False)))
+            typer.echo("    " + dump_shown(tool["input_schema"]))
     for note in found["notes"]:
         typer.echo(strip(f"note: {note}"))
 

@@ -16,7 +16,8 @@ from rich.cells import cell_len
 from rich.segment import Segment
 from textual.strip import Strip
 
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import prose_line
+from zoea.text.shorten import head_with_length
 from zoea.tui import number_format
 from zoea.tui.conversation import markdown_lines
 from zoea.tui.conversation.blocks import BlockKind, BodyFormat, ConversationBlock, Symbols
@@ -37,7 +38,7 @@ def iterate_tree_lines(value: Any, width: int, symbols: Symbols) -> Iterator[lis
 
 def _children(value: Any, indent: str, width: int, symbols: Symbols, depth: int) -> Iterator[list[Piece]]:
     if isinstance(value, dict):
-        items = [(f"{_one_line(str(key))}: ", item) for key, item in value.items()]
+        items = [(f"{prose_line(str(key))}: ", item) for key, item in value.items()]
     elif isinstance(value, list):
         items = [("", item) for item in value]
     else:
@@ -50,7 +51,8 @@ def _children(value: Any, indent: str, width: int, symbols: Symbols, depth: int)
         branch = indent + (symbols.last if is_last else symbols.branch)
         short = _fitting(item, width - len(branch) - len(key))
         if short is not None or depth == 0:
-            yield [(branch, "quiet"), (key, "llm"), (short if short is not None else _inline(item)[:VALUE_CHARS], "")]
+            text = short if short is not None else head_with_length(_inline(item), VALUE_CHARS)
+            yield [(branch, "quiet"), (key, "llm"), (text, "")]
             continue
         count = f"{len(item)} {'field' if isinstance(item, dict) else 'item'}{'s' * (len(item) != 1)}"
         yield [(branch, "quiet"), (key, "llm"), (count, "quiet")]
@@ -69,14 +71,10 @@ def _fitting(value: Any, width: int) -> str | None:
 def _inline(value: Any) -> str:
     """Return a value on one line: `iron_ore  buy 5.1  sell 4.8`."""
     if isinstance(value, str):
-        return _one_line(value)
+        return prose_line(value)
     if isinstance(value, dict) and value and not any(isinstance(item, dict | list) for item in value.values()):
-        return "  ".join(f"{_one_line(str(key))} {_inline(item)}" for key, item in value.items())
-    return _one_line(json.dumps(value, ensure_ascii=False))
-
-
-def _one_line(text: str) -> str:
-    return " ".join(strip(text).split())
+        return "  ".join(f"{prose_line(str(key))} {_inline(item)}" for key, item in value.items())
+    return prose_line(json.dumps(value, ensure_ascii=False))
 
 
 HEAD, BODY = 2, 4

@@ -15,7 +15,7 @@ from zoea.model.enums import MASK, CallState, OpenedBy, Outcome, Role, SenderKin
 from zoea.model.values import Delivery, Failure, Sender, ToolCall
 from zoea.queries.conversation import ConversationEntry, ConversationPage, ConversationTurn
 from zoea.queries.topic_ledger import describe_origin
-from zoea.text.call_text import format_arguments
+from zoea.text.call_text import format_arguments, reveal_call
 from zoea.text.control_characters import one_line, strip
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
@@ -174,7 +174,7 @@ def describe_sender(sender: Sender | None) -> tuple[str, str]:
     """Return a sender's name and theme role."""
     if sender is None or sender.kind is SenderKind.COMMANDER:
         return "you", "commander"
-    name = " ".join(strip(sender.name).split())
+    name = one_line(sender.name)
     return (name, "mysis") if sender.kind is SenderKind.MYSIS else (f"client {name}", "commander")
 
 
@@ -325,7 +325,7 @@ def _call(
         is_open=False,
         brief=shown if is_bad else "",
         missing=result.chars - len(result.memory.content) if result else 0,
-        full=f"{call.name}({call.arguments})\n{content}",
+        full=f"{reveal_call(call.name, call.arguments)}\n{content}",
         has_gap=has_gap,
     )
 

@@ -12,7 +12,8 @@ from zoea.chain.ref_names import BRANCH
 from zoea.model.enums import Role
 from zoea.queries.commit_details import CommitDetails
 from zoea.queries.context_history import COUNTED, ContextHistory, LiveWork
-from zoea.text.control_characters import one_line
+from zoea.text.call_text import reveal_call
+from zoea.text.control_characters import one_line, prose_line
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.conversation.blocks import Symbols
@@ -79,7 +80,7 @@ def build_commit_line(
         (digits, colour),
         (fit_text(number_format.age(commit.created_at, now), _AGE, right=True), "quiet"),
         (fit_text(f"{sign}~{number_format.tokens(commit.token_count)}", _TOKENS + 1, right=True) + " ", "quiet"),
-        (one_line(commit.note.summary), ""),
+        (prose_line(commit.note.summary), ""),
     ]
     names = [*refs, *(f"#{tag}" for tag in commit.note.tags)]
     shown = fit_text(" ".join(map(one_line, names)), min(max(12, width // 3), sum(len(n) + 1 for n in names))).rstrip()
@@ -126,7 +127,7 @@ def build_about_lines(details: CommitDetails, history: ContextHistory, width: in
     lines += [[(one_line("  ".join(f"#{tag}" for tag in commit.note.tags)), "asking")]] if commit.note.tags else []
     said = commit.note.summary or "none"
     lines += [[], [("Summary", "title"), (f"  by {one_line(commit.note.model)}" if commit.note.model else "", "quiet")]]
-    lines += [[(line, "")] for line in wrap_words(one_line(said), width)]
+    lines += [[(line, "")] for line in wrap_words(prose_line(said), width)]
     messages, tokens = details.known
     own = f"{count_of(commit.message_count, 'message')}, ~{number_format.tokens(commit.token_count)} tokens"
     lines += [[], [("What it knew", "title"), (f"  {count_of(messages, 'message')}", ""),
@@ -181,6 +182,6 @@ def _item(number: int, entry: ContextEntry, symbols: Symbols) -> FoldingItem:
         head += [(word, role)] if is_so else []
     body: list[Piece] = [(entry.reasoning, "reasoning")] if entry.reasoning else []
     body += [(entry.content, "")] if entry.content else []
-    body += [(f"{symbols.tool} {call.name}({call.arguments})", "tool") for call in entry.calls]
+    body += [(f"{symbols.tool} {reveal_call(call.name, call.arguments)}", "tool") for call in entry.calls]
     body += [(f"[{one.media_type}] {one.note}", "quiet") for one in entry.media]
     return FoldingItem(head, [(f" ~{number_format.tokens(entry.token_count)} tokens", "quiet")], body)

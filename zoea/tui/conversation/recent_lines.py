@@ -11,7 +11,7 @@ from zoea.model.values import MysisView
 from zoea.queries.error_report import ErrorReport, report_error
 from zoea.queries.request_summary import MysisContext, RequestSummary
 from zoea.queries.status_phrases import describe_preparation
-from zoea.text.control_characters import one_line
+from zoea.text.control_characters import prose_line
 from zoea.text.dollars import format_dollars
 from zoea.tui import number_format
 from zoea.tui.conversation import focus_lines
@@ -91,7 +91,7 @@ def _of(block: ConversationBlock, rule: ConversationBlock | None, width: int) ->
 
 
 def _start(text: str) -> str:
-    return one_line(text[:TEXT_CHARS])
+    return prose_line(text[:TEXT_CHARS])
 
 
 def _wrapped(text: str, width: int, role: str, *, newest: bool = False) -> list[list[Piece]]:

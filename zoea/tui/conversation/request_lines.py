@@ -11,6 +11,7 @@ from zoea.model.enums import Finish, RequestState, Role
 from zoea.queries.phrases import failure_phrase, is_unsent
 from zoea.queries.request_inspection import Inspection, SentMessage, StoredRequest
 from zoea.queries.request_troubles import Trouble
+from zoea.text.call_text import reveal_call
 from zoea.text.control_characters import one_line
 from zoea.text.dollars import format_dollars
 from zoea.tui import number_format
@@ -238,7 +239,7 @@ def _message(place: int, sent: SentMessage, symbols: Symbols) -> FoldingItem:
         body += [(kept, "quiet"), (native.blocks, "reasoning")]
     if message.content:
         body.append((message.content, "" if message.role is not Role.SYSTEM else "quiet"))
-    body += [(f"{symbols.tool} {call.name}({call.arguments})  {call.id}", "tool") for call in message.calls]
+    body += [(f"{symbols.tool} {reveal_call(call.name, call.arguments)}  {call.id}", "tool") for call in message.calls]
     return FoldingItem(head, right, body)
 
 

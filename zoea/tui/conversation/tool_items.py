@@ -8,7 +8,7 @@ from typing import Any
 
 from zoea.model.values import ToolView
 from zoea.queries.request_inspection import OfferedTool
-from zoea.text.control_characters import one_line
+from zoea.text.control_characters import one_line, reveal_exactly
 from zoea.text.large_json import indent
 from zoea.tui import number_format
 from zoea.tui.text_layout import Piece
@@ -21,9 +21,9 @@ _EMPTY: dict[str, Any] = {"string": "", "integer": 0, "number": 0, "boolean": Fa
 def build_tool_item(tool: ToolView) -> FoldingItem:
     """Build an item: name, hints and purpose above, description and schema below."""
     head: list[Piece] = [(one_line(tool.name), "tool"), (f"  {one_line(tool.description)}", "quiet")]
-    body: list[Piece] = [(tool.description or "(no description)", "")]
+    body: list[Piece] = [(reveal_exactly(tool.description) or "(no description)", "")]
     body += [(f"Zoea fills in: {', '.join(tool.injected)}", "asking")] if tool.injected else []
-    body.append((indent(tool.schema), "quiet"))
+    body.append((reveal_exactly(indent(tool.schema)), "quiet"))
     return FoldingItem(head, [(f" {word}", role) for word, role in build_hint_pieces(tool)], body, brief=0)
 
 
@@ -33,7 +33,7 @@ def build_offered_items(tools: Sequence[OfferedTool]) -> list[FoldingItem]:
         FoldingItem(
             [(one_line(tool.name), "tool"), (f"  {one_line(tool.description)}", "quiet")],
             [(f" ~{number_format.tokens(tool.tokens)}", "quiet")],
-            body=((tool.description, ""), (tool.schema, "quiet")),
+            body=((reveal_exactly(tool.description), ""), (reveal_exactly(tool.schema), "quiet")),
             brief=0,
         )
         for tool in sorted(tools, key=lambda tool: (-tool.tokens, tool.name))

@@ -23,7 +23,8 @@ from zoea.model.errors import StoreError
 from zoea.model.values import ApprovalView
 from zoea.queries.phrases import approval_question
 from zoea.queries.stored_swarm import read_approval
-from zoea.text.control_characters import one_line
+from zoea.text.call_text import reveal_arguments
+from zoea.text.control_characters import one_line, reveal_exactly
 from zoea.text.large_json import indent
 from zoea.tui import number_format
 from zoea.tui.commands import actions
@@ -135,7 +136,7 @@ class ApprovalDialog(CockpitDialog[None]):
             return
         self._deaf = self.set_timer(DEAF_S, self._listen)
         asked = approval_question(approval) if approval else ""
-        self._call.put(asked or (indent(approval.arguments) if approval else ""))
+        self._call.put(reveal_exactly(asked) or (reveal_arguments(indent(approval.arguments)) if approval else ""))
         self._sentence.display = bool(asked)
         self._sentence.value = ""
         self._sentence.placeholder = _IN_WORDS if asked else _WHY_NOT

@@ -12,7 +12,7 @@ from textual.widgets import Input
 
 from zoea.chain.commit import ContextCommit
 from zoea.model.errors import UsageError, ZoeaError
-from zoea.text.control_characters import one_line
+from zoea.text.control_characters import one_line, prose_line
 from zoea.tui.dialogs.modal import CockpitDialog, form_row
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 
@@ -40,7 +40,7 @@ class CommitNameDialog(CockpitDialog[None]):
             yield TextBlock(id="error")
 
     def on_mount(self) -> None:
-        said = one_line(self._commit.note.summary)
+        said = prose_line(self._commit.note.summary)
         self.query_one("#from", TextBlock).put([[(self._short_id, "title")], [(said, "quiet")]])
         self.query_one("#name", Input).focus()
 

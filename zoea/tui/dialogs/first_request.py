@@ -19,7 +19,7 @@ from zoea.chain.commit import ContextCommit
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.values import SAME_MYSIS, MysisOverrides, MysisView
 from zoea.runtime.first_request_estimate import FirstRequestEstimate, describe_first_request, estimate_from_commit
-from zoea.text.control_characters import one_line
+from zoea.text.control_characters import one_line, prose_line
 from zoea.tui.dialogs.modal import CockpitDialog, form_row
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.undo_history import UndoStep
@@ -78,7 +78,7 @@ class FirstRequestDialog(CockpitDialog[None]):
     def on_mount(self) -> None:
         commit = self.commit
         about: list[Piece] = [(self.short_id, "title"), (f"  {one_line(commit.provenance.principal)}", "")]
-        self.query_one("#from", TextBlock).put([about, [(one_line(commit.note.summary), "quiet")]])
+        self.query_one("#from", TextBlock).put([about, [(prose_line(commit.note.summary), "quiet")]])
         self.query_one("#message", Input).focus()
         self._count()
 

@@ -17,7 +17,7 @@ from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.values import MysisView
 from zoea.runtime.mysis_options import MysisOptions, read_options
 from zoea.runtime.run_options import StartOptions
-from zoea.text.control_characters import one_line, strip
+from zoea.text.control_characters import one_line, prose_line, strip
 from zoea.tui import number_format
 from zoea.tui.dialogs.modal import CockpitDialog, form_row
 from zoea.tui.state.deferred_work import DeferredWork
@@ -135,7 +135,7 @@ class NewMysisDialog(CockpitDialog[None]):
             return [(_NO, "nothing")]
         text, said_at = found.told
         age = number_format.age(said_at, self.cockpit.now())
-        return [(_YES, f"your broadcast of {age} ago: {one_line(text)}"), (_NO, "nothing")]
+        return [(_YES, f"your broadcast of {age} ago: {prose_line(text)}"), (_NO, "nothing")]
 
     def on_inline_choice_changed(self, event: InlineChoice.Changed) -> None:
         if event.choice.id == "provider" and self._choices is not None:

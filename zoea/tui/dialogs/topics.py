@@ -25,7 +25,7 @@ from zoea.queries.topic_ledger import (
     read_subscribers,
     read_topics,
 )
-from zoea.text.control_characters import one_line, strip
+from zoea.text.control_characters import one_line, prose_line, strip
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.dialogs.modal import CockpitDialog
@@ -256,7 +256,7 @@ class TopicsDialog(CockpitDialog[None]):
 
 
 def _topic_row(topic: TopicSummary, now: int) -> PickItem:
-    newest = f"{one_line(format_sender(topic.newest_sender))}: {one_line(topic.newest_text)}"
+    newest = f"{one_line(format_sender(topic.newest_sender))}: {prose_line(topic.newest_text)}"
     return PickItem(
         (
             (fit_text(topic.topic, _TOPIC), "strong"),
@@ -287,7 +287,7 @@ def _message_row(message: TopicMessage, now: int) -> PickItem:
         (
             (f"{number_format.clock(message.created_at, now)}  ", "quiet"),
             (fit_text(one_line(format_sender(message.sender)), _SENDER), "mysis"),
-            (f"  {one_line(text[:LINE_CHARS])}", ""),
+            (f"  {prose_line(text[:LINE_CHARS])}", ""),
         ),
         id=str(message.id),
     )

@@ -13,7 +13,7 @@ from textual.containers import Container
 
 from zoea.model.errors import ZoeaError
 from zoea.queries.commit_details import ComparedCommits, compare_commits
-from zoea.text.control_characters import one_line
+from zoea.text.control_characters import one_line, prose_line
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.commands import history_actions
@@ -96,7 +96,7 @@ class ComparisonScreen(TabbedScreen):
         lines: list[list[Piece]] = [[("Nothing: their conversations begin apart", "quiet")]]
         if found.common is not None:
             age = number_format.age(found.common.created_at, self.cockpit.now())
-            said = one_line(found.common.note.summary)
+            said = prose_line(found.common.note.summary)
             lines = [[(found.common_id, "title"), (f"  {age} ago  ", "quiet"), (said, "")]]
         self.query_one("#common", TextBlock).put(lines)
         for at, part in enumerate(self.PARTS):

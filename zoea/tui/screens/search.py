@@ -21,7 +21,7 @@ from zoea.queries.search_reader import (
     SwarmSearchQuery,
     parse_search,
 )
-from zoea.text.control_characters import one_line
+from zoea.text.control_characters import one_line, prose_line
 from zoea.tui import number_format
 from zoea.tui.commands import actions
 from zoea.tui.commands.action import ActionPlace, BoundAction
@@ -284,7 +284,7 @@ def snippet(hit: SwarmSearchHit, lead: int, *, flat: bool = True) -> list[Piece]
 
 def _flat(text: str) -> str:
     """Return the text on one line, with a space where it begins or ends with blanks."""
-    flat = one_line(text)
+    flat = prose_line(text)
     if not flat:
         return " " if text else ""
     return (" " if text[0].isspace() else "") + flat + (" " if text[-1].isspace() else "")

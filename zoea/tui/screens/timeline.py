@@ -15,7 +15,7 @@ from zoea.chain.commit import ContextCommit
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.queries.known_then import KnownThen, read_known_then
 from zoea.queries.written_times import read_written_time
-from zoea.text.control_characters import one_line
+from zoea.text.control_characters import one_line, prose_line
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.commands import actions, history_actions
@@ -122,7 +122,7 @@ class TimelineScreen(CockpitScreen[None]):
                 (commit.digest.hex()[:ID_DIGITS], "quiet"),
                 (fit_text(number_format.age(commit.created_at, self.known.at), _AGE, right=True), "quiet"),
                 (fit_text(tokens, _AGE + 3, right=True) + " ", "quiet"),
-                (one_line(commit.note.summary), ""),
+                (prose_line(commit.note.summary), ""),
             ],
             [],
             width,

@@ -9,7 +9,7 @@ from rich.cells import cell_len
 
 from zoea.model.values import Receipt, ReceiptLine
 from zoea.queries.broadcasts import NOT_DELIVERED, Broadcast
-from zoea.text.control_characters import one_line
+from zoea.text.control_characters import one_line, prose_line
 from zoea.text.sentences import begin_sentence, count_of
 from zoea.tui import number_format
 from zoea.tui.text_layout import Piece, count_cells, fit_text, wrap_words
@@ -35,7 +35,7 @@ def _by_reason(receipt: Receipt) -> dict[str, list[ReceiptLine]]:
     found: dict[str, list[ReceiptLine]] = {}
     for line in receipt.lines:
         if line.status == "skipped":
-            found.setdefault(one_line(line.reason), []).append(line)
+            found.setdefault(prose_line(line.reason), []).append(line)
     return found
 
 
@@ -93,7 +93,7 @@ def _head(said: Broadcast, now: int, *, has_unit: bool = True) -> list[Piece]:
 def _one_line(said: Broadcast, now: int, width: int) -> list[list[Piece]]:
     head, became = _head(said, now), format_replies(said)
     room = width - count_cells(head) - (cell_len(became) + 2 if became else 0)
-    line = [*head, (fit_text(one_line(said.text), max(8, room)), "")]
+    line = [*head, (fit_text(prose_line(said.text), max(8, room)), "")]
     return [[*line, (f"  {became}", "quiet")] if became else line]
 
 
@@ -103,7 +103,7 @@ def _stacked(said: Broadcast, now: int, width: int, most: int) -> list[list[Piec
     if width - count_cells(head) < LEAST_ROOM:
         head = _head(said, now, has_unit=False)
     room = width - count_cells(head)
-    text = one_line(said.text)
+    text = prose_line(said.text)
     indent = " " * cell_len(head[0][0])
     if room < LEAST_ROOM:
         lines: list[list[Piece]] = [[*head, (fit_text(text, room).rstrip() if room > 0 else text, "")]]

@@ -12,7 +12,7 @@ from zoea.model.enums import Activity, MysisState
 from zoea.model.status import KILLED, NOTHING_NEW, StatusWord, next_change_at
 from zoea.model.values import MysisView
 from zoea.queries.status_phrases import describe_detail, describe_retry_cause
-from zoea.text.control_characters import one_line
+from zoea.text.control_characters import one_line, prose_line
 from zoea.text.sentences import begin_sentence
 from zoea.tui import number_format
 from zoea.tui.text_layout import Piece, fit_text, strip_emphasis
@@ -112,7 +112,7 @@ def status_text(view: MysisView) -> str:
         case word if word not in _SPOKEN:
             return detail
     text = view.streaming or view.text
-    return one_line(text) if text.startswith(CALL_SIGN) else strip_emphasis(one_line(text[:TEXT_MOST]))
+    return one_line(text) if text.startswith(CALL_SIGN) else strip_emphasis(prose_line(text[:TEXT_MOST]))
 
 
 def describe_activity(view: MysisView) -> str:

@@ -1,4 +1,4 @@
-"""Escape sequences for the terminal: title, bell and notifications, without control characters from models.
+"""Escape sequences for the terminal: title, bell and notifications, with control characters of models escaped.
 
 OSC 2 sets the title; OSC 9 and OSC 777 raise a notification in terminals that know one of them. The earlier title is
 pushed at the start and popped at the end.
@@ -28,7 +28,7 @@ def build_notification(title: str, body: str) -> str:
 
 
 def sanitize_line(text: str) -> str:
-    """Return one short line without control characters."""
+    """Return one short line with control characters as escapes."""
     return one_line(text)[:LONGEST]
 
 

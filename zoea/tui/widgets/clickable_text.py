@@ -61,7 +61,7 @@ def key_hints(text: str) -> Content:
 class TextBlock(Static):
     """Show lines of (text, role) pieces as clickable text.
 
-    Control characters are removed from every piece.
+    Hidden characters of every piece are shown as escapes.
     """
 
     class Sized(Message):

@@ -15,7 +15,7 @@ from textual.geometry import Size
 from textual.message import Message
 from textual.widgets import Markdown
 
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import prose_line, strip
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece, wrap_words
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -176,5 +176,5 @@ def build_thought_lines(tail: str, width: int, *, is_folded: bool) -> list[list[
     if is_folded:
         return [[("thought", "reasoning"), ("  answering", "quiet")]]
     head: list[Piece] = [("reasoning…", "reasoning")]
-    text = " ".join(strip(tail[-_THOUGHT_CHARS:]).split())
+    text = prose_line(tail[-_THOUGHT_CHARS:])
     return [head, *([(line, "quiet")] for line in list(wrap_words(text, width))[-THOUGHT_LINES:])]

@@ -122,7 +122,7 @@ def _cells(pieces: Sequence[Piece]) -> int:
 
 
 def clean_line(text: str) -> str:
-    """Remove control characters and line breaks; keep blanks."""
+    """Escape hidden characters and replace line breaks; keep blanks."""
     return strip(text).replace("\n", " ").replace("\t", " ")
 
 
