@@ -14,6 +14,7 @@ import pytest
 from tests.e2e.terminal_screen import TerminalScreen
 from tests.e2e.zoea_process import zoea
 from tests.fakes.openai_server import NEVER, Fail, OpenAIServer, Say, Step
+from tests.fakes.wire_server import Received
 from zoea.settings.paths import places
 
 pytestmark = [pytest.mark.timeout(180), pytest.mark.usefixtures("own_runtime")]
@@ -103,4 +104,28 @@ async def test_who_failed_in_its_turn_is_not_counted_as_working_and_its_report_g
         glass.press("r")
         await asyncio.to_thread(
             glass.until, lambda text: "All is well." in text and "does not try again" not in text and "401" not in text
+        )
+
+
+async def test_a_rate_limit_of_one_model_is_shown_and_keeps_back_no_other_model() -> None:
+    def answer(request: Received) -> Step:
+        if request.json["model"] == "bad":
+            return Fail(429, '{"error": {"message": "slow down"}}', {"retry-after": "90"})
+        return Say("All is well.")
+
+    async with OpenAIServer(otherwise=answer) as server, cockpit(server) as glass:
+        await asyncio.to_thread(glass.until, "3 myses")
+        for name in ("delta", "omega"):
+            made = await asyncio.to_thread(zoea, "new", name, "--model", "bad", "--keep-model")
+            assert made.returncode == 0, made.stderr
+        await asyncio.to_thread(zoea, "send", "delta", "report")
+        await asyncio.to_thread(glass.until, "1 retrying", "429")
+        await asyncio.to_thread(zoea, "send", "omega", "report")
+        await asyncio.to_thread(glass.until, "1 waiting", "Rate limit of slow/bad")
+        sent = await asyncio.to_thread(zoea, "send", "alpha", "report")
+        assert sent.returncode == 0, sent.stderr
+        await asyncio.to_thread(glass.until, "All is well.")
+        glass.press("u", "end")
+        await asyncio.to_thread(
+            glass.until, "limited", "rate limit of bad: no request until", "then 1 request at a time"
         )

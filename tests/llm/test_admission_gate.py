@@ -8,6 +8,7 @@ import pytest
 
 from tests.fakes.llm_clock import HandClock
 from zoea.llm.transport.admission_gate import MAX_PAUSE_S, AdmissionGate, AdmissionTicket
+from zoea.model.values import Throttle
 
 
 @pytest.fixture
@@ -73,7 +74,7 @@ def test_a_named_time_closes_the_gate_for_all_and_says_until_when(clock: HandClo
     places[0].note_refusal(2.0)
     leave_all(places[:2])
     hold = places[2].hold()
-    assert (hold.reason, hold.until) == ("the provider asked to wait", clock.now() + 2_000_000)
+    assert (hold.reason, hold.until) == ("rate limit of the provider", clock.now() + 2_000_000)
     clock.by(1.9)
     assert not places[2].is_admitted
     clock.by(0.1)
@@ -156,7 +157,7 @@ def test_a_cancelled_ticket_leaves_the_queue_and_holds_no_place(clock: HandClock
 def test_the_rate_is_named_as_the_reason(clock: HandClock) -> None:
     gate = AdmissionGate(clock, concurrency=4, rate=1.0)
     gate.enter_queue()
-    assert gate.enter_queue().hold().reason == "the provider's rate is reached"
+    assert gate.enter_queue().hold().reason == "the rate set for the provider is reached"
 
 
 def test_a_nearer_wake_up_replaces_a_later_one(clock: HandClock) -> None:
@@ -244,3 +245,64 @@ def test_after_the_first_fifty_places_are_told_every_ten_seconds(clock: HandCloc
     assert (tickets[2].hold().place, tickets[61].hold().place) == (1, 61)
     clock.by(9)
     assert tickets[61].hold().place == 60
+
+
+def test_a_refusal_for_one_model_keeps_back_no_other(clock: HandClock) -> None:
+    gate = AdmissionGate(clock, concurrency=3, name="fake")
+    bad, good = gate.enter_queue("bad"), gate.enter_queue("good")
+    bad.note_refusal(60.0)
+    leave_all([bad, good])
+    clock.by(1)
+    bad, *goods = gate.enter_queue("bad"), gate.enter_queue("good"), gate.enter_queue("good")
+    assert entered([bad, *goods]) == [False, True, True]
+    assert (bad.hold().reason, bad.hold().until) == ("rate limit of fake/bad", clock.now() + 59_000_000)
+    assert gate.list_throttles() == (Throttle("bad", clock.now() + 59_000_000, 1),)
+
+
+def test_a_waiting_model_takes_no_turn_from_another_and_a_person_enters_first(clock: HandClock) -> None:
+    gate = AdmissionGate(clock, concurrency=1)
+    first = gate.enter_queue("a")
+    waiting = [gate.enter_queue("b"), gate.enter_queue("a"), gate.enter_queue("c", by_person=True)]
+    order = []
+    for _ in waiting:
+        first.leave()
+        clock.by(1)
+        first = next(ticket for ticket in waiting if ticket.is_admitted and ticket not in order)
+        order.append(first)
+    assert order == [waiting[2], waiting[0], waiting[1]]
+
+
+def test_a_request_that_is_silent_does_not_hold_the_only_place_of_the_ramp(clock: HandClock) -> None:
+    gate = AdmissionGate(clock, concurrency=8, name="fake")
+    refused = gate.enter_queue("bad")
+    refused.note_refusal(1.0)
+    refused.leave()
+    clock.by(1)
+    silent, second, third = (gate.enter_queue("bad") for _ in range(3))
+    assert entered([silent, second, third]) == [True, False, False]
+    assert second.hold().reason == "after a rate limit, 1 request at a time to fake/bad"
+    clock.by(9.9)
+    assert not second.is_admitted
+    clock.by(0.1)
+    assert entered([silent, second, third]) == [True, True, False]
+    second.note_answer()
+    assert third.is_admitted
+    assert gate.under_way == 3
+
+
+def test_a_silent_request_keeps_its_place_among_those_of_the_provider(clock: HandClock) -> None:
+    gate = AdmissionGate(clock, concurrency=1)
+    silent, second = gate.enter_queue("a"), gate.enter_queue("b")
+    clock.by(120)
+    assert not second.is_admitted
+    silent.leave()
+    clock.by(1)
+    assert second.is_admitted
+
+
+def test_a_model_without_requests_or_limit_is_forgotten(clock: HandClock) -> None:
+    gate = AdmissionGate(clock, concurrency=2)
+    for number in range(100):
+        gate.enter_queue(f"model {number}").leave()
+        clock.by(1)
+    assert gate._lanes == {}

@@ -26,6 +26,7 @@ STOPPED = replace(IDLE, state=MysisState.STOPPED)
         (RUNNING, "idle"),
         (IDLE, "idle"),
         (replace(WORKING, queue_place=3, queue_name="ollama"), "queued"),
+        (replace(WORKING, queue_place=3, queue_name="ollama", queue_until=9), "waiting"),
         (replace(WORKING, attempt=3, attempts=5, attempt_at=9, attempt_why="429"), "retrying"),
         (replace(ERRORED, retry_at=9), "retrying"),
         (replace(RUNNING, waiting_until=9), "waiting"),

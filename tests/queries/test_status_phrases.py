@@ -23,6 +23,14 @@ SOON = NOW + 8 * SECOND
         (RUNNING, "working"),
         (replace(RUNNING, queue_place=3, queue_name="ollama"), "queued (3rd for ollama)"),
         (
+            replace(RUNNING, queue_place=1, queue_name="ollama", queue_why="2 requests are under way"),
+            "queued (1st for ollama: 2 requests are under way)",
+        ),
+        (
+            replace(RUNNING, queue_place=1, queue_name="fake", queue_why="rate limit of fake/bad", queue_until=SOON),
+            "waiting (rate limit of fake/bad, 8 s left)",
+        ),
+        (
             replace(RUNNING, attempt=3, attempts=5, attempt_at=SOON, attempt_why="429"),
             "retrying (3/5 in 8 s: 429 too many requests)",
         ),

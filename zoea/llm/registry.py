@@ -49,7 +49,7 @@ def make(name: str, config: ProviderConfig, *, clock: Clock, makers: Mapping[str
 
 
 def make_openai(name: str, config: ProviderConfig, clock: Clock) -> Provider:
-    return _make_chat(name, config, gate_of(config, clock), clock)
+    return _make_chat(name, config, gate_of(name, config, clock), clock)
 
 
 def _make_chat(name: str, config: ProviderConfig, gate: AdmissionGate, clock: Clock) -> OpenAIProvider:
@@ -63,7 +63,7 @@ def _make_chat(name: str, config: ProviderConfig, gate: AdmissionGate, clock: Cl
 def make_anthropic(name: str, config: ProviderConfig, clock: Clock) -> Provider:
     from zoea.llm.providers.anthropic_provider import BASE_URL, AnthropicProvider, headers
 
-    base, gate = (config.base_url or BASE_URL).rstrip("/").removesuffix("/v1"), gate_of(config, clock)
+    base, gate = (config.base_url or BASE_URL).rstrip("/").removesuffix("/v1"), gate_of(name, config, clock)
     return AnthropicProvider(
         name,
         config,
@@ -79,7 +79,7 @@ def make_ollama(name: str, config: ProviderConfig, clock: Clock) -> Provider:
 
     base = (config.base_url or BASE_URL).rstrip("/").removesuffix("/api")
     return OllamaProvider(
-        name, config, gate_of(config, clock), _make_client(name, config, base, headers(config)), clock
+        name, config, gate_of(name, config, clock), _make_client(name, config, base, headers(config)), clock
     )
 
 
@@ -90,8 +90,9 @@ def _make_client(name: str, config: ProviderConfig, base_url: str, headers: Mapp
     return HttpClient(base_url, name=name, headers=headers, timeouts=config.timeouts)
 
 
-def gate_of(config: ProviderConfig, clock: Clock) -> AdmissionGate:
-    return AdmissionGate(clock, concurrency=config.concurrency or AUTOMATIC_CONCURRENCY, rate=config.rate)
+def gate_of(name: str, config: ProviderConfig, clock: Clock) -> AdmissionGate:
+    places = config.concurrency or AUTOMATIC_CONCURRENCY
+    return AdmissionGate(clock, concurrency=places, rate=config.rate, name=config.label or name)
 
 
 def config_of(given: ProviderSettings, credentials: Credentials, llm: LlmSettings) -> ProviderConfig:

@@ -6,9 +6,10 @@ A method that can fail names the errors of `zoea.model.errors` that it raises.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from zoea.model.request import Answer, AnswerCall, CallMeta, Catalogue, ModelInfo, ModelRequest, StreamItem, ToolResult
+from zoea.model.values import Throttle
 
 
 class Timer(Protocol):
@@ -89,6 +90,15 @@ class Provider(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Throttled(Protocol):
+    """A provider whose server may refuse requests for a time."""
+
+    def throttles(self) -> tuple[Throttle, ...]:
+        """Return the rate limits that keep requests back now."""
+        ...
 
 
 class ToolSession(Protocol):

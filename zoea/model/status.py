@@ -98,7 +98,7 @@ def _unheld_status(view: MysisView) -> StatusWord:
     if view.state is MysisState.IDLE:
         return StatusWord.IDLE if view.retry_at is None else StatusWord.WAITING
     if view.queue_place:
-        return StatusWord.QUEUED
+        return StatusWord.QUEUED if view.queue_until is None else StatusWord.WAITING
     if view.attempt_at is not None:
         return StatusWord.RETRYING
     if view.waiting_until is not None or view.activity is Activity.WAITING:
@@ -112,5 +112,5 @@ def next_change_at(view: MysisView) -> int | None:
         case StatusWord.RETRYING:
             return view.attempt_at if view.state is MysisState.RUNNING else view.retry_at
         case StatusWord.WAITING:
-            return view.waiting_until if view.state is MysisState.RUNNING else view.retry_at
+            return view.queue_until or view.waiting_until if view.state is MysisState.RUNNING else view.retry_at
     return None

@@ -254,6 +254,8 @@ class MysisView(Struct, frozen=True):
         in_turn: A turn is open and advances.
         queue_place: Place of its request at its provider, 1 for the next; 0 if it does not queue.
         queue_name: The provider that it queues for.
+        queue_why: Why its provider takes no request of it now.
+        queue_until: When that ends, µs UTC; None where it is unknown.
         attempt, attempts: The next attempt of the same request, and how many there are.
         attempt_at: When the next attempt starts; None if none is due.
         attempt_why: The cause in a word or two: `429`, `timeout`.
@@ -311,6 +313,8 @@ class MysisView(Struct, frozen=True):
     in_turn: bool = False
     queue_place: int = 0
     queue_name: str = ""
+    queue_why: str = ""
+    queue_until: int | None = None
     attempt: int = 0
     attempts: int = 0
     attempt_at: int | None = None
@@ -470,10 +474,24 @@ class UpstreamView(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
+class Throttle(Struct, frozen=True):
+    """A limit that refusals of a provider put on one of its models.
+
+    Attributes:
+        until: When the next request may go, µs UTC; None where it may go now.
+        places: How many requests may be under way at once; each answer opens one more.
+    """
+
+    model: str
+    until: int | None
+    places: int
+
+
 class ProviderView(Struct, frozen=True):
     """A provider and the result of listing its models, which costs nothing.
 
-    `models` is None if it did not answer; then `problem` and `hint` say why and what to do.
+    `models` is None if it did not answer; then `problem` and `hint` say why and what to do. `throttles` are the rate
+    limits that keep requests back now.
     """
 
     name: str
@@ -485,6 +503,7 @@ class ProviderView(Struct, frozen=True):
     hint: str = ""
     metered: bool = True
     is_default: bool = False
+    throttles: tuple[Throttle, ...] = ()
 
 
 class ReloadReport(Struct, frozen=True):

@@ -48,7 +48,8 @@ def describe_detail(view: MysisView, now: int | None = None) -> str:
     left = "" if now is None else format_time_left(view, now)
     match view.status:
         case StatusWord.QUEUED:
-            return f"{ordinal(view.queue_place)} for {one_line(view.queue_name)}"
+            place = f"{ordinal(view.queue_place)} for {one_line(view.queue_name)}"
+            return f"{place}: {one_line(view.queue_why)}" if view.queue_why else place
         case StatusWord.RETRYING:
             attempt = describe_attempt(view)
             words = f"attempt {attempt}" if attempt and not view.attempts else attempt
@@ -127,6 +128,8 @@ def describe_wait_reason(view: MysisView) -> str:
     """Return why a mysis waits."""
     if view.state is MysisState.IDLE:
         return one_line(view.state_reason)
+    if view.queue_until is not None:
+        return one_line(view.queue_why)
     if view.waiting_until is None:
         return one_line(view.waiting_for) or "its provider or a nearly spent budget delays it"
     return describe_wait(view.waiting_for)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from zoea.mcp_server.supervisor import McpServerSupervisor
 from zoea.model.errors import ProviderError, ToolError, UsageError
+from zoea.model.ports import Throttled
 from zoea.model.request import ToolSpec
 from zoea.model.values import McpView, ProviderView, ReloadReport, ToolTrial, ToolView, UpstreamView
 from zoea.process.logs import mask_in_log
@@ -119,7 +120,14 @@ class LiveConnections:
             provider = self._providers.get(name)
         except ProviderError as error:
             return ProviderView(name, "", name, problem=error.what, hint=error.hint, is_default=is_default)
-        view = ProviderView(name, provider.kind, provider.label, metered=provider.metered, is_default=is_default)
+        view = ProviderView(
+            name,
+            provider.kind,
+            provider.label,
+            metered=provider.metered,
+            is_default=is_default,
+            throttles=provider.throttles() if isinstance(provider, Throttled) else (),
+        )
         began = time.monotonic()
         try:
             async with asyncio.timeout(ASKING_S):

@@ -64,6 +64,8 @@ class LiveMysis(Struct):
     in_turn: bool = False
     queue_place: int = 0
     queue_name: str = ""
+    queue_why: str = ""
+    queue_until: int | None = None
     attempt: int = 0
     attempts: int = 0
     attempt_at: int | None = None
@@ -96,9 +98,10 @@ class LiveMysis(Struct):
         """
         self.context_used, self.context_limit, self.context_messages = used, limit, messages
 
-    def show_queue(self, place: int, name: str = "") -> None:
+    def show_queue(self, place: int, name: str = "", why: str = "", until: int | None = None) -> None:
         """Show the place of the next request in a queue, 1 for the next. 0 if it does not queue."""
         self.queue_place, self.queue_name = place, name if place else ""
+        self.queue_why, self.queue_until = (why, until) if place else ("", None)
 
     def show_attempt(self, attempt: int = 0, attempts: int = 0, at: int | None = None, why: str = "") -> None:
         """Show the next attempt at the same request; without arguments, that none is due."""
@@ -181,6 +184,8 @@ class LiveMysis(Struct):
             in_turn=self.in_turn,
             queue_place=self.queue_place,
             queue_name=self.queue_name,
+            queue_why=self.queue_why,
+            queue_until=self.queue_until,
             attempt=self.attempt,
             attempts=self.attempts,
             attempt_at=self.attempt_at,

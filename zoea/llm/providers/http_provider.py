@@ -21,6 +21,7 @@ from zoea.model.enums import ErrorClass, ToolMode
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
 from zoea.model.request import Answer, BytesReceived, Delta, ModelRequest, ReadProgress, RequestSent, StreamItem
+from zoea.model.values import Throttle
 from zoea.text.large_json import LARGE_CHARS
 
 MAX_FORMS = 6
@@ -114,7 +115,7 @@ class HttpProvider:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[StreamItem, None]:
         """See `Provider.stream`. Closing it closes the connection."""
-        ticket = self._gate.enter_queue(by_person=request.by_person)
+        ticket = self._gate.enter_queue(self._model(request), by_person=request.by_person)
         reply: HttpReply | None = None
         try:
             has_waited = False
@@ -232,6 +233,10 @@ class HttpProvider:
         if reply.status in _TOO_MUCH and error.kind is ErrorClass.TRANSIENT:
             ticket.note_refusal(error.retry_after)
         raise error
+
+    def throttles(self) -> tuple[Throttle, ...]:
+        """Return the rate limits that keep requests back now."""
+        return self._gate.list_throttles()
 
     async def close(self) -> None:
         await self._http.close()

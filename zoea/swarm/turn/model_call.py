@@ -172,7 +172,7 @@ class ModelCall:
                 self.is_held = self.is_unsent = True
                 self._moved_at = 0.0
                 self._deadline.reschedule(None)
-                self._row.show_queue(item.place, self._profile.provider.label)
+                self._row.show_queue(item.place, self._profile.provider.label, item.reason, item.until)
                 self._services.view.touch(self._profile.mysis_id)
             case RequestSent():
                 # The provider may have to load its model first: until the first token its own deadline applies.

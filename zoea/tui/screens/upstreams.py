@@ -43,6 +43,7 @@ _ROLES = {
     "ready": "running",
     "connecting": "waiting",
     "retrying": "retrying",
+    "limited": "waiting",
     "closed": "stopped",
     OFF: "stopped",
 }
@@ -350,7 +351,7 @@ def _summary(row: UpstreamView | ProviderView) -> tuple[str, str, str]:
         return _WORDS.get(row.state, row.state), latency, _many(len(row.tools), "tool")
     if row.models is None:
         return "failed", latency, ""
-    return "ready", latency, _many(len(row.models), "model")
+    return "limited" if row.throttles else "ready", latency, _many(len(row.models), "model")
 
 
 def _many(count: int, word: str) -> str:
@@ -401,4 +402,12 @@ def _about_provider(row: ProviderView) -> list[list[Piece]]:
     ]
     if row.problem:
         lines.append([(one_line(row.problem), "errored"), (f"  {one_line(row.hint)}", "")])
+    for limit in row.throttles:
+        ends = (
+            ""
+            if limit.until is None
+            else f"no request until {number_format.clock(limit.until, 0, seconds=True)}, then "
+        )
+        places = f"{count_of(limit.places, 'request')} at a time"
+        lines.append([(f"rate limit of {one_line(limit.model) or 'its model'}: {ends}{places}", "asking")])
     return lines
