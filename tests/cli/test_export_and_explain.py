@@ -58,7 +58,7 @@ def test_a_refused_export_names_the_reason(zoea: Zoea, stored_turns: None) -> No
 def test_explain_shows_the_newest_or_the_given_request(zoea: Zoea, stored_turns: None) -> None:
     newest = zoea("explain", "alpha").out
     assert "Request 2 of alpha, turn 1, its request 2" in newest
-    limit = "limit: the window (32k, assumed) less the longest answer (4k)"
+    limit = "limit: the window (8.2k, assumed) less the longest answer (1k)"
     assert f"left); {limit}\n" in newest
     assert zoea("explain", "alpha", "--json").json["limit"] == limit
     assert newest.splitlines()[0].rstrip(":") == newest.splitlines()[0].strip(), "a request without a model names none"
