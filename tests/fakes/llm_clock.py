@@ -63,6 +63,11 @@ class HandClock:
         self._ahead += delta
         return delta
 
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a callback waits for a later time."""
+        return any(not entry.is_cancelled for entry in self._entries)
+
     def jump(self, seconds: float) -> None:
         self._set_by += round(seconds * 1_000_000)
 

@@ -204,6 +204,14 @@ async def test_else_a_local_server_with_a_model_that_can_chat(listening: int, cl
     )
 
 
+async def test_a_server_that_loads_its_model_is_said_to_load_it(listening: int) -> None:
+    def refuse() -> tuple[ModelInfo, ...]:
+        raise ProviderError("no", kind=ErrorClass.TRANSIENT, status=503, said="Loading model")
+
+    (found,) = await discovery(Listing(refuse), UsualPort("llama.cpp", listening, "openai")).all()
+    assert (found.status, found.is_usable) == (ProbeStatus.LOADING, False)
+
+
 @pytest.mark.parametrize("models", [tuple, lambda: (ModelInfo("nomic-embed-text"),), failing(ErrorClass.AUTH)])
 async def test_without_a_usable_model_the_autopilot_is_chosen(listening: int, models: Models) -> None:
     choice = await discovery(

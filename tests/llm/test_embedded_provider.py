@@ -125,8 +125,8 @@ async def test_the_first_request_is_held_while_the_model_loads_and_later_ones_ar
     embedded: EmbeddedProvider,
 ) -> None:
     first, second = await items(embedded, asked()), await items(embedded, asked())
-    assert first[:2] == [RequestHeld("loading tiny"), RequestSent()]
-    assert RequestHeld("loading tiny") not in second
+    assert first[:2] == [RequestHeld("loading tiny", loads=True), RequestSent()]
+    assert RequestHeld("loading tiny", loads=True) not in second
     assert isinstance(second[-1], Answer)
     assert second[-1].text == "Hello from the model."
 

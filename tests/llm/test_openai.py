@@ -12,12 +12,13 @@ import pytest
 from tests.fakes.llm_clock import HandClock
 from tests.fakes.openai_server import NEVER, Call, Fail, OpenAIServer, Say
 from tests.llm.sample_requests import SCAN, answer, assistant, call, items, provider, request, result, streamed, user
+from tests.waiting import until
 from zoea.llm.messages.json_schema_tools import examples
 from zoea.llm.provider_config import ProviderConfig, Timeouts
 from zoea.llm.providers.openai_stream import ChatStreamDecoder
 from zoea.llm.registry import make
 from zoea.llm.transport import cached_json
-from zoea.llm.transport.cached_json import FAILED_FOR_US, UNLISTED_FOR_US
+from zoea.llm.transport.cached_json import FAILED_FOR_US, LOADING_US, UNLISTED_FOR_US
 from zoea.model.enums import ErrorClass, Finish, ToolMode
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, AnswerCall, Delta, ModelInfo, RequestHeld, RequestSent
@@ -498,7 +499,7 @@ async def test_a_server_that_is_not_there_or_not_ready_may_be_asked_again() -> N
     async with OpenAIServer() as server:
         clock = HandClock()
         server.models = [{"id": "reef-1", "max_model_len": 4096}]
-        server.list_fails = Fail.error(503, "Loading model")
+        server.list_fails = Fail.error(503, "Overloaded")
         source = make("reefnet", ProviderConfig("openai", base_url=server.base_url), clock=clock)
         with pytest.raises(ProviderError) as caught:
             await source.info("reef-1")
@@ -587,6 +588,45 @@ async def test_no_list_is_requested_if_the_setting_decides(mode: ToolMode) -> No
         source = provider("openai", server.base_url, tool_mode=mode)
         await answer(source, request(tools=(SCAN,)))
         assert ["tools" in one.json for one in server.received] == [mode is ToolMode.NATIVE]
+        await source.close()
+
+
+@pytest.mark.parametrize("message", ["Loading model", "Model reef-1 is currently loading"])
+async def test_a_server_that_loads_its_model_is_waited_for(message: str) -> None:
+    async with OpenAIServer(otherwise=lambda _: Say("x")) as server:
+        clock = HandClock()
+        server.models = [{"id": "reef-1", "max_model_len": 4096}]
+        server.list_fails = Fail.error(503, message)
+        server.script.extend([Fail.error(503, message), Fail.error(503, message), Say("Ready.")])
+        source = make("reefnet", ProviderConfig("openai", base_url=server.base_url, concurrency=1), clock=clock)
+        asking = asyncio.create_task(source.info("reef-1"))
+        await until(lambda: clock.is_awaited)
+        server.list_fails = None
+        clock.by(1)
+        assert (await asking).context_window == 4096
+        found = []
+        async for item in source.stream(request()):
+            found.append(item)
+            if isinstance(item, RequestHeld):
+                assert item.loads
+                asyncio.get_running_loop().call_soon(clock.by, 1)
+        assert sum(isinstance(item, RequestHeld) for item in found) == 2
+        assert isinstance(found[-1], Answer)
+        assert found[-1].text == "Ready."
+        await source.close()
+
+
+async def test_a_server_that_never_ends_loading_is_given_up() -> None:
+    async with OpenAIServer() as server:
+        clock = HandClock()
+        server.list_fails = Fail.error(503, "Loading model")
+        source = make("reefnet", ProviderConfig("openai", base_url=server.base_url), clock=clock)
+        asking = asyncio.create_task(source.info("reef-1"))
+        await until(lambda: clock.is_awaited)
+        clock.by(LOADING_US / 1e6)
+        with pytest.raises(ProviderError) as caught:
+            await asking
+        assert caught.value.title == "The server is still loading its model"
         await source.close()
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from zoea.llm.provider_config import ProviderConfig, Timeouts
+from zoea.llm.transport.cached_json import is_loading
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError, ZoeaError
 from zoea.model.ports import Provider
@@ -42,6 +43,7 @@ class ProbeStatus(StrEnum):
     OK = "ok"
     EMPTY = "no models"
     REFUSED = "key refused"
+    LOADING = "loading"
     DOWN = "unreachable"
     FOREIGN = "not a model server"
     WRONG = "cannot be used"
@@ -310,7 +312,7 @@ def _status_of(candidate: ProbeCandidate, error: ZoeaError) -> ProbeStatus:
         case ErrorClass.AUTH | ErrorClass.QUOTA:
             return ProbeStatus.REFUSED
         case ErrorClass.TRANSIENT:
-            return ProbeStatus.DOWN
+            return ProbeStatus.LOADING if is_loading(error) else ProbeStatus.DOWN
         case _:
             return ProbeStatus.FOREIGN if candidate.origin is SourceOrigin.PORT else ProbeStatus.WRONG
 

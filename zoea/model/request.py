@@ -144,12 +144,14 @@ class Delta(Struct, frozen=True):
 class RequestHeld(Struct, frozen=True):
     """The provider's admission gate delays the request; counts for no deadline. It comes again when it changes.
 
-    `until` is µs UTC; `place` in the queue is 1 for the next, 0 without a queue.
+    `until` is µs UTC; `place` in the queue is 1 for the next, 0 without a queue. `loads` where no gate delays it, but
+    its server, which loads the model first.
     """
 
     reason: str
     until: int | None = None
     place: int = 0
+    loads: bool = False
 
 
 class RequestSent(Struct, frozen=True):

@@ -77,7 +77,7 @@ class EmbeddedProvider:
         model = self._local(request.model)
         task = self._task(model)
         if not task.done():
-            yield RequestHeld(f"loading {model.name}")
+            yield RequestHeld(f"loading {model.name}", loads=True)
             await asyncio.shield(task)
             yield RequestSent()
         loaded = await asyncio.shield(task)

@@ -156,7 +156,7 @@ class AnthropicProvider(HttpProvider):
         """
         model = model or self._config.model
         try:
-            infos = await self._listed.get()
+            infos = await self._listed.get_loaded()
             listed = infos.get(model) or infos.get("", ModelInfo(model))
         except ProviderError as error:
             if not is_absent(error):

@@ -15,12 +15,22 @@ from msgspec.structs import replace
 from zoea.llm.messages.text_calls import read_text_calls
 from zoea.llm.provider_config import SLOW_READING, ProviderConfig
 from zoea.llm.transport.admission_gate import AdmissionGate, AdmissionTicket
+from zoea.llm.transport.cached_json import LOADING_AGAIN_US, LOADING_US, is_loading
 from zoea.llm.transport.http_client import HttpClient, HttpReply, is_loopback
 from zoea.llm.transport.provider_errors import error_from_status, error_from_stream, provider_error, read_error_body
 from zoea.model.enums import ErrorClass, ToolMode
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Clock
-from zoea.model.request import Answer, BytesReceived, Delta, ModelRequest, ReadProgress, RequestSent, StreamItem
+from zoea.model.request import (
+    Answer,
+    BytesReceived,
+    Delta,
+    ModelRequest,
+    ReadProgress,
+    RequestHeld,
+    RequestSent,
+    StreamItem,
+)
 from zoea.model.values import Throttle
 from zoea.text.large_json import LARGE_CHARS
 
@@ -127,7 +137,11 @@ class HttpProvider:
             if has_waited or first_s is not None:
                 yield RequestSent(first_s)
             await self._prepare(request)
-            reply = await self._open(request, ticket, first_s)
+            loads_until = self._clock.uptime() + LOADING_US
+            while (reply := await self._open_loaded(request, ticket, first_s, loads_until)) is None:
+                yield RequestHeld(f"{self.name} loads its model", loads=True)
+                await self._clock.sleep(LOADING_AGAIN_US)
+                yield RequestSent(first_s)
             decoder = self._decoder(request)
             if reply.content_type in ("application/json", "text/html") and reply.content_type != self.stream_type:
                 body = await reply.read_all(16 * 1024 * 1024, within=self.max_silence_s)
@@ -205,6 +219,17 @@ class HttpProvider:
                 return None
             raise
 
+    async def _open_loaded(
+        self, request: ModelRequest, ticket: AdmissionTicket, first_s: float | None, loads_until: int
+    ) -> HttpReply | None:
+        """Send the request; return None while the server loads its model."""
+        try:
+            return await self._open(request, ticket, first_s)
+        except ProviderError as error:
+            if not is_loading(error) or self._clock.uptime() >= loads_until:
+                raise
+            return None
+
     async def _open(self, request: ModelRequest, ticket: AdmissionTicket, first_s: float | None) -> HttpReply:
         without_thinking = False
         for _ in range(MAX_FORMS):
@@ -230,7 +255,7 @@ class HttpProvider:
                 without_thinking = True
             elif not self._learn(request, without_thinking, reply.status, error.said):
                 break
-        if reply.status in _TOO_MUCH and error.kind is ErrorClass.TRANSIENT:
+        if reply.status in _TOO_MUCH and error.kind is ErrorClass.TRANSIENT and not is_loading(error):
             ticket.note_refusal(error.retry_after)
         raise error
 

@@ -108,7 +108,7 @@ class OpenAIProvider(HttpProvider):
         """
         model = model or self._config.model
         try:
-            listed = (await self._listed.get()).of(model)
+            listed = (await self._listed.get_loaded()).of(model)
         except ProviderError as error:
             if not is_absent(error):
                 raise

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Any, Generic, TypeVar
 
 from zoea.llm.transport.http_client import HttpClient
@@ -19,6 +20,8 @@ from zoea.model.ports import Clock
 FAILED_FOR_US = 5_000_000
 UNLISTED_FOR_US = 300_000_000
 DOCUMENT_S = 30.0
+LOADING_US, LOADING_AGAIN_US = 600_000_000, 1_000_000
+"""The longest time that a model is waited for while it is loaded, and the time between two looks."""
 T = TypeVar("T")
 
 
@@ -49,6 +52,18 @@ class CachedFetch(Generic[T]):
         assert self._value is not None
         return self._value
 
+    async def get_loaded(self) -> T:
+        """Return the value as `get` does, but wait while the server loads its model, for `LOADING_US` at most."""
+        until = self._clock.uptime() + LOADING_US
+        while True:
+            try:
+                return await self.get()
+            except ProviderError as error:
+                if not is_loading(error) or self._clock.uptime() >= until:
+                    raise
+            self._failed_until = 0
+            await self._clock.sleep(LOADING_AGAIN_US)
+
     async def _ensure(self) -> None:
         if self._value is not None:  # another caller fetched it while this one waited
             return
@@ -69,6 +84,11 @@ def is_absent(error: ProviderError) -> bool:
     have only a web page there.
     """
     return error.status == 403 or error.kind in (ErrorClass.MODEL_MISSING, ErrorClass.BAD_REQUEST)
+
+
+def is_loading(error: ProviderError) -> bool:
+    """Return True if a server refuses because it is still loading its model, as llama.cpp does."""
+    return error.status == HTTPStatus.SERVICE_UNAVAILABLE and "loading" in error.said.lower()
 
 
 async def fetch(

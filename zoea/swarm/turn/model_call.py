@@ -138,6 +138,7 @@ class ModelCall:
             self.is_held = False
             self._row.show_queue(0)
             self._row.reading = None
+            self._row.prepares_model = False
         raise ProviderError(f"{self._profile.provider.label} ended without an answer", kind=ErrorClass.TRANSIENT)
 
     def _hear(self, item: Delta | BytesReceived | ReadProgress | RequestHeld | RequestSent) -> None:
@@ -173,10 +174,12 @@ class ModelCall:
                 self._moved_at = 0.0
                 self._deadline.reschedule(None)
                 self._row.show_queue(item.place, self._profile.provider.label, item.reason, item.until)
+                self._row.prepares_model = item.loads
                 self._services.view.touch(self._profile.mysis_id)
             case RequestSent():
                 # The provider may have to load its model first: until the first token its own deadline applies.
                 self._has_left()
+                self._row.prepares_model = False
                 self._sent_at = self._services.clock.uptime()
                 if item.first_s is None:
                     self._deadline.reschedule(None)
