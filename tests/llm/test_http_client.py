@@ -15,8 +15,9 @@ from tests.fakes.llm_clock import LoopClock
 from tests.fakes.openai_server import Fail, OpenAIServer, Say
 from tests.fakes.wire_server import Outgoing, Received
 from tests.llm.sample_requests import answer, provider
+from zoea.llm.provider_config import is_loopback
 from zoea.llm.transport.cached_json import fetch
-from zoea.llm.transport.http_client import HttpClient, is_loopback, proxy_for
+from zoea.llm.transport.http_client import HttpClient, proxy_for
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
+from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -67,3 +68,12 @@ class ProviderConfig:
     timeouts: Timeouts = field(default_factory=Timeouts)
     label: str = ""
     metered: bool = True
+
+
+def is_loopback(url: str) -> bool:
+    """Return whether an address is on this machine; one that cannot be read is not."""
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        return False
+    return host in ("localhost", "::1") or host.startswith("127.") or host.endswith(".localhost")

@@ -29,7 +29,7 @@ from zoea.llm.discovery import (
     probe,
 )
 from zoea.llm.local.model_files import LocalModels
-from zoea.llm.provider_config import ProviderConfig
+from zoea.llm.provider_config import ProviderConfig, is_loopback
 from zoea.llm.registry import Maker, config_of, make, makers
 from zoea.model.errors import ProviderError, SettingsError
 from zoea.model.ports import Clock, Provider
@@ -135,8 +135,6 @@ def _configured(
     given = dict(settings.provider)
     if default and (named := settings.provider_named(default)) is not None:
         given.setdefault(default, named)
-
-    from zoea.llm.transport.http_client import is_loopback  # late: loading HTTP takes longer than showing help
 
     def candidate(name: str, wanted: ProviderSettings) -> ProbeCandidate:
         is_near = wanted.type in _LOCAL or (bool(wanted.base_url) and is_loopback(wanted.base_url))

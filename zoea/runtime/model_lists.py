@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from zoea.llm.provider_config import is_loopback
 from zoea.model.errors import SettingsError
 from zoea.process.clock import SystemClock
 from zoea.settings.endpoints import ProviderSettings, ProviderType
@@ -91,10 +92,16 @@ class ModelLists:
 
 
 def check_model(given: ProviderSettings, model: str, known: ModelList | None) -> str:
-    """Return why a model's name is doubtful. Empty where it is fine, was kept, or no list is known."""
+    """Return why a model's name is doubtful. Empty where it is fine, was kept, or no list is known.
+
+    A server with one model, as llama.cpp, needs no name; one of this machine counts as such until it lists its models.
+    """
     if given.type not in LISTING_TYPES:
         return ""
     if not model:
+        serves_one = len(known.models) == 1 if known is not None else is_loopback(given.base_url)
+        if serves_one and given.type is ProviderType.OPENAI:
+            return ""
         return "no model is named, so that a mysis whose template names none cannot work"
     if known is None or model in known.kept:
         return ""

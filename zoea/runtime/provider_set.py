@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from zoea.llm.local.model_files import LocalModels
-from zoea.llm.provider_config import ProviderConfig
+from zoea.llm.provider_config import ProviderConfig, is_loopback
 from zoea.llm.registry import Maker, config_of, make, makers
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError, SettingsError
@@ -188,8 +188,6 @@ def is_on_this_machine(settings: Settings, name: str, model: str) -> bool:
 
     A name that ends in `-cloud` is a model that Ollama forwards. The autopilot and scripts are no models.
     """
-    from zoea.llm.transport.http_client import is_loopback  # late, because it loads HTTP
-
     given = settings.provider_named(name)
     if given is None or given.type is ProviderType.EMBEDDED:
         return given is not None

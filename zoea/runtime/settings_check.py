@@ -186,7 +186,7 @@ def _check_models(loaded: LoadedSettings, uses: list[ModelUse], report: Settings
         if given is None or given.type not in LISTING_TYPES:
             continue
         known = lists.find(given)
-        if known is None and use.provider not in unlisted:
+        if known is None and use.model and use.provider not in unlisted:
             unlisted.add(use.provider)
             report.notes.append(
                 f"provider {use.provider} has not listed its models yet, so that their names are not checked; "

@@ -13,10 +13,10 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from zoea.llm.messages.text_calls import read_text_calls
-from zoea.llm.provider_config import SLOW_READING, ProviderConfig
+from zoea.llm.provider_config import SLOW_READING, ProviderConfig, is_loopback
 from zoea.llm.transport.admission_gate import AdmissionGate, AdmissionTicket
 from zoea.llm.transport.cached_json import LOADING_AGAIN_US, LOADING_US, is_loading
-from zoea.llm.transport.http_client import HttpClient, HttpReply, is_loopback
+from zoea.llm.transport.http_client import HttpClient, HttpReply
 from zoea.llm.transport.provider_errors import error_from_status, error_from_stream, provider_error, read_error_body
 from zoea.model.enums import ErrorClass, ToolMode
 from zoea.model.errors import ProviderError

@@ -26,7 +26,7 @@ import httpx
 from aiohttp.connector import Connection
 from yarl import URL
 
-from zoea.llm.provider_config import Timeouts
+from zoea.llm.provider_config import Timeouts, is_loopback
 from zoea.llm.transport.bounded_protocol import BoundedResponseHandler
 from zoea.llm.transport.connection_errors import FAILURES, connection_error, protocol_error, silence_error
 from zoea.llm.transport.provider_errors import provider_error
@@ -57,15 +57,6 @@ T = TypeVar("T")
 def trusted_certificates() -> SSLContext:
     """Return the TLS context of this process. Reading the certificates takes 75-90 ms."""
     return httpx.create_ssl_context()
-
-
-def is_loopback(url: str) -> bool:
-    """Return whether an address is on this machine; one that cannot be read is not."""
-    try:
-        host = urlsplit(url).hostname or ""
-    except ValueError:
-        return False
-    return host in ("localhost", "::1") or host.startswith("127.") or host.endswith(".localhost")
 
 
 def proxy_for(url: str) -> str | None:
