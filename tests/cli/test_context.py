@@ -13,7 +13,7 @@ import pytest
 
 from tests.chain.test_formats import TALK
 from tests.cli.conftest import Zoea
-from tests.fakes.claude_transcript import Transcript, text, thinking
+from tests.fakes.claude_transcript import Transcript, text, thinking, use
 from tests.fakes.owner import OwnerThread
 from zoea.chain.formats import known_formats
 from zoea.cli.commands import context_bundles
@@ -56,7 +56,7 @@ def test_an_import_names_what_it_left_out_and_its_branches_and_is_read_whole(zoe
     assert "Left." in zoea("ctx", "cat", "import/shop/rewound-1").out
     assert "Before." not in zoea("ctx", "cat", "import/shop", "--as", "openai").out
     assert zoea("ctx", "show", "import/shop^^", "--json").json["type"] == "compaction"
-    assert zoea("ctx", "resolve", "claude-code", "--at", "2026-09-21T13:00:02Z", "--json").json["messages"] == 2
+    assert zoea("ctx", "resolve", "claude-code", "--at", "2025-09-21T13:00:02Z", "--json").json["messages"] == 2
 
 
 def test_a_session_is_written_where_claude_code_looks_for_it(
@@ -147,6 +147,103 @@ def test_two_contexts_are_compared_and_searched(zoea: Zoea, transcript: Path, tm
     assert len(zoea("ctx", "grep", "Where is").out.splitlines()) == 2
     assert "def a(): ..." in zoea("ctx", "grep", "def a", "import/shop").out
     assert zoea("ctx", "grep", "nowhere").code == 1
+
+
+def test_a_search_finds_arguments_and_shows_the_line_that_has_the_text(zoea: Zoea, tmp_path: Path) -> None:
+    made = Transcript()
+    made.user("first line\nsecond line with port 8443\nthird line")
+    made.answer("m1", thinking("hm\nthe drill"), use("c1", path='a "b".py'))
+    made.result("c1", "x" * 500 + " tail of port 8443 " + "y" * 500)
+    file = tmp_path / "shop.jsonl"
+    file.write_bytes(made.data())
+    zoea("ctx", "import", str(file))
+    line, result = [one.partition("  ")[2] for one in zoea("ctx", "grep", "port 8443").out.splitlines()]
+    assert line == "user  second line with port 8443"
+    assert (result.startswith("tool  … x"), result.endswith("y …"), "tail of port 8443" in result) == (True, True, True)
+    assert "assistant  Read(" in zoea("ctx", "grep", 'a "b".py').out
+    assert zoea("ctx", "grep", "drill").out.endswith("assistant  the drill\n")
+    refused = zoea("ctx", "grep", "")
+    assert (refused.code, "the text is empty" in refused.err) == (2, True)
+
+
+def test_blame_names_the_oldest_message_with_a_text_and_who_inherited_it(zoea: Zoea, tmp_path: Path) -> None:
+    made = Transcript()
+    made.user("One.")
+    first = made.answer("m1", text("The port is 8443."))
+    made.user("Left.")
+    made.user("Is it 8443?", parent=first)
+    file = tmp_path / "shop.jsonl"
+    file.write_bytes(made.data())
+    zoea("ctx", "import", str(file), "--name", "b")
+    later = Transcript()
+    later.user("Nothing.")
+    later.user("8443 again.")
+    file.write_bytes(later.data())
+    zoea("ctx", "import", str(file), "--name", "a")
+    shown = zoea("ctx", "blame", "8443").out
+    assert ("assistant by claude-code" in shown, "The port is 8443." in shown) == (True, True)
+    assert shown.endswith("inherited by  import/b, import/b/rewound-1\n")
+    found = zoea("ctx", "blame", "8443", "--json").json
+    assert (found["commit"]["id"], found["message"]["role"]) == (
+        zoea("ctx", "show", "import/b~1", "--json").json["id"],
+        "assistant",
+    )
+    assert zoea("ctx", "blame", "nowhere").code == 1
+
+
+def test_the_log_chooses_commits_by_time_maker_and_text(zoea: Zoea, transcript: Path, tmp_path: Path) -> None:
+    made = Transcript()
+    for number in range(4):
+        made.user(f"Question {number}.")
+    file = tmp_path / "talk.jsonl"
+    file.write_bytes(made.data())
+    zoea("ctx", "import", str(file))
+    other = tmp_path / "other.json"
+    other.write_bytes(OPENAI.write(TALK))
+    zoea("ctx", "import", str(other))
+    zoea("ctx", "annotate", "talk~2", "--tag", "Parser")
+
+    def summaries(*arguments: str) -> list[str]:
+        return [one["summary"] for one in zoea("ctx", "log", *arguments, "--json").json]
+
+    assert summaries("--by", "openai-chat") == ["Where is the bug? … In a.py. … calls read()"]
+    assert summaries("--by", "CLAUDE-code", "--since", "2025-09-21T13:00:03Z") == ["Question 3.", "Question 2."]
+    assert summaries("--grep", "parser", "-n", "1") == summaries("talk", "--grep", "QUESTION 1") == ["Question 1."]
+    assert len(summaries("talk", "-n", "2")) == 2
+    short = zoea("ctx", "log", "talk", "--oneline", "-n", "1").out
+    assert short == f"{zoea('ctx', 'show', 'talk', '--json').json['short_id']}  (import/talk)  Question 3.\n"
+    assert zoea("ctx", "log", "--by", "gamma").out == "There is no such commit.\n"
+    refused = zoea("ctx", "log", "--graph", "--by", "alpha")
+    assert (refused.code, "--graph shows all commits" in refused.err) == (2, True)
+
+
+def test_what_each_knew_at_a_moment_is_shown(zoea: Zoea, transcript: Path, tmp_path: Path) -> None:
+    made = Transcript()
+    made.user("One.")
+    made.user("Two.")
+    file = tmp_path / "talk.jsonl"
+    file.write_bytes(made.data())
+    zoea("ctx", "import", str(file))
+    shown = zoea("ctx", "at", "2025-09-21T13:00:01Z").out
+    assert (shown.startswith("claude-code  ctx-"), shown.endswith("One.\n")) == (True, True)
+    assert [one["summary"] for one in zoea("ctx", "at", "2025-09-21T13:00:02Z", "--json").json] == ["Two."]
+    refused = zoea("ctx", "at", "2020-01-01")
+    assert (refused.code, "no mysis has a commit at 2020-01-01" in refused.err) == (2, True)
+
+
+def test_an_empty_summary_is_refused_and_the_present_one_stays(zoea: Zoea, transcript: Path) -> None:
+    made = zoea("ctx", "import", str(transcript), "--json").json
+    for empty in ("", "  "):
+        refused = zoea("ctx", "annotate", "import/shop", "--summary", empty)
+        assert (refused.code, "a summary cannot be empty" in refused.err) == (2, True)
+    assert zoea("ctx", "show", "import/shop", "--json").json["summary"] == made["summary"]
+
+
+def test_a_tag_and_an_import_are_named_without_what_is_before_the_slash(zoea: Zoea, transcript: Path) -> None:
+    made = zoea("ctx", "import", str(transcript), "--json").json
+    zoea("ctx", "tag", "before-the-storm", "shop")
+    assert zoea("ctx", "show", "before-the-storm", "--json").json["id"] == made["id"]
+    assert zoea("ctx", "show", "shop@{2099-01-01}", "--json").json["id"] == made["id"]
 
 
 def test_an_import_again_moves_the_name_and_the_old_one_is_collected_after_its_time(

@@ -7,8 +7,6 @@ from types import EllipsisType
 from typing import Any
 
 SESSION = "6b1c7a52-3f0e-4c11-9d55-7a0e5c2f9b01"
-FIRST_SECOND = 1_790_000_000
-"""The time of the first line is a second later; each line has its own second."""
 
 
 class Transcript:
@@ -27,7 +25,7 @@ class Transcript:
         above = self.newest if isinstance(parent, EllipsisType) else parent
         at = self._count
         line = {"parentUuid": above, **self._common, "type": kind, "uuid": key, **fields}
-        line.setdefault("timestamp", f"2026-09-21T{13 + at // 3600:02d}:{at // 60 % 60:02d}:{at % 60:02d}.000Z")
+        line.setdefault("timestamp", f"2025-09-21T{13 + at // 3600:02d}:{at // 60 % 60:02d}:{at % 60:02d}.000Z")
         self.lines.append(json.dumps(line, ensure_ascii=False).encode())
         self.newest = str(line["uuid"])
         return self.newest

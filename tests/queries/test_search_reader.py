@@ -227,6 +227,7 @@ class TestParsing:
         assert parse_moment("2h", NOW) == NOW - 7_200_000_000
         assert parse_moment("1w", NOW) == NOW - 7 * 86_400_000_000
         noon = parse_moment("12:00", NOW)
+        assert noon == parse_moment("12:00", NOW + 999_999) == parse_moment("12:00", NOW + 500_001)
         assert noon is not None
         assert datetime.fromtimestamp(noon / 1_000_000).hour == 12
         day = parse_moment("2026-01-31", NOW)

@@ -22,7 +22,7 @@ from zoea.chain.commit import (
     commit_digest,
 )
 from zoea.chain.commit_rows import read_commit, read_ref
-from zoea.model.errors import StoreConflict
+from zoea.model.errors import StoreConflict, UsageError
 from zoea.store import WriterConnection
 from zoea.store.blobs import PackedBlob, pack_blob, put_packed
 from zoea.text.control_characters import clean
@@ -200,7 +200,10 @@ def update_note(
 
     Raises:
         StoreConflict: There is no such commit.
+        UsageError: The summary is empty.
     """
+    if summary is not None and not summary.strip():
+        raise UsageError("a summary cannot be empty", hint="Give its text, or leave it out to keep the present one.")
     commit = read_commit(conn, seq)
     if commit is None:
         raise StoreConflict(f"there is no context commit {seq} to be annotated")

@@ -179,6 +179,17 @@ def read_children(conn: sqlite3.Connection, seq: int) -> list[ContextCommit]:
     return [_commit(row) for row in conn.execute(f"{_FROM} WHERE c.parent = ? ORDER BY c.seq", (seq,)).fetchall()]
 
 
+def read_descendants(conn: sqlite3.Connection, seq: int) -> set[int]:
+    """Return a commit and all that come after it."""
+    sql = """
+WITH RECURSIVE walk(seq) AS (
+  SELECT ?1 UNION ALL SELECT c.seq FROM walk JOIN ctx_commit c ON c.parent = walk.seq
+)
+SELECT seq FROM walk
+"""
+    return {row[0] for row in conn.execute(sql, (seq,)).fetchall()}
+
+
 def read_newest(conn: sqlite3.Connection, limit: int, before: int = 0) -> list[ContextCommit]:
     """Return the newest commits of all chains, newest first. With `before` only those older than it."""
     sql = f"{_FROM} WHERE ?1 = 0 OR c.seq < ?1 ORDER BY c.seq DESC LIMIT ?2"

@@ -2,7 +2,7 @@
 
 `ctx-1a2b3c4d` or any other unique prefix, a ref such as `@alpha` or `import/talk`, and after either:
 `~3` three commits before, `^^` the compaction before, `@{10:30}` where the ref was at that time.
-`tkt-7` is the newest commit of a ticket.
+`tkt-7` is the commit of a ticket. The names of tags and imports can be given without `tag/` and `import/`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from difflib import get_close_matches
 
 from zoea.chain.commit import ID_PREFIX, CommitType, ContextCommit
 from zoea.chain.commit_rows import find_by_prefix, read_commit, read_ref, read_refs, ref_at, shortest_id, walk_chain
-from zoea.chain.ref_names import branch_ref, ticket_ref
+from zoea.chain.ref_names import IMPORTED, TAG, branch_ref, ticket_ref
 from zoea.model.errors import RevisionError
 from zoea.text.control_characters import clean
 from zoea.text.sentences import count_of
@@ -99,7 +99,7 @@ def _named(conn: sqlite3.Connection, name: str) -> ContextCommit:
 
 def _refs_of(name: str) -> tuple[str, ...]:
     """Return the refs that a name may stand for, the most likely first."""
-    return name, branch_ref(name), ticket_ref(name)
+    return name, branch_ref(name), ticket_ref(name), TAG + name, IMPORTED + name
 
 
 def _commit(conn: sqlite3.Connection, seq: int, name: str) -> ContextCommit:

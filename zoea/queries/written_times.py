@@ -20,7 +20,8 @@ def parse_moment(text: str, now: int) -> int | None:
     try:
         if re.fullmatch(r"\d{1,2}:\d{2}", text):
             clock = datetime.strptime(text, "%H:%M")
-            return round(today.replace(hour=clock.hour, minute=clock.minute, second=0).timestamp()) * _SECOND
+            written = today.replace(hour=clock.hour, minute=clock.minute, second=0, microsecond=0)
+            return round(written.timestamp()) * _SECOND
         return round(datetime.strptime(text, "%Y-%m-%d").timestamp()) * _SECOND
     except ValueError:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -19,17 +19,17 @@ from zoea.chain.commit_rows import (
     read_refs,
     resolve_time,
     shortest_id,
-    walk_chain,
 )
 from zoea.chain.entries import ContextEntry
 from zoea.chain.formats import ZOEA, known_formats
 from zoea.chain.materialize import Tier, contributing, find_format, write_as
 from zoea.chain.verification import verify_chains
-from zoea.cli.commands import context_actions, context_sessions
+from zoea.cli.commands import context_actions, context_search, context_sessions
 from zoea.cli.commands.context_access import (
     Revision,
     commit_with,
     describe_commit,
+    describe_entry,
     find_commit,
     name_commits,
     open_contexts,
@@ -45,10 +45,10 @@ from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, write_document, write_json
 from zoea.cli.typed_time import read_time
 from zoea.model.enums import Role
-from zoea.model.errors import MissingBlob, RevisionError, StoreError, UsageError
+from zoea.model.errors import RevisionError, StoreError, UsageError
 from zoea.queries.commit_details import read_learned
 from zoea.text.call_text import reveal_call
-from zoea.text.control_characters import prose_line, strip
+from zoea.text.control_characters import strip
 from zoea.text.sentences import count_of
 
 app = typer.Typer(
@@ -74,8 +74,10 @@ app.command("snapshot")(context_actions.snapshot)
 app.command("compact")(context_actions.compact)
 app.command("resume")(context_sessions.resume)
 app.command("ask")(context_sessions.ask)
+app.command("grep")(context_search.grep)
+app.command("blame")(context_search.blame)
+app.command("at")(context_search.at)
 
-_TEXT = 100
 _NATIVE = {"openai": "openai-chat-v1", "claude": "claude-code-v1"}
 _TIERS = {Tier.NARRATIVE: "narrative: texts only", Tier.RAW: "raw: some bytes are not understood"}
 
@@ -143,7 +145,7 @@ def cat(
                 "tier": int(context.tier),
                 "tokens": context.token_count,
                 "repaired": context.repaired,
-                "messages": [_entry_dict(entry) for entry in context.entries],
+                "messages": [describe_entry(entry) for entry in context.entries],
             }
         )
         return
@@ -157,7 +159,7 @@ def cat(
         typer.echo(strip("\n\n".join(_markdown(entry) for entry in (*earlier, *context.entries))))
     elif form == "jsonl":
         for entry in context.entries:
-            write_json(_entry_dict(entry))
+            write_json(describe_entry(entry))
     else:
         write_document(write_as(context, name))
 
@@ -215,8 +217,8 @@ def diff(one: Revision, other: Revision, as_json: AsJson = False, workspace: Wor
             write_json(
                 {
                     "common": None if common is None else common.id,
-                    "one": [_entry_dict(entry) for entry in learned[0]],
-                    "other": [_entry_dict(entry) for entry in learned[1]],
+                    "one": [describe_entry(entry) for entry in learned[0]],
+                    "other": [describe_entry(entry) for entry in learned[1]],
                 }
             )
             return
@@ -224,50 +226,6 @@ def diff(one: Revision, other: Revision, as_json: AsJson = False, workspace: Wor
         for commit, entries in zip((first, second), learned, strict=True):
             typer.echo(f"\n{shortest_id(conn, commit)}  {count_of(len(entries), 'message')} since\n")
             typer.echo(strip("\n\n".join(_markdown(entry) for entry in entries)))
-
-
-@app.command("grep")
-def grep(
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="The text, exactly.")],
-    revision: Annotated[
-        str,
-        typer.Argument(
-            metavar="COMMIT", help="Search this commit and those before it; if not given, all that a name reaches."
-        ),
-    ] = "",
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
-    """Find the messages of conversations that contain a text."""
-    with open_contexts(workspace) as conn:
-        chosen = (
-            [find_commit(conn, revision)] if revision else [commit_with(conn, seq) for seq in read_refs(conn).values()]
-        )
-        reader, seen, found, missing = ChainReader(conn), set[int](), 0, 0
-        for tip in chosen:
-            for commit in walk_chain(conn, tip.seq):
-                if commit.seq in seen:
-                    continue
-                seen.add(commit.seq)
-                try:
-                    entries = reader.read_messages(commit, stop=commit)
-                except MissingBlob:
-                    missing += 1
-                    continue
-                for entry in entries:
-                    if text not in entry.content and text not in entry.reasoning:
-                        continue
-                    found += 1
-                    if as_json:
-                        write_json({"commit": commit.id, **_entry_dict(entry)})
-                    else:
-                        where = max(0, entry.content.find(text) - _TEXT // 2)
-                        line = prose_line(entry.content[where : where + 2 * _TEXT])
-                        typer.echo(strip(f"{shortest_id(conn, commit)}  {entry.role}  {line}"))
-    if missing:
-        sys.stderr.write(f"{count_of(missing, 'commit')} could not be read; `zoea ctx fsck` says why.\n")
-    if not found:
-        raise typer.Exit(1)
 
 
 @app.command("fsck")
@@ -294,22 +252,6 @@ def fsck(as_json: AsJson = False, workspace: Workspace = "") -> None:
     if not as_json:
         note = f"; {count_of(redacted, 'part')} {'was' if redacted == 1 else 'were'} redacted" if redacted else ""
         typer.echo(f"{count_of(count, 'commit')}, all good{note}")
-
-
-def _entry_dict(entry: ContextEntry) -> dict[str, Any]:
-    values: dict[str, Any] = {"role": entry.role.value, "content": entry.content, "source": entry.source}
-    if entry.sender:
-        values["sender"] = entry.sender
-    if entry.at:
-        values["at"] = entry.at
-    if entry.reasoning:
-        values["reasoning"] = entry.reasoning
-    if entry.calls:
-        values["calls"] = [{"name": call.name, "arguments": call.arguments} for call in entry.calls]
-    if entry.position is not None:
-        values["call"] = entry.position
-    flags = {"is_error": entry.is_error, "is_partial": entry.is_partial, "is_synthetic": entry.is_synthetic}
-    return values | {name: True for name, value in flags.items() if value}
 
 
 def _markdown(entry: ContextEntry) -> str:

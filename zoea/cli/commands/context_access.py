@@ -11,6 +11,7 @@ import typer
 
 from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_rows import read_identity, read_refs, read_template_name, shortest_id, walk_chain
+from zoea.chain.entries import ContextEntry
 from zoea.chain.revisions import resolve_revision
 from zoea.cli.typed_time import read_time
 from zoea.model.errors import StoreMissing
@@ -88,3 +89,19 @@ def describe_commit(conn: sqlite3.Connection, commit: ContextCommit, names: list
         "tags": list(commit.note.tags),
         "blob": commit.blob.hex(),
     }
+
+
+def describe_entry(entry: ContextEntry) -> dict[str, Any]:
+    values: dict[str, Any] = {"role": entry.role.value, "content": entry.content, "source": entry.source}
+    if entry.sender:
+        values["sender"] = entry.sender
+    if entry.at:
+        values["at"] = entry.at
+    if entry.reasoning:
+        values["reasoning"] = entry.reasoning
+    if entry.calls:
+        values["calls"] = [{"name": call.name, "arguments": call.arguments} for call in entry.calls]
+    if entry.position is not None:
+        values["call"] = entry.position
+    flags = {"is_error": entry.is_error, "is_partial": entry.is_partial, "is_synthetic": entry.is_synthetic}
+    return values | {name: True for name, value in flags.items() if value}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sqlite3
 import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Annotated
 
 import typer
@@ -14,12 +16,15 @@ from zoea.chain.commit_rows import read_newest, read_refs, shortest_id, walk_cha
 from zoea.cli.commands.context_access import describe_commit, find_commit, name_commits, open_contexts
 from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.cli.typed_time import read_time
+from zoea.model.errors import UsageError
 from zoea.queries.context_history import find_tips
 from zoea.text.control_characters import prose_line, strip
 from zoea.text.shorten import head
 
 TEXT = 100
 _LANES = 20
+_PAGE = 1_000
 _ASCII = str.maketrans({"│": "|", "─": "-", "╯": "'", "┴": "+", "┼": "+", "…": "~"})
 
 
@@ -34,6 +39,14 @@ def log(
     graph: Annotated[
         bool, typer.Option("--graph", help="Draw branches as lanes; of a mysis also those of its forks.")
     ] = False,
+    since: Annotated[
+        str, typer.Option(metavar="TIME", help="Only commits made since then: 10:30, 2h (ago), 2026-01-31 or ISO 8601.")
+    ] = "",
+    by: Annotated[str, typer.Option(metavar="NAME", help="Only commits of this mysis or program.")] = "",
+    grep: Annotated[
+        str, typer.Option(metavar="TEXT", help="Only commits with this text in their summary or tags.")
+    ] = "",
+    oneline: Annotated[bool, typer.Option("--oneline", help="Show only the id, names and summary of each.")] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
@@ -41,14 +54,15 @@ def log(
 
     Example: zoea ctx log alpha --graph
     """
+    if graph and (since or by or grep):
+        raise UsageError("--graph shows all commits", hint="Leave out --since, --by and --grep, or --graph.")
     with open_contexts(workspace) as conn:
         first = find_commit(conn, revision) if revision else None
         if graph:
             commits = _read_branches(conn, first, limit)
-        elif first is not None:
-            commits = walk_chain(conn, first.seq, limit=limit)[::-1]
         else:
-            commits = read_newest(conn, limit)
+            wanted = _select(_read_pages(conn, first, limit), since, by.removeprefix("@"), grep)
+            commits = list(islice(wanted, limit))
         names = name_commits(conn, commits)
         kept = () if first is None else (Lane(first.seq, is_drawn=False),)
         rows, _ = lay_out([(one.seq, one.parent) for one in commits], kept) if graph else ([], ())
@@ -64,14 +78,43 @@ def log(
         widest = max((len(lanes) for lanes in drawn), default=0)
         for place, one in enumerate(commits):
             lanes = f"{drawn[place]:<{widest}}  " if graph else ""
-            typer.echo(strip(f"{lanes}{_describe(conn, one, names[one.seq])}"))
+            typer.echo(strip(f"{lanes}{_describe(conn, one, names[one.seq], is_short=oneline)}"))
         if not commits:
-            typer.echo("There are no commits yet; `zoea ctx import FILE` makes one.")
+            nothing = "There are no commits yet; `zoea ctx import FILE` makes one."
+            typer.echo("There is no such commit." if since or by or grep else nothing)
 
 
-def _describe(conn: sqlite3.Connection, commit: ContextCommit, names: list[str]) -> str:
+def _read_pages(conn: sqlite3.Connection, first: ContextCommit | None, limit: int) -> Iterator[ContextCommit]:
+    """Yield all commits, or one and those before it, newest first; they are read in pages."""
+    page = walk_chain(conn, first.seq, limit=limit)[::-1] if first is not None else read_newest(conn, limit)
+    while page:
+        yield from page
+        if first is None:
+            page = read_newest(conn, _PAGE, before=page[-1].seq)
+        else:
+            parent = page[-1].parent
+            page = [] if parent is None else walk_chain(conn, parent, limit=_PAGE)[::-1]
+
+
+def _select(commits: Iterable[ContextCommit], since: str, by: str, grep: str) -> Iterator[ContextCommit]:
+    """Yield the commits that options choose; "" for any."""
+    oldest = read_time(since) if since else 0
+    for one in commits:
+        texts = (one.note.summary, *one.note.tags)
+        is_by = not by or one.provenance.principal.casefold() == by.casefold()
+        if (
+            one.created_at >= oldest
+            and is_by
+            and (not grep or any(grep.casefold() in text.casefold() for text in texts))
+        ):
+            yield one
+
+
+def _describe(conn: sqlite3.Connection, commit: ContextCommit, names: list[str], *, is_short: bool) -> str:
     refs = f"({', '.join(names)})  " if names else ""
     about = head(prose_line(commit.note.summary), TEXT)
+    if is_short:
+        return f"{shortest_id(conn, commit)}  {refs}{about}"
     return (
         f"{shortest_id(conn, commit)}  {moment(commit.created_at)}  {commit.kind:<10}  {commit.message_count:>5} msgs"
         f"  {commit.token_count:>8,} tok  {commit.provenance.principal}  {refs}{about}"
