@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
+from tests.swarm.harness import call, script, swarm
+from zoea.context import Note
 from zoea.model.enums import CallState, Role, Source
+from zoea.model.request import Answer
 from zoea.model.values import Memory, ToolCall
 from zoea.swarm.rules import LoopRules
 from zoea.swarm.turn import fingerprint, loop_guard
@@ -125,3 +129,38 @@ class TestFingerprints:
     def test_any_result_has_one(self, content: str) -> None:
         assert len(fingerprint.of_result(content, VOLATILE)) == 16
         assert fingerprint.of_result(content, VOLATILE) != fingerprint.of_result(content + "x", VOLATILE)
+
+
+class TestWarning:
+    """A model that repeats the warning as its answer has not answered."""
+
+    NOTE = Note(7, loop_guard.NOTE_KIND, loop_guard.warning_text("the same call 3 times: act"))
+
+    @pytest.mark.parametrize(
+        ("text", "kept"),
+        [
+            (NOTE.content, ""),
+            (NOTE.content.removeprefix("[note from Zoea] "), ""),
+            ("Do something else, or answer without tool calls.", ""),
+            ("do something else, or answer WITHOUT tool calls. The port is calm.", "The port is calm."),
+            ("The port is calm. If it happens again this turn ends.", "The port is calm."),
+            ("The port is calm.", "The port is calm."),
+            ("I repeat myself: the port is calm.", "I repeat myself: the port is calm."),
+        ],
+    )
+    def test_its_sentences_are_taken_from_an_answer(self, text: str, kept: str) -> None:
+        assert loop_guard.drop_warning(text, (self.NOTE,)) == kept
+
+    def test_without_a_warning_nothing_is_taken(self) -> None:
+        other = Note(7, "budget", self.NOTE.content)
+        assert loop_guard.drop_warning(self.NOTE.content, (other,)) == self.NOTE.content
+
+
+async def test_a_warning_that_the_model_repeats_is_not_kept_as_its_answer(tmp_path: Path) -> None:
+    look = Answer(calls=(call("look", "north"),))
+    echo = Answer(text="Do something else, or answer without tool calls. North is ore.")
+    async with swarm(tmp_path, script(look, look, look, echo)) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "look north")
+        await s.settled()
+        assert (await s.api.mysis("alpha")).text == "North is ore."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
@@ -15,6 +16,8 @@ from zoea.swarm.rules import LoopRules
 from zoea.swarm.turn.turn_types import PastCall
 
 NOTE_KIND = "loop"
+_MARK = "[note from Zoea]"
+_SENTENCES = re.compile(r"(?<=\.)\s+")
 
 
 class Repetition(Struct, frozen=True):
@@ -27,9 +30,18 @@ class Repetition(Struct, frozen=True):
 def warning_text(repeated: str) -> str:
     """Return the note that the model reads before its turn is ended as a loop."""
     return (
-        f"[note from Zoea] You are repeating yourself: {repeated}. Do something else, or answer without tool calls. "
+        f"{_MARK} You are repeating yourself: {repeated}. Do something else, or answer without tool calls. "
         "If it happens again this turn ends."
     )
+
+
+def drop_warning(text: str, notes: Sequence[Note]) -> str:
+    """Return an answer without the sentences of a warning that it repeats, because later turns would copy them."""
+    kept = text
+    for note in notes:
+        for sentence in _SENTENCES.split(note.content) if note.kind == NOTE_KIND else ():
+            kept = re.sub(re.escape(sentence.removeprefix(_MARK).strip()), "", kept, flags=re.IGNORECASE)
+    return text if kept == text else re.sub(re.escape(_MARK), "", kept, flags=re.IGNORECASE).strip()
 
 
 def is_warned(notes: Sequence[Note], memories: Sequence[Memory]) -> bool:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from zoea.context.topics.agent_texts import write_repair
 from zoea.model.enums import DONE_TOOL, WAIT_TOOL, CallState, ErrorClass, Outcome, Role
-from zoea.model.request import ToolResult
+from zoea.model.request import Answer, ToolResult
 from zoea.model.values import Failure, Memory, ToolCall
 from zoea.swarm.moved_times import move_times
 from zoea.swarm.rules import SECOND
@@ -265,6 +265,7 @@ def _verdict(turn: TurnState, given: BudgetVerdict) -> Step:
 
 
 def _answered(turn: TurnState, given: Answered) -> Step:
+    given = replace(given, answer=_without_warning(given.answer, turn))
     answer, is_cut = given.answer, message_budget.is_last_request(turn) and not message_budget.may_run(given.calls)
     if answer.is_empty and not turn.empty_retried:
         turn = replace(turn, empty_retried=True, attempt=turn.attempt + 1, next=NextStep.RESERVE)
@@ -282,6 +283,11 @@ def _answered(turn: TurnState, given: Answered) -> Step:
         return _conclude(turn, given, op)
     following = NextStep.REQUEST if is_cut else NextStep.RUN_STARTED
     return replace(turn, phase=TurnPhase.RUNNING, next=following), (StoreOp(op),)
+
+
+def _without_warning(answer: Answer, turn: TurnState) -> Answer:
+    text = loop_guard.drop_warning(answer.text, turn.notes) if turn.notes else answer.text
+    return answer if text == answer.text else replace(answer, text=text)
 
 
 def _conclude(turn: TurnState, given: Answered, op: StoreAnswer) -> Step:
