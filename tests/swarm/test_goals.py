@@ -14,7 +14,7 @@ from zoea.model.request import Answer, AnswerCall, Catalogue, ToolSpec
 from zoea.model.status import StatusWord, wants_review
 from zoea.queries.stored_swarm import read_swarm_view
 from zoea.settings import Settings
-from zoea.swarm.resolved_template import nudge_text
+from zoea.swarm.resolved_template import drop_told_goal, nudge_text
 from zoea.tools import OwnTools, ToolPolicy
 
 FOLLOWS_GOALS = Settings.model_validate({"nudge": {"without_goal": False}})
@@ -267,6 +267,34 @@ def test_a_nudge_tells_the_goal_in_one_line_and_how_to_report_it() -> None:
     assert "zoea_recall" in lines[1]
     assert lines[2:] == ["Your goal: Sell the ore.", "If it is reached, call zoea_done."]
     assert nudge_text(1, Catalogue(), "Sell the ore.").splitlines()[1:] == ["Your goal: Sell the ore."]
+
+
+@pytest.mark.parametrize(
+    ("order", "told"),
+    [
+        ("Sell the ore.", "If your standing order is carried out, call zoea_done."),
+        ("Please:\n\nSell the\n ore. Today.", "If your standing order is carried out, call zoea_done."),
+        ("Look around.", "Your goal: Sell the ore.\nIf it is reached, call zoea_done."),
+        ("", "Your goal: Sell the ore.\nIf it is reached, call zoea_done."),
+    ],
+)
+def test_a_goal_that_the_standing_order_says_is_not_told_twice(order: str, told: str) -> None:
+    nudge = nudge_text(2, Catalogue((ToolSpec("zoea_done", "", {}),)), "Sell the ore.")
+    assert drop_told_goal(nudge, order).partition("\n")[2] == told
+    bare = nudge_text(2, Catalogue(), "Sell the ore.")
+    assert ("Sell" in drop_told_goal(bare, order)) is told.startswith("Your goal")
+
+
+async def test_a_task_stands_once_in_a_nudged_request(tmp_path: Path) -> None:
+    named = Settings.model_validate({"nudge": {"without_goal": False}, "context": {"labels": "named"}})
+    async with swarm(tmp_path, script(Answer("I wait.")), settings=named) as s:
+        await s.commander.create("alpha", task="Watch the port.")
+        await s.settled()
+        s.clock.by(3600)
+        await s.until(lambda: len(s.sent()) > 1)
+        said = "\n".join(text for _, text in s.sent()[-1])
+    assert said.count("Watch the port.") == 1
+    assert "If your standing order is carried out, call zoea_done." in said
 
 
 async def test_the_goal_of_a_template_is_told_with_the_nudge(tmp_path: Path) -> None:

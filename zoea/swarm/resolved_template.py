@@ -34,6 +34,7 @@ _RECALL = "Context is limited: what is older is found with {tools}."
 _TASK = "Your task: {task}\nWhen it is done, report it with zoea_done."
 _GOAL = "Your goal: {task}"
 _REACHED = "If it is reached, call zoea_done."
+_ORDER_REACHED = "If your standing order is carried out, call zoea_done."
 _TASK_CHARS = 500
 ANSWER_LEAST, ANSWER_PARTS = 512, 8
 CACHED_EARLIER_TOKENS, PLAIN_EARLIER_TOKENS = 4_000, 2_000
@@ -295,6 +296,15 @@ def nudge_text(level: int, catalogue: Catalogue, task: str = "", *, is_plain: bo
         lines.append((_TASK if is_plain else _GOAL).format(task=said))
         lines += [_REACHED] if can_report and not is_plain else []
     return "\n".join(lines)
+
+
+def drop_told_goal(nudge: str, order: str) -> str:
+    """Return a nudge without the goal where the standing order, which stands before it, says the same."""
+    opening, mark, rest = nudge.partition(f"\n{_GOAL.format(task='')}")
+    goal, _, more = rest.partition("\n")
+    if not mark or goal.removesuffix("…") not in " ".join(order.split()):
+        return nudge
+    return f"{opening}\n{_ORDER_REACHED}" if more == _REACHED else opening
 
 
 def life_rules(known: ResolvedTemplate, mysis: Mysis) -> LifeRules:

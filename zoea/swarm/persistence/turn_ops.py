@@ -31,6 +31,7 @@ from zoea.swarm.persistence import (
 )
 from zoea.swarm.persistence.earlier_turn_reads import choose_earlier_turns
 from zoea.swarm.persistence.known_tools import KnownTools
+from zoea.swarm.resolved_template import drop_told_goal
 from zoea.swarm.turn import prompt_budget, shown_notes, tool_budget
 from zoea.swarm.turn.turn_types import (
     BreakOffTurn,
@@ -108,7 +109,9 @@ def open_turn(
     opened_by = OpenedBy.PROMPT if waiting else OpenedBy.NUDGE
     frozen = topic_cursor_ops.begin_turn(conn, freeze(turn_id, number, before))
     known = turn_records.read_before_opened(conn, mysis_id, missing_needs(frozen))
-    required = estimate.tokens(waiting[0].content) if waiting else turn_records.order_tokens(known)
+    required = estimate.tokens(waiting[0].content) if waiting else estimate.tokens(turn_records.read_order(known))
+    if not waiting:
+        frozen = replace(frozen, nudge_text=drop_told_goal(frozen.nudge_text, turn_records.read_order(known)))
     frozen, deliveries = _choose_content(conn, frozen, catalogue, waiting, required)
     if frozen.earlier:
         answers = turn_records.read_before_opened(conn, mysis_id, missing_needs(frozen, known.answers)).answers

@@ -31,7 +31,6 @@ from zoea.swarm.rules import HOUR
 from zoea.swarm.turn import loop_guard
 from zoea.swarm.turn.shown_notes import is_only_shown
 from zoea.swarm.turn.turn_types import PastCall, PastRequest
-from zoea.text import estimate
 
 # One read answers every need from before a turn and reads the previous turn for the loop guard; rows are tagged by
 # need. The slice is the newest assistant memory with all results; the order is found by its own index.
@@ -88,10 +87,10 @@ class BeforeTurn(Struct, frozen=True):
     texts: tuple[str, ...]
 
 
-def order_tokens(before: BeforeTurn) -> int:
-    """Return the tokens of the standing order, before calibration; 0 where none was asked for."""
-    return sum(
-        estimate.tokens(memory.content)
+def read_order(before: BeforeTurn) -> str:
+    """Return the text of the standing order; empty where none was asked for, or there is none."""
+    return "".join(
+        memory.content
         for need, answer in before.answers.items()
         if isinstance(need, StandingOrder) and isinstance(answer, tuple)
         for memory in answer
