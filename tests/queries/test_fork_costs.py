@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.queries.test_context_history import add_commits
+from tests.queries.test_reading_cost import make_conversation
 from tests.swarm.harness import Swarm, call, script, swarm
 from tests.swarm.test_builtin_backend import templates
 from tests.swarm.test_context_capture import read_chain
 from tests.swarm.test_forks import TALK, fork, talk
 from tests.swarm.test_resume_and_ask import contexts
+from zoea.chain import chain_reader
 from zoea.chain.chain_reader import ChainReader
-from zoea.chain.commit_rows import count_known
+from zoea.chain.commit import ContextCommit
+from zoea.chain.commit_rows import count_known, read_commit, read_refs
+from zoea.chain.materialize import MaterializedContext, materialize
 from zoea.model.errors import TemplateError
 from zoea.model.request import Answer
 from zoea.model.values import MysisOverrides
+from zoea.queries import fork_costs
 from zoea.queries.fork_costs import ForkCost, read_fork_cost
 from zoea.runtime.first_request_estimate import estimate_from_commit
 from zoea.settings import Settings, Templates
 from zoea.settings.paths import places
 from zoea.store.database_file import connect_reader
+from zoea.swarm.inherited_context import build_inherited
 from zoea.text.estimate import tokens
 
 LONG = "Check every line of the plan, and name the line where it is wrong. " * 40
@@ -67,6 +76,31 @@ async def test_a_fork_counts_the_messages_of_its_commit_without_those_that_zoea_
             whole = ChainReader(conn).materialize(asked)
     assert (cost.messages, cost.shown, known) == (2, 2, 2)
     assert (len(whole.entries), whole.repaired) == (3, 1)
+
+
+async def test_the_cost_of_a_long_conversation_is_estimated_from_its_newest_commits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = await make_conversation(tmp_path)
+    add_commits(path, 2_000)
+    read: list[int] = []
+
+    def materialized(chain: Sequence[ContextCommit], *arguments: Any, **more: Any) -> MaterializedContext:
+        read.append(len(chain))
+        return materialize(chain, *arguments, **more)
+
+    monkeypatch.setattr(chain_reader, "materialize", materialized)
+    settings = Settings.model_validate({"inherited": {"max_tokens": 500}})
+    with closing(connect_reader(path)) as conn:
+        tip = read_commit(conn, read_refs(conn)["@alpha"])
+        assert tip is not None
+        cost = read_fork_cost(conn, tip, "go on", settings, Templates())
+        assert sum(read) < 500, "of 2,000 commits"
+        monkeypatch.setattr(fork_costs, "estimate_inherited", build_inherited)
+        exact = read_fork_cost(conn, tip, "go on", settings, Templates())
+    assert max(read) > 2_000
+    assert (cost.messages, cost.shown, cost.tier) == (exact.messages, exact.shown, exact.tier)
+    assert exact.tokens <= cost.tokens <= exact.tokens + 125, "its summary counts with its full length"
 
 
 async def test_a_fork_is_priced_by_the_provider_and_model_that_it_gets(tmp_path: Path) -> None:

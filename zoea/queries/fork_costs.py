@@ -16,7 +16,7 @@ from zoea.model.values import SAME_MYSIS, Memory, MysisOverrides
 from zoea.settings import Settings, Templates, effective_settings
 from zoea.settings.endpoints import ProviderType
 from zoea.swarm.creation import Wish, build_spec, find_template, read_maker
-from zoea.swarm.inherited_context import build_inherited
+from zoea.swarm.inherited_context import estimate_inherited
 from zoea.text.estimate import tokens
 
 # The newest turn of a mysis with the template, if possible of the one that made the commit, else of that one alone.
@@ -99,7 +99,7 @@ def read_fork_cost(
     )
     frozen = freeze_inherited(frozen, Inheritance(commit.seq), own.inherited.max_tokens, own.inherited.keep)
     need = InheritedContext(frozen.inherited, frozen.inherited_tokens)
-    found = build_inherited(conn, need)
+    found = estimate_inherited(conn, need)
     prompt = Memory(1, 0, frozen.turn_id, 1, 1, Role.USER, Source.DIRECT, text or "-", tokens=tokens(text))
     plan = plan_turn(frozen, {TurnSoFar(frozen.turn_id): TurnRecord((prompt,)), need: found})
     messages, _ = count_known(conn, commit.seq)  # without the results that Zoea adds for open calls

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import CommitType
-from zoea.chain.commit_rows import read_children, read_commit, read_notes
+from zoea.chain.commit_rows import count_known, read_children, read_commit, read_notes, walk_chain
 from zoea.chain.entries import ContextEntry
 from zoea.chain.materialize import MaterializedContext
 from zoea.context import InheritedContext, InheritedMessages
@@ -26,6 +26,10 @@ from zoea.swarm.turn.summary_stage import SummaryStage
 from zoea.text.sentences import count_of
 
 _SUMMARY_TOKENS = 2_000
+_FEW = 16
+"""How many of the newest commits are read first for an estimate."""
+_WORD = " sum"
+"""A text of about one token."""
 
 
 async def read_inherited(store: Store, need: InheritedContext, mysis_id: int) -> InheritedMessages:
@@ -39,6 +43,29 @@ def build_inherited(conn: sqlite3.Connection, need: InheritedContext, mysis_id: 
     context = _read_context(conn, need)
     begin = split_room(request_messages(context.entries), need.max_tokens)
     return _fit(context, begin, need.max_tokens, _read_written(conn, need, mysis_id) if begin and mysis_id else "")
+
+
+def estimate_inherited(conn: sqlite3.Connection, need: InheritedContext) -> InheritedMessages:
+    """Estimate the answer to the need from stored counts.
+
+    Of a conversation that has no room only the newest commits are read, and its summary has its full length.
+    """
+    commit = read_commit(conn, need.commit)
+    messages, size = count_known(conn, need.commit)
+    limit = _FEW
+    while commit is not None and size > need.max_tokens and limit < messages:
+        chain = walk_chain(conn, commit.seq, to_compaction=True, limit=limit)
+        if len(chain) < limit:
+            break
+        if sum(one.token_count for one in chain) > need.max_tokens:
+            context = ChainReader(conn).materialize(commit, stop=chain[0])
+            newest = request_messages(context.entries)
+            if begin := split_room(newest, need.max_tokens):
+                shown = newest[begin:]
+                summary = _WORD * _summary_size(need.max_tokens)
+                return InheritedMessages(shown, messages, messages - len(shown), summary, "", int(context.tier))
+        limit *= 2
+    return build_inherited(conn, need)
 
 
 async def begin_inherited(
