@@ -29,6 +29,9 @@ class NoContexts:
     async def snapshot(self, revision: str) -> str:
         raise RevisionError(f"there is no context {revision!r}")
 
+    async def pick(self, revision: str, ref: str) -> str:
+        raise RevisionError(f"there is no context {revision!r}")
+
     async def compact(self, revision: str, *, extract: bool = False, payer: str = "", timeout_s: float = 300.0) -> str:
         raise RevisionError(f"there is no context {revision!r}")
 

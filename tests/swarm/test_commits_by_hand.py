@@ -13,8 +13,8 @@ from tests.swarm.test_context_capture import read_chain, read_messages, with_cap
 from tests.swarm.test_forks import TALK, fork, talk, told
 from tests.swarm.test_resume_and_ask import contexts
 from zoea.chain.commit import Checkpoint, CommitType
-from zoea.model.enums import Role
-from zoea.model.errors import MysisMissing
+from zoea.model.enums import MysisState, Role
+from zoea.model.errors import MysisMissing, UsageError
 from zoea.model.request import Answer
 from zoea.queries.stored_swarm import read_mysis_view
 from zoea.settings import Settings
@@ -129,3 +129,31 @@ async def test_a_compaction_without_a_model_chooses_lines_and_needs_no_mysis(tmp
         assert await contexts(s).name_context(ref, "") == ref, "the name of a compaction can be removed"
         await contexts(s).compact(tip.id, extract=True)
         assert "8443" in read(s.path, read_chain(s.path, ref)[-1])[0].content
+
+
+async def test_what_one_mysis_learned_is_picked_for_another(tmp_path: Path) -> None:
+    answers = (*TALK, Answer(text="Ready."), Answer(text="At 7."))
+    async with swarm(tmp_path, script(*answers)) as s:
+        await talk(s)
+        learned = read_chain(s.path, "@alpha")[-1]
+        texts = [one.content for one in read_messages(s.path, "@alpha")]
+        await s.commander.create("beta", start=True)
+        await s.commander.send("beta", "wake up")
+        await s.settled("beta")
+        before = [one.content for one in read_messages(s.path, "@beta")]
+        made = await contexts(s).pick(learned.id, "beta")
+        picked = read_chain(s.path, "@beta")[-1]
+        assert (picked.id, picked.note.tags, picked.provenance.principal) == (made, ("picked",), "beta")
+        assert picked.message_count == learned.message_count + 1, "its result, with the answer that made the call"
+        view = await s.commander.mysis("beta")
+        assert view.state is MysisState.RUNNING, "as before"
+        await s.commander.send("beta", "where is iron?")
+        await s.settled("beta")
+        shown = [text for _, text in told(s.provider.requests[-1])]
+        own = texts[-picked.message_count :]
+        assert shown == [*before, *own, "where is iron?"]
+        for revision, why in ((made, "knows ctx-"), ("@beta~1", "knows ctx-")):
+            with pytest.raises(UsageError, match=why):
+                await contexts(s).pick(revision, "beta")
+        with pytest.raises(MysisMissing):
+            await contexts(s).pick(learned.id, "gamma")

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from zoea.chain.blob_policies import DAY_SECONDS, set_policy
 from zoea.chain.chain_reader import ChainReader
-from zoea.chain.commit import Checkpoint, CommitNote, CommitType, ContextCommit
+from zoea.chain.commit import Checkpoint, CommitNote, CommitType, ContextCommit, Provenance
 from zoea.chain.commit_ops import BY_HAND, NewCommit, delete_ref, insert_commit, move_ref, prepare_blobs, update_note
 from zoea.chain.commit_rows import read_ref, read_refs, shortest_id, walk_chain
-from zoea.chain.entries import ContextEntry, encode_delta
+from zoea.chain.entries import ContextEntry, answer_open_calls, encode_delta
 from zoea.chain.formats import ZOEA
 from zoea.chain.ref_names import REMOVABLE, SNAPSHOT, TAG, TICKET, branch_ref, thread_ref
 from zoea.chain.revisions import TICKET_ID, refuse_time, resolve_revision
@@ -96,6 +96,25 @@ def build_whole(
         note=note,
         media=tuple(one.digest for entry in entries for one in entry.media),
     )
+
+
+def build_picked(commit: ContextCommit, entries: Sequence[ContextEntry], name: str, about: Provenance) -> NewCommit:
+    """Return a commit with the messages of another one, for the branch of a mysis. For use in a thread.
+
+    Args:
+        name: The id of the other one, as people see it.
+        about: Who gets it.
+
+    Raises:
+        UsageError: It holds no messages.
+    """
+    whole, _ = answer_open_calls(entries)
+    if not whole:
+        raise UsageError(f"{name} holds no messages of its own", hint="`zoea ctx log` shows how many each commit has.")
+    new = build_whole(
+        commit, whole, CommitType.DELTA, CommitNote(f"Picked from {name}: {commit.note.summary}", ("picked",))
+    )
+    return replace(new, parent=None, provenance=about)
 
 
 async def keep_commit(store: Store, revision: str, policy: str, days: float = 0.0, *, whole: bool = False) -> int:

@@ -257,6 +257,19 @@ class ContextApi(Protocol):
         """
         ...
 
+    async def pick(self, revision: str, ref: str) -> str:
+        """Add the messages of one commit to what a mysis knows, and return the id of its new commit.
+
+        Its next turn begins with its whole conversation, as after `resume`.
+
+        Raises:
+            MysisMissing, RevisionError: There is no such mysis or commit.
+            UsageError: The mysis knows the commit already, or it holds no messages.
+            StateRefused: A turn is open.
+            MissingBlob: A part of the commit is gone.
+        """
+        ...
+
     async def compact(self, revision: str, *, extract: bool = False, payer: str = "", timeout_s: float = 300.0) -> str:
         """Store a summary of a conversation as a commit beside the branch. Returns its id.
 

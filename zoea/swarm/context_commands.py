@@ -9,15 +9,18 @@ import sqlite3
 from msgspec import Struct
 
 from zoea.chain import context_edits
-from zoea.chain.commit import NOTE_TOKENS, SUMMARY_TOKENS, CommitNote, ContextCommit
+from zoea.chain.chain_reader import ChainReader
+from zoea.chain.commit import NOTE_TOKENS, SUMMARY_TOKENS, CommitNote, ContextCommit, Provenance
 from zoea.chain.commit_ops import update_note
-from zoea.chain.commit_rows import read_refs, read_template_name
+from zoea.chain.commit_rows import read_descendants, read_ref, read_refs, read_template_name, shortest_id, walk_chain
+from zoea.chain.entries import ContextEntry
 from zoea.chain.ref_names import DELETED, branch_ref, find_branch
 from zoea.chain.revisions import TICKET_ID, refuse_time, resolve_revision
 from zoea.context.window.conversation_summary import summarise
-from zoea.model.enums import DeliveryMode, MysisState
-from zoea.model.errors import MysisMissing, RevisionError, StateRefused, UsageError
+from zoea.model.enums import DeliveryMode, MysisState, Role
+from zoea.model.errors import MysisMissing, RevisionError, StateRefused, StoreError, UsageError
 from zoea.model.values import COMMANDER, ContextQuestion, Mysis, MysisView, Sender
+from zoea.process.host_name import describe_machine
 from zoea.settings import Settings
 from zoea.store import WriterConnection
 from zoea.swarm import creation, hand_compaction
@@ -83,6 +86,41 @@ class ContextCommands:
         """See `ContextApi.snapshot`."""
         return (await context_edits.take_snapshot(self._services.store, revision)).id
 
+    async def pick(self, revision: str, ref: str) -> str:
+        """See `ContextApi.pick`."""
+        runner = self._commander.runner(ref)
+        mysis = runner.mysis
+        async with self._services.store.search_reader() as reader:
+            commit, short, entries = await reader.run(lambda conn: _read_unknown(conn, revision, mysis.name))
+        about = Provenance(mysis.name, describe_machine(), mysis.template_hash, mysis.id)
+        new = await asyncio.to_thread(context_edits.build_picked, commit, entries, short, about)
+        was_running = await self._leave_session(runner)
+        made: list[ContextCommit] = []
+
+        def store(conn: WriterConnection) -> Mysis:
+            stored = capture_ops.record_commit(conn, mysis.name, new)
+            if stored is None:
+                raise StoreError(f"the commit for {mysis.name} could not be stored", hint="The log says why.")
+            made.append(stored)
+            capture_ops.begin_again(conn, mysis)
+            return mysis_ops.find(conn, mysis.id)
+
+        await runner.capture.commit_now(CommitNote())
+        await self._commander.replace(runner, store)
+        if was_running:
+            await self._commander.start(mysis.name)
+        return made[-1].id
+
+    async def _leave_session(self, runner: MysisRunner) -> bool:
+        """Stop a mysis that rests; return whether it was running. Raises StateRefused where a turn is open."""
+        name = runner.mysis.name
+        if not runner.is_settled:
+            raise StateRefused(f"{name} is in a turn", hint="Wait until it has answered, or stop it first.")
+        was_running = runner.life.state is MysisState.RUNNING
+        if was_running:
+            await self._commander.stop(name)
+        return was_running
+
     async def compact(self, revision: str, *, extract: bool = False, payer: str = "", timeout_s: float = 300.0) -> str:
         """See `ContextApi.compact`."""
         store = self._services.store
@@ -131,10 +169,7 @@ class ContextCommands:
         known = runner.mysis.name
         if name:
             raise UsageError(f"{known} keeps its name", hint="Leave out the name, or fork it: zoea fork.")
-        if not runner.is_settled:
-            raise StateRefused(f"{known} is in a turn", hint="Wait until it has answered, or stop it first.")
-        if runner.life.state is MysisState.RUNNING:
-            await self._commander.stop(known)
+        await self._leave_session(runner)
         await self._begin_again(runner, allow_fresh=allow_fresh)
         return await self._commander.start(known)
 
@@ -219,6 +254,33 @@ class ContextCommands:
         outgoing = message_ops.OutgoingMessage(message_ops.checked(text, room), sender, DeliveryMode.QUEUE, hop)
         await self._commander.outbox.say(outgoing, runner.mysis.id)
         return await self._commander.mysis(name)
+
+
+def _read_unknown(
+    conn: sqlite3.Connection, revision: str, name: str
+) -> tuple[ContextCommit, str, tuple[ContextEntry, ...]]:
+    """Read a commit that a mysis does not know: itself, its short id and its messages.
+
+    Where it begins with results, the answer with their calls, of the commit before, is the first message.
+
+    Raises:
+        RevisionError, UsageError: There is no such commit, or the mysis knows it.
+        MissingBlob: A part of it is gone.
+    """
+    commit = resolve_revision(conn, revision, refuse_time)
+    short = shortest_id(conn, commit)
+    if read_ref(conn, branch_ref(name)) in read_descendants(conn, commit.seq):
+        raise UsageError(f"{name} knows {short} already", hint=f"`zoea ctx log {name}` lists what it knows.")
+    reader = ChainReader(conn)
+    own = entries = reader.read_messages(commit, stop=commit)
+    parent = commit.parent
+    while entries and entries[0].role is Role.TOOL and parent is not None:
+        before = walk_chain(conn, parent, limit=1)[0]
+        entries, parent = (*reader.read_messages(before, stop=before), *entries), before.parent
+    start = len(entries) - len(own)
+    while start and entries[start].role is Role.TOOL:
+        start -= 1
+    return commit, short, entries[start:]
 
 
 def _find_discussion(conn: sqlite3.Connection, revision: str, thread: str, default: str) -> _Discussion:

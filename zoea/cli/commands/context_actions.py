@@ -103,6 +103,20 @@ def snapshot(revision: Revision, as_json: AsJson = False, workspace: Workspace =
     _tell(workspace, edit(workspace, lambda swarm: swarm.snapshot(found), store), "", as_json)
 
 
+def pick(
+    revision: Revision,
+    to: Annotated[str, typer.Option(metavar="NAME", help="The mysis that gets them.")],
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
+    """Add the messages of one commit to what a mysis knows. Its next turn begins with its whole conversation.
+
+    Example: zoea ctx pick alpha~2 --to beta
+    """
+    chosen = locate_commit(workspace, revision).id
+    _tell(workspace, command(workspace, lambda swarm: swarm.pick(chosen, to.removeprefix("@"))), "", as_json)
+
+
 def compact(
     revision: Revision,
     extract: Annotated[
