@@ -1,5 +1,7 @@
 """Calls that a model wrote as text: what is read as a call, and what stays text."""
 
+# ruff: noqa: E501  what a model writes stands on one line
+
 from __future__ import annotations
 
 import pytest
@@ -44,6 +46,13 @@ SECOND = '{"name": "get_time", "arguments": {"city": "Paris"}}'
         (f"I ask for the time in Berlin.\n{CALL}", "I ask for the time in Berlin.", (BERLIN,)),
         (f"Let me look.\n\n```json\n{CALL}\n```", "Let me look.", (BERLIN,)),
         (f"I look it up.\n<tool_call>{CALL}</tool_call>", "I look it up.", (BERLIN,)),
+        (f"<|python_tag|>{CALL}", "", (BERLIN,)),
+        (f"<|tool_call|>[{CALL}]<|/tool_call|>", "", (BERLIN,)),
+        (
+            '<|START_ACTION|>[{"tool_call_id": "0", "tool_name": "get_time", "parameters": {"city": "Berlin"}}]<|END_ACTION|>',
+            "",
+            (BERLIN,),
+        ),
     ],
 )
 def test_a_call_written_as_text_is_read_as_a_call(said: str, text: str, calls: tuple[AnswerCall, ...]) -> None:
@@ -124,6 +133,78 @@ def test_fifty_answers_and_more_are_tried() -> None:
 def test_an_answer_that_talks_about_json_stays_text(said: str) -> None:
     answer = Answer(said)
     assert read_text_calls(answer, TOOLS) is answer
+
+
+NOTE = AnswerCall("note", '{"text":"buy rope"}')
+MARKUP = {
+    # The shared case of markup: NousResearch/hermes-agent#83023, lablup/mlxcel#204, QwenLM/qwen-code#176,
+    # ggml-org/llama.cpp#16932, Extra-Chill/data-machine#2308.
+    "Qwen3-Coder": "<tool_call>\n<function=note>\n<parameter=text>\nbuy rope\n</parameter>\n</function>\n</tool_call>",
+    "without the outer tag": "\n<function=note>\n<parameter=text>\nbuy rope\n</parameter>\n</function>",
+    "without closing tags": "<tool_call>\n<function=note>\n<parameter=text>\nbuy rope",
+    "GLM": "<tool_call>note\n<arg_key>text</arg_key>\n<arg_value>buy rope</arg_value>\n</tool_call>",
+    "Claude": '<function_calls>\n<invoke name="note">\n<parameter name="text">buy rope</parameter>\n</invoke>\n</function_calls>',
+    "invoke alone": '<invoke name="note">\n<parameter name="text">buy rope</parameter>\n</invoke>',  # AppsGanin/ai-free-vscode#16
+    "Claude with a namespace": '<'+'antml:function_calls><'+'antml:invoke name="note"><'+'antml:parameter name="text">buy rope</'+'antml:parameter></'+'antml:invoke></'+'antml:function_calls>',
+    "MiniMax": '<minimax:tool_call>\n<invoke name="note">\n<parameter name="text">buy rope</parameter>\n</invoke>\n</minimax:tool_call>',
+    "DSML": '<｜DSML｜tool_calls>\n<｜DSML｜invoke name="note">\n<｜DSML｜parameter name="text" string="true">buy rope</｜DSML｜parameter>\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>',  # Kuberwastaken/claurst#395
+    "DSML with two bars": '<｜｜DSML｜｜tool_calls> <｜｜DSML｜｜invoke name="note"> <｜｜DSML｜｜parameter name="text" string="true">buy rope</｜｜DSML｜｜parameter> </｜｜DSML｜｜invoke>',  # HKUDS/Vibe-Trading#262
+    "DSML with an object": '<｜DSML｜calls><｜DSML｜invoke name="note">{"text": "buy rope"}</｜DSML｜invoke></｜DSML｜calls>',  # tinyhumansai/tinyagents#151
+    "DSML with arguments": '<｜DSML｜invoke name="note"><｜DSML｜parameter name="arguments" string="false">{"text": "buy rope"}</｜DSML｜parameter></｜DSML｜invoke>',
+    "tags alone": "<tool_call> <note> <text>buy rope</text> </note>",  # AppsGanin/ai-free-vscode#17
+    "Mistral": '[TOOL_CALLS]note{"text": "buy rope"}',
+    "Mistral with ARGS": '[TOOL_CALLS]note[ARGS]{"text": "buy rope"}',
+    "Llama": '<function=note>{"text": "buy rope"}</function>',
+    "Kimi": '<|tool_calls_section_begin|><|tool_call_begin|>functions.note:0<|tool_call_argument_begin|>{"text": "buy rope"}<|tool_call_end|><|tool_calls_section_end|>',
+    "DeepSeek V3": '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>note\n```json\n{"text": "buy rope"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
+    "DeepSeek V3.1": '<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>note<｜tool▁sep｜>{"text": "buy rope"}<｜tool▁call▁end｜><｜tool▁calls▁end｜>',
+    "gpt-oss": '<|channel|>commentary to=functions.note <|constrain|>json<|message|>{"text": "buy rope"}<|call|>',
+    "gpt-oss with its role": '<|start|>assistant<|channel|>commentary to=functions.note<|message|>{"text": "buy rope"}<|call|>',
+    "fenced": "```xml\n<function=note>\n<parameter=text>\nbuy rope\n</parameter>\n</function>\n```",
+}  # fmt: skip
+SCHEMAS = {
+    "note": {"properties": {"text": {"type": "string"}, "times": {"type": "integer"}, "tags": {"type": "array"}}}
+}
+
+
+@pytest.mark.parametrize("before", ["", "I write it down.\n\n"])
+@pytest.mark.parametrize("family", MARKUP)
+def test_a_call_in_the_markup_of_a_family_is_read_as_a_call(family: str, before: str) -> None:
+    read = read_text_calls(Answer(before + MARKUP[family]), {"note"}, SCHEMAS)
+    assert (read.text, read.calls) == (before.strip(), (NOTE,))
+
+
+def test_two_calls_in_markup_are_two() -> None:
+    for family in ("Qwen3-Coder", "GLM", "MiniMax", "Mistral", "Llama", "Kimi"):
+        assert read_text_calls(Answer(f"{MARKUP[family]}\n{MARKUP[family]}"), {"note"}, SCHEMAS).calls == (NOTE, NOTE)
+
+
+def test_values_in_markup_get_the_type_of_the_schema() -> None:
+    said = (
+        "<function=note><parameter=text>7</parameter><parameter=times>7</parameter>"
+        '<parameter=tags>["a"]</parameter><parameter=more>7</parameter></function>'
+    )
+    (call,) = read_text_calls(Answer(said), {"note"}, SCHEMAS).calls
+    assert call.arguments == '{"text":"7","times":7,"tags":["a"],"more":"7"}'
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        f"You could write it like this example:\n```\n{MARKUP['without the outer tag']}\n```\nShall I?",
+        f"{MARKUP['Qwen3-Coder']}\nThat is how I would do it.",
+        f"For example: {MARKUP['Claude']}",
+        f"The format is {MARKUP['Mistral']}",
+        MARKUP["GLM"].replace("note", "other"),
+        MARKUP["Kimi"].replace("functions.note", "functions.other"),
+        "<tool_call>note it down</tool_call>",
+        "The tag <tool_call> opens a call.",
+        "<function=note>as I said</function>",
+    ],
+)
+def test_markup_that_is_talked_about_stays_text(said: str) -> None:
+    answer = Answer(said)
+    assert read_text_calls(answer, {"note"}, SCHEMAS) is answer
 
 
 def test_real_calls_a_cut_answer_and_no_tools_leave_the_text_alone() -> None:

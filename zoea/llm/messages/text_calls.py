@@ -1,8 +1,9 @@
 """Finds tool calls that a model wrote as text instead of as calls.
 
-Small models with native tools often answer with the JSON of the call, bare, fenced or in `<tool_call>` tags. Such an
-answer is taken as calls only where nothing else can be meant: the objects end the answer, each names a tool of the
-toolbox and has arguments, and the text before them does not talk about JSON or examples.
+Small models with native tools often answer with the JSON of the call, bare, fenced or in `<tool_call>` tags, or in the
+markup of their chat template. Such an answer is taken as calls only where nothing else can be meant: the calls end the
+answer, each names a tool of the toolbox and has arguments, and the text before them does not talk about JSON or
+examples.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from zoea.llm.messages.argument_repair import repair
+from zoea.llm.messages.markup_calls import MARKS, Schemas, plain, read_markup
 from zoea.model.enums import Finish
 from zoea.model.request import Answer, AnswerCall
 from zoea.text.large_json import is_deep
@@ -23,7 +25,9 @@ MAX_TEXT = 100_000
 """Longer answers are not searched."""
 MAX_PREAMBLE = 400
 """Characters of text before the first call; a longer text explains something."""
-_TAG = re.compile(r"\[TOOL_CALLS\]|</?(?:\|?tool_calls?\|?|tools|function_call)>")
+_TAG = re.compile(
+    r"\[TOOL_CALLS\]|</?(?:\|?tool_calls?\|?|tools|function_calls?|calls)>|<\|(?:python_tag|START_ACTION|END_ACTION|/?tool_call)\|>"
+)
 _FENCE = re.compile(r"^[ \t]*```[a-zA-Z_]*[ \t]*$", re.MULTILINE)
 _SEPARATOR = re.compile(r"[\s,;]*")
 _EXPLAINS = re.compile(
@@ -32,28 +36,43 @@ _EXPLAINS = re.compile(
     r"|like this|looks? like|such as|as follows|you can|you may|beispiel|etwa|exemple|ejemplo)\b",
     re.IGNORECASE,
 )
-_KEYS = frozenset({"name", "arguments", "parameters", "id", "type", "function"})
+_KEYS = frozenset({"name", "arguments", "parameters", "id", "type", "function", "tool_name", "tool_call_id"})
 
 
-def read_text_calls(answer: Answer, tools: Collection[str]) -> Answer:
+def read_text_calls(answer: Answer, tools: Collection[str], schemas: Schemas | None = None) -> Answer:
     """Return the answer with the calls of its text. Unchanged if it has calls or its text is no call.
 
     Args:
         tools: Names of the tools that were offered; no other name is taken.
+        schemas: Of the arguments of these tools, for values that are written without a type.
     """
-    if answer.calls or answer.finish is Finish.LENGTH or not tools or "{" not in answer.text:
+    if answer.calls or answer.finish is Finish.LENGTH or not tools or len(answer.text) > MAX_TEXT:
         return answer
-    found = _calls_in(answer.text, tools)
+    text = plain(answer.text)
+    found = _markup_in(text, {name: (schemas or {}).get(name, {}) for name in tools})
+    if found is None and "{" in text:
+        found = _calls_in(text, tools)
     if found is None:
         return answer
     preamble, calls = found
     return replace(answer, text=preamble, calls=calls, finish=Finish.CALLS, are_calls_text=True)
 
 
+def _markup_in(text: str, schemas: Schemas) -> tuple[str, tuple[AnswerCall, ...]] | None:
+    """Return the text before the calls, and the calls, where they are written in markup."""
+    start = MARKS.search(text)
+    if start is None:
+        return None
+    before = _FENCE.sub("", text[: start.start()])
+    preamble = _TAG.sub("", before).strip()
+    if len(preamble) > MAX_PREAMBLE or _EXPLAINS.search(preamble):
+        return None
+    calls = read_markup(_FENCE.sub("", text[start.start() :]).strip(), schemas)
+    return None if calls is None else (preamble, calls)
+
+
 def _calls_in(text: str, tools: Collection[str]) -> tuple[str, tuple[AnswerCall, ...]] | None:
     """Return the text before the calls, and the calls."""
-    if len(text) > MAX_TEXT:
-        return None
     bare = _FENCE.sub("", _TAG.sub("\n", text))
     start = re.search(r"^[ \t]*[\[{]", bare, re.MULTILINE)
     if start is None:
@@ -90,7 +109,7 @@ def _call(value: Any, tools: Collection[str]) -> AnswerCall | None:
     inner = value.get("function")
     if isinstance(inner, dict):
         return _call(inner, tools) if inner.keys() <= _KEYS - {"function"} else None
-    name = value.get("name")
+    name = value.get("name", value.get("tool_name"))
     arguments = value.get("arguments", value.get("parameters"))
     if not isinstance(name, str) or name not in tools or not isinstance(arguments, (dict, str)):
         return None

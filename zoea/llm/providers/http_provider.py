@@ -199,7 +199,8 @@ class HttpProvider:
             self._heed_reading_rate(answer.reading_rate)
         if self._config.tool_mode is not ToolMode.AUTO:
             return answer
-        read = read_text_calls(answer, {tool.name for tool in request.tools} | set(request.other_tools))
+        schemas = {tool.name: tool.input_schema for tool in request.tools}
+        read = read_text_calls(answer, {*schemas, *request.other_tools}, schemas)
         return replace(read, needs_schema=True) if read.are_calls_text and self.has_schema_mode else read
 
     def _heed_reading_rate(self, rate: float) -> None:
