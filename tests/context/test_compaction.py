@@ -283,7 +283,8 @@ def test_the_effective_budget_is_the_least_of_all_bounds() -> None:
     windowed = request_limit(recorder.frozen(context_window=8192, max_output_tokens=1192))
     assert (windowed.tokens, windowed.setting) == (7000, "provider.NAME.context_window")
     assert request_limit(recorder.frozen(max_chars=4000)).tokens == 1000
-    assert request_limit(recorder.frozen(max_tokens=1000).tightened(0.75)).tokens == 750
+    assert request_limit(recorder.frozen(max_tokens=1000).tightened(750)).tokens == 750
+    assert request_limit(recorder.frozen(max_tokens=500).tightened(750)).tokens == 500
 
 
 def test_a_turn_limited_by_characters_names_no_setting_for_none_exists() -> None:

@@ -119,7 +119,8 @@ class World:
             before = sum(len(one.fails) for one in self.script[: run.turn.iteration - 1])
             kind = now.fails[self.failed - before]
             self.failed += 1
-            return t.CallFailed(at, Failure("ProviderError", "failed"), kind, jitter=0.5)
+            limit = int(run.planned[-1].plan.budget.final_tokens * 0.75)
+            return t.CallFailed(at, Failure("ProviderError", "failed"), kind, jitter=0.5, limit=limit)
         if now.is_silent_once and self.silent < sum(one.is_silent_once for one in self.script[: run.turn.iteration]):
             self.silent += 1
             return t.Answered(at, Answer())
@@ -138,7 +139,7 @@ class World:
 
 
 def only_one_that_is_too_long(script: list[Iteration]) -> list[Iteration]:
-    """The second context-length error of a turn ends it, which is another story."""
+    """A second request that is too long has a test of its own."""
     seen = False
     out = []
     for one in script:
@@ -335,7 +336,7 @@ def test_a_request_that_was_too_long_is_planned_with_less_after_a_restart_too() 
         at_each_store=lambda r: cuts.append(r.rows.copy()),
     )
     run.begin()
-    run.give(t.CallFailed(rows.now, Failure("ProviderError", "too long"), ErrorClass.CONTEXT_LENGTH))
+    run.give(t.CallFailed(rows.now, Failure("ProviderError", "too long"), ErrorClass.CONTEXT_LENGTH, limit=750))
     again = Run.restored(cuts[-1], row, RULES, lambda r: t.BudgetVerdict(r.rows.now))
     assert again.planned[0].frozen.max_tokens == run.planned[-1].frozen.max_tokens == 750
 

@@ -49,6 +49,7 @@ from zoea.swarm.rules import SECOND, TurnRules, WaitRules
 from zoea.swarm.turn import fingerprint, loop_guard
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.machine import step
+from zoea.swarm.turn.shown_notes import limit_in
 
 NUDGE = "Continue your mission. Check notifications and coordinate with the swarm."
 READ_ONLY = frozenset({"get_status", "get_map", "look"})
@@ -75,6 +76,7 @@ class TurnRow(Struct):
     number: int
     frozen: FrozenTurn
     notes: list[Note] = []
+    limits: list[int] = []
     outcome: Outcome | None = None
     broke_off: Outcome | None = None
     stored: dict[str, StoredAnswer] = {}
@@ -124,7 +126,7 @@ class Rows:
             dict(self.call_of),
             {number: copy.copy(one) for number, one in self.inbox.items()},
             {
-                number: replace(one, notes=list(one.notes), stored=dict(one.stored))
+                number: replace(one, notes=list(one.notes), limits=list(one.limits), stored=dict(one.stored))
                 for number, one in self.turns.items()
             },
             [copy.copy(one) for one in self.requests],
@@ -251,6 +253,8 @@ class Rows:
                 return t.OpStored(self.now)
             case t.FailRequest():
                 self._settle(op.request_id, "released", op.error_class)
+                if op.note is not None and (limit := limit_in(op.note.kind)) is not None:
+                    row.limits.append(limit)
                 return t.OpStored(self.now)
             case t.CloseTurn() | t.BreakOffTurn():
                 return self._leave(row, op)
@@ -423,7 +427,6 @@ class Run:
         """Go on from the rows alone, as after a crash."""
         rows = rows.copy()
         row = rows.turns[row.id]
-        failures = {one.error_class for one in rows.requests if one.turn_id == row.id and one.error_class}
         turn, effects = restore(
             turn_id=row.id,
             memories=rows.of_turn(row.id),
@@ -433,7 +436,7 @@ class Run:
             read_only=READ_ONLY,
             nudged=row.frozen.is_nudged,
             at=rows.now,
-            failures=frozenset(failures),
+            limits=tuple(row.limits),
             requests=rows.unanswered(row.id),
         )
         # As the runner does: a steer that waits joins the very next request.
@@ -506,7 +509,7 @@ class Run:
                 assert not self.summarising
                 self.summarising = True
             case t.PlanRequest():
-                return self._plan(effect.shrink)
+                return self._plan(effect.limit)
             case t.Reserve():
                 given = self.verdict(self)
                 self.questioned = given.asked
@@ -561,8 +564,8 @@ class Run:
         previous = self.rows.of_turn(self.rows.memories[before].turn_id) if before else ()
         return t.TurnOpened(self.rows.now, loop_guard.calls_of(previous)[-10:], loop_guard.texts_of(previous)[-10:])
 
-    def _plan(self, shrink: float) -> t.TurnInput:
-        frozen = self.row.frozen if shrink == 1.0 else self.row.frozen.tightened(shrink)
+    def _plan(self, limit: int | None) -> t.TurnInput:
+        frozen = self.row.frozen if limit is None else self.row.frozen.tightened(limit)
         answers = self.rows.answers(frozen)
         record = answers[TurnSoFar(frozen.turn_id)]
         assert isinstance(record, TurnRecord)

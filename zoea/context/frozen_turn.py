@@ -144,9 +144,9 @@ class FrozenTurn(Struct, frozen=True):
             return self.system
         return f"{self.topics.opening}{self.system}{self.topics.ending}"
 
-    def tightened(self, share: float) -> FrozenTurn:
-        """Return the turn with a share of its budget, for use after a context-length error (0.75)."""
-        return replace(self, max_tokens=max(1, int(request_limit(self).tokens * share)))
+    def tightened(self, limit: int) -> FrozenTurn:
+        """Return the turn with fewer tokens for each request, for use after one that was too long."""
+        return replace(self, max_tokens=max(1, min(request_limit(self).tokens, limit)))
 
     def to_json(self) -> str:
         """Return JSON without the prompt's text, which `from_json` takes as an argument."""

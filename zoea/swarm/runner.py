@@ -534,7 +534,7 @@ class MysisRunner:
             nudged=stored.nudged,
             at=self._now(),
             tick_length=self._tick_length,
-            failures=stored.failures,
+            limits=stored.limits,
             requests=stored.requests,
         )
         turn = replace(turn, known_ticks=dict(self._services.ticks))

@@ -11,7 +11,6 @@ from zoea.model.enums import CallState, ErrorClass, Role
 from zoea.model.request import ToolResult
 from zoea.model.values import Memory
 from zoea.swarm.rules import TurnRules, WaitRules
-from zoea.swarm.turn.machine import CONTEXT_RETRY
 from zoea.swarm.turn.turn_types import NextStep, PastRequest, ResumeTurn, StoreOp, StoreResult, TurnEffect, TurnState
 
 NEVER_RAN = "cancelled: Zoea stopped before this ran"
@@ -29,7 +28,7 @@ def restore(
     nudged: bool,
     at: int,
     tick_length: int = 0,
-    failures: frozenset[ErrorClass] = frozenset(),
+    limits: tuple[int, ...] = (),
     requests: tuple[PastRequest, ...] = (),
 ) -> tuple[TurnState, tuple[TurnEffect, ...]]:
     """Return the machine as it was after the last stored row, and its first effects.
@@ -37,7 +36,7 @@ def restore(
     Args:
         memories: Every memory of the turn, in conversation order.
         read_only: Names of tools that may overlap.
-        failures: Error classes of requests of this turn; after a context-length error plans stay smaller.
+        limits: Of plans after requests of this turn that were too long.
         requests: Requests since the last answer, in order; they continue the count of attempts.
     """
     results = tuple(
@@ -64,7 +63,8 @@ def restore(
         read_only=read_only,
         responded=any(memory.role is Role.ASSISTANT and not memory.partial for memory in memories),
         next=NextStep.FETCH,
-        shrink=CONTEXT_RETRY if ErrorClass.CONTEXT_LENGTH in failures else 1.0,
+        limit=min(limits, default=None),
+        too_long=len(limits),
         empty_retried=any(request.was_empty for request in requests),
         attempt=_attempt(requests, rules),
         tick_length=tick_length,

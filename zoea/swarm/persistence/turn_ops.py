@@ -219,6 +219,8 @@ def carry_out(conn: WriterConnection, info: memory_ops.TurnInfo, op: TurnOp) -> 
             spend_ops.fail(conn, info, op.request_id, op.usage, op.error_class)
             if op.retry is not None:
                 _note_retry(conn, info, op.request_id, op.retry)
+            if op.note is not None:
+                store_note(conn, info.mysis_id, op.note)
             return OpStored(conn.now())
         case CloseTurn() | BreakOffTurn():
             return _leave(conn, info, op)

@@ -29,7 +29,7 @@ from zoea.store import Store, WriterConnection
 from zoea.swarm.persistence import row_values
 from zoea.swarm.rules import HOUR
 from zoea.swarm.turn import loop_guard
-from zoea.swarm.turn.shown_notes import is_only_shown
+from zoea.swarm.turn.shown_notes import is_only_shown, limit_in
 from zoea.swarm.turn.turn_types import PastCall, PastRequest
 
 # One read answers every need from before a turn and reads the previous turn for the loop guard; rows are tagged by
@@ -187,7 +187,7 @@ class OpenTurnRow(Struct, frozen=True):
     memories: tuple[Memory, ...]
     notes: tuple[Note, ...]
     used_tokens: int
-    failures: frozenset[ErrorClass]
+    limits: tuple[int, ...]
     requests: tuple[PastRequest, ...]
 
 
@@ -202,8 +202,8 @@ async def open_turn(store: Store, mysis_id: int) -> OpenTurnRow | None:
     spent = await store.read(
         "SELECT coalesce(sum(CASE WHEN input_tokens IS NULL AND output_tokens IS NULL THEN"
         " CASE state WHEN 'estimated' THEN estimated_tokens ELSE 0 END"
-        " ELSE coalesce(input_tokens, 0) + coalesce(output_tokens, 0) END), 0) AS used,"
-        " group_concat(DISTINCT error_class) AS failures FROM request WHERE turn_id = ? AND purpose = 'turn'",
+        " ELSE coalesce(input_tokens, 0) + coalesce(output_tokens, 0) END), 0) AS used"
+        " FROM request WHERE turn_id = ? AND purpose = 'turn'",
         (row["id"],),
     )
     unanswered = await store.read(_UNANSWERED, {"turn": row["id"]})
@@ -218,7 +218,7 @@ async def open_turn(store: Store, mysis_id: int) -> OpenTurnRow | None:
             Note(each["after_seq"], each["kind"], each["content"]) for each in notes if not is_only_shown(each["kind"])
         ),
         used_tokens=spent[0]["used"],
-        failures=frozenset(ErrorClass(kind) for kind in (spent[0]["failures"] or "").split(",") if kind),
+        limits=tuple(limit for each in notes if (limit := limit_in(each["kind"])) is not None),
         requests=tuple(
             PastRequest(
                 each["attempt"],

@@ -256,7 +256,7 @@ class TurnDriver:
                 self._live.is_summarising = True
                 self._spawn(self._summarise())
             case t.PlanRequest():
-                return await self._make_plan(effect.shrink)
+                return await self._make_plan(effect.limit)
             case t.Reserve():
                 return await self._reserve(effect)
             case t.Call():
@@ -302,9 +302,9 @@ class TurnDriver:
     async def _summarise(self) -> None:
         self.post(await self._summaries.write())
 
-    async def _make_plan(self, shrink: float) -> t.TurnInput:
+    async def _make_plan(self, limit: int | None) -> t.TurnInput:
         try:
-            plan = self._plan = await self._requests.plan(self._turn, shrink)
+            plan = self._plan = await self._requests.plan(self._turn, limit)
         except PlanError as error:
             return t.Unplannable(self._now(), failure_from(error))
         self._live.show_context(plan.budget.final_tokens, plan.budget.max_tokens, len(plan.messages))
@@ -383,6 +383,7 @@ class TurnDriver:
             or message_budget.is_last_request(self._turn),
             estimated_tokens=self._plan.budget.final_tokens,
             cache_ends=self._plan.cache_ends,
+            max_output_tokens=self._requests.output_limit(self._turn),
         )
         self._live.show_attempt()
         self._progress_at = self._now()
@@ -412,6 +413,7 @@ class TurnDriver:
                     self._services.ids.jitter(),
                     partial=await self._partial(call),
                     cause=self._failed_by,
+                    limit=None if self._plan is None else self._requests.limit_after(self._plan, error.window),
                 )
             )
             return

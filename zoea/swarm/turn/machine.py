@@ -19,6 +19,7 @@ from zoea.swarm.moved_times import move_times
 from zoea.swarm.rules import SECOND
 from zoea.swarm.turn import loop_guard, message_budget
 from zoea.swarm.turn.call_slice import find_call, first_batch, next_batch, repeats_of, slice_calls
+from zoea.swarm.turn.shown_notes import limit_kind, limit_text
 from zoea.swarm.turn.turn_close import (
     NOTHING_USED,
     Step,
@@ -78,7 +79,8 @@ NO_RESPONSE = "(no response)"
 OUTPUT_NOTE = "output"
 UNFIT_OUTPUT = "Its answer does not match the output schema"
 UNFIT_HINT = "look at its last two answers, and make the template's output_schema or prompt clearer"
-CONTEXT_RETRY = 0.75  # of the budget, once, after a provider says the context is too long
+MOST_TOO_LONG = 4
+"""Requests of a turn that may be too long; each is followed by a smaller one."""
 
 
 def step(turn: TurnState, given: TurnInput) -> Step:
@@ -100,7 +102,8 @@ def step(turn: TurnState, given: TurnInput) -> Step:
         case Planned():
             return _planned(turn, given)
         case Unplannable():
-            return close_turn(turn, Outcome.FAILED, failure=given.failure, error_class=ErrorClass.BAD_REQUEST)
+            kind = ErrorClass.CONTEXT_LENGTH if turn.limit is not None else ErrorClass.BAD_REQUEST
+            return close_turn(turn, Outcome.FAILED, failure=turn.refusal or given.failure, error_class=kind)
         case BudgetVerdict():
             return _verdict(turn, given)
         case Answered():
@@ -200,7 +203,7 @@ def _request(turn: TurnState) -> Step:
         op = TakeSteers(turn.turn_id, turn.steers, next_seq(turn.memories))
         return replace(turn, steers=(), next=NextStep.REQUEST), (StoreOp(op),)
     turn = replace(turn, phase=TurnPhase.PLANNING, iteration=iterations(turn.memories) + 1)
-    return turn, (PlanRequest(turn.shrink),)
+    return turn, (PlanRequest(turn.limit),)
 
 
 def _planned(turn: TurnState, given: Planned) -> Step:
@@ -330,9 +333,12 @@ def _call_failed(turn: TurnState, given: CallFailed) -> Step:
         op = replace(op, retry=note)
         turn = replace(turn, phase=TurnPhase.RESTING, attempt=turn.attempt + 1, rest_until=until, next=NextStep.REST)
         return turn, (StoreOp(op),)
-    if given.error_class is ErrorClass.CONTEXT_LENGTH and turn.shrink == 1.0:
-        turn = replace(turn, phase=TurnPhase.RESTING, shrink=CONTEXT_RETRY, attempt=1, next=NextStep.REQUEST)
-        return turn, (StoreOp(op),)
+    is_too_long = given.error_class is ErrorClass.CONTEXT_LENGTH
+    if is_too_long and given.limit is not None and turn.too_long < MOST_TOO_LONG:
+        kind, text = limit_kind(given.limit), limit_text(given.failure.what or given.failure.title, given.limit)
+        op = replace(op, note=StoreNote(turn.turn_id, _last_seq(turn.memories), kind, text))
+        turn = replace(turn, limit=given.limit, too_long=turn.too_long + 1, refusal=given.failure)
+        return replace(turn, phase=TurnPhase.RESTING, attempt=1, next=NextStep.REQUEST), (StoreOp(op),)
     # One op for the failed request and the turn, because a crash between two would send it again.
     turn = replace(turn, failure=given.failure, error_class=given.error_class, partial=given.partial)
     if given.error_class in (ErrorClass.BAD_REQUEST, ErrorClass.CONTEXT_LENGTH, ErrorClass.CONTENT_FILTER):

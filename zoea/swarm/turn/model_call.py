@@ -50,6 +50,7 @@ class ModelCall:
         is_warned: bool = False,
         estimated_tokens: int = 0,
         cache_ends: tuple[int, ...] = (),
+        max_output_tokens: int | None = None,
     ) -> None:
         self._services = services
         self._profile = profile
@@ -77,7 +78,7 @@ class ModelCall:
             messages=messages,
             tools=catalogue.tools,
             other_tools=tuple([tool.name for tool in catalogue.others]),
-            max_output_tokens=profile.max_output_tokens,
+            max_output_tokens=max_output_tokens or profile.max_output_tokens,
             context_window=profile.window if profile.window_known else None,
             mysis=profile.name,
             by_person=by_person,

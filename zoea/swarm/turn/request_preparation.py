@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from msgspec.structs import replace
 from zoea.context import FrozenTurn, Need, NeedAnswer, Plan, TurnRecord, TurnReplay, TurnSoFar, encode, plan_next
 from zoea.context.strategies import sliding_window
 from zoea.llm.prices import ModelPrice
+from zoea.model.errors import PlanError
 from zoea.model.request import Catalogue, RequestMessage
 from zoea.model.values import Memory
 from zoea.store import WriterConnection
@@ -32,6 +34,14 @@ LARGE_PLAN_MEMORIES = 500
 """A plan over more than this would block the loop for over 5 ms, so it is made in a thread of its own."""
 CACHE_ENDS = 2
 """Places for cache marks within the messages: Anthropic takes four marks, and the system text and the end have one."""
+SMALLER = 0.75
+"""The share of a request that was too long that the next one may have."""
+WIDER = (1.0, 1.15, 1.3)
+"""Shares of a limit that are tried; each leaves the request shorter than the one that was too long."""
+WINDOW_SHARE = 0.9
+"""Of the window that a refusal names: the estimate of what fits is not exact."""
+LEAST_LIMIT = 256
+"""Tokens below which a number in a refusal is no window."""
 _MARGIN = 0.05  # of the estimate, reserved beside it: estimates are off by a few per cent
 
 
@@ -58,14 +68,42 @@ class RequestPreparation(Struct):
     replay: TurnReplay | None = None
     planned: tuple[RequestMessage, ...] = ()
 
-    async def plan(self, turn: t.TurnState, shrink: float) -> Plan:
+    async def plan(self, turn: t.TurnState, limit: int | None) -> Plan:
         """Plan the next request, in a thread where it is large. Raises PlanError."""
         if _is_large(turn.memories):
-            return await asyncio.to_thread(self._plan, turn, shrink)
-        return self._plan(turn, shrink)
+            return await asyncio.to_thread(self._plan_within, turn, limit)
+        return self._plan_within(turn, limit)
 
-    def _plan(self, turn: t.TurnState, shrink: float) -> Plan:
-        frozen = self.frozen if shrink == 1.0 else self.frozen.tightened(shrink)
+    def _plan_within(self, turn: t.TurnState, limit: int | None) -> Plan:
+        """Plan within a limit, or a little more where that is too little for what has to be there.
+
+        The first request that cannot be made shorter may go out once more, because it asks for a shorter answer.
+        """
+        if limit is None:
+            return self._plan(turn, None)
+        wider = [int(limit * share) for share in WIDER]
+        for more in (*wider, None) if turn.too_long == 1 else wider:
+            with suppress(PlanError):
+                return self._plan(turn, more)
+        return self._plan(turn, limit)
+
+    def output_limit(self, turn: t.TurnState) -> int:
+        """Return the tokens that an answer may have; after a request that was too long they are fewer as well."""
+        return self.max_output_tokens if turn.limit is None else min(self.max_output_tokens, output_within(turn.limit))
+
+    def limit_after(self, plan: Plan, window: int | None) -> int:
+        """Return the tokens of the plan that follows one that was too long: fewer than it had, and than the window.
+
+        Args:
+            window: As the refusal names it.
+        """
+        limit = int(plan.budget.final_tokens * SMALLER)
+        if window is not None and window - output_within(window) >= LEAST_LIMIT:
+            limit = min(limit, int((window - output_within(window)) * WINDOW_SHARE))
+        return limit
+
+    def _plan(self, turn: t.TurnState, limit: int | None) -> Plan:
+        frozen = self.frozen if limit is None else self.frozen.tightened(limit)
         record = TurnRecord(turn.memories, turn.notes)
         plan, self.replay = plan_next(frozen, {**self.answers, TurnSoFar(turn.turn_id): record}, self.replay)
         sent, self.planned = self.planned, plan.messages
@@ -108,6 +146,11 @@ class RequestPreparation(Struct):
             return reserved
 
         return reserve
+
+
+def output_within(tokens: int) -> int:
+    """Return the tokens of an answer that suit a window or limit of so many."""
+    return max(LEAST_LIMIT, tokens // 4)
 
 
 def _is_large(memories: tuple[Memory, ...]) -> bool:

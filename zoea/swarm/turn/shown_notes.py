@@ -6,6 +6,7 @@ TEXT_CALL = "call in text"
 TEXT_CALL_NOTE = "written as text; read as a call"
 NOT_PUBLISHED = "not published"
 _RETRY = "attempt "
+_LIMIT = "limit "
 
 
 def retry_kind(attempt: int) -> str:
@@ -18,6 +19,20 @@ def retry_text(what: str, attempt: int, attempts: int, rest_us: int) -> str:
     return f"{what}. Attempt {attempt} of {attempts} follows in {rest_us / 1_000_000:.1f} s."
 
 
+def limit_kind(tokens: int) -> str:
+    """Return the kind of the note about a request that was too long, with the limit of those that follow."""
+    return f"{_LIMIT}{tokens}"
+
+
+def limit_text(what: str, tokens: int) -> str:
+    return f"{what}. The requests that follow in this turn have at most {tokens:,} tokens."
+
+
+def limit_in(kind: str) -> int | None:
+    """Return the limit that a kind of `limit_kind` names; None for other kinds."""
+    return int(kind.removeprefix(_LIMIT)) if kind.startswith(_LIMIT) else None
+
+
 def is_only_shown(kind: str) -> bool:
     """Return whether a note of this kind goes out in no request."""
-    return kind in (TEXT_CALL, NOT_PUBLISHED) or kind.startswith(_RETRY)
+    return kind in (TEXT_CALL, NOT_PUBLISHED) or kind.startswith((_RETRY, _LIMIT))

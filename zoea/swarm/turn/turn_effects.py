@@ -20,9 +20,9 @@ class Summarise(Struct, frozen=True):
 
 
 class PlanRequest(Struct, frozen=True):
-    """Plan the next request at this share of the budget; answer `Planned` or `Unplannable`."""
+    """Plan the next request within this many tokens, None for the budget; answer `Planned` or `Unplannable`."""
 
-    shrink: float = 1.0
+    limit: int | None = None
 
 
 class Reserve(Struct, frozen=True):

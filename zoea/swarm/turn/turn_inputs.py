@@ -109,7 +109,8 @@ class Answered(Struct, frozen=True):
 class CallFailed(Struct, frozen=True):
     """The request failed. `retry_after` is in seconds, `jitter` in [0, 1), `partial` the streamed part.
 
-    `cause` is a word or two: `429`, `timeout`.
+    `cause` is a word or two: `429`, `timeout`. `limit` are the tokens for the next plan where this one was too long,
+    always fewer than it had.
     """
 
     at: int
@@ -120,6 +121,7 @@ class CallFailed(Struct, frozen=True):
     usage: Usage = Usage()
     partial: Answer | None = None
     cause: str = ""
+    limit: int | None = None
 
 
 class OpStored(Struct, frozen=True):

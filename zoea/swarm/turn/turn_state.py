@@ -67,7 +67,9 @@ class TurnState(Struct, frozen=True):
         running: Ids of calls in flight.
         asked: Ids of calls with an approval asked in this process.
         read_only: Names of tools that may overlap.
-        shrink: Share of the budget that the next plan may use.
+        limit: Tokens that plans may use after a request was too long; None for the budget.
+        too_long: How often a request of this turn was too long.
+        refusal: Of the last one that was, for a turn whose next request cannot be made shorter.
         responded: The model gave text or calls.
         held: A hold was on when the machine last heard of it.
         known_ticks: The newest tick that each upstream told before the turn.
@@ -89,7 +91,9 @@ class TurnState(Struct, frozen=True):
     iteration: int = 0
     attempt: int = 1
     request_id: int = 0
-    shrink: float = 1.0
+    limit: int | None = None
+    too_long: int = 0
+    refusal: Failure | None = None
     empty_retried: bool = False
     summary_retried: bool = False
     responded: bool = False

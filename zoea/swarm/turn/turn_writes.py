@@ -92,12 +92,13 @@ class RetryNote(Struct, frozen=True):
 
 
 class FailRequest(Struct, frozen=True):
-    """Release the reservation of a request without an answer, except for its usage; note a retry."""
+    """Release the reservation of a request without an answer, except for its usage; note a retry or a new limit."""
 
     request_id: int
     error_class: ErrorClass
     usage: Usage
     retry: RetryNote | None = None
+    note: StoreNote | None = None
 
 
 class LeaveTurn(Struct, frozen=True):
