@@ -66,10 +66,10 @@ class TerminalScreen:
         return "\n".join(self._lines)
 
     def press(self, *keys: str) -> None:
-        """Press keys by name, or type a text."""
+        """Press keys by name, or type a text. What follows an enter at once would be pasted."""
         for key in keys:
             os.write(self._keyboard, KEYS.get(key, key).encode())
-            if key == "escape":
+            if key in ("escape", "enter"):
                 self._read_for(_ESCAPE_S)
 
     def write(self, data: bytes) -> None:

@@ -117,11 +117,30 @@ def test_keys_in_one_write_reach_the_prompt_that_the_first_of_them_opens(cockpit
     glass.until("dig xx")
     glass.press(":hold\r")
     glass.until("ON HOLD")
-    glass.press(":hold\rq")
+    glass.press(":hold\rq")  # a line and more in one read is a pasted text, and presses no key
+    glass.until("Nothing here takes a pasted text", "ON HOLD")
+    glass.press("q")
     glass.until("end the swarm")
     glass.press("s")
     assert glass.end() == 0
     assert len(listed()) == 3
+
+
+def test_lines_pasted_without_marks_stay_together_in_the_prompt(cockpit: OpenSwarm) -> None:
+    glass = cockpit("--myses", "2", "--provider", "scripted")
+    glass.until("alpha", "2 myses")
+    glass.press("m")
+    glass.until("enter send")
+    glass.press("first line\rn second line\rXX third\r")
+    glass.until("first line", "n second line", "XX third", "enter send")
+    assert ask("SELECT content FROM message") == []
+    glass.press("enter")
+    until_true(lambda: ask("SELECT content FROM message") == [("first line\nn second line\nXX third\n",)])
+    glass.press("q")
+    glass.until("end the swarm")
+    glass.press("s")
+    assert glass.end() == 0
+    assert len(listed()) == 2
 
 
 def test_keys_typed_before_the_cockpit_has_the_terminal_are_not_lost(cockpit: OpenSwarm) -> None:

@@ -20,7 +20,7 @@ from tests.waiting import until
 from zoea.tui.terminal import terminal_input
 from zoea.tui.terminal.paced_driver import MOST_WAITING, READ_BYTES
 from zoea.tui.terminal.terminal_driver import TerminalDriver
-from zoea.tui.terminal.terminal_input import BURST, PasteRefused, TerminalInput
+from zoea.tui.terminal.terminal_input import BURST, LINE_END_S, TYPED_S, PasteRefused, TerminalInput
 
 LONG = "dig at the belt, then sell. " * (BURST // 10)
 
@@ -60,19 +60,54 @@ def test_keys_are_those_of_textual_s_parser(keyboard: TerminalInput, typed: str)
 @pytest.mark.parametrize("piece", [1, 2, 3, 5, 7, READ_BYTES])
 def test_a_marked_text_is_one_paste_in_whatever_pieces_it_comes(keyboard: TerminalInput, piece: int) -> None:
     text = f"a\x1b[20\x00\r\n{LONG}\x1b[20"
-    assert fed(keyboard, f"m\x1b[200~{text}\x1b[201~\x1b[Ay", piece) == ["m", text.replace("\x00", ""), "up", "y"]
+    assert fed(keyboard, f"m\x1b[200~{text}\x1b[201~\x1b[Ay", piece) == [
+        "m",
+        text.replace("\x00", "").replace("\r\n", "\n"),
+        "up",
+        "y",
+    ]
     assert fed(keyboard, "\x1b[200~\x1b[201~\x1b[200~x\x1b[201~", piece) == ["", "x"]
 
 
 def test_a_long_text_without_marks_is_one_paste_and_its_last_enter_is_a_key(keyboard: TerminalInput) -> None:
-    assert fed(keyboard, f"{LONG * 10}\rsecond\r") == [f"{LONG * 10}\nsecond", "enter"]
+    assert fed(keyboard, f"{LONG * 10}\r") == [LONG * 10, "enter"]
+    assert fed(keyboard, f"{LONG * 10}\rsecond\r") == [f"{LONG * 10}\nsecond\n"]
     assert fed(keyboard, f"{LONG}\x0fx") == [LONG, "ctrl+o", "x"]
 
 
 def test_an_escape_sequence_before_a_long_text_is_no_part_of_it(keyboard: TerminalInput) -> None:
-    shown = fed(keyboard, f"\x1b[<35;4;5M{LONG}")
-    assert "".join(map(str, shown)).replace("space", " ").replace("comma", ",").replace("full_stop", ".") == LONG
-    assert "\x1b" not in str(shown[-1])
+    assert fed(keyboard, f"\x1b[A\x1bOB\x1b[<35;4;5M{LONG}") == ["up", "down", LONG]
+    assert fed(keyboard, "\x1b[A") + fed(keyboard, "a\rb") == ["up", "a\nb"]
+
+
+@pytest.mark.parametrize("piece", [1, 2, 3, 4, 5, 7, READ_BYTES])
+@pytest.mark.parametrize("text", ["one\rtwo\r\rthree", "\r  indented\n\n", "one\r\ttwo\r", "a\rX\rX\r"])
+def test_lines_without_marks_send_nothing_and_press_no_key(text: str, piece: int) -> None:
+    """Also where they come in pieces, or character by character, as from a Windows console."""
+    clock = iter(range(1_000_000))
+    keyboard = TerminalInput(XTermParser(), now=lambda: next(clock) * TYPED_S / 2)
+    shown = fed(keyboard, f"x{text}", piece)
+    names = {"space": " ", "tab": "\t", "enter": "ENTER"}
+    written = "".join(names.get(str(each), str(each)) for each in shown)
+    assert written == f"x{text}".replace("\r", "\n")
+
+
+@pytest.mark.parametrize("typed", ["hello\r", "\r", "a\r\r", "j\rk\r"])
+def test_what_a_person_types_is_keys_however_fast(typed: str) -> None:
+    clock = iter(range(1_000))
+    keyboard = TerminalInput(XTermParser(), now=lambda: next(clock) * TYPED_S * 4)
+    shown = [each for character in typed for each in described(keyboard.feed(character))]
+    assert shown == described(XTermParser().feed(typed))
+
+
+def test_a_line_end_after_a_line_is_a_key_when_nothing_follows_soon() -> None:
+    clock = iter(range(1_000))
+    keyboard = TerminalInput(XTermParser(), now=lambda: next(clock))
+    assert described(keyboard.feed("hello\r")) == list("hello")
+    assert keyboard.quiet_s == LINE_END_S
+    assert described(keyboard.tick()) == ["enter"]
+    assert keyboard.quiet_s > LINE_END_S
+    assert described(keyboard.feed("hello\r")) + described(keyboard.feed("\x1b[A")) == [*"hello", "enter", "up"]
 
 
 @pytest.mark.parametrize("marks", [("", ""), ("\x1b[200~", "\x1b[201~")], ids=["unmarked", "marked"])

@@ -17,9 +17,6 @@ from textual.message import Message
 from zoea.tui.terminal.terminal_input import TerminalInput
 
 READ_BYTES = 4096
-QUIET_S = 0.1
-BURST_QUIET_S = 1.0
-"""Seconds without input after which an escape stands for itself, and after which a long text is complete."""
 MOST_WAITING = 2_000
 """Keys that may wait for the app. While more do, nothing is read, so that memory stays bounded."""
 _LOOK_S = 0.02
@@ -54,7 +51,7 @@ class PacedDriver(Driver):
         with selectors.DefaultSelector() as selector:
             selector.register(descriptor, selectors.EVENT_READ)
             while not self.exit_event.is_set():
-                if not selector.select(BURST_QUIET_S if parser.is_in_burst else QUIET_S):
+                if not selector.select(parser.quiet_s):
                     self.process_messages(parser.tick())
                 elif data := os.read(descriptor, READ_BYTES):
                     self.process_messages(parse(data))

@@ -15,7 +15,7 @@ from array import array
 from codecs import getincrementaldecoder
 from collections.abc import Callable
 from contextlib import suppress
-from itertools import chain
+from itertools import chain, count
 from typing import Any
 
 # The parser of the driver itself; its modules are private, and the driver does not say that it passes the names on.
@@ -113,9 +113,11 @@ class TerminalDriver(PacedDriver, LinuxDriver):
         if not waiting[0]:
             return
         typed = os.read(self.fileno, waiting[0]).decode("utf-8", "replace").replace("\n", "\r")
-        parser = TerminalInput(XTermParser(self._debug))
+        parser = TerminalInput(XTermParser(self._debug), now=count().__next__)  # typed in a time that is not known
         with suppress(EOFError, ParseError):
-            self.process_messages(chain(parser.feed(typed), parser.close()))
+            for line in typed.splitlines(keepends=True):
+                self.process_messages(chain(parser.feed(line), parser.tick()))
+            self.process_messages(parser.close())
 
     def _lose(self) -> None:
         self._is_lost = True

@@ -1,14 +1,16 @@
-"""Turns what a terminal sends into Textual's events: each long text into one.
+"""Turns what a terminal sends into Textual's events: each pasted text into one, also where nothing marks it.
 
-Textual's parser makes an event of each character. A file that is written to the terminal, or pasted into one that
-does not mark pastes, became millions of them, of 1.5 kB each, which come faster than they are handled.
+Textual's parser makes an event of each character. A text pasted into a terminal that does not mark pastes (ssh, nested
+tmux, Windows) became keys: its first line end sent a message, and its other lines ran as commands. A file became
+millions of events of 1.5 kB each, which come faster than they are handled.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Generator, Iterable, Iterator
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator
 
 # The parser of the driver itself; its modules are private, and the driver does not say that it passes the names on.
 from textual.drivers.linux_driver import XTermParser  # type: ignore[attr-defined]
@@ -22,13 +24,26 @@ log = logging.getLogger(__name__)
 PASTE_LIMIT = 4_000_000
 """Characters of a pasted text at most, about as many as a message to a running swarm may have."""
 BURST = 1_000
-"""So many characters of text at once are taken as pasted: no one types them, and scripts send fewer keys at once."""
-_SEQUENCE = 33
-"""An escape sequence has fewer characters than this for the parser."""
+"""So many characters of text at once are taken as pasted, besides texts of several lines: no one types them."""
+QUIET_S, LONG_QUIET_S, LINE_END_S = 0.1, 1.0, 0.03
+"""Seconds without input after which an escape stands for itself and a text is complete, a long text is, and a line end
+that followed other text is a key."""
+TYPED_S = 0.005
+"""Seconds between two characters below which no person has typed them."""
 _START, _END = "\x1b[200~", "\x1b[201~"
-_PLAIN = r"[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"
+_PLAIN, _INK = r"[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", r"[^\x00-\x1f\x7f]"
 _TEXT = re.compile(f"{_PLAIN}+")
-_LONG_TEXT = re.compile(f"{_PLAIN}{{{BURST},}}")
+_LINE_ENDS, _INK_FIRST = re.compile(r"[\r\n][\r\n\t]*"), re.compile(_INK)
+_LAST_LINE_END = re.compile(rf"(?<={_INK})[\r\n][\r\n\t]*\Z")
+_TOKEN = re.compile(
+    rf"""
+    \x1b\[[0-?]*[\ -/]*[@-~] | \x1bO. | \x1b[^\[O]                              # a whole sequence
+  | (?P<part>\x1b(?:\[[0-?]*[\ -/]*|O)?\Z)                                    # the beginning of one
+  | (?P<text>{_PLAIN}{{{BURST},}} | (?:(?![\r\n]){_PLAIN})*[\r\n][\r\n\t]*{_INK})  # long, or of several lines
+  | {_PLAIN}+ | .
+    """,
+    re.VERBOSE | re.DOTALL,
+)
 
 
 class PasteRefused(Message):
@@ -48,44 +63,58 @@ class _LongText:
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
-        self._size = 0
+        self.size = 0
         self.last = ""
 
     def add(self, piece: str) -> None:
-        self._size += len(piece)
+        self.size += len(piece)
         self.last = piece[-1:] or self.last
-        if self._size > PASTE_LIMIT:
+        if self.size > PASTE_LIMIT:
             self._pieces.clear()
         else:
             self._pieces.append(piece)
 
     def event(self) -> Message:
-        if self._size > PASTE_LIMIT:
-            return PasteRefused(self._size)
-        return Paste("".join(self._pieces).replace("\x00", ""))
+        if self.size > PASTE_LIMIT:
+            return PasteRefused(self.size)
+        return Paste("".join(self._pieces).replace("\x00", "").replace("\r\n", "\n").replace("\r", "\n"))
 
 
 class TerminalInput:
-    """Parses keys and the mouse as Textual does, and long texts in bounded memory.
+    """Parses keys and the mouse as Textual does, and pasted texts in bounded memory.
+
+    A line end is a key only where no text follows it at once.
 
     Args:
-        parser: Textual's, which parses everything but the long texts.
+        parser: Textual's, which parses everything but the pasted texts.
+        now: Returns seconds; each call of `feed` is one read of the terminal.
     """
 
-    def __init__(self, parser: XTermParser) -> None:
+    def __init__(self, parser: XTermParser, now: Callable[[], float] = time.monotonic) -> None:
         self._parser = parser
+        self._now = now
+        self._fed_at = 0.0
+        self._last = ""
+        """The character that was read last."""
+        self._open = ""
+        """The beginning of an escape sequence, which the parser has too."""
+        self._line_ends = ""
+        """Line ends that are keys, unless text follows them."""
         self._seen = ""
         self._rest = ""
         self._burst: _LongText | None = None
         self._pasted: _LongText | None = None
 
     @property
-    def is_in_burst(self) -> bool:
-        """Whether an unmarked long text may go on; `tick` ends it."""
-        return self._burst is not None
+    def quiet_s(self) -> float:
+        """The seconds without input after which `tick` completes what is open."""
+        if self._line_ends:
+            return LINE_END_S
+        return QUIET_S if self._burst is None or self._burst.size < BURST else LONG_QUIET_S
 
     def feed(self, data: str) -> Iterator[Message]:
         """Yield the events of the next input."""
+        data = self._join_typed(data)
         while data:
             if self._pasted is not None:
                 data = yield from self._take_pasted(self._pasted, data)
@@ -94,17 +123,37 @@ class TerminalInput:
             else:
                 data = yield from self._take_keys(data)
 
+    def _join_typed(self, data: str) -> str:
+        """Join what no person has typed, because it came too soon after what was read last. Return what is to parse."""
+        last, self._last = self._last, data[-1:]
+        before, self._fed_at = self._fed_at, self._now()
+        is_quick = bool(last) and self._fed_at - before < TYPED_S
+        data, line_ends = self._line_ends + data, self._line_ends
+        self._line_ends = ""
+        if self._burst is None and self._pasted is None:
+            if _LINE_ENDS.fullmatch(data) and (line_ends or (is_quick and last.isprintable())):
+                self._line_ends, data = data, ""
+            elif is_quick and not line_ends and last in "\r\n" and _INK_FIRST.match(data):
+                self._burst = _LongText()
+        return data
+
     def tick(self) -> Iterator[Message]:
         """Yield the events that a pause in the input completes."""
-        if self._burst is not None:
-            yield from self._end_burst(self._burst)
+        self._open = ""
+        yield from self._complete()
         yield from self._guard(self._parser.tick())
 
     def close(self) -> Iterator[Message]:
         """Yield what the end of the input completes: an escape stands for itself then."""
+        yield from self._complete()
+        yield from self._guard(self._parser.feed(""))
+
+    def _complete(self) -> Iterator[Message]:
         if self._burst is not None:
             yield from self._end_burst(self._burst)
-        yield from self._guard(self._parser.feed(""))
+        line_ends, self._line_ends = self._line_ends, ""
+        if line_ends:
+            yield from self._guard(self._parser.feed(line_ends))
 
     def _guard(self, messages: Iterable[Message]) -> Iterator[Message]:
         """Yield what the parser makes of input; begin with a new one after a sequence with impossible numbers.
@@ -120,19 +169,34 @@ class TerminalInput:
             self._parser = XTermParser()
 
     def _take_keys(self, data: str) -> Generator[Message, None, str]:
-        """Parse up to the first long text. Return the input from there on."""
+        """Parse up to the first pasted text. Return the input from there on."""
         marked = (self._seen + data).find(_START)
         begin = marked + len(_START) - len(self._seen) if marked >= 0 else len(data)
-        if (found := _LONG_TEXT.search(data, 0, begin)) is not None:
-            # What follows an escape may be the rest of its sequence.
-            before = (self._seen + data[: found.start()])[-_SEQUENCE:]
-            begin = min(found.start() + (_SEQUENCE if "\x1b" in before else 0), len(data))
+        if (start := self._find_text(data[:begin])) is not None:
+            begin = start
             self._burst = _LongText()
         elif marked >= 0:
             self._pasted = _LongText()
+            self._open = ""
         self._seen = (self._seen + data[:begin])[-len(_START) + 1 :] if self._pasted is None else ""
-        yield from self._guard(self._parser.feed(data[:begin])) if begin else ()
+        keys = data[:begin]
+        if begin == len(data) and (found := _LAST_LINE_END.search(keys)):
+            keys, self._line_ends = keys[: found.start()], found[0]
+        yield from self._guard(self._parser.feed(keys)) if keys else ()
         return data[begin:]
+
+    def _find_text(self, data: str) -> int | None:
+        """Return where the first text begins that is pasted, outside of escape sequences."""
+        before, self._open = len(self._open), self._open + data
+        for token in _TOKEN.finditer(self._open):
+            if token["text"] is not None:
+                self._open = ""
+                return max(0, token.start() - before)
+            if token["part"] is not None:
+                self._open = token[0]
+                return None
+        self._open = ""
+        return None
 
     def _take_burst(self, text: _LongText, data: str) -> Generator[Message, None, str]:
         """Keep the text that goes on, or end it. Return the input after it."""
@@ -143,13 +207,15 @@ class TerminalInput:
         return data[found.end() :]
 
     def _end_burst(self, text: _LongText) -> Iterator[Message]:
-        """Yield the text with its line ends, and enter as a key where it ends with it."""
+        """Yield the text with its line ends. Enter at the end of its only line is a key."""
         self._burst = None
         event = text.event()
+        is_sent = False
         if isinstance(event, Paste):
-            event.text = event.text.removesuffix("\r").replace("\r", "\n")
+            is_sent = text.last == "\r" and event.text.find("\n") == len(event.text) - 1
+            event.text = event.text.removesuffix("\n") if is_sent else event.text
         yield event
-        if text.last == "\r" and isinstance(event, Paste):
+        if is_sent:
             yield from self._guard(self._parser.feed("\r"))
 
     def _take_pasted(self, text: _LongText, data: str) -> Generator[Message, None, str]:
