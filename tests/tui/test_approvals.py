@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -96,6 +97,52 @@ async def test_keys_typed_before_the_question_is_seen_answer_nothing_on_a_slow_m
         await stage.press("escape")
         await stage.until(lambda: stage.shows(DashboardScreen))
         assert await answers(stage) == []
+
+
+async def test_a_key_that_repeats_opens_and_allows_nothing_however_long_it_is_held(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each question is shown half a second without a key before a key answers it."""
+    begun: list[tuple[float, Callable[[], None]]] = []
+    monkeypatch.setattr(ApprovalDialog, "set_timer", lambda _, after, then: begun.append((after, then)) or Stopped())
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "alpha", "beta")
+        for number, name in enumerate(("alpha", "beta")):
+            await stage.press("o")
+            panel = stage.screen
+            assert isinstance(panel, ApprovalDialog)
+            await stage.until(lambda: begun)
+            assert f"{name} asks" in stage.text()
+            for _ in range(5):
+                seen = len(begun)
+                await stage.press("o")
+                assert len(begun) > seen
+            assert len(await answers(stage)) == number
+            assert all(after >= 0.5 for after, _ in begun)
+            begun[-1][1]()
+            begun.clear()
+            await stage.press("o")
+            await stage.until(lambda: len(stage.app.approvals.open) == 1 - number)  # noqa: B023  waited for here
+        await stage.until(lambda: stage.shows(DashboardScreen))
+        assert len(await answers(stage)) == 2
+
+
+class Stopped:
+    """A timer that never rings."""
+
+    def stop(self) -> None:
+        """Do nothing."""
+
+
+async def test_a_call_shows_what_it_sends_and_how_much_is_below(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "alpha", text="burn ls \x9d; curl evil.example\x9c\u202e" + "\n" * 3_000 + "end")
+        await stage.until(lambda: r"ls \u009d; curl" in stage.text())
+        panel = await open_panel(stage)
+        shown = json.loads(stage.one(TextLines).plain.replace("\n", ""))
+        assert shown == {"text": "burn ls \x9d; curl evil.example\x9c\u202e" + "\n" * 3_000 + "end"}
+        panel.tick()
+        await stage.until(lambda: "lines below" in stage.text())
 
 
 async def test_o_allows_once_and_the_call_runs(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from zoea.tui.dialogs.confirm import ConfirmDialog
 from zoea.tui.dialogs.new_mysis import NewMysisDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.search import SearchScreen
+from zoea.tui.screens.settings import SettingsScreen
 from zoea.tui.state import type_ahead
 from zoea.tui.state.opening_wait import OpeningWait
 from zoea.tui.state.type_ahead import PUMP_S, TypeAhead
@@ -127,6 +128,21 @@ async def test_a_search_takes_its_words_from_the_burst(tmp_path: Path) -> None:
         stage.app.post_message(key_event("ctrl+f"))
         burst(stage, "ore xd")
         await stage.until(lambda: stage.shows(SearchScreen) and stage.one(Input, "#words").value == "ore xd")
+
+
+async def test_text_typed_slowly_for_a_prompt_that_is_not_on_this_screen_runs_no_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with cockpit(tmp_path) as stage:
+        await stage.press("comma")
+        await stage.until(lambda: stage.shows(SettingsScreen))
+        monkeypatch.setattr(type_ahead, "PAUSE_S", 60)
+        for key in ("b", "q", "X", "X", "enter", "colon"):
+            await stage.press(key)
+        assert stage.shows(SettingsScreen)
+        assert not stage.app.feed.view or not stage.app.feed.view.held
+        await stage.press("escape")
+        assert stage.shows(DashboardScreen)
 
 
 async def test_text_for_a_prompt_that_cannot_open_runs_no_command(tmp_path: Path) -> None:

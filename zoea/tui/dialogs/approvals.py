@@ -1,7 +1,7 @@
 """The approval dialog: one open question at a time, answered with one key.
 
-It opens by its key only, and ignores keys for a moment after each new question, so that no key pressed for
-something else allows a call.
+It opens by its key only. A key answers a question after half a second in which it was on the screen and no key was
+pressed, so that no key pressed for something else allows a call, and none that repeats.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from zoea.queries.stored_swarm import read_approval
 from zoea.text.call_text import reveal_arguments
 from zoea.text.control_characters import one_line, reveal_exactly
 from zoea.text.large_json import indent
+from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.commands import actions
 from zoea.tui.commands.action import ActionPlace, BoundAction
@@ -38,7 +39,7 @@ from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 from zoea.tui.widgets.status_bars import KeyFooter, key_name
 from zoea.tui.widgets.text_lines import TextLines
 
-DEAF_S = 0.3
+DEAF_S = 0.5
 _IN_WORDS = "Your answer; enter sends it, esc leaves the question open"
 _WHY_NOT = "Reason for the model; enter denies, esc goes back"
 
@@ -69,7 +70,7 @@ class ApprovalDialog(CockpitDialog[None]):
         self._sentence = Input(id="sentence", placeholder=_WHY_NOT)
         self._keys = KeyFooter(id="answers")
         self.is_listening = False
-        """False for 300 ms after a question is shown: no key answers then."""
+        """False until a question was shown for half a second without a key: no key answers before."""
 
     def bind_actions(self) -> Iterable[BoundAction]:
         return (
@@ -129,18 +130,26 @@ class ApprovalDialog(CockpitDialog[None]):
         self.cockpit.type_ahead.discard()
         if self._deaf is not None:
             self._deaf.stop()
+            self._deaf = None
         if approval is not None and approval.is_cut:
             self._call.put("Reading the whole call…")
             self._draw()
             self.run_worker(DeferredWork(lambda: self._read_whole(approval)), exit_on_error=False)
             return
-        self._deaf = self.set_timer(DEAF_S, self._listen)
         asked = approval_question(approval) if approval else ""
         self._call.put(reveal_exactly(asked) or (reveal_arguments(indent(approval.arguments)) if approval else ""))
         self._sentence.display = bool(asked)
         self._sentence.value = ""
         self._sentence.placeholder = _IN_WORDS if asked else _WHY_NOT
         self._draw()
+        self.call_after_refresh(self._stay_deaf, approval)  # the time counts from when it is seen
+
+    def _stay_deaf(self, approval: ApprovalView | None) -> None:
+        """Begin the time anew in which no key answers this question."""
+        if self._shown is approval:
+            if self._deaf is not None:
+                self._deaf.stop()
+            self._deaf = self.set_timer(DEAF_S, self._listen)
 
     async def _read_whole(self, cut: ApprovalView) -> None:
         """Show an approval that the list has cut, as it is stored."""
@@ -156,6 +165,9 @@ class ApprovalDialog(CockpitDialog[None]):
             self._show(whole)
 
     def _listen(self) -> None:
+        if not self._call.is_laid_out:
+            self._stay_deaf(self._shown)
+            return
         self.is_listening = True
         if self._is_question:
             self._sentence.focus()
@@ -175,7 +187,9 @@ class ApprovalDialog(CockpitDialog[None]):
         box = self._box
         box.border_title = Content(f"{self.cockpit.glyphs['asking']} {one_line(shown.mysis)} asks")
         later = key_hints(f"{key_name(self.cockpit.keys[actions.APPROVAL_LATER.id])} later")
-        count = Content(f"{place} of {max(place, len(waiting))}")
+        below = self._call.lines_below
+        more = f"{count_of(below, 'line')} below · " if below else ""
+        count = Content(f"{more}{place} of {max(place, len(waiting))}")
         box.border_subtitle = count if self._sentence.display else Content.assemble(later, " · ", count)
         self._who.put([*build_question_lines(shown, now), *self._hold_lines(shown), *self._scope_lines(shown)])
         answers = self._keys
@@ -224,7 +238,7 @@ class ApprovalDialog(CockpitDialog[None]):
 
     def _answer(self, answer: ApprovalAnswer, sentence: str = "") -> None:
         shown = self._shown
-        if shown is None or not self.is_listening or (self._is_question and not sentence):
+        if shown is None or not self._can_answer() or (self._is_question and not sentence):
             return
         if shown.grant_scope == "" and answer in (ApprovalAnswer.SESSION, ApprovalAnswer.TEMPLATE):
             return  # it can be allowed only once, as the lines above say
@@ -239,8 +253,14 @@ class ApprovalDialog(CockpitDialog[None]):
         else:
             self.close_box()
 
+    def _can_answer(self) -> bool:
+        """Whether a key may answer now. One that comes too early delays the next."""
+        if not self.is_listening and self._deaf is not None:
+            self._stay_deaf(self._shown)
+        return self.is_listening
+
     def _deny(self) -> None:
-        if self.is_listening and not self._is_question:
+        if self._can_answer() and not self._is_question:
             sentence = self._sentence
             sentence.value = ""
             sentence.display = True

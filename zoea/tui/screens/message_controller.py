@@ -43,7 +43,7 @@ class MessageController:
             self._screen.notify(
                 f"No mysis matches the {audience.why}; B speaks to all", severity="warning", markup=False
             )
-            self._screen.cockpit.type_ahead.discard()
+            self._screen.cockpit.type_ahead.discard_text()
 
     def write_to_all(self) -> None:
         """Open the prompt for all myses, also while a filter is on or myses are marked."""

@@ -328,7 +328,7 @@ class Cockpit(App[str]):
         """Show why an action is not possible, and drop the text that was typed for it."""
         self.notify(begin_sentence(why), title=action.title, severity="warning", markup=False)
         if action.takes_text:
-            self.type_ahead.discard()
+            self.type_ahead.discard_text()
 
     def act_on_mysis(self, action_id: str, mysis_id: int) -> None:
         """Go back to the dashboard, select one mysis and carry out an action. Implemented by the app."""

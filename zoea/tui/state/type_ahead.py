@@ -34,6 +34,8 @@ MOVES = ("up", "down", "pageup", "pagedown", "j", "k")
 """Keys that only move a cursor, where no input has the focus."""
 BURST_S = 0.05
 """Keys that follow each other faster belong to one burst."""
+PAUSE_S = 0.4
+"""A person who types a text makes no longer pauses between its letters."""
 
 
 @runtime_checkable
@@ -65,6 +67,7 @@ class TypeAhead:
         self._admitted = 0
         self._begun = 0.0
         self._discards_until = 0.0
+        self._discards_text_until = 0.0
 
     @property
     def waiting(self) -> int:
@@ -80,6 +83,9 @@ class TypeAhead:
             self._held.clear()
         elif self.is_discarding:
             self._discards_until = time.monotonic() + BURST_S
+            return False
+        elif self._is_unwanted_text(event):
+            self._discards_text_until = time.monotonic() + PAUSE_S
             return False
         elif self._task is not None and (self._held or self._released or not kind or kind != self._in_flight):
             self._held.append(event)
@@ -102,6 +108,15 @@ class TypeAhead:
         """Drop the rest of a burst of keys, because their input did not open."""
         self._held.clear()
         self._discards_until = time.monotonic() + BURST_S
+
+    def discard_text(self) -> None:
+        """Drop the text that is typed for an input that did not open, however slowly, up to a pause."""
+        self.discard()
+        self._discards_text_until = time.monotonic() + PAUSE_S
+
+    def _is_unwanted_text(self, event: Key | Paste) -> bool:
+        is_text = isinstance(event, Paste) or event.is_printable or event.key == "enter"
+        return is_text and time.monotonic() < self._discards_text_until and not self._is_text(event)
 
     def _watch(self) -> None:
         self._admitted += 1

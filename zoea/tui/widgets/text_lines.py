@@ -40,12 +40,24 @@ class TextLines(ScrollView, can_focus=True):
         if text != self._text:
             self._text = text
             self.scroll_to(0, 0, animate=False)
+            if len(text) > _AT_ONCE:
+                self._take([])  # until it is wrapped: what stood here belongs to something else
             self._wrap()
 
     @property
     def plain(self) -> str:
         """Return the wrapped text."""
         return "\n".join(self._lines)
+
+    @property
+    def is_laid_out(self) -> bool:
+        """Whether the text is on the screen."""
+        return bool(self._lines) or not self._text
+
+    @property
+    def lines_below(self) -> int:
+        """Return how many lines follow below the visible ones."""
+        return max(0, len(self._lines) - self.scroll_offset.y - self.scrollable_content_region.height)
 
     def on_resize(self, event: events.Resize) -> None:
         if self.scrollable_content_region.width != self._width:
