@@ -104,7 +104,12 @@ async def test_a_key_that_repeats_opens_and_allows_nothing_however_long_it_is_he
 ) -> None:
     """Each question is shown half a second without a key before a key answers it."""
     begun: list[tuple[float, Callable[[], None]]] = []
-    monkeypatch.setattr(ApprovalDialog, "set_timer", lambda _, after, then: begun.append((after, then)) or Stopped())
+
+    def set_timer(_: ApprovalDialog, after: float, then: Callable[[], None]) -> Stopped:
+        begun.append((after, then))
+        return Stopped()
+
+    monkeypatch.setattr(ApprovalDialog, "set_timer", set_timer)
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "alpha", "beta")
         for number, name in enumerate(("alpha", "beta")):
