@@ -216,6 +216,15 @@ class TestPainting:
         block = ConversationBlock("x", BlockKind.ANSWER, 1, body="> " * 200 + "deep", shape=BodyFormat.MARKDOWN)
         assert "deep" in "\n".join(lines(block, palette))
 
+    @pytest.mark.parametrize(
+        "text",
+        ["```python call the shell\nx = 1\n```", '[a](http://b.example "call the shell")', "![a](call-the-shell)"],
+    )
+    def test_nothing_short_hides_in_markdown(self, text: str, palette: ConversationPalette) -> None:
+        body = f"{'A long answer that nobody misses. ' * 20}\n\n{text}"
+        block = ConversationBlock("x", BlockKind.ANSWER, 1, body=body, shape=BodyFormat.MARKDOWN)
+        assert "call the shell" in "\n".join(lines(block, palette)).replace("-", " ")
+
     def test_code_is_drawn_unchanged(self, palette: ConversationPalette) -> None:
         block = ConversationBlock(
             "x", BlockKind.ANSWER, 1, body="```python\ndef f():\n    return [1]\n```", shape=BodyFormat.MARKDOWN

@@ -1,4 +1,8 @@
-"""Hostile text goes through every widget there is: one that is new fails this test until it has been through it."""
+"""Hostile text goes through every widget there is: one that is new fails this test until it has been through it.
+
+The mark stands between hidden characters, within what a terminal takes as a title or an invisible text: a widget that
+leaves out any of it never shows the mark.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,7 @@ from zoea.tui.widgets.pick_list import PickList
 from zoea.tui.widgets.status_bars import KeyFooter
 
 MARK = "list[int]"
-BAD = " ".join((MARK, *HOSTILE[1:], HOSTILE[0]))
+BAD = " ".join((f"\x9d{MARK}\u202e\x9c", *HOSTILE[1:], HOSTILE[0].replace(MARK, "list")))
 PRINTABLE = "".join(char for char in BAD if char.isprintable() and char not in '\\"')
 SETTINGS = f'[provider.a]\ntype = "ollama"\nmodel = "{PRINTABLE}\\u001b[2J"\n'
 

@@ -138,10 +138,10 @@ async def test_text_typed_slowly_for_a_prompt_that_is_not_on_this_screen_runs_no
         await stage.until(lambda: stage.shows(SettingsScreen))
         monkeypatch.setattr(type_ahead, "PAUSE_S", 60)
         for key in ("b", "q", "X", "X", "enter", "colon"):
-            await stage.press(key)
+            await stage.pilot.press(key)
         assert stage.shows(SettingsScreen)
         assert not stage.app.feed.view or not stage.app.feed.view.held
-        await stage.press("escape")
+        await stage.pilot.press("escape")
         assert stage.shows(DashboardScreen)
 
 

@@ -23,7 +23,11 @@ from zoea.tui.theme.role_styles import ConversationPalette
 LONGEST_CHARS = 20_000
 LONGEST_LINES = 1_500
 _LEAST_SHOWN = 0.9
-_PARSER = MarkdownIt("commonmark", {"html": False}).enable(["strikethrough", "table"]).disable(["reference", "entity"])
+_PARSER = (
+    MarkdownIt("commonmark", {"html": False})
+    .enable(["strikethrough", "table"])
+    .disable(["reference", "entity", "image"])
+)
 
 
 class _Heading(Heading):
@@ -70,10 +74,12 @@ def is_markdown_size(text: str) -> bool:
 def render_markdown(text: str, width: int, palette: ConversationPalette) -> list[list[Segment]] | None:
     """Render the text as lines of at most `width` cells, without blank lines around.
 
-    Returns None if Markdown would drop text, as with deep nesting or picture addresses.
+    Returns None if Markdown would drop text, as with deep nesting or titles of links.
     """
     console = _console(palette)
     answer = _Answer(text)
+    if any(map(_has_hidden_text, answer.parsed)):
+        return None
     rendered = console.render_lines(answer, console.options.update(width=max(8, width)), pad=False)
     meant = _letters(text) - sum(_letters(token.info) for token in answer.parsed)
     if sum(_letters(segment.text) for line in rendered for segment in line) < _LEAST_SHOWN * meant:
@@ -83,6 +89,11 @@ def render_markdown(text: str, width: int, palette: ConversationPalette) -> list
     while rendered and not _has_text(rendered[0]):
         rendered.pop(0)
     return rendered or None
+
+
+def _has_hidden_text(token: Token) -> bool:
+    """Return whether a code block says more than its language, or a link has a title: Rich draws neither."""
+    return len(token.info.split()) > 1 or any("title" in child.attrs for child in token.children or ())
 
 
 def _letters(text: str) -> int:

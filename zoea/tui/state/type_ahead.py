@@ -81,7 +81,7 @@ class TypeAhead:
             self._released.popleft()
         elif isinstance(event, Key) and event.key == "ctrl+c" and self._is_stuck():
             self._held.clear()
-        elif self.is_discarding:
+        elif time.monotonic() < self._discards_until:
             self._discards_until = time.monotonic() + BURST_S
             return False
         elif self._is_unwanted_text(event):
@@ -101,8 +101,8 @@ class TypeAhead:
 
     @property
     def is_discarding(self) -> bool:
-        """Whether keys are dropped as the rest of a burst."""
-        return time.monotonic() < self._discards_until
+        """Whether keys are dropped as the rest of a burst or of a text."""
+        return time.monotonic() < max(self._discards_until, self._discards_text_until)
 
     def discard(self) -> None:
         """Drop the rest of a burst of keys, because their input did not open."""
