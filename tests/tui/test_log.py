@@ -205,5 +205,8 @@ async def test_hostile_text_is_shown_as_it_is(tmp_path: Path) -> None:
         for size in ((80, 30), (200, 60)):
             async with cockpit_over(inner.api, inner.path, clock=inner.clock, inner=inner, size=size) as stage:
                 await open_log(stage)
+                await stage.until(lambda: "xxxx" in stage.text())
+                assert is_harmless(stage.text())
+                await stage.press("g")
                 await stage.until(lambda: "list[int]" in stage.text())
                 assert is_harmless(stage.text())
