@@ -15,9 +15,11 @@ from zoea.text.call_text import format_call
 NOTE_KIND = "late result"
 MOST_TOLD = 8
 CHARS_TOLD = 2_000
+# The few untold results come first: the joins are in this order, because the planner would begin with all memories.
 _UNTOLD = """
 SELECT l.tool_call_id, l.content, l.is_error, c.name, c.arguments, t.number FROM late_result l
-JOIN tool_call c ON c.id = l.tool_call_id JOIN memory m ON m.id = c.memory_id JOIN turn t ON t.id = m.turn_id
+CROSS JOIN tool_call c ON c.id = l.tool_call_id CROSS JOIN memory m ON m.id = c.memory_id
+CROSS JOIN turn t ON t.id = m.turn_id
 WHERE l.told_in_turn IS NULL AND m.mysis_id = ? ORDER BY l.arrived_at, l.tool_call_id
 """
 

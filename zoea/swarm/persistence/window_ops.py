@@ -34,8 +34,9 @@ SELECT max(
 _OPENING = (
     f"{row_values.MEMORY} WHERE m.mysis_id = :mysis AND m.id > :floor AND m.id <= :before ORDER BY m.id LIMIT :most"
 )
-_NEWER = f"""{row_values.MEMORY} WHERE m.mysis_id = :mysis AND m.id > :floor AND m.id <= :before
-  AND m.id >= coalesce((SELECT min(id) FROM memory WHERE turn_id = :turn), 0)
+# One lower bound of the id, because SQLite seeks to the first of two and reads every row between.
+_NEWER = f"""{row_values.MEMORY} WHERE m.mysis_id = :mysis AND m.id <= :before
+  AND m.id > max(:floor, coalesce((SELECT min(id) - 1 FROM memory WHERE turn_id = :turn), 0))
   AND (m.turn_id, m.seq) > (:turn, :seq) ORDER BY m.id DESC LIMIT :most"""
 _COUNT = """
 SELECT count(*) AS count FROM memory m WHERE m.mysis_id = :mysis AND m.id > :floor AND m.id <= :before
