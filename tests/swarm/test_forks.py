@@ -17,9 +17,11 @@ from zoea.chain.verification import verify_chains
 from zoea.model.enums import Role
 from zoea.model.errors import MissingBlob, RevisionError
 from zoea.model.request import Answer, ModelRequest, RequestMessage
+from zoea.queries.request_inspection import inspect_request
 from zoea.settings import Settings
 from zoea.store.database_file import connect_reader
 from zoea.store.redaction import REDACTED, redact_text
+from zoea.swarm.context_commands import ContextCommands
 
 TALK = (
     Answer(text="I look.", calls=(call("look", "north"), call("act", "dig"))),
@@ -124,6 +126,54 @@ async def test_what_does_not_fit_is_summed_up_and_later_turns_have_the_summary(t
     assert [text for _, text in told(later)].count("Going on.") == 1, "the last answer of its own"
     assert told(later)[0][1].startswith("[data: summary of ")
     assert "8443" in told(later)[0][1]
+
+
+@pytest.mark.parametrize("strategy", ["turns", "window"])
+async def test_a_conversation_that_has_room_stands_in_every_turn_of_a_fork(tmp_path: Path, strategy: str) -> None:
+    settings = Settings.model_validate({"context": {"strategy": strategy, "keep_turns": 5}})
+    async with swarm(tmp_path, script(Answer(text="ready")), settings=settings) as s:
+        await talk(s, *(f"note {number}" for number in range(14)))
+        conversation = told(await fork(s, "@alpha", "go on"))[:-1]
+        assert len(conversation) == 28
+        for number in range(4):
+            await s.commander.send("alpha-2", f"again {number}")
+            await s.settled("alpha-2")
+            assert told(s.provider.requests[-1])[:28] == conversation
+            assert await read_packs(s) & INHERITED == {"inherited"}
+
+
+INHERITED = {"inherited", "inherited_newest", "inherited_summary"}
+
+
+async def read_packs(s: Swarm) -> set[str]:
+    """Return the packs that hold anything in the newest request."""
+    newest = await s.value("SELECT max(id) FROM request")
+    plan = inspect_request(s.path, newest).plan
+    assert plan is not None
+    return {one.id for one in plan.decisions if one.tokens}
+
+
+async def test_the_pack_of_what_a_fork_inherited_is_named_by_what_it_holds(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"inherited": {"max_tokens": 300}})
+    async with swarm(tmp_path, script(*TALK), settings=settings) as s:
+        await talk(s, "find iron " * 300, "and in the south?")
+        await fork(s, "@alpha", "go on")
+        assert await read_packs(s) & INHERITED == {"inherited_newest"}
+        await s.commander.send("alpha-2", "again")
+        await s.settled("alpha-2")
+        assert await read_packs(s) & INHERITED == {"inherited_summary"}
+
+
+async def test_a_session_that_shows_its_conversation_recalls_nothing_of_it(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"context": {"recall_items": 3, "keep_turns": 0}})
+    async with swarm(tmp_path, script(Answer(text="ready")), settings=settings) as s:
+        await talk(s, "the manganese stands at berth 7", "rest now")
+        await ContextCommands(s.commander).resume("@alpha")
+        for text in ("one", "where is the manganese?"):
+            await s.commander.send("alpha", text)
+            await s.settled()
+        texts = [text for _, text in told(s.provider.requests[-1])]
+    assert sum("manganese stands" in text for text in texts) == 1
 
 
 async def test_a_fork_of_a_context_with_a_missing_part_says_why_and_makes_nothing(tmp_path: Path) -> None:

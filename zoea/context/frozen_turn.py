@@ -77,7 +77,9 @@ class FrozenTurn(Struct, frozen=True):
         is_window_assumed: Whether `context_window` is the setting, because the provider reports none.
         inherited: The row of the commit that the mysis was made from; 0 for none.
         inherited_tokens: The most that its conversation may take, before calibration.
-        is_inherited_whole: Whether it is shown as it stands; else its summary.
+        is_inherited_whole: Whether its newest messages that have room are shown as they stand; else its summary.
+        keeps_fitting_inherited: Whether messages that all have room are shown in every turn; its pack is then named by
+            what it holds.
         inherited_upto: The newest memory of the mysis itself that it holds, which no other pack shows; 0 for none.
         inherited_turn: The number of the last turn that it holds.
         recall_items: How many older memories are searched for the prompt's words; 0 searches none.
@@ -132,6 +134,7 @@ class FrozenTurn(Struct, frozen=True):
     all_tools_tokens: int = 0
     withheld_tokens: int = 0
     withheld_tools: tuple[str, ...] = ()
+    keeps_fitting_inherited: bool = False
 
     @property
     def is_nudged(self) -> bool:

@@ -40,7 +40,7 @@ def freeze_inherited(frozen: FrozenTurn, origin: Inheritance, max_tokens: int, k
 
     Args:
         max_tokens: The most that it may take; 0 for `SHARE` of the request.
-        keep: In how many of the first turns it is whole; 0 for all.
+        keep: In how many of the first turns the newest messages stand where not all have room; 0 for all.
     """
     if not origin.commit:
         return frozen
@@ -51,6 +51,7 @@ def freeze_inherited(frozen: FrozenTurn, origin: Inheritance, max_tokens: int, k
         inherited=origin.commit,
         inherited_tokens=room,
         is_inherited_whole=is_whole,
+        keeps_fitting_inherited=True,
         inherited_upto=origin.upto,
         inherited_turn=origin.turn,
         # All older messages are shown.
@@ -64,19 +65,32 @@ def inherited_needs(frozen: FrozenTurn) -> tuple[Need, ...]:
 
 
 def inherited_pack(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack | None:
-    """Return the conversation, whole in the first turns, then its summary."""
+    """Return the conversation while all of it has room; else its newest messages first, later its summary."""
     if not frozen.inherited:
         return None
-    found = answers[InheritedContext(frozen.inherited, frozen.inherited_tokens)]
-    assert isinstance(found, InheritedMessages)
-    compact = (summary_message(found.summary, found.whole),) if found.summary else ()
+    context = _read_answer(frozen, answers)
+    summary = (summary_message(context.summary, context.whole),) if context.summary else ()
+    is_named = frozen.keeps_fitting_inherited
     if frozen.is_inherited_whole:
-        full = (
-            *((summary_message(found.left_out_summary, found.left_out),) if found.left_out else ()),
-            *found.messages,
-        )
-        return Pack("inherited", "inherited", Priority.REQUIRED, full, preserve=True)
-    return Pack("inherited", "inherited", Priority.HIGH, compact)
+        left_out = (summary_message(context.left_out_summary, context.left_out),) if context.left_out else ()
+        name = "inherited_newest" if is_named and left_out else "inherited"
+        return Pack(name, "inherited", Priority.REQUIRED, (*left_out, *context.messages), preserve=True)
+    if is_named and not context.left_out:
+        return Pack("inherited", "inherited", Priority.HIGH, context.messages, summary)
+    return Pack("inherited_summary" if is_named else "inherited", "inherited", Priority.HIGH, summary)
+
+
+def newest_inherited(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> int:
+    """Return the newest memory of the mysis itself that the pack shows as it stands in a later turn; 0 for none."""
+    if not frozen.keeps_fitting_inherited or frozen.is_inherited_whole or _read_answer(frozen, answers).left_out:
+        return 0
+    return frozen.inherited_upto
+
+
+def _read_answer(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> InheritedMessages:
+    answer = answers[InheritedContext(frozen.inherited, frozen.inherited_tokens)]
+    assert isinstance(answer, InheritedMessages)
+    return answer
 
 
 def summary_message(text: str, count: int) -> RequestMessage:

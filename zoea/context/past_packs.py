@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from zoea.context.forms import BARE, Form, FormKind, render_memory
 from zoea.context.frozen_turn import EarlierTurn, FrozenTurn
+from zoea.context.inherited_pack import newest_inherited
 from zoea.context.labels import with_labels
 from zoea.context.needs import EarlierTurns, MemoriesById, Need, NeedAnswer, Recall, ShownConversation, StoredAnswer
 from zoea.context.plan_values import Pack, Priority
@@ -150,6 +151,8 @@ def recall_pack(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> Pack 
     found = _recalled(answers)
     places = {} if found is None else dict(map(tuple, found.value["hits"]))
     memories = memories_of(frozen, answers, MemoriesById(tuple(places))) if places else ()
+    shown = newest_inherited(frozen, answers)
+    memories = tuple([one for one in memories if one.id > shown])
     forms = {one.id: Form(FormKind.RECALL, RECALLED_CHARS, places[one.id]) for one in memories}
     return Pack("recall", "recall", Priority.MEDIUM, _shown(memories, forms), full_forms=forms)
 

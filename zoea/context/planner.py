@@ -43,7 +43,7 @@ _PARTS = {
     "header": ("the header of the role", "raise the budget"),
     "schema": ("the output schema", "make the template's output_schema smaller"),
     "tools": ("the tool schemas", "allow fewer tools in the template"),
-    "inherited": ("what the mysis inherited", "lower inherited.max_tokens"),
+    **dict.fromkeys(("inherited", "inherited_newest"), ("what the mysis inherited", "lower inherited.max_tokens")),
     "order": ("the standing order", "give the mysis a shorter order"),
     "turn": ("the prompts and latest calls of the turn", "send the text in smaller parts"),
 }
@@ -51,7 +51,7 @@ _PARTS = {
 
 _SHORTENING = (Reason.BUDGET, Reason.MAX_CHARS)
 _BESIDE = ("inherited", "order", "recall")
-"""Packs of the strategy `window` that stand beside the conversation."""
+"""Sections of the strategy `window` that stand beside the conversation."""
 _CUT_TOKENS = 64
 """The most by which a result is cut shorter than its limit, so that no sign is split."""
 
@@ -212,7 +212,9 @@ def _set_binding_settings(candidates: Sequence[PackCandidate], turn: CurrentTurn
     )
     if unsummarised:
         # A larger budget shows more of the conversation, so it has to hold all of that beside the turn.
-        taken = max(taken, unsummarised + grown + sum(one.full.tokens for one in candidates if one.pack.id in _BESIDE))
+        taken = max(
+            taken, unsummarised + grown + sum(one.full.tokens for one in candidates if one.pack.section in _BESIDE)
+        )
     # Whole results take more than what they were cut to before the budget cut them further.
     more = [ceil((chars - frozen.max_result_chars) / CHARS_PER_TOKEN) + _CUT_TOKENS for chars in limited]
     whole_results = sum(map(Counter(frozen.calibration).scale, more))

@@ -50,7 +50,8 @@ class InheritedSettings(Section):
     keep: Whole = setting(
         1,
         "Turns",
-        "In how many of its first turns they stand as they were, later their summary; 0 is in every turn.",
+        "In how many of its first turns they stand as they were where not all have room, later their summary; 0 is in "
+        "every turn. Where all have room they always stand.",
         ge=0,
         le=1_000_000,
     )
