@@ -17,6 +17,8 @@ NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$"
 HOUR_S, DAY_S = 3_600, 86_400
 LONGEST_S = 1_000_000_000
 """Thirty years: the longest duration in seconds."""
+MOST_WORDS_CHARS = 20_000
+"""Characters of a list that is written as one text."""
 MOST_WINDOW = 100_000_000
 """The most tokens of a model's window."""
 MOST_TOKENS = 200_000
@@ -80,6 +82,8 @@ def parse_words(value: Any) -> Any:
     """Convert `"a, b"` to `("a", "b")`. A text that starts with `[` is parsed as a JSON list."""
     if not isinstance(value, str):
         return value
+    if len(value) > MOST_WORDS_CHARS:
+        raise ValueError(f"is longer than {MOST_WORDS_CHARS:,} characters")
     if value.lstrip().startswith("["):
         return _json(value, list)
     return tuple(word.strip() for word in value.split(",") if word.strip())

@@ -10,9 +10,10 @@ from typing import Any
 from zoea.model.errors import SettingsError
 from zoea.settings.small_file import read_small_text
 
-_LINE = re.compile(r"(?P<indent>[ ]*)(?P<key>[A-Za-z_]\w*)[ ]*:[ ]*(?P<value>[^#]*?)[ ]*(?:#.*)?")
+_LINE = re.compile(r"(?P<indent>[ ]*+)(?P<key>[A-Za-z_]\w*+)[ ]*+:(?P<value>[^#]*+)(?:#.*)?")
 _TABLE = "session"
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_MOST_KEYS = 100
+_NUMBER = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
 
 
 def read_shannon_file(file: Path) -> Mapping[str, Any]:
@@ -38,7 +39,9 @@ def read_shannon_file(file: Path) -> Mapping[str, Any]:
         if not match["indent"]:
             table = match["key"]
         elif table == _TABLE:
-            found[f"{_TABLE}.{match['key']}"] = _value(match["value"].strip("\"'"))
+            found[f"{_TABLE}.{match['key']}"] = _value(match["value"].strip(" ").strip("\"'"))
+    if len(found) > _MOST_KEYS:
+        raise SettingsError(f"{file} has {len(found):,} keys in its table `session`, more than {_MOST_KEYS}")
     if not found:
         raise SettingsError(f"{file} has no table `session`", hint="Name a shannon.yaml.")
     return found

@@ -15,14 +15,18 @@ from typing import Any
 from msgspec import Struct, field
 
 from zoea.model.errors import SettingsError
+from zoea.settings.small_file import check_text
 from zoea.tools.upstream.upstream_config import NAME, UpstreamConfig
 
-_TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/|,(?=\s*(?://[^\n]*\s*|/\*.*?\*/\s*)*[}\]])', re.DOTALL)
+_COMMENT = re.compile(r'"(?:\\.|[^"\\])*+(?:"|\Z)|//[^\n]*+|/\*(?:.*?\*/|.*\Z)', re.DOTALL)
+_LAST_COMMA = re.compile(r'"(?:\\.|[^"\\])*+(?:"|\Z)|,(?=\s*+[}\]])', re.DOTALL)
+"""Each text of both is looked at once, also where its end is missing."""
+MOST_SERVERS = 200
 _PLACES: tuple[tuple[str, ...], ...] = (("mcpServers",), ("servers",), ("mcp", "servers"), ("context_servers",))
 _URL_KEYS = ("url", "serverUrl", "httpUrl")
 _REFERENCE = re.compile(r"\$\{(?:env:([A-Za-z_]\w*)|([A-Z_][A-Z0-9_]*))\}", re.ASCII)
-_INPUT = re.compile(r"\$\{input:([^}]+)\}")
-_PLACEHOLDER = re.compile(r"\$\{[^}]*\}")
+_INPUT = re.compile(r"\$\{input:([^}]{1,200})\}")
+_PLACEHOLDER = re.compile(r"\$\{[^}]{0,200}\}")
 _SECRET_ARGUMENT = re.compile(r"(?i)^--?[a-z0-9_-]*(?:key|token|secret|password)[a-z0-9_-]*$")
 
 
@@ -46,7 +50,7 @@ class ServerImport(Struct, frozen=True):
 
 def drop_comments(text: str) -> str:
     """Return JSON without comments and trailing commas; texts in quotes stay as they are."""
-    return _TOKEN.sub(_drop_comment, text)
+    return _LAST_COMMA.sub(_keep_text, _COMMENT.sub(_keep_text, text))
 
 
 def read_servers(text: str) -> ServerImport:
@@ -56,12 +60,16 @@ def read_servers(text: str) -> ServerImport:
         SettingsError: The text is not JSON, or names no servers.
     """
     try:
-        tree = json.loads(drop_comments(text))
+        tree = json.loads(check_text(drop_comments(text)))
     except (ValueError, RecursionError) as error:
         raise SettingsError(
             f"the file is not JSON: {error}", hint="Give the file in which the client keeps its servers."
         ) from None
     table = _table(tree)
+    if len(table) > MOST_SERVERS:
+        raise SettingsError(
+            f"the file has {len(table):,} servers, and at most {MOST_SERVERS} are imported", hint="Divide the file."
+        )
     found: list[ImportedServer] = []
     refused: dict[str, str] = {}
     taken: set[str] = set()
@@ -167,7 +175,7 @@ def _name(title: str, taken: set[str]) -> str:
     return name
 
 
-def _drop_comment(token: re.Match[str]) -> str:
+def _keep_text(token: re.Match[str]) -> str:
     return token[0] if token[0].startswith('"') else " "
 
 

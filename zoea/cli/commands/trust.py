@@ -17,6 +17,7 @@ from zoea.settings.key_paths import KeyPath, Layer, SettingsInvalid, format_key,
 from zoea.settings.paths import Places, places
 from zoea.settings.project_files import PROJECT_FILE, explain_distrust, find_project
 from zoea.settings.settings_display import escape_unprintable, format_toml, hide_secrets
+from zoea.settings.small_file import read_small_file
 from zoea.settings.template_library import Templates, find_untrusted_keys, template_levels
 from zoea.settings.trust import Trust
 
@@ -135,6 +136,6 @@ def _list(record: Trust, as_json: bool) -> None:
 def _holds(record: Trust, file: Path) -> bool:
     """Return whether the file is unchanged since it was trusted. False if it cannot be read."""
     try:
-        return file.is_file() and record.is_trusted(file, file.read_bytes())
+        return record.is_trusted(file, read_small_file(file))
     except OSError:
         return False

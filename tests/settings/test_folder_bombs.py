@@ -1,0 +1,139 @@
+"""No file that a folder brings takes long to read, whatever it holds: each reader with each bomb."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from zoea.cli.commands import config, upstream
+from zoea.model.errors import ZoeaError
+from zoea.settings.early_settings import read_early_settings
+from zoea.settings.key_paths import Layer
+from zoea.settings.layers import check_settings, load
+from zoea.settings.paths import places
+from zoea.settings.template_library import Level, Templates, import_template
+
+MOST_S = 8.0
+"""Seconds of CPU, on a loaded machine too. Without bounds the bombs take from 10 seconds to hours."""
+N = 800_000
+PARENTS = "{{parent}}" * 40_000
+TOML = {
+    "parts of a key": "a" + ".a" * 20_000 + " = 1",
+    "parts of a header": "[" + "a" + ".a" * 20_000 + "]",
+    "quoted parts": '"a"' + ' . "a"' * 20_000 + " = 1",
+    "parts in a table": "a = {" + "a" + ".a" * 20_000 + " = 1}",
+    "sources": '[[context_strategy.sources]]\ntopic = "A"\n' * 16_000,
+    "few sources": '[[context_strategy.sources]]\ntopic = "A"\n' * 4_900,
+    "sources in a line": "context_strategy = {sources = [" + '{topic = "A"},' * 4_900 + "]}",
+    "tables": "".join(f"[a{number}]\n" for number in range(60_000)),
+    "entries": "".join(f'[provider.a{number}]\ntipe = "x"\n' for number in range(4_900)),
+    "similar keys": "[swarm]\n" + "".join(f"max_mysis_{number} = 1\n" for number in range(9_900)),
+    "values": "a = [" + "1," * (N // 2) + "]",
+    "words": 'tool.pin = "' + "a," * (N // 2) + '"',
+    "words in JSON": "tool.pin = '[" + "1," * (N // 2) + "1]'",
+    "nested JSON": 'tui.keys = \'{"a": ' + "[" * N + "'",
+    "brackets": "a = " + "[" * N,
+    "braces": "a = " + "{a=" * 9_000,
+    "digits": "swarm.max_myses = " + "1" * 5_000,
+    "hexadecimal digits": "swarm.max_myses = 0x" + "f" * 5_000,
+    "digits of a fraction": "swarm.inherit_broadcast_hours = 1." + "1" * 5_000,
+    "digits of an exponent": "swarm.inherit_broadcast_hours = 1e" + "1" * 5_000,
+    "digits in a text": 'turn.timeout = "' + "1" * N + '"',
+    "blanks before a value": "a =" + " " * N + "1",
+    "blanks after a key": "a" + " " * N + "= 1",
+    "blanks in a text": 'turn.timeout = "' + " " * N + 'x"',
+    "empty lines": "\n" * N,
+    "comments": "#\n" * (N // 2),
+    "open text": 'a = """' + '\\"' * (N // 2),
+    "a word": "a" * N,
+    "parents": f'extends = "default"\nprompt = "{PARENTS}"',
+    "a schema": "output_schema = {" + "not = {" * 20 + "}" * 21,
+    "too long": "#" * 2_000_000,
+}
+JSON = {
+    "digits": '{"title": ' + "1" * 5_000 + "}",
+    "brackets": '{"title": ' + "[" * N + "}",
+    "values": '{"title": [' + "1," * (N // 2) + "1]}",
+    "keys": "{" + ",".join(f'"k{number}": 1' for number in range(60_000)) + "}",
+    "the same key": "{" + '"k": 1,' * 9_000 + '"k": 1}',
+    "sources": '{"contextStrategy": {"sources": [' + '{"topic": "A"},' * 60_000 + '{"topic": "A"}]}}',
+    "blanks": '{"title":' + " " * N + "x}",
+    "commas": '{"title": 1' + ",/* x */" * 20_000 + "x}",
+    "comments without end": "{" + "/*" * (N // 4),
+    "a text without end": '"' + '\\"' * (N // 2),
+    "placeholders": '{"mcpServers": {"a": {"command": "' + "${" * (N // 2) + '"}}}',
+    "servers": '{"mcpServers": {' + ",".join(f'"a{number}": {{"command": "x"}}' for number in range(4_900)) + "}}",
+    "half a character": '{"title": "\\ud800' + "x" * N + '"}',
+    "too long": " " * 2_000_000,
+}
+YAML = {
+    "digits": "session:\n  max_history: " + "1" * 5_000,
+    "digits of a fraction": "session:\n  ttl: 1." + "1" * 5_000,
+    "blanks in a value": "session:\n  ttl: a" + " " * 100_000 + "b",
+    "blanks after a key": "session:\n  ttl" + " " * 100_000,
+    "blanks before a comment": "session:\n  ttl: 3" + " " * 100_000 + "#",
+    "lines": "session:\n" + "  ttl: 3\n" * 60_000,
+    "keys": "session:\n" + "".join(f"  k{number}: 3\n" for number in range(60_000)),
+    "too long": " " * 2_000_000,
+}
+
+
+def load_project(file: Path) -> object:
+    file.rename("zoea.toml")
+    return load(places(configured=False), env={})
+
+
+def read_workspace(file: Path) -> object:
+    file.write_text('workspace = "lab"\n' + file.read_text())
+    file.rename("zoea.toml")
+    return places()
+
+
+def paint_first(file: Path) -> object:
+    file.rename("zoea.toml")
+    return read_early_settings(places(configured=False).config, {})
+
+
+def read_template(file: Path) -> object:
+    return Templates((Level(Layer.PROJECT, file.parent),)).get(file.stem)
+
+
+def check_project(file: Path) -> object:
+    folder = Path(".zoea/templates")
+    folder.mkdir(parents=True)
+    file.rename(folder / file.name)
+    return check_settings(places(configured=False), env={})
+
+
+READERS: list[tuple[Callable[[Path], object], str, dict[str, str]]] = [
+    (load_project, ".toml", TOML),
+    (read_workspace, ".toml", TOML),
+    (paint_first, ".toml", TOML),
+    (read_template, ".toml", TOML),
+    (read_template, ".json", JSON),
+    (check_project, ".toml", TOML),
+    (check_project, ".json", JSON),
+    (lambda file: import_template(file, Path("templates")), ".json", JSON),
+    (upstream.import_, ".json", JSON),
+    (config.import_, ".yaml", YAML),
+]
+CASES = [
+    pytest.param(reader, suffix, text, id=f"{place}{suffix} {name}")
+    for place, (reader, suffix, bombs) in enumerate(READERS)
+    for name, text in bombs.items()
+]
+
+
+@pytest.mark.parametrize(("reader", "suffix", "text"), CASES)
+def test_a_bomb_is_read_or_refused_soon(reader: Callable[[Path], object], suffix: str, text: str) -> None:
+    Path("bombs").mkdir()
+    file = Path("bombs").absolute() / f"bomb{suffix}"
+    file.write_text(text)
+    before = time.process_time()
+    with suppress(ZoeaError):
+        reader(file)
+    assert time.process_time() - before < MOST_S
