@@ -56,6 +56,8 @@ def test_an_import_names_what_it_left_out_and_its_branches_and_is_read_whole(zoe
     assert "Left." in zoea("ctx", "cat", "import/shop/rewound-1").out
     assert "Before." not in zoea("ctx", "cat", "import/shop", "--as", "openai").out
     assert zoea("ctx", "show", "import/shop^^", "--json").json["type"] == "compaction"
+    assert "Said after." in zoea("ctx", "show", "shop@{2025-09-21T13:00:06Z}").out
+    assert "Said before." in zoea("ctx", "show", "shop@{2025-09-21T13:00:03Z}").out, "before it was imported"
     assert zoea("ctx", "resolve", "claude-code", "--at", "2025-09-21T13:00:02Z", "--json").json["messages"] == 2
 
 

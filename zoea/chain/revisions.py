@@ -43,7 +43,7 @@ def resolve_revision(conn: sqlite3.Connection, revision: str, read_time: ReadTim
     name, rest = start[0], revision[start.end() :]
     if timed := _AT.match(rest):
         at = read_time(timed["time"])
-        seq = next((found for ref in _refs_of(name) if (found := ref_at(conn, ref, at)) is not None), None)
+        seq = next((found for ref in _refs_of(name) if (found := _find_at(conn, ref, at)) is not None), None)
         if seq is None:
             raise RevisionError(f"{name} named no commit at {timed['time']}", hint=_HINT)
         commit, rest = _commit(conn, seq, revision), rest[timed.end() :]
@@ -95,6 +95,14 @@ def _named(conn: sqlite3.Connection, name: str) -> ContextCommit:
         ids = ", ".join(shortest_id(conn, one) for one in found[:3])
         raise RevisionError(f"{name} is the beginning of several commits: {ids}", hint="Give more digits.")
     return found[0]
+
+
+def _find_at(conn: sqlite3.Connection, ref: str, at: int) -> int | None:
+    """Return the commit that a ref named at a time; of an import also one from before it was imported."""
+    seq = ref_at(conn, ref, at)
+    tip = read_ref(conn, ref) if seq is None and ref.startswith(IMPORTED) else None
+    earlier = [] if tip is None else [one.seq for one in walk_chain(conn, tip) if one.created_at <= at]
+    return max(earlier, default=None) if seq is None else seq
 
 
 def _refs_of(name: str) -> tuple[str, ...]:

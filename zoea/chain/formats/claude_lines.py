@@ -52,6 +52,9 @@ class TranscriptLine(Struct, frozen=True):
         raw: Its bytes, without the end of the line.
         key: Its uuid, or its number where a message has none; empty for a line outside the conversation.
         blocks: Of a message: its content.
+        answer_id: The id of the model's answer that it is a part of; empty for another line.
+        calls: The ids of the calls that it makes.
+        results: The ids of the calls that it holds results of.
     """
 
     number: int
@@ -60,6 +63,9 @@ class TranscriptLine(Struct, frozen=True):
     key: str
     kind: TranscriptKind
     blocks: tuple[Mapping[str, Any], ...] = ()
+    answer_id: str = ""
+    calls: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
 
     @property
     def is_side_chain(self) -> bool:
@@ -70,25 +76,6 @@ class TranscriptLine(Struct, frozen=True):
     def has_entries(self) -> bool:
         """Whether the conversation shows it."""
         return self.kind not in (TranscriptKind.SIDE, TranscriptKind.NOISE, TranscriptKind.BOUNDARY)
-
-    @property
-    def answer_id(self) -> str:
-        """The id of the model's answer that it is a part of; empty for another line."""
-        return string(self.data["message"], "id") if self.kind is TranscriptKind.ANSWER else ""
-
-    @property
-    def calls(self) -> list[str]:
-        """The ids of the calls that it makes."""
-        if self.kind is not TranscriptKind.ANSWER:
-            return []
-        return [string(block, "id") for block in self.blocks if block.get("type") == "tool_use"]
-
-    @property
-    def results(self) -> list[str]:
-        """The ids of the calls that it holds results of."""
-        if self.kind is TranscriptKind.ANSWER:
-            return []
-        return [string(block, "tool_use_id") for block in self.blocks if block.get("type") == "tool_result"]
 
     @property
     def at(self) -> int:
@@ -139,7 +126,11 @@ def _read_line(number: int, raw: bytes) -> TranscriptLine:
     key = string(data, "uuid")
     if not key and kind is not TranscriptKind.SIDE:
         key = f"#{number}"
-    return TranscriptLine(number, raw, data, key, kind, blocks)
+    if kind is TranscriptKind.ANSWER:
+        calls = tuple(string(block, "id") for block in blocks if block.get("type") == "tool_use")
+        return TranscriptLine(number, raw, data, key, kind, blocks, string(_message(data), "id"), calls)
+    results = tuple(string(block, "tool_use_id") for block in blocks if block.get("type") == "tool_result")
+    return TranscriptLine(number, raw, data, key, kind, blocks, results=results)
 
 
 def _classify(data: Mapping[str, Any]) -> tuple[TranscriptKind, tuple[Mapping[str, Any], ...]]:

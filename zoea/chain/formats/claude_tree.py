@@ -45,6 +45,8 @@ class TranscriptTree:
     def __init__(self, lines: Sequence[TranscriptLine]) -> None:
         self._lines = lines
         self._nodes = {line.key: line for line in lines if line.key}
+        summarises = (TranscriptKind.BOUNDARY, TranscriptKind.SUMMARY)
+        self._summaries = [line for line in self._nodes.values() if line.kind in summarises]
         self._has_main = any(line.has_entries and not line.is_side_chain for line in lines)
         self._parents: dict[str, str] = {}
         before: dict[str | None, str] = {}
@@ -156,7 +158,7 @@ class TranscriptTree:
     def _find_kept_summaries(self, chosen: set[str]) -> set[str]:
         """Return boundaries, with their summaries, after which messages were kept, so that the way back passes them."""
         kept: set[str] = set()
-        for line in self._nodes.values():
+        for line in self._summaries:
             parent = self._parents[line.key]
             if line.kind is TranscriptKind.BOUNDARY and parent in chosen and list_kept(line):
                 kept.add(line.key)
