@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import Enum, auto
+from itertools import islice
 from typing import Any
 
 from msgspec import Struct
@@ -16,6 +17,12 @@ from zoea.model.errors import ContextFormatError
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST_US = 253_402_300_799_999_999
 """The end of the year 9999, the last that the form of a timestamp has."""
+_DECODER = json.JSONDecoder()
+_RECORD = re.compile(r'\{"(?:parentUuid|type|uuid|isSidechain|sessionId)":')
+_RECORD_KEYS = frozenset({"uuid", "sessionId", "leafUuid", "messageId"})
+_MOST_RECORDS = 100
+"""The most places of a damaged line at which a record is looked for."""
+_PADDING = "\0 \t\r"
 _OPENING = re.compile(r"\s*<(?P<name>[a-z-]+)>")
 _COMMAND_TAGS = frozenset({"command-name", "command-message", "command-args"}) | frozenset(
     {"local-command-stdout", "local-command-stderr", "local-command-caveat"}
@@ -97,35 +104,70 @@ def read_lines(data: bytes, name: str = "the transcript") -> tuple[list[Transcri
     keys: set[str] = set()
     parts = data.split(b"\n")
     for number, raw in enumerate(parts, start=1):
-        written = raw.strip(b"\0 \t\r")
+        written = raw.strip(_PADDING.encode())
         if not written:
             if raw.strip():
                 damaged.append(DamagedLine(number, f"line {number} of {name} holds only NUL bytes"))
             continue
         try:
-            line = _read_line(number, written)
-        except (ValueError, RecursionError, ContextFormatError) as error:
-            what = error.what if isinstance(error, ContextFormatError) else f"is no JSON: {error}"
-            if number == len(parts) and not isinstance(error, ContextFormatError):
-                what = f"is cut off after {len(written):,} bytes"
-            damaged.append(DamagedLine(number, f"line {number} of {name} {what}"))
+            records = [_read_line(number, written)]
+        except ContextFormatError as error:
+            damaged.append(DamagedLine(number, f"line {number} of {name} {error.what}"))
             continue
-        if line.key not in keys:
-            lines.append(line)
-        if line.key:
-            keys.add(line.key)
+        except (ValueError, RecursionError) as error:
+            records, lost = _recover_records(number, written)
+            what = f"is no JSON: {error}"
+            if records:
+                what = f"has {lost:,} bytes of a record that was cut off before the next one began"
+            elif number == len(parts):
+                what = f"is cut off after {len(written):,} bytes"
+            if lost:
+                damaged.append(DamagedLine(number, f"line {number} of {name} {what}"))
+        for line in records:
+            if line.key not in keys:
+                lines.append(line)
+            if line.key:
+                keys.add(line.key)
     return lines, damaged
 
 
-def _read_line(number: int, raw: bytes) -> TranscriptLine:
-    """Raises ValueError, RecursionError where it is no JSON, ContextFormatError where a message has no content."""
+def _recover_records(number: int, raw: bytes) -> tuple[list[TranscriptLine], int]:
+    """Return the whole records of a line without the end of one between them, and how many other bytes it has.
+
+    A process that was killed, or two that write at once, leave such lines.
+    """
+    text = raw.decode("utf-8", "surrogateescape")
+    records: list[TranscriptLine] = []
+    starts = [0, *(found.start() for found in islice(_RECORD.finditer(text), _MOST_RECORDS))]
+    end = lost = 0
+    for start in starts:
+        if start < end:
+            continue  # inside a record
+        try:
+            stop = _DECODER.raw_decode(text, start)[1]
+            line = _read_line(number, text[start:stop].encode("utf-8", "surrogateescape"), len(records))
+        except (ValueError, RecursionError, ContextFormatError):
+            continue
+        if start and not _RECORD_KEYS & line.data.keys():
+            continue  # a part of a record that was cut off
+        records.append(line)
+        lost += len(text[end:start].strip(_PADDING).encode("utf-8", "surrogateescape"))
+        end = stop
+    return records, lost + len(text[end:].strip(_PADDING).encode("utf-8", "surrogateescape"))
+
+
+def _read_line(number: int, raw: bytes, place: int = 0) -> TranscriptLine:
+    """Return a line, or a record of it at a place.
+
+    Raises ValueError, RecursionError where it is no JSON, ContextFormatError where a message has no content.
+    """
     data = json.loads(raw)
     if not isinstance(data, dict):
         raise ContextFormatError("is no JSON object")
     kind, blocks = _classify(data)
     key = string(data, "uuid")
     if not key and kind is not TranscriptKind.SIDE:
-        key = f"#{number}"
+        key = f"#{number}.{place}"
     if kind is TranscriptKind.ANSWER:
         calls = tuple(string(block, "id") for block in blocks if block.get("type") == "tool_use")
         return TranscriptLine(number, raw, data, key, kind, blocks, string(_message(data), "id"), calls)
