@@ -83,7 +83,7 @@ def grants(as_json: AsJson = False, workspace: Workspace = "") -> None:
     if not held:
         typer.echo("Nothing is allowed for a whole template")
     for grant in held:
-        typer.echo(strip(f"{grant.id}  {grant.template}: {_tool_name(grant)}  since {moment(grant.granted_at)}"))
+        typer.echo(one_line(f"{grant.id}  {grant.template}: {_tool_name(grant)}  since {moment(grant.granted_at)}"))
 
 
 def revoke(
@@ -96,7 +96,7 @@ def revoke(
     if as_json:
         write_json(gone)
     else:
-        typer.echo(strip(f"{_tool_name(gone)} asks again for the myses of {gone.template}"))
+        typer.echo(one_line(f"{_tool_name(gone)} asks again for the myses of {gone.template}"))
 
 
 def _tool_name(of: GrantView | ApprovalView) -> str:
