@@ -15,7 +15,7 @@ BENCHMARKS = (
     "planning",
     "planner",
     "prefix",
-    "compression",
+    "sessions",
     "store_writes",
     "chain",
     "history",

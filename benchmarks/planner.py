@@ -14,7 +14,7 @@ is missed):
 
 Beside them stands the whole path of a request of the strategy `window` from its stored history to its plan (reading,
 shaping, with the summary that an earlier turn stored), as p50 and p95 of 200 runs for conversations of four lengths.
-What writing a first summary takes is a column of `benchmarks.compression`.
+What a whole turn takes is a column of `benchmarks.sessions`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from benchmarks.compression import SIZES, shape_of
 from benchmarks.planning import turn
 from benchmarks.rig import PlainModel, rig
 from benchmarks.search import RARE, Words, blank
@@ -49,8 +48,8 @@ from zoea.context import (
 )
 from zoea.context.needs import MemoriesById
 from zoea.context.window import window_estimate
-from zoea.context.window.conversation_shape import Conversation, ConversationShape, CoveredMessages, shape_conversation
-from zoea.context.window.conversation_summary import summarise
+from zoea.context.window.conversation_shape import Conversation, ConversationShape, SummaryRange, shape_conversation
+from zoea.context.window.conversation_summary import compose_summary, digest_messages, read_digest, write_digest
 from zoea.context.window.window_estimate import estimate_messages
 from zoea.model.enums import Role, Source
 from zoea.model.values import COMMANDER, Memory
@@ -144,39 +143,34 @@ async def measure_path(path: Path) -> list[float]:
         for number in range(201):
             begun = time.perf_counter()
             conversation = (await window_ops.read_conversation(store, frozen, newest, rules)).conversation()
-            shape = shape_conversation(rules, conversation, budget=frozen.max_tokens, overhead=600, now=10**9)
+            shape = shape_conversation(rules, conversation, budget=frozen.max_tokens, overhead=600)
             if number == 0 and shape.is_due:  # the turn that writes it is not measured
-                await store.write(partial(window_ops.store_summary, mysis_id=1, new=write_summary(conversation, shape)))
+                await store.write(partial(window_ops.store_range, mysis_id=1, new=write_summary(shape), kept=0))
                 continue
             assert not shape.is_due
-            plan_turn(frozen, answer_view(frozen, conversation, shape, prompt))
+            plan_turn(frozen, answer_view(frozen, shape, prompt))
             taken.append((time.perf_counter() - begun) * 1000)
         return taken
     finally:
         await store.close()
 
 
-def write_summary(conversation: Conversation, shape: ConversationShape) -> window_ops.NewSummary:
-    text = summarise(shape.middle, shape.summary_tokens)
+def write_summary(shape: ConversationShape) -> SummaryRange:
     places = [(memory.turn_id, memory.seq) for memory in shape.middle]
-    tokens = int(sum(map(window_estimate.estimate_memory, shape.middle)))
-    covered = CoveredMessages(
-        0, min(places), max(places), len(places), tokens=tokens, kept=len(shape.recents), text=text
-    )
-    return window_ops.NewSummary(text, covered)
+    size = int(sum(map(window_estimate.estimate_memory, shape.middle)))
+    return SummaryRange(0, min(places), max(places), len(places), size, write_digest(digest_messages(shape.middle)))
 
 
-def answer_view(
-    frozen: FrozenTurn, conversation: Conversation, shape: ConversationShape, prompt: Memory
-) -> dict[Need, NeedAnswer]:
+def answer_view(frozen: FrozenTurn, shape: ConversationShape, prompt: Memory) -> dict[Need, NeedAnswer]:
     """Return the answers of a turn whose conversation has this shape."""
     shown = (*shape.primers, *shape.recents)
     ids = tuple(memory.id for memory in shown)
+    digests = [read_digest(one.text, one.messages) for one in shape.ranges]
     view = {
         "primers": ids[: len(shape.primers)],
         "recents": ids[len(shape.primers) :],
         "elided": [],
-        "summary": conversation.covered.text,
+        "summary": compose_summary(digests, shape.summary_tokens).text,
         "steps": [],
         "whole": shape.whole,
     }
@@ -223,6 +217,12 @@ def conversation(count: int) -> list[Memory]:
         role, source = (Role.USER, Source.DIRECT) if number % 2 else (Role.ASSISTANT, Source.LLM)
         found.append(Memory(number, 1, 1, 1, number, role, source, words.text(150)))
     return found
+
+
+def shape_of(talk: list[Memory]) -> ConversationShape:
+    rules = WindowRules()
+    parts = Conversation(tuple(talk[: rules.primers]), tuple(talk[rules.primers :]))
+    return shape_conversation(rules, parts, budget=25_000, overhead=0)
 
 
 def estimate_new(talk: list[Memory]) -> int:
@@ -275,7 +275,7 @@ def measure(few: Path, many: Path, memories: int) -> Iterator[tuple[str, float, 
 def report_paths() -> None:
     """Print what a request takes from its history to its plan, for each length of a conversation."""
     with tempfile.TemporaryDirectory(prefix="zoea-planner-") as place:
-        for size in SIZES:
+        for size in (50, 100, 500, 1_000):
             path = Path(place) / f"{size}.db"
             build(path, size, words_each=150)
             taken = asyncio.run(measure_path(path))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from zoea.model.enums import Finish, Role
-from zoea.model.ports import Provider, ToolSession
+from zoea.model.ports import Clock, Provider, ToolSession
 from zoea.model.request import (
     Answer,
     AnswerCall,
@@ -214,17 +214,18 @@ class Rig:
 @asynccontextmanager
 async def rig(
     provider: Provider,
-    tools: Toolbox | None = None,
+    tools: Toolbox | PlainTools | None = None,
     *,
     settings: Mapping[str, Any] = PLENTY,
     templates: Sequence[Template] = (Template(name="default", prompt="You are a scout."),),
     folder: Path | None = None,
+    clock: Clock | None = None,
 ) -> AsyncIterator[Rig]:
     """A swarm over a database of its own, or over the one in `folder`; closed cleanly at the end.
 
-    `tools` is a `Toolbox`, opened and closed here, or None for `PlainTools`.
+    `tools` is a `Toolbox`, opened and closed here, or other tools without an end; None for `PlainTools`.
     """
-    clock = SystemClock()
+    clock = clock or SystemClock()
     with tempfile.TemporaryDirectory(prefix="zoea-bench-") as place:
         where = folder or Path(place)
         store = await Store.open(where / "zoea.db", clock_now=clock.now)
@@ -239,13 +240,13 @@ async def rig(
                 tools=tools or PlainTools(),
                 on_shutdown=lambda: None,
                 serve_tools=lambda commander: (
-                    None if tools is None else tools.serve(MysisTools(commander.builtin_backend))
+                    tools.serve(MysisTools(commander.builtin_backend)) if isinstance(tools, Toolbox) else None
                 ),
             )
         except BaseException:
             await store.close()  # its threads would keep the process
             raise
-        if tools is not None:
+        if isinstance(tools, Toolbox):
             tools.open()
         listener = Listener(commander)
         try:
@@ -254,7 +255,7 @@ async def rig(
         finally:
             await listener.close()
             await commander.close()
-            if tools is not None:
+            if isinstance(tools, Toolbox):
                 await tools.close()
             await provider.close()
             await store.close()

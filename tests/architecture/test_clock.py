@@ -27,7 +27,6 @@ WALL_CLOCK_ARITHMETIC = {
     "chain/bundle_import.py _check_commit": "refuses commits of another machine whose time is ahead of ours",
     "chain/blob_policies.py set_policy": "days that texts are kept, by what is stored",
     "process/clock.py *": "notices that the wall clock was set",
-    "context/window/conversation_shape.py _is_too_early": "the age of a stored summary; times ahead are ignored",
     "llm/transport/admission_gate.py _wall_time": "shows a time of the gate to people",
     "llm/transport/retry_times.py _until": "a Retry-After that is a date",
     "llm/transport/retry_times.py read_time": "a limit that is reset at a time since 1970",

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.context.sample_histories import HOSTILE, Recorder
-from zoea.context.window.conversation_summary import KEPT, read_kept_lines, read_prose, summarise
+from zoea.context.window.conversation_summary import summarise
 from zoea.context.window.summary_parts import (
     LEAST_NOTE,
     LEAST_ROOM,
@@ -86,27 +86,6 @@ def test_every_request_fits_and_the_parts_come_to_an_end(texts: list[str], earli
     for part in parts:
         assert MARGIN * sum(estimate_text(message.content) for message in part.messages) <= room * 1.1
     assert written(recorder, earlier, room, reply)[0] == parts
-
-
-def test_a_fact_that_only_the_former_prose_held_is_appended_where_the_new_one_lost_it() -> None:
-    first, second = Recorder(), Recorder()
-    first.open("We decided to use port 8443 for the gateway. It rains.")
-    second.open("The sun shines.")
-    one = summarise(first.memories, 400, prose="They decided to use port 8443 for the gateway. It rains.")
-    assert KEPT not in one
-    both = summarise(second.memories, 400, earlier=one, prose="The weather is better.")
-    kept = [line.text for line in read_kept_lines(both)]
-    assert kept == ["They decided to use port 8443 for the gateway.", "The sun shines."]
-
-
-def test_what_a_model_wrote_before_stays_where_it_fails_later() -> None:
-    first, second = Recorder(), Recorder()
-    first.open("We decided to use port 8443. It rains.")
-    second.open("Never restart node n-17 by day.")
-    one = summarise(first.memories, 400, prose="They decided to use port 8443 in the rain.")
-    both = summarise(second.memories, 400, earlier=one)
-    assert read_prose(both) == "They decided to use port 8443 in the rain."
-    assert [line.text for line in read_kept_lines(both)] == ["Never restart node n-17 by day."]
 
 
 def test_a_fact_in_the_part_of_a_prose_that_was_cut_is_appended() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -22,13 +25,17 @@ from zoea.context import (
 )
 from zoea.context import plan as select
 from zoea.context.units import read_units
-from zoea.context.window.conversation_shape import Conversation, CoveredMessages, shape_conversation, split_front
+from zoea.context.window.conversation_shape import Conversation, SummaryRange, shape_conversation, split_front
 from zoea.context.window.conversation_summary import (
-    KEPT,
-    find_missing,
-    halve,
-    read_kept_lines,
+    RangeDigest,
+    clean_prose,
+    compose_summary,
+    digest_all,
+    join_digests,
+    read_digest,
+    read_prose,
     summarise,
+    write_digest,
 )
 from zoea.context.window.prompt_context import (
     PromptContext,
@@ -38,7 +45,7 @@ from zoea.context.window.prompt_context import (
     parse_prompt_context,
     read_stored,
 )
-from zoea.context.window.salient_lines import LineKind, SalientLine, classify_line, find_salient_lines, parse_line
+from zoea.context.window.salient_lines import LineKind, classify_line, find_words, rank_lines
 from zoea.context.window.window_estimate import estimate_messages, estimate_text, is_code_heavy
 from zoea.context.window.window_rules import WindowRules, choose_size
 from zoea.model.errors import UsageError
@@ -147,7 +154,7 @@ def test_a_thousand_messages_of_a_thousand_characters_cost_what_the_formula_says
 
 @pytest.mark.parametrize(
     ("messages", "verbatim", "middle", "budget"),
-    [(22, 22, 0, 8_000), (23, 23, 0, 8_000), (24, 23, 1, 8_000), (100, 23, 77, 25_000)],
+    [(22, 22, 0, 8_000), (23, 23, 0, 8_000), (24, 23, 1, 8_000), (100, 25, 75, 25_000)],
 )
 def test_primers_and_recents_stay_and_the_rest_is_the_middle(
     messages: int, verbatim: int, middle: int, budget: int
@@ -165,13 +172,21 @@ def test_a_conversation_within_window_and_trigger_stays_whole() -> None:
     assert (len(shape.primers) + len(shape.recents), shape.middle, shape.summary_tokens) == (50, (), 0)
 
 
-def test_below_the_trigger_the_window_stays_and_only_older_messages_are_the_middle() -> None:
-    recorder, rules = chat(60, 40), WindowRules(size=50)
-    shape = shape_conversation(rules, conversation(recorder, rules), budget=25_000, overhead=0)
-    assert (len(shape.primers), len(shape.middle), len(shape.recents)) == (3, 7, 50)
+@pytest.mark.parametrize("size", [8, 30, 50, 200])
+def test_never_more_messages_than_the_window_are_verbatim_and_they_leave_with_headroom(size: int) -> None:
+    rules = WindowRules(size=size)
+    counts = []
+    for messages in range(60, 400, 2):
+        shape = shape_conversation(rules, conversation(chat(messages, 40), rules), budget=50_000, overhead=0)
+        assert shape.cause == ("window" if messages - 3 > size else "")
+        counts.append(len(shape.recents))
+    assert max(counts) <= size
+    assert min(counts[-100:]) >= 0.7 * size - 1
+    cuts = sum(later < former for former, later in zip(counts[-100:], counts[-99:], strict=False))
+    assert cuts <= 200 / (0.15 * size) + 1, "they leave in steps"
 
 
-@pytest.mark.parametrize(("messages", "middle"), [(20, 0), (21, 16)])
+@pytest.mark.parametrize(("messages", "middle"), [(20, 0), (21, 15)])
 def test_up_to_twenty_messages_are_not_summarised_for_their_size(messages: int, middle: int) -> None:
     recorder, rules = chat(messages), WindowRules(primers=1, recents=4)
     shape = shape_conversation(rules, conversation(recorder, rules), budget=7_200, overhead=0)
@@ -179,11 +194,34 @@ def test_up_to_twenty_messages_are_not_summarised_for_their_size(messages: int, 
     assert len(shape.middle) == middle
 
 
-@pytest.mark.parametrize(("target", "most"), [(0.375, 77 * 255 // 3), (0.1, 2_500)])
-def test_a_summary_takes_at_most_its_target_and_a_third_of_what_it_covers(target: float, most: int) -> None:
+@pytest.mark.parametrize("target", [0.375, 0.1])
+def test_a_summary_takes_at_most_its_target_and_a_third_of_what_it_covers(target: float) -> None:
     recorder, rules = chat(100), WindowRules(target=target)
     shape = shape_conversation(rules, conversation(recorder, rules), budget=25_000, overhead=0)
-    assert (len(shape.middle), shape.summary_tokens) == (77, most)
+    assert 0 < shape.summary_tokens <= min(target * 25_000, len(shape.middle) * 255 / 3)
+
+
+def test_a_larger_budget_or_window_brings_summarised_messages_back_at_once() -> None:
+    recorder = chat(120, 400)
+    stored = SummaryRange(1, (2, 1), (50, 2), 97, 97 * 105, write_digest(RangeDigest(97)))
+    for budget, size in ((50_000, 150), (40_000, 120)):
+        rules = WindowRules(size=size)
+        talk = replace(conversation(recorder, rules), ranges=(stored,))
+        shape = shape_conversation(rules, talk, budget=budget, overhead=0)
+        assert len(shape.primers) + len(shape.recents) == 120
+        assert (shape.ranges, shape.summary_tokens) == ((), 0)
+        small = shape_conversation(rules, talk, budget=1_000, overhead=0)
+        assert len(small.recents) < 10
+        assert small.ranges == (stored,)
+
+
+def test_where_the_text_of_a_summary_is_short_more_messages_stay() -> None:
+    rules = WindowRules()
+    talk = conversation(chat(200), rules)
+    shapes = [
+        shape_conversation(rules, talk, budget=50_000, overhead=0, summary_tokens=tokens) for tokens in (None, 180)
+    ]
+    assert [len(shape.recents) for shape in shapes][1] > len(shapes[0].recents) >= 20
 
 
 def test_kept_messages_take_at_most_a_fifth_of_the_budget_the_newest_first() -> None:
@@ -222,16 +260,17 @@ def test_what_is_given_up_to_fit_is_reported_in_order() -> None:
     assert shape.tokens <= 3_000
 
 
-def test_the_rate_keeps_messages_verbatim_until_enough_are_new() -> None:
-    recorder, rules = chat(60), WindowRules(size=30)
-    covered = CoveredMessages(1, (10, 1), (70, 1), 30, 9_000, 20, "", at=0)
-    talk = Conversation((), tuple(recorder.memories[-35:]), covered)
-    hour = 3_600_000_000
-    assert not shape_conversation(rules, talk, budget=60_000, overhead=0, now=hour).is_due
-    talk = Conversation((), tuple(recorder.memories[-45:]), covered)
-    assert not shape_conversation(rules, talk, budget=60_000, overhead=0, now=hour // 4).is_due
-    assert shape_conversation(rules, talk, budget=60_000, overhead=0, now=hour).is_due
-    assert shape_conversation(rules, talk, budget=10_000, overhead=0, now=1).is_due  # it would not fit
+def test_a_further_summary_is_written_when_a_hundred_messages_wait_for_one() -> None:
+    rules = WindowRules()
+    due = []
+    first = SummaryRange(1, (2, 1), (30, 2), 57, 57 * 255, write_digest(RangeDigest(57)))
+    for messages in range(80, 240, 2):
+        talk = replace(conversation(chat(messages), rules), ranges=(first,))
+        shape = shape_conversation(rules, talk, budget=25_000, overhead=0)
+        if shape.is_due:
+            due.append(len(shape.middle))
+    assert due[0] in range(100, 110)
+    assert all(later >= former for former, later in pairwise(due))
 
 
 @pytest.mark.parametrize(
@@ -251,41 +290,98 @@ def test_a_line_has_its_most_important_kind(text: str, kind: LineKind) -> None:
     assert classify_line(text) is kind
 
 
-def test_a_line_can_be_read_back() -> None:
-    line = SalientLine(12, LineKind.ERROR, "look: it failed")
-    read = parse_line(str(line))
-    assert read is not None
-    assert (read.turn, read.kind, read.text) == (12, LineKind.ERROR, "look: it failed")
-    assert parse_line("- turn x") is None
+def kept(text: str) -> list[str]:
+    """The lines that a summary keeps word for word, without turn and origin."""
+    return [line.partition(": ")[2] for line in text.splitlines() if line.startswith("- ")]
+
+
+def test_a_digest_can_be_stored_and_read_back() -> None:
+    recorder = Recorder()
+    recorder.open("We decided to use port 8443: at noon. It rains.")
+    recorder.slice("build", "line 1\nValueError: bad ore")
+    (digest,) = digest_all(recorder.memories)
+    whole = replace(digest, prose="They decided.", failure="no answer within 30 s")
+    read = read_digest(write_digest(whole), digest.messages)
+    assert [(one.place, one.origin, one.text) for one in read.lines] == [
+        (one.place, one.origin, one.text) for one in whole.lines
+    ]
+    assert (read.prose, read.failure, read.whole) == (whole.prose, whole.failure, whole.whole)
+
+
+def test_a_summary_that_an_older_release_stored_is_read() -> None:
+    text = (
+        "They met.\nKept word for word:\n- turn 3, said: It rained.\n- turn 4, decision: We use port 8443.\n"
+        "(12 less important lines are left out; the search tools find them)"
+    )
+    digest = read_digest(text, 40)
+    assert (digest.prose, digest.whole, digest.messages) == ("They met.", 14, 40)
+    composed = compose_summary([digest], 60)
+    assert "We use port 8443." in composed.text
+    assert composed.kept + composed.left_out == 14
 
 
 def test_errors_of_results_are_kept_with_the_name_of_the_tool() -> None:
     recorder = Recorder()
     recorder.open("go")
-    recorder.slice("build", "line 1\nValueError: bad ore\nline 3", is_error=True)
-    texts = [line.text for line in find_salient_lines(recorder.memories) if line.kind is LineKind.ERROR]
-    assert "build: ValueError: bad ore" in texts
+    recorder.slice("build", "line 1\nValueError: bad ore\nline 3" + " of the log" * 90, is_error=True)
+    assert re.search(r"^- \d+ build: .*ValueError: bad ore", summarise(recorder.memories, 400), re.MULTILINE)
 
 
-def test_an_extended_summary_keeps_the_lines_of_the_former_one() -> None:
-    first, second = Recorder(), Recorder()
-    first.open("We decided to use port 8443 for the gateway.")
-    second.open("Never restart node n-17 by day.")
-    one = summarise(first.memories, 400)
-    both = summarise(second.memories, 400, earlier=one)
-    assert [line.text for line in read_kept_lines(both)] == [
-        "We decided to use port 8443 for the gateway.",
-        "Never restart node n-17 by day.",
-    ]
+def test_early_facts_survive_everything_that_is_said_after_them() -> None:
+    recorder = Recorder()
+    recorder.open("We decided to use port 8443 for the gateway.")
+    recorder.answer("Greta from the night shift keeps the old importer out of it.")
+    for number in range(600):
+        recorder.open(f"Request {number} must be tried again after {number * 7} ms, error {number}.")
+        recorder.answer(f"I had a look at part {number} again, and it failed in run {number * 3} as usual.")
+    composed = compose_summary(digest_all(recorder.memories), 700)
+    assert "We decided to use port 8443 for the gateway." in composed.text
+    assert "Greta from the night shift" in composed.text
+    assert composed.kept + composed.left_out == sum(one.whole for one in digest_all(recorder.memories))
+
+
+def test_equal_texts_count_once() -> None:
+    recorder = Recorder()
+    for _ in range(150):
+        recorder.open("Keep the gateway on port 8443.")
+        recorder.answer("Noted.")
+    assert summarise(recorder.memories, 2_000).count("8443") <= 3, "once in each range"
+
+
+def test_ranges_that_are_joined_keep_lines_of_each() -> None:
+    recorder = Recorder()
+    for number in range(150):
+        recorder.open(f"Sector {number} belongs to captain {'abcdefghij'[number % 10] * 4}{number}.")
+        recorder.answer(f"Answer {number}.")
+    digests = digest_all(recorder.memories)
+    joined = join_digests(digests)
+    assert joined.messages == 300
+    assert {line.turn // 50 for line in joined.lines[:30]} >= {0, 1, 2}
+
+
+def test_words_of_scripts_without_spaces_are_pairs_of_characters() -> None:
+    assert find_words("port 8443 已经创建") == ("port", "8443", "已经", "经创", "创建")
+
+
+def test_a_rare_chinese_clause_weighs_more_than_one_that_is_said_often() -> None:
+    recorder = Recorder()
+    for number in range(20):
+        recorder.open("好的，我们继续看下一部分吧。今天的天气不错。" if number != 7 else "钥匙在老黄牛下面的抽屉里。")
+        recorder.answer("没有问题，我继续看。")
+    assert rank_lines(recorder.memories)[0].text == "钥匙在老黄牛下面的抽屉里。"
 
 
 def test_what_a_model_lost_is_appended_to_its_prose() -> None:
     recorder = Recorder()
     recorder.open("We decided to use port 8443. Never restart node n-17 by day. It rains.")
     text = summarise(recorder.memories, 400, prose="They decided to use port 8443 after a talk about rain.")
-    assert text.startswith("They decided")
-    assert [line.text for line in read_kept_lines(text)] == ["Never restart node n-17 by day.", "It rains."]
-    assert find_missing(read_kept_lines(text), "Node n-17: never restart by day") == []
+    assert read_prose(text) == "They decided to use port 8443 after a talk about rain."
+    assert kept(text) == ["Never restart node n-17 by day. It rains."]
+
+
+def test_prose_without_its_repetitions_and_the_labels_of_its_source() -> None:
+    prose = "They met. They met.\n[turn 3, prompt]\nThey met.\n- 12 prompt: go on\nThe port is 8443."
+    assert clean_prose(prose) == "They met.\ngo on\nThe port is 8443."
 
 
 def test_redaction_wins_over_the_lines_that_are_kept() -> None:
@@ -307,15 +403,10 @@ def test_facts_are_kept_among_hundreds_of_log_lines_that_look_like_facts() -> No
     recorder.answer(
         "\n".join(f"ERROR: request {number} must be tried again after {number * 9} ms" for number in range(400))
     )
-    lines = [line.text for line in read_kept_lines(summarise(recorder.memories, 400))]
-    assert "We decided to use port 8443 for the gateway." in lines
-    assert "The deployment is bil-4f2a91." in lines
-    assert "ERROR: request 399 must be tried again after 3591 ms" in lines
-
-
-def test_the_short_form_of_a_summary_redacts_nothing_a_second_time() -> None:
-    lines = "\n".join(f"- turn {number}, said: write to ada{number}@example.com" for number in range(1, 9))
-    assert "ada8@example.com" in halve(f"{KEPT}\n{lines}", 60), "stored ones are redacted; it takes 20 ms"
+    text = summarise(recorder.memories, 400)
+    assert "We decided to use port 8443 for the gateway." in text
+    assert "The deployment is bil-4f2a91." in text
+    assert "ERROR: request 399 must be tried again after 3591 ms" in text
 
 
 @given(st.lists(st.text(max_size=300), max_size=12), st.integers(64, 600), st.text(max_size=400))
@@ -327,7 +418,6 @@ def test_a_summary_is_never_longer_than_it_may_be(texts: list[str], limit: int, 
         recorder.answer(text)
     text = summarise(recorder.memories, limit, prose=prose)
     assert tokens(text) <= limit
-    assert tokens(halve(text, limit // 2)) <= limit // 2
     assert summarise(recorder.memories, limit, prose=prose) == text
 
 

@@ -71,7 +71,7 @@ async def test_a_summary_that_is_put_off_because_the_last_is_recent_is_an_event_
     eager = Settings.model_validate({**rules, "budget": {"token_budget_per_agent": 8_000}})
     async with swarm(tmp_path, script(Answer(text="Noted. " * 10)), settings=eager) as s:
         await s.commander.create("alpha", start=False)
-        await talk(s, 1, 20)
+        await talk(s, 1, 32)
 
         found = await s.rows(
             "SELECT kind, count(*) AS times, count(DISTINCT data ->> '$.turn') AS turns FROM event"

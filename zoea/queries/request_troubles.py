@@ -163,7 +163,8 @@ def _why_summarised(view: Mapping[str, Any], rules: Mapping[str, Any]) -> tuple[
     if steps := view.get("steps"):
         return f"the rest did not fit: {'; '.join(steps)}", "raise budget.token_budget_per_agent"
     size, recents = rules["size"], rules["recents"]
-    if len(view.get("recents", ())) >= size > recents:
+    cause = view.get("cause", "window" if len(view.get("recents", ())) >= size > recents else "budget")
+    if cause == "window":
         return (
             f"the conversation is longer than its window of {size} messages",
             "raise session.context_window_default, or send with --context use_case_preset=debugging",

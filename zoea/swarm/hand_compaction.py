@@ -17,7 +17,7 @@ from zoea.chain.entries import ContextEntry
 from zoea.chain.ref_names import COMPACT
 from zoea.chain.revisions import refuse_time, resolve_revision
 from zoea.context import FrozenTurn
-from zoea.context.window.conversation_shape import Conversation, ConversationShape
+from zoea.context.window.conversation_shape import ConversationShape
 from zoea.context.window.conversation_summary import summarise
 from zoea.model.errors import StateRefused, UsageError
 from zoea.store import Store, WriterConnection
@@ -72,7 +72,7 @@ async def write_summary(
         stage = SummaryStage(services, profile, session, frozen, within_s)
         shape = ConversationShape(middle=memories, summary_tokens=tokens)
         retries = 1
-        while (prose := await stage.find_prose(Conversation(), shape)) is None:
+        while (prose := await stage.find_prose(shape)) is None:
             if services.hold.holds(payer.mysis.id):
                 raise StateRefused(
                     "the swarm is on hold, so that no model is asked",

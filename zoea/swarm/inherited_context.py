@@ -13,7 +13,7 @@ from zoea.chain.entries import ContextEntry
 from zoea.chain.materialize import MaterializedContext
 from zoea.context import InheritedContext, InheritedMessages
 from zoea.context.inherited_pack import SUMMARY_SHARE, split_room, summary_message
-from zoea.context.window.conversation_shape import Conversation, ConversationShape
+from zoea.context.window.conversation_shape import ConversationShape
 from zoea.context.window.conversation_summary import read_prose, summarise
 from zoea.model.enums import Role, Source
 from zoea.model.errors import MissingBlob
@@ -83,7 +83,7 @@ async def begin_inherited(
         return _fit(context, 0, need.max_tokens, "")
     middle = as_memories(context.entries[:begin])
     shape = ConversationShape(middle=middle, summary_tokens=_summary_size(need.max_tokens))
-    prose = await summaries.find_prose(Conversation(), shape)
+    prose = await summaries.find_prose(shape)
     if prose is None:
         return None
     found = await asyncio.to_thread(_fit, context, begin, need.max_tokens, prose)

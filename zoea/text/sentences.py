@@ -1,6 +1,150 @@
-"""Sentences made of fragments. Pure."""
+"""Build sentences of fragments, and find those of a text. Pure."""
 
 from __future__ import annotations
+
+import re
+
+UNSPACED = (
+    "\u0e00-\u0eff"  # Thai, Lao
+    "\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff"  # Tibetan, Burmese, Khmer
+    "\u1100-\u11ff\uac00-\ud7af"  # Korean, because particles join its words
+    "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # Japanese kana
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
+)
+"""Ranges of a character class: the scripts that have no spaces between words, or none where words end."""
+_SENTENCE_END = re.compile(r"(?<=[.!?…])[\"'”’»)\]]*\s+|(?<=[。！？])[”’」』）]*|\n+")
+_BEFORE_END = re.compile(r"(\S+)\.$")
+_ABBREVIATIONS = frozenset(
+    [
+        "al",
+        "apr",
+        "aug",
+        "av",
+        "avda",
+        "bd",
+        "bzw",
+        "ca",
+        "cf",
+        "co",
+        "col",
+        "corp",
+        "d.h",
+        "dec",
+        "dept",
+        "dez",
+        "dipl",
+        "dr",
+        "dña",
+        "ed",
+        "eds",
+        "e.g",
+        "eg",
+        "env",
+        "etc",
+        "evtl",
+        "exkl",
+        "feb",
+        "fig",
+        "fr",
+        "frl",
+        "geb",
+        "gen",
+        "ggf",
+        "hon",
+        "hr",
+        "i.d.r",
+        "i.e",
+        "ie",
+        "inc",
+        "ing",
+        "inkl",
+        "jan",
+        "jh",
+        "jr",
+        "jul",
+        "jun",
+        "lt",
+        "ltd",
+        "m.e",
+        "mar",
+        "max",
+        "med",
+        "min",
+        "mlle",
+        "mme",
+        "mr",
+        "mrs",
+        "ms",
+        "mär",
+        "mx",
+        "nov",
+        "o.ä",
+        "okt",
+        "oct",
+        "p.ej",
+        "phil",
+        "pp",
+        "prof",
+        "resp",
+        "s.o",
+        "s.u",
+        "sec",
+        "sep",
+        "sept",
+        "sgt",
+        "sog",
+        "sr",
+        "sra",
+        "srta",
+        "st",
+        "str",
+        "tel",
+        "tr",
+        "u.a",
+        "ud",
+        "uds",
+        "usw",
+        "v.a",
+        "verh",
+        "vgl",
+        "vol",
+        "vs",
+        "z.b",
+        "zzgl",
+    ]
+)
+_BEFORE_NUMBERS = frozenset(
+    ["abs", "art", "bl", "ch", "kap", "n°", "no", "nr", "nrn", "num", "núm", "op", "p", "rev", "s", "v", "ver", "§"]
+)
+"""Abbreviations where a number follows, and words or sentences of their own where none does."""
+
+
+def split_sentences(text: str) -> list[str]:
+    """Return the sentences of a text, each on one line, without empty ones.
+
+    A dot ends none after an abbreviation, an ordinal (`3. Juni`), or one letter (`z. B.`).
+    """
+    found: list[str] = []
+    start = 0
+    for match in _SENTENCE_END.finditer(text):
+        if match.start() == match.end() == start or (match[0][:1] != "\n" and not _is_end(text, start, match)):
+            continue
+        found.append(text[start : match.end()])
+        start = match.end()
+    found.append(text[start:])
+    return [sentence for one in found if (sentence := " ".join(one.split()))]
+
+
+def _is_end(text: str, start: int, match: re.Match[str]) -> bool:
+    before = _BEFORE_END.search(text[max(start, match.start() - 24) : match.start()])
+    if before is None or "\n" in match[0]:
+        return True
+    following = text[match.end() : match.end() + 1]
+    word = before[1].lstrip("(\"'„“‚‘«[").casefold()
+    if word in _BEFORE_NUMBERS:
+        return not following.isdigit()
+    is_ordinal = len(word) <= 2 and word.isdecimal()
+    return not (word in _ABBREVIATIONS or is_ordinal or (len(word) == 1 and word.isalpha()))
 
 
 def begin_sentence(text: str, name: str = "") -> str:

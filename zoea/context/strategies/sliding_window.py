@@ -30,11 +30,10 @@ from zoea.context.strategies import turns
 from zoea.context.turn_packs import first_form
 from zoea.context.units import Unit, read_units
 from zoea.context.window.conversation_shape import FEWEST_RECENTS, FULL_SHARE, LONG_RESULT
-from zoea.context.window.conversation_summary import TITLE, halve
+from zoea.context.window.conversation_summary import TITLE
 from zoea.model.enums import Role
 from zoea.model.request import RequestMessage
 from zoea.model.values import Memory
-from zoea.text.estimate import tokens
 
 
 class _View(Struct, frozen=True):
@@ -44,6 +43,7 @@ class _View(Struct, frozen=True):
     recents: tuple[Memory, ...] = ()
     elided: frozenset[int] = frozenset()
     summary: str = ""
+    compact: str = ""
 
 
 def needs(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tuple[Need, ...]:
@@ -125,6 +125,7 @@ def _read_view(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> _View:
         tuple([memories[one] for one in stored["recents"] if one in memories]),
         frozenset(stored["elided"]),
         stored["summary"],
+        stored.get("compact", ""),
     )
 
 
@@ -178,10 +179,9 @@ def _shown(memories: Iterable[Memory], forms: Mapping[int, Form]) -> tuple[Reque
 def _summary(view: _View) -> Pack:
     if not view.summary:
         return Pack("summary", "summary", Priority.HIGH, ())
-    full = summary_message(view.summary)
-    shorter = summary_message(halve(view.summary, tokens(view.summary) // 2))
-    compact = (shorter,) if len(shorter.content) < len(full.content) else None
-    return Pack("summary", "summary", Priority.HIGH, (full,), compact)
+    full, compact = summary_message(view.summary), view.compact
+    is_shorter = 0 < len(compact) < len(view.summary)
+    return Pack("summary", "summary", Priority.HIGH, (full,), (summary_message(compact),) if is_shorter else None)
 
 
 def summary_message(text: str) -> RequestMessage:

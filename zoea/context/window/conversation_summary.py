@@ -1,155 +1,294 @@
-"""The text of a summary: a model's prose, if any, and lines kept word for word.
+"""The text of a summary: what a model wrote of its ranges, if any, and lines kept word for word.
 
-A summary can be extended: its kept lines are read back and chosen again together with new ones.
+A range of messages is condensed once, by itself (`RangeDigest`), so that early lines compete with their neighbours
+only. A digest ranks more lines than a summary has room for, and is stored so. A summary takes the weightiest lines of
+each of its ranges, in proportion to their messages, as many as fit.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-from zoea.context.window.salient_lines import (
-    FACTS,
-    LineKind,
-    SalientLine,
-    choose_lines,
-    find_prose_lines,
-    find_salient_lines,
-    parse_line,
-)
+from msgspec import Struct
+from msgspec.structs import replace
+
+from zoea.context.window.conversation_shape import MIDDLE_SHARE, RANGE_MESSAGES, SMALLEST_SUMMARY
+from zoea.context.window.salient_lines import LineKind, SalientLine, rank_lines
+from zoea.context.window.window_estimate import estimate_memory, estimate_text
 from zoea.model.values import Memory
-from zoea.text.estimate import CHARS_PER_TOKEN
 from zoea.text.redact import redact_all
+from zoea.text.sentences import split_sentences
 
 TITLE = "Previous context summary: "
 KEPT = "Kept word for word:"
+_RANKED = "Kept word for word, the weightiest first:"
 _LEFT_OUT = "({count:,} less important lines are left out; the search tools find them)"
 _UNREAD = "(not covered here: {count:,} messages before these; the search tools find them)"
-_OWN_LINE = re.compile(r"\((?:not covered here: |[\d,]+ less important lines ).*\)")
+_IN_ALL = "(of {count:,} lines)"
+_NO_MODEL = "(no model wrote it: {why})"
+_NO_MODEL_START = _NO_MODEL.partition("{")[0]
+_OWN_LINE = re.compile(r"\((?:not covered here: |[\d,]+ less important lines |of [\d,]+ lines|no model wrote it: ).*\)")
+_LINE = re.compile(r"- (\d+)\.(\d+)\.(\d+) ([^:]{0,100}): (.+)")
+_FORMER_LINE = re.compile(r"- turn (\d+), (constraint|decision|error|identifier|said): (.+)")
+_LEFT_OUT_LINE = re.compile(r"\(([\d,]+) less important lines ")
+_FORMER_ORDER = {kind.value: rank for rank, kind in enumerate(LineKind)}
 _PROSE_SHARE = 0.6
 """The share of a summary that a model's prose may take where lines are to be kept beside it."""
+MOST_STORED = 6_000
+"""Tokens of the lines that are stored of one range."""
+_PREFIX, _JOINT = 4.5, 1.0
+"""Tokens of the turn and the origin before a message's lines, and of what joins two of them."""
+_MOST_MISSES = 50
+"""Lines in a row that may be too long for the room that is left."""
 _TERM = re.compile(r"[^\W_][\w./:#-]*[^\W_]|[\u2e80-\U0003ffff]")
 _SAID = 0.8
+_LABEL = re.compile(r"\[turn \d+, [^\]\n]*\]|- (?:turn )?\d+[^:\n]{0,60}: |```+\w*|</?[a-z_]+>")
+_digests: dict[tuple[object, ...], RangeDigest] = {}
+_MOST_DIGESTS = 200
 
 
-def summarise(
-    memories: Iterable[Memory], max_tokens: int, *, earlier: str = "", prose: str = "", unread: int = 0
-) -> str:
-    """Return the redacted text of a summary, at most `max_tokens` long where anything fits.
+class RangeDigest(Struct, frozen=True):
+    """A range of messages, condensed.
+
+    Attributes:
+        messages: How many they are.
+        lines: Redacted, the weightiest first.
+        whole: How many lines the messages have.
+        prose: What a model wrote of them, redacted.
+        failure: Why no model did, in a few words; empty where one did or none was to.
+    """
+
+    messages: int
+    lines: tuple[SalientLine, ...] = ()
+    whole: int = 0
+    prose: str = ""
+    failure: str = ""
+
+
+class ComposedSummary(Struct, frozen=True):
+    """The text of a summary, with how many lines it keeps and leaves out since the beginning."""
+
+    text: str = ""
+    kept: int = 0
+    left_out: int = 0
+
+
+def digest_messages(memories: Sequence[Memory], before: Sequence[Memory] = ()) -> RangeDigest:
+    """Condense a range of messages without a model. The same messages are condensed only once.
 
     Args:
-        memories: The messages that the summary has to cover now.
-        earlier: The text of the summary that this one extends.
-        prose: What a model wrote about all of it; facts that it lost are appended. Without it, what a model wrote
-            of the messages before stays, and the lines to keep of the new ones are appended.
+        before: Those of the range before, which show what is said often.
+    """
+    key = (len(before), *[(one.id, hash(one.content)) for part in (before, memories) for one in part])
+    digest = _digests.get(key)
+    if digest is None:
+        if len(_digests) >= _MOST_DIGESTS:
+            _digests.clear()
+        digest = _digests[key] = _digest(memories, before)
+    return digest
+
+
+def _digest(memories: Sequence[Memory], before: Sequence[Memory]) -> RangeDigest:
+    ranked = rank_lines(memories, before)
+    room = min(MOST_STORED, max(SMALLEST_SUMMARY, sum(map(estimate_memory, memories)) / MIDDLE_SHARE))
+    kept = []
+    for line in ranked:
+        room -= estimate_text(line.text) + _JOINT
+        if room < 0:
+            break
+        kept.append(replace(line, text=redact_all(line.text)))
+    return RangeDigest(len(memories), tuple(kept), len(ranked))
+
+
+def digest_all(memories: Sequence[Memory], before: Sequence[Memory] = ()) -> list[RangeDigest]:
+    """Condense messages in ranges of about `RANGE_MESSAGES`."""
+    parts = split_ranges(memories)
+    return [digest_messages(part, former) for part, former in zip(parts, (before, *parts), strict=False)]
+
+
+def split_ranges(memories: Sequence[Memory]) -> list[Sequence[Memory]]:
+    """Return parts of about `RANGE_MESSAGES` messages, of which the last is not much smaller."""
+    count = max(1, round(len(memories) / RANGE_MESSAGES))
+    size = max(1, -(-len(memories) // count))
+    return [memories[at : at + size] for at in range(0, len(memories), size)]
+
+
+def join_digests(digests: Sequence[RangeDigest], prose: str = "") -> RangeDigest:
+    """Return one digest for several that follow each other, which holds no more than one range may."""
+    kept, room = [], float(MOST_STORED)
+    for line in _merge(digests):
+        room -= estimate_text(line.text) + _JOINT
+        if room < 0:
+            break
+        kept.append(line)
+    text = prose or "\n".join(one.prose for one in digests if one.prose)
+    return RangeDigest(
+        sum(one.messages for one in digests),
+        tuple(kept),
+        sum(one.whole for one in digests),
+        _cut(text, MOST_STORED // 2),
+    )
+
+
+def _merge(digests: Sequence[RangeDigest]) -> list[SalientLine]:
+    """Return the lines of all, each range's weightiest first, in proportion to the messages of the ranges."""
+    places = sorted(
+        ((rank + 1) / max(1, digest.messages), number, rank)
+        for number, digest in enumerate(digests)
+        for rank in range(len(digest.lines))
+    )
+    return [digests[number].lines[rank] for _, number, rank in places]
+
+
+def compose_summary(digests: Sequence[RangeDigest], max_tokens: int, *, unread: int = 0) -> ComposedSummary:
+    """Return the summary of ranges in at most so many estimated tokens, where anything fits.
+
+    Args:
         unread: How many older messages it does not cover, which it says.
     """
-    former = read_prose(earlier)
-    before = [*find_said_lines(former, read_kept_lines(earlier)), *read_kept_lines(earlier)]
-    new = find_salient_lines(memories)
-    lines = [*before, *new]
-    max_chars = max_tokens * CHARS_PER_TOKEN
-    # Redaction may make a text longer, so some room stays free for its labels.
-    note = _UNREAD.format(count=unread) if unread else read_unread_note(earlier)
-    room = max_chars - len(note) - len(TITLE) - len(KEPT) - len(_LEFT_OUT) - 8
-    told = redact_all(" ".join((prose or former).split("\r"))).strip()
-    if told:
-        # What no cue marks may be a fact too, so that the other lines have what room the prose and the facts leave.
-        facts, rest = (lines, [line for line in new if line.kind not in FACTS]) if prose else (before, new)
-        missing = find_missing(facts, told)
-        for _ in range(2):  # what is cut off may hold facts that need more room
-            taken = sum(len(str(line)) + 1 for line in (missing if prose else (*missing, *rest)))
-            told = _cut(told, max(int(room * _PROSE_SHARE), room - taken))
-            missing = find_missing(facts, told)
-        lines = [*missing, *(find_missing(rest, told, frozenset(LineKind)) if prose else rest)]
-        room -= len(told) + 2
-    return _compose(f"{note}\n{told}".strip(), lines, room)
+    note = _UNREAD.format(count=unread) if unread else ""
+    whole = sum(one.whole for one in digests)
+    room = max_tokens - estimate_text(note) - estimate_text(KEPT) - 1
+    merged = _merge(digests)
+    prose = _fit_prose(digests, merged, room)
+    text = f"{note}\n{prose}".strip()
+    terms = frozenset(_TERM.findall(prose.casefold()))
+    chosen = _choose(merged, terms, room - estimate_text(prose))
+    composed = _join(text, chosen, whole)
+    while chosen and estimate_text(composed.text) > max_tokens:
+        chosen = chosen[: len(chosen) - max(1, len(chosen) // 20)]
+        composed = _join(text, chosen, whole)
+    return composed
 
 
-def _compose(prose: str, lines: Sequence[SalientLine], room: int) -> str:
-    kept, left_out = choose_lines(lines, room)
-    text = _join(prose, kept, left_out)
-    excess = len(text) - len(_join(prose, kept, left_out, is_redacted=False))
-    if excess > 0:
-        kept, left_out = choose_lines(lines, room - excess)
-        text = _join(prose, kept, left_out)
-    return text
+def _fit_prose(digests: Sequence[RangeDigest], lines: Sequence[SalientLine], room: float) -> str:
+    """Return what models wrote of all ranges, each cut to its share where the lines need room too."""
+    parts = [(one.prose, one.messages) for one in digests if one.prose]
+    taken = sum(estimate_text(line.text) + _PREFIX for line in lines)
+    most = max(int(room * _PROSE_SHARE), int(room - taken))
+    size = sum(estimate_text(prose) + 1 for prose, _ in parts)
+    if size > most:
+        messages = sum(count for _, count in parts)
+        parts = [(_cut(prose, max(0, most * count // messages)), count) for prose, count in parts]
+    return "\n".join(prose for prose, _ in parts if prose)
 
 
-def _join(prose: str, kept: Sequence[SalientLine], left_out: int, *, is_redacted: bool = True) -> str:
+def _choose(lines: Sequence[SalientLine], said: frozenset[str], room: float) -> list[SalientLine]:
+    """Return the first lines that fit and that the prose does not say."""
+    chosen: list[SalientLine] = []
+    messages: set[tuple[int, int]] = set()
+    misses = 0
+    for line in lines:
+        if said and _is_said(line.text, said):
+            continue
+        cost = estimate_text(line.text) + (_JOINT if line.place[:2] in messages else _PREFIX)
+        if cost > room:
+            misses += 1
+            if misses == _MOST_MISSES:
+                break
+            continue
+        room -= cost
+        chosen.append(line)
+        messages.add(line.place[:2])
+    return chosen
+
+
+def _join(prose: str, chosen: Sequence[SalientLine], whole: int) -> ComposedSummary:
+    """Compose the text: the prose, then the lines in the order of the conversation, those of a message together."""
     parts = [prose] if prose else []
-    if kept:
-        said = "\n".join(map(str, kept))
-        parts.append(f"{KEPT}\n{redact_all(said) if is_redacted else said}")
-    if left_out:
+    if chosen:
+        parts.append(KEPT)
+    before: SalientLine | None = None
+    for line in sorted(chosen, key=lambda one: one.place):
+        if before is None or line.place[:2] != before.place[:2]:
+            parts.append(f"- {line.turn} {line.origin}: {line.text}" if line.origin else f"- {line.turn}: {line.text}")
+        else:
+            joint = " " if line.index == before.index + 1 else " … "
+            parts[-1] += joint + line.text
+        before = line
+    left_out = whole - len(chosen)
+    if left_out > 0:
         parts.append(_LEFT_OUT.format(count=left_out))
-    return "\n".join(parts)
+    return ComposedSummary("\n".join(parts), len(chosen), max(0, left_out))
 
 
-def read_kept_lines(text: str) -> list[SalientLine]:
-    """Return the lines that a summary kept word for word."""
-    _, found, kept = text.rpartition(f"{KEPT}\n")
-    return [line for one in kept.splitlines() if (line := parse_line(one)) is not None] if found else []
+def summarise(memories: Iterable[Memory], max_tokens: int, *, prose: str = "", unread: int = 0) -> str:
+    """Return the redacted text of a summary of messages.
+
+    Args:
+        prose: What a model wrote about all of them; lines that it lost are appended.
+        unread: How many older messages it does not cover, which it says.
+    """
+    digests = digest_all(list(memories))
+    if prose and digests:
+        whole = sum(one.messages for one in digests)
+        digests.append(RangeDigest(whole, prose=clean_prose(prose)))
+    return compose_summary(digests, max_tokens, unread=unread).text
 
 
-def read_unread_note(text: str) -> str:
-    """Return the line of a summary that says what it does not cover. "" where it has none."""
-    first, _, _ = text.partition("\n")
-    return first if first.startswith(_UNREAD.partition("{")[0]) else ""
+def clean_prose(prose: str) -> str:
+    """Redact what a model wrote, without the labels of its source and without sentences that it repeats."""
+    said: set[str] = set()
+    lines = []
+    for line in _LABEL.sub(" ", redact_all(" ".join(prose.split("\r")))).splitlines():
+        new = [one for one in split_sentences(line) if one.casefold() not in said]
+        said.update(map(str.casefold, new))
+        lines.append(" ".join(dict.fromkeys(new)))
+    return "\n".join(filter(None, lines))
+
+
+def write_digest(digest: RangeDigest) -> str:
+    """Return a digest as the text that is stored."""
+    lines = [f"- {one.turn}.{one.seq}.{one.index} {one.origin[:100]}: {one.text}" for one in digest.lines]
+    prose = [digest.prose] if digest.prose else []
+    failure = [_NO_MODEL.format(why=" ".join(digest.failure.split()))] if digest.failure else []
+    return "\n".join([*prose, _RANKED, *lines, *failure, _IN_ALL.format(count=digest.whole)])
+
+
+def read_digest(text: str, messages: int) -> RangeDigest:
+    """Read a stored digest, or a summary that an older release stored, whose lines have no ranks."""
+    prose, is_ranked, kept = text.rpartition(f"{_RANKED}\n")
+    if not is_ranked:
+        return _read_former(text, messages)
+    rows = kept.splitlines()
+    found = [match for row in rows if (match := _LINE.fullmatch(row)) is not None]
+    lines = [SalientLine(int(one[1]), int(one[2]), int(one[3]), one[4], one[5]) for one in found]
+    count = re.search(r"\(of ([\d,]+) lines\)\Z", text)
+    whole = int(count[1].replace(",", "")) if count is not None else len(lines)
+    failure = next((row[len(_NO_MODEL_START) : -1] for row in rows if row.startswith(_NO_MODEL_START)), "")
+    return RangeDigest(messages, tuple(lines), whole, prose.strip(), failure)
+
+
+def _read_former(text: str, messages: int) -> RangeDigest:
+    _, is_kept, kept = text.rpartition(f"{KEPT}\n")
+    found = [match for row in kept.splitlines() if (match := _FORMER_LINE.fullmatch(row))] if is_kept else []
+    lines = [(rank, one[2], SalientLine(int(one[1]), 0, rank, "", one[3])) for rank, one in enumerate(found)]
+    lines.sort(key=lambda one: (_FORMER_ORDER[one[1]], -one[0]))
+    left_out = _LEFT_OUT_LINE.search(text)
+    more = int(left_out[1].replace(",", "")) if left_out is not None else 0
+    return RangeDigest(messages, tuple(line for _, _, line in lines), len(lines) + more, read_prose(text))
 
 
 def read_prose(text: str) -> str:
     """Return the part of a summary that a model wrote, "" where it has none."""
-    prose, found, _ = text.rpartition(f"{KEPT}\n")
-    lines = (prose if found else text).strip().splitlines()
-    return "\n".join(line for line in lines if not _OWN_LINE.fullmatch(line)).strip()
+    prose, is_kept, _ = text.rpartition(f"{KEPT}\n")
+    lines = (prose if is_kept else text).strip().splitlines()
+    return "\n".join(line for line in lines if not _OWN_LINE.fullmatch(line) and line != KEPT).strip()
 
 
-def find_said_lines(prose: str, kept: Sequence[SalientLine]) -> list[SalientLine]:
-    """Return the facts of a former prose, which the one that extends it must hold too."""
-    turn = min((line.turn for line in kept), default=1)
-    lines = find_prose_lines(prose, turn)
-    return [line for line in lines if line.kind in FACTS]
+def _is_said(text: str, said: frozenset[str]) -> bool:
+    """Return whether a prose with these words says a line: four fifths of its words, and each with a digit."""
+    terms = frozenset(_TERM.findall(text.casefold()))
+    exact = {term for term in terms if any(one.isdigit() for one in term)}
+    return exact <= said and len(terms & said) >= _SAID * len(terms)
 
 
-def find_missing(lines: Iterable[SalientLine], prose: str, kinds: Container[LineKind] = FACTS) -> list[SalientLine]:
-    """Return the lines of these kinds that a text does not hold.
-
-    A fact is held where four fifths of its words are, and each word with a digit.
-    """
-    said = frozenset(_TERM.findall(prose.casefold()))
-    missing = []
-    for line in lines:
-        if line.kind not in kinds:
-            continue
-        terms = frozenset(_TERM.findall(redact_all(line.text).casefold()))
-        exact = {term for term in terms if any(one.isdigit() for one in term)}
-        if not exact <= said or len(terms & said) < _SAID * len(terms):
-            missing.append(line)
-    return missing
-
-
-def halve(text: str, max_tokens: int) -> str:
-    """Return a shorter form of a redacted summary: its prose cut, then the weightiest lines.
-
-    Each plan of a turn's first request needs it, so that nothing is redacted a second time.
-    """
-    room = max(0, max_tokens * CHARS_PER_TOKEN - len(KEPT) - len(_LEFT_OUT) - 4)
-    lines, prose = read_kept_lines(text), text.rpartition(f"{KEPT}\n")[0].strip()
-    if not lines:
-        return _cut(text, max_tokens * CHARS_PER_TOKEN)
-    prose = _cut(prose, int(room * _PROSE_SHARE))
-    kept, left_out = choose_lines(lines, room - len(prose))
-    return _join(prose, kept, left_out, is_redacted=False)
-
-
-def _cut(text: str, max_chars: int) -> str:
-    """Return the first whole sentences of a text within a length."""
-    if len(text) <= max_chars:
+def _cut(text: str, max_tokens: int) -> str:
+    """Return the first whole sentences of a text within a number of estimated tokens."""
+    size = estimate_text(text)
+    if size <= max_tokens:
         return text
-    part = text[: max(0, max_chars)]
+    part = text[: max(0, int(len(text) * max_tokens / size))]
     end = max(part.rfind(". "), part.rfind("\n"), part.rfind("。"))
-    return part[: end + 1].rstrip() if end > max_chars // 2 else part
-
-
-__all__ = ["KEPT", "TITLE", "LineKind", "find_missing", "halve", "read_kept_lines", "read_prose", "summarise"]
+    return part[: end + 1].rstrip() if end > len(part) // 2 else part

@@ -1,8 +1,9 @@
-"""Pick the lines of a conversation that a summary must not lose, without a model.
+"""Rank the sentences of a conversation by what a summary must not lose, without a model.
 
-A line is a sentence of a prompt or an answer, or a line of a result. Cues in ten languages mark errors,
-decisions and constraints; identifiers are found by their shape. All other lines are ranked by the rarity
-of their words in the text at hand, which needs no language.
+A line is a sentence of a prompt or an answer, or a line of a result. No single sign decides: what is said once and in
+rare words, in a short message, by a person, with names, numbers or paths, or with a word that marks an error, a
+decision or a constraint weighs more; what is said over and over in alike words wears off. All is measured over the
+lines of the messages together. Rarity counts words, and pairs of characters where a script has no spaces.
 """
 
 from __future__ import annotations
@@ -11,28 +12,45 @@ import re
 from collections import Counter as Tally
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
+from itertools import pairwise
 from math import log
 
 from msgspec import Struct
 
 from zoea.context.condensed_text import find_identifiers
 from zoea.context.window.fact_cues import CONSTRAINTS, DECISIONS, ERRORS
+from zoea.context.window.window_estimate import estimate_text
 from zoea.model.enums import Role
 from zoea.model.values import Memory
+from zoea.text.sentences import UNSPACED, split_sentences
 from zoea.text.shorten import head
 
 LONGEST_LINE = 320
 """Characters kept of a line."""
 LINES_A_RESULT = 12
-"""Lines taken of one result; a result is mostly data."""
+"""Lines taken of one long result; a result is mostly data."""
+SHORT_RESULT = 600
+"""Characters up to which a result is read like a message."""
 ALIKE = 6
-"""Lines that differ in their numbers and names alone, of which each is kept as a fact."""
+"""Lines that differ in their numbers and names alone, of which each weighs as if it were alone."""
 RESULT_CHARS = 8_000
 """Characters of a result that are looked at, half from its head and half from its tail."""
+_RAREST = 12
+"""The rarest words of a line, by which its rarity is measured; of pairs of characters twice as many."""
+_DECAY = 0.8
+"""What each further line of a message weighs, as a share of the one before."""
+_SHORT_MESSAGE, _SHORT_WIDE_MESSAGE = 100, 35
+"""Characters of a short message; longer ones say less with each sentence."""
+_FREE_TOKENS = 10
+"""Tokens beside which those of a line count little."""
+_PRECISE_SHARE = 0.5
+_LEAST_NEW = 0.05
+"""What a line counts as new whose words were all said before, so that alike lines have an order too."""
+_SAID_BY = {Role.USER: 0.15, Role.ASSISTANT: 0.0, Role.TOOL: -0.1}
 
 
 class LineKind(StrEnum):
-    """What a line holds, the most important first."""
+    """What the words of a line mark, the most important first."""
 
     CONSTRAINT = "constraint"
     DECISION = "decision"
@@ -41,43 +59,33 @@ class LineKind(StrEnum):
     OTHER = "said"
 
 
-FACTS = (LineKind.CONSTRAINT, LineKind.DECISION, LineKind.ERROR, LineKind.IDENTIFIER)
-_WORTH = {
-    LineKind.CONSTRAINT: 4.0,
-    LineKind.DECISION: 4.0,
-    LineKind.ERROR: 3.0,
-    LineKind.IDENTIFIER: 2.0,
-    LineKind.OTHER: 0.0,
-}
+_MARKED = dict.fromkeys(LineKind, 0.2) | {LineKind.IDENTIFIER: 0.15, LineKind.OTHER: 0.0}
+"""What the words of a line add to its weight; they are only one sign of several."""
 
 
 class SalientLine(Struct, frozen=True):
-    """A line worth keeping: its turn, kind, text and weight among others."""
+    """A line worth keeping, and its place: turn, message in the turn, sentence in the message.
+
+    Attributes:
+        origin: `prompt`, `answer`, or the name of a tool.
+    """
 
     turn: int
-    kind: LineKind
+    seq: int
+    index: int
+    origin: str
     text: str
-    weight: float = 0.0
+    kind: LineKind = LineKind.OTHER
 
-    def __str__(self) -> str:
-        return f"- turn {self.turn}, {self.kind.value}: {self.text}"
-
-
-_LINE = re.compile(r"- turn (\d+), (constraint|decision|error|identifier|said): (.+)")
-
-
-def parse_line(text: str) -> SalientLine | None:
-    """Read a line that `str` wrote; None where it is not one."""
-    match = _LINE.fullmatch(text)
-    if match is None:
-        return None
-    kind = LineKind(match[2])
-    return SalientLine(int(match[1]), kind, match[3], _WORTH[kind] + 0.5)
+    @property
+    def place(self) -> tuple[int, int, int]:
+        return self.turn, self.seq, self.index
 
 
 _NUMBERED = re.compile(r"\S*\d\S*")
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+|(?<=[。！？；])|\n+")
-_WORD = re.compile(r"[^\W_][\w.'-]*[^\W_]|[\u2e80-\U0003ffff]")
+_DIGITS = re.compile(r"\d+(?:[.,:]\d+)*")
+_WORD = re.compile(rf"[{UNSPACED}]+|[^\W_{UNSPACED}](?:[^\W{UNSPACED}]|[.'#-](?=[\w#]))*|#")
+_FIRST_UNSPACED = "\u0e00"
 _BY_KIND = ((LineKind.CONSTRAINT, CONSTRAINTS), (LineKind.DECISION, DECISIONS), (LineKind.ERROR, ERRORS))
 _MAY_NAME = re.compile(r"[\d/_#\"'.]\S")
 _SPECIAL = re.compile(
@@ -85,81 +93,142 @@ _SPECIAL = re.compile(
     r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22,27}\b|\b[\w-]+\.(?:py|rs|go|ts|js|toml|yaml|yml|json|md|sql|c|h|cpp|java|sh)\b|"
     r"\b[A-Z][A-Z0-9]+-\d+\b|#\d+\b|\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b"
 )
+_PRECISE = re.compile(r"\d|[\w-]+[./_@][\w-]+|(?<=[\w,] )[A-ZÀ-Þ]\w")
 
 
-def find_salient_lines(memories: Iterable[Memory]) -> list[SalientLine]:
-    """Return the lines of memories with their weights, in conversation order, each text once (the newest).
+class _Entry(Struct, frozen=True):
+    """A line while it is weighed.
 
-    Errors, decisions, constraints and identifiers weigh more than anything else. Of lines that differ in their numbers
-    and names alone, as those of a log, only the newest `ALIKE` weigh so much.
+    Attributes:
+        text: In lower case.
+        shape: The same without its numbers and names.
+        words, pairs: Its words, each once, and those that stand side by side.
+        signs: What it weighs by its own signs, whatever the other lines are.
     """
-    found: dict[str, tuple[int, LineKind, str, Role]] = {}
+
+    line: SalientLine
+    text: str
+    shape: str
+    words: frozenset[str]
+    pairs: frozenset[tuple[str, str]]
+    is_wide: bool
+    signs: float
+
+    @classmethod
+    def of(cls, line: SalientLine, role: Role, chars: int) -> _Entry:
+        text = line.text.casefold()
+        words = find_words(_DIGITS.sub("#", text))
+        is_wide = any(word[0] >= _FIRST_UNSPACED for word in words)
+        worth = 1 + _MARKED[line.kind] + _SAID_BY[role] + (_PRECISE_SHARE if _PRECISE.search(line.text) else 0.0)
+        brevity = (1 + chars / (_SHORT_WIDE_MESSAGE if is_wide else _SHORT_MESSAGE)) ** -0.5
+        signs = worth * brevity / (estimate_text(line.text) + _FREE_TOKENS) ** 0.4
+        pairs = frozenset(pairwise(words))
+        return cls(line, text, _NUMBERED.sub("#", text), frozenset(words), pairs, is_wide, signs)
+
+
+_read: dict[tuple[int, int, int], tuple[_Entry, ...]] = {}
+MOST_READ = 2_000
+"""Memories whose lines are remembered."""
+
+
+def rank_lines(memories: Iterable[Memory], before: Iterable[Memory] = ()) -> list[SalientLine]:
+    """Return the lines of memories, the weightiest first. Equal texts count once, as the newest of them.
+
+    Args:
+        before: Older memories, which only show what is said often.
+    """
+    others = _read_entries(before)
+    own = _read_entries(memories)
+    entries = [*(entry for key, entry in others.items() if key not in own), *own.values()]
+    count = len(entries)
+    rows = Tally(word for entry in entries for word in entry.words)
+    rarity = {word: log((count + 1) / found) / log(count + 1) for word, found in rows.items()}
+    times = Tally(pair for entry in entries for pair in entry.pairs)
+    weighed = []
+    for place, (entry, newer) in enumerate(zip(entries, _count_newer(entries), strict=True)):
+        size = _RAREST * (2 if entry.is_wide else 1)
+        rare = sum(sorted([rarity[word] for word in entry.words], reverse=True)[:size]) / size
+        new = sum([times[pair] == 1 for pair in entry.pairs]) / len(entry.pairs) if entry.pairs else 0.0
+        worn = 1 + max(0, newer + 1 - ALIKE) / 2
+        weighed.append(((rare * (_LEAST_NEW + new)) ** 2 * entry.signs / worn, place))
+    weighed = sorted(weighed[count - len(own) :], reverse=True)
+    # What a message says beside its weightiest line is worth less.
+    further: Tally[tuple[int, int]] = Tally()
+    ranked = []
+    for weight, place in weighed:
+        message = entries[place].line.place[:2]
+        ranked.append((weight * _DECAY ** further[message], place))
+        further[message] += 1
+    ranked.sort(reverse=True)
+    return [entries[place].line for _, place in ranked]
+
+
+def _read_entries(memories: Iterable[Memory]) -> dict[str, _Entry]:
+    """Return the lines of memories by their text in lower case, each text once."""
+    found: dict[str, _Entry] = {}
     for memory in memories:
-        for kind, text in _lines_of(memory):
-            key = " ".join(text.casefold().split())
-            found.pop(key, None)
-            found[key] = (memory.turn_number, kind, text, memory.role)
-    entries = list(found.values())
-    words = [frozenset(_WORD.findall(text.casefold())) for _, _, text, _ in entries]
-    counts = Tally(word for line in words for word in line)
-    most = log(len(entries) + 1) or 1.0
-    return [
-        SalientLine(
-            turn,
-            kind,
-            text,
-            (0.0 if is_worn else _WORTH[kind]) + _rarity(line, counts, len(entries)) / most + 0.2 * (role is Role.USER),
-        )
-        for (turn, kind, text, role), line, is_worn in zip(entries, words, _find_worn(found), strict=True)
-    ]
+        for entry in _read_memory(memory):
+            found.pop(entry.text, None)
+            found[entry.text] = entry
+    return found
 
 
-def _find_worn(texts: Iterable[str]) -> list[bool]:
-    """Return for each line whether enough newer ones differ only in numbers and names. Oldest first."""
+def _read_memory(memory: Memory) -> tuple[_Entry, ...]:
+    """Return the lines of a memory. Those of one that was read before are found again by its id and text."""
+    key = (memory.id, hash(memory.content), memory.turn_number)
+    entries = _read.get(key)
+    if entries is None:
+        if len(_read) >= MOST_READ:
+            _read.clear()
+        origin, size = _origin(memory), len(memory.content)
+        lines = [
+            SalientLine(memory.turn_number, memory.seq, index, origin, text, kind)
+            for index, (kind, text) in enumerate(_lines_of(memory))
+        ]
+        entries = _read[key] = tuple([_Entry.of(line, memory.role, size) for line in lines])
+    return entries
+
+
+def _origin(memory: Memory) -> str:
+    if memory.role is Role.TOOL:
+        return memory.tool_name or "result"
+    return "prompt" if memory.role is Role.USER else "answer"
+
+
+def find_words(text: str) -> tuple[str, ...]:
+    """Return the words of a text in lower case, in order; pairs of characters where its script has no spaces."""
+    words: list[str] = []
+    for word in _WORD.findall(text):
+        if word[0] < _FIRST_UNSPACED or len(word) < 3:
+            words.append(word)
+        else:
+            words += [word[at : at + 2] for at in range(len(word) - 1)]
+    return tuple(words)
+
+
+def _count_newer(entries: Sequence[_Entry]) -> list[int]:
+    """Return for each line how many newer ones differ only in numbers and names. Oldest first."""
     counts: Tally[str] = Tally()
-    worn = []
-    for text in reversed(list(texts)):
-        shape = _NUMBERED.sub("#", text)
-        counts[shape] += 1
-        worn.append(counts[shape] > ALIKE)
-    return worn[::-1]
-
-
-def _rarity(words: frozenset[str], counts: Tally[str], lines: int) -> float:
-    """Return how rare the words of a line are: the mean of its four rarest."""
-    rare = sorted((log((lines + 1) / counts[word]) for word in words), reverse=True)[:4]
-    return sum(rare) / 4
+    newer = []
+    for entry in reversed(entries):
+        newer.append(counts[entry.shape])
+        counts[entry.shape] += 1
+    return newer[::-1]
 
 
 def _lines_of(memory: Memory) -> list[tuple[LineKind, str]]:
-    if memory.role is Role.TOOL:
+    if memory.role is Role.TOOL and len(memory.content) > SHORT_RESULT:
         return _result_lines(memory)
-    return _sentences(memory.content)
-
-
-def _sentences(content: str) -> list[tuple[LineKind, str]]:
-    lines = []
-    for text in _SENTENCE.split(content):
-        text = " ".join(text.split())
-        if len(text) > 1:
-            lines.append((classify_line(text), head(text, LONGEST_LINE)))
-    return lines
-
-
-def find_prose_lines(prose: str, turn: int) -> list[SalientLine]:
-    """Return the sentences of a summary's prose as lines of a turn.
-
-    They weigh as much as lines that were kept before.
-    """
-    return [SalientLine(turn, kind, text, _WORTH[kind] + 0.5) for kind, text in _sentences(prose)]
+    return [
+        (classify_line(text), head(text, LONGEST_LINE)) for text in split_sentences(memory.content) if len(text) > 1
+    ]
 
 
 def _result_lines(memory: Memory) -> list[tuple[LineKind, str]]:
-    """Return the errors of a result, and one line with its identifiers."""
+    """Return the errors of a result, its rules and decisions, and one line with its identifiers."""
     content = memory.content
     if len(content) > RESULT_CHARS:
         content = content[: RESULT_CHARS // 2] + "\n" + content[-RESULT_CHARS // 2 :]
-    name = memory.tool_name or "result"
     lines: list[tuple[LineKind, str]] = []
     for text in content.splitlines():
         text = " ".join(text.split())
@@ -167,20 +236,20 @@ def _result_lines(memory: Memory) -> list[tuple[LineKind, str]]:
             continue
         kind = classify_line(text)
         if (memory.is_error and not lines) or kind is LineKind.ERROR:
-            lines.append((LineKind.ERROR, head(f"{name}: {text}", LONGEST_LINE)))
+            lines.append((LineKind.ERROR, head(text, LONGEST_LINE)))
         elif len(text) <= LONGEST_LINE and kind in (LineKind.CONSTRAINT, LineKind.DECISION):
-            lines.append((kind, head(f"{name}: {text}", LONGEST_LINE)))
+            lines.append((kind, text))
         if len(lines) >= LINES_A_RESULT:
             break
-    known = head(", ".join(find_identifiers(content)), LONGEST_LINE - len(name))
+    known = head(", ".join(find_identifiers(content)), LONGEST_LINE)
     shown = "\n".join(text for _, text in lines)
     if known and not all(one in shown for one in known.split(", ")):
-        lines.append((LineKind.IDENTIFIER, f"{name}: {known}"))
+        lines.append((LineKind.IDENTIFIER, known))
     return lines
 
 
 def classify_line(text: str) -> LineKind:
-    """Return the most important kind of a line."""
+    """Return the most important kind that the words of a line mark."""
     folded = text.casefold()
     words = frozenset(_WORD.findall(folded))
     for kind, cues in _BY_KIND:
@@ -189,16 +258,3 @@ def classify_line(text: str) -> LineKind:
     if _MAY_NAME.search(text) and (_SPECIAL.search(text) or find_identifiers(text)):
         return LineKind.IDENTIFIER
     return LineKind.OTHER
-
-
-def choose_lines(lines: Sequence[SalientLine], max_chars: int) -> tuple[list[SalientLine], int]:
-    """Return the weightiest lines that fit, in their order, and how many were left out."""
-    ranked = sorted(range(len(lines)), key=lambda place: (-lines[place].weight, -place))
-    taken: list[int] = []
-    room = max_chars
-    for place in ranked:
-        cost = len(str(lines[place])) + 1
-        if cost <= room:
-            taken.append(place)
-            room -= cost
-    return [lines[place] for place in sorted(taken)], len(lines) - len(taken)

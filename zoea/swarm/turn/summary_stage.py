@@ -18,8 +18,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from zoea.context import FrozenTurn, request_limit
-from zoea.context.window.conversation_shape import Conversation, ConversationShape
-from zoea.context.window.conversation_summary import read_prose
+from zoea.context.window.conversation_shape import ConversationShape
+from zoea.context.window.conversation_summary import read_digest
 from zoea.context.window.summary_parts import ANSWER_FACTOR, LEAST_ROOM, SummaryPart, SummaryProse, find_next_part
 from zoea.context.window.window_estimate import MARGIN, estimate_text
 from zoea.llm.prices import ModelPrice
@@ -109,7 +109,7 @@ class SummaryStage:
         """Let the lines that were chosen serve alone, for the rest of the turn."""
         self.failure = self.failure or "no answer"
 
-    async def find_prose(self, conversation: Conversation, shape: ConversationShape) -> str | None:
+    async def find_prose(self, shape: ConversationShape) -> str | None:
         """Return what the model wrote; None where `wanted` has to be asked for first.
 
         It is "" where no model writes.
@@ -117,7 +117,11 @@ class SummaryStage:
         model = None if self.failure else await self._find_model()
         if model is None:
             return ""
-        prose_tokens = min(int(shape.summary_tokens * PROSE_SHARE), model.max_output_tokens // ANSWER_FACTOR)
+        earlier = read_digest(shape.ranges[-1].text, 0).prose if shape.ranges and shape.ranges[-1].is_open else ""
+        closed = sum(not one.is_open for one in shape.ranges)
+        prose_tokens = min(
+            int(shape.summary_tokens * PROSE_SHARE) // (1 + closed), model.max_output_tokens // ANSWER_FACTOR
+        )
         limit = request_limit(self._frozen).tokens
         room = min(limit, model.window - model.max_output_tokens) / max(1.0, self._frozen.calibration)
         if room < LEAST_ROOM:
@@ -130,7 +134,7 @@ class SummaryStage:
         found = await asyncio.to_thread(
             find_next_part,
             shape.middle,
-            read_prose(conversation.covered.text),
+            earlier,
             self._known,
             prose_tokens=prose_tokens,
             room=int(room),

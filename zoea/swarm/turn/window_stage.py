@@ -6,17 +6,29 @@ Reading, shaping and choosing lines take a while for a long conversation, so the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import groupby
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from zoea.context import FrozenTurn, ShownConversation, StoredAnswer, message_tokens, request_limit
 from zoea.context.forms import FULL, render_memory
-from zoea.context.window.conversation_shape import Conversation, ConversationShape, CoveredMessages, shape_conversation
-from zoea.context.window.conversation_summary import summarise
-from zoea.context.window.window_estimate import estimate_memory
+from zoea.context.window.conversation_shape import Conversation, ConversationShape, SummaryRange, shape_conversation
+from zoea.context.window.conversation_summary import (
+    ComposedSummary,
+    RangeDigest,
+    clean_prose,
+    compose_summary,
+    digest_all,
+    digest_messages,
+    join_digests,
+    read_digest,
+    split_ranges,
+    write_digest,
+)
+from zoea.context.window.window_estimate import estimate_memory, estimate_text
 from zoea.context.window.window_rules import WindowRules
 from zoea.model.values import Memory
 from zoea.store import WriterConnection
@@ -27,13 +39,28 @@ from zoea.swarm.turn.opened_turn_facts import OpenedTurnFacts
 from zoea.text import estimate
 from zoea.text.sentences import count_of
 
+_SMALL_SHARE = 0.8
+"""The share of its room below which the text of a summary leaves room for messages."""
+
 
 class _Prepared(Struct, frozen=True):
-    """A shaped conversation, with its new summary where one is due."""
+    """A shaped conversation with its summary, and the ranges to store, if any.
+
+    Attributes:
+        compact: A shorter form of the summary.
+        before: The messages of the newest range, where they were read; they show what is said often.
+        covered: How many messages the summary stands for.
+        failure: Why no model wrote it, where one was to.
+    """
 
     shape: ConversationShape
-    covered: CoveredMessages
-    new: window_ops.NewSummary | None = None
+    summary: ComposedSummary = ComposedSummary()
+    compact: str = ""
+    before: tuple[Memory, ...] = ()
+    new: tuple[SummaryRange, ...] = ()
+    covered: int = 0
+    covered_tokens: int = 0
+    models: tuple[str, ...] = ()
     failure: str = ""
 
     def answer(self) -> StoredAnswer:
@@ -44,8 +71,14 @@ class _Prepared(Struct, frozen=True):
                 "primers": [memory.id for memory in primers],
                 "recents": [memory.id for memory in shape.recents],
                 "elided": sorted(shape.elided),
-                "summary": self.new.content if self.new is not None else self.covered.text,
+                "summary": self.summary.text,
+                "compact": self.compact,
+                "covered": self.covered,
+                "left_out": self.summary.left_out,
+                "models": list(self.models),
+                "no_model": self.failure,
                 "steps": list(shape.steps),
+                "cause": shape.cause,
                 "is_for_budget": shape.is_for_budget,
                 "whole": shape.whole,
             }
@@ -60,17 +93,20 @@ async def read_conversation_view(facts: OpenedTurnFacts, need: ShownConversation
     frozen, services, summaries = facts.frozen, facts.services, facts.summaries
     rules = frozen.window or WindowRules()
     rows = await window_ops.read_conversation(services.store, frozen, need.before, rules)
-    now = services.clock.now()
-    conversation, shape = await asyncio.to_thread(_shape, frozen, rules, rows, facts.prompts, now)
-    prepared = _Prepared(shape, conversation.covered)
+    prepared = await asyncio.to_thread(_shape, frozen, rules, rows, facts.prompts)
+    shape = prepared.shape
     if shape.is_due:
-        prose = await summaries.find_prose(conversation, shape)
+        prose = await summaries.find_prose(shape)
         if prose is None:
             return None
-        new = await asyncio.to_thread(_write_summary, conversation, shape, prose, summaries.model_name)
-        prepared = replace(prepared, new=new, failure="" if prose else summaries.failure)
+        before: tuple[Memory, ...] = ()
+        if shape.ranges:
+            before = await window_ops.read_range(services.store, frozen.mysis_id, shape.ranges[-1])
+        failure = "" if prose else summaries.failure
+        new = await asyncio.to_thread(_write_ranges, shape, before, prose, summaries.model_name, failure)
+        prepared = await asyncio.to_thread(_compose, replace(prepared, new=new), rows.unread)
     answer = prepared.answer()
-    if prepared.new is not None or shape.is_skipped:
+    if prepared.new or shape.is_skipped:
         stored = {need.key: answer.text}
         step = await _prepare_commit(facts, prepared)
         await services.write(partial(_store, frozen=frozen, prepared=prepared, answers=stored, step=step))
@@ -80,47 +116,116 @@ async def read_conversation_view(facts: OpenedTurnFacts, need: ShownConversation
 
 
 def _shape(
-    frozen: FrozenTurn, rules: WindowRules, rows: window_ops.ConversationRows, prompts: tuple[Memory, ...], now: int
-) -> tuple[Conversation, ConversationShape]:
+    frozen: FrozenTurn, rules: WindowRules, rows: window_ops.ConversationRows, prompts: tuple[Memory, ...]
+) -> _Prepared:
     conversation = rows.conversation()
     # The estimate of this strategy has a margin of its own; a model that counts more than it gets less.
-    budget = int(request_limit(frozen).tokens / max(1.0, frozen.calibration))
+    budget = max(1, int(request_limit(frozen).tokens / max(1.0, frozen.calibration)))
     overhead = estimate.tokens(frozen.system) + frozen.tools_tokens + estimate.tokens(frozen.situation)
     overhead += sum(message_tokens(render_memory(memory, FULL)) for memory in prompts)
-    shape = shape_conversation(rules, conversation, budget=max(1, budget), overhead=overhead, now=now)
-    return conversation, shape
+    shaped = partial(shape_conversation, rules, conversation, budget=budget, overhead=overhead)
+    prepared = _compose(_prepare(shaped(), conversation), conversation.unread)
+    taken = int(estimate_text(prepared.summary.text))
+    if taken < _SMALL_SHARE * prepared.shape.summary_tokens:
+        # The text is smaller than it may be, so that more messages stay.
+        prepared = _compose(_prepare(shaped(summary_tokens=taken), conversation), conversation.unread)
+    return prepared
 
 
-def _write_summary(
-    conversation: Conversation, shape: ConversationShape, prose: str, model: str
-) -> window_ops.NewSummary:
-    """Return the summary that extends the former one by the middle."""
-    earlier, middle = conversation.covered, shape.middle
-    content = summarise(middle, shape.summary_tokens, earlier=earlier.text, prose=prose, unread=conversation.unread)
-    places = [(memory.turn_id, memory.seq) for memory in middle]
-    covered = CoveredMessages(
-        first=min([*places, *([earlier.first] if earlier.messages else [])]),
-        last=max([*places, earlier.last]),
-        messages=earlier.messages + len(middle),
-        tokens=earlier.tokens + int(sum(map(estimate_memory, middle))),
-        kept=len(shape.recents),
+def _prepare(shape: ConversationShape, conversation: Conversation) -> _Prepared:
+    """Return a shape with the messages of its newest range, if all of them were read."""
+    if not shape.ranges:
+        return _Prepared(shape)
+    held = tuple([memory for memory in conversation.newer if shape.ranges[-1].holds(memory)])
+    return _Prepared(shape, before=held if len(held) == shape.ranges[-1].messages else ())
+
+
+def _compose(prepared: _Prepared, unread: int) -> _Prepared:
+    """Compose the summary of all that is not verbatim."""
+    shape = prepared.shape
+    if not shape.summary_tokens:
+        return prepared
+    ranges, waiting = shape.ranges, shape.middle
+    if prepared.new:
+        ranges, waiting = _replace_ranges(ranges, prepared.new), ()
+    digests = [read_digest(one.text, one.messages) for one in ranges]
+    if waiting:
+        digests += digest_all(waiting, prepared.before)
+    return replace(
+        prepared,
+        summary=compose_summary(digests, shape.summary_tokens, unread=unread),
+        compact=compose_summary(digests, shape.summary_tokens // 2, unread=unread).text,
+        covered=sum(one.messages for one in digests),
+        covered_tokens=sum(one.tokens for one in ranges) + int(sum(map(estimate_memory, waiting))),
+        models=tuple(dict.fromkeys(one.model for one in ranges if one.model)),
+        failure=next((one.failure for one in reversed(digests) if one.failure), ""),
     )
-    return window_ops.NewSummary(content, covered, model if prose else "")
+
+
+def _replace_ranges(ranges: Sequence[SummaryRange], new: Sequence[SummaryRange]) -> tuple[SummaryRange, ...]:
+    """Return the ranges in order, without those that a new one covers."""
+    kept = [one for one in ranges if not any(other.first <= one.first <= other.last for other in new)]
+    return tuple(sorted((*kept, *new), key=lambda one: one.first))
+
+
+def _write_ranges(
+    shape: ConversationShape, before: tuple[Memory, ...], prose: str, model: str, failure: str
+) -> tuple[SummaryRange, ...]:
+    """Return ranges for the middle, and one that joins old ones where there are too many.
+
+    Args:
+        before: The messages of the newest range, which goes on where it is open.
+    """
+    made: list[SummaryRange] = []
+    for number, waiting in groupby(shape.middle, key=lambda memory: sum(_is_past(one, memory) for one in shape.ranges)):
+        is_newest = number == len(shape.ranges)
+        goes_on = is_newest and bool(shape.ranges) and shape.ranges[-1].is_open
+        parts = split_ranges([*(before if goes_on else ()), *waiting])
+        former: Sequence[Memory] = before if is_newest and not goes_on else ()
+        for place, part in enumerate(parts, 1):
+            digest = replace(digest_messages(part, former), failure=failure)
+            former = part
+            by = ""
+            if is_newest and place == len(parts) and prose:
+                digest, by = replace(digest, prose=clean_prose(prose)), model
+            elif goes_on and place == 1:
+                opened = shape.ranges[-1]
+                digest, by = replace(digest, prose=read_digest(opened.text, 0).prose), opened.model
+            made.append(_make_range(part, digest, by))
+    ranges = _replace_ranges(shape.ranges, made)
+    if len(ranges) > window_ops.MOST_RANGES:
+        oldest = ranges[: window_ops.JOINED]
+        digest = join_digests([read_digest(one.text, one.messages) for one in oldest])
+        by = next((one.model for one in oldest if one.model), "")
+        tokens = sum(one.tokens for one in oldest)
+        text = write_digest(digest)
+        made.append(SummaryRange(0, oldest[0].first, oldest[-1].last, digest.messages, tokens, text, by))
+    return tuple(made)
+
+
+def _is_past(one: SummaryRange, memory: Memory) -> bool:
+    return one.last < (memory.turn_id, memory.seq)
+
+
+def _make_range(part: Sequence[Memory], digest: RangeDigest, model: str) -> SummaryRange:
+    places = [(memory.turn_id, memory.seq) for memory in part]
+    tokens = int(sum(map(estimate_memory, part)))
+    return SummaryRange(0, min(places), max(places), len(part), tokens, write_digest(digest), model)
 
 
 async def _prepare_commit(facts: OpenedTurnFacts, prepared: _Prepared) -> CompactionStep | None:
     """Return the commit of a new summary: with it stand the messages that requests show beside it."""
-    new, shape = prepared.new, prepared.shape
-    if new is None:
+    shape, text = prepared.shape, prepared.summary.text
+    if not prepared.new:
         return None
     return await facts.capture.prepare_compaction(
         [
             *build_entries(shape.primers),
-            build_summary(new.content, facts.services.clock.now()),
+            build_summary(text, facts.services.clock.now()),
             *build_entries(shape.recents),
         ],
-        f"A summary of {count_of(new.covered.messages, 'message')}: {new.content}",
-        model=new.model,
+        f"A summary of {count_of(prepared.covered, 'message')}: {text}",
+        model=prepared.models[-1] if prepared.models else "",
     )
 
 
@@ -133,22 +238,21 @@ def _store(
 ) -> None:
     """Store a new summary with the answer that shows it, and report its numbers."""
     turn_ops.store_answers(conn, frozen.turn_id, answers)
-    shape, new = prepared.shape, prepared.new
-    if new is not None:
-        summary_id = window_ops.store_summary(conn, frozen.mysis_id, new)
+    shape = prepared.shape
+    if prepared.new:
+        ids = [window_ops.store_range(conn, frozen.mysis_id, one, len(shape.recents)) for one in prepared.new]
         if step is not None:
-            step.write(conn, summary_id)
-        before = int(sum(map(estimate_memory, shape.middle)))
+            step.write(conn, ids[-1])
         conn.emit(
             "context.summary",
             frozen.mysis_id,
             turn=frozen.turn_id,
             messages=len(shape.middle),
-            covered=new.covered.messages,
-            tokens_before=before,
-            tokens=estimate.tokens(new.content),
+            covered=prepared.covered,
+            tokens_before=prepared.covered_tokens,
+            tokens=estimate.tokens(prepared.summary.text),
             status="failed" if prepared.failure else "triggered",
-            model=bool(new.model),
+            model=bool(prepared.models),
         )
     elif shape.is_skipped:
         conn.emit("context.summary_skipped", frozen.mysis_id, turn=frozen.turn_id)
