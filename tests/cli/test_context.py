@@ -185,6 +185,10 @@ def test_blame_names_the_oldest_message_with_a_text_and_who_inherited_it(zoea: Z
     shown = zoea("ctx", "blame", "8443").out
     assert ("assistant by claude-code" in shown, "The port is 8443." in shown) == (True, True)
     assert shown.endswith("inherited by  import/b, import/b/rewound-1\n")
+    file.write_bytes(made.data())
+    zoea("ctx", "import", str(file), "--name", "c")
+    heirs = zoea("ctx", "blame", "8443", "--json").json["inherited_by"]
+    assert heirs == ["import/b", "import/b/rewound-1", "import/c", "import/c/rewound-1"], "copies of it too"
     found = zoea("ctx", "blame", "8443", "--json").json
     assert (found["commit"]["id"], found["message"]["role"]) == (
         zoea("ctx", "show", "import/b~1", "--json").json["id"],

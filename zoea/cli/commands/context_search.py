@@ -68,12 +68,13 @@ def blame(text: Text, as_json: AsJson = False, workspace: Workspace = "") -> Non
     Example: zoea ctx blame "port 8443"
     """
     with open_contexts(workspace) as conn:
-        hits = _find(conn, text, list(read_refs(conn).values()))
+        hits = list(_find(conn, text, list(read_refs(conn).values())))
         oldest = min(hits, key=lambda hit: (hit[1].at or hit[0].created_at, hit[0].seq), default=None)
         if oldest is None:
             raise typer.Exit(1)
         commit, entry, line = oldest
-        after = read_descendants(conn, commit.seq)
+        holders = {one.seq for one, its_entry, _ in hits if its_entry == entry}  # that were picked for others too
+        after = set[int]().union(*(read_descendants(conn, seq) for seq in holders))
         own = branch_ref(commit.provenance.principal)
         heirs = sorted(name for name, seq in read_refs(conn).items() if seq in after and name != own)
         who = entry.sender or {"user": "commander", "tool": "a tool"}.get(entry.role.value, commit.provenance.principal)

@@ -100,7 +100,7 @@ def redact(
         write_json(asdict(done))
         return
     were = "was" if done.occurrences == 1 else "were"
-    also = f", {count_of(done.blobs, 'long text')} that held it emptied" if done.blobs else ""
+    also = f", also in {count_of(done.blobs, 'long text')}" if done.blobs else ""
     typer.echo(f"{count_of(done.occurrences, 'place')} {were} replaced by {REDACTED}{also}")
     if done.remaining:
         typer.echo(f"These files still hold it; delete them if you can: {', '.join(done.remaining)}")
