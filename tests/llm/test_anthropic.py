@@ -23,8 +23,9 @@ from tests.llm.sample_requests import (
     system,
     user,
 )
+from zoea.llm.model_traits import Trait
 from zoea.llm.provider_config import ProviderConfig
-from zoea.llm.providers.anthropic_request import AnthropicQuirk, body_of, thinking_of
+from zoea.llm.providers.anthropic_request import body_of, thinking_of
 from zoea.llm.providers.anthropic_stream import MessageStreamDecoder
 from zoea.model.enums import ErrorClass, Finish
 from zoea.model.errors import ProviderError
@@ -37,9 +38,9 @@ LOOK = Say((Thinking("I must look."), Text("I look."), Use("scan", '{"sector": "
 
 
 def body(
-    asked: ModelRequest, config: ProviderConfig = PLAIN, *quirks: AnthropicQuirk, without_thinking: bool = False
+    asked: ModelRequest, config: ProviderConfig = PLAIN, *traits: Trait, without_thinking: bool = False
 ) -> dict[str, Any]:
-    return body_of(asked, config, provider="reefnet", quirks=frozenset(quirks), without_thinking=without_thinking)
+    return body_of(asked, config, provider="reefnet", traits=frozenset(traits), without_thinking=without_thinking)
 
 
 def replayed(said: Answer, id: str = "c1") -> RequestMessage:
@@ -117,7 +118,7 @@ def test_a_temperature_is_not_sent_beside_thinking_nor_where_it_was_refused() ->
     asked = request(temperature=0.3)
     assert body(asked)["temperature"] == 0.3
     assert "temperature" not in body(asked, ProviderConfig("anthropic", thinking=True))
-    assert "temperature" not in body(asked, PLAIN, AnthropicQuirk.NO_TEMPERATURE)
+    assert "temperature" not in body(asked, PLAIN, Trait.NO_TEMPERATURE)
     assert body(asked, ProviderConfig("anthropic", thinking=False))["temperature"] == 0.3
 
 

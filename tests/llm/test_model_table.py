@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from zoea.llm.messages.message_rules import Replay, native_for, replay_of
-from zoea.llm.model_table import known
+from zoea.llm.messages.message_rules import native_for
+from zoea.llm.model_table import known, preset_traits
+from zoea.llm.model_traits import Trait
 from zoea.model.enums import Role
 from zoea.model.request import RequestMessage
 from zoea.model.values import Native
@@ -18,17 +19,23 @@ def test_the_longest_matching_name_wins_with_any_vendor_prefix() -> None:
 
 
 @pytest.mark.parametrize(
-    ("model", "replay"),
+    ("model", "traits"),
     [
-        ("deepseek-chat", Replay.REASONING_CONTENT),
-        ("deepseek-r1:7b", Replay.NONE),
-        ("moonshotai/kimi-k2-thinking", Replay.REASONING_CONTENT),
-        ("claude-opus-5-5", Replay.NATIVE),
-        ("llama3.2", Replay.NONE),
+        ("deepseek-chat", {Trait.REASONING_BACK}),
+        ("deepseek-r1:7b", set()),
+        ("moonshotai/kimi-k2-thinking", {Trait.REASONING_BACK, Trait.OWN_CALL_IDS}),
+        ("claude-opus-5-5", {Trait.FOLDED_SCHEMAS}),
+        ("mistral-large-latest", {Trait.SHORT_CALL_IDS}),
+        ("mistralai/Devstral-Small", {Trait.SHORT_CALL_IDS}),
+        ("google/gemma-2-9b-it", {Trait.NO_SYSTEM}),
+        ("gemma2", {Trait.NO_SYSTEM}),
+        ("o1-mini", {Trait.NO_SYSTEM, Trait.COMPLETION_TOKENS}),
+        ("gpt-5-mini", {Trait.COMPLETION_TOKENS}),
+        ("llama3.2", set()),
     ],
 )
-def test_each_family_gets_its_reasoning_back_in_its_form(model: str, replay: Replay) -> None:
-    assert replay_of(model) is replay
+def test_traits_of_known_models_are_set_beforehand(model: str, traits: set[Trait]) -> None:
+    assert preset_traits(model) == traits
 
 
 def test_native_blocks_go_back_to_their_own_provider_and_model_only() -> None:

@@ -21,6 +21,7 @@ from tests.llm.sample_requests import (
     system,
     user,
 )
+from zoea.llm.model_traits import Trait
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.ollama_format import WINDOW, OllamaStreamDecoder, body_of, think_of
 from zoea.model.enums import ErrorClass, Finish, ToolMode
@@ -57,8 +58,9 @@ def test_arguments_are_objects_and_results_name_their_tool() -> None:
 def test_thinking_goes_back_to_the_families_that_want_it() -> None:
     said = (user(), assistant("", call(), reasoning="why"), result())
     asked = request(*said, model="gpt-oss:20b")
-    assert body_of(asked, PLAIN)["messages"][1]["thinking"] == "why"
-    assert "thinking" not in body_of(asked, PLAIN, without_thinking=True)["messages"][1]
+    traits = frozenset({Trait.REASONING_BACK})
+    assert body_of(asked, PLAIN, traits=traits)["messages"][1]["thinking"] == "why"
+    assert "thinking" not in body_of(asked, PLAIN, traits=traits, without_thinking=True)["messages"][1]
 
 
 def test_options_are_merged_with_zoeas_own() -> None:

@@ -9,8 +9,9 @@ import pytest
 
 from tests.llm.sample_requests import SCAN, assistant, call, request, result, system, user
 from zoea.llm.messages.message_rules import EMPTY, NO_OUTPUT, NO_RESPONSE, OPENING
+from zoea.llm.model_traits import Trait, trait_in
 from zoea.llm.provider_config import ProviderConfig
-from zoea.llm.providers.openai_request import OpenAIQuirk, body_of, effort_of, quirk_in
+from zoea.llm.providers.openai_request import body_of, effort_of, forms_in
 from zoea.model.enums import ToolMode
 from zoea.model.request import ModelRequest, RequestMessage
 from zoea.model.values import Native
@@ -19,9 +20,9 @@ PLAIN = ProviderConfig("openai", model="reef-1")
 
 
 def body(
-    asked: ModelRequest, config: ProviderConfig = PLAIN, *quirks: OpenAIQuirk, without_thinking: bool = False
+    asked: ModelRequest, config: ProviderConfig = PLAIN, *traits: Trait, without_thinking: bool = False
 ) -> dict[str, Any]:
-    return body_of(asked, config, provider="reefnet", quirks=frozenset(quirks), without_thinking=without_thinking)
+    return body_of(asked, config, provider="reefnet", traits=frozenset(traits), without_thinking=without_thinking)
 
 
 def test_a_loop_slice_goes_out_with_zoeas_own_ids() -> None:
@@ -60,39 +61,39 @@ def test_system_messages_become_one_and_nothing_is_put_before_a_history() -> Non
 
 
 @pytest.mark.parametrize(
-    ("quirk", "said", "opened"),
+    ("trait", "said", "opened"),
     [
-        (OpenAIQuirk.USER_FIRST, (assistant("Earlier."), user()), True),
-        (OpenAIQuirk.USER_FIRST, (assistant("", call()), result(), user()), False),
-        (OpenAIQuirk.USER_BEFORE_CALLS, (assistant("", call()), result(), user()), True),
-        (OpenAIQuirk.USER_BEFORE_CALLS, (assistant("Earlier."), user()), False),
-        (OpenAIQuirk.USER_FIRST, (user(), assistant("so"), user()), False),
+        (Trait.USER_FIRST, (assistant("Earlier."), user()), True),
+        (Trait.USER_FIRST, (assistant("", call()), result(), user()), False),
+        (Trait.USER_BEFORE_CALLS, (assistant("", call()), result(), user()), True),
+        (Trait.USER_BEFORE_CALLS, (assistant("Earlier."), user()), False),
+        (Trait.USER_FIRST, (user(), assistant("so"), user()), False),
     ],
 )
 def test_a_user_message_comes_first_if_the_server_demands_it(
-    quirk: OpenAIQuirk, said: tuple[RequestMessage, ...], opened: bool
+    trait: Trait, said: tuple[RequestMessage, ...], opened: bool
 ) -> None:
-    first = body(request(system(), *said), PLAIN, quirk)["messages"][1]
+    first = body(request(system(), *said), PLAIN, trait)["messages"][1]
     assert (first == {"role": "user", "content": OPENING}) is opened
 
 
 @pytest.mark.parametrize(
-    ("text", "said", "quirk"),
+    ("text", "said", "trait"),
     [
-        ("After the system message, roles must alternate", assistant("Earlier."), OpenAIQuirk.USER_FIRST),
-        ("After the system message, roles must alternate", assistant("", call()), OpenAIQuirk.MERGED_USERS),
-        ("The first message must be from the user", assistant("Earlier."), OpenAIQuirk.USER_FIRST),
+        ("After the system message, roles must alternate", assistant("Earlier."), Trait.USER_FIRST),
+        ("After the system message, roles must alternate", assistant("", call()), Trait.MERGED_USERS),
+        ("The first message must be from the user", assistant("Earlier."), Trait.USER_FIRST),
         (
             "Please ensure that function call turn comes immediately after a user turn",
             assistant("", call()),
-            OpenAIQuirk.USER_BEFORE_CALLS,
+            Trait.USER_BEFORE_CALLS,
         ),
     ],
 )
-def test_a_refused_history_teaches_what_must_come_first(text: str, said: RequestMessage, quirk: OpenAIQuirk) -> None:
+def test_a_refused_history_teaches_what_must_come_first(text: str, said: RequestMessage, trait: Trait) -> None:
     sent = body(request(system(), said, result(), user(), tools=(SCAN,)))
-    assert quirk_in(400, text, sent, frozenset(), ToolMode.AUTO) is quirk
-    assert quirk_in(400, text, sent, frozenset({quirk}), ToolMode.AUTO) in (None, OpenAIQuirk.MERGED_USERS)
+    assert trait_in(400, text, forms_in(sent, ToolMode.AUTO), frozenset()) is trait
+    assert trait_in(400, text, forms_in(sent, ToolMode.AUTO), frozenset({trait})) in (None, Trait.MERGED_USERS)
 
 
 def test_no_message_is_sent_empty() -> None:
@@ -138,12 +139,14 @@ def test_a_thinking_setting_that_names_an_effort_is_sent_as_effort(
 
 def test_reasoning_goes_back_beside_its_calls_to_the_families_that_want_it() -> None:
     said = (user(), assistant("", call(), reasoning="why"), result(), assistant("done", reasoning="so"))
-    wanted = body(request(*said, model="deepseek-chat"))["messages"]
+    wanted = body(request(*said), PLAIN, Trait.REASONING_BACK)["messages"]
     assert [one.get("reasoning_content") for one in wanted] == [None, "why", None, None]
+    filled = body(request(*said[:-1], assistant("done")), PLAIN, Trait.REASONING_FILLED)["messages"]
+    assert [one.get("reasoning_content") for one in filled] == [None, "why", None, " "]
     assert all("reasoning_content" not in one for one in body(request(*said))["messages"])
     assert all(
         "reasoning_content" not in one
-        for one in body(request(*said, model="deepseek-chat"), without_thinking=True)["messages"]
+        for one in body(request(*said), PLAIN, Trait.REASONING_BACK, without_thinking=True)["messages"]
     )
 
 
@@ -170,49 +173,50 @@ def test_each_request_of_a_turn_begins_with_the_one_before() -> None:
 
 
 @pytest.mark.parametrize(
-    ("quirk", "gone", "there"),
+    ("trait", "gone", "there"),
     [
-        (OpenAIQuirk.NO_STREAM_OPTIONS, "stream_options", "max_tokens"),
-        (OpenAIQuirk.COMPLETION_TOKENS, "max_tokens", "max_completion_tokens"),
-        (OpenAIQuirk.NO_TEMPERATURE, "temperature", "max_tokens"),
-        (OpenAIQuirk.NO_TOOLS, "tools", "response_format"),
+        (Trait.NO_STREAM_OPTIONS, "stream_options", "max_tokens"),
+        (Trait.COMPLETION_TOKENS, "max_tokens", "max_completion_tokens"),
+        (Trait.NO_TEMPERATURE, "temperature", "max_tokens"),
+        (Trait.NO_TOOLS, "tools", "response_format"),
     ],
 )
-def test_refused_options_are_left_out(quirk: OpenAIQuirk, gone: str, there: str) -> None:
-    sent = body(request(tools=(SCAN,), temperature=0.5), PLAIN, quirk)
+def test_refused_options_are_left_out(trait: Trait, gone: str, there: str) -> None:
+    sent = body(request(tools=(SCAN,), temperature=0.5), PLAIN, trait)
     assert gone not in sent
     assert there in sent
 
 
 def test_a_strict_template_gets_neighbouring_messages_as_one() -> None:
     asked = request(user("a"), user("b"), assistant("c"), assistant("d"), assistant("", call()), result(), user("e"))
-    sent = body(asked, PLAIN, OpenAIQuirk.MERGED_USERS)["messages"]
+    sent = body(asked, PLAIN, Trait.MERGED_USERS)["messages"]
     assert [one["content"] for one in sent] == ["a\n\nb", "c\n\nd", None, "ore", "e"]
 
 
 @pytest.mark.parametrize(
-    ("status", "text", "quirk"),
+    ("status", "text", "trait"),
     [
-        (400, "Unknown field: stream_options", OpenAIQuirk.NO_STREAM_OPTIONS),
-        (400, "'max_tokens' is unknown. Use 'max_completion_tokens' instead.", OpenAIQuirk.COMPLETION_TOKENS),
-        (400, "Unsupported value: 'temperature' does not support 0.5", OpenAIQuirk.NO_TEMPERATURE),
-        (404, "No endpoints found that support tool use", OpenAIQuirk.NO_TOOLS),
-        (500, "tools param requires --jinja flag", OpenAIQuirk.NO_TOOLS),
-        (500, "Conversation roles must alternate user/assistant", OpenAIQuirk.MERGED_USERS),
+        (400, "Unknown field: stream_options", Trait.NO_STREAM_OPTIONS),
+        (400, "'max_tokens' is unknown. Use 'max_completion_tokens' instead.", Trait.COMPLETION_TOKENS),
+        (400, "Unsupported value: 'temperature' does not support 0.5", Trait.NO_TEMPERATURE),
+        (404, "No endpoints found that support tool use", Trait.NO_TOOLS),
+        (500, "tools param requires --jinja flag", Trait.NO_TOOLS),
+        (500, "Conversation roles must alternate user/assistant", Trait.MERGED_USERS),
         (400, "something else", None),
         (429, "does not support tools", None),
         (500, "temperature sensor broke", None),
     ],
 )  # fmt: skip
-def test_a_refusal_teaches_what_to_leave_out(status: int, text: str, quirk: OpenAIQuirk | None) -> None:
+def test_a_refusal_teaches_what_to_leave_out(status: int, text: str, trait: Trait | None) -> None:
     sent = body(request(tools=(SCAN,), temperature=0.5))
-    assert quirk_in(status, text, sent, frozenset(), ToolMode.AUTO) is quirk
-    if quirk is not None:
-        assert quirk_in(status, text, sent, frozenset({quirk}), ToolMode.AUTO) is None
+    assert trait_in(status, text, forms_in(sent, ToolMode.AUTO), frozenset()) is trait
+    if trait is not None:
+        again = trait_in(status, text, forms_in(sent, ToolMode.AUTO), frozenset({trait}))
+        assert again is (Trait.NO_SYSTEM if trait is Trait.MERGED_USERS else None)
 
 
 def test_tools_stay_native_if_set() -> None:
     native = ProviderConfig("openai", tool_mode=ToolMode.NATIVE)
-    sent = body(request(tools=(SCAN,)), native, OpenAIQuirk.NO_TOOLS)
+    sent = body(request(tools=(SCAN,)), native, Trait.NO_TOOLS)
     assert "tools" in sent
-    assert quirk_in(400, "does not support tools", sent, frozenset(), ToolMode.NATIVE) is None
+    assert trait_in(400, "does not support tools", forms_in(sent, ToolMode.NATIVE), frozenset()) is None

@@ -106,7 +106,7 @@ def _result(memory: Memory, form: Form) -> RequestMessage:
 
 def _answer(memory: Memory, form: Form) -> RequestMessage:
     if form.kind is FormKind.FULL:
-        calls = tuple([RequestCall(call.wire_id, call.name, call.arguments) for call in memory.calls])
+        calls = tuple([_call(call, None, memory.id) for call in memory.calls])
         return RequestMessage(
             Role.ASSISTANT,
             memory.content,
@@ -124,7 +124,7 @@ def _answer(memory: Memory, form: Form) -> RequestMessage:
 
 def _call(call: ToolCall, keep: int | None, memory_id: int) -> RequestCall:
     arguments = call.arguments if keep is None else cut_arguments(call.arguments, keep, memory_id)
-    return RequestCall(call.wire_id, call.name, arguments)
+    return RequestCall(call.wire_id, call.name, arguments, call.provider_call_id)
 
 
 def data_block(title: str, text: str) -> str:

@@ -12,6 +12,8 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from zoea.llm.model_traits import Trait, Traits
+
 AS_OF = "2026-11"
 _NAMES = 256  # of models whose entry is remembered
 
@@ -74,6 +76,30 @@ _CACHE_MINIMUMS: dict[str, int] = {
 
 _SIZE = re.compile(r"(?<![a-z0-9.])(\d+(?:\.\d+)?)([bm])(?![a-z0-9])")
 _UNITS = {"b": 1e9, "m": 1e6}
+# Forms that are known before a refusal names them; all whose pattern is in the name hold. Sources:
+# https://api-docs.deepseek.com/guides/thinking_mode,
+# https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model,
+# https://docs.z.ai/guides/capabilities/thinking-mode, https://docs.mistral.ai/capabilities/function_calling,
+# https://platform.openai.com/docs/guides/reasoning, https://huggingface.co/google/gemma-2b-it.
+_TRAITS: tuple[tuple[re.Pattern[str], frozenset[Trait]], ...] = (
+    (re.compile(r"deepseek(?!-r1)|glm-|minimax|mimo|gpt-oss|kimi"), frozenset({Trait.REASONING_BACK})),
+    (re.compile(r"kimi"), frozenset({Trait.OWN_CALL_IDS})),
+    (
+        re.compile(r"\b(?:mistral|mixtral|ministral|magistral|codestral|devstral|pixtral)"),
+        frozenset({Trait.SHORT_CALL_IDS}),
+    ),
+    (re.compile(r"\bgemma-?(?:2|[0-9]b|it)\b"), frozenset({Trait.NO_SYSTEM})),
+    (re.compile(r"\bo1-(?:mini|preview)"), frozenset({Trait.NO_SYSTEM})),
+    (re.compile(r"\b(?:o[1-9]\b|gpt-5)"), frozenset({Trait.COMPLETION_TOKENS})),
+    (re.compile(r"claude"), frozenset({Trait.FOLDED_SCHEMAS})),
+)
+
+
+@lru_cache(_NAMES)
+def preset_traits(model: str) -> Traits:
+    """Return the traits that are known of a model by its name."""
+    name = model.lower()
+    return frozenset(trait for pattern, traits in _TRAITS if pattern.search(name) for trait in traits)
 
 
 @lru_cache(_NAMES)

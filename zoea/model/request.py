@@ -11,11 +11,12 @@ from zoea.model.values import Native, Usage
 
 
 class RequestCall(Struct, frozen=True):
-    """A tool call in an assistant message; `arguments` is JSON text."""
+    """A tool call in an assistant message; `arguments` is JSON text, `own_id` the id that its provider gave it."""
 
     id: str
     name: str
     arguments: str
+    own_id: str = ""
 
 
 class RequestMessage(Struct, frozen=True):
@@ -182,6 +183,7 @@ class Answer(Struct, frozen=True):
         are_calls_text: Whether the calls were written as text and read from it.
         needs_schema: Whether the next turns should ask for calls by a schema, because these were written as text.
         reading_rate: Tokens of the prompt that the server read in a second; None where it did not say.
+        traits: Forms that the model turned out to refuse or demand, each with the sentence of the refusal.
     """
 
     text: str = ""
@@ -194,6 +196,7 @@ class Answer(Struct, frozen=True):
     are_calls_text: bool = False
     needs_schema: bool = False
     reading_rate: float | None = None
+    traits: tuple[tuple[str, str], ...] = ()
 
     @property
     def is_empty(self) -> bool:

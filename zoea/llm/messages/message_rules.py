@@ -9,7 +9,6 @@ import json
 import math
 import re
 from collections.abc import Iterable
-from enum import StrEnum
 from typing import Any
 
 from msgspec.structs import replace
@@ -129,43 +128,6 @@ def _finite(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return [_finite(one) for one in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-class Replay(StrEnum):
-    """How a model family wants its own reasoning sent back within a turn.
-
-    `NONE`: it drops or refuses it. `REASONING_CONTENT`: the text, beside the calls it led to; without it these
-    requests fail with 400 or lose the thread. `NATIVE`: the provider's own blocks, unchanged. Sources:
-    https://api-docs.deepseek.com/guides/thinking_mode,
-    https://platform.moonshot.ai/docs/guide/use-kimi-k2-thinking-model,
-    https://docs.z.ai/guides/capabilities/thinking-mode,
-    https://openrouter.ai/docs/use-cases/reasoning-tokens,
-    https://platform.claude.com/docs/en/build-with-claude/extended-thinking.
-    """
-
-    NONE = "none"
-    REASONING_CONTENT = "reasoning_content"
-    NATIVE = "native"
-
-
-# The first entry whose key is in the model's name (lower case) holds.
-_FAMILIES: tuple[tuple[str, Replay], ...] = (
-    ("claude", Replay.NATIVE),
-    ("gemini", Replay.NATIVE),
-    ("deepseek-r1", Replay.NONE),
-    ("deepseek", Replay.REASONING_CONTENT),
-    ("kimi", Replay.REASONING_CONTENT),
-    ("glm-", Replay.REASONING_CONTENT),
-    ("minimax", Replay.REASONING_CONTENT),
-    ("mimo", Replay.REASONING_CONTENT),
-    ("gpt-oss", Replay.REASONING_CONTENT),
-)
-
-
-def replay_of(model: str) -> Replay:
-    """Return how the model's family wants reasoning back; `NONE` for an unknown family."""
-    name = model.lower()
-    return next((replay for key, replay in _FAMILIES if key in name), Replay.NONE)
 
 
 def native_for(message: RequestMessage, provider: str, model: str) -> Native | None:

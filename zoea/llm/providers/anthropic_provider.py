@@ -16,8 +16,9 @@ from msgspec.structs import replace
 
 from zoea.llm.messages.message_rules import encode
 from zoea.llm.model_table import cache_minimum, known
+from zoea.llm.model_traits import Trait
 from zoea.llm.provider_config import ProviderConfig
-from zoea.llm.providers.anthropic_request import AnthropicQuirk, Quirks, body_of
+from zoea.llm.providers.anthropic_request import body_of, forms_in
 from zoea.llm.providers.anthropic_stream import MessageStreamDecoder
 from zoea.llm.providers.http_provider import HttpProvider, StreamDecoder
 from zoea.llm.providers.llamacpp_props import is_llamacpp, read_props, with_props
@@ -54,7 +55,6 @@ class AnthropicProvider(HttpProvider):
     ) -> None:
         """`open_chat` makes the provider for the chat completions of the same server; it shares the gate."""
         super().__init__(name, config, gate, http, clock)
-        self._quirks: dict[str, Quirks] = {}
         self._listed = CachedFetch(clock, self._list, absent_us=UNLISTED_FOR_US)
         self._open_chat = open_chat
         self._chat: OpenAIProvider | None = None
@@ -88,40 +88,30 @@ class AnthropicProvider(HttpProvider):
         return bool(request.tools) and self._config.tool_mode is ToolMode.JSON_SCHEMA
 
     def _form(self, request: ModelRequest, without_thinking: bool) -> bytes:
-        quirks = self._quirks.get(self._model(request), frozenset())
-        return encode(
-            body_of(
-                request,
-                self._config,
-                provider=self.name,
-                quirks=quirks,
-                without_thinking=without_thinking,
-                has_text_calls=self._has_text_calls(request),
-            )
+        return encode(self._body(request, without_thinking))
+
+    def _body(self, request: ModelRequest, without_thinking: bool) -> dict[str, Any]:
+        return body_of(
+            request,
+            self._config,
+            provider=self.name,
+            traits=self._traits(self._model(request)),
+            without_thinking=without_thinking,
+            has_text_calls=self._has_text_calls(request),
         )
+
+    def _forms(self, request: ModelRequest, without_thinking: bool) -> frozenset[str]:
+        return forms_in(self._body(request, without_thinking))
 
     def _decoder(self, request: ModelRequest) -> StreamDecoder:
         return MessageStreamDecoder(
             self.name, self._model(request), has_text_calls=self._has_text_calls(request), secrets=self._secrets
         )
 
-    def _learn(self, request: ModelRequest, without_thinking: bool, status: int, text: str) -> bool:
-        if status != 400:
-            return False
-        if "temperature" in text.lower():
-            return self._remember(request, AnthropicQuirk.NO_TEMPERATURE)
-        return False
-
     def _refused_thinking(self, request: ModelRequest, text: str) -> None:
         """Remember a model that cannot think. A lost signature concerns one request only."""
         if _UNSUPPORTED.search(text):
-            self._remember(request, AnthropicQuirk.NO_THINKING)
-
-    def _remember(self, request: ModelRequest, quirk: AnthropicQuirk) -> bool:
-        model = self._model(request)
-        quirks = self._quirks.get(model, frozenset())
-        self._quirks[model] = quirks | {quirk}
-        return quirk not in quirks
+            self.traits.learn(self._model(request), Trait.NO_THINKING, text)
 
     async def models(self) -> tuple[ModelInfo, ...]:
         """Fetch the vendor's list. Not cached."""

@@ -8,11 +8,14 @@ https://platform.claude.com/docs/en/build-with-claude/extended-thinking.
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from typing import Any
+
+from msgspec.structs import replace
 
 from zoea.llm.messages import json_schema_tools
 from zoea.llm.messages.message_rules import merge_users, native_for, settle, strict_object, user_first
+from zoea.llm.messages.request_forms import fit_ids, fit_system, fit_tools
+from zoea.llm.model_traits import Trait, Traits
 from zoea.llm.provider_config import ProviderConfig
 from zoea.model.enums import Role
 from zoea.model.request import ModelRequest, RequestMessage
@@ -25,14 +28,11 @@ _NEXT_TURN = "\nUser:"
 _SIGNED = ("thinking", "redacted_thinking")
 
 
-class AnthropicQuirk(StrEnum):
-    """A feature that a model does not take; learnt from its refusal and remembered."""
-
-    NO_THINKING = "no_thinking"
-    NO_TEMPERATURE = "no_temperature"
-
-
-Quirks = frozenset[AnthropicQuirk]
+def forms_in(body: dict[str, Any]) -> frozenset[str]:
+    """Return what a body holds of the forms that refusals name (`model_traits.trait_in`)."""
+    answers = [one for one in body["messages"] if one["role"] == "assistant"]
+    calls = [block for one in answers for block in one["content"] if block["type"] == "tool_use"]
+    return frozenset(body) | ({"answers"} if answers else set()) | ({"calls"} if calls else set())
 
 
 def body_of(
@@ -40,7 +40,7 @@ def body_of(
     config: ProviderConfig,
     *,
     provider: str,
-    quirks: Quirks = frozenset(),
+    traits: Traits = frozenset(),
     without_thinking: bool = False,
     has_text_calls: bool = False,
 ) -> dict[str, Any]:
@@ -50,23 +50,26 @@ def body_of(
         without_thinking: Leaves out thinking: the setting and every signed block.
         has_text_calls: Describes the tools in the system text, because the model calls them as text only.
     """
+    request = replace(request, tools=fit_tools(request.tools, traits))
     system, messages = settle(request.messages)
+    messages = fit_ids(messages, traits)
     if has_text_calls:
         shows = config.examples is not False  # nothing else holds the model to the form
         system, messages = json_schema_tools.as_text(
             system, messages, request.tools, with_examples=shows, as_signatures=request.as_signatures
         )
         messages = merge_users(messages)
+    system, messages = fit_system(system, messages, traits)
     model = request.model or config.model
     body: dict[str, Any] = {"model": model, "max_tokens": request.max_output_tokens, "stream": True}
     thinking = (
         {}
-        if without_thinking or AnthropicQuirk.NO_THINKING in quirks
+        if without_thinking or Trait.NO_THINKING in traits
         else thinking_of(config.thinking, request.max_output_tokens)
     )
     body.update(thinking)
     temperature = config.temperature if request.temperature is None else request.temperature
-    if temperature is not None and AnthropicQuirk.NO_TEMPERATURE not in quirks and not _thinks(thinking):
+    if temperature is not None and Trait.NO_TEMPERATURE not in traits and not _thinks(thinking):
         body["temperature"] = temperature
     if has_text_calls:
         body["stop_sequences"] = [_NEXT_TURN]

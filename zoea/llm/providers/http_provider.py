@@ -8,11 +8,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Protocol
 
 from msgspec.structs import replace
 
+from zoea.llm.messages.request_forms import fit_tools
 from zoea.llm.messages.text_calls import read_text_calls
+from zoea.llm.model_table import preset_traits
+from zoea.llm.model_traits import TraitBook, Traits, trait_in
 from zoea.llm.provider_config import SLOW_READING, ProviderConfig, is_loopback
 from zoea.llm.transport.admission_gate import AdmissionGate, AdmissionTicket
 from zoea.llm.transport.cached_json import LOADING_AGAIN_US, LOADING_US, is_loading
@@ -80,7 +84,10 @@ class HttpProvider:
     """The common part of the providers that speak HTTP.
 
     Subclasses define the request's form (`_form`), the decoder of its answer (`_decoder`), its address (`path`,
-    `stream_type`), what must be known before (`_prepare`), and what a refusal teaches (`_learn`).
+    `stream_type`), what must be known before (`_prepare`), and the forms of a body that refusals name (`_forms`).
+
+    Attributes:
+        traits: What the models of this provider turned out to refuse or demand.
     """
 
     kind = ""
@@ -99,6 +106,7 @@ class HttpProvider:
         self._clock = clock
         self.max_silence_s = max(MAX_SILENCE_S, config.timeouts.first)
         self._secrets = (config.api_key,) if config.api_key else ()
+        self.traits = TraitBook(self._secrets)
         self._is_near = is_loopback(http.base_url)
         self._places: int | None = None
         """The places of the gate before the server read slowly; None while it does not."""
@@ -116,8 +124,27 @@ class HttpProvider:
     def _decoder(self, request: ModelRequest) -> StreamDecoder:
         raise NotImplementedError
 
-    def _learn(self, request: ModelRequest, without_thinking: bool, status: int, text: str) -> bool:
-        """Return True if the refusal taught something, so that another form is worth sending."""
+    def _forms(self, request: ModelRequest, without_thinking: bool) -> frozenset[str]:
+        """Return what the body holds of the forms that refusals name."""
+        return frozenset()
+
+    def _traits(self, model: str) -> Traits:
+        return preset_traits(model) | self.traits.of(model)
+
+    def _learn(self, request: ModelRequest, without_thinking: bool, status: int, said: str) -> bool:
+        """Return True if the refusal taught a trait by which the request gets another form."""
+        model, before = self._model(request), self._form(request, without_thinking)
+        names = [tool.name for tool in fit_tools(request.tools, self._traits(model))]
+        trait = trait_in(status, said, self._forms(request, without_thinking), self._traits(model), names)
+        while trait is not None:
+            self.traits.learn(model, trait, said)
+            if self._form(request, without_thinking) != before:
+                return True
+            following = trait_in(status, said, self._forms(request, without_thinking), self._traits(model), names)
+            self.traits.unlearn(model, trait)
+            if following == trait:
+                return False
+            trait = following
         return False
 
     def _refused_thinking(self, request: ModelRequest, text: str) -> None:
@@ -137,48 +164,63 @@ class HttpProvider:
             if has_waited or first_s is not None:
                 yield RequestSent(first_s)
             await self._prepare(request)
-            loads_until = self._clock.uptime() + LOADING_US
-            while (reply := await self._open_loaded(request, ticket, first_s, loads_until)) is None:
-                yield RequestHeld(f"{self.name} loads its model", loads=True)
-                await self._clock.sleep(LOADING_AGAIN_US)
-                yield RequestSent(first_s)
-            decoder = self._decoder(request)
-            if reply.content_type in ("application/json", "text/html") and reply.content_type != self.stream_type:
-                body = await reply.read_all(16 * 1024 * 1024, within=self.max_silence_s)
-                size = len(body)
-                if size > LARGE_CHARS:
-                    await asyncio.to_thread(decoder.feed_whole, body)
-                else:
-                    decoder.feed_whole(body)
-            else:
-                limits, events = _AnswerLimits(self.name, self.max_silence_s), _EventFeeder(self.name, decoder)
-                while (data := await self._next(reply, decoder)) is not None:
-                    delta = await events.feed(data)
-                    limits.count(len(data), has_progress=delta is not None)
-                    if isinstance(delta, Delta):
-                        reply.expect_steady(self._config.timeouts.between)
-                    yield delta or _BYTES
-                    if decoder.is_done:
-                        await reply.drain()
-                        break
-                size = limits.size
-            if (delta := decoder.end()) is not None:
-                yield delta
-            if not decoder.is_complete and decoder.words:
-                words = read_error_body(decoder.words.encode()).text
-                raise error_from_stream({"error": words}, provider=self.name, secrets=self._secrets)
-            if not decoder.is_complete:
-                raise provider_error(
-                    ErrorClass.TRANSIENT,
-                    f"{self.name} ended its answer in the middle",
-                    title="The connection to the provider broke",
-                )
-            answer = await asyncio.to_thread(decoder.answer) if size > LARGE_CHARS else decoder.answer()
-            yield self._complete(request, answer)
+            loads_until, has_spoken = self._clock.uptime() + LOADING_US, False
+            for left in reversed(range(MAX_FORMS)):
+                while (reply := await self._open_loaded(request, ticket, first_s, loads_until)) is None:
+                    yield RequestHeld(f"{self.name} loads its model", loads=True)
+                    await self._clock.sleep(LOADING_AGAIN_US)
+                    yield RequestSent(first_s)
+                try:
+                    async with aclosing(self._read(request, reply)) as items:
+                        async for item in items:
+                            has_spoken = has_spoken or isinstance(item, Delta)
+                            yield item
+                    return
+                except ProviderError as error:
+                    # Some servers answer 200, and refuse the form of the request in the stream.
+                    if has_spoken or not left or not self._learn(request, False, error.status or 400, error.said):
+                        raise
+                    await reply.close()
         finally:
             if reply is not None:
                 await reply.close()
             ticket.leave()
+
+    async def _read(self, request: ModelRequest, reply: HttpReply) -> AsyncGenerator[StreamItem, None]:
+        """Give what the body brings, and the answer at its end. Raises ProviderError."""
+        decoder = self._decoder(request)
+        if reply.content_type in ("application/json", "text/html") and reply.content_type != self.stream_type:
+            body = await reply.read_all(16 * 1024 * 1024, within=self.max_silence_s)
+            size = len(body)
+            if size > LARGE_CHARS:
+                await asyncio.to_thread(decoder.feed_whole, body)
+            else:
+                decoder.feed_whole(body)
+        else:
+            limits, events = _AnswerLimits(self.name, self.max_silence_s), _EventFeeder(self.name, decoder)
+            while (data := await self._next(reply, decoder)) is not None:
+                delta = await events.feed(data)
+                limits.count(len(data), has_progress=delta is not None)
+                if isinstance(delta, Delta):
+                    reply.expect_steady(self._config.timeouts.between)
+                yield delta or _BYTES
+                if decoder.is_done:
+                    await reply.drain()
+                    break
+            size = limits.size
+        if (delta := decoder.end()) is not None:
+            yield delta
+        if not decoder.is_complete and decoder.words:
+            words = read_error_body(decoder.words.encode()).text
+            raise error_from_stream({"error": words}, provider=self.name, secrets=self._secrets)
+        if not decoder.is_complete:
+            raise provider_error(
+                ErrorClass.TRANSIENT,
+                f"{self.name} ended its answer in the middle",
+                title="The connection to the provider broke",
+            )
+        answer = await asyncio.to_thread(decoder.answer) if size > LARGE_CHARS else decoder.answer()
+        yield self._complete(request, answer)
 
     def _first_token_s(self, request: ModelRequest) -> float | None:
         """Return the seconds until the first token of a long prompt on a local server."""
@@ -197,6 +239,7 @@ class HttpProvider:
         """Return the answer; with `tool_mode` auto, calls that it holds as text become calls."""
         if self._config.concurrency is None and self._is_near and answer.reading_rate is not None:
             self._heed_reading_rate(answer.reading_rate)
+        answer = replace(answer, traits=self.traits.take_news(self._model(request)))
         if self._config.tool_mode is not ToolMode.AUTO:
             return answer
         schemas = {tool.name: tool.input_schema for tool in request.tools}
@@ -251,11 +294,12 @@ class HttpProvider:
                 secrets=self._secrets,
                 fills_window=self._fills_window(request),
             )
-            if error.names_thinking and not without_thinking:
-                self._refused_thinking(request, error.what)
-                without_thinking = True
-            elif not self._learn(request, without_thinking, reply.status, error.said):
+            if self._learn(request, without_thinking, reply.status, error.said):
+                continue
+            if without_thinking or not error.names_thinking:
                 break
+            self._refused_thinking(request, error.what)
+            without_thinking = True
         if reply.status in _TOO_MUCH and error.kind is ErrorClass.TRANSIENT and not is_loading(error):
             ticket.note_refusal(error.retry_after)
         raise error

@@ -9,10 +9,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from msgspec.structs import replace
+
 from zoea.llm.messages import json_schema_tools
 from zoea.llm.messages.argument_repair import repair
-from zoea.llm.messages.message_rules import Replay, merge_users, replay_of, result_text, settle, strict_object
+from zoea.llm.messages.message_rules import merge_users, result_text, settle, strict_object
+from zoea.llm.messages.request_forms import fit_ids, fit_system, fit_tools
 from zoea.llm.messages.think_splitter import ThinkSplitter
+from zoea.llm.model_traits import Trait, Traits
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.openai_request import tool_wire
 from zoea.llm.providers.openai_stream import whole_number
@@ -26,20 +30,26 @@ from zoea.model.values import Usage
 WINDOW = 8192
 
 
-def uses_schema(request: ModelRequest, config: ProviderConfig, without_tools: bool) -> bool:
+def uses_schema(request: ModelRequest, config: ProviderConfig, traits: Traits) -> bool:
     """Return True if the tools are sent as a schema for the answer."""
     if not request.tools or config.tool_mode is ToolMode.NATIVE:
         return False
-    return config.tool_mode is ToolMode.JSON_SCHEMA or request.as_schema or without_tools
+    return config.tool_mode is ToolMode.JSON_SCHEMA or request.as_schema or Trait.NO_TOOLS in traits
 
 
 def body_of(
-    request: ModelRequest, config: ProviderConfig, *, without_thinking: bool = False, without_tools: bool = False
+    request: ModelRequest,
+    config: ProviderConfig,
+    *,
+    traits: Traits = frozenset(),
+    without_thinking: bool = False,
 ) -> dict[str, Any]:
     """Build the request's body, always with `num_ctx` and `num_predict`. `without_thinking` leaves out thinking."""
+    request = replace(request, tools=fit_tools(request.tools, traits))
     system, messages = settle(request.messages)
+    messages = fit_ids(messages, traits)
     model = request.model or config.model
-    schema = uses_schema(request, config, without_tools)
+    schema = uses_schema(request, config, traits)
     if schema:
         system, messages = json_schema_tools.as_text(
             system,
@@ -49,8 +59,9 @@ def body_of(
             as_signatures=request.as_signatures,
         )
         messages = merge_users(messages)
+    system, messages = fit_system(system, messages, traits)
     wire = [{"role": "system", "content": system}] if system else []
-    wire.extend(_message(message, model, without_thinking) for message in messages)
+    wire.extend(_message(message, traits, without_thinking) for message in messages)
     options: dict[str, Any] = {
         "num_ctx": request.context_window or config.context_window or WINDOW,
         "num_predict": request.max_output_tokens,
@@ -63,7 +74,7 @@ def body_of(
         body["format"] = json_schema_tools.answer_schema(request)
     elif request.tools:
         body["tools"] = [tool_wire(tool) for tool in request.tools]
-    if config.thinking is not None and not without_thinking:
+    if config.thinking is not None and not without_thinking and Trait.NO_THINKING not in traits:
         body["think"] = think_of(config.thinking)
     for given in (config.options, request.options):
         rest = dict(given)
@@ -86,7 +97,7 @@ def think_of(setting: bool | int | str) -> bool | str:
             return True
 
 
-def _message(message: RequestMessage, model: str, without_thinking: bool) -> dict[str, Any]:
+def _message(message: RequestMessage, traits: Traits, without_thinking: bool) -> dict[str, Any]:
     match message.role:
         case Role.TOOL:
             return {
@@ -105,7 +116,7 @@ def _message(message: RequestMessage, model: str, without_thinking: bool) -> dic
                     }
                     for call in message.calls
                 ]
-                if message.reasoning and not without_thinking and replay_of(model) is not Replay.NONE:
+                if message.reasoning and not without_thinking and Trait.REASONING_BACK in traits:
                     wire["thinking"] = message.reasoning
             return wire
         case _:

@@ -8,14 +8,15 @@ from typing import Any
 
 from zoea.llm.messages.message_rules import encode
 from zoea.llm.model_table import parameters_in
+from zoea.llm.model_traits import Trait
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.http_provider import HttpProvider, StreamDecoder
 from zoea.llm.providers.ollama_format import WINDOW, OllamaStreamDecoder, body_of, uses_schema
+from zoea.llm.providers.openai_request import forms_in
 from zoea.llm.providers.openai_stream import whole_number
 from zoea.llm.transport.admission_gate import AdmissionGate
 from zoea.llm.transport.cached_json import CachedFetch, fetch
 from zoea.llm.transport.http_client import HttpClient
-from zoea.model.enums import ToolMode
 from zoea.model.ports import Clock
 from zoea.model.request import ModelInfo, ModelRequest
 
@@ -29,35 +30,26 @@ class OllamaProvider(HttpProvider):
 
     def __init__(self, name: str, config: ProviderConfig, gate: AdmissionGate, http: HttpClient, clock: Clock) -> None:
         super().__init__(name, config, gate, http, clock)
-        self._without_tools: set[str] = set()
-        self._without_thinking: set[str] = set()
         self._shown: dict[str, CachedFetch[dict[str, Any]]] = {}
 
     def _form(self, request: ModelRequest, without_thinking: bool) -> bytes:
-        model = self._model(request)
-        without_thinking = without_thinking or model in self._without_thinking
-        return encode(
-            body_of(
-                request, self._config, without_thinking=without_thinking, without_tools=model in self._without_tools
-            )
-        )
+        return encode(self._body(request, without_thinking))
+
+    def _body(self, request: ModelRequest, without_thinking: bool) -> dict[str, Any]:
+        traits = self._traits(self._model(request))
+        return body_of(request, self._config, traits=traits, without_thinking=without_thinking)
+
+    def _forms(self, request: ModelRequest, without_thinking: bool) -> frozenset[str]:
+        return forms_in(self._body(request, without_thinking), self._config.tool_mode)
 
     def _decoder(self, request: ModelRequest) -> StreamDecoder:
         model = self._model(request)
-        schema = uses_schema(request, self._config, model in self._without_tools)
+        schema = uses_schema(request, self._config, self._traits(model))
         return OllamaStreamDecoder(self.name, model, is_structured=schema, secrets=self._secrets)
-
-    def _learn(self, request: ModelRequest, without_thinking: bool, status: int, text: str) -> bool:
-        model = self._model(request)
-        if status != 400 or self._config.tool_mode is not ToolMode.AUTO or "does not support tools" not in text:
-            return False
-        known_before = model in self._without_tools
-        self._without_tools.add(model)
-        return not known_before
 
     def _refused_thinking(self, request: ModelRequest, text: str) -> None:
         if "does not support thinking" in text:
-            self._without_thinking.add(self._model(request))
+            self.traits.learn(self._model(request), Trait.NO_THINKING, text)
 
     async def models(self) -> tuple[ModelInfo, ...]:
         """Fetch the pulled models, each with the details of `/api/show`."""

@@ -1,6 +1,6 @@
 """Provider for servers that speak OpenAI's chat completions: OpenAI, OpenRouter, vLLM, llama.cpp, LM Studio, …
 
-One provider for all: their differences are learnt from their refusals (`OpenAIQuirk`) and remembered per model,
+One provider for all: their differences are learnt from their refusals (`Trait`) and remembered per model,
 never guessed from the address.
 """
 
@@ -15,10 +15,11 @@ from msgspec.structs import replace as replace_info
 
 from zoea.llm.messages.message_rules import encode
 from zoea.llm.model_table import cache_minimum, known, parameters_in
+from zoea.llm.model_traits import Trait, Traits
 from zoea.llm.provider_config import ProviderConfig
 from zoea.llm.providers.http_provider import HttpProvider, StreamDecoder
 from zoea.llm.providers.llamacpp_props import is_llamacpp, read_props, with_props
-from zoea.llm.providers.openai_request import OpenAIQuirk, Quirks, body_of, quirk_in, uses_schema
+from zoea.llm.providers.openai_request import body_of, forms_in, uses_schema
 from zoea.llm.providers.openai_stream import ChatStreamDecoder, whole_number
 from zoea.llm.transport.admission_gate import AdmissionGate
 from zoea.llm.transport.cached_json import UNLISTED_FOR_US, CachedFetch, fetch, is_absent
@@ -38,7 +39,6 @@ class OpenAIProvider(HttpProvider):
 
     def __init__(self, name: str, config: ProviderConfig, gate: AdmissionGate, http: HttpClient, clock: Clock) -> None:
         super().__init__(name, config, gate, http, clock)
-        self._quirks: dict[str, Quirks] = {}
         self._listed = CachedFetch(clock, self._list, absent_us=UNLISTED_FOR_US)
 
     async def _prepare(self, request: ModelRequest) -> None:
@@ -51,41 +51,35 @@ class OpenAIProvider(HttpProvider):
         except ProviderError as error:
             _log.debug("%s tells nothing of its models: %s", self.name, error.what)
 
-    def _quirks_of(self, model: str) -> Quirks:
-        quirks = self._quirks.get(model, frozenset())
+    def _traits(self, model: str) -> Traits:
+        traits = super()._traits(model)
         listed = self._listed.value
-        return quirks | {OpenAIQuirk.NO_TOOLS} if listed is not None and listed.needs_schema else quirks
+        return traits | {Trait.NO_TOOLS} if listed is not None and listed.needs_schema else traits
 
     def _form(self, request: ModelRequest, without_thinking: bool) -> bytes:
         return encode(self._body(request, without_thinking))
 
     def _body(self, request: ModelRequest, without_thinking: bool) -> dict[str, Any]:
-        quirks, listed, config = self._quirks_of(self._model(request)), self._listed.value, self._config
+        traits, listed, config = self._traits(self._model(request)), self._listed.value, self._config
         if config.examples is None and listed is not None and listed.only is not None and listed.only.is_small:
             config = replace(config, examples=True)
         return body_of(
             request,
             config,
             provider=self.name,
-            quirks=quirks,
+            traits=traits,
             without_thinking=without_thinking,
             reports_reading=listed is not None and listed.only is not None,
         )
 
     def _decoder(self, request: ModelRequest) -> StreamDecoder:
         model = self._model(request)
-        schema = uses_schema(self._config, self._quirks_of(model), request)
+        schema = uses_schema(self._config, self._traits(model), request)
         names = frozenset([tool.name for tool in request.tools]).union(request.other_tools)
         return ChatStreamDecoder(self.name, model, is_structured=schema, secrets=self._secrets, tools=names)
 
-    def _learn(self, request: ModelRequest, without_thinking: bool, status: int, text: str) -> bool:
-        model = self._model(request)
-        quirks = self._quirks_of(model)
-        found = quirk_in(status, text, self._body(request, without_thinking), quirks, self._config.tool_mode)
-        if found is None:
-            return False
-        self._quirks[model] = quirks | {found}
-        return True
+    def _forms(self, request: ModelRequest, without_thinking: bool) -> frozenset[str]:
+        return forms_in(self._body(request, without_thinking), self._config.tool_mode)
 
     async def models(self) -> tuple[ModelInfo, ...]:
         """Fetch `/models`, with the details that the server adds. Not cached."""
@@ -116,7 +110,7 @@ class OpenAIProvider(HttpProvider):
         table = known(model)
         window = self._config.context_window or listed.context_window or (table.context_window if table else None)
         output = listed.max_output or (table.max_output if table else None)
-        tools = False if OpenAIQuirk.NO_TOOLS in self._quirks.get(model, ()) else listed.tools
+        tools = False if Trait.NO_TOOLS in super()._traits(model) else listed.tools
         name = model or listed.name
         return replace_info(
             listed,

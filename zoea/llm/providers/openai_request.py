@@ -1,92 +1,57 @@
 """Builds the JSON of a chat completion from a `ModelRequest`. Pure.
 
 Sources: https://platform.openai.com/docs/api-reference/chat/create, and the differences of compatible servers
-(see `OpenAIQuirk`).
+(see `model_traits.Trait`).
 """
 
 from __future__ import annotations
 
 import json
-import re
-from enum import StrEnum
 from typing import Any
+
+from msgspec.structs import replace
 
 from zoea.llm.messages import json_schema_tools
 from zoea.llm.messages.message_rules import (
-    Replay,
     merge_users,
     native_for,
-    replay_of,
     result_text,
     settle,
     user_first,
 )
+from zoea.llm.messages.request_forms import fit_ids, fit_system, fit_tools
+from zoea.llm.model_traits import Trait, Traits
 from zoea.llm.provider_config import ProviderConfig
 from zoea.model.enums import Role, ToolMode
 from zoea.model.request import ModelRequest, RequestMessage, ToolSpec
 
 
-class OpenAIQuirk(StrEnum):
-    """A feature that a server does not take. Learnt from its refusal and remembered per model."""
-
-    NO_STREAM_OPTIONS = "no_stream_options"
-    COMPLETION_TOKENS = "completion_tokens"
-    NO_TEMPERATURE = "no_temperature"
-    NO_TOOLS = "no_tools"
-    MERGED_USERS = "merged_users"
-    USER_FIRST = "user_first"
-    USER_BEFORE_CALLS = "user_before_calls"
-
-
-Quirks = frozenset[OpenAIQuirk]
-
-_ROLES = re.compile(r"must alternate|consecutive (user|assistant)", re.IGNORECASE)
-_FIRST = re.compile(r"must alternate|(first|start|begin)[^.]{0,60}\buser\b", re.IGNORECASE)
-_BEFORE_CALLS = re.compile(r"function call turn comes immediately after a user turn", re.IGNORECASE)
-_TOOLS = re.compile(
-    r"does not support (tools|function)|tools? (is|are) not supported|tool use is not supported|requires? --jinja"
-    r"|no endpoints found that support tool|auto.? tool choice requires",
-    re.IGNORECASE,
-)
-
-
-def uses_schema(config: ProviderConfig, quirks: Quirks, request: ModelRequest) -> bool:
+def uses_schema(config: ProviderConfig, traits: Traits, request: ModelRequest) -> bool:
     """Return True if the tools are sent as a schema for the answer."""
     if not request.tools or config.tool_mode is ToolMode.NATIVE:
         return False
-    return config.tool_mode is ToolMode.JSON_SCHEMA or request.as_schema or OpenAIQuirk.NO_TOOLS in quirks
+    return config.tool_mode is ToolMode.JSON_SCHEMA or request.as_schema or Trait.NO_TOOLS in traits
 
 
-def quirk_in(status: int, text: str, body: dict[str, Any], quirks: Quirks, mode: ToolMode) -> OpenAIQuirk | None:
-    """Return the quirk that a refusal tells of, unless the request already respects it."""
-    low = text.lower()
-    found: OpenAIQuirk | None = None
-    if (opening := _opening_in(status, text, body)) is not None:
-        found = opening
-    elif _ROLES.search(text):
-        found = OpenAIQuirk.MERGED_USERS
-    elif status not in (400, 404, 422, 500, 501):
-        return None
-    elif "tools" in body and mode is ToolMode.AUTO and _TOOLS.search(text):
-        found = OpenAIQuirk.NO_TOOLS
-    elif status in (400, 422):
-        if "stream_options" in body and ("stream_options" in low or "include_usage" in low):
-            found = OpenAIQuirk.NO_STREAM_OPTIONS
-        elif "max_tokens" in body and "max_completion_tokens" in low:
-            found = OpenAIQuirk.COMPLETION_TOKENS
-        elif "temperature" in body and "temperature" in low:
-            found = OpenAIQuirk.NO_TEMPERATURE
-    return None if found in quirks else found
-
-
-def _opening_in(status: int, text: str, body: dict[str, Any]) -> OpenAIQuirk | None:
-    """Return the quirk of a history refused for want of a first user message (Mistral's templates)."""
-    first = next((message for message in body["messages"] if message["role"] != "system"), None)
-    if status not in (400, 422, 500) or first is None or first["role"] != "assistant":
-        return None
-    if first.get("tool_calls"):
-        return OpenAIQuirk.USER_BEFORE_CALLS if _BEFORE_CALLS.search(text) else None
-    return OpenAIQuirk.USER_FIRST if _FIRST.search(text) else None
+def forms_in(body: dict[str, Any], mode: ToolMode) -> frozenset[str]:
+    """Return what a body holds of the forms that refusals name (`model_traits.trait_in`)."""
+    messages = body["messages"]
+    answers = [one for one in messages if one["role"] == "assistant"]
+    first = next((one for one in messages if one["role"] != "system"), None)
+    opening = first is not None and first["role"] == "assistant"
+    return frozenset(body) | {
+        form
+        for form, is_there in (
+            ("system", messages[0]["role"] == "system"),
+            ("answers", bool(answers)),
+            ("calls", any(one.get("tool_calls") for one in answers)),
+            ("reasoning", any("reasoning_content" in one or "reasoning_details" in one for one in answers)),
+            ("opening calls", first is not None and opening and "tool_calls" in first),
+            ("opening answer", first is not None and opening and "tool_calls" not in first),
+            ("free tools", "tools" in body and mode is ToolMode.AUTO),
+        )
+        if is_there
+    }
 
 
 def body_of(
@@ -94,7 +59,7 @@ def body_of(
     config: ProviderConfig,
     *,
     provider: str,
-    quirks: Quirks = frozenset(),
+    traits: Traits = frozenset(),
     without_thinking: bool = False,
     reports_reading: bool = False,
 ) -> dict[str, Any]:
@@ -104,8 +69,10 @@ def body_of(
         without_thinking: Leaves out all reasoning and native blocks.
         reports_reading: Asks for reports of how much of the prompt is read; only llama.cpp knows this key.
     """
-    schema = uses_schema(config, quirks, request)
+    schema = uses_schema(config, traits, request)
+    request = replace(request, tools=fit_tools(request.tools, traits))
     system, messages = settle(request.messages)
+    messages = fit_ids(messages, traits)
     model = request.model or config.model
     if schema:
         system, messages = json_schema_tools.as_text(
@@ -115,21 +82,22 @@ def body_of(
             with_examples=bool(config.examples),
             as_signatures=request.as_signatures,
         )
-    if (OpenAIQuirk.USER_BEFORE_CALLS if messages[0].calls else OpenAIQuirk.USER_FIRST) in quirks:
+    if (Trait.USER_BEFORE_CALLS if messages[0].calls else Trait.USER_FIRST) in traits:
         messages = user_first(messages)
-    if OpenAIQuirk.MERGED_USERS in quirks or schema:
+    system, messages = fit_system(system, messages, traits)
+    if Trait.MERGED_USERS in traits or schema:
         messages = merge_users(messages)
     wire: list[dict[str, Any]] = [{"role": "system", "content": system}] if system else []
-    wire.extend(_message(message, provider, model, without_thinking) for message in messages)
+    wire.extend(_message(message, provider, model, traits, without_thinking) for message in messages)
     body: dict[str, Any] = {"model": model, "messages": wire, "stream": True}
     if reports_reading:
         body["return_progress"] = True
-    if OpenAIQuirk.NO_STREAM_OPTIONS not in quirks:
+    if Trait.NO_STREAM_OPTIONS not in traits:
         body["stream_options"] = {"include_usage": True}
-    limit = "max_completion_tokens" if OpenAIQuirk.COMPLETION_TOKENS in quirks else "max_tokens"
+    limit = "max_completion_tokens" if Trait.COMPLETION_TOKENS in traits else "max_tokens"
     body[limit] = request.max_output_tokens
     temperature = config.temperature if request.temperature is None else request.temperature
-    if temperature is not None and OpenAIQuirk.NO_TEMPERATURE not in quirks:
+    if temperature is not None and Trait.NO_TEMPERATURE not in traits:
         body["temperature"] = temperature
     if schema:
         body["response_format"] = json_schema_tools.response_format(request)
@@ -161,17 +129,21 @@ def tool_wire(tool: ToolSpec) -> dict[str, Any]:
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
 
 
-def _message(message: RequestMessage, provider: str, model: str, without_thinking: bool) -> dict[str, Any]:
+def _message(
+    message: RequestMessage, provider: str, model: str, traits: Traits, without_thinking: bool
+) -> dict[str, Any]:
     match message.role:
         case Role.TOOL:
             return {"role": "tool", "tool_call_id": message.call_id, "content": result_text(message)}
         case Role.ASSISTANT:
-            return _assistant(message, provider, model, without_thinking)
+            return _assistant(message, provider, model, traits, without_thinking or Trait.NO_REASONING in traits)
         case _:
             return {"role": "user", "content": message.content}
 
 
-def _assistant(message: RequestMessage, provider: str, model: str, without_thinking: bool) -> dict[str, Any]:
+def _assistant(
+    message: RequestMessage, provider: str, model: str, traits: Traits, without_thinking: bool
+) -> dict[str, Any]:
     wire: dict[str, Any] = {"role": "assistant", "content": message.content or None}
     if message.calls:
         wire["tool_calls"] = [
@@ -184,7 +156,9 @@ def _assistant(message: RequestMessage, provider: str, model: str, without_think
         ]
     if without_thinking:
         return wire
-    if message.reasoning and message.calls and replay_of(model) is Replay.REASONING_CONTENT:
+    if Trait.REASONING_FILLED in traits:
+        wire["reasoning_content"] = message.reasoning or " "  # an empty text counts as missing
+    elif message.reasoning and message.calls and Trait.REASONING_BACK in traits:
         wire["reasoning_content"] = message.reasoning
     if (native := native_for(message, provider, model)) is not None:
         _put_back(wire, json.loads(native.blocks))

@@ -1,0 +1,212 @@
+"""A refusal that names a form is learnt: the next request has another form, and every later one begins with it.
+
+The servers refuse as those of public reports do; the sources stand beside the lessons in `zoea/llm/model_traits.py`.
+"""
+
+# ruff: noqa: E501  a refusal stands on one line, as its server sends it
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.fakes.anthropic_server import AnthropicServer, Text
+from tests.fakes.anthropic_server import Fail as MessageFail
+from tests.fakes.anthropic_server import Say as MessageSay
+from tests.fakes.openai_server import Fail, OpenAIServer, Say, Step
+from tests.fakes.wire_server import Received
+from tests.llm.sample_requests import answer, assistant, call, provider, request, result, system, user
+from zoea.llm.messages.request_forms import fold_choices, plain_schema
+from zoea.llm.model_traits import WITHOUT_TOOL, Trait
+from zoea.model.errors import ProviderError
+from zoea.model.request import ModelRequest, RequestCall, ToolSpec
+
+CHOICE = {
+    "type": "object",
+    "properties": {"url": {"type": "string"}, "file": {"type": "string"}},
+    "anyOf": [{"required": ["url"]}, {"required": ["file"]}],
+}
+ATTACH, PLAIN = ToolSpec("attach", "Attaches.", CHOICE), ToolSpec("plain", "Waits.", {})
+SPOKEN = (system("You are a mysis."), user(), assistant("", call(), reasoning="why"), result())
+Wrong = Callable[[dict[str, Any]], bool]
+
+
+def has_system(body: dict[str, Any]) -> bool:
+    return any(one["role"] == "system" for one in body["messages"])
+
+
+def has_odd_ids(body: dict[str, Any]) -> bool:
+    ids = [one["id"] for message in body["messages"] for one in message.get("tool_calls") or ()]
+    ids += [message["tool_call_id"] for message in body["messages"] if message["role"] == "tool"]
+    return not all(re.fullmatch("[a-zA-Z0-9]{9}", id) for id in ids)
+
+
+def lacks_reasoning(body: dict[str, Any]) -> bool:
+    return any(one.get("tool_calls") and not one.get("reasoning_content") for one in body["messages"])
+
+
+def has_reasoning(body: dict[str, Any]) -> bool:
+    return any("reasoning_content" in one for one in body["messages"])
+
+
+def has_key(*keys: str) -> Wrong:
+    return lambda body: any(f'"{key}"' in json.dumps(body.get("tools", [])) for key in keys)
+
+
+def has_tool(name: str) -> Wrong:
+    return lambda body: any(one["function"]["name"] == name for one in body.get("tools", []))
+
+
+FORMS: tuple[tuple[int, str, Wrong, str, tuple[str, ...]], ...] = (
+    # The shared cases: templates without a system role, ids of Mistral, reasoning under another name.
+    (400, "System role not supported", has_system, "reef", (Trait.NO_SYSTEM,)),
+    (500, "Jinja Exception: System role not supported", has_system, "reef", (Trait.NO_SYSTEM,)),
+    (400, "Unsupported value: 'messages[0].role' does not support 'system' with this model.", has_system, "reef", (Trait.NO_SYSTEM,)),
+    (400, "Developer instruction is not enabled for models/reef", has_system, "reef", (Trait.NO_SYSTEM,)),
+    (400, "Message of 'system' type not supported by this model", has_system, "reef", (Trait.NO_SYSTEM,)),
+    (400, "Only user and assistant roles are supported!", has_system, "reef", (Trait.NO_SYSTEM,)),
+    (500, "Conversation roles must alternate user/assistant/user/assistant/...", has_system, "reef", (Trait.NO_SYSTEM,)),
+    (400, "Tool call id was c1 but must be a-z, A-Z, 0-9, with a length of 9.", has_odd_ids, "reef", (Trait.SHORT_CALL_IDS,)),
+    (400, "The `reasoning_content` in the thinking mode must be passed back to the API.", lacks_reasoning, "work-thinker", (Trait.REASONING_BACK,)),
+    (400, "thinking is enabled but reasoning_content is missing in assistant tool call message at index 2", lacks_reasoning, "ep-20260401-abcde", (Trait.REASONING_BACK,)),
+    (400, "Missing `reasoning_content` field in the assistant message at message index 2.", lacks_reasoning, "reef", (Trait.REASONING_BACK,)),
+    (400, "'messages.2' : property 'reasoning_content' is unsupported", has_reasoning, "deepseek-chat", (Trait.NO_REASONING,)),
+    # Schemas: the shared case of a choice at the top, and Gemini's.
+    (400, "tools.0.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level", has_key("anyOf"), "reef", (Trait.FOLDED_SCHEMAS,)),
+    (400, "Invalid schema for function 'attach': schema must have type 'object' and not have 'oneOf'/'anyOf' at the top level.", has_key("anyOf"), "reef", (Trait.FOLDED_SCHEMAS,)),
+    (400, "Invalid JSON payload received. Unknown name \"anyOf\" at 'tools[0].function_declarations[0].parameters': Cannot find field.", has_key("anyOf"), "reef", (Trait.FOLDED_SCHEMAS,)),
+    (400, "Invalid schema for function 'attach': the tool is not wanted here", has_tool("attach"), "reef", (WITHOUT_TOOL + "attach",)),
+    (400, "GenerateContentRequest.tools[0].function_declarations[0].parameters.properties: should be non-empty", has_tool("attach"), "reef", (WITHOUT_TOOL + "attach",)),
+)  # fmt: skip
+
+
+def refusing(status: int, sentence: str, is_wrong: Wrong) -> Callable[[Received], Step]:
+    return lambda received: Fail.error(status, sentence) if is_wrong(received.json) else Say("done")
+
+
+@pytest.mark.parametrize(("status", "sentence", "is_wrong", "model", "traits"), FORMS)
+async def test_a_refused_form_is_changed_at_once_and_kept(
+    status: int, sentence: str, is_wrong: Wrong, model: str, traits: tuple[str, ...]
+) -> None:
+    asked = request(*SPOKEN, tools=(ATTACH, PLAIN), model=model)
+    async with OpenAIServer(otherwise=refusing(status, sentence, is_wrong)) as server:
+        source = provider("openai", server.base_url)
+        first = await answer(source, asked)
+        tried = len(server.chats)
+        again = await answer(source, asked)
+        bodies = [chat.body for chat in server.chats]
+        await source.close()
+    assert (first.text, again.text) == ("done", "done")
+    assert len(set(bodies[:tried])) == tried, "each retry differs from what was refused"
+    assert len(bodies) == tried + 1, "the next request begins with the form that was learnt"
+    assert set(traits) <= {name for name, _ in first.traits}
+    assert all(sentence[:60] in said for name, said in first.traits if name in traits)
+    assert not again.traits
+
+
+async def test_a_refusal_of_a_form_inside_the_stream_is_learnt_too() -> None:
+    def reply(received: Received) -> Step:
+        error = {"error": {"code": 400, "message": "System role not supported"}}
+        return Say(raw=(f"data: {json.dumps(error)}\n\n".encode(),)) if has_system(received.json) else Say("done")
+
+    async with OpenAIServer(otherwise=reply) as server:
+        source = provider("openai", server.base_url)
+        assert (await answer(source, request(*SPOKEN))).text == "done"
+        await source.close()
+
+
+async def test_a_form_that_cannot_be_changed_is_sent_once() -> None:
+    async with OpenAIServer(otherwise=refusing(400, "System role not supported", lambda _: True)) as server:
+        source = provider("openai", server.base_url)
+        with pytest.raises(ProviderError):
+            await answer(source, request(user()))
+        await source.close()
+        assert len(server.chats) == 1
+
+
+async def test_the_instructions_stand_in_the_first_user_message() -> None:
+    async with OpenAIServer(otherwise=refusing(400, "System role not supported", has_system)) as server:
+        source = provider("openai", server.base_url)
+        await answer(source, request(system("You are a mysis."), user("Report.")))
+        await source.close()
+        assert server.chats[-1].json["messages"] == [{"role": "user", "content": "You are a mysis.\n\nReport."}]
+
+
+def ids_of(body: dict[str, Any]) -> list[str]:
+    return [
+        *(one["id"] for message in body["messages"] for one in message.get("tool_calls") or ()),
+        *(message["tool_call_id"] for message in body["messages"] if message["role"] == "tool"),
+    ]
+
+
+def spoken(*own: str) -> ModelRequest:
+    calls = [RequestCall(f"c{place}", "scan", "{}", id) for place, id in enumerate(own)]
+    return request(user(), assistant("", *calls), *(result(id=one.id) for one in calls), model="mistral-large")
+
+
+async def test_ids_of_nine_signs_are_the_vendors_own_where_it_gave_them() -> None:
+    async with OpenAIServer(otherwise=lambda _: Say("done")) as server:
+        source = provider("openai", server.base_url)
+        await answer(source, spoken("D681PevKs", "toolu_1", "D681PevKs"))
+        await source.close()
+        ids = ids_of(server.chats[-1].json)
+    assert ids[0] == "D681PevKs"
+    assert all(re.fullmatch("[a-zA-Z0-9]{9}", one) for one in ids)
+    assert ids[:3] == ids[3:]
+    assert len(set(ids)) == 3
+
+
+async def test_the_messages_api_gets_tools_in_a_form_that_it_takes() -> None:
+    sentence = "tools.0.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level"
+
+    refusal = MessageFail(400, "invalid_request_error", sentence)
+    async with AnthropicServer(refusal, MessageSay((Text("done"),))) as server:
+        source = provider("anthropic", server.url)
+        found = await answer(source, request(*SPOKEN, tools=(ATTACH, PLAIN)))
+        schema = server.received[-1].json["tools"][0]["input_schema"]
+        await source.close()
+    assert (found.text, [name for name, _ in found.traits]) == ("done", [Trait.FOLDED_SCHEMAS])
+    assert schema == {"type": "object", "properties": CHOICE["properties"]}
+
+
+def test_a_choice_is_folded_with_all_arguments_and_what_each_requires() -> None:
+    url, file = (
+        {"type": "object", "properties": {key: {"type": "string"}, "n": {}}, "required": [key, "n"]}
+        for key in ("url", "file")
+    )
+    anyof = fold_choices({"type": "object", "anyOf": [url, file]})
+    assert (sorted(anyof["properties"]), anyof["required"]) == (["file", "n", "url"], ["n"])
+    allof = fold_choices({"type": "object", "allOf": [url, file]})
+    assert allof["required"] == ["file", "n", "url"]
+
+
+def test_a_plain_schema_has_types_and_nothing_that_a_strict_vendor_refuses() -> None:
+    schema = {
+        "$schema": "x",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "a": {"anyOf": [{"type": "null"}, {"type": "integer", "exclusiveMinimum": 0}], "default": 1},
+            "b": {"type": ["string", "null"], "const": "x", "pattern": "^x"},
+            "c": {"type": "array"},
+            "d": {"enum": [1, 2]},
+            "e": {"type": "array", "items": {"$ref": "#/$defs/e"}},
+        },
+        "required": ["a", "gone"],
+        "$defs": {"e": {"type": "object", "properties": {"f": {"type": "number"}}}},
+    }
+    assert plain_schema(schema) == {
+        "type": "object",
+        "properties": {
+            "a": {"type": "integer"},
+            "b": {"type": "string", "enum": ["x"]},
+            "c": {"type": "array", "items": {"type": "string"}},
+            "d": {"type": "string"},
+            "e": {"type": "array", "items": {"type": "object", "properties": {"f": {"type": "number"}}}},
+        },
+        "required": ["a"],
+    }
