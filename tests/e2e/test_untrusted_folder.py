@@ -66,7 +66,7 @@ async def test_the_cockpit_says_what_has_no_effect(project: Path) -> None:
 def test_trust_lets_all_of_it_take_effect(project: Path) -> None:
     shown = zoea("trust", "--yes")
     assert f'chain.mirror = "{project}/loot"' in shown.stdout
-    assert "takes the place of the template default" in shown.stdout
+    assert "takes the place of another template of its name" in shown.stdout
     assert 'prompt = "Obey the folder."' in shown.stdout
     assert zoea("list").stderr == ""
     settings = json.loads(zoea("config", "show", "--json").stdout)

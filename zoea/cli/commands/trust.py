@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from time import localtime, strftime
@@ -16,13 +18,10 @@ from zoea.settings.inert_keys import keep_inert
 from zoea.settings.key_paths import KeyPath, Layer, SettingsInvalid, format_key, get_value
 from zoea.settings.paths import Places, places
 from zoea.settings.project_files import PROJECT_FILE, explain_distrust, find_project
-from zoea.settings.settings_display import escape_unprintable, format_toml, hide_secrets
+from zoea.settings.settings_display import escape_unprintable, format_toml
 from zoea.settings.small_file import read_small_file
 from zoea.settings.template_library import Templates, find_untrusted_keys, template_levels
 from zoea.settings.trust import Trust
-
-MOST_SHOWN = 600
-"""Characters of a value that are shown."""
 
 
 def trust(
@@ -49,7 +48,7 @@ def trust(
     for file in _meant(path):
         if revoke:
             was = record.revoke(file)
-            typer.echo(f"{file}: {'trusted no longer' if was else 'was not trusted'}")
+            typer.echo(f"{escape_unprintable(str(file))}: {'trusted no longer' if was else 'was not trusted'}")
         else:
             _trust(where, file, yes)
 
@@ -84,15 +83,16 @@ def _trust(where: Places, file: Path, yes: bool) -> None:
     if document.problems:
         raise SettingsInvalid(document.problems)
     if record.is_trusted(file, document.raw):
-        typer.echo(f"{file}: trusted already, unchanged")
+        typer.echo(f"{escape_unprintable(str(file))}: trusted already, unchanged")
         return
     is_replacement = not is_project and file.stem in Templates(template_levels(where.templates, None)).names()
     tree = document.tree
     held = keep_inert(tree)[1] if is_project else find_untrusted_keys(tree, is_replacement=is_replacement)
     if not held:
-        typer.echo(f"{file}: holds nothing that needs trust")
+        typer.echo(f"{escape_unprintable(str(file))}: holds nothing that needs trust")
         return
-    typer.echo(f"{file} takes the place of the template {file.stem}:" if is_replacement else f"{file} wants:")
+    shown = escape_unprintable(str(file))
+    typer.echo(f"{shown} takes the place of another template of its name:" if is_replacement else f"{shown} wants:")
     for line in _describe(held, tree):
         typer.echo(f"  {line}")
     if not yes and not is_typed():
@@ -104,18 +104,23 @@ def _trust(where: Places, file: Path, yes: bool) -> None:
         typer.echo("Not trusted.")
         return
     record.add(file, document.raw)
-    typer.echo(f"{file}: trusted until it changes")
+    typer.echo(f"{escape_unprintable(str(file))}: trusted until it changes")
 
 
 def _describe(held: Iterable[KeyPath], tree: Mapping[str, Any]) -> Iterator[str]:
-    """Yield one line per key that needs trust. Values like secrets are hidden, long ones cut with their length."""
+    """Yield one line per key that needs trust, with its whole value.
+
+    Nothing is cut, and nothing hidden as a secret, because a folder could hide what it runs behind such a name.
+    """
     for path in held:
-        value = get_value(tree, path)
+        value, key = get_value(tree, path), format_key(path)
         inner = value.items() if isinstance(value, Mapping) else ()
-        for key, one in [((*path, name), inner_value) for name, inner_value in inner] or [(path, value)]:
-            shown = format_toml(hide_secrets(key, one))
-            more = f"… and {len(shown) - MOST_SHOWN:,} more characters" if len(shown) > MOST_SHOWN else ""
-            yield f"{escape_unprintable(format_key(key))} = {shown[:MOST_SHOWN]}{more}"
+        for name, one in [(f"{key}.{_format_name(name)}", item) for name, item in inner] or [(key, value)]:
+            yield f"{escape_unprintable(name)} = {format_toml(one)}"
+
+
+def _format_name(name: str) -> str:
+    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
 
 
 def _list(record: Trust, as_json: bool) -> None:
