@@ -90,6 +90,7 @@ def test_a_session_is_written_where_claude_code_looks_for_it(
     zoea("ctx", "import", str(talk))
     elsewhere = zoea("ctx", "export", "--claude", "import/talk", "--folder", str(tmp_path))
     assert "left out: the reasoning of 1 answer" in elsewhere.err
+    assert "left out: the reasoning of 1 answer" in zoea("ctx", "cat", "import/talk", "--as", "claude").err
     assert f"cd {tmp_path} && claude --resume " in elsewhere.out
 
 
@@ -149,6 +150,23 @@ def test_two_contexts_are_compared_and_searched(zoea: Zoea, transcript: Path, tm
     assert len(zoea("ctx", "grep", "Where is").out.splitlines()) == 2
     assert "def a(): ..." in zoea("ctx", "grep", "def a", "import/shop").out
     assert zoea("ctx", "grep", "nowhere").code == 1
+
+
+def test_agents_beside_a_transcript_are_its_branches(zoea: Zoea, tmp_path: Path) -> None:
+    file = tmp_path / "shop.jsonl"
+    made = Transcript()
+    made.user("One.")
+    file.write_bytes(made.data())
+    folder = tmp_path / "shop" / "subagents"
+    folder.mkdir(parents=True)
+    agent = Transcript(isSidechain=True, agentId="a1")
+    agent.user("Look.", uuid="30000000-0000-4000-8000-000000000000")
+    (folder / "agent-a1.jsonl").write_bytes(agent.data() + b"{")
+    (folder / "agent-a2.jsonl").mkdir()
+    done = zoea("ctx", "import", str(file))
+    assert "line 2 of agent-a1.jsonl is cut off after 1 byte" in done.err
+    assert "agent-a2.jsonl" in done.err, "what cannot be read is named"
+    assert zoea("ctx", "cat", "import/shop/side-1").out == "## direct\n\nLook.\n"
 
 
 def test_a_search_finds_arguments_and_shows_the_line_that_has_the_text(zoea: Zoea, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from zoea.model.errors import ContextFormatError
+from zoea.text.sentences import count_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST_US = 253_402_300_799_999_999
@@ -118,9 +119,9 @@ def read_lines(data: bytes, name: str = "the transcript") -> tuple[list[Transcri
             records, lost = _recover_records(number, written)
             what = f"is no JSON: {error}"
             if records:
-                what = f"has {lost:,} bytes of a record that was cut off before the next one began"
+                what = f"has {count_of(lost, 'byte')} of a record that was cut off before the next one began"
             elif number == len(parts):
-                what = f"is cut off after {len(written):,} bytes"
+                what = f"is cut off after {count_of(len(written), 'byte')}"
             if lost:
                 damaged.append(DamagedLine(number, f"line {number} of {name} {what}"))
         for line in records:

@@ -21,7 +21,7 @@ from zoea.chain.commit_rows import (
     shortest_id,
 )
 from zoea.chain.entries import ContextEntry
-from zoea.chain.formats import ZOEA, known_formats
+from zoea.chain.formats import CLAUDE_CODE, ZOEA, known_formats
 from zoea.chain.materialize import Tier, contributing, find_format, write_as
 from zoea.chain.verification import verify_chains
 from zoea.cli.commands import context_actions, context_search, context_sessions
@@ -33,6 +33,7 @@ from zoea.cli.commands.context_access import (
     find_commit,
     name_commits,
     open_contexts,
+    tell_left_out,
 )
 from zoea.cli.commands.context_bundles import export, import_
 from zoea.cli.commands.context_keep import gc, keep
@@ -162,6 +163,7 @@ def cat(
         for entry in context.entries:
             write_json(describe_entry(entry))
     else:
+        tell_left_out(context.entries if name == CLAUDE_CODE else ())
         write_document(write_as(context, name))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
@@ -18,6 +18,7 @@ from zoea.model.errors import StoreMissing
 from zoea.settings.paths import places
 from zoea.store.database_file import connect_reader
 from zoea.store.sqlite_errors import translate_errors
+from zoea.text.sentences import count_of
 
 Revision = Annotated[
     str,
@@ -105,3 +106,11 @@ def describe_entry(entry: ContextEntry) -> dict[str, Any]:
         values["call"] = entry.position
     flags = {"is_error": entry.is_error, "is_partial": entry.is_partial, "is_synthetic": entry.is_synthetic}
     return values | {name: True for name, value in flags.items() if value}
+
+
+def tell_left_out(entries: Iterable[ContextEntry]) -> None:
+    """Say on stderr which reasoning a translation for Claude Code leaves out."""
+    thought = sum(bool(entry.reasoning) for entry in entries)
+    if thought:
+        what = f"the reasoning of {count_of(thought, 'answer')}, because Claude Code takes only what its model signed"
+        typer.echo(f"left out: {what}", err=True)

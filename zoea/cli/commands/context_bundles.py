@@ -35,7 +35,7 @@ from zoea.chain.imports import ImportedContext, prepare_import, store_import
 from zoea.chain.materialize import contributing
 from zoea.chain.ref_names import IMPORTED
 from zoea.chain.revisions import MOST_REF_NAME, is_ref_name, make_ref_name
-from zoea.cli.commands.context_access import describe_commit, find_commit, open_contexts
+from zoea.cli.commands.context_access import describe_commit, find_commit, open_contexts, tell_left_out
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.model.errors import UsageError
 from zoea.process.clock import SystemClock
@@ -114,10 +114,7 @@ def _export_session(revision: str, folder: str, as_json: bool, workspace: str) -
         write_json({"context": commit.id, "session": file.stem, "file": str(file), "folder": place, "command": command})
     else:
         typer.echo(strip(f"{file}\n{command}"))
-    thought = 0 if native else sum(bool(entry.reasoning) for entry in context.entries)
-    if thought:
-        what = f"the reasoning of {count_of(thought, 'answer')}, because Claude Code takes only what its model signed"
-        typer.echo(f"left out: {what}", err=True)
+    tell_left_out(() if native else context.entries)
 
 
 def _export_bundle(revisions: list[str], file: Path, force: bool, as_json: bool, workspace: str) -> None:
