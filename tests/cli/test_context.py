@@ -15,8 +15,10 @@ from tests.chain.test_formats import TALK
 from tests.cli.conftest import Zoea
 from tests.fakes.claude_transcript import Transcript, text, thinking, use
 from tests.fakes.owner import OwnerThread
+from zoea.chain.entries import ContextEntry
 from zoea.chain.formats import known_formats
 from zoea.cli.commands import context_bundles
+from zoea.model.enums import Role
 from zoea.settings.paths import places
 
 CLAUDE, OPENAI = known_formats()["claude-code-v1"], known_formats()["openai-chat-v1"]
@@ -182,6 +184,10 @@ def test_a_search_finds_arguments_and_shows_the_line_that_has_the_text(zoea: Zoe
     assert (result.startswith("tool  … x"), result.endswith("y …"), "tail of port 8443" in result) == (True, True, True)
     assert "assistant  Read(" in zoea("ctx", "grep", 'a "b".py').out
     assert zoea("ctx", "grep", "drill").out.endswith("assistant  the drill\n")
+    hidden = tmp_path / "hidden.json"
+    hidden.write_bytes(OPENAI.write((ContextEntry(Role.USER, "port 22\u202ehidden"),)))
+    zoea("ctx", "import", str(hidden))
+    assert "\\u202ehidden" in zoea("ctx", "grep", "port 22").out
     refused = zoea("ctx", "grep", "")
     assert (refused.code, "the text is empty" in refused.err) == (2, True)
 

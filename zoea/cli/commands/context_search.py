@@ -28,7 +28,7 @@ from zoea.cli.typed_time import read_time
 from zoea.model.errors import MissingBlob, RevisionError, UsageError
 from zoea.queries.known_then import read_known_then
 from zoea.settings.paths import places
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import prose_line, strip
 from zoea.text.sentences import count_of
 from zoea.text.shorten import head
 
@@ -112,7 +112,7 @@ def at(
             raise RevisionError(f"no mysis has a commit at {time} or before", hint="`zoea ctx log` lists commits.")
         widest = max(len(one.provenance.principal) for one in commits)
         for one in commits:
-            about = head(" ".join(one.note.summary.split()), _TEXT)
+            about = head(prose_line(one.note.summary), _TEXT)
             who = f"{one.provenance.principal:<{widest}}"
             typer.echo(strip(f"{who}  {shortest_id(conn, one)}  {moment(one.created_at)}  {about}"))
 
@@ -156,5 +156,5 @@ def _find_line(entry: ContextEntry, text: str) -> str | None:
 def _cut(line: str, text: str) -> str:
     """Return what stands around a text in its line, on one line."""
     begin = max(0, line.find(text) - _TEXT // 2)
-    shown = " ".join(line[begin : begin + len(text) + 2 * _TEXT].split())
+    shown = prose_line(line[begin : begin + len(text) + 2 * _TEXT])
     return f"{'… ' if begin else ''}{shown}{' …' if begin + len(text) + 2 * _TEXT < len(line) else ''}"
