@@ -128,6 +128,27 @@ async def test_a_name_of_another_conversation_stays_and_the_new_one_is_numbered(
         assert sorted(read_refs(conn)) == ["import/alpha", "import/alpha-2"]
 
 
+@pytest.mark.parametrize("name", ["tag/good", "ticket/7"])
+@pytest.mark.parametrize("theirs", [0, 2])
+async def test_a_tag_or_ticket_that_is_here_moves_only_by_force(
+    store: Store, other: Store, name: str, theirs: int
+) -> None:
+    made = await grow(store, ["one", "two", "three"], None, "@alpha")
+    await store_in(other, bundle(store, made[2], **{name: made[1].digest.hex()}))
+    data = bundle(store, made[2], **{name: made[theirs].digest.hex()})
+    kept = await store_in(other, data)
+    assert (kept.kept, kept.moved, kept.refs) == ({name: made[theirs].id}, {}, {})
+    with closing(connect_reader(other.path)) as conn:
+        assert read_refs(conn)[name] == 2
+    moved = await other.write(
+        partial(store_bundle, bundle=check_bundle(io.BytesIO(data), now=FUTURE), moves_names=True)
+    )
+    assert (moved.kept, moved.moved, moved.refs) == ({}, {name: made[1].id}, {name: made[theirs].id})
+    with closing(connect_reader(other.path)) as conn:
+        assert list(read_refs(conn)) == [name]
+        assert read_refs(conn)[name] == theirs + 1
+
+
 async def test_what_came_in_a_bundle_goes_on_and_comes_back_unchanged(store: Store, other: Store) -> None:
     made = await grow(store, ["one"], None, "@alpha")
     await store_in(other, bundle(store, made[-1]))

@@ -12,8 +12,11 @@ A frame begins with the length of its bytes (4 bytes, the highest first) and its
 
 from __future__ import annotations
 
+import io
 import struct
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import Enum
 from typing import BinaryIO, TypeVar
 
@@ -27,11 +30,18 @@ from zoea.model.errors import ContextFormatError
 
 MAGIC = b"zoea-bundle-1\n"
 VERSION = 1
-MOST_FRAME = 272 * 1024 * 1024
-"""Bytes of the longest frame that is read."""
-MOST_BLOB = 256 * 1024 * 1024
+MOST_BLOB = 128 * 1024 * 1024
 """Bytes of the longest blob that is read, uncompressed."""
-MOST_COMMITS = 1_000_000
+MOST_FRAME = MOST_BLOB + 16 * 1024 * 1024
+"""Bytes of the longest frame that is read, of a blob that cannot be compressed."""
+MOST_RECORD = 16 * 1024 * 1024
+"""Bytes of the longest header or commit."""
+MOST_WINDOW = 64 * 1024 * 1024
+"""Bytes of a blob that its decompression may keep. Zoea's own need 8 MiB at most."""
+MOST_COMMITS = 200_000
+MOST_BLOBS = 2_000_000
+MOST_REFS = 10_000
+_CHUNK = 1024 * 1024
 _HEAD = struct.Struct(">Ic")
 _SIZE = struct.Struct(">Q")
 _DIGEST = 32
@@ -68,8 +78,8 @@ class BundleHeader(_Strict):
 
     v: int
     commits: int = Field(ge=1, le=MOST_COMMITS)
-    blobs: int = Field(ge=1)
-    refs: dict[str, str]
+    blobs: int = Field(ge=1, le=MOST_BLOBS)
+    refs: dict[str, str] = Field(max_length=MOST_REFS)
 
 
 Digest = Field(pattern=r"^[0-9a-f]{64}$")
@@ -158,8 +168,9 @@ def read_frames(stream: BinaryIO) -> Iterator[BundleFrame]:
         if len(head) < _HEAD.size:
             raise _cut_off()
         length, kind = _HEAD.unpack(head)
-        if length > MOST_FRAME:
-            raise ContextFormatError(f"the bundle announces a part of {length:,} bytes, more than {MOST_FRAME:,}")
+        most = MOST_RECORD if kind in (FrameKind.HEADER.value, FrameKind.COMMIT.value) else MOST_FRAME
+        if length > most:
+            raise ContextFormatError(f"the bundle announces a part of {length:,} bytes, more than {most:,}")
         offset = stream.tell()
         data = stream.read(length)
         if len(data) < length:
@@ -188,23 +199,46 @@ def split_blob(frame: BundleFrame) -> tuple[bytes, int, bytes]:
 
 
 def unpack_part(digest: bytes, size: int, packed: bytes) -> bytes:
-    """Return the bytes of a blob from a bundle, checked before and after they are decompressed.
+    """Return the bytes of a blob that `check_part` has checked. Raises ContextFormatError."""
+    with _named_damage(digest):
+        return zstandard.ZstdDecompressor().decompress(packed, max_output_size=size, allow_extra_data=False)
+
+
+def check_part(digest: bytes, size: int, packed: bytes) -> bool:
+    """Check the length and hash of a blob without keeping its bytes; return whether it is a text.
 
     Raises ContextFormatError.
     """
     name = digest.hex()[:16]
     if size > MOST_BLOB:
         raise ContextFormatError(f"blob {name} of the bundle has {size:,} bytes, more than {MOST_BLOB:,}")
-    try:
+    hasher, length, is_text = blake3(), 0, True
+    decoder = getincrementaldecoder("utf-8")("surrogatepass")
+    with _named_damage(digest):
         announced = zstandard.get_frame_parameters(packed).content_size
         if announced != size:
             raise ContextFormatError(f"blob {name} of the bundle announces {announced:,} bytes instead of {size:,}")
-        data = zstandard.ZstdDecompressor().decompress(packed, max_output_size=size, allow_extra_data=False)
-    except zstandard.ZstdError as error:
-        raise ContextFormatError(f"blob {name} of the bundle is damaged: {error}") from error
-    if len(data) != size or blake3(data).digest() != digest:
+        unpacking = zstandard.ZstdDecompressor(max_window_size=MOST_WINDOW)
+        with unpacking.stream_reader(io.BytesIO(packed), read_across_frames=False) as stream:
+            while chunk := stream.read(_CHUNK):
+                hasher.update(chunk)
+                length += len(chunk)
+                if is_text:
+                    try:
+                        decoder.decode(chunk, final=length == size)
+                    except UnicodeDecodeError:
+                        is_text = False
+    if length != size or hasher.digest() != digest:
         raise ContextFormatError(f"blob {name} of the bundle does not match its hash")
-    return data
+    return is_text
+
+
+@contextmanager
+def _named_damage(digest: bytes) -> Iterator[None]:
+    try:
+        yield
+    except zstandard.ZstdError as error:
+        raise ContextFormatError(f"blob {digest.hex()[:16]} of the bundle is damaged: {error}") from error
 
 
 def _cut_off() -> ContextFormatError:

@@ -13,10 +13,13 @@ from msgspec import Struct, field
 
 from zoea.chain.bundle_export import BundleCounts
 from zoea.chain.bundle_file import (
+    MOST_BLOBS,
+    MOST_COMMITS,
     VERSION,
     BundleCommit,
     BundleHeader,
     FrameKind,
+    check_part,
     read_frames,
     read_record,
     split_blob,
@@ -24,8 +27,8 @@ from zoea.chain.bundle_file import (
 )
 from zoea.chain.commit import CommitIdentity, CommitNote, ContextCommit, Provenance, commit_digest
 from zoea.chain.commit_ops import insert_imported, move_ref
-from zoea.chain.commit_rows import find_common, find_digest, read_ref
-from zoea.chain.entries import FetchBlob, is_newer_delta, lifted_hashes
+from zoea.chain.commit_rows import find_common, find_digest, read_commit, read_ref
+from zoea.chain.entries import FetchBlob, check_delta_size, is_newer_delta, lifted_hashes
 from zoea.chain.formats import ZOEA, known_formats
 from zoea.chain.ref_names import BRANCH, IMPORTED, TAG, TICKET
 from zoea.chain.revisions import is_ref_name
@@ -46,11 +49,12 @@ _KEPT = (IMPORTED, TAG, TICKET)
 
 
 class _Part(Struct, frozen=True):
-    """Where the compressed bytes of a blob stand in the file. A length of -1 where it was redacted."""
+    """Where the compressed bytes of a blob stand in the file, a length of -1 where it was redacted; if it is a text."""
 
     offset: int
     length: int
     size: int
+    is_text: bool
 
 
 class CheckedBundle(Struct, frozen=True):
@@ -77,12 +81,19 @@ class CheckedBundle(Struct, frozen=True):
 
 
 class StoredBundle(Struct):
-    """The result of an import: new commits, refs with their commits, and renamed refs."""
+    """The result of an import: new commits, refs with their commits, and renamed refs.
+
+    Attributes:
+        kept: Tags and tickets that stay, by the commit that the bundle has for them.
+        moved: Those that were moved, by the commit that they named before.
+    """
 
     counts: BundleCounts = field(default_factory=BundleCounts)
     known: int = 0
     refs: dict[str, str] = field(default_factory=dict)
     renamed: dict[str, str] = field(default_factory=dict)
+    kept: dict[str, str] = field(default_factory=dict)
+    moved: dict[str, str] = field(default_factory=dict)
 
 
 def check_bundle(stream: BinaryIO, *, now: int) -> CheckedBundle:
@@ -102,6 +113,8 @@ def check_bundle(stream: BinaryIO, *, now: int) -> CheckedBundle:
             case FrameKind.HEADER:
                 header = read_record(frame.data, BundleHeader)
             case FrameKind.COMMIT:
+                if len(commits) >= MOST_COMMITS:
+                    raise ContextFormatError(f"the bundle has more than {MOST_COMMITS:,} commits")
                 commit = read_record(frame.data, BundleCommit)
                 _check_commit(commit, commits, now)
                 commits[commit.id] = commit
@@ -113,10 +126,11 @@ def check_bundle(stream: BinaryIO, *, now: int) -> CheckedBundle:
                 total += 0 if is_redacted else size
                 if total > MOST_BYTES:
                     raise ContextFormatError(f"the blobs of the bundle have more than {MOST_BYTES:,} bytes")
-                if not is_redacted:
-                    unpack_part(digest, size, packed)
+                if len(parts) >= MOST_BLOBS:
+                    raise ContextFormatError(f"the bundle has more than {MOST_BLOBS:,} blobs")
+                is_text = is_redacted or check_part(digest, size, packed)
                 length = -1 if is_redacted else len(packed)
-                parts[digest] = _Part(frame.offset + len(frame.data) - len(packed), length, size)
+                parts[digest] = _Part(frame.offset + len(frame.data) - len(packed), length, size, is_text)
     if header is None or header.v != VERSION:
         raise ContextFormatError("the bundle has no header of this version", hint="Upgrade Zoea to read it.")
     if (header.commits, header.blobs) != (len(commits), len(parts)):
@@ -128,10 +142,11 @@ def check_bundle(stream: BinaryIO, *, now: int) -> CheckedBundle:
     return bundle
 
 
-def store_bundle(conn: WriterConnection, bundle: CheckedBundle) -> StoredBundle:
+def store_bundle(conn: WriterConnection, bundle: CheckedBundle, *, moves_names: bool = False) -> StoredBundle:
     """Store the new commits of a bundle and set its refs. For use in an op.
 
-    A ref of a mysis, and one whose name is taken by another chain, gets a name of its own.
+    A ref of a mysis, and one whose name is taken by another chain, gets a name of its own. An imported conversation
+    goes forward with its chain. Tags and tickets that are here stay, unless `moves_names`.
     """
     done = StoredBundle()
     seqs: dict[str, int] = {}
@@ -158,7 +173,15 @@ def store_bundle(conn: WriterConnection, bundle: CheckedBundle) -> StoredBundle:
     done.counts = BundleCounts(len(bundle.commits) - done.known, blobs, size)
     for name, commit_id in bundle.refs.items():
         wanted = _local_name(name)
-        given = _set_ref(conn, wanted, seqs[commit_id])
+        is_fixed = wanted.startswith((TAG, TICKET))
+        old = read_ref(conn, wanted) if is_fixed else None
+        if old is not None and old != seqs[commit_id] and moves_names:
+            done.moved[wanted] = _name_commit(conn, old)
+            move_ref(conn, wanted, seqs[commit_id], "import")
+        given = _set_ref(conn, wanted, seqs[commit_id], goes_forward=not is_fixed)
+        if read_ref(conn, given) != seqs[commit_id] and is_fixed:
+            done.kept[given] = f"ctx-{commit_id}"
+            continue
         done.refs[given] = f"ctx-{commit_id}"
         if given != name:
             done.renamed[name] = given
@@ -203,45 +226,52 @@ def _check_refs(bundle: CheckedBundle, commits: dict[str, BundleCommit]) -> None
 def _check_blobs(bundle: CheckedBundle) -> None:
     """Check that each commit parses whole and has its blobs, and each blob a commit."""
     used: set[bytes] = set()
-    readable: set[bytes] = set()
+    needs: dict[tuple[str, bytes], frozenset[bytes]] = {}
 
     def fetch(digest: bytes) -> bytes:
-        """Return a text once; later an empty one, because only its presence is checked."""
-        if digest in readable or bundle.is_redacted(digest):
-            return b""
-        data = bundle.read_blob(digest)
-        try:
-            data.decode("utf-8", "surrogatepass")
-        except UnicodeDecodeError:
-            raise ContextFormatError(f"blob {digest.hex()[:16]} of the bundle is no text") from None
-        readable.add(digest)
-        return data
+        """Return an empty text, because only the presence of a text is checked."""
+        if not bundle.parts[digest].is_text:
+            raise ContextFormatError(f"blob {digest.hex()[:16]} of the bundle is no text")
+        return b""
 
     for one in bundle.commits:
-        own = bytes.fromhex(one.blob)
-        lifted = _lifted(one)
+        own, lifted = bytes.fromhex(one.blob), _lifted(one)
         for digest in (own, *lifted):
             if digest not in bundle.parts:
                 raise ContextFormatError(f"blob {digest.hex()[:16]} of commit ctx-{one.id[:16]} is not in the bundle")
         used.update((own, *lifted))
-        if not bundle.is_redacted(own):
-            _check_delta(one, bundle.read_blob(own), frozenset(lifted), fetch)
+        if bundle.is_redacted(own):
+            continue
+        key = one.format, own
+        if key not in needs:  # many commits may have one blob, and each check takes time
+            needs[key] = _check_delta(bundle, one, fetch)
+        if not needs[key] <= set(lifted):
+            raise ContextFormatError(f"commit ctx-{one.id[:16]} needs a blob that it does not name")
     if used != bundle.parts.keys():
         raise ContextFormatError("the bundle has blobs that no commit needs")
 
 
-def _check_delta(one: BundleCommit, data: bytes, lifted: frozenset[bytes], fetch: FetchBlob) -> None:
-    name = f"ctx-{one.id[:16]}"
-    known = known_formats().get(one.format)
+def _check_delta(bundle: CheckedBundle, one: BundleCommit, fetch: FetchBlob) -> frozenset[bytes]:
+    """Check that the delta of a commit parses whole; return the blobs that it needs."""
+    own = bytes.fromhex(one.blob)
+    size = bundle.parts[own].size
+    needed: frozenset[bytes] = frozenset()
     if one.format == ZOEA:
-        if len(data) > MOST_DELTA:
-            raise ContextFormatError(f"the delta of commit {name} has {len(data):,} bytes, more than {MOST_DELTA:,}")
-        if not lifted_hashes(data) <= lifted:
-            raise ContextFormatError(f"commit {name} needs a blob that it does not name")
+        if size > MOST_DELTA:
+            raise ContextFormatError(
+                f"the delta of commit ctx-{one.id[:16]} has {size:,} bytes, more than {MOST_DELTA:,}"
+            )
+        data = bundle.read_blob(own)
+        check_delta_size(data)
+        needed = lifted_hashes(data)
+        if not needed <= bundle.parts.keys():
+            raise ContextFormatError(f"commit ctx-{one.id[:16]} needs a blob that it does not name")
         if is_newer_delta(data):
-            return  # kept as it is, and shown as far as it is understood
+            return needed  # kept as it is, and shown as far as it is understood
+    known = known_formats().get(one.format)
     if known is not None:
-        known.read(data, fetch)
+        known.read(bundle.read_blob(own), fetch)
+    return needed
 
 
 def _identity(one: BundleCommit) -> CommitIdentity:
@@ -286,8 +316,13 @@ def _names(wanted: str) -> Iterator[str]:
         number += 1
 
 
-def _set_ref(conn: WriterConnection, wanted: str, seq: int) -> str:
-    """Set a ref to a commit without leaving one behind. Return the name that it got."""
+def _name_commit(conn: WriterConnection, seq: int) -> str:
+    commit = read_commit(conn, seq)
+    return commit.id if commit is not None else ""
+
+
+def _set_ref(conn: WriterConnection, wanted: str, seq: int, *, goes_forward: bool) -> str:
+    """Set a ref to a commit without leaving one behind. Return the name that it got, or that stays where it is."""
     for name in _names(wanted):
         old = read_ref(conn, name)
         if old == seq:
@@ -296,8 +331,8 @@ def _set_ref(conn: WriterConnection, wanted: str, seq: int) -> str:
             common = find_common(conn, old, seq)
             if common is None or common.seq not in (old, seq):
                 continue  # another conversation has the name
-            if common.seq == seq:
-                return name  # it is ahead already
+            if common.seq == seq or not goes_forward:
+                return name  # it is ahead already, or a person chose its commit
         move_ref(conn, name, seq, "import")
         return name
     raise AssertionError("names do not end")

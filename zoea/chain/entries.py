@@ -30,6 +30,11 @@ _TAGS = (
 )
 """The tags that cbor2 decodes to other types. No delta has one, and shared values (28, 29) can be their own part."""
 _LARGEST = 2**62
+MOST_ITEMS, MOST_LEVELS = 2_000_000, 100
+"""Limits of a delta from elsewhere. Zoea's own have about ten items an entry, on six levels."""
+_BREAK, _WITHOUT_LENGTH = 0xFF, 31
+_TAG, _PARTS = 6, {4: 1, 5: 2, 6: 1}
+"""Items of each element of a list, a map and a tag, by their kinds in CBOR (RFC 8949)."""
 
 FetchBlob = Callable[[bytes], bytes]
 """Return the bytes with a BLAKE3 hash. Raises MissingBlob."""
@@ -171,6 +176,45 @@ def rewrite_texts(data: bytes, replace: Callable[[str], str]) -> bytes | None:
                 return value
 
     return cbor2.dumps(apply(body), canonical=True)
+
+
+def check_delta_size(data: bytes) -> None:
+    """Count the items and levels of a delta from elsewhere before it is decoded.
+
+    An item of one byte can take 72 bytes of memory, and a length that is only announced as much as it says.
+
+    Raises:
+        ContextFormatError: There are more than `MOST_ITEMS` or `MOST_LEVELS`.
+    """
+    at = items = announced = 0
+    left: list[int] = []
+    """How many items each open list, map or tag still has; below 0 where it ends with a mark."""
+    while at < len(data):
+        first, at = data[at], at + 1
+        kind, info = first >> 5, first & 31
+        length = info
+        if 24 <= info <= 27:
+            size = 1 << (info - 24)
+            length, at = int.from_bytes(data[at : at + size], "big"), at + size
+        if first == _BREAK:
+            del left[-1:]
+        else:
+            items += 1
+            if left:
+                left[-1] -= 1
+            if info == _WITHOUT_LENGTH and 2 <= kind <= 5:
+                left.append(-1)
+            elif kind in (2, 3):
+                at += length
+            elif kind in _PARTS:
+                left.append(1 if kind == _TAG else length * _PARTS[kind])
+                announced += left[-1]
+        if max(items, announced) > MOST_ITEMS:
+            raise ContextFormatError(f"the delta of a commit has more than {MOST_ITEMS:,} values")
+        if len(left) > MOST_LEVELS:
+            raise ContextFormatError(f"the delta of a commit is nested more than {MOST_LEVELS} levels deep")
+        while left and left[-1] == 0:
+            left.pop()
 
 
 def join_deltas(deltas: Iterable[bytes]) -> bytes:

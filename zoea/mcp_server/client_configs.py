@@ -24,6 +24,8 @@ from zoea.mcp_server.tokens import TokenScope
 from zoea.model.errors import SettingsError, UsageError
 from zoea.settings.paths import DEFAULT_WORKSPACE
 from zoea.settings.private_file import write_private
+from zoea.settings.small_file import MOST_FOREIGN_BYTES, read_small_text
+from zoea.text.large_json import parse_bounded
 
 NAME = "zoea"
 
@@ -135,7 +137,7 @@ def write_entry(client: KnownClient, entry: Mapping[str, Any], home: Path, now: 
 
 def _read(file: Path) -> str | None:
     try:
-        return file.read_text(encoding="utf-8-sig")
+        return read_small_text(file, MOST_FOREIGN_BYTES)
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError) as problem:
@@ -145,8 +147,8 @@ def _read(file: Path) -> str | None:
 
 def _into_json(file: Path, text: str, table: tuple[str, ...], entry: Mapping[str, Any]) -> str:
     try:
-        tree = json.loads(text) if text.strip() else {}
-    except (ValueError, RecursionError):
+        tree = parse_bounded(text.encode("utf-8", "surrogatepass")) if text.strip() else {}
+    except ValueError:
         raise _cannot_edit(file, "is not plain JSON, so rewriting it would lose its comments") from None
     place = tree
     for key in table:

@@ -10,8 +10,11 @@ import os
 import re
 import stat
 from pathlib import Path
+from typing import BinaryIO
 
 MOST_BYTES = 1_000_000
+MOST_FOREIGN_BYTES = 16_000_000
+"""Bytes of a file of another program, which may keep more than its settings there."""
 MOST_VALUES = 10_000
 MOST_DEPTH = 24
 _LITERAL = re.compile(r'"""|\'\'\'|["\'#]')
@@ -27,6 +30,19 @@ _LONG_NUMBER = re.compile(r"(?<!\w)[0-9][\w.]{100}")
 _BRACKET = re.compile(r"[\[\]{}]")
 
 
+def open_regular(file: Path) -> BinaryIO:
+    """Open a regular file to read its bytes. Never waits for the writer of a pipe.
+
+    Raises:
+        OSError: It cannot be read, or is no file.
+    """
+    handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is not a file", str(file))
+    return os.fdopen(handle, "rb")
+
+
 def read_small_file(file: Path, most: int = MOST_BYTES) -> bytes:
     """Return the bytes of a regular file.
 
@@ -35,14 +51,8 @@ def read_small_file(file: Path, most: int = MOST_BYTES) -> bytes:
     Raises:
         OSError: It cannot be read, is no file, or is larger than `most` bytes.
     """
-    handle = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-    try:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise OSError(errno.EINVAL, "it is not a file", str(file))
-        with os.fdopen(handle, "rb", closefd=False) as stream:
-            raw = stream.read(most + 1)
-    finally:
-        os.close(handle)
+    with open_regular(file) as stream:
+        raw = stream.read(most + 1)
     if len(raw) > most:
         raise OSError(errno.EFBIG, f"it is larger than {most:,} bytes", str(file))
     return raw

@@ -7,7 +7,6 @@ LM Studio), `servers` (VS Code's mcp.json), `mcp.servers` (VS Code's settings.js
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -15,13 +14,14 @@ from typing import Any
 from msgspec import Struct, field
 
 from zoea.model.errors import SettingsError
-from zoea.settings.small_file import check_text
+from zoea.text.large_json import parse_bounded
 from zoea.tools.upstream.upstream_config import NAME, UpstreamConfig
 
-_COMMENT = re.compile(r'"(?:\\.|[^"\\])*+(?:"|\Z)|//[^\n]*+|/\*(?:.*?\*/|.*\Z)', re.DOTALL)
-_LAST_COMMA = re.compile(r'"(?:\\.|[^"\\])*+(?:"|\Z)|,(?=\s*+[}\]])', re.DOTALL)
-"""Each text of both is looked at once, also where its end is missing."""
+_STRING = r'"(?:[^"\\]++|\\.)*+"?'
+_COMMENT = re.compile(rf"(?P<text>{_STRING})|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?", re.DOTALL)
+_LAST_COMMA = re.compile(rf"(?P<text>{_STRING})|,(?=\s*+[}}\]])", re.DOTALL)
 MOST_SERVERS = 200
+"""Servers of a file that are looked at."""
 _PLACES: tuple[tuple[str, ...], ...] = (("mcpServers",), ("servers",), ("mcp", "servers"), ("context_servers",))
 _URL_KEYS = ("url", "serverUrl", "httpUrl")
 _REFERENCE = re.compile(r"\$\{(?:env:([A-Za-z_]\w*)|([A-Z_][A-Z0-9_]*))\}", re.ASCII)
@@ -60,15 +60,16 @@ def read_servers(text: str) -> ServerImport:
         SettingsError: The text is not JSON, or names no servers.
     """
     try:
-        tree = json.loads(check_text(drop_comments(text)))
-    except (ValueError, RecursionError) as error:
+        tree = parse_bounded(drop_comments(text).encode("utf-8", "surrogatepass"))
+    except ValueError as error:
         raise SettingsError(
             f"the file is not JSON: {error}", hint="Give the file in which the client keeps its servers."
         ) from None
     table = _table(tree)
     if len(table) > MOST_SERVERS:
         raise SettingsError(
-            f"the file has {len(table):,} servers, and at most {MOST_SERVERS} are imported", hint="Divide the file."
+            f"the file names {len(table):,} servers; at most {MOST_SERVERS} are read",
+            hint="Give a file with those that you want to use.",
         )
     found: list[ImportedServer] = []
     refused: dict[str, str] = {}
@@ -176,7 +177,7 @@ def _name(title: str, taken: set[str]) -> str:
 
 
 def _keep_text(token: re.Match[str]) -> str:
-    return token[0] if token[0].startswith('"') else " "
+    return token["text"] or " "
 
 
 def _text(value: Any, key: str) -> str:

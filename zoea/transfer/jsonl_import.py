@@ -22,10 +22,12 @@ from zoea.model.topics import IMPORTED_CLUSTER, check_topic
 from zoea.settings import Settings
 from zoea.store import WriterConnection, put_blob
 from zoea.swarm.persistence.mysis_ops import check_name
+from zoea.text.large_json import check_memory
 from zoea.text.sentences import count_of
 from zoea.transfer.conflicts import ImportTarget, insert_row, insert_with_id
 from zoea.transfer.jsonl_export import TABLES
 from zoea.transfer.jsonl_parser import (
+    FilePosition,
     InvalidColumn,
     JsonLine,
     SchemaColumns,
@@ -103,7 +105,9 @@ class _FileImport:
 
     def run(self) -> ImportReport:
         lines = self._watched()
-        first = next(lines)
+        first = next(lines, None)
+        if first is None:
+            FilePosition(self.file, 1).refuse("the file has blank lines only")
         if first.kind != "swarm":
             self._conversation(first, lines)
             for more in lines:
@@ -148,6 +152,7 @@ class _ConversationImport:
         self._conn = intake.conn
         self._head: list[JsonLine] | None = []
         self._block: list[JsonLine] = []
+        self._memory = 0
         self._ids: dict[str, dict[int, int]] = {}
         self._told: dict[int, list[int]] = {}
         self._templates: dict[bytes, bytes] = {}
@@ -157,6 +162,13 @@ class _ConversationImport:
 
     def take(self, line: JsonLine) -> None:
         """Take the next line."""
+        if line.kind == "turn":
+            self._memory = 0  # those of the turns before are stored
+        self._memory += line.memory
+        try:
+            check_memory(self._memory)
+        except ValueError as problem:
+            line.place.refuse(f"the lines above the next turn are too large: {problem}")
         if line.kind in _HEAD:
             if self._head is None:
                 line.place.refuse(f"a {line.kind} stands after the first turn")

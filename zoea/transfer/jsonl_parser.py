@@ -19,12 +19,16 @@ from msgspec.structs import replace
 from zoea.context import EarlierTurn, FrozenTurn, TopicRules, WindowRules
 from zoea.model.enums import OpenedBy
 from zoea.model.errors import PlanError, UsageError
+from zoea.settings.small_file import open_regular
 from zoea.text import clean
+from zoea.text.large_json import check_memory, estimate_memory
 from zoea.transfer.jsonl_export import TABLES, VERSION
 
-LONGEST_LINE = 256 * 1024 * 1024
+LONGEST_LINE = 128 * 1024 * 1024
 """Limit in bytes; plans and images in base64 are far smaller."""
 
+_LINE_BYTES = 400
+"""Bytes of memory of a parsed line besides its values."""
 _KINDS = frozenset({*TABLES, "conversation", "swarm", "sender", "end"})
 _EXPORT_AGAIN = "Export it again with `zoea export NAME --format jsonl`."
 _SQLITE = b"SQLite format 3\0"
@@ -61,11 +65,12 @@ class FilePosition(Struct, frozen=True):
 
 
 class JsonLine(Struct, frozen=True):
-    """A parsed line; `values` are without `kind`."""
+    """A parsed line; `values` are without `kind`, and take about `memory` bytes."""
 
     place: FilePosition
     kind: str
     values: dict[str, Any]
+    memory: int = 0
 
 
 def read_lines(file: Path) -> Iterator[tuple[JsonLine, int]]:
@@ -76,7 +81,7 @@ def read_lines(file: Path) -> Iterator[tuple[JsonLine, int]]:
     """
     number = read = 0
     try:
-        with file.open("rb") as stream:
+        with open_regular(file) as stream:
             while raw := stream.readline(LONGEST_LINE):
                 number += 1
                 read += len(raw)
@@ -111,6 +116,11 @@ def check_header(line: JsonLine, kind: str) -> None:
 def _line(place: FilePosition, raw: bytes) -> JsonLine:
     if not raw.endswith(b"\n") and len(raw) >= LONGEST_LINE:
         place.refuse("the line is too long")
+    memory = estimate_memory(raw)
+    try:
+        check_memory(memory)
+    except ValueError as problem:
+        place.refuse(f"the line is too large: {problem}")
     try:
         value = json.loads(raw.decode("utf-8-sig"), parse_constant=_no_constant)
     except UnicodeDecodeError:
@@ -126,7 +136,7 @@ def _line(place: FilePosition, raw: bytes) -> JsonLine:
         place.refuse(f"unknown kind of line {str(kind)[:40]!r}")
     if "of" in value:
         value["kind"] = value.pop("of")
-    return JsonLine(place, kind, value)
+    return JsonLine(place, kind, value, memory + _LINE_BYTES)
 
 
 def _no_constant(name: str) -> NoReturn:

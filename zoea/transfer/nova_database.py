@@ -20,6 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from zoea.model.errors import StoreForeign, UsageError
+from zoea.settings.small_file import open_regular
 from zoea.store.database_file import APPLICATION_ID
 
 SCHEMA = 12
@@ -178,7 +179,7 @@ def open_nova(path: Path) -> Iterator[NovaDatabase]:
         raise UsageError(f"there is no file {path}", hint="Name the database of Zoea Nova, usually zoea.db.")
     with ExitStack() as stack:
         try:
-            with path.open("rb") as stream:
+            with open_regular(path) as stream:
                 if stream.read(len(_MAGIC)) != _MAGIC:
                     raise StoreForeign(
                         f"{path} is no SQLite database.", hint="For a file of `zoea export`: zoea import FILE.jsonl."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 from collections.abc import Mapping
@@ -13,6 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from zoea.model.errors import ContextFormatError
+from zoea.text.large_json import check_memory, estimate_memory
 from zoea.text.sentences import count_of
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -23,7 +25,7 @@ _RECORD = re.compile(r'\{"(?:parentUuid|type|uuid|isSidechain|sessionId)":')
 _RECORD_KEYS = frozenset({"uuid", "sessionId", "leafUuid", "messageId"})
 _MOST_RECORDS = 100
 """The most places of a damaged line at which a record is looked for."""
-_PADDING = "\0 \t\r"
+_PADDING = "\0 \t\r\n"
 _OPENING = re.compile(r"\s*<(?P<name>[a-z-]+)>")
 _COMMAND_TAGS = frozenset({"command-name", "command-message", "command-args"}) | frozenset(
     {"local-command-stdout", "local-command-stderr", "local-command-caveat"}
@@ -103,13 +105,18 @@ def read_lines(data: bytes, name: str = "the transcript") -> tuple[list[Transcri
     lines: list[TranscriptLine] = []
     damaged: list[DamagedLine] = []
     keys: set[str] = set()
-    parts = data.split(b"\n")
-    for number, raw in enumerate(parts, start=1):
+    last, memory = data.count(b"\n") + 1, 0
+    for number, raw in enumerate(io.BytesIO(data), start=1):  # one at a time, because empty ones cost nothing
         written = raw.strip(_PADDING.encode())
         if not written:
             if raw.strip():
                 damaged.append(DamagedLine(number, f"line {number} of {name} holds only NUL bytes"))
             continue
+        memory += estimate_memory(written)
+        try:
+            check_memory(memory)  # of all lines, because their texts are kept
+        except ValueError as error:
+            raise ContextFormatError(f"line {number} of {name} is not read: {error}") from error
         try:
             records = [_read_line(number, written)]
         except ContextFormatError as error:
@@ -120,7 +127,7 @@ def read_lines(data: bytes, name: str = "the transcript") -> tuple[list[Transcri
             what = f"is no JSON: {error}"
             if records:
                 what = f"has {count_of(lost, 'byte')} of a record that was cut off before the next one began"
-            elif number == len(parts):
+            elif number == last:
                 what = f"is cut off after {count_of(len(written), 'byte')}"
             if lost:
                 damaged.append(DamagedLine(number, f"line {number} of {name} {what}"))

@@ -12,6 +12,7 @@ from typing import Any
 from zoea.chain.entries import ContextCall, ContextEntry
 from zoea.model.enums import Role
 from zoea.model.errors import ContextFormatError
+from zoea.text.large_json import parse_bounded
 
 
 def read_messages(data: bytes) -> tuple[ContextEntry, ...]:
@@ -88,9 +89,9 @@ def write_messages(entries: Sequence[ContextEntry]) -> bytes:
 
 def _messages(data: bytes) -> list[Any]:
     try:
-        value = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise ContextFormatError(f"the bytes are no JSON: {error}") from error
+        value = parse_bounded(data)
+    except ValueError as error:
+        raise ContextFormatError(f"the bytes are no JSON that can be read: {error}") from error
     if isinstance(value, dict):
         value = value.get("messages")
     if not isinstance(value, list):

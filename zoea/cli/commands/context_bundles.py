@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import os
 import shlex
-import stat
 import unicodedata
 import uuid
 from collections.abc import Mapping
@@ -42,7 +40,7 @@ from zoea.process.clock import SystemClock
 from zoea.queries.commit_details import read_model
 from zoea.settings.paths import places
 from zoea.settings.private_file import open_private
-from zoea.settings.small_file import read_small_file
+from zoea.settings.small_file import open_regular, read_small_file
 from zoea.text.control_characters import strip
 from zoea.text.sentences import count_of
 from zoea.transfer.held_workspace import held_workspace
@@ -163,6 +161,9 @@ def import_(
             "--format", metavar="FORMAT", help="claude-code-v1 or openai-chat-v1; if not given, Zoea recognises it."
         ),
     ] = "",
+    force: Annotated[
+        bool, typer.Option("--force", help="Move tags and tickets that are here to the commits of the bundle.")
+    ] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
@@ -172,9 +173,7 @@ def import_(
     """
     file = file.expanduser()
     try:
-        if not stat.S_ISREG(file.stat().st_mode):
-            raise OSError(errno.EINVAL, "it is not a file")
-        with file.open("rb") as stream:
+        with open_regular(file) as stream:
             is_bundle = stream.read(len(MAGIC)) == MAGIC
         data = b"" if is_bundle else read_small_file(file, MOST_BLOB)
         agents = {} if is_bundle else _read_agents(file, MOST_BLOB - len(data))
@@ -186,8 +185,10 @@ def import_(
     if is_bundle:
         if name or format_name:
             raise UsageError("a bundle has its own names and formats", hint="Leave out --name and --format.")
-        _import_bundle(file, as_json, workspace)
+        _import_bundle(file, as_json, workspace, moves_names=force)
     else:
+        if force:
+            raise UsageError("--force is for bundles", hint="A conversation of another program moves no names.")
         if name and not is_ref_name(name):
             raise UsageError(
                 f"{name!r:.60} cannot be the name of a commit",
@@ -230,17 +231,18 @@ def _import_conversation(imported: ImportedContext, as_json: bool, workspace: st
         typer.echo(strip(note), err=True)
 
 
-def _import_bundle(file: Path, as_json: bool, workspace: str) -> None:
-    with file.open("rb") as stream:
+def _import_bundle(file: Path, as_json: bool, workspace: str, *, moves_names: bool) -> None:
+    with open_regular(file) as stream:
         checked = check_bundle(stream, now=SystemClock().now())
 
         async def store() -> StoredBundle:
             async with held_workspace(places(workspace)) as held:
-                return await held.store.write(lambda conn: store_bundle(conn, checked))
+                return await held.store.write(lambda conn: store_bundle(conn, checked, moves_names=moves_names))
 
         done = asyncio.run(store())
     if as_json:
-        write_json({**_counts(done.counts), "known": done.known, "refs": done.refs, "renamed": done.renamed})
+        refs = {"refs": done.refs, "renamed": done.renamed, "kept": done.kept, "moved": done.moved}
+        write_json({**_counts(done.counts), "known": done.known, **refs})
         return
     known = (
         f"; {count_of(done.known, 'commit')} {'was' if done.known == 1 else 'were'} here already" if done.known else ""
@@ -248,6 +250,10 @@ def _import_bundle(file: Path, as_json: bool, workspace: str) -> None:
     typer.echo(strip(f"{_describe(done.counts)}{known}"))
     for asked, given in done.renamed.items():
         typer.echo(strip(f"{asked} is {given} here"))
+    for ref, theirs in done.kept.items():
+        typer.echo(strip(f"{ref} stays: it is here already; --force moves it to {theirs} of the bundle"))
+    for ref, ours in done.moved.items():
+        typer.echo(strip(f"{ref} was moved from {ours} to {done.refs[ref]}"))
     for ref in done.refs.keys() - set(done.renamed.values()):
         typer.echo(strip(ref))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -18,8 +17,9 @@ from zoea.model.errors import UsageError
 from zoea.model.topics import EVERYONE, PublishReceipt, TopicMessage, check_published_topic, check_topic
 from zoea.queries import topic_ledger as ledger
 from zoea.settings.paths import places
+from zoea.settings.small_file import MOST_FOREIGN_BYTES, read_small_text
 from zoea.text.control_characters import one_line, prose_line, strip
-from zoea.text.large_json import MAX_DEPTH, is_deep
+from zoea.text.large_json import MAX_DEPTH, is_deep, parse_bounded
 
 app = typer.Typer(
     name="topic",
@@ -159,15 +159,15 @@ def _parse_data(given: str) -> dict[str, Any] | None:
     if given.startswith("@"):
         where = given[1:]
         try:
-            text = Path(where).read_text(encoding="utf-8")
+            text = read_small_text(Path(where), MOST_FOREIGN_BYTES)
         except (OSError, ValueError) as problem:
             why = (problem.strerror if isinstance(problem, OSError) else "") or problem
             raise UsageError(
                 f"{where} cannot be read: {why}", hint="Give --data @FILE with a JSON file that you may read."
             ) from problem
     try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as problem:
+        found = parse_bounded(text.encode("utf-8", "surrogatepass"))
+    except ValueError as problem:
         raise UsageError(
             f"{where} is not JSON: {problem}", hint='Give an object: --data \'{"key": "value"}\''
         ) from None

@@ -20,7 +20,7 @@ from zoea.runtime.upstream_import import (
     remove_upstream,
 )
 from zoea.settings import places
-from zoea.settings.small_file import read_small_text
+from zoea.settings.small_file import MOST_FOREIGN_BYTES, read_small_text
 from zoea.text.control_characters import one_line, strip
 from zoea.text.large_json import dump_shown
 from zoea.text.shorten import head_with_length
@@ -52,7 +52,7 @@ def import_(
 ) -> None:
     """Import the servers of another MCP client. Secrets go to the credentials file."""
     try:
-        text = read_small_text(file.expanduser())
+        text = read_small_text(file.expanduser(), MOST_FOREIGN_BYTES)
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise UsageError(f"cannot read {file}: {why}") from None

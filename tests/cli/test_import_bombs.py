@@ -1,0 +1,63 @@
+"""Every command that imports a file bounds what the file can take, in memory and in time."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.import_bombs import make_bombs
+from zoea.cli.dispatch import COMMANDS, load
+from zoea.model.errors import SettingsError, StoreError, UsageError
+
+ROOT = Path(__file__).parents[2]
+MOST_MIB = 450
+"""Memory that a process with all of Zoea may take, for whatever file: a third of what the smallest bomb took."""
+REFUSALS = {0, UsageError.exit_code, SettingsError.exit_code, StoreError.exit_code}
+
+
+def import_commands() -> Iterator[tuple[str, ...]]:
+    """Yield the words of every command that is named import."""
+    for name in COMMANDS:
+        if name == "import":
+            yield (name,)
+            yield (name, "nova")
+        yield from ((name, inner) for inner in getattr(load(name), "commands", {}) if inner == "import")
+
+
+@pytest.fixture(scope="module")
+def bombs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with every bomb, and a pipe that nobody writes to."""
+    folder = tmp_path_factory.mktemp("bombs")
+    for name, data in make_bombs():
+        (folder / name).write_bytes(data)
+    os.mkfifo(folder / "pipe")
+    return folder
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("command", tuple(import_commands()), ids=" ".join)
+def test_no_file_takes_much_memory_or_waits_for_ever(command: tuple[str, ...], bombs: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.fakes.import_bombs", str(bombs), *command],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert ran.returncode == 0, ran.stderr[-1000:]
+    results = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert len(results) == len(list(bombs.iterdir()))
+    for result in results:
+        assert result["code"] in REFUSALS, result
+        assert result["mib"] < MOST_MIB, result
+
+
+def test_every_importer_is_in_the_table() -> None:
+    assert {("ctx", "import"), ("import",), ("upstream", "import"), ("config", "import")} <= set(import_commands())

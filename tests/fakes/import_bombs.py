@@ -1,0 +1,138 @@
+"""Runs one import command on files that are small, or plain, and would take gigabytes.
+
+Usage: `python -m tests.fakes.import_bombs FOLDER COMMAND…`. Prints one line of JSON for each file: the exit code, what
+the command wrote, and the most memory that the process has had.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import cbor2
+import zstandard
+from blake3 import blake3
+
+from zoea import __main__
+from zoea.chain.bundle_file import BundleCommit, BundleHeader, BundleWriter, FrameKind
+from zoea.chain.commit import Checkpoint, CommitIdentity, CommitType, commit_digest
+from zoea.chain.formats import ZOEA, known_formats
+from zoea.transfer.jsonl_export import VERSION
+
+MIB = 1024 * 1024
+MOST_MEMORY = 2048 * MIB
+"""Address space of the process, so that a bomb that goes off takes no more."""
+MESSAGE = b'{"role":"user","content":""}'
+LINE = b'{"type":"user","message":{"role":"user","content":""}}\n'
+CONVERSATIONS: dict[str, Callable[[], bytes]] = {
+    "messages": lambda: b"[" + MESSAGE + (b"," + MESSAGE) * 900_000 + b"]",
+    "empty lists": lambda: b"[[]" + b",[]" * 2_200_000 + b"]",
+    "one object": lambda: b'{"messages":[' + b"{}," * 2_200_000 + b"{}]}",
+    "wide text": lambda: b'[{"role":"user","content":"' + b"a" * (48 * MIB) + "\N{ROCKET}".encode() + b'"}]',
+    "escaped text": lambda: b'[{"role":"user","content":"\\ud83d\\ude80' + b"a" * (48 * MIB) + b'"}]',
+    "levels": lambda: b"[" * 1_000_000,
+    "empty lines": lambda: b"\n" * (64 * MIB),
+    "lines": lambda: LINE * 480_000,
+}
+"""Also put into bundles."""
+HEADER = b'{"kind":"conversation","version":%d}\n' % VERSION
+FILES: dict[str, Callable[[], bytes]] = {
+    "rows": lambda: HEADER + b'{"kind":"tag","tag":"a"}\n' * 700_000,
+    "a row of values": lambda: HEADER + b'{"kind":"tag","a":[' + b"[]," * 2_200_000 + b"1]}\n",
+    "servers": lambda: b'{"mcpServers":{"a":{}' + b',"a":{}' * 1_000_000 + b"}}",
+    "open comments": lambda: b"/*" * 3_000_000,
+    "open texts": lambda: b'"\\' * 3_000_000,
+    "commas": lambda: b"," + b"/**/" * 1_000_000,
+}
+DELTAS: dict[str, Callable[[], bytes]] = {
+    "maps": lambda: _delta(b"\x9a" + (8_000_000).to_bytes(4, "big") + b"\xa0" * 8_000_000),
+    "levels": lambda: _delta(b"\x81" * 1_000_000 + b"\x00"),
+    "announced": lambda: _delta((b"\x9a" + (2**31).to_bytes(4, "big")) * 90),
+    "endless": lambda: _delta(b"\x9f" * 1_000_000),
+}
+
+
+def _delta(entries: bytes) -> bytes:
+    return b"\xa2\x61v\x01\x67entries" + entries
+
+
+def bundle(format_name: str, data: bytes, *, lifted: bytes = b"", refs: int = 1) -> bytes:
+    """Return a sound bundle of one commit, as an attacker would write it."""
+    blobs = [one for one in (data, lifted) if one]
+    own = blake3(data).digest()
+    at = 1_700_000_000_000_000
+    digest = commit_digest(parent=None, blob=own, principal="a", identity=CommitIdentity(1, None, None), created_at=at)
+    commit = BundleCommit(
+        id=digest.hex(),
+        parent=None,
+        type=CommitType.SNAPSHOT,
+        blob=own.hex(),
+        lifted=[blake3(lifted).hexdigest()] if lifted else [],
+        format=format_name,
+        template=None,
+        principal="a",
+        machine="",
+        session=None,
+        seq=1,
+        checkpoint=Checkpoint.EXPLICIT,
+        ticket=None,
+        thread=None,
+        messages=1,
+        tokens=1,
+        created_at=at,
+        summary="",
+        tags=[],
+        model="",
+    )
+    stream = io.BytesIO()
+    writer = BundleWriter(stream)
+    named = {f"tag/{number}": commit.id for number in range(refs)}
+    header = BundleHeader.model_construct(v=1, commits=1, blobs=len(blobs), refs=named)
+    writer.write_record(FrameKind.HEADER, header)
+    writer.write_record(FrameKind.COMMIT, commit)
+    for one in blobs:
+        writer.write_blob(blake3(one).digest(), len(one), zstandard.ZstdCompressor(level=3).compress(one))
+    writer.finish()
+    return stream.getvalue()
+
+
+def make_bombs() -> Iterator[tuple[str, bytes]]:
+    """Yield every bomb by name: each text as it is, and in a bundle in each known format; each delta in a bundle."""
+    small = cbor2.dumps({"v": 1, "entries": [{"r": "user", "c": "hi"}]}, canonical=True)
+    yield "a bundle of names", bundle("zoea-v1", small, refs=200_000)
+    text = b"a" * (120 * MIB)
+    lifted = cbor2.CBORTag(23151, blake3(text).digest())
+    long = cbor2.dumps({"v": 1, "entries": [{"r": "user", "c": lifted}] * 20}, canonical=True)
+    yield "a bundle of a long text", bundle("zoea-v1", long, lifted=text)
+    for name, make in DELTAS.items():
+        yield f"a bundle of {name}", bundle("zoea-v1", make())
+    for name, make in CONVERSATIONS.items():
+        data = make()
+        yield name, data
+        for format_name in known_formats().keys() - {ZOEA}:
+            yield f"a bundle of {name} in {format_name}", bundle(format_name, data)
+    for name, make in FILES.items():
+        yield name, make()
+
+
+def main() -> None:
+    folder, command = Path(sys.argv[1]), sys.argv[2:]
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    for file in sorted(folder.iterdir()):
+        wrote, begun = io.StringIO(), time.process_time()
+        with contextlib.redirect_stdout(wrote), contextlib.redirect_stderr(wrote):
+            code = __main__.run([*command, str(file)])
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+        seconds = round(time.process_time() - begun, 2)
+        line = {"file": file.name, "code": code, "mib": peak, "seconds": seconds, "wrote": wrote.getvalue()[-300:]}
+        sys.stdout.write(json.dumps(line) + "\n")
+
+
+if __name__ == "__main__":
+    main()
