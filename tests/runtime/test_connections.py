@@ -25,6 +25,7 @@ from zoea.runtime.provider_set import ProviderSet
 from zoea.runtime.upstream_set import build_policies, build_upstreams
 from zoea.settings import Credentials, Settings, load
 from zoea.settings.paths import Places
+from zoea.settings.trust import Trust
 from zoea.tools import Toolbox
 
 
@@ -173,5 +174,24 @@ async def test_a_reload_opens_added_upstreams_closes_removed_ones_and_keeps_the_
         with pytest.raises(SettingsError):
             await live.reload()
         assert [view.name for view in await live.upstreams()] == ["kept", "new"]
+    finally:
+        await box.close()
+
+
+async def test_a_reload_says_which_project_keys_lost_their_trust(tmp_path: Path) -> None:
+    where, project = own_places(tmp_path), tmp_path / "cwd" / "zoea.toml"
+    project.write_text("[budget]\nswarm_per_day = 5000\n")
+    Trust(where.trusted).add(project, project.read_bytes())
+    loaded = load(where)
+    assert loaded.settings.budget.swarm_per_day == 5000
+    box = Toolbox([], logs=tmp_path)
+    adopted: list[Settings] = []
+    live = LiveConnections(box, providers(tmp_path), make_supervisor(tmp_path), adopted.append, loaded)
+    try:
+        assert (await live.reload()).problems == ()
+        project.write_text("[budget]\nswarm_per_day = 9_000_000\n")
+        [problem] = (await live.reload()).problems
+        assert "not trusted, so this has no effect: budget.swarm_per_day" in problem
+        assert [settings.budget.swarm_per_day for settings in adopted] == [5000, 2_000_000]
     finally:
         await box.close()

@@ -513,7 +513,7 @@ class ReloadReport(Struct, frozen=True):
         upstreams: Names of upstreams that were opened, closed or opened again.
         waiting: Keys that changed and apply when the swarm is opened again, some with a reason in brackets.
         providers: Names of providers that use their changed settings or keys from the next turn on.
-        problems: Providers that go on as they were, each with the reason.
+        problems: Providers that go on as they were, each with the reason, and files of a project without effect.
     """
 
     upstreams: tuple[str, ...] = ()

@@ -85,7 +85,10 @@ class LiveConnections:
             changed,
             (*waiting, *(f"provider.{name} (its model is loaded)" for name in changes.loaded)),
             tuple(changes.changed),
-            tuple(f"provider {name} goes on as it was: {why}" for name, why in changes.problems.items()),
+            (
+                *(f"provider {name} goes on as it was: {why}" for name, why in changes.problems.items()),
+                *(line.removesuffix(".") for line in fresh.trust_notice.splitlines()),
+            ),
         )
 
     async def try_tool(self, upstream: str, tool: str, arguments: str) -> ToolTrial:
