@@ -233,6 +233,11 @@ async def test_only_the_word_that_was_redacted_is_gone_from_a_conversation(tmp_p
         request = await fork(s, "@alpha", "go on")
         with closing(connect_reader(s.path)) as conn:
             assert list(verify_chains(conn)) == []
+        damage = "UPDATE blob SET data = x'00' WHERE id IN (SELECT replaced_by FROM blob)"
+        await s.store.write(lambda conn: conn.execute(damage))
+        with closing(connect_reader(s.path)) as conn:
+            assert all("damaged" in one.what for one in verify_chains(conn)), "also what stands instead"
+            assert list(verify_chains(conn))
     expected = [(role, text.replace("iron", REDACTED).replace("south", REDACTED)) for role, text in before]
     assert told(request) == expected
     assert any(REDACTED in text for _, text in expected)
