@@ -25,7 +25,9 @@ _RECORD = re.compile(r'\{"(?:parentUuid|type|uuid|isSidechain|sessionId)":')
 _RECORD_KEYS = frozenset({"uuid", "sessionId", "leafUuid", "messageId"})
 _MOST_RECORDS = 100
 """The most places of a damaged line at which a record is looked for."""
-_PADDING = "\0 \t\r\n"
+_LINE_BYTES = 400
+"""Bytes of memory of a line besides its values, read or damaged."""
+_PADDING = "\0 \t\r"
 _OPENING = re.compile(r"\s*<(?P<name>[a-z-]+)>")
 _COMMAND_TAGS = frozenset({"command-name", "command-message", "command-args"}) | frozenset(
     {"local-command-stdout", "local-command-stderr", "local-command-caveat"}
@@ -106,22 +108,29 @@ class DamagedLine(Struct, frozen=True):
 
 
 def read_lines(data: bytes, name: str = "the transcript") -> tuple[list[TranscriptLine], list[DamagedLine]]:
-    """Return the lines of a transcript, each uuid once, and those that are damaged; `name` says which one."""
+    """Return the lines of a transcript, each uuid once, and those that are damaged; `name` says which one.
+
+    Raises:
+        ContextFormatError: All lines together would take too much memory.
+    """
     lines: list[TranscriptLine] = []
     damaged: list[DamagedLine] = []
     keys: set[str] = set()
-    last, memory = data.count(b"\n") + 1, 0
-    for number, raw in enumerate(io.BytesIO(data), start=1):  # one at a time, because empty ones cost nothing
+    memory = 0
+    for number, ended in enumerate(io.BytesIO(data), start=1):  # one at a time, because a blank line takes nothing
+        if ended == b"\n":
+            continue
+        raw = ended.removesuffix(b"\n")
+        memory += estimate_memory(raw) + _LINE_BYTES
+        try:
+            check_memory(memory)
+        except ValueError as error:
+            raise ContextFormatError(f"{name} is too large at line {number}: {error}") from None
         written = raw.strip(_PADDING.encode())
         if not written:
             if raw.strip():
                 damaged.append(DamagedLine(number, f"line {number} of {name} holds only NUL bytes"))
             continue
-        memory += estimate_memory(written)
-        try:
-            check_memory(memory)  # of all lines, because their texts are kept
-        except ValueError as error:
-            raise ContextFormatError(f"line {number} of {name} is not read: {error}") from error
         try:
             records = [_read_line(number, written)]
         except ContextFormatError as error:
@@ -132,7 +141,7 @@ def read_lines(data: bytes, name: str = "the transcript") -> tuple[list[Transcri
             what = f"is no JSON: {error}"
             if records:
                 what = f"has {count_of(lost, 'byte')} of a record that was cut off before the next one began"
-            elif number == last:
+            elif ended == raw:
                 what = f"is cut off after {count_of(len(written), 'byte')}"
             if lost:
                 damaged.append(DamagedLine(number, f"line {number} of {name} {what}"))
