@@ -41,7 +41,7 @@ def main() -> int:
 
 def run(arguments: list[str]) -> int:
     """Run one command. Write an error to stderr as text, or with `--json` as one JSON object."""
-    from zoea.model.errors import ZoeaError
+    from zoea.model.errors import OwnerError, ZoeaError
 
     try:
         from zoea.cli import run as run_command
@@ -56,8 +56,7 @@ def run(arguments: list[str]) -> int:
         sys.stdout.flush()
         return code
     except ZoeaError as error:
-        sys.stderr.write(_as_json(error) if "--json" in arguments else as_text(error))
-        return error.exit_code
+        return _report(error, arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -65,12 +64,20 @@ def run(arguments: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return BROKEN_PIPE
     except OSError as error:
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            hint = "Raise the limit of the shell, as with `ulimit -n 1024`, and try again."
+            return _report(OwnerError(f"too many files are open for {error.filename}", hint=hint), arguments)
         # A full or broken device behind stdout gets its own exit code; any other OSError is a bug and is raised.
         if error.filename is not None or error.errno not in (errno.ENOSPC, errno.EIO, errno.EDQUOT):
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.stderr.write(f"The output cannot be written: {error.strerror}\n")
         return UNWRITABLE
+
+
+def _report(error: ZoeaError, arguments: list[str]) -> int:
+    sys.stderr.write(_as_json(error) if "--json" in arguments else as_text(error))
+    return error.exit_code
 
 
 def _open_streams() -> None:

@@ -416,19 +416,3 @@ async def test_events_that_cannot_be_read_are_read_again(monkeypatch: pytest.Mon
         first = await anext(events_without_gaps(swarm, 0))
     assert first.id == 1
     assert swarm.failures == 0
-
-
-async def test_the_newest_event_is_read_again_until_it_can_be_read(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    answers: list[int | Exception] = [StoreError("unable to open database file"), 7]
-
-    def read(_database: Path) -> int:
-        answer = answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
-
-    monkeypatch.setattr(plain_fronts, "READ_AGAIN_S", 0.0)
-    monkeypatch.setattr(plain_fronts, "read_newest_event", read)
-    assert await plain_fronts.read_newest(tmp_path) == 7

@@ -8,9 +8,9 @@ import re
 import signal
 import subprocess
 from typing import Any
-from unittest.mock import AsyncMock
 
 import pytest
+from msgspec.structs import replace
 
 from tests.cli.conftest import Zoea
 from tests.fakes.owner import OwnerThread
@@ -19,14 +19,20 @@ from zoea.cli import run_session
 from zoea.cli.commands import run as run_command
 from zoea.cli.typed_commands import ExitChoice
 from zoea.model.errors import UsageError
+from zoea.model.values import SwarmView
 from zoea.runtime.run_options import RunOptions, leave_running, parse_duration
 from zoea.settings.paths import Places, places
 
 
 @pytest.fixture
 def fake_swarm(owned_swarm: FakeSwarm, monkeypatch: pytest.MonkeyPatch) -> FakeSwarm:
-    """The swarm that a run owns; the database is empty."""
-    monkeypatch.setattr(run_session, "read_newest", AsyncMock(return_value=0))
+    """The swarm that a run owns; all of its events are new to the run."""
+    view = owned_swarm.view
+
+    async def view_from_start() -> SwarmView:
+        return replace(await view(), event_id=0)
+
+    monkeypatch.setattr(owned_swarm, "view", view_from_start)
     return owned_swarm
 
 

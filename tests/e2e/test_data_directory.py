@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -135,6 +136,18 @@ def test_a_directory_that_others_may_enter_is_said_and_mended(where: Places) -> 
     assert {path.stat().st_mode & 0o077 for path in (where.data, *where.data.iterdir())} == {0}
 
 
+def test_a_linked_directory_that_others_may_enter_is_said_and_mended(where: Places) -> None:
+    target = where.data.with_name("elsewhere")
+    where.data.rename(target)
+    where.data.symlink_to(target)
+    target.chmod(0o755)
+    said = zoea("doctor")
+    assert said.returncode == 4
+    assert "elsewhere (0755)" in said.stdout
+    assert zoea("doctor", "--fix").returncode == 0
+    assert target.stat().st_mode & 0o777 == 0o700
+
+
 @pytest.mark.parametrize("name", ["zoea.lock", "zoea.db", "zoea.log"])
 def test_a_link_in_the_place_of_a_file_is_refused_and_its_target_unchanged(where: Places, name: str) -> None:
     target = where.data.parent / "target"
@@ -169,3 +182,13 @@ def test_locks_that_do_not_hold_are_found_at_the_opening(where: Places) -> None:
     assert "local disk" in refused.stderr
     assert not (where.data / "zoea.log").exists()
     assert os.environ["ZOEA_DATA_DIR"] == str(where.data)
+
+
+@pytest.mark.parametrize("most", [16, 20, 24, 28])
+def test_a_run_with_few_open_files_ends_in_time_and_says_why(most: int) -> None:
+    options = ("--headless", "--json", "--myses", "1", "--provider", "scripted", "--for", "500ms")
+    assert zoea("run", *options).returncode == 0
+    ran = zoea("run", *options, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (most, most)))
+    assert "Traceback" not in ran.stderr
+    assert ran.returncode in (0, 4, 5)
+    assert ran.stdout if ran.returncode == 0 else "hint" in ran.stderr

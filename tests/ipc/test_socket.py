@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -428,3 +429,26 @@ def test_an_unknown_error_class_becomes_zoea_error() -> None:
     assert type(decode_error({"class": "Nonsense", "title": "T", "what": "x"})) is ZoeaError
     failed = ProviderError("no", kind=ErrorClass.AUTH).as_dict()
     assert (type(decode_error(dict(failed))), decode_error(dict(failed)).title) == (ProviderError, ProviderError.title)
+
+
+NUMBERS = [
+    (method.name, name)
+    for method in api_methods().values()
+    for name, kind in method.arguments.items()
+    if {int, float} & {kind, *get_args(kind)}
+]
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 10**400, math.inf, -math.inf])
+@pytest.mark.parametrize(("method", "name"), NUMBERS)
+def test_a_number_that_no_column_holds_is_refused_by_its_name(method: str, name: str, number: float) -> None:
+    about = api_methods()[method]
+    with pytest.raises(UsageError, match=f"{method}: {name}: a number of at most 64 bits expected"):
+        about.read({**dict.fromkeys(about.required), name: number})
+
+
+def test_a_number_inside_an_argument_is_bounded_too() -> None:
+    assert ("events", "after") in NUMBERS
+    assert api_methods()["events"].read({"after": 2**63 - 1}) == {"after": 2**63 - 1}
+    with pytest.raises(UsageError, match=r"publish: .*a\[1\]: a number of at most 64 bits"):
+        api_methods()["publish"].read({**dict.fromkeys(api_methods()["publish"].required), "data": {"a": [1, 2**63]}})

@@ -488,6 +488,18 @@ def test_a_damaged_file_of_drafts_holds_none(tmp_path: Path, damaged: str) -> No
     assert json.loads(file.read_text()) == {"mysis 1": "dig"}
 
 
+@pytest.mark.parametrize("code", [*range(9), *range(11, 32), *range(127, 160), 0x202E, 0x2028])
+def test_a_hand_edited_draft_reaches_no_terminal_raw(tmp_path: Path, code: int) -> None:
+    file = tmp_path / "drafts.json"
+    file.write_text(json.dumps({"mysis 1": f"one{chr(code)}]0;two"}))
+    drafts = Drafts(file)
+    drafts.load()
+    drafts.remember([f"sent{chr(code)}[31m"])
+    for text in (drafts.of("mysis 1"), *drafts.history):
+        assert chr(code) not in text
+        assert text
+
+
 async def test_unsent_texts_that_cannot_be_read_are_reported_and_stay(tmp_path: Path) -> None:
     file = tmp_path / "drafts.json"
     file.symlink_to("/proc/self/mem")  # reading its first byte fails with EIO

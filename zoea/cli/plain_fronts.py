@@ -26,7 +26,6 @@ from zoea.model.values import Event, Lagged
 from zoea.process.hangup import detach_terminal
 from zoea.queries.events import read_event_text
 from zoea.queries.phrases import OF_REQUESTS, UNREMARKABLE, event_sentence, event_subject, event_text_source
-from zoea.queries.stored_swarm import read_newest_event
 from zoea.text.control_characters import strip
 from zoea.text.large_json import dump_shown
 from zoea.text.sentences import count_of
@@ -157,16 +156,6 @@ async def events_without_gaps(swarm: SwarmApi, after: int) -> AsyncIterator[Even
                 await asyncio.sleep(READ_AGAIN_S)
         if not has_lagged:
             return
-
-
-async def read_newest(database: Path) -> int:
-    """Read the id of the newest event, again and again while the file cannot be read."""
-    while True:
-        try:
-            return await asyncio.to_thread(read_newest_event, database)
-        except StoreError as error:
-            log.warning("the newest event cannot be read: %s; trying again every %g s", error.what, READ_AGAIN_S)
-            await asyncio.sleep(READ_AGAIN_S)
 
 
 async def write_in_time(last: Coroutine[Any, Any, object]) -> bool:

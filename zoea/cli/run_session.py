@@ -21,7 +21,6 @@ from zoea.cli.plain_fronts import (
     PlainFront,
     finish_writing,
     leave_unread_output,
-    read_newest,
     write_in_time,
     write_text,
 )
@@ -70,7 +69,7 @@ async def run_owned_swarm(options: RunOptions, where: Places) -> int:
         for line in loaded.trust_notice.splitlines():
             notices.say(line)
         swarm = owner.api
-        after = await read_newest(where.database)
+        after = (await swarm.view()).event_id  # not from the file, which cannot be opened without a descriptor left
         notices.say(await prepare_own_swarm(swarm, options, where, loaded.settings))
         if is_interactive:
             await front.say("Type help for the commands; quit ends the swarm.")

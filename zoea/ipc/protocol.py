@@ -32,6 +32,8 @@ from zoea.model.errors import UsageError, ZoeaError
 
 PROTOCOL = 2
 REQUEST_LIMIT = 4 * 1024 * 1024
+_LARGEST = 1 << 63
+"""SQLite's integers are below it."""
 REPLY_LIMIT = 32 * 1024 * 1024
 """Longest frames in bytes, of a request and of a reply."""
 
@@ -65,6 +67,8 @@ class ApiMethod(Struct, frozen=True):
         if missing:
             raise UsageError(f"{self.name}: {missing[0]!r} is missing")
         try:
+            for name, value in args.items():
+                _check_numbers(value, name)
             return {name: decode(self.arguments[name], value, name) for name, value in args.items()}
         except Mismatch as mismatch:
             raise UsageError(f"{self.name}: {mismatch}") from None
@@ -84,6 +88,19 @@ def _method(name: str, function: Any) -> ApiMethod:
     required = frozenset(key for key in hints if parameters[key].default is inspect.Parameter.empty)
     streams = not inspect.iscoroutinefunction(function)
     return ApiMethod(name, hints, required, get_args(result)[0] if streams else result, streams, has_sender)
+
+
+def _check_numbers(value: Any, where: str) -> None:
+    """Check that all numbers of an argument are finite and fit a column. Raises Mismatch."""
+    match value:
+        case dict():
+            for name, inner in value.items():
+                _check_numbers(inner, f"{where}.{name}")
+        case list():
+            for place, inner in enumerate(value):
+                _check_numbers(inner, f"{where}[{place}]")
+        case int() | float() if not -_LARGEST <= value < _LARGEST:
+            raise Mismatch(f"{where}: a number of at most 64 bits expected")
 
 
 def encode_frame(**parts: Any) -> bytes:

@@ -164,13 +164,6 @@ def _read_hold(reader: sqlite3.Connection) -> tuple[bool, str]:
     return bool(hold.get("on")), str(hold.get("reason", ""))
 
 
-def read_newest_event(database: Path) -> int:
-    """Read the id of the newest event; 0 if there is none."""
-    with open_database(database) as reader:
-        newest: int = reader.execute("SELECT coalesce(max(id), 0) FROM event").fetchone()[0]
-        return newest
-
-
 def read_mysis_view(database: Path, ref: str) -> MysisView:
     """Read one mysis, by name in any case or `#id`.
 

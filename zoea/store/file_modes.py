@@ -16,6 +16,7 @@ _SHOWN = 5
 
 def find_open_files(data: Path) -> IntegrityFinding:
     """Return a finding that names the data directory and its files if others may enter it."""
+    data = data.resolve()  # because a link has no mode of its own
     if not data.is_dir() or not data.stat().st_mode & OTHERS:
         return IntegrityFinding("modes")
     found = [f"{path.relative_to(data.parent)} ({mode:04o})" for path, mode in _open_files(data)]
@@ -33,7 +34,7 @@ def close_files(data: Path) -> int:
     Raises:
         StoreError: One belongs to another user.
     """
-    found = list(_open_files(data))
+    found = list(_open_files(data.resolve()))
     for path, mode in found:
         try:
             path.chmod(mode & ~OTHERS)
@@ -45,7 +46,7 @@ def close_files(data: Path) -> int:
 
 
 def _open_files(data: Path) -> Iterator[tuple[Path, int]]:
-    """Yield the directory and its files, each with its mode. Links are left out."""
+    """Yield the directory and its files, each with its mode. Links in it are left out."""
     for folder, folders, files in os.walk(data):
         at = Path(folder)
         for path in (at, *(at / name for name in files)):

@@ -8,6 +8,7 @@ from threading import Lock
 
 from zoea.model.errors import SettingsError
 from zoea.runtime.unsent_texts import change_unsent, read_unsent
+from zoea.text.control_characters import strip
 
 HISTORY = 200
 
@@ -42,9 +43,13 @@ class Drafts:
                 self._on_change()
 
     def load(self) -> None:
-        """Read the drafts of earlier cockpits. A damaged file has none. Raises SettingsError."""
+        """Read the drafts of earlier cockpits, as a terminal can show them. A damaged file has none.
+
+        Raises SettingsError.
+        """
         if self._file is not None:
-            self._by_key = read_unsent(self._file) | self._by_key
+            read = {key: strip(text) for key, text in read_unsent(self._file).items()}
+            self._by_key = read | self._by_key
 
     def store(self) -> None:
         """Write the changed drafts to the file, which other cockpits write too. Raises SettingsError.
@@ -73,5 +78,5 @@ class Drafts:
 
     def remember(self, texts: Sequence[str]) -> None:
         """Put texts sent in earlier runs before the history of this one, oldest first."""
-        before = [text for text in texts if text.strip() and text not in self.history]
+        before = [strip(text) for text in texts if text.strip() and text not in self.history]
         self.history = [*before, *self.history][-HISTORY:]
