@@ -29,7 +29,8 @@ def _replaced(arguments: dict[str, Any], **schema: Any) -> dict[str, Any]:
     "name",
     [
         *("password", "user_password", "newPassword", "secret", "clientSecret", "api_key", "X-Api-Key", "apikey"),
-        *("token", "accessToken", "refresh_token", "PASSWORD", "passphrase"),
+        *("token", "accessToken", "refresh_token", "PASSWORD", "passphrase", "pwd", "db_pwd", "tokens", "accessTokens"),
+        *("private_key", "sshPrivateKey", "secret_key", "api_keys", "passwords", "secrets", "passcode"),
     ],
 )
 def test_a_name_that_says_secret_is_one(name: str) -> None:
@@ -39,7 +40,15 @@ def test_a_name_that_says_secret_is_one(name: str) -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        *("page_token", "nextPageToken", "next_token", "continuation_token", "max_tokens", "tokens", "secretary"),
+        *(
+            "page_token",
+            "nextPageToken",
+            "next_token",
+            "continuation_token",
+            "max_tokens",
+            "prompt_tokens",
+            "secretary",
+        ),
         *("keys", "passwords_count", "token_type", "user", ""),
     ],
 )

@@ -151,13 +151,21 @@ def error_result(why: str) -> ToolResult:
 
 
 def parse_fields(wire: Mapping[str, Any]) -> dict[str, Any]:
-    """Read a result as one JSON object: structured content, or text that is JSON. Else empty."""
+    """Read a result as one JSON object: structured content, or text that is JSON, also inside of it. Else empty."""
     structured = wire.get("structuredContent")
-    if isinstance(structured, Mapping):
-        inner = structured.get("result")
-        return dict(inner) if isinstance(inner, Mapping) and len(structured) == 1 else dict(structured)
+    if not isinstance(structured, Mapping):
+        return _parse_object(parse_result(wire).content)
+    if len(structured) != 1:
+        return dict(structured)
+    (inner,) = structured.values()
+    if isinstance(inner, Mapping) and "result" in structured:
+        return dict(inner)
+    return (_parse_object(inner) if isinstance(inner, str) else {}) or dict(structured)
+
+
+def _parse_object(text: str) -> dict[str, Any]:
     try:
-        read = json.loads(parse_result(wire).content)
+        read = json.loads(text)
     except (ValueError, RecursionError):
         return {}
     return read if isinstance(read, dict) else {}

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from zoea.model.errors import SettingsError, ToolError
 from zoea.model.request import Answer, AnswerCall, Blob, ToolResult, ToolSpec
-from zoea.tools.secret_arguments import replace_in_text, replace_secrets
+from zoea.tools.secret_arguments import makes_secrets, replace_in_text, replace_made_secrets, replace_secrets
 from zoea.tools.stream_mask import StreamMask
 
 log = logging.getLogger(__name__)
@@ -112,10 +112,17 @@ class SecretVault:
             await self._save()
         return dict(filled)
 
-    async def mask_result(self, result: ToolResult) -> ToolResult:
-        """Mask known values in a result; the same object if it holds none."""
+    async def mask_result(self, result: ToolResult, spec: ToolSpec | None = None) -> ToolResult:
+        """Mask known values in a result; the same object if it holds none.
+
+        Those that the server has just made, as a password of a registration, are kept first, and known from then on.
+        """
         await self._load()
-        content = self.mask_text(result.content)
+        content = result.content
+        if spec is not None and spec.upstream and not result.is_error and makes_secrets(spec.name):
+            content = replace_made_secrets(content, lambda value: self._mark(spec.upstream, value))
+            await self._save()
+        content = self.mask_text(content)
         blobs = tuple(self._mask_blob(blob) for blob in result.blobs)
         if content == result.content and blobs == result.blobs:
             return result
@@ -156,10 +163,11 @@ class SecretVault:
         try:
             arguments = json.loads(call.arguments or "{}")
         except (ValueError, RecursionError):
-            arguments = None
-        if not isinstance(arguments, dict):
             return replace(call, arguments=replace_in_text(call.arguments, lambda value: self._mark(upstream, value)))
-        replaced = replace_secrets(arguments, schema or {}, lambda value: self._mark(upstream, value))
+        if isinstance(arguments, dict):
+            replaced = replace_secrets(arguments, schema or {}, lambda value: self._mark(upstream, value))
+        else:  # some models write all arguments as one text
+            replaced = replace_secrets({"": arguments}, {}, lambda value: self._mark(upstream, value))[""]
         if replaced == arguments:
             return call
         return replace(call, arguments=json.dumps(replaced, ensure_ascii=False))
@@ -185,9 +193,18 @@ class SecretVault:
                 return [self._filled(upstream, one) for one in value]
             case str() if (whole := _MARK.fullmatch(value)) is not None:
                 return self._value(upstream, whole)
-            case str():
-                return _MARK.sub(lambda mark: str(self._value(upstream, mark)), value)
+            case str() if _MARK.search(value) is not None:
+                return self._filled_text(upstream, value)
         return value
+
+    def _filled_text(self, upstream: str, text: str) -> str:
+        """Put the values in for the marks of a text; in JSON as JSON writes them."""
+        if text.lstrip()[:1] in ("{", "["):
+            try:
+                return json.dumps(self._filled(upstream, json.loads(text)), ensure_ascii=False)
+            except (ValueError, RecursionError):
+                pass  # only the text looks like JSON
+        return _MARK.sub(lambda mark: str(self._value(upstream, mark)), text)
 
     def _value(self, upstream: str, mark: re.Match[str]) -> Any:
         number = int(mark[1])

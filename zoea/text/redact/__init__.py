@@ -17,5 +17,5 @@ def redact_secrets(text: str) -> str:
 
 
 def redact_all(text: str) -> str:
-    """Also replace e-mail addresses, phone numbers, national ids, payment cards and IP addresses."""
+    """Also replace e-mail addresses, phone numbers, national ids, IBANs, payment cards and IP addresses."""
     return personal_data.redact(secret_patterns.redact(text))

@@ -9,6 +9,8 @@ from typing import Any
 
 from zoea.text.redact import secret_patterns
 
+_OPTION = re.compile(r"--?[A-Za-z][\w-]{0,60}")
+_PAIRED = re.compile(r"(?i)(?:pass|pwd|secret|key|token)[\w-]{0,20}\\{0,4}\"\s{0,8}[:,]")
 _LABEL = re.compile(r"\[REDACTED_[A-Z_]+\]")
 
 
@@ -24,7 +26,8 @@ def redact_json(value: Any, redact: Callable[[str], str]) -> Any:
         case str():
             return redact(value)
         case list():
-            return [redact_json(inner, redact) for inner in value]
+            before = ["", *value]
+            return [_redact_item(flag, inner, redact) for flag, inner in zip(before, value, strict=False)]
         case dict():
             return {key: _redact_member(key, inner, redact) for key, inner in value.items()}
     return value
@@ -35,7 +38,12 @@ def redact_json_text(text: str, redact: Callable[[str], str]) -> str:
 
     Text without anything to redact is returned unchanged.
     """
-    if redact(text) == text and secret_patterns.redact(text) == text:
+    if (
+        "\\u" not in text
+        and redact(text) == text
+        and secret_patterns.redact(text) == text
+        and not _may_hold_pairs(text)
+    ):
         return text
     try:
         value = json.loads(text)
@@ -45,7 +53,25 @@ def redact_json_text(text: str, redact: Callable[[str], str]) -> str:
     return text if cleaned == value else json.dumps(cleaned, ensure_ascii=False)
 
 
+def _may_hold_pairs(text: str) -> bool:
+    """Return whether JSON may hold a secret in a list, where its name does not stand before it."""
+    return "[" in text and _PAIRED.search(text) is not None
+
+
+def _redact_item(before: Any, value: Any, redact: Callable[[str], str]) -> Any:
+    """Redact an item of a list, such as a value behind its option in the arguments of a command."""
+    is_value = isinstance(value, str) and not value.startswith("-")
+    if is_value and isinstance(before, str) and _OPTION.fullmatch(before):
+        return _redact_member(before.lstrip("-"), value, redact)
+    return redact_json(value, redact)
+
+
 def _redact_member(key: str, value: Any, redact: Callable[[str], str]) -> Any:
+    if isinstance(value, list):
+        return [
+            _redact_member(key, one, redact) if isinstance(one, str) and redacted == one else redacted
+            for one, redacted in zip(value, redact_json(value, redact), strict=True)
+        ]
     if not isinstance(value, str | int | float) or isinstance(value, bool):
         return redact_json(value, redact)
     plain = str(value)

@@ -39,6 +39,8 @@ _NATIONAL_ID = re.compile(
     r")(?![\w-])"
 )
 
+_IBAN = re.compile(r"(?<![\w-])[A-Z]{2}\d\d(?:( ?)[A-Z0-9]{4}(?:\1[A-Z0-9]{4}){1,6}(?:\1[A-Z0-9]{1,3})?)(?![\w-])")
+_IBAN_LENGTHS = range(15, 35)
 _PHONE = re.compile(
     r"(?<![\w+.-])(?:"
     r"\+1[ .-]?\(?\d{3}\)?[ .-]?\d{3}[ .-]?\d{4}|\+\d(?:[ .()/-]{0,2}\d){7,14}"  # international
@@ -58,9 +60,10 @@ _CHINESE_CHECKS = "10X98765432"
 
 
 def redact(text: str) -> str:
-    """Replace e-mail addresses, cards, national ids, IP addresses and phone numbers by labels."""
+    """Replace e-mail addresses, IBANs, cards, national ids, IP addresses and phone numbers by labels."""
     if "@" in text:
         text = _EMAIL.sub("[REDACTED_EMAIL]", text)
+    text = _IBAN.sub(_iban, text)
     text = _NATIONAL_ID.sub(_national_id, text)
     text = _CARD.sub(_card, text)
     if ":" in text:
@@ -87,6 +90,13 @@ def _digits(text: str) -> str:
 
 def _card(match: re.Match[str]) -> str:
     return "[REDACTED_CARD]" if luhn(_digits(match.group())) else match.group()
+
+
+def _iban(match: re.Match[str]) -> str:
+    """Redact an account number whose check digits are right (ISO 13616)."""
+    plain = match.group().replace(" ", "")
+    number = int("".join(str(int(character, 36)) for character in plain[4:] + plain[:4]))
+    return "[REDACTED_IBAN]" if len(plain) in _IBAN_LENGTHS and number % 97 == 1 else match.group()
 
 
 def _ipv6(match: re.Match[str]) -> str:

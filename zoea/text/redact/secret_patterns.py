@@ -35,13 +35,39 @@ _VALUE = (
     r"|\\{0,4}[\"']?(?!\[REDACTED_)(?P<bare>[^\s\"'\\,;&<>()\[\]{}]{1,4096}+))"
 )
 _GIVEN = re.compile(
-    r"(?i)(?:(?P<password>pass(?:word|wd|phrase|code)|pwd)|(?P<secret>secret)"
-    r"|(?P<key>(?:api|access|secret|private|auth|encryption)[_-]?key)|(?P<token>token))"
+    r"(?i)(?:(?P<password>pass(?:word|wd|phrase|code)s?|pwd)|(?P<secret>secrets?)"
+    r"|(?P<key>(?:api|access|secret|private|auth|encryption|signing)[_-]?keys?)|(?P<token>tokens?))"
     r"(?P<between>\\{0,4}[\"']?[ \t]{0,8}(?::=|=>|[:=])[ \t]{0,8})" + _VALUE
 )
 _FLAG = re.compile(
     r"(?i)(?P<between>(?<![\w-])--(?=[a-z])(?:(?P<password>[a-z-]{0,20}pass(?:word|wd|phrase))|(?P<secret>[a-z-]{0,20}secret)"
     r"|(?P<key>[a-z-]{0,20}api-?key)|(?P<token>[a-z-]{0,20}token))[ \t]{1,8})" + _VALUE
+)
+_WORDS = (
+    r"(?:pass(?:word|wd|phrase|code)|pwd|secret|pin|api[ _-]?key|(?:access |auth )?token"
+    r"|passwort|kennwort|geheimnis|losung|mot de passe|contraseña|senha|parola|wachtwoord|пароль)"
+)
+# A value in prose is quoted, follows `my`, or has a digit, a sign or a capital inside: `the password is wrong` stays.
+_PROSE = re.compile(
+    r"(?i)(?P<whose>\b(?:my|our|your|mein|unser|dein|ihr|mi|mon|il mio|minha) )?"
+    rf"\b(?P<word>{_WORDS})(?: \w{{1,20}}){{0,4}}?"
+    r" (?:is|was|lautet|ist|war|est|es|é|wordt|to|auf):? {1,3}"
+    r"(?:(?P<quote>[\"'`“„«])(?P<quoted>[^\"'`”“»\r\n]{1,200})[\"'`”“»]"
+    r"|(?P<bare>(?!\[REDACTED_)[^\s\"'`,;<>()\[\]{}]{3,200}))"
+)
+_PROSE_WITHOUT_SPACES = re.compile(
+    r"(?P<between>(?:密码|密碼|口令|パスワード|暗証番号|비밀번호)[^\x00-\x7f]{0,6}?"
+    r"(?:是|为|為|は|:|：|는|은) ?[\"'“「]?)"
+    r"(?P<bare>[\x21-\x2b\x2d-\x3a\x3c-\x7e]{4,200})"
+)
+_LIKE_A_SECRET = re.compile(r"\d|[^\W_]_|[!#$%&*+=?@^~/\\]\w|[a-z][A-Z]")
+_NUMBER = re.compile(r"[\d.,:%/]+")
+_PREDICATE = re.compile(
+    r"(?i)(?:wrong|right|correct|incorrect|valid|invalid|expired|required|missing|empty|weak|strong|too|not|the|an?|in|on|at"
+    r"|as|set|be|been|being|stored|kept|unknown|known|secret|safe|secure|lost|same|now|also|still|hidden|old|new|changed"
+    r"|long|short|needed|never|always|only|protected|encrypted|hashed|already|going|what|that|this|here|there|ready"
+    r"|falsch|richtig|korrekt|ungültig|gültig|abgelaufen|nicht|zu|leer|im|bekannt|unbekannt|sicher|unsicher|noch|schon"
+    r"|das|der|die|ein|eine|nötig|gespeichert|geheim|verloren|alt|neu|incorrecta|correcta|incorrect|errada)"
 )
 # Code and prose about secrets: a type, a constant, a variable, a placeholder.
 _NO_SECRET = re.compile(
@@ -62,7 +88,23 @@ def redact(text: str) -> str:
     text = _BEARER.sub(r"\1[REDACTED_TOKEN]", text)
     if "://" in text:
         text = _ADDRESS.sub(r"\1[REDACTED_PASSWORD]", text)
-    return _FLAG.sub(_given, _GIVEN.sub(_given, text))
+    text = _FLAG.sub(_given, _GIVEN.sub(_given, text))
+    return _PROSE_WITHOUT_SPACES.sub(r"\g<between>[REDACTED_PASSWORD]", _PROSE.sub(_given_in_prose, text))
+
+
+def _given_in_prose(match: re.Match[str]) -> str:
+    """Redact a value that a sentence says, without the point that ends the sentence."""
+    whole, quoted = match.group(), match["quoted"]
+    value = quoted or match["bare"].rstrip(".!?:")
+    is_password = match["word"].casefold().startswith(("pass", "pwd", "pin", "kenn", "contra", "mot"))
+    sure = quoted or match["whose"] or _LIKE_A_SECRET.search(value)
+    if not sure or _NO_SECRET.fullmatch(value) or _PREDICATE.fullmatch(value):
+        return whole
+    if _NUMBER.fullmatch(value) and not (is_password and value.isdecimal()):
+        return whole
+    start = match.start("quoted" if quoted else "bare") - match.start()
+    label = "PASSWORD" if is_password else "SECRET"
+    return f"{whole[:start]}[REDACTED_{label}]{whole[start + len(value) :]}"
 
 
 def _given(match: re.Match[str]) -> str:

@@ -1,0 +1,216 @@
+"""A secret of any shape in arguments and answers is hidden on every surface, and its server still gets it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from zoea.model.request import Answer, AnswerCall, ToolResult, ToolSpec
+from zoea.text.redact import redact_all, redact_secrets
+from zoea.text.redact.json_redaction import redact_json_text
+from zoea.tools.results import parse_fields
+from zoea.tools.secret_vault import InMemorySecrets, SecretVault
+
+SECRET = "canary-8Xq2"
+NAMES = ("password", "pwd", "private_key", "tokens", "secrets", "api_keys", "accessToken", "db_pwd", "passphrase")
+
+
+def deep(levels: int, inside: Any) -> Any:
+    for _ in range(levels):
+        inside = [{"a": inside}]
+    return inside
+
+
+SHAPES: dict[str, str] = {
+    **{f"{name} as a text": json.dumps({name: SECRET}) for name in NAMES},
+    **{f"{name} as a list": json.dumps({name: [SECRET]}) for name in NAMES},
+    "all arguments as a text": json.dumps(json.dumps({"password": SECRET})),
+    "an argument that is JSON": json.dumps({"body": json.dumps({"user": "a", "password": SECRET})}),
+    "JSON in JSON in JSON": json.dumps({"a": json.dumps({"b": json.dumps({"password": SECRET})})}),
+    "an option in a list": json.dumps({"args": ["--user", "a", "--password", SECRET, "--verbose"]}),
+    "an option with its value": json.dumps({"args": ["--user=a", f"--password={SECRET}"]}),
+    "an option in a command": json.dumps({"command": f"login --password {SECRET} --user a"}),
+    "a quoted option in a command": json.dumps({"command": f"login --api-key='{SECRET}' --user a"}),
+    "40 levels": json.dumps({"a": deep(20, {"password": SECRET})}),
+    "100 levels": json.dumps({"a": deep(50, {"password": SECRET})}),
+    "an escaped name": '{"pass\\u0077ord": "' + SECRET + '"}',
+    "an escaped name in a list": '[{"\\u0070wd": "' + SECRET + '"}]',
+    "a list of objects": json.dumps([{"password": SECRET}]),
+}
+BROKEN = {
+    "cut off": json.dumps({"password": SECRET, "a": "b"})[:-4],
+    "an escaped name": '{"pass\\u0077ord": "' + SECRET + '", "a": ',
+    "an option": '{"command": "login --password ' + SECRET + " --user",
+}
+TOOL = ToolSpec("unlock", "", {}, upstream="vault")
+
+
+async def conceal(arguments: str) -> tuple[SecretVault, str]:
+    vault = SecretVault(InMemorySecrets())
+    call = AnswerCall(name="unlock", arguments=arguments)
+    answer = await vault.conceal_answer(Answer(calls=(call,)), [(call, TOOL, {})])
+    return vault, answer.calls[0].arguments
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+async def test_a_secret_in_a_call_is_a_mark_and_its_server_gets_the_value(shape: str) -> None:
+    vault, shown = await conceal(SHAPES[shape])
+    assert SECRET not in shown
+    assert "‹secret:1›" in shown
+    filled = await vault.fill("vault", {"whole": json.loads(shown)})
+    assert filled["whole"] == json.loads(SHAPES[shape])
+
+
+@pytest.mark.parametrize("shape", BROKEN)
+async def test_a_secret_in_broken_arguments_is_a_mark(shape: str) -> None:
+    _, shown = await conceal(BROKEN[shape])
+    assert SECRET not in shown
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_secret_in_stored_json_is_redacted(shape: str) -> None:
+    redacted = redact_json_text(SHAPES[shape], redact_secrets)
+    assert SECRET not in redacted
+    assert "[REDACTED_" in redacted
+    json.loads(redacted)
+
+
+@pytest.mark.parametrize(
+    "plain",
+    [
+        {"tokens": 500, "max_tokens": "500", "next_token": "abc"},
+        {"args": ["--verbose", "--user", "a", "--password"]},
+        {"command": "grep --token-count x", "note": '{"a": [1, 2]}'},
+        {"command": "login --password $PASSWORD"},
+    ],
+)
+async def test_other_arguments_stay_as_they_are(plain: dict[str, Any]) -> None:
+    text = json.dumps(plain)
+    assert (await conceal(text))[1] == text
+
+
+async def test_a_value_with_quotes_stays_json_inside_a_text() -> None:
+    arguments = {"body": json.dumps({"password": 'a "quoted" \\ one'})}
+    vault, shown = await conceal(json.dumps(arguments))
+    assert "quoted" not in shown
+    assert await vault.fill("vault", json.loads(shown)) == arguments
+
+
+ANSWERS = {
+    "JSON": json.dumps({"name": "alpha", "password": SECRET}),
+    "indented JSON": json.dumps({"account": {"name": "alpha", "api_key": SECRET}}, indent=2),
+    "JSON in JSON": json.dumps({"result": json.dumps({"password": SECRET})}),
+    "a sentence": f"Welcome, alpha. Your password is {SECRET}. Keep it.",
+    "a line": f"name: alpha\npassword: {SECRET}\n",
+    "Markdown": f"Your **API key**: `{SECRET}`",
+}
+
+
+@pytest.mark.parametrize("tool", ["register", "game__register_player", "createAccount", "reset_password", "login"])
+@pytest.mark.parametrize("answer", ANSWERS)
+async def test_a_secret_that_a_server_makes_is_hidden_from_then_on(tool: str, answer: str) -> None:
+    vault = SecretVault(InMemorySecrets())
+    spec = ToolSpec(tool, "", {}, upstream="game")
+    stored = await vault.mask_result(ToolResult(content=ANSWERS[answer]), spec)
+    assert SECRET not in stored.content
+    assert "alpha" in stored.content or "alpha" not in ANSWERS[answer]
+    later = await vault.mask_result(ToolResult(content=f"logged in with {SECRET}"))
+    assert later.content == "logged in with ‹secret:1›"
+    assert vault.mask_text(f"I noted {SECRET}.") == "I noted ‹secret:1›."
+    assert await vault.fill("game", {"password": "‹secret:1›"}) == {"password": SECRET}
+
+
+@pytest.mark.parametrize(
+    ("tool", "content", "is_error"),
+    [
+        ("register", "the password is required", False),
+        ("register", '{"error": "password", "password": ""}', False),
+        ("register", f"wrong password: {SECRET}", True),
+        ("read_file", f'{{"password": "{SECRET}"}}', False),
+        ("list_players", f"password: {SECRET}", False),
+    ],
+)
+async def test_other_results_stay_as_they_are(tool: str, content: str, is_error: bool) -> None:
+    result = ToolResult(content=content, is_error=is_error)
+    vault = SecretVault(InMemorySecrets())
+    assert await vault.mask_result(result, ToolSpec(tool, "", {}, upstream="game")) is result
+
+
+@pytest.mark.parametrize(
+    "structured",
+    [
+        {"username": "alpha", "password": SECRET},
+        {"result": {"username": "alpha", "password": SECRET}},
+        {"result": json.dumps({"username": "alpha", "password": SECRET})},
+        {"text": json.dumps({"username": "alpha", "password": SECRET})},
+    ],
+)
+def test_a_register_reply_is_understood_also_as_json_in_a_structured_result(structured: dict[str, Any]) -> None:
+    assert parse_fields({"structuredContent": structured}) == {"username": "alpha", "password": SECRET}
+
+
+@pytest.mark.parametrize("text", ["done", "[1]", '"a"', "5"])
+def test_a_structured_text_that_is_no_object_stays_a_field(text: str) -> None:
+    assert parse_fields({"structuredContent": {"result": text}}) == {"result": text}
+
+
+SENTENCES = [
+    *(
+        "The secret is {}.",
+        "my password is {}",
+        "das Passwort ist {}",
+        "Mein Passwort lautet: {}",
+        "密码是 {}",
+        "密码是{}。",
+    ),
+    *(
+        "口令：{}",
+        "パスワードは{}",
+        "mi contraseña es {}",
+        "mon mot de passe est {}",
+        'the password is "{}"',
+        "Our pin is {}",
+    ),
+    *("I set the password to {}", "My password for the old shop is {}, remember", "the API key is {}"),
+]
+
+
+@pytest.mark.parametrize("sentence", SENTENCES)
+def test_a_secret_that_a_sentence_tells_is_redacted(sentence: str) -> None:
+    said = sentence.format(SECRET)
+    redacted = redact_all(said)
+    assert SECRET not in redacted
+    assert "[REDACTED_" in redacted
+    assert redact_all(redacted) == redacted
+    assert redacted[:3] == said[:3]
+
+
+@pytest.mark.parametrize("said", ["my password is sonnenschein", "mein Passwort ist sonnenschein"])
+def test_ones_own_password_may_be_a_word(said: str) -> None:
+    assert redact_all(said).endswith("[REDACTED_PASSWORD]")
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        *("the password is wrong", "my password is expired", "das Passwort ist falsch", "mein Passwort ist abgelaufen"),
+        *("密码是错误的", "the token is invalid", "secret is out", "a token is 25000 bytes", "the secret was 12:30"),
+        *("the password is stored hashed", "The API key is required", "no password is needed for reading"),
+    ],
+)
+def test_a_sentence_about_secrets_stays(said: str) -> None:
+    assert redact_all(said) == said
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        *("DE89370400440532013000", "DE89 3704 0044 0532 0130 00", "GB29 NWBK 6016 1331 9268 19", "NO93 8601 1117 947"),
+        *("FR14 2004 1010 0505 0001 3M02 606", "CH93 0076 2011 6238 5295 7", "MT84MALT011000012345MTLCAST001S"),
+    ],
+)
+def test_an_account_number_is_redacted(number: str) -> None:
+    assert redact_all(f"Pay to {number}, please.") == "Pay to [REDACTED_IBAN], please."
+    assert redact_all(f"Pay to {number[:-1]}{'1' if number[-1] == '0' else '0'}.").count("[REDACTED_IBAN]") == 0
