@@ -219,3 +219,17 @@ async def test_credentials_that_cannot_be_used_stop_no_call(
     assert "unlocked with ‹secret:" in (await session.call(answer.calls[0], meta=meta())).content
     assert faulty.seen("call", tool="unlock")[0]["arguments"]["password"] == SECRET
     assert "cannot be read" in caplog.text
+
+
+async def test_a_password_that_a_real_server_makes_is_a_mark_in_its_result_and_logs_in(
+    open_box: Opener, faulty: Faulty
+) -> None:
+    keeper = Keeper()
+    session = open_box(faulty.config(), secrets=keeper).session(1, "alpha", "")
+    await session.catalogue()
+    result = await session.call(asked("register", name="alpha"), meta=meta())
+    (kept,) = [one for one in keeper.kept.values() if one.upstream == "faulty"]
+    assert str(kept.value) not in result.content
+    assert "‹secret:1›" in result.content
+    answer = await session.conceal_answer(_answer(text=f"I have {kept.value}"))
+    assert answer.text == "I have ‹secret:1›"
