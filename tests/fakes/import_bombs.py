@@ -39,6 +39,7 @@ CONVERSATIONS: dict[str, Callable[[], bytes]] = {
     "levels": lambda: b"[" * 1_000_000,
     "empty lines": lambda: b"\n" * (64 * MIB),
     "lines": lambda: LINE * 480_000,
+    "damaged lines": lambda: b"x\n" * 8_000_000,
 }
 """Also put into bundles."""
 HEADER = b'{"kind":"conversation","version":%d}\n' % VERSION

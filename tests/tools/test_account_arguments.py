@@ -115,6 +115,16 @@ def test_an_account_stored_by_a_person_fits_other_argument_names() -> None:
     assert login_arguments(_config(), schema, stored, "alpha") == {"user_name": "me", "password": "s3cret"}
 
 
+@pytest.mark.parametrize("key", ["private_key", "access_key", "tokens", "refresh_token"])
+def test_a_key_that_comes_first_is_not_taken_for_the_password(key: str) -> None:
+    schema = _schema("username", "password", username=TEXT, password=TEXT)
+    stored = {key: "other", "username": "me", "pwd": "s3cret"}
+    assert login_arguments(_config(), schema, stored, "alpha") == {"username": "me", "password": "s3cret"}
+    made = _schema("name", key, name=TEXT, **{key: TEXT})
+    with pytest.raises(ToolError, match=f"needs {key}"):
+        register_arguments(_config(), made, "alpha")
+
+
 def test_what_can_have_one_value_only_is_filled() -> None:
     schema = _schema(
         *("name", "version", "mode", "lang"),

@@ -16,7 +16,7 @@ NAME_KEYS = (
 )
 """Arguments and fields that hold the name of an account, the likeliest first."""
 _OBJECT_KEYS = ("id", "token", "key")
-_NO_PASSWORD = ("token", "api_key", "apikey")
+_NO_PASSWORD = ("token", "tokens", "key", "keys")
 _SECRET_BYTES = 18
 _LONGEST_SECRET = 1_024
 MOST_FIELDS, LONGEST_FIELD = 100, 4_000
