@@ -37,16 +37,16 @@ CONVERSATIONS: dict[str, Callable[[], bytes]] = {
     "wide text": lambda: b'[{"role":"user","content":"' + b"a" * (48 * MIB) + "\N{ROCKET}".encode() + b'"}]',
     "escaped text": lambda: b'[{"role":"user","content":"\\ud83d\\ude80' + b"a" * (48 * MIB) + b'"}]',
     "levels": lambda: b"[" * 1_000_000,
-    "empty lines": lambda: b"\n" * (64 * MIB),
-    "lines": lambda: LINE * 480_000,
+    "empty lines": lambda: b"\n" * (24 * MIB),
+    "lines": lambda: LINE * 600_000,
     "damaged lines": lambda: b"x\n" * 8_000_000,
 }
 """Also put into bundles."""
 HEADER = b'{"kind":"conversation","version":%d}\n' % VERSION
 FILES: dict[str, Callable[[], bytes]] = {
-    "rows": lambda: HEADER + b'{"kind":"tag","tag":"a"}\n' * 700_000,
+    "rows": lambda: HEADER + b'{"kind":"tag","tag":"a"}\n' * 400_000,
     "a row of values": lambda: HEADER + b'{"kind":"tag","a":[' + b"[]," * 2_200_000 + b"1]}\n",
-    "servers": lambda: b'{"mcpServers":{"a":{}' + b',"a":{}' * 1_000_000 + b"}}",
+    "servers": lambda: b'{"mcpServers":{"a":{}' + b',"a":{}' * 130_000 + b"}}",
     "open comments": lambda: b"/*" * 3_000_000,
     "open texts": lambda: b'"\\' * 3_000_000,
     "commas": lambda: b"," + b"/**/" * 1_000_000,

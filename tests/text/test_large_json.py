@@ -16,10 +16,13 @@ from zoea.text.large_json import (
     LARGE_CHARS,
     LARGE_COUNT,
     MAX_VALUES,
+    count_values,
     dump_large,
+    estimate_memory,
     has_too_many_values,
     indent,
     is_large,
+    parse_bounded,
     parse_large,
 )
 
@@ -109,3 +112,48 @@ def test_a_document_is_indented_unless_it_would_become_far_longer() -> None:
     deep = f"{'[' * 600}{'1,' * 20_000}1{']' * 600}"
     assert indent(deep) == deep
     assert indent("[" * 100_000) == "[" * 100_000
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(
+            [],
+            {},
+            [[]] * 20_000,
+            [{}] * 20_000,
+            [{"a": 1}] * 20_000,
+            ["a"] * 20_000,
+            {str(n): n for n in range(20_000)},
+        ),
+        *([{"role": "user", "content": 'say "hi", [a] {b}'}] * 9_000, ["a, b, c [d] {e}"] * 5_000, 'one "text"'),
+    ],
+    ids=range(10),
+)
+def test_the_estimate_counts_every_value_and_no_sign_inside_of_texts(
+    value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data = json.dumps(value).encode()
+    marks = estimate_memory(data) - 2 * len(data)
+    values = count_values(value, 10**9)
+    assert values * 128 <= marks + 128
+    assert marks <= 2 * 128 * values + 128
+    monkeypatch.setattr(large_json, "MOST_MEMORY", 2 * len(data))
+    assert values < 3 or estimate_memory(data) > large_json.MOST_MEMORY
+
+
+def test_wide_and_escaped_characters_take_more() -> None:
+    plain, wide, escaped = (f'["{"a" * 1000}{one}"]'.encode() for one in ("aaaa", "\N{ROCKET}", "\\ud83d\\ude80"))
+    assert estimate_memory(wide) == 2 * 4 * len(wide) + 128
+    assert estimate_memory(escaped) == 2 * 4 * len(escaped) + 128
+    assert estimate_memory(plain) == 2 * len(plain) + 128
+
+
+def test_a_document_that_takes_too_much_is_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(large_json, "MOST_MEMORY", 1_000)
+    assert parse_bounded(b'{"a": [1, 2]}') == {"a": [1, 2]}
+    with pytest.raises(ValueError, match="of memory"):
+        parse_bounded(b"[1, 2, 3, 4, 5, 6, 7, 8, 9")
+    monkeypatch.setattr(large_json, "MOST_MEMORY", 10**9)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        parse_bounded(b"[" * 100_000)

@@ -74,6 +74,10 @@ def estimate_memory(data: bytes) -> int:
     width = 4 if _FOUR_BYTES.search(data) else 2 if _TWO_BYTES.search(data) else 1
     text = 2 * width * len(data)
     most = max(0, MOST_MEMORY - text) // _VALUE_BYTES + 1
+    # Each name with its value, and each pair of texts in a list, needs a mark: half as many as there are texts.
+    least = (data.count(b'"') - data.count(b'\\"')) // 4
+    if least >= most:
+        return text + _VALUE_BYTES * least
     # Commas in texts count too where there are few, because looking for the texts takes longer.
     count = sum(data.count(mark) for mark in (b",", b"[", b"{"))
     if count > _FEW:

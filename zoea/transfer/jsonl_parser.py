@@ -27,7 +27,7 @@ from zoea.transfer.jsonl_export import TABLES, VERSION
 LONGEST_LINE = 128 * 1024 * 1024
 """Limit in bytes; plans and images in base64 are far smaller."""
 
-_LINE_BYTES = 400
+_LINE_BYTES = 800
 """Bytes of memory of a parsed line besides its values."""
 _KINDS = frozenset({*TABLES, "conversation", "swarm", "sender", "end"})
 _EXPORT_AGAIN = "Export it again with `zoea export NAME --format jsonl`."

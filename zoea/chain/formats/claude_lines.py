@@ -25,7 +25,7 @@ _RECORD = re.compile(r'\{"(?:parentUuid|type|uuid|isSidechain|sessionId)":')
 _RECORD_KEYS = frozenset({"uuid", "sessionId", "leafUuid", "messageId"})
 _MOST_RECORDS = 100
 """The most places of a damaged line at which a record is looked for."""
-_LINE_BYTES = 400
+_LINE_BYTES = 1_200
 """Bytes of memory of a line besides its values, read or damaged."""
 _PADDING = "\0 \t\r"
 _OPENING = re.compile(r"\s*<(?P<name>[a-z-]+)>")
