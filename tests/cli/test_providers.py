@@ -19,6 +19,7 @@ from zoea.cli import run
 from zoea.cli.commands import providers
 from zoea.llm.discovery import UsualPort
 from zoea.llm.local.model_files import LocalModels
+from zoea.model.errors import UsageError
 from zoea.settings import places
 from zoea.store import Store
 
@@ -198,13 +199,13 @@ INSERT INTO model_fact VALUES ('near', 'qwen', 'tool_mode', 'json_schema', 17950
 """
 
 
-def learn() -> None:
+def learn(facts: str = LEARNED) -> None:
     """Store facts of a model, as answers of it would."""
     data = places().make_data()
 
     async def write() -> None:
         store = await Store.open(data / "zoea.db", clock_now=lambda: 1)
-        await store.write(lambda conn: conn.execute(LEARNED))
+        await store.write(lambda conn: conn.execute(facts))
         await store.close()
 
     asyncio.run(write())
@@ -228,6 +229,35 @@ def test_a_learnt_fact_of_a_model_is_shown_with_its_date(
         "value": "json_schema",
         "learned_at": 1_795_000_000_000_000,
     }
+
+
+TRAITS = """
+INSERT INTO model_fact VALUES ('near', 'qwen', 'no_system', 'System role not supported', 1795000000000000),
+  ('near', 'qwen', 'without_tool attach', 'tools.0: no', 1795000000000000),
+  ('near', 'other', 'short_call_ids', 'length of 9', 1795000000000000), ('far', 'x', 'no_system', '', 1)
+"""
+
+
+def test_traits_are_shown_with_their_date_and_forgotten_by_hand(
+    tmp_path: Path, server: OpenAIServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.models = [LISTED]
+    configure(tmp_path, f"[provider.near]\ntype = 'openai'\nbase_url = '{server.base_url}'\nmodel = 'qwen'\n")
+    learn(TRAITS)
+    assert run(["providers"]) == 0
+    said = capsys.readouterr().out
+    assert (
+        "qwen on near gets its instructions in the first user message since 2026-11-18, because of its refusal: "
+        '"System role not supported"' in said
+    )
+    assert "qwen on near is offered without the tool attach, whose schema its provider refuses" in said
+    assert run(["providers", "--forget", "near", "--model", "qwen"]) == 0
+    assert capsys.readouterr().out == "2 facts about qwen on near are forgotten\n"
+    assert run(["providers", "--forget", "near"]) == 0
+    assert capsys.readouterr().out == "1 fact about near is forgotten\n"
+    assert [one["provider"] for one in as_json(capsys)["learned"]] == ["far"]
+    with pytest.raises(UsageError, match="--forget"):
+        run(["providers", "--model", "qwen"])
 
 
 def test_a_fact_that_the_settings_overrule_is_called_unused(

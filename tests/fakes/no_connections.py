@@ -24,6 +24,9 @@ class NoConnections:
     async def try_tool(self, upstream: str, tool: str, arguments: str) -> ToolTrial:
         raise UsageError(f"no upstream {upstream}")
 
+    async def forget_facts(self, provider: str, model: str = "") -> int:
+        return 0
+
     async def apply_settings(self) -> tuple[str, ...]:
         return ()
 

@@ -372,6 +372,9 @@ class FakeSwarm(NoContexts):
     async def mcp(self) -> McpView:
         return self.serving
 
+    async def forget_facts(self, provider: str, model: str = "") -> int:
+        return 0
+
     async def apply_settings(self) -> tuple[str, ...]:
         return ("nudge", "wait")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -26,6 +26,7 @@ from zoea.runtime.upstream_set import build_policies, build_upstreams
 from zoea.settings import Credentials, Settings, load
 from zoea.settings.paths import Places
 from zoea.settings.trust import Trust
+from zoea.store import WriterConnection
 from zoea.tools import Toolbox
 
 
@@ -53,6 +54,10 @@ def make_supervisor(folder: Path) -> McpServerSupervisor:
     return McpServerSupervisor(Places(folder, folder, folder), Address("127.0.0.1", 0))
 
 
+async def write_nothing(op: Callable[[WriterConnection], int]) -> int:
+    raise AssertionError("nothing is written")
+
+
 @pytest.fixture
 async def live(tmp_path: Path, faulty: Faulty) -> AsyncIterator[tuple[LiveConnections, Toolbox]]:
     toolbox = Toolbox([faulty.config(inject={"text": "account"})], logs=tmp_path)
@@ -65,6 +70,7 @@ async def live(tmp_path: Path, faulty: Faulty) -> AsyncIterator[tuple[LiveConnec
             make_supervisor(tmp_path),
             ignore_settings,
             load(own_places(tmp_path)),
+            write_nothing,
         ),
         toolbox,
     )
@@ -140,6 +146,7 @@ async def test_every_provider_is_probed_and_reports_its_state(tmp_path: Path, mo
             make_supervisor(tmp_path),
             ignore_settings,
             load(own_places(tmp_path)),
+            write_nothing,
         ).providers()
     }
     assert list(found) == ["nokey", "silent", "refusing", "good"]
@@ -158,7 +165,7 @@ async def test_a_reload_opens_added_upstreams_closes_removed_ones_and_keeps_the_
     loaded = load(where)
     given = build_upstreams(loaded.settings, Credentials(where.credentials))
     box = Toolbox(given, policies=build_policies(given, loaded.settings), logs=tmp_path)
-    live = LiveConnections(box, providers(tmp_path), make_supervisor(tmp_path), ignore_settings, loaded)
+    live = LiveConnections(box, providers(tmp_path), make_supervisor(tmp_path), ignore_settings, loaded, write_nothing)
     kept = box.upstream("kept")
     try:
         where.config_file.write_text(

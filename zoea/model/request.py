@@ -103,6 +103,7 @@ class ModelRequest(Struct, frozen=True):
     After so many of the messages as each of `cache_ends` says, later requests may differ: a place for a cache mark.
     `other_tools` are names of tools that can be called and are not among `tools`.
     With `as_signatures` a prompt that describes the tools has one line for each. `recipients` are the other myses.
+    `traits` are the stored ones of the model, each with the sentence that taught it.
     `is_warned` where the model is told that it repeats itself, or that no request follows: an answer that is held to a
     schema is then a text.
     """
@@ -123,6 +124,7 @@ class ModelRequest(Struct, frozen=True):
     other_tools: tuple[str, ...] = ()
     as_signatures: bool = False
     recipients: tuple[str, ...] = ()
+    traits: tuple[tuple[str, str], ...] = ()
 
 
 class AnswerCall(Struct, frozen=True):

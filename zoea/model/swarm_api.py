@@ -338,6 +338,10 @@ class ConnectionApi(Protocol):
         """Probe every configured provider and every one in use, within seconds, at no cost."""
         ...
 
+    async def forget_facts(self, provider: str, model: str = "") -> int:
+        """Forget what was learnt of a provider's model, or of all its models. Return how many facts."""
+        ...
+
     async def reconnect(self, name: str) -> None:
         """Close an upstream's sessions and open new ones; calls in flight are cut off. Returns at once."""
         ...

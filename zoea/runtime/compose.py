@@ -185,7 +185,9 @@ async def running_swarm(
         await _serve_metrics(stack, store, places, commander, clock, options.metrics)
         stack.enter_context(tuned_gc())
         lag = stack.enter_context(measured_lag(clock.now))
-        yield RunningSwarm.of(commander, LiveConnections(toolbox, providers, door, commander.adopt, loaded), lag)
+        yield RunningSwarm.of(
+            commander, LiveConnections(toolbox, providers, door, commander.adopt, loaded, store.write), lag
+        )
 
 
 async def _serve_metrics(

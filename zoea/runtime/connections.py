@@ -6,7 +6,8 @@ import asyncio
 import importlib
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
@@ -25,6 +26,8 @@ from zoea.settings import Credentials, LoadedSettings, Settings, load
 from zoea.settings.config_writer import parse_key
 from zoea.settings.key_paths import Layer, format_key, iterate_leaves
 from zoea.settings.reload_mark import begin_reload, end_reload
+from zoea.store import WriterConnection
+from zoea.swarm.persistence import model_facts
 from zoea.tools import Toolbox, Upstream, UpstreamStatus
 from zoea.tools.results import read_result
 from zoea.tools.toolbox import parse_arguments
@@ -46,7 +49,9 @@ class LiveConnections:
         door: McpServerSupervisor,
         adopt: Callable[[Settings], None],
         loaded: LoadedSettings,
+        write: Callable[[Callable[[WriterConnection], int]], Awaitable[int]],
     ) -> None:
+        self._write = write
         self._loaded = loaded
         self._settings = loaded.settings
         self._toolbox = toolbox
@@ -61,6 +66,11 @@ class LiveConnections:
         # Imported in a thread, because the first import of the HTTP client would block the event loop too long.
         await asyncio.to_thread(importlib.import_module, "zoea.llm.transport.http_client")
         return tuple(await asyncio.gather(*(self._tried(name) for name in self._providers.names())))
+
+    async def forget_facts(self, provider: str, model: str = "") -> int:
+        count = await self._write(partial(model_facts.forget, provider=provider, model=model))
+        self._providers.forget_traits(provider, model)
+        return count
 
     async def reconnect(self, name: str) -> None:
         await self._toolbox.upstream(name).reopen()

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from zoea.llm.local.model_files import LocalModels
+from zoea.llm.model_traits import TraitBook
 from zoea.llm.provider_config import ProviderConfig, is_loopback
 from zoea.llm.registry import Maker, config_of, make, makers
 from zoea.model.enums import ErrorClass
@@ -82,6 +83,12 @@ class ProviderSet:
     def default(self) -> str:
         """The provider of a mysis that names no other."""
         return self._settings.provider_name()
+
+    def forget_traits(self, name: str, model: str) -> None:
+        """Forget what a provider in use has learnt of a model, or of all its models."""
+        book = getattr(self._made.get(name), "traits", None)
+        if isinstance(book, TraitBook):
+            book.forget(model)
 
     def metered(self) -> dict[str, bool]:
         """Return for every provider name whether its tokens count against budgets."""

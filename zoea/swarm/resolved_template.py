@@ -56,7 +56,8 @@ class MysisProfile(Struct, frozen=True):
     """The values of a mysis that stay the same during a turn.
 
     `window` is the model's context window, or the setting where it is unknown. `model` is that of the mysis, else
-    the one that its provider says answers; empty where it does not say.
+    the one that its provider says answers; empty where it does not say. `traits` are those known when the
+    turn was opened.
     """
 
     mysis_id: int
@@ -71,6 +72,7 @@ class MysisProfile(Struct, frozen=True):
     cache_minimum: int | None = None
     tool_mode: ToolMode = ToolMode.AUTO
     model_info: ModelInfo = ModelInfo("")
+    traits: tuple[tuple[str, str], ...] = ()
 
     @property
     def turn_rules(self) -> TurnRules:

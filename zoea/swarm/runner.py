@@ -485,6 +485,7 @@ class MysisRunner:
         by_person = any(prompt.from_person for prompt in effect.prompts)
         async with services.gate.place(first_rank(by_person, is_new=True)):
             opened = await services.write(op, urgent=by_person)
+        profile = await model_facts.with_traits(self._services.store, profile)
         if opened is None:
             return end_of_nothing(Failure("Withdrawn", "withdrawn"))
         if opened.left:
@@ -542,6 +543,7 @@ class MysisRunner:
         self.capture.go_on(stored.number, stored.memories, frozen.nudge_text, self._now())
         catalogue = offer_tools(withhold_tools(catalogue, frozen.withheld_tools), frozen)
         profile = replace(profile, max_output_tokens=frozen.max_output_tokens)  # as its first request had it
+        profile = await model_facts.with_traits(self._services.store, profile)
         about = DrivenTurn(
             stored.turn_id, stored.number, stored.hop, frozen, stored.used_tokens, by_person=not stored.nudged
         )

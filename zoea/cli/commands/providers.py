@@ -7,19 +7,24 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
+from functools import partial
+from typing import Annotated
 
 import typer
 from msgspec.structs import asdict
 
 from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.cli.swarm_access import edit
 from zoea.llm.discovery import PORTS, ProbeResult, ProbeStatus, ProviderChoice
+from zoea.llm.model_traits import describe_trait, is_trait
 from zoea.llm.provider_config import SLOW_READING
 from zoea.model.enums import ToolMode
-from zoea.model.errors import StoreError
+from zoea.model.errors import StoreError, UsageError
 from zoea.queries.learned_facts import ModelFact, read_model_facts
 from zoea.runtime.model_discovery import build_discovery
 from zoea.settings import Settings, load, places
 from zoea.settings.paths import Places
+from zoea.swarm.persistence import model_facts
 from zoea.text.control_characters import strip
 from zoea.text.sentences import count_of
 
@@ -31,13 +36,25 @@ _MODELS_SHOWN = 3
 
 
 @app.callback(invoke_without_command=True)
-def providers(as_json: AsJson = False, workspace: Workspace = "") -> None:
+def providers(
+    forget: Annotated[
+        str, typer.Option("--forget", metavar="NAME", help="Forget what was learnt of this provider's models.")
+    ] = "",
+    model: Annotated[str, typer.Option("--model", help="With --forget, only of this model.")] = "",
+    as_json: AsJson = False,
+    workspace: Workspace = "",
+) -> None:
     """List the providers that Zoea finds, and try each: its models and its latency.
 
     They come from the settings, from local ports and from keys in the environment.
     Each is asked for its list of models, which costs nothing. Keys are never shown, only the names
-    of the variables that hold them.
+    of the variables that hold them. What Zoea has learnt of models is listed with its date.
     """
+    if model and not forget:
+        raise UsageError("--model is used with --forget only", hint="Name the provider: --forget NAME --model MODEL.")
+    if forget:
+        _forget(workspace, forget, model, as_json=as_json)
+        return
     where = places(workspace)
     loaded = load(where)
     discovery = build_discovery(loaded, PORTS)
@@ -53,6 +70,20 @@ def providers(as_json: AsJson = False, workspace: Workspace = "") -> None:
         typer.echo(text(found, choice))
         for line in (*slot_lines(found, loaded.settings), *fact_lines(facts, loaded.settings)):
             typer.echo(strip(line))
+
+
+def _forget(workspace: str, provider: str, model: str, *, as_json: bool) -> None:
+    """Forget what was learnt, so that the next requests begin in the usual form."""
+    count = edit(
+        workspace,
+        lambda swarm: swarm.forget_facts(provider, model),
+        lambda store: store.write(partial(model_facts.forget, provider=provider, model=model)),
+    )
+    if as_json:
+        write_json({"provider": provider, "model": model or None, "forgotten": count})
+    else:
+        who = f"{model} on {provider}" if model else provider
+        typer.echo(strip(f"{count_of(count, 'fact')} about {who} {'is' if count == 1 else 'are'} forgotten"))
 
 
 def _read_facts(where: Places) -> tuple[ModelFact, ...]:
@@ -88,6 +119,8 @@ def fact_lines(facts: Iterable[ModelFact], settings: Settings) -> Iterator[str]:
             yield f"{who} calls tools by a JSON schema since {since}, because it wrote calls as text" + (
                 "; not in use: its tool_mode is native" if given and given.tool_mode is ToolMode.NATIVE else ""
             )
+        elif is_trait(fact.name):
+            yield f'{who} {describe_trait(fact.name)} since {since}, because of its refusal: "{fact.value}"'
         elif fact.name == READING_RATE:
             is_alone = float(fact.value) < SLOW_READING and (given is None or given.is_concurrency_automatic)
             yield f"{who} reads {fact.value} tokens a second ({since})" + (

@@ -164,6 +164,7 @@ class HttpProvider:
             if has_waited or first_s is not None:
                 yield RequestSent(first_s)
             await self._prepare(request)
+            self.traits.remember(self._model(request), dict(request.traits))
             loads_until, has_spoken = self._clock.uptime() + LOADING_US, False
             for left in reversed(range(MAX_FORMS)):
                 while (reply := await self._open_loaded(request, ticket, first_s, loads_until)) is None:

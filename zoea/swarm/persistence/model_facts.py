@@ -1,12 +1,16 @@
-"""Facts about a model, learnt from answers: how it calls tools, how fast it reads."""
+"""Facts about a model, learnt from answers and refusals: how it calls tools, how fast it reads, its traits."""
 
 from __future__ import annotations
 
 import sqlite3
 
+from msgspec.structs import replace
+
+from zoea.llm.model_traits import is_trait
 from zoea.model.enums import ToolMode
 from zoea.model.request import Answer
-from zoea.store import WriterConnection
+from zoea.store import Store, WriterConnection
+from zoea.swarm.resolved_template import MysisProfile
 
 TOOL_MODE = "tool_mode"
 READING_RATE = "reading_rate"
@@ -23,6 +27,8 @@ def learn_from_answer(conn: WriterConnection, provider: str, model: str, answer:
         conn.execute(_LEARN, (provider, model, TOOL_MODE, ToolMode.JSON_SCHEMA, conn.now()))
     if answer.reading_rate is not None:
         conn.execute(_LEARN, (provider, model, READING_RATE, _rounded(answer.reading_rate), conn.now()))
+    for trait, sentence in answer.traits:
+        conn.execute(_LEARN, (provider, model, trait, sentence, conn.now()))
 
 
 def _rounded(rate: float) -> str:
@@ -36,3 +42,18 @@ def tool_mode(conn: sqlite3.Connection, provider: str, model: str) -> ToolMode |
         "SELECT value FROM model_fact WHERE provider = ? AND model = ? AND name = ?", (provider, model, TOOL_MODE)
     ).fetchone()
     return None if row is None else ToolMode(row[0])
+
+
+async def with_traits(store: Store, profile: MysisProfile) -> MysisProfile:
+    """Return the profile with the stored traits of its model, each with the sentence of the refusal that taught it."""
+    rows = await store.read(
+        "SELECT name, value FROM model_fact WHERE provider = ? AND model = ?", (profile.provider.name, profile.model)
+    )
+    return replace(profile, traits=tuple((row[0], row[1]) for row in rows if is_trait(row[0])))
+
+
+def forget(conn: WriterConnection, provider: str, model: str = "") -> int:
+    """Delete all facts about a model, or about all models of a provider. Return how many."""
+    return conn.execute(
+        "DELETE FROM model_fact WHERE provider = ?1 AND (?2 = '' OR model = ?2)", (provider, model)
+    ).rowcount

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from zoea.context import FrozenTurn, Note, missing_needs
 from zoea.context.window.prompt_context import merge_contexts, override_turn, read_stored
+from zoea.llm.model_traits import describe_trait
 from zoea.model.enums import CallState, ErrorClass, Finish, OpenedBy, Outcome
 from zoea.model.request import Catalogue, ToolResult
 from zoea.model.values import Delivery, Memory, ToolCall, Usage
@@ -262,6 +263,9 @@ def _store_answer(conn: WriterConnection, info: memory_ops.TurnInfo, op: StoreAn
         calls.append(call)
     spend_ops.settle(conn, info, op.request_id, op.answer.usage, finish=op.answer.finish, model=op.answer.model)
     model_facts.learn_from_answer(conn, info.provider, info.model or op.answer.model, op.answer)
+    for trait, _ in op.answer.traits:
+        told = f"{info.model or op.answer.model} on {info.provider} {describe_trait(trait)}"
+        store_note(conn, info.mysis_id, StoreNote(op.turn_id, op.seq, shown_notes.trait_kind(trait), told))
     if op.answer.are_calls_text:
         conn.execute(_NOTE, (op.turn_id, op.seq, shown_notes.TEXT_CALL, shown_notes.TEXT_CALL_NOTE))
         conn.emit("turn.note", info.mysis_id, turn=op.turn_id, note=shown_notes.TEXT_CALL_NOTE)

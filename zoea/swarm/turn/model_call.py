@@ -90,6 +90,7 @@ class ModelCall:
             is_warned=is_warned,
             estimated_tokens=estimated_tokens,
             cache_ends=cache_ends,
+            traits=profile.traits,
         )
 
     def partial(self) -> Answer | None:

@@ -7,6 +7,7 @@ TEXT_CALL_NOTE = "written as text; read as a call"
 NOT_PUBLISHED = "not published"
 _RETRY = "attempt "
 _LIMIT = "limit "
+_TRAIT = "trait "
 
 
 def retry_kind(attempt: int) -> str:
@@ -33,6 +34,11 @@ def limit_in(kind: str) -> int | None:
     return int(kind.removeprefix(_LIMIT)) if kind.startswith(_LIMIT) else None
 
 
+def trait_kind(trait: str) -> str:
+    """Return the kind of the note about a form that a model turned out to refuse or demand."""
+    return f"{_TRAIT}{trait}"
+
+
 def is_only_shown(kind: str) -> bool:
     """Return whether a note of this kind goes out in no request."""
-    return kind in (TEXT_CALL, NOT_PUBLISHED) or kind.startswith((_RETRY, _LIMIT))
+    return kind in (TEXT_CALL, NOT_PUBLISHED) or kind.startswith((_RETRY, _LIMIT, _TRAIT))

@@ -1,0 +1,48 @@
+"""What a refusal taught is stored with its date, told in the conversation, used after a restart, and undone by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.fakes.openai_server import Fail, OpenAIServer, Say, Step
+from tests.fakes.wire_server import Received
+from tests.llm.sample_requests import provider
+from tests.swarm.harness import OneProvider, swarm
+from zoea.swarm.persistence import model_facts
+
+
+def without_system(received: Received) -> Step:
+    has_system = any(one["role"] == "system" for one in received.json["messages"])
+    return Fail.error(400, "System role not supported") if has_system else Say("done")
+
+
+async def run_a_turn(folder: Path, server: OpenAIServer, text: str) -> list[dict[str, Any]]:
+    """Run one turn of a new process, and return the bodies of its requests."""
+    before = len(server.chats)
+    source = provider("openai", server.base_url, model="reef-1")
+    async with swarm(folder, providers=OneProvider(source)) as s:
+        if not any(view.name == "alpha" for view in (await s.commander.view()).myses):
+            await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", text)
+        await s.settled()
+    await source.close()
+    return [chat.json for chat in server.chats[before:]]
+
+
+async def test_a_trait_is_learnt_once_kept_over_a_restart_and_forgotten_by_hand(tmp_path: Path) -> None:
+    async with OpenAIServer(otherwise=without_system) as server:
+        assert len(await run_a_turn(tmp_path, server, "One.")) == 2
+        assert len(await run_a_turn(tmp_path, server, "Two.")) == 1
+        async with swarm(tmp_path) as s:
+            (fact,) = await s.rows("SELECT provider, model, name, value FROM model_fact WHERE name = 'no_system'")
+            notes = await s.value("SELECT group_concat(content) FROM turn_note")
+            assert await s.store.write(lambda conn: model_facts.forget(conn, "reefnet", "reef-1")) == 1
+        assert fact == {
+            "provider": "reefnet",
+            "model": "reef-1",
+            "name": "no_system",
+            "value": "System role not supported",
+        }
+        assert notes == "reef-1 on reefnet gets its instructions in the first user message"
+        assert len(await run_a_turn(tmp_path, server, "Three.")) == 2
