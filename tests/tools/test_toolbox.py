@@ -69,6 +69,15 @@ async def test_broken_arguments_are_an_error_with_the_reason(open_box: Opener, f
     assert not faulty.seen("call")
 
 
+async def test_a_call_without_its_required_arguments_never_reaches_the_server(open_box: Opener, faulty: Faulty) -> None:
+    session = open_box(faulty.config()).session(1, "alpha", "")
+    await session.catalogue()
+    lacking = await session.call(AnswerCall("echo", '{"words": "hello"}'), meta=meta())
+    use = '\nIt is called so: echo(text), for example {"text": "The list is ready."}'
+    assert (lacking.content, lacking.is_error) == (f"echo was not called: text is missing{use}", True)
+    assert not faulty.seen("call")
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

@@ -340,6 +340,9 @@ class ToolboxSession:
             return error_result(_CHANGED.format(call.name))
         if spec.name in (FIND_TOOL, CALL_TOOL):
             return self._search(spec.name, arguments, meta.withheld)
+        if missing := _missing_arguments(spec, arguments):
+            are = "is" if len(missing) == 1 else "are"
+            return error_result(f"{call.name} was not called: {', '.join(missing)} {are} missing{_show_use(spec)}")
 
         def check() -> None:
             reached = self._find(call.name)
@@ -400,6 +403,22 @@ class ToolboxSession:
             return f"there is no tool {name}; did you mean {' or '.join(near)}?"
         names = ", ".join(tool.name for tool in tools[:_LISTED])
         return f"there is no tool {name}; there are: {names}" if names else f"there is no tool {name}, nor any other"
+
+
+def _missing_arguments(spec: ToolSpec, arguments: Mapping[str, Any]) -> list[str]:
+    """Return the required arguments of an upstream's tool that a call lacks and that have no default.
+
+    Zoea's own tools say themselves what is missing.
+    """
+    required, properties = spec.input_schema.get("required"), spec.input_schema.get("properties")
+    if not spec.upstream or not isinstance(required, list) or not isinstance(properties, Mapping):
+        return []
+    described = {key: properties[key] for key in required if isinstance(key, str) and key in properties}
+    return [
+        key
+        for key, one in described.items()
+        if key not in arguments and not (isinstance(one, Mapping) and "default" in one)
+    ]
 
 
 def _show_use(spec: ToolSpec) -> str:
