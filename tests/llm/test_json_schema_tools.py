@@ -196,8 +196,8 @@ def test_examples_show_calls_with_real_values_that_their_schemas_allow() -> None
         "any": "oak",
         "lost": "oak",
     }
-    assert lines[-3:-1] == ["User: Result of hail:", "17 of 24"]
-    assert answered["answer"] == "It is 17 of 24."
+    assert lines[-3:-1] == ["User: Result of hail:", "It is 17 of 24."]
+    assert answered == {"next": "all results are there", "answer": "It is 17 of 24."}
     assert "<" not in "".join(lines)
     assert "nothing is left" not in "".join(lines)
 
@@ -209,8 +209,8 @@ def test_a_tool_with_one_text_is_shown_twice_before_the_answer_to_both_results()
     assert "User: Use scan for oak and for pine, then tell me both." in lines
     first, second, told = _steps(lines)[-3:]
     assert (first["arguments"], second["arguments"]) == ({"sector": "oak"}, {"sector": "pine"})
-    assert lines[-5:-3] == ["oak: 17", lines[-4]]
-    assert told["answer"] == "For oak it is 17, for pine it is 24."
+    assert (lines[-5], lines[-2]) == ("In oak it is 17.", "In pine it is 24.")
+    assert told == {"next": "all results are there", "answer": "In oak it is 17. In pine it is 24."}
 
 
 def test_with_zoea_s_own_tools_alone_plain_answers_are_shown() -> None:
@@ -226,8 +226,8 @@ def test_a_message_to_another_mysis_is_shown_where_it_can_be_sent(to: str, other
     text = {"type": "string"}
     schema = {"type": "object", "properties": {to: text, "text": text}, "required": [to, "text"]}
     lines = examples((ToolSpec(SEND_TOOL, "", schema), *others))
-    assert lines[-2] == "User: Tell mara: The list is ready."
-    assert _steps(lines)[-1]["arguments"] == {to: "mara", "text": "The list is ready."}
+    at = lines.index("User: Tell mara that the list is ready.")
+    assert _steps(lines[at + 1 :])[0]["arguments"] == {to: "mara", "text": "The list is ready."}
     assert _steps(lines)[0]["answer"]
 
 
@@ -238,6 +238,14 @@ def test_where_the_tools_of_upstreams_are_found_by_need_calls_are_shown() -> Non
         f"User: Use {FIND_TOOL}.",
         f"User: Use {CALL_TOOL}.",
     ]
+
+
+def test_a_call_that_a_person_refused_is_only_named() -> None:
+    refused = assistant("", replace(call(), is_denied=True), call("c2"))
+    _, (_, told, _) = as_text("", [user(), refused, result("denied: no", is_error=True)], (SCAN,))
+    first, second = told.content.split("\n")
+    assert first == "[a call of scan, which was refused]"
+    assert json.loads(second)["name"] == "scan"
 
 
 def test_with_signatures_each_tool_is_one_line_and_the_grammar_stays() -> None:

@@ -197,6 +197,7 @@ async def test_a_denial_without_a_sentence_says_who_said_no(tmp_path: Path) -> N
         await s.settled()
         assert s.sent()[1][-1] == ("tool", "denied: the commander said no")
         assert await s.value("SELECT state FROM tool_call") == "denied"
+        assert [call.is_denied for message in s.provider.requests[1].messages for call in message.calls] == [True]
 
 
 async def test_a_stop_takes_the_question_back(tmp_path: Path) -> None:

@@ -216,7 +216,7 @@ async def test_a_message_goes_to_a_mysis_that_is_there(tmp_path: Path, server: O
     options = server.chats[0].json["response_format"]["json_schema"]["schema"]["anyOf"]
     (send,) = [one for one in options if one["properties"].get("name") == {"const": "zoea_send_message"}]
     assert send["properties"]["arguments"]["properties"]["mysis"] == {"enum": ["bob", "cleo"]}
-    assert "Tell mara: The list is ready." in server.chats[0].json["messages"][0]["content"]
+    assert "Tell mara that the list is ready." in server.chats[0].json["messages"][0]["content"]
     assert "bob" not in server.chats[0].json["messages"][0]["content"]
 
 

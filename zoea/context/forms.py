@@ -11,7 +11,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 from zoea.context.condensed_text import cut_arguments, cut_text
-from zoea.model.enums import Role, Source
+from zoea.model.enums import CallState, Role, Source
 from zoea.model.request import RequestCall, RequestMessage
 from zoea.model.values import Memory, ToolCall
 
@@ -124,7 +124,8 @@ def _answer(memory: Memory, form: Form) -> RequestMessage:
 
 def _call(call: ToolCall, keep: int | None, memory_id: int) -> RequestCall:
     arguments = call.arguments if keep is None else cut_arguments(call.arguments, keep, memory_id)
-    return RequestCall(call.wire_id, call.name, arguments, call.provider_call_id)
+    is_denied = call.state is CallState.DENIED
+    return RequestCall(call.wire_id, call.name, arguments, call.provider_call_id, is_denied)
 
 
 def data_block(title: str, text: str) -> str:

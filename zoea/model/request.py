@@ -10,13 +10,17 @@ from zoea.model.enums import Finish, Role, Source, ToolShow
 from zoea.model.values import Native, Usage
 
 
-class RequestCall(Struct, frozen=True):
-    """A tool call in an assistant message; `arguments` is JSON text, `own_id` the id that its provider gave it."""
+class RequestCall(Struct, frozen=True, omit_defaults=True):
+    """A tool call in an assistant message; `arguments` is JSON text.
+
+    `own_id` is the id that its provider gave it, `is_denied` where a person refused it.
+    """
 
     id: str
     name: str
     arguments: str
     own_id: str = ""
+    is_denied: bool = False
 
 
 class RequestMessage(Struct, frozen=True):

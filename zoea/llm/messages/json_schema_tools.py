@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from zoea.llm.messages.argument_repair import repair
 from zoea.llm.messages.message_rules import result_text, strict_object
 from zoea.model.enums import ASK_TOOL, DONE_TOOL, FIND_TOOL, SEND_TOOL, WAIT_TOOL, Role
-from zoea.model.request import AnswerCall, ModelRequest, RequestMessage, ToolSpec
+from zoea.model.request import AnswerCall, ModelRequest, RequestCall, RequestMessage, ToolSpec
 from zoea.text.flat_schema import flat
 from zoea.text.large_json import is_deep
 from zoea.text.tool_signature import example_arguments, write_signature
@@ -29,16 +29,16 @@ MAX_NEXT = 100
 _HOW = (
     "You act by answering with exactly one JSON object, and nothing else. It begins with what you do next, in a few "
     'words. To use a tool answer {"next": "…", "name": "…", "arguments": {…}}; its result comes back as a message '
-    'that begins with "Result of". When no tool is needed any more answer {"next": "answer", "answer": "…"}.'
+    'that begins with "Result of". When all results are there, or none is needed, answer '
+    '{"next": "answer", "answer": "…"}.'
 )
 _TOOLS = "Tools:"
 _SIGNED_TOOLS = "Tools, with their arguments; those with = or ? may be left out:"
-_USE, _TELL = "use {}", "answer"
+_USE, _TELL, _DONE = "use {}", "answer", "all results are there"
 _GREETING = ("User: Good morning.", 'You: {"next": "answer", "answer": "Good morning."}')
 _QUESTION = ("User: What is the capital of France?", 'You: {"next": "answer", "answer": "Paris."}')
 _FORMATS = frozenset({"date", "time", "date-time", "uuid"})
 """Formats that llama.cpp's grammars know, so that they bound the text."""
-_NUMBERS = ("17", "24")
 _WITHOUT_RESULT = frozenset({SEND_TOOL, "zoea_broadcast", ASK_TOOL, WAIT_TOOL, DONE_TOOL})
 """Own tools that tell a mysis nothing new; shown in use they are called for everything."""
 _RECIPIENT = ("mysis", "to")
@@ -129,8 +129,8 @@ def examples(tools: Sequence[ToolSpec]) -> list[str]:
     after a result Qwen2.5 0.5B called a tool for `What is 2 plus 2?`; with an answer that follows no result it
     invented results. After an answer to a single result it called a tool for two things again and again. With Zoea's
     own tools alone, which fetch nothing that it could invent, it called one for every message until plain answers were
-    shown. A message to another mysis was never sent where no example did so (0 of 4). Names in angle brackets, and a
-    fixed text such as "nothing is left to do", were copied into answers.
+    shown. A message to another mysis was never sent where no example did so (0 of 4). Names in angle or round brackets,
+    and a fixed text such as "nothing is left to do", were copied into answers.
     """
     send = next((tool for tool in tools if tool.name == SEND_TOOL and not tool.upstream), None)
     message = _message_example(send) if send is not None else []
@@ -138,37 +138,41 @@ def examples(tools: Sequence[ToolSpec]) -> list[str]:
         return ["Examples:", *_GREETING, *(message or _QUESTION)]
     others = [tool for tool in tools if tool.upstream or tool.name not in _WITHOUT_RESULT]
     shown = {tool.name: tool for tool in (others[0], others[len(others) // 2], others[-1])}.values()
-    lines = ["Examples:", *_GREETING]
+    lines = ["Examples:", *_GREETING, *message]
     for tool in shown:
         arguments = example_arguments(tool.input_schema)
         lines += [f"User: Use {tool.name}{_in_words(arguments)}", f"You: {_call_step(tool.name, arguments)}"]
-    return [*lines, *_results_example(tools), *message]
+    return [*lines, *_results_example(tools)]
 
 
 def _results_example(tools: Sequence[ToolSpec]) -> list[str]:
     """Return an answer to the results of two calls of one tool, or to the result of the last tool."""
     found = next(((tool, key) for tool in reversed(tools) if (key := _only_text(tool))), None)
     if found is None:
-        return [f"User: Result of {tools[-1].name}:", "17 of 24", f"You: {_answer_step('It is 17 of 24.')}"]
+        result = "It is 17 of 24."
+        return [f"User: Result of {tools[-1].name}:", result, f"You: {_answer_step(result, _DONE)}"]
     tool, key = found
-    first, second = (example_arguments(tool.input_schema, variant)[key] for variant in (0, 1))
+    first, second = (str(example_arguments(tool.input_schema, variant)[key]).rstrip(".") for variant in (0, 1))
     lines = [f"User: Use {tool.name} for {first} and for {second}, then tell me both."]
-    for value, number in zip((first, second), _NUMBERS, strict=True):
+    results = [f"In {first} it is 17.", f"In {second} it is 24."]
+    for value, result in zip((first, second), results, strict=True):
         lines += [
             f"You: {_call_step(tool.name, {key: value})}",
             f"User: Result of {tool.name}:",
-            f"{value}: {number}",
+            result,
         ]
-    answer = f"For {first} it is {_NUMBERS[0]}, for {second} it is {_NUMBERS[1]}."
-    return [*lines, f"You: {_answer_step(answer)}"]
+    return [
+        *lines,
+        f"You: {_answer_step(' '.join(results), _DONE)}",
+    ]
 
 
 def _message_example(send: ToolSpec) -> list[str]:
     arguments = example_arguments(send.input_schema)
     to = next((arguments[key] for key in _RECIPIENT if key in arguments), "")
     text = next((one for key, one in arguments.items() if key not in _RECIPIENT), "")
-    asked = f"Tell {to}" if to else "Report"
-    return [f"User: {asked}: {text}", f"You: {_call_step(send.name, arguments)}"]
+    told = f"{text[:1].lower()}{text[1:]}" if isinstance(text, str) else json.dumps(text)
+    return [f"User: Tell {to or 'the commander'} that {told}", f"You: {_call_step(send.name, arguments)}"]
 
 
 def _in_words(arguments: Mapping[str, Any]) -> str:
@@ -178,8 +182,8 @@ def _in_words(arguments: Mapping[str, Any]) -> str:
     return words if words.endswith(".") else f"{words}."
 
 
-def _answer_step(answer: str) -> str:
-    return json.dumps({"next": _TELL, "answer": answer}, ensure_ascii=False)
+def _answer_step(answer: str, step: str = _TELL) -> str:
+    return json.dumps({"next": step, "answer": answer}, ensure_ascii=False)
 
 
 def _only_text(tool: ToolSpec) -> str:
@@ -205,13 +209,20 @@ def _call_step(name: str, arguments: Any) -> str:
     return json.dumps({"next": step, "name": name, "arguments": arguments}, ensure_ascii=False)
 
 
+def _show_call(call: RequestCall) -> str:
+    """Return a call as the model wrote it. One that a person refused is only named, because models copy it."""
+    if call.is_denied:
+        return f"[a call of {call.name}, which was refused]"
+    return _call_step(call.name, strict_object(call.arguments) or {})
+
+
 def _plain(message: RequestMessage) -> RequestMessage:
     match message.role:
         case Role.TOOL:
             text = f"Result of {message.name or 'the call'}:\n{result_text(message)}"
             return replace(message, role=Role.USER, content=text, call_id="")
         case Role.ASSISTANT if message.calls:
-            text = "\n".join(_call_step(call.name, strict_object(call.arguments) or {}) for call in message.calls)
+            text = "\n".join(_show_call(call) for call in message.calls)
             return replace(message, content=text, calls=(), native=None)
         case Role.ASSISTANT:
             return replace(message, content=_answer_step(message.content), native=None)
