@@ -33,7 +33,7 @@ from zoea.tui.widgets.clickable_text import TitledRule
 from zoea.tui.widgets.context_panel import ContextPanel
 from zoea.tui.widgets.conversation_view import ConversationView
 from zoea.tui.widgets.live_answer import LiveAnswer
-from zoea.tui.widgets.message_prompt import LimitsInput
+from zoea.tui.widgets.message_prompt import LimitsInput, MessagePrompt
 from zoea.tui.widgets.model_field import ModelField
 from zoea.tui.widgets.pick_list import PickList
 from zoea.tui.widgets.status_bars import KeyFooter
@@ -149,7 +149,10 @@ async def through_all(stage: Stage, seen: Seen) -> None:
         await paste(stage, BAD)
         seen.look()
         await stage.press("escape")
-    await stage.press("m", "ctrl+l")
+    await stage.press("m", "up")
+    await stage.until(lambda: MARK in stage.one(MessagePrompt).text)
+    seen.look()
+    await stage.press("ctrl+c", "ctrl+l")
     await paste(stage, MARK)
     await seen.until(LimitsInput)
     await stage.press("ctrl+l", "escape", "escape", "g", "enter")
@@ -160,6 +163,9 @@ async def through_all(stage: Stage, seen: Seen) -> None:
     await stage.press("escape", "escape", "escape", "i")
     await stage.until(lambda: isinstance(stage.screen, InspectorScreen) and stage.screen.inspection is not None)
     await stage.press("tab", "v")
+    seen.look()
+    stage.app.notify(BAD, title="NOTICE", markup=False)
+    await stage.until(lambda: "NOTICE" in stage.text())
     seen.look()
     await stage.press("escape", "o")
     await stage.until(lambda: stage.shows(ApprovalDialog))

@@ -150,7 +150,7 @@ class ConnectDialog(CockpitDialog[str | None]):
             return
         self.query_one("#type", InlineChoice).choose(str(known.type))
         for field, value in _field_values(known).items():
-            fields[field].value = value
+            fields[field].value = one_line(value)
         fields["key"].placeholder = "empty: the key that it has" if known.api_key else _NO_KEY
         self._filled = (name.value.strip(), known)
         self._say([[(f"{one_line(name.value)} is connected already; what you change here replaces it", "quiet")]])

@@ -20,7 +20,7 @@ from zoea.model.errors import SettingsError, ZoeaError
 from zoea.runtime.model_lists import check_setting, has_list, keep_setting
 from zoea.settings.key_paths import DEFAULT, Layer, SettingsInvalid
 from zoea.settings.layers import LoadedSettings, load
-from zoea.text.control_characters import one_line
+from zoea.text.control_characters import one_line, reveal
 from zoea.tui.commands import actions
 from zoea.tui.commands.action import ActionPlace, BoundAction
 from zoea.tui.commands.actions import BY_ID, bindings, of
@@ -223,7 +223,7 @@ class SettingsScreen(CockpitScreen[None]):
         self.editor.border_title = Content(one_line(field.key))
         about.put([[(field.description, "")], [(self._hint(field), "quiet")]])
         if not self.value.has_focus:
-            self.value.value = field.text
+            self.value.value = reveal(field.text)
         key, text = self.note
         said.put(
             [[(text.removeprefix("!"), "errored" if text.startswith("!") else "running")]] if key == field.key else []
@@ -320,7 +320,7 @@ class SettingsScreen(CockpitScreen[None]):
             self._type(field)
 
     def _type(self, field: SettingField) -> None:
-        self.value.value = field.text
+        self.value.value = reveal(field.text)
         self.value.focus()
         self.value.cursor_position = len(field.text)
 

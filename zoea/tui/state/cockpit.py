@@ -26,6 +26,7 @@ from zoea.model.errors import SettingsError, ZoeaError
 from zoea.model.values import Event, MysisView, SwarmView
 from zoea.runtime.run_options import StartOptions
 from zoea.settings.paths import Places
+from zoea.text.control_characters import reveal
 from zoea.text.sentences import begin_sentence
 from zoea.tui.commands import keymap as keymaps
 from zoea.tui.commands.action import Action, BoundAction
@@ -152,7 +153,8 @@ class Cockpit(App[str]):
         timeout: float | None = None,
         markup: bool = True,
     ) -> None:
-        """Show a notice for `timeout` seconds. May be called in a thread."""
+        """Show a notice for `timeout` seconds, with hidden characters as escapes. May be called in a thread."""
+        message, title = reveal(message), reveal(title)
         lasts = self.NOTIFICATION_TIMEOUT if timeout is None else timeout
         self.post_message(Notify(TimedNotice(message, title, severity, lasts, markup=markup)))
 

@@ -15,7 +15,7 @@ from textual.widgets import Input, Static, TextArea
 
 from zoea.model.enums import DeliveryMode
 from zoea.model.errors import UsageError
-from zoea.text.control_characters import strip
+from zoea.text.control_characters import reveal, strip
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.state.drafts import Drafts
@@ -326,11 +326,12 @@ class MessagePrompt(Vertical):
             self._note(self.target.describe(self.text))  # the cost includes the text
 
     def _set_limits(self, text: str) -> None:
-        self._limits.value = text
+        self._limits.value = reveal(text)
         self._limits.display = bool(text)
 
     def _set(self, text: str) -> None:
-        self._writing.load_text(self._folds.fold(text))
+        # A text area writes what it holds to the terminal, and drafts and sent messages may hold anything.
+        self._writing.load_text(self._folds.fold(reveal(text)))
         self._writing.move_cursor(self._writing.document.end)
 
     def _describe(self) -> None:
