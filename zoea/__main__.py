@@ -131,9 +131,9 @@ def as_text(error: ZoeaError) -> str:
 
 
 def _as_json(error: ZoeaError) -> str:
-    import json
+    from zoea.text.large_json import dump_shown
 
-    return json.dumps({"error": error.as_dict()}, ensure_ascii=False) + "\n"
+    return dump_shown({"error": error.as_dict()}) + "\n"
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import stat
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.swarm.harness import Swarm, call, script, swarm
+from tests.text.hidden_characters import is_hidden
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import MysisMissing, ProviderError, UsageError
 from zoea.model.request import Answer
@@ -19,7 +21,7 @@ from zoea.transfer.export import Format, code_block, export_pieces, export_to_fi
 
 QUIET = Settings.model_validate({"nudge": {"enabled": False}})
 SECRET = "sk-ant-abc123DEF456ghi789"
-HOSTILE = f"<script>alert(1)</script>\n``````\n\x1b[31mred [/] & {SECRET} a@b.example"
+HOSTILE = f"<script>alert(1)</script>\n``````\n\x1b[31mred [/] & {SECRET} a@b.example \x9devil one\x9c\u202e"
 
 
 async def make_conversation(folder: Path) -> Path:
@@ -79,6 +81,15 @@ async def test_json_lines_can_be_redacted_and_stay_json(tmp_path: Path) -> None:
     text = export_text(path, Format.JSONL, redact=True)
     assert SECRET not in text
     assert [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("form", Format)
+async def test_nothing_between_hidden_characters_is_left_out(tmp_path: Path, form: Format) -> None:
+    text = export_text(await make_conversation(tmp_path), form)
+    shown = text.replace("\\\\", "\\")
+    # The prompt, the answer, its reasoning, its call and the result.
+    assert len(re.findall(r"\\u009d;? ?evil one|\x9devil one", shown)) >= 5
+    assert form is Format.JSONL or not is_hidden(text)
 
 
 @pytest.mark.parametrize("form", [Format.MARKDOWN, Format.HTML])

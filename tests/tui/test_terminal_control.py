@@ -95,6 +95,7 @@ async def test_a_name_cannot_put_control_characters_into_the_title() -> None:
     assert title.endswith("\x07")
     assert title.count("\x07") == 1
     assert "\n" not in title
+    assert r"\u001b]0;owned\u0007a b\u009d" in title
 
 
 def test_a_notification_has_the_parts_its_protocol_knows() -> None:

@@ -1,0 +1,40 @@
+"""What commands print passes through the functions that show hidden characters."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+PACKAGE = Path(__file__).parents[2] / "zoea"
+COMMANDS = sorted((*(PACKAGE / "cli").rglob("*.py"), PACKAGE / "__main__.py"))
+ESCAPING = {"reveal_exactly"}
+"""Functions around `json.dumps` after which a terminal may show its result."""
+BYTES = {"cli/options.py"}
+"""Files that write bytes to stdout."""
+
+
+def uses(tree: ast.AST) -> Iterator[str]:
+    """Yield each use of JSON or bytes for stdout that no function escapes."""
+    escaped = {
+        id(argument)
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") in ESCAPING
+        for argument in call.args
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in ("json.dumps", "dumps") and id(node) not in escaped:
+            yield f"{node.lineno}: `dump_shown` writes JSON for a terminal"
+        if isinstance(node, ast.Attribute) and ast.unparse(node).endswith("stdout.buffer"):
+            yield f"{node.lineno}: `write_document` writes a document"
+
+
+def test_commands_write_json_and_documents_with_hidden_characters_as_escapes() -> None:
+    found = {
+        str(file.relative_to(PACKAGE)): list(uses(ast.parse(file.read_text("utf-8"))))
+        for file in COMMANDS
+        if str(file.relative_to(PACKAGE)) not in BYTES
+    }
+    assert {file: lines for file, lines in found.items() if lines} == {}
+    wrong = "print(json.dumps(x)); sys.stdout.buffer.write(y); reveal_exactly(json.dumps(z))"
+    assert len(list(uses(ast.parse(wrong)))) == 2
