@@ -29,7 +29,7 @@ run serve new fork send broadcast withdraw preserve start stop configure delete 
 revoke completion trust vacuum purge redact
 mcp world topic_publish topic_tail
 ctx_fork ctx_annotate ctx_summarize ctx_fetch ctx_gc ctx_export ctx_import ctx_tag ctx_keep ctx_checkpoint ctx_snapshot
-ctx_compact ctx_resume ctx_ask
+ctx_compact ctx_resume ctx_ask ctx_pick
 config_init config_import config_apply credentials_set credentials_delete prices_set prices_remove
 local_add local_fetch local_remove upstream_import upstream_add upstream_remove upstream_enable upstream_disable
 mcp_install mcp_token_new mcp_token_revoke
@@ -64,6 +64,8 @@ READS = {
     "ctx resolve alpha": "",
     "ctx diff @alpha @alpha~1": EVIL,
     "ctx grep evil": EVIL,
+    "ctx blame evil": EVIL,
+    "ctx at 1s": EVIL,
     "ctx fsck": "",
     "stats": "",
     "budgets": "",

@@ -16,7 +16,7 @@ from zoea.model.values import Delivery, Failure, Sender, ToolCall
 from zoea.queries.conversation import ConversationEntry, ConversationPage, ConversationTurn
 from zoea.queries.topic_ledger import describe_origin
 from zoea.text.call_text import format_arguments, reveal_call
-from zoea.text.control_characters import one_line, strip
+from zoea.text.control_characters import one_line, prose_line, strip
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.text_layout import Piece
@@ -205,7 +205,7 @@ def _rule(turn: ConversationTurn, opening: list[ConversationEntry], now: int) ->
         request_id=next((entry.request_id for entry in reversed(turn.entries) if entry.request_id), None),
         head=tuple(head),
         right=((right, "quiet"),) if right else (),
-        brief=" ".join(first[:2000].split()),
+        brief=prose_line(first[:2000]),
         folds=True,
         full=first or f"turn {turn.number}",
     )
@@ -303,7 +303,7 @@ def _call(
 ) -> ConversationBlock:
     content = strip(result.memory.content) if result else ""
     is_bad = result is not None and call.state is not CallState.DONE
-    shown = " ".join(content[:2000].split())
+    shown = prose_line(content[:2000])
     return ConversationBlock(
         f"call {call.id}",
         BlockKind.CALL,

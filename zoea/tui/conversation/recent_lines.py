@@ -81,7 +81,7 @@ def _of(block: ConversationBlock, rule: ConversationBlock | None, width: int) ->
         case BlockKind.REASONING:
             return [cut_pieces([(f"{INDENT}reasoning  ", "reasoning"), (_start(block.body), "quiet")], width)]
         case BlockKind.CALL:
-            right = [("  ", ""), *((" ".join(text.split()) + " ", role) for text, role in block.right)]
+            right = [("  ", ""), *((" ".join(filter(None, text.split(" "))) + " ", role) for text, role in block.right)]
             room = width - sum(cell_len(text) for text, _ in right)
             return [[*cut_pieces([(INDENT, ""), *block.head], room), *right]]
         case BlockKind.ANSWER:
