@@ -269,3 +269,45 @@ def test_one_empty_line_divides_the_parts_of_the_system_message(prompt: str, sch
         *parts,
         "This is your turn 7 in this work.",
     ]
+
+
+@pytest.mark.parametrize("name", ["completionStatus", "completion_status"])
+def test_the_progress_of_a_zeroshot_worker_is_in_the_state(name: str) -> None:
+    status = {"canValidate": False, "percentComplete": 40, "blockers": ["no key"], "nextSteps": ["ask", "go on"]}
+    state = state_of(message(1, "WORKER_PROGRESS", "w", "Half.", data={name: status, "summary": "Half of it."}))
+    assert state["progress"] == {
+        "can_validate": False,
+        "percent_complete": 40,
+        "blockers": ["no key"],
+        "next_steps": ["ask", "go on"],
+        "last_summary": "Half of it.",
+    }
+    assert describe_state(state) == "Progress: 40% | canValidate=false | blocked: no key | next: ask"
+
+
+@pytest.mark.parametrize(
+    ("topic", "data", "part", "expected"),
+    [
+        ("WORKER_PROGRESS", {"canValidate": "true"}, "progress", {"can_validate": True}),
+        ("WORKER_PROGRESS", {"percentComplete": "45"}, "progress", {"percent_complete": 45}),
+        ("VALIDATION_RESULT", {"approved": "false"}, "validation", {"v": {"approved": False}}),
+        ("VALIDATION_RESULT", {"approved": "True"}, "validation", {"v": {"approved": True}}),
+        ("VALIDATION_RESULT", {"approved": "maybe"}, "validation", {"v": {}}),
+        ("WORKER_PROGRESS", {"blockers": [{"id": 1, "why": "kein Schlüssel"}, None]}, "progress",
+         {"blockers": ['{"id": 1, "why": "kein Schlüssel"}', "null"]}),
+        ("VALIDATION_RESULT", {"errors": [{"line": 7, "fatal": True}]}, "validation",
+         {"v": {"errors": ['{"line": 7, "fatal": true}']}}),
+        ("INVESTIGATION_COMPLETE", {"rootCauses": [{"cause": "race"}]}, "debug",
+         {"root_causes": ['{"cause": "race"}']}),
+        ("PLAN_READY", {"acceptanceCriteria": [["a", 1]]}, "plan", {"text": "", "acceptance_criteria": ['["a", 1]']}),
+        ("PLAN_READY", {"filesAffected": [{"path": "a.py"}]}, "plan",
+         {"text": "", "files_affected": ['{"path": "a.py"}']}),
+    ],
+)  # fmt: skip
+def test_values_of_other_shapes_are_read_as_they_were_meant(
+    topic: str, data: dict[str, Any], part: str, expected: dict[str, Any]
+) -> None:
+    state = state_of(message(1, topic, "v", "", data=data))
+    assert {key: value for key, value in state[part].items() if value or key != "text"} == {
+        key: value for key, value in expected.items() if value or key != "text"
+    }

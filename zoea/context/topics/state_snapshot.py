@@ -6,6 +6,7 @@ of validators are kept for each sender since the last implementation, so that no
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -18,6 +19,7 @@ ITEM_CHARS = 200
 MOST_NUMBER = 1e9
 """A larger number says nothing, and one that no float holds cannot be described."""
 _NOT_VALID = "rejected"
+_TRUTHS = {"true": True, "false": False}
 
 
 def fold_state(state: Mapping[str, Any], message: TopicMessage) -> State:
@@ -75,16 +77,21 @@ def _describe_validation(validation: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 class _Fields:
-    """Reads the fields of a message's data, written in snake_case or camelCase, within their limits."""
+    """Reads the fields of a message's data, written in snake_case or camelCase, within their limits.
+
+    Workers of Zeroshot put those of their progress into an object `completionStatus`. Its templates write every value
+    as a text, so a boolean or a number may be one.
+    """
 
     def __init__(self, message: TopicMessage) -> None:
         self._data = message.data or {}
         self.text = message.text
 
     def value(self, name: str) -> Any:
-        head, *rest = name.split("_")
-        found = self._data.get(name)
-        return found if found is not None else self._data.get(head + "".join(part.title() for part in rest))
+        found = _either_case(self._data, name)
+        if found is None and isinstance(status := _either_case(self._data, "completion_status"), dict):
+            found = _either_case(status, name)
+        return found
 
     def words(self, name: str, most: int) -> str | None:
         found = self.value(name)
@@ -94,16 +101,31 @@ class _Fields:
         found = self.value(name)
         if not isinstance(found, list):
             return None
-        return [cut_words(one if isinstance(one, str) else str(one), ITEM_CHARS) for one in found[-most:]]
+        return [cut_words(_item_text(one), ITEM_CHARS) for one in found[-most:]]
 
     def truth(self, name: str) -> bool | None:
         found = self.value(name)
+        if isinstance(found, str):
+            return _TRUTHS.get(found.strip().lower())
         return found if isinstance(found, bool) else None
 
     def number(self, name: str) -> int | float | None:
         found = self.value(name)
+        if isinstance(found, str) and found.strip().isdecimal() and len(found) < 20:
+            found = int(found)
         is_number = isinstance(found, (int, float)) and not isinstance(found, bool)
         return found if is_number and abs(found) <= MOST_NUMBER else None
+
+
+def _either_case(data: Mapping[str, Any], name: str) -> Any:
+    head, *rest = name.split("_")
+    found = data.get(name)
+    return found if found is not None else data.get(head + "".join(part.title() for part in rest))
+
+
+def _item_text(item: object) -> str:
+    """Return an item of a list as a text: an object or a number as JSON."""
+    return item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
 
 
 def cut_words(text: str, most: int) -> str:
@@ -146,7 +168,7 @@ def _criteria(given: _Fields) -> list[str] | None:
     named = [
         f"{one.get('id', '')}: {one.get('criterion') or one.get('text') or one.get('description') or ''}".strip(": ")
         if isinstance(one, dict)
-        else str(one)
+        else _item_text(one)
         for one in found[-10:]
     ]
     return [cut_words(one, ITEM_CHARS) for one in named]
