@@ -139,7 +139,7 @@ async def test_only_one_receiver_gets_a_message_that_names_it(tmp_path: Path) ->
         ({"topic": "two words", "text": "x"}, "cannot be a topic"),
         ({"topic": "STATE_SNAPSHOT", "text": "x"}, "only Zoea publishes on STATE_SNAPSHOT"),
         ({"topic": "CONTEXT_METRICS", "text": "x"}, "only Zoea publishes on CONTEXT_METRICS"),
-        ({"topic": "PLAN_READY", "text": "x" * 400_000}, "fits in no request"),
+        ({"topic": "PLAN_READY", "text": "x" * 400_004}, "fits in no request"),
         ({"topic": "PLAN_READY", "data": {"x": float("nan")}}, "the data is not a JSON object"),
     ],
 )

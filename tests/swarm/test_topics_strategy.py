@@ -16,6 +16,7 @@ from zoea.context.topics.topic_block import LedgerPositions, render_topic, selec
 from zoea.context.topics.topic_rules import write_source
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.enums import MysisState, Role
+from zoea.model.errors import UsageError
 from zoea.model.request import Answer, RequestMessage
 from zoea.queries.request_inspection import inspect_request
 from zoea.runtime.upstream_set import build_policy
@@ -148,6 +149,61 @@ async def test_a_request_is_explained_and_rebuilt_from_its_row(tmp_path: Path) -
         ids = [decision.id for decision in plan.decisions]
         assert ids[:3] == ["header", "system", "schema"]
         assert ids[3:7] == ["ISSUE_OPENED", "STATE_SNAPSHOT", "VALIDATION_RESULT", "WORKER_PROGRESS"]
+
+
+TWO_PLANS = """
+subscribes = ["PLAN_READY", "STATE_SNAPSHOT"]
+[context_strategy]
+sources = [
+  { topic = "PLAN_READY", priority = "required", amount = 2 },
+  { topic = "STATE_SNAPSHOT", priority = "required", amount = 1 },
+]
+"""
+
+
+async def test_the_message_that_opens_a_turn_stands_once_and_takes_no_slot_of_its_source(tmp_path: Path) -> None:
+    async with swarm(tmp_path, DONE, settings=QUIET, templates=templates(tmp_path, worker=TWO_PLANS)) as s:
+        for text in ("Plan A", "Plan B", "Plan C"):
+            await s.commander.publish("PLAN_READY", text)
+        await s.commander.create("wanda", template="worker", start=False)
+        await s.commander.publish("PLAN_READY", "Plan D")
+        await s.settled("wanda")
+        texts = [text for request in s.provider.requests for text in contents(request.messages[1:])]
+    plan = next(text for text in texts if text.startswith("## Messages from topic: PLAN_READY"))
+    assert [name for name in "ABCD" if f"Plan {name}" in plan] == ["B", "C"]
+    assert sum(text.startswith("[topic PLAN_READY") and "Plan D" in text for text in texts) >= 1
+
+
+async def test_a_state_that_opens_a_turn_replaces_those_before_it(tmp_path: Path) -> None:
+    async with swarm(tmp_path, DONE, settings=QUIET, templates=templates(tmp_path, worker=TWO_PLANS)) as s:
+        await s.commander.publish("ISSUE_OPENED", "Old issue")
+        await s.commander.create("wanda", template="worker", start=False)
+        await s.commander.publish("ISSUE_OPENED", "New issue")
+        await s.settled("wanda")
+        texts = contents(s.provider.requests[0].messages[1:])
+        notes = inspect_request(s.path, 1).plan
+    assert [("Old issue" in text, "New issue" in text) for text in texts] == [(False, True)]
+    assert notes is not None
+    assert not any("STATE_SNAPSHOT is required and empty" in note for note in notes.notes)
+
+
+LARGE = "x" * 240_000
+"""60,000 tokens."""
+
+
+async def test_a_message_may_be_as_long_as_the_requests_of_its_readers(tmp_path: Path) -> None:
+    chat = 'subscribes = ["PLAN_READY"]'
+    roles, model = templates(tmp_path, worker=WORKER, chat=chat), ScriptedProvider(DONE, context_window=200_000)
+    async with swarm(tmp_path, settings=QUIET, templates=roles, provider=model) as s:
+        await s.commander.publish("NEWS", LARGE)
+        await s.commander.create("wanda", template="worker", start=False)
+        await s.commander.publish("PLAN_READY", LARGE)
+        await s.settled("wanda")
+        assert s.provider.requests[-1].messages[-1].content.endswith(LARGE)
+        await s.commander.create("carl", template="chat", start=False)
+        with pytest.raises(UsageError, match="fits in no request: that has 50,000"):
+            await s.commander.publish("PLAN_READY", LARGE)
+        await s.commander.publish("PLAN_READY", LARGE, receiver="wanda")
 
 
 PLANNER = """

@@ -121,7 +121,7 @@ class Recall(OutsideNeed, frozen=True):
 
 
 class SourceMessages(OutsideNeed, frozen=True):
-    """The messages of a `TopicSource` (as JSON) with ids up to `until`, full and compact.
+    """The messages of a `TopicSource` (as JSON) with ids up to `until` and not in `without`, full and compact.
 
     Answer: `{"full": text, "compact": text, "messages": how many the full form has}`.
     """
@@ -131,6 +131,13 @@ class SourceMessages(OutsideNeed, frozen=True):
     until: int
     last_task_end: int
     last_agent_start: int
+    without: tuple[int, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """As in `OutsideNeed`; without an empty last field, which turns of older releases do not have."""
+        values = [getattr(self, name) for name in self.__struct_fields__]
+        return json.dumps([type(self).__name__, *values[: None if self.without else -1]], ensure_ascii=False)
 
 
 class CriteriaHints(OutsideNeed, frozen=True):

@@ -16,7 +16,7 @@ from zoea.model.values import Delivery, Receipt, Recipients, Sender
 from zoea.settings import Template
 from zoea.store import WriterConnection
 from zoea.swarm.persistence import message_ops, topic_ops
-from zoea.swarm.resolved_template import ResolvedTemplate
+from zoea.swarm.resolved_template import ResolvedTemplate, request_budget
 from zoea.swarm.runner import MysisRunner
 from zoea.swarm.services import Services
 from zoea.text import clean
@@ -109,7 +109,7 @@ class Outbox(Struct, frozen=True):
         if not sender.is_person and self._template_of(sender).send != "swarm":
             raise UsageError("your template does not let you write to other myses")
         topic, text = check_published_topic(topic), clean(text)
-        room = self.services.settings.budget.token_budget_per_agent
+        room = self.room_on(topic, receiver)
 
         def prepare() -> topic_ops.OutgoingTopicMessage:
             stored = topic_ops.checked_data(data)
@@ -136,6 +136,20 @@ class Outbox(Struct, frozen=True):
         for mysis_id, runner in tuple(self.runners.items()):
             if topic in self.resolved(runner.mysis.template_hash).template.subscribes:
                 yield mysis_id
+
+    def room_on(self, topic: str, receiver: str = EVERYONE) -> int:
+        """Return the most tokens of a message on a topic: what a request of each of its readers may have.
+
+        Without a subscriber it is what sources may show.
+        """
+        runners = [self.runners[one] for one in self.subscribers(topic)]
+        if receiver != EVERYONE:
+            runners = [one for one in runners if one.mysis.name.casefold() == receiver.casefold()]
+        readers = [self.resolved(one.mysis.template_hash) for one in runners]
+        settings = self.services.settings
+        context = settings.context.model_copy(update={"strategy": "topics"})
+        least = request_budget(settings.model_copy(update={"context": context}), Template())
+        return min([request_budget(one.settings, one.template) for one in readers], default=least)
 
     def publish_in(self, conn: WriterConnection, outgoing: topic_ops.OutgoingTopicMessage) -> topic_ops.PublishResult:
         """Store a message and its deliveries in an op; `hand_over` follows once that is stored."""

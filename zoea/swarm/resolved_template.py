@@ -164,9 +164,9 @@ def freezer(
 ) -> Callable[[int, int, int, float], FrozenTurn]:
     """Return a function that freezes a turn from id, number, memory before it and calibration."""
     settings = profile.settings
-    topics, max_tokens = None, settings.budget.token_budget_per_agent
+    topics, max_tokens = None, request_budget(settings, profile.template)
     if settings.context.strategy == "topics":
-        topics, max_tokens = topic_rules(profile)
+        topics = topic_rules(profile)
     frozen = FrozenTurn(
         mysis_id=profile.mysis_id,
         turn_id=0,
@@ -219,23 +219,31 @@ def tool_form(profile: MysisProfile) -> ToolForm:
     return ToolForm.SIGNATURES if profile.model_info.is_small else ToolForm.BY_SIZE
 
 
-def topic_rules(profile: MysisProfile) -> tuple[TopicRules, int]:
-    """Return what a turn of the strategy `topics` freezes, and the budget of its requests."""
+def topic_rules(profile: MysisProfile) -> TopicRules:
+    """Return what a turn of the strategy `topics` freezes."""
     template, budget = profile.template, profile.settings.budget
     strategy = template.context_strategy or ContextStrategy()
     is_set = "token_budget_per_agent" in budget.model_fields_set
-    is_capped = is_set and budget.token_budget_per_agent < strategy.max_tokens
-    rules = TopicRules(
+    most = request_budget(profile.settings, template)
+    return TopicRules(
         opening=write_opening(
             profile.name, template.role, has_schema=template.output_schema is not None, prompt=template.prompt
         ),
         role=template.role,
         sources=tuple(map(write_source, strategy.sources)),
-        is_capped=is_capped,
+        is_capped=most < strategy.max_tokens,
         own_tokens=strategy.max_tokens,
         agent_tokens=budget.token_budget_per_agent if is_set else 0,
     )
-    return rules, budget.token_budget_per_agent if is_capped else strategy.max_tokens
+
+
+def request_budget(settings: Settings, template: Template) -> int:
+    """Return the most tokens of a request, before the window of the model."""
+    budget = settings.budget
+    if settings.context.strategy != "topics":
+        return budget.token_budget_per_agent
+    own = (template.context_strategy or ContextStrategy()).max_tokens
+    return min(own, budget.token_budget_per_agent) if "token_budget_per_agent" in budget.model_fields_set else own
 
 
 def _ending(template: Template, number: int) -> str:

@@ -94,6 +94,10 @@ class TopicPublisher(Protocol):
         """Store a message, its deliveries and the state snapshot."""
         ...
 
+    def room_on(self, topic: str) -> int:
+        """Return the most tokens of a message on a topic."""
+        ...
+
     def hand_over(self, deliveries: Iterable[Delivery]) -> None:
         """Hand stored deliveries to their runners."""
         ...

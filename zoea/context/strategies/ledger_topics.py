@@ -60,7 +60,9 @@ def source_notes(frozen: FrozenTurn, answers: Mapping[Need, NeedAnswer]) -> tupl
     notes = []
     for need in _source_needs(frozen.topics) if frozen.topics is not None else ():
         source = read_source(need.source)
-        if source.pack_priority == Priority.REQUIRED and need in answers and not _value(answers, need)["full"]:
+        if source.pack_priority != Priority.REQUIRED or need not in answers or need.without:
+            continue
+        if not _value(answers, need)["full"]:
             bounds = [f"from {source.sender}" if source.sender else "", f"since {source.since}" if source.since else ""]
             which = " ".join(filter(None, ("there is no message", *bounds)))
             notes.append(f"{source.topic} is required and empty: {which} on it that a request may show.")
@@ -73,7 +75,14 @@ def _system(name: str, text: str) -> Pack:
 
 def _source_needs(rules: TopicRules) -> tuple[SourceMessages, ...]:
     return tuple(
-        SourceMessages(rules.cluster_id, source, rules.until, rules.last_task_end, rules.last_agent_start)
+        SourceMessages(
+            rules.cluster_id,
+            source,
+            rules.until,
+            rules.last_task_end,
+            rules.last_agent_start,
+            tuple([number for number, topic in rules.triggers if topic == read_source(source).topic]),
+        )
         for source in rules.sources
     )
 

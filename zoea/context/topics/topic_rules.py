@@ -23,6 +23,7 @@ class TopicRules(Struct, frozen=True):
         cluster_id: The part of the ledger that is read.
         until: The newest ledger id that the turn may show.
         last_task_end, last_agent_start: The places that `since` names.
+        triggers: Ledger id and topic of each message that opened the turn, which no source shows again.
     """
 
     opening: str = ""
@@ -36,6 +37,7 @@ class TopicRules(Struct, frozen=True):
     until: int = 0
     last_task_end: int = 0
     last_agent_start: int = 0
+    triggers: tuple[tuple[int, str], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
@@ -44,7 +46,8 @@ class TopicRules(Struct, frozen=True):
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TopicRules:
         """Restore what `to_dict` gave. Raises TypeError and ValueError for other values."""
-        return cls(**{**values, "sources": tuple(values.get("sources", ()))})
+        triggers = tuple([(number, topic) for number, topic in values.get("triggers", ())])
+        return cls(**{**values, "sources": tuple(values.get("sources", ())), "triggers": triggers})
 
 
 def write_source(source: TopicSource) -> str:

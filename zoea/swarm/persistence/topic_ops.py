@@ -126,7 +126,8 @@ def check_size(outgoing: OutgoingTopicMessage, room: int) -> None:
     if tokens > room:
         raise UsageError(
             f"a message of about {tokens:,} tokens fits in no request: that has {room:,}",
-            hint="shorten it, publish it in parts, or raise budget.token_budget_per_agent",
+            hint="shorten it, publish it in parts, or raise the budget of its readers: context_strategy.max_tokens of"
+            " the strategy topics, else budget.token_budget_per_agent",
         )
 
 

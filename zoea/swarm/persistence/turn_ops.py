@@ -114,6 +114,7 @@ def open_turn(
     if not waiting:
         frozen = replace(frozen, nudge_text=drop_told_goal(frozen.nudge_text, turn_records.read_order(known)))
     frozen, deliveries = _choose_content(conn, frozen, catalogue, waiting, required)
+    frozen = topic_cursor_ops.note_triggers(conn, frozen, tuple([one.message_id for one in deliveries]))
     if frozen.earlier:
         answers = turn_records.read_before_opened(conn, mysis_id, missing_needs(frozen, known.answers)).answers
         known = replace(known, answers={**known.answers, **answers})

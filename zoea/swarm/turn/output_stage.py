@@ -63,7 +63,7 @@ class OutputStage(Struct):
             )
             if self.profile.template.send != "swarm":
                 raise UsageError("the template does not let it write to other myses")
-            topic_ops.check_size(outgoing, self.profile.settings.budget.token_budget_per_agent)
+            topic_ops.check_size(outgoing, self.services.topics.room_on(topic))
             self.published = self.services.topics.publish_in(conn, outgoing).deliveries
         except (UsageError, RateExceeded) as error:
             note = t.StoreNote(op.turn_id, op.seq, NOT_PUBLISHED, f"not published on {topic}: {error.what}")

@@ -8,7 +8,7 @@ from zoea.context import CriteriaHints, SourceMessages, StoredAnswer
 from zoea.context.topics.skip_hints import RESULT_TOPIC, skip_hints
 from zoea.context.topics.topic_block import LedgerPositions, render_message, render_topic, select_messages
 from zoea.context.topics.topic_rules import read_source
-from zoea.model.topics import RAW_TOPIC, TopicMessage
+from zoea.model.topics import RAW_TOPIC, SNAPSHOT_TOPIC, TopicMessage
 from zoea.settings.topic_source import TopicSource
 from zoea.store.topic_reader import iterate_topic
 from zoea.swarm.turn.opened_turn_facts import OpenedTurnFacts
@@ -52,19 +52,23 @@ def _read_enough(
         selection, most = source.compact_selection, source.compact_amount
     if source.topic == RAW_TOPIC:
         return []
+    # A state that opens a turn replaces those before it.
+    superseded = max(need.without, default=0) if source.topic == SNAPSHOT_TOPIC else 0
     found: list[TopicMessage] = []
     chars = 0
     messages = iterate_topic(
         connection,
         source.topic,
         until=need.until,
-        first=positions.first_id(source.since),
+        first=max(positions.first_id(source.since), superseded + 1),
         since=source.since if isinstance(source.since, int) else 0,
         sender=source.sender,
         newest_first=selection == "latest",
         cluster_id=need.cluster_id,
     )
     for message in messages:
+        if message.id in need.without:
+            continue
         found.append(message)
         chars += len(render_message(message))
         if len(found) == most or chars > max_chars:
