@@ -176,6 +176,21 @@ class RateExceeded(SwarmError):
     title = "Too many messages"
 
 
+class NotAnswered(ZoeaError):
+    title = "Not answered"
+    exit_code = 10
+
+
+class AnswerHeld(NotAnswered):
+    title = "The answer waits for you"
+    exit_code = 11
+
+
+class AnswerLate(NotAnswered):
+    title = "No answer in time"
+    exit_code = 12
+
+
 class ProviderError(ZoeaError):
     """A model call failed.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,6 +22,9 @@ from zoea.settings.paths import places
 from zoea.text.call_text import reveal_call
 from zoea.text.control_characters import strip
 
+if TYPE_CHECKING:
+    from zoea.cli.answer_wait import ReceivedAnswer
+
 Words = Annotated[list[str] | None, typer.Argument(metavar="TEXT", help="The message; - reads it from stdin.")]
 Mode = Annotated[
     DeliveryMode,
@@ -36,6 +40,15 @@ Total = Annotated[
         min=1000,
         help="Tokens that all turns of this message may use.",
     ),
+]
+OwnTurn = Annotated[
+    bool, typer.Option("--own-turn", help="Open a turn with this message alone, also where others wait with it.")
+]
+Wait = Annotated[
+    bool, typer.Option("--wait", help="Wait for the answer and print it; the exit code says whether there is one.")
+]
+Timeout = Annotated[
+    float | None, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="With --wait: how long at most.")
 ]
 Key = Annotated[
     str, typer.Option(metavar="KEY", help="Idempotency key: a repeated command with the same key sends nothing again.")
@@ -58,23 +71,29 @@ def send(
     ] = [],  # noqa: B006  # typer reads the default, which is never changed
     total: Total = None,
     key: Key = "",
+    own_turn: OwnTurn = False,
+    wait: Wait = False,
+    timeout: Timeout = None,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
     """Send a message to one mysis.
+
+    With --wait only the answer is printed. The exit code is 0 for an answer, 10 where the turn ended without one, 11
+    where the mysis goes on only after something that you do, and 12 after --timeout.
 
     With --budget, a model whose next request would exceed the budget must answer at once; it gets no other request.
 
     Example: zoea send alpha sell the ore first
     """
     content = _content(text)
-    values = [*context, *([f"token_budget_total={total}"] if total is not None else [])]
-    given = _read_context(values) if values else ""
-    sent = command(
+    given = _read_context(context, total, is_own=own_turn, mode=mode)
+    _send(
         workspace,
         lambda swarm: swarm.send(name, content, mode=mode, is_task=task, idempotency_key=key, context=given),
+        _read_wait(wait, timeout),
+        as_json=as_json,
     )
-    _write_receipt(sent, as_json)
 
 
 def broadcast(
@@ -87,6 +106,9 @@ def broadcast(
     mode: Mode = DeliveryMode.QUEUE,
     key: Key = "",
     total: Total = None,
+    own_turn: OwnTurn = False,
+    wait: Wait = False,
+    timeout: Timeout = None,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
@@ -94,15 +116,20 @@ def broadcast(
 
     A --budget is shared: each turn gets an equal part of what is left, and what one turn leaves unused goes to the next
     ones. A model whose next request would exceed the part of its turn must answer at once; it gets no other request.
+
+    With --wait the answer of each mysis is printed behind its name. The exit code is that of `zoea send --wait`: 0
+    where all who got the message have answered.
     """
     content = _content(text)
     recipients = Recipients(names=tuple(to), tag=tag, state=state)
-    context = _read_context([f"token_budget_total={total}"]) if total is not None else ""
-    sent = command(
+    context = _read_context([], total, is_own=own_turn, mode=mode)
+    _send(
         workspace,
         lambda swarm: swarm.broadcast(content, to=recipients, mode=mode, idempotency_key=key, context=context),
+        _read_wait(wait, timeout),
+        as_json=as_json,
+        is_named=True,
     )
-    _write_receipt(sent, as_json)
 
 
 def receipt(
@@ -209,7 +236,56 @@ def _content(words: list[str] | None) -> str:
     return " ".join(words)
 
 
-def _read_context(pairs: list[str]) -> str:
+def _read_wait(wait: bool, timeout: float | None) -> tuple[bool, float | None]:
+    if timeout is not None and not wait:
+        raise UsageError("--timeout is for --wait", hint="Add --wait.")
+    return wait, timeout
+
+
+def _send(
+    workspace: str,
+    work: Callable[[SwarmApi], Awaitable[Receipt]],
+    wait: tuple[bool, float | None],
+    *,
+    as_json: bool,
+    is_named: bool = False,
+) -> None:
+    """Send a message, and write its receipt or wait for its answers.
+
+    Raises:
+        NotAnswered: Where it waited and a recipient has not answered.
+    """
+    if not wait[0]:
+        _write_receipt(command(workspace, work), as_json)
+        return
+    from zoea.cli.answer_wait import wait_for_answers  # most sends do not wait
+
+    async def send_and_wait(swarm: SwarmApi) -> tuple[int, tuple[ReceivedAnswer, ...]]:
+        receipt = await work(swarm)
+        return receipt.message_id, await wait_for_answers(swarm, receipt, database(workspace), wait[1])
+
+    message_id, answers = command(workspace, send_and_wait)
+    missing = [one for one in answers if one.is_missing]
+    if as_json:
+        write_json({"message_id": message_id, "answers": answers})
+    else:
+        for one in answers:
+            if one.text:
+                typer.echo(f"{strip(one.mysis)}:\n{_indented(one.text)}" if is_named else strip(one.text))
+            if one.reason and (one not in missing[:1]):
+                typer.echo(strip(one.reason), err=True)
+    if missing:
+        raise missing[0].error()
+
+
+def _read_context(pairs: list[str], total: int | None, *, is_own: bool, mode: DeliveryMode) -> str:
+    """Return the limits of a message as JSON; empty where none is set."""
+    if is_own and mode is DeliveryMode.STEER:
+        raise UsageError("a message with --own-turn joins no other turn", hint="Leave out --mode steer or --own-turn.")
+    pairs = [*pairs, *([f"token_budget_total={total}"] if total is not None else [])]
+    pairs += ["own_turn=true"] if is_own else []
+    if not pairs:
+        return ""
     from zoea.context.window.prompt_context import parse_pairs, parse_prompt_context  # most sends need no planning
 
     return parse_prompt_context(parse_pairs(pairs)).to_json()

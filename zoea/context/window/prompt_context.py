@@ -32,7 +32,8 @@ _COMMENT = re.compile(r'(?P<text>"(?:\\.|[^"\\])*")|//[^\n]*')
 class PromptContext(Struct, frozen=True):
     """The values that a prompt overrides; None leaves a value as the settings have it.
 
-    `token_budget_total` is what all turns that the message opens may use together.
+    `token_budget_total` is what all turns that the message opens may use together; with `own_turn` no other prompt
+    opens the turn with it.
     """
 
     history_window_size: int | None = None
@@ -44,6 +45,7 @@ class PromptContext(Struct, frozen=True):
     compression_trigger_ratio: float | None = None
     compression_target_ratio: float | None = None
     token_budget_total: int | None = None
+    own_turn: int | None = None
 
     def to_json(self) -> str:
         """Return the keys that are set as JSON, "" where there is none."""
@@ -159,6 +161,10 @@ def override_turn(frozen: FrozenTurn, context: PromptContext) -> FrozenTurn:
 
 
 def _read(key: str, value: object) -> int | float | str:
+    if key == "own_turn":
+        if str(value).lower() in ("true", "1"):
+            return 1
+        raise UsageError(f"own_turn is {value!r}.", hint="Leave it out, or use true.")
     if key == _PRESET:
         if value in (DEBUGGING, "default"):
             return str(value)

@@ -167,6 +167,7 @@ def _choose_prompts(
 ) -> tuple[FrozenTurn, tuple[Delivery, ...]]:
     """Return the prompts that fit, and the turn with its tools and what the prompts override."""
     offered = offer(frozen)
+    waiting = prompt_budget.select_together(waiting, lambda one: bool(read_stored(one.context).own_turn))
     deliveries = prompt_budget.select_fitting(waiting, prompt_budget.room_for_prompts(offered), at_least=1)
     contexts = {delivery.message_id: read_stored(delivery.context) for delivery in deliveries}
     context = merge_contexts(contexts.values())

@@ -6,7 +6,7 @@ end the turn with none answered. The rest waits for the next turn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from zoea.context import MESSAGE_FRAME, FrozenTurn, request_limit
 from zoea.model.values import Delivery
@@ -36,6 +36,12 @@ def select_fitting(
         if used > room and count >= at_least:
             return deliveries[:count]
     return deliveries
+
+
+def select_together(deliveries: tuple[Delivery, ...], is_own: Callable[[Delivery], bool]) -> tuple[Delivery, ...]:
+    """Return the first deliveries that open a turn together: one that has a turn of its own stands alone."""
+    place = next((place for place, one in enumerate(deliveries) if is_own(one)), len(deliveries))
+    return deliveries[: max(1, place)]
 
 
 def prompt_tokens(delivery: Delivery) -> int:

@@ -1,0 +1,177 @@
+"""Waits for the answers to a message, for `zoea send --wait` and `zoea broadcast --wait`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+
+from msgspec import Struct
+
+from zoea.model.enums import Outcome
+from zoea.model.errors import AnswerHeld, AnswerLate, NoRunningSwarm, NotAnswered
+from zoea.model.status import StatusWord
+from zoea.model.swarm_api import SwarmApi
+from zoea.model.values import MysisView, Receipt, ReceiptLine, SwarmView
+from zoea.queries.newest_answer import read_turn_answer
+from zoea.text.control_characters import one_line
+
+READ_AGAIN_S = 0.5
+"""How long nothing changes until the receipt is read again, and until what hinders an answer counts."""
+_SEE = "`zoea receipt {id}` shows its status, `zoea log {name}` the answer once it is there."
+
+
+class ReceivedAnswer(Struct, frozen=True):
+    """What became of a message at one recipient.
+
+    Attributes:
+        status: `answered`, `not answered`, `skipped`, `withdrawn`, `held` until a person does something, or `late`.
+        turn_id: The turn that took the message; None where none did.
+        reason: Why there is no answer; empty for an answer.
+    """
+
+    mysis: str
+    status: str
+    text: str = ""
+    turn_id: int | None = None
+    reason: str = ""
+    hint: str = ""
+
+    @property
+    def is_missing(self) -> bool:
+        return self.status not in ("answered", "skipped")
+
+    def error(self) -> NotAnswered:
+        kinds = {"held": AnswerHeld, "late": AnswerLate}
+        return kinds.get(self.status, NotAnswered)(self.reason, hint=self.hint)
+
+
+async def wait_for_answers(
+    swarm: SwarmApi, receipt: Receipt, database: Path, timeout_s: float | None
+) -> tuple[ReceivedAnswer, ...]:
+    """Wait until each recipient has answered, cannot answer without a person, or the time is over.
+
+    Raises:
+        NoRunningSwarm: The swarm ended first.
+    """
+    names = ", ".join(one_line(line.mysis) for line in receipt.lines[:5])
+    see = _SEE.format(id=receipt.message_id, name=names)
+    wait = _AnswerWait(swarm, receipt, database, see)
+    try:
+        async with asyncio.timeout(timeout_s):
+            await wait.run()
+    except TimeoutError:
+        return wait.answers(late=f"did not answer within {timeout_s:g} s and goes on")
+    except NoRunningSwarm:
+        raise NoRunningSwarm(
+            f"the swarm ended before {names} answered",
+            hint=f"The message is stored and is answered once the swarm runs again. {see}",
+        ) from None
+    except asyncio.CancelledError:
+        sys.stderr.write(f"No longer waiting; {names} goes on with the message. {see}\n")
+        raise
+    return wait.answers()
+
+
+class _AnswerWait:
+    def __init__(self, swarm: SwarmApi, receipt: Receipt, database: Path, see: str) -> None:
+        self._swarm = swarm
+        self._receipt = receipt
+        self._database = database
+        self._see = see
+        self._view = SwarmView(0, False, "", ())
+        self._myses: dict[str, MysisView] = {}
+        self._hindered: dict[str, tuple[str, str]] = {}
+
+    async def run(self) -> None:
+        before: dict[str, tuple[str, str]] = {}
+        stream = self._swarm.changes()
+        async with aclosing(stream), aclosing(self._changes(stream)) as changes:  # type: ignore[type-var]  # SwarmApi gives a generator
+            async for has_changed in changes:
+                self._receipt = await self._swarm.receipt(self._receipt.message_id)
+                self._hindered = {line.mysis: why for line in self._receipt.lines if (why := self._hindrance(line))}
+                # What hinders it may be over at once, so it counts only where it stands.
+                lasting = {name for name, why in self._hindered.items() if not has_changed and before.get(name) == why}
+                before = self._hindered
+                if all(self._is_settled(line) or line.mysis in lasting for line in self._receipt.lines):
+                    return
+
+    async def _changes(self, stream: AsyncIterator[SwarmView]) -> AsyncGenerator[bool, None]:
+        """Yield True after each change, and False where nothing changes for a while."""
+        recipients = {line.mysis for line in self._receipt.lines}
+        following = asyncio.ensure_future(anext(stream))
+        try:
+            while True:
+                await asyncio.wait({following}, timeout=READ_AGAIN_S)
+                if not following.done():
+                    yield False
+                    continue
+                try:
+                    view = following.result()
+                except StopAsyncIteration:
+                    raise NoRunningSwarm("the swarm ended") from None
+                following = asyncio.ensure_future(anext(stream))
+                has_changed = view.held != self._view.held or any(one.name in recipients for one in view.myses)
+                self._view = view
+                self._myses |= {one.name: one for one in view.myses}
+                removed = [name for name, one in self._myses.items() if one.id in view.removed]
+                for name in removed:
+                    del self._myses[name]
+                if has_changed or removed:
+                    yield True
+        finally:
+            following.cancel()
+            await asyncio.gather(following, return_exceptions=True)
+
+    @staticmethod
+    def _is_settled(line: ReceiptLine) -> bool:
+        return line.status in ("answered", "not answered", "withdrawn", "skipped")
+
+    def _hindrance(self, line: ReceiptLine) -> tuple[str, str] | None:
+        """Return why a mysis cannot answer without a person, and what to do; None where it goes on."""
+        if self._is_settled(line):
+            return None
+        view, name = self._myses.get(line.mysis), one_line(line.mysis)
+        if view is None:
+            return f"{name} was deleted before it answered", self._see
+        match view.status:
+            case StatusWord.ASKING:
+                return f"{name} asks you something before it answers", "`zoea approvals` shows what; answer it there."
+            case StatusWord.HELD:
+                why = f": {one_line(self._view.hold_reason)}" if self._view.hold_reason else ""
+                return f"the swarm is on hold{why}", f"`zoea hold --lift` lets it go on. {self._see}"
+            case StatusWord.PAUSED:
+                return f"{name} is paused", f"`zoea hold {name} --lift` lets it go on. {self._see}"
+            case StatusWord.STOPPED:
+                return f"{name} was stopped ({one_line(view.state_reason)})", f"`zoea start {name}` lets it answer."
+            case StatusWord.ERRORED:
+                title = view.failure.title if view.failure else view.state_reason
+                return (
+                    f"{name} failed ({one_line(title)})",
+                    f"`zoea show {name}` says more; `zoea start {name}` retries.",
+                )
+        return None
+
+    def answers(self, late: str = "") -> tuple[ReceivedAnswer, ...]:
+        return tuple([self._answer(line, late) for line in self._receipt.lines])
+
+    def _answer(self, line: ReceiptLine, late: str) -> ReceivedAnswer:
+        name = one_line(line.mysis)
+        if (why := self._hindered.get(line.mysis)) is not None:
+            return ReceivedAnswer(line.mysis, "held", "", line.turn_id, *why)
+        if line.status == "answered" and line.turn_id is not None:
+            answer = read_turn_answer(self._database, line.turn_id)
+            if answer.outcome == Outcome.ANSWERED:
+                return ReceivedAnswer(line.mysis, "answered", answer.text, line.turn_id)
+            limit = f"{name} ended its turn without an answer, after the most requests of one"
+            return ReceivedAnswer(
+                line.mysis, "not answered", answer.text, line.turn_id, limit, "Raise turn.max_iterations."
+            )
+        if self._is_settled(line):
+            reason = line.reason.removeprefix("not answered: ") or line.status
+            return ReceivedAnswer(
+                line.mysis, line.status, "", line.turn_id, f"{name} did not answer: {reason}", self._see
+            )
+        return ReceivedAnswer(line.mysis, "late", "", line.turn_id, f"{name} {late}", self._see)
