@@ -253,6 +253,22 @@ def test_the_command_reports_a_missing_keyring() -> None:
         run("credentials", "set", "claude", "--keyring", stdin="")
 
 
+@pytest.mark.parametrize(
+    ("line", "key"),
+    [
+        ("recents_cuont: 20", "session.recents_cuont"),
+        ("recents_count: many", "session.recents_count"),
+        ("token_budget_per_agent: 1", "budget.token_budget_per_agent"),
+    ],
+)
+def test_a_bad_key_of_a_shannon_is_reported_at_its_own_line(tmp_path: Path, line: str, key: str) -> None:
+    file = tmp_path / "shannon.yaml"
+    file.write_text(f"# settings\nsession:\n  ttl: 720h\n  {line}\n")
+    with pytest.raises(SettingsError) as refused:
+        run("config", "import", str(file))
+    assert f"{file}:4: {key}: " in str(refused.value)
+
+
 def test_import_takes_the_settings_of_a_shannon(tmp_path: Path) -> None:
     file = tmp_path / "shannon.yaml"
     file.write_text("session:\n  context_window_default: 60   # newest\n  token_budget_per_agent: 30000\n  ttl: 720h\n")

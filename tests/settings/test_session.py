@@ -78,7 +78,9 @@ def test_the_budgets_of_a_session_are_those_of_the_budget_and_the_lower_counts(t
 def test_the_file_of_the_seed_is_read_as_it_stands(tmp_path: Path) -> None:
     file = tmp_path / "shannon.yaml"
     file.write_text(SEED)
-    found = read_shannon_file(file)
+    found, lines = read_shannon_file(file)
+    assert lines.keys() == found.keys()
+    assert "max_history" in SEED.splitlines()[lines["session.max_history"] - 1]
     assert found["session.ttl"] == "720h"
     assert found["session.max_history"] == 500
     assert len(found) == 8

@@ -16,8 +16,8 @@ _MOST_KEYS = 100
 _NUMBER = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
 
 
-def read_shannon_file(file: Path) -> Mapping[str, Any]:
-    """Return the keys of its table `session`, as `{"session.ttl": "720h"}`. Other tables are left out.
+def read_shannon_file(file: Path) -> tuple[Mapping[str, Any], Mapping[str, int]]:
+    """Return the keys of its table `session`, as `{"session.ttl": "720h"}`, and their lines. Other tables are left out.
 
     Raises:
         SettingsError: The file cannot be read, or has no such table, or a line is no `key: value`.
@@ -27,7 +27,7 @@ def read_shannon_file(file: Path) -> Mapping[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         why = (error.strerror if isinstance(error, OSError) else "") or error
         raise SettingsError(f"{file} cannot be read: {why}", hint="Name a shannon.yaml.") from None
-    table, found = "", dict[str, Any]()
+    table, found, lines = "", dict[str, Any](), dict[str, int]()
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip() or line.lstrip().startswith("#") or line.strip() in ("---", "..."):
             continue
@@ -39,12 +39,13 @@ def read_shannon_file(file: Path) -> Mapping[str, Any]:
         if not match["indent"]:
             table = match["key"]
         elif table == _TABLE:
-            found[f"{_TABLE}.{match['key']}"] = _value(match["value"].strip(" ").strip("\"'"))
+            key = f"{_TABLE}.{match['key']}"
+            found[key], lines[key] = _value(match["value"].strip(" ").strip("\"'")), number
     if len(found) > _MOST_KEYS:
         raise SettingsError(f"{file} has {len(found):,} keys in its table `session`, more than {_MOST_KEYS}")
     if not found:
         raise SettingsError(f"{file} has no table `session`", hint="Name a shannon.yaml.")
-    return found
+    return found, lines
 
 
 def _value(text: str) -> int | float | str:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from msgspec.structs import replace
 
 from zoea.cli.options import AsJson, Workspace, write_json
 from zoea.cli.swarm_access import command
@@ -15,7 +16,7 @@ from zoea.model.errors import UsageError
 from zoea.queries.phrases import describe_reload
 from zoea.runtime.settings_check import check_all
 from zoea.settings.config_writer import set_keys
-from zoea.settings.key_paths import Layer, Problem, SettingsInvalid
+from zoea.settings.key_paths import Layer, Origin, Problem, SettingsInvalid
 from zoea.settings.layers import LoadedSettings, load
 from zoea.settings.paths import Places, places
 from zoea.settings.private_file import write_private
@@ -68,8 +69,15 @@ def import_(
         made = import_template(file.expanduser(), where.templates)
         typer.echo(f'Wrote {made}. A template takes it over with `extends = "{made.stem}"`.')
         return
-    values = {budget_key(key): value for key, value in read_shannon_file(file.expanduser()).items()}
-    set_keys(where.config_file, values)
+    read, lines = read_shannon_file(file.expanduser())
+    values = {budget_key(key): value for key, value in read.items()}
+    places_of = {budget_key(key): Origin(Layer.USER, str(file), line) for key, line in lines.items()}
+    try:
+        set_keys(where.config_file, values)
+    except SettingsInvalid as error:
+        raise SettingsInvalid(
+            [replace(one, origin=places_of.get(one.key, one.origin)) for one in error.problems]
+        ) from None
     for key, value in values.items():
         typer.echo(f"{key} = {value}")
     typer.echo(f'Wrote {where.config_file}. They count for templates with strategy = "window".')

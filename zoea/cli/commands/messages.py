@@ -286,9 +286,12 @@ def _read_context(pairs: list[str], total: int | None, *, is_own: bool, mode: De
     pairs += ["own_turn=true"] if is_own else []
     if not pairs:
         return ""
-    from zoea.context.window.prompt_context import parse_pairs, parse_prompt_context  # most sends need no planning
+    from zoea.context.window import prompt_context  # most sends need no planning
 
-    return parse_prompt_context(parse_pairs(pairs)).to_json()
+    values = prompt_context.parse_pairs(pairs)
+    for sentence in prompt_context.describe_ignored(values):
+        typer.echo(sentence, err=True)
+    return prompt_context.parse_prompt_context(values).to_json()
 
 
 def _write_receipt(found: Receipt, as_json: bool, *, is_new: bool = True) -> None:

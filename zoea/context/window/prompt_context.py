@@ -56,6 +56,17 @@ class PromptContext(Struct, frozen=True):
 KEYS = PromptContext.__struct_fields__
 
 
+IGNORED = {"force_p2p": "myses always write to each other directly"}
+"""Keys of Shannon that nothing in Zoea needs, and why."""
+
+
+def describe_ignored(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return a sentence for each key that is taken and has no effect."""
+    if set(values) == {"context"} and isinstance(values["context"], Mapping):
+        values = values["context"]
+    return tuple(f"{key} is ignored: {why}." for key, why in IGNORED.items() if key in values)
+
+
 def parse_prompt_context(values: Mapping[str, Any]) -> PromptContext:
     """Read the overrides of a prompt. A table `context` in them is read as the overrides themselves.
 
@@ -69,6 +80,8 @@ def parse_prompt_context(values: Mapping[str, Any]) -> PromptContext:
         values = values["context"]
     read: dict[str, Any] = {}
     for key, value in values.items():
+        if key in IGNORED:
+            continue
         if key not in KEYS:
             near = get_close_matches(key, KEYS, n=1)
             hint = f"Did you mean {near[0]}? " if near else ""
@@ -166,8 +179,8 @@ def _read(key: str, value: object) -> int | float | str:
             return 1
         raise UsageError(f"own_turn is {value!r}.", hint="Leave it out, or use true.")
     if key == _PRESET:
-        if value in (DEBUGGING, "default"):
-            return str(value)
+        if isinstance(value, str) and value.lower() in (DEBUGGING, "default"):
+            return value.lower()
         raise UsageError(f"The context has the preset {value!r}.", hint=f"Use {DEBUGGING} or default.")
     if key in _RATIOS:
         share = ratio(value, *_RATIOS[key])
