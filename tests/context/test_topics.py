@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from zoea.context.topics.agent_texts import write_ending, write_opening
 from zoea.context.topics.skip_hints import skip_hints
-from zoea.context.topics.state_snapshot import SNAPSHOT_SOURCES, describe_state, fold_state, restore_state
+from zoea.context.topics.state_snapshot import describe_state, fold_state, restore_state
 from zoea.context.topics.topic_block import LedgerPositions, render_topic, select_messages
-from zoea.model.topics import SNAPSHOT_SENDER, SNAPSHOT_TOPIC, TopicMessage, no_such_topic
+from zoea.model.topics import SNAPSHOT_SENDER, SNAPSHOT_TOPIC, STATE_TOPICS, TopicMessage, no_such_topic
 from zoea.settings.topic_source import TopicSource
 
 START = LedgerPositions()
@@ -211,7 +211,7 @@ KEYS = [
 ]
 ledgers = st.lists(
     st.tuples(
-        st.sampled_from([*SNAPSHOT_SOURCES, "CHATTER"]),
+        st.sampled_from([*STATE_TOPICS, "CHATTER"]),
         st.sampled_from(["ann", "bob"]),
         st.text(max_size=50),
         st.none() | st.dictionaries(st.sampled_from(KEYS), values, max_size=5),

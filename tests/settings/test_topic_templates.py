@@ -233,3 +233,10 @@ def test_a_strategy_that_is_wrong_or_missing_is_not_imported(tmp_path: Path) -> 
     with pytest.raises(TemplateError, match="cannot be read"):
         import_template(tmp_path / "none.json", folder)
     assert not folder.exists()
+
+
+def test_one_right_topic_is_not_offered_for_another() -> None:
+    sources = [{"topic": name, "priority": "high", "amount": 1} for name in ("VALIDATION_RESULT", "VALIDATION_RESLT")]
+    found = advice(("VALIDATION_RESULTS", "VALIDATION_RESLTS"), context_strategy={"sources": sources})
+    told = [line for line in found if "no template publishes on it" in line]
+    assert [line.partition("publishes on it")[2] for line in told] == ["", "; did you mean VALIDATION_RESLTS?"]

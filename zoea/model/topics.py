@@ -20,6 +20,15 @@ EVERYONE = "broadcast"
 """The receiver of a message for all subscribers."""
 RAW_TOPIC = "AGENT_OUTPUT"
 """Raw output of agents, which no prompt repeats."""
+STATE_TOPICS = (
+    "ISSUE_OPENED",
+    "PLAN_READY",
+    "WORKER_PROGRESS",
+    "IMPLEMENTATION_READY",
+    "VALIDATION_RESULT",
+    "INVESTIGATION_COMPLETE",
+)
+"""Topics that change the state snapshot."""
 SNAPSHOT_TOPIC = "STATE_SNAPSHOT"
 SNAPSHOT_SENDER = "state-snapshotter"
 METRICS_TOPIC = "CONTEXT_METRICS"

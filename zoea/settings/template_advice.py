@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from zoea.model.topics import METRICS_TOPIC, RAW_TOPIC, SNAPSHOT_TOPIC
+from zoea.model.topics import METRICS_TOPIC, RAW_TOPIC, SNAPSHOT_TOPIC, STATE_TOPICS
 from zoea.settings.key_paths import KeyPath, find_nearest, format_key
 from zoea.settings.template import Template
 from zoea.settings.topic_source import ContextStrategy, source_warnings
@@ -67,7 +67,7 @@ def _sources(template: Template, known: set[str]) -> Iterator[Advice]:
         if source.topic == RAW_TOPIC:
             yield path, f"{RAW_TOPIC} is raw output, which no request shows"
         elif source.topic not in known:
-            near = find_nearest(source.topic, known)
+            near = "" if source.topic in STATE_TOPICS else find_nearest(source.topic, known)
             meant = f"; did you mean {near}?" if near else ""
             yield path, f"{source.topic}: no template publishes on it{meant}"
     shown = {source.topic for source in strategy.sources}

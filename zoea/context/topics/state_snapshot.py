@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from zoea.model.topics import SNAPSHOT_SENDER, SNAPSHOT_TOPIC, TopicMessage
+from zoea.model.topics import SNAPSHOT_SENDER, SNAPSHOT_TOPIC, STATE_TOPICS, TopicMessage
 from zoea.text.sentences import count_of
 
 State = dict[str, Any]
@@ -241,13 +241,6 @@ def _debug(state: State, _message: TopicMessage, given: _Fields) -> State:
     return state
 
 
-_FOLDS: Mapping[str, Callable[[State, TopicMessage, _Fields], State]] = {
-    "ISSUE_OPENED": _task,
-    "PLAN_READY": _plan,
-    "WORKER_PROGRESS": _progress,
-    "IMPLEMENTATION_READY": _implementation,
-    "VALIDATION_RESULT": _validation,
-    "INVESTIGATION_COMPLETE": _debug,
-}
-SNAPSHOT_SOURCES = tuple(_FOLDS)
-"""The topics that change the state."""
+_FOLDS: Mapping[str, Callable[[State, TopicMessage, _Fields], State]] = dict(
+    zip(STATE_TOPICS, (_task, _plan, _progress, _implementation, _validation, _debug), strict=True)
+)

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from zoea.context.topics.state_snapshot import SNAPSHOT_SOURCES, describe_state, restore_state
+from zoea.context.topics.state_snapshot import describe_state, restore_state
 from zoea.context.topics.topic_block import render_body
 from zoea.model.enums import DeliveryMode, MessageKind, MysisState, SenderKind
 from zoea.model.errors import MysisMissing, RateExceeded, UsageError
@@ -19,6 +19,7 @@ from zoea.model.topics import (
     METRICS_TOPIC,
     SNAPSHOT_SENDER,
     SNAPSHOT_TOPIC,
+    STATE_TOPICS,
     SWARM_CLUSTER,
     PublishReceipt,
     TopicMessage,
@@ -42,7 +43,7 @@ _LAST_SNAPSHOT = (
     " ORDER BY id DESC LIMIT 1"
 )
 _CHANGES = (
-    f"{TOPIC_MESSAGE} WHERE cluster_id = ? AND topic IN ({row_values.marks(SNAPSHOT_SOURCES)}) AND id >= ?"
+    f"{TOPIC_MESSAGE} WHERE cluster_id = ? AND topic IN ({row_values.marks(STATE_TOPICS)}) AND id >= ?"
     " AND NOT is_raw ORDER BY id"
 )
 _DELIVERED = """
@@ -149,7 +150,7 @@ def publish(
     message_id = _insert(conn, outgoing, outgoing.sender.kind)
     lines, deliveries = _deliver(conn, message_id, outgoing, subscribers, limits.max_hops)
     snapshot_id = None
-    if outgoing.topic in SNAPSHOT_SOURCES and not outgoing.is_raw:
+    if outgoing.topic in STATE_TOPICS and not outgoing.is_raw:
         # The last snapshot holds all before this message, because each is folded in the op that stores it.
         snapshot_id, told = publish_snapshot(
             conn, outgoing.cluster_id, subscribers, limits.max_hops, outgoing.hop, since=message_id
@@ -170,7 +171,7 @@ def publish_snapshot(
     last = conn.execute(_LAST_SNAPSHOT, (cluster_id,)).fetchone()
     before = () if last is None else (topic_message(last),)
     since = since or (before[0].id if before else 0)
-    changes = conn.execute(_CHANGES, (cluster_id, *SNAPSHOT_SOURCES, since))
+    changes = conn.execute(_CHANGES, (cluster_id, *STATE_TOPICS, since))
     state = restore_state(chain(before, map(topic_message, changes)))
     if state == (before[0].data if before else None) or (not state and not before):
         return None, []
