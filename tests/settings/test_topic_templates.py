@@ -240,3 +240,72 @@ def test_one_right_topic_is_not_offered_for_another() -> None:
     found = advice(("VALIDATION_RESULTS", "VALIDATION_RESLTS"), context_strategy={"sources": sources})
     told = [line for line in found if "no template publishes on it" in line]
     assert [line.partition("publishes on it")[2] for line in told] == ["", "; did you mean VALIDATION_RESLTS?"]
+
+
+WORKER_AGENT: dict[str, Any] = {
+    "id": "worker",
+    "role": "implementation",
+    "model": "{{worker_model}}",
+    "outputFormat": "stream-json",
+    "prompt": {"initial": "You build what PLAN_READY says, in {{domain}}.", "subsequent": "Fix it."},
+    "contextStrategy": {
+        "sources": [{"topic": "PLAN_READY", "limit": 1}],
+        "format": "chronological",
+        "maxTokens": "{{max_tokens}}",
+    },
+    "triggers": [
+        {"topic": "PLAN_READY", "action": "execute_task"},
+        {"topic": "VALIDATION_RESULT", "logic": {"engine": "javascript", "script": "return true"}},
+        {"topic": "DONE", "action": "stop_cluster"},
+    ],
+    "hooks": {"onComplete": {"action": "publish_message", "config": {"topic": "IMPLEMENTATION_READY"}}},
+    "maxIterations": 5,
+}
+VALIDATOR_AGENT: dict[str, Any] = {
+    "id": "validator",
+    "role": "validator",
+    "prompt": {"system": "You check the work."},
+    "jsonSchema": {"type": "object", "properties": {"approved": {"type": "boolean"}}, "required": ["approved"]},
+    "contextStrategy": {"sources": [{"topic": "STATE_SNAPSHOT", "priority": "required", "amount": 1}]},
+    "hooks": {"onComplete": {"config": {"topic": "VALIDATION_RESULT"}}},
+}
+
+
+def test_a_whole_agent_of_zeroshot_becomes_a_template(tmp_path: Path) -> None:
+    file, folder = tmp_path / "anything.json", tmp_path / "templates"
+    file.write_text(json.dumps(WORKER_AGENT))
+    [made] = import_template(file, folder)
+    assert made.file == folder / "worker.json"
+    template = Templates([Level(Layer.USER, folder)]).get("worker")
+    assert (template.role, template.chosen_strategy) == ("worker", "topics")
+    assert template.prompt == "You build what PLAN_READY says, in {{domain}}."
+    assert template.subscribes == ("PLAN_READY", "VALIDATION_RESULT")
+    assert template.publishes == "IMPLEMENTATION_READY"
+    assert template.context_strategy is not None
+    assert [source.topic for source in template.context_strategy.sources] == ["PLAN_READY"]
+    said = "; ".join(made.notes)
+    words = ("subsequent", "maxTokens is a placeholder", "condition of the trigger VALIDATION_RESULT", "stop_cluster")
+    for word in (*words, "maxIterations, model, outputFormat", "placeholders"):
+        assert word in said
+
+
+def test_each_agent_of_a_cluster_becomes_a_template_and_a_bad_one_leaves_none(tmp_path: Path) -> None:
+    file, folder = tmp_path / "cluster.json", tmp_path / "templates"
+    file.write_text(json.dumps({"name": "Full", "agents": [WORKER_AGENT, {**VALIDATOR_AGENT, "contextStrategy": 1}]}))
+    with pytest.raises(TemplateError, match="validator: context_strategy"):
+        import_template(file, folder)
+    assert not folder.exists()
+    file.write_text(json.dumps({"name": "Full", "agents": [WORKER_AGENT, VALIDATOR_AGENT]}))
+    assert [made.file.name for made in import_template(file, folder)] == ["worker.json", "validator.json"]
+    checked = Templates([Level(Layer.USER, folder)]).get("validator")
+    assert checked.output_schema == VALIDATOR_AGENT["jsonSchema"]
+    with pytest.raises(TemplateError, match="exists already"):
+        import_template(file, folder)
+
+
+@pytest.mark.parametrize("tree", [VALIDATOR_AGENT, {"contextStrategy": VALIDATOR_AGENT["contextStrategy"]}])
+def test_a_template_that_nothing_wakes_is_imported_with_a_word(tmp_path: Path, tree: dict[str, Any]) -> None:
+    file = tmp_path / "validator.json"
+    file.write_text(json.dumps(tree))
+    shown = run("config", "import", str(file)).output
+    assert "validator: it subscribes to nothing, so no message on a topic wakes it; set `subscribes`" in shown

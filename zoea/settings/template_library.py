@@ -6,11 +6,13 @@ without copying it.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from zoea.model.errors import TemplateError, TrustError
 from zoea.settings.document import Document, read_document
@@ -30,6 +32,7 @@ from zoea.settings.project_files import explain_distrust
 from zoea.settings.template import PARENT, Template
 from zoea.settings.topic_source import use_snake_case
 from zoea.settings.trust import Trust
+from zoea.settings.zeroshot_agent import NEVER_WOKEN, convert_agent, find_agents
 
 SHIPPED = Path(__file__).parent / "templates"
 MOST_EXTENDED = 16
@@ -258,23 +261,41 @@ def _extend(base: _Resolved, own: _Resolved, file: Path) -> _Resolved:
     return _Resolved(tree, {**base.origins, **own.origins})
 
 
-def import_template(file: Path, folder: Path) -> Path:
-    """Copy a template into a folder as it stands, and return its new path.
+class ImportedTemplate(Struct, frozen=True):
+    """The file of an imported template, and a sentence for each part that was not taken."""
+
+    file: Path
+    notes: tuple[str, ...] = ()
+
+
+def import_template(file: Path, folder: Path) -> tuple[ImportedTemplate, ...]:
+    """Copy a template into a folder as it stands; agents of Zeroshot become a template each.
 
     Raises:
-        TemplateError: It is invalid, or the folder has a template of its name.
+        TemplateError: One is invalid, or the folder has a template of its name; then none is written.
     """
-    library = Templates((Level(Layer.USER, file.parent), Level(Layer.USER, folder)))
     document = read_document(file, Layer.USER)
     if not document.raw:
         raise TemplateError(f"{file} cannot be read", hint="Name a JSON file with a contextStrategy.")
-    if taken := [one for one in _files(folder) if one.stem == file.stem]:
-        raise TemplateError(f"{taken[0]} exists already", hint="Rename one of them.")
-    library.get(file.stem)
+    agents = [] if document.problems else [convert_agent(one, file.stem) for one in find_agents(document.tree)]
+    texts = {f"{one.name}.json": json.dumps(one.tree, ensure_ascii=False, indent=2).encode() for one in agents}
+    if len(texts) < len(agents):
+        raise TemplateError(f"{file}: two agents have the same id", hint="Rename one of them.")
+    for name in texts or (file.name,):
+        if taken := [one for one in _files(folder) if one.stem == Path(name).stem]:
+            raise TemplateError(f"{taken[0]} exists already", hint="Rename one of them.")
+    if not agents:
+        made = Templates((Level(Layer.USER, file.parent), Level(Layer.USER, folder))).get(file.stem)
+        texts = {file.name: document.raw}
+    for one in agents:
+        if problems := find_problems(Template, {"name": one.name, **use_snake_case(one.tree, {})[0]}, {}):
+            origin = Origin(Layer.USER, str(file))
+            raise TemplateInvalid([replace(each, key=f"{one.name}: {each.key}", origin=origin) for each in problems])
     folder.mkdir(parents=True, exist_ok=True)
-    made = folder / file.name
-    made.write_bytes(document.raw)
-    return made
+    for name, text in texts.items():
+        (folder / name).write_bytes(text)
+    notes = [one.notes for one in agents] or [() if made.subscribes else (NEVER_WOKEN,)]
+    return tuple([ImportedTemplate(folder / name, said) for name, said in zip(texts, notes, strict=True)])
 
 
 def template_levels(user: Path, project: Path | None) -> tuple[Level, ...]:

@@ -60,14 +60,17 @@ def import_(
 ) -> None:
     """Import a shannon.yaml, or the JSON file of a Zeroshot agent.
 
-    The table `session` of a shannon.yaml goes into config.toml. A JSON file becomes a template of the same name.
+    The table `session` of a shannon.yaml goes into config.toml. A JSON file with a contextStrategy becomes a
+    template of the same name, each Zeroshot agent one with the name of its id.
 
     Examples: zoea config import shannon.yaml; zoea config import worker.json
     """
     where = places(configured=False)
     if file.suffix == ".json":
-        made = import_template(file.expanduser(), where.templates)
-        typer.echo(f'Wrote {made}. A template takes it over with `extends = "{made.stem}"`.')
+        for made in import_template(file.expanduser(), where.templates):
+            typer.echo(f'Wrote {made.file}. A template takes it over with `extends = "{made.file.stem}"`.')
+            for note in made.notes:
+                typer.echo(f"  {made.file.stem}: {strip(note)}")
         return
     read, lines = read_shannon_file(file.expanduser())
     values = {budget_key(key): value for key, value in read.items()}
