@@ -21,8 +21,8 @@ from zoea.settings import Settings
 SHORT, LONG = 400, 100_000
 """Memories of the mysis before the turn; the short life has more than a window too."""
 SPREAD = 1.5
-ALLOWED = 400
-"""Instructions of SQLite that a statement may add: deeper trees of a larger table."""
+ALLOWED = 2_000
+"""Instructions of SQLite that a statement may add: deeper trees of a larger table, and some summaries of ranges."""
 UNCOMMITTED, STEPS_A_MEMORY = 4_000, 100
 """Memories that no commit holds, and what a statement may take for each of them in the first turn."""
 
