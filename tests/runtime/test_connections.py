@@ -193,7 +193,7 @@ async def test_a_reload_says_which_project_keys_lost_their_trust(tmp_path: Path)
     assert loaded.settings.budget.swarm_per_day == 5000
     box = Toolbox([], logs=tmp_path)
     adopted: list[Settings] = []
-    live = LiveConnections(box, providers(tmp_path), make_supervisor(tmp_path), adopted.append, loaded)
+    live = LiveConnections(box, providers(tmp_path), make_supervisor(tmp_path), adopted.append, loaded, write_nothing)
     try:
         assert (await live.reload()).problems == ()
         project.write_text("[budget]\nswarm_per_day = 9_000_000\n")

@@ -112,7 +112,7 @@ def written(request: ModelRequest) -> dict[str, Any]:
     value: dict[str, Any] = json.loads(msgspec.json.encode(request))
     for hint in ("tools", "by_person", "options", "estimated_tokens", "cache_ends", "other_tools", "recipients"):
         del value[hint]
-    for later in ("as_schema", "as_signatures", "is_warned"):
+    for later in ("as_schema", "as_signatures", "is_warned", "traits"):
         if not value[later]:
             del value[later]
     return value

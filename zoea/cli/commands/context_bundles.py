@@ -66,7 +66,7 @@ def export(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Write commits and all before them to a file for another workspace, or a session for Claude Code.
+    """Write commits and all before them to a file, or a session for Claude Code.
 
     Example: zoea ctx export alpha beta~3 shop.bundle
     """

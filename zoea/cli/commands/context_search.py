@@ -48,7 +48,7 @@ def grep(
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
-    """Find the messages of conversations that contain a text, also in reasoning and in the arguments of calls."""
+    """Find messages that contain a text, also in reasoning and the arguments of calls."""
     hits = 0
     with open_contexts(workspace) as conn:
         tips = [find_commit(conn, revision).seq] if revision else list(read_refs(conn).values())

@@ -40,7 +40,7 @@ def providers(
     forget: Annotated[
         str, typer.Option("--forget", metavar="NAME", help="Forget what was learnt of this provider's models.")
     ] = "",
-    model: Annotated[str, typer.Option("--model", help="With --forget, only of this model.")] = "",
+    model: Annotated[str, typer.Option("--model", metavar="NAME", help="With --forget, only of this model.")] = "",
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
