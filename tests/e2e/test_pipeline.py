@@ -74,8 +74,10 @@ async def test_an_issue_is_planned_carried_out_rejected_mended_and_approved(tmp_
         shown = [text_of(message) for message in worker[1]]
         assert shown[-1] == f"[topic REWORK_NEEDED to worker-1, from mysis validator-1]\n{REWORK}"
         blocks = [text.partition("\n")[0].removeprefix("## Messages from topic: ") for text in shown[1:-1]]
-        assert blocks == ["ISSUE_OPENED", "STATE_SNAPSHOT", "PLAN_READY", "VALIDATION_RESULT", "REWORK_NEEDED"] or (
-            blocks == ["ISSUE_OPENED", "STATE_SNAPSHOT", "PLAN_READY", "REWORK_NEEDED"]
+        # The message that opens the turn stands last alone, and the validator may end its turn before or after it.
+        assert blocks in (
+            ["ISSUE_OPENED", "STATE_SNAPSHOT", "PLAN_READY", "VALIDATION_RESULT"],
+            ["ISSUE_OPENED", "STATE_SNAPSHOT", "PLAN_READY"],
         )
         explained = await run("explain", "worker-1")
         packs = ("header", "system", "schema", "ISSUE_OPENED", "STATE_SNAPSHOT", "PLAN_READY", "REWORK_NEEDED", "turn")
