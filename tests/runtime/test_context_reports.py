@@ -158,7 +158,7 @@ async def test_no_text_of_what_is_recalled_or_summarised_is_in_a_report(
         async with hear_events(s) as heard:
             s.commander.services.report_context = build_context_report(s.commander, BOTH, lines.append)
             await s.commander.create("alpha", start=False)
-            for text in ("Hello.", f"Decision: the {CANARY} lies in bay four.", *["It rains."] * 24):
+            for text in ("Hello.", f"Decision: the {CANARY} lies in bay four.", *["It rains."] * 60):
                 await s.commander.send("alpha", text)
                 await s.settled()
                 s.clock.by(200)

@@ -214,7 +214,7 @@ def test_the_lowest_set_bound_of_a_budget_applies(bounds: list[int | str | None]
     found = loaded(line(user), line(project), env, overrides).settings.budget
     said = [value for value in (user, project, variable, given_) if value != "unset"]
     numbers = [value for value in said if isinstance(value, int)]
-    expected = 20_000 if not said else min(numbers) if numbers else None
+    expected = 500_000 if not said else min(numbers) if numbers else None
     assert found.background == expected
 
 

@@ -60,7 +60,7 @@ from zoea.settings.template import Template
         ("budget.token_budget_per_task", 200_000),
         ("budget.swarm_per_day", 2_000_000),
         ("budget.mysis", None),
-        ("budget.background", 20_000),
+        ("budget.background", 500_000),
         ("upstream_defaults.start_timeout", 20),
         ("upstream_defaults.max_parallel", 32),
         ("upstream_defaults.max_sessions", 16),

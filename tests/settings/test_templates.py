@@ -269,7 +269,7 @@ def test_a_template_s_sections_override_the_settings() -> None:
 @pytest.mark.parametrize(
     ("settings", "template", "holds"),
     [
-        ({}, {}, 20_000),
+        ({}, {}, 500_000),
         ({}, {"background": 30_000}, 30_000),
         ({"background": 10_000}, {"background": 30_000}, 10_000),
         ({"background": 30_000}, {"background": 10_000}, 10_000),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable
 from pathlib import Path
@@ -13,10 +14,11 @@ from msgspec.structs import replace
 from tests.swarm.harness import Swarm, script, swarm
 from zoea.context.window.conversation_summary import TITLE
 from zoea.llm.providers.scripted import ScriptedProvider
-from zoea.model.enums import ErrorClass, Role
+from zoea.model.enums import ErrorClass, Finish, Role
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, ModelInfo, ModelRequest
 from zoea.model.values import Usage
+from zoea.queries.request_inspection import inspect_request
 from zoea.queries.status_phrases import describe_status
 from zoea.settings import Settings
 
@@ -279,6 +281,56 @@ async def test_summaries_have_a_budget_of_their_own_for_each_day(tmp_path: Path)
         used = "SELECT sum(input_tokens + output_tokens) FROM request WHERE purpose = 'summary'"
         [row] = await s.rows("SELECT used_tokens, reserved_tokens FROM spend WHERE scope = 'background'")
         assert row == {"used_tokens": await s.value(used), "reserved_tokens": 0}
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (Answer(text="  "), "an empty answer"),
+        (Answer(text="They numbered", finish=Finish.LENGTH), "an answer that was cut"),
+        (Answer(text="I cannot help with that.", finish=Finish.FILTER), "a refusal"),
+        (Answer(text="word " * 60_000), "an answer longer than what it sums up"),
+    ],
+)
+async def test_an_answer_that_is_no_summary_is_refused_and_the_plan_says_so(
+    tmp_path: Path, answer: Answer, why: str
+) -> None:
+    async with swarm(tmp_path, provider=model(lambda _: answer), settings=settings()) as s:
+        await s.commander.create("alpha", start=False)
+        await talk(s, 1, 12)
+        assert len(asked(s)) == 2, "tried once more, and not again in each turn"
+        assert "rec-0002x" in told(s)
+        newest = await s.value("SELECT max(id) FROM request WHERE purpose = 'turn'")
+        plan = inspect_request(s.path, newest).plan
+        assert plan is not None
+        [note] = [one for one in plan.notes if one.startswith("The summary stands for")]
+        assert "without a model" in note
+
+
+async def test_the_first_refusal_by_the_background_budget_says_what_would_do(tmp_path: Path) -> None:
+    own = settings()
+    own = own.model_copy(update={"budget": own.budget.model_copy(update={"background": 50})})
+    async with swarm(tmp_path, provider=model(), settings=own) as s:
+        await s.commander.create("alpha", start=False)
+        await talk(s, 1, 12)
+        assert await s.value("SELECT count(*) FROM event WHERE kind = 'budget.refused'") == 1
+        newest = await s.value("SELECT max(id) FROM request WHERE purpose = 'turn'")
+        plan = inspect_request(s.path, newest).plan
+    assert plan is not None
+    [note] = [one for one in plan.notes if one.startswith("The summary stands for")]
+    match = re.search(r"it needs budget.background = (\d+), which is 50", note)
+    assert match is not None
+    assert int(match[1]) > 50
+
+
+def test_the_background_budget_is_that_of_ten_requests_unless_it_is_set() -> None:
+    for budget, expected in (
+        ({}, 500_000),
+        ({"token_budget_per_agent": 8_000}, 80_000),
+        ({"background": 20_000}, 20_000),
+        ({"background": "none"}, None),
+    ):
+        assert Settings.model_validate({"budget": budget}).budget.background_tokens == expected
 
 
 async def test_without_background_budget_the_chosen_lines_serve_and_the_turn_goes_on(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from zoea.context.forms import BARE, Form, FormKind, render_memory
 from zoea.context.frozen_turn import EarlierTurn, FrozenTurn
@@ -16,6 +17,7 @@ from zoea.model.enums import Role
 from zoea.model.request import RequestMessage
 from zoea.model.values import Memory
 from zoea.text.estimate import tokens
+from zoea.text.sentences import count_of
 
 RECALLED_CHARS = 400
 """Characters shown of a memory that was recalled."""
@@ -176,7 +178,19 @@ def _window_notes(answers: Mapping[Need, NeedAnswer]) -> tuple[str, ...]:
         return (f"Window: all {first + newest} messages before the turn are shown.",)
     size = tokens(view["summary"])
     shown = f"Window: the first {first} and the newest {newest} messages are shown, and a summary of {size:,} tokens."
-    return (shown, *(f"To fit, {step}." for step in view["steps"]))
+    return (shown, *_summary_note(view), *(f"To fit, {step}." for step in view["steps"]))
+
+
+def _summary_note(view: Mapping[str, Any]) -> tuple[str, ...]:
+    """Say who wrote the summary, of how much, and what it leaves out. Views of older releases do not know."""
+    if "covered" not in view:
+        return ()
+    why = f" ({view['no_model']})" if view["no_model"] else ""
+    by = f"{' and '.join(view['models'])} wrote it beside chosen lines" if view["models"] else "its lines were chosen"
+    without = f", the newest of them without a model{why}" if view["models"] and why else f" without a model{why}"
+    who = by + ("" if view["models"] and not why else without)
+    left_out = f"{count_of(view['left_out'], 'line')} of these left out"
+    return (f"The summary stands for {count_of(view['covered'], 'message')}: {who}; {left_out}.",)
 
 
 def _recalled(answers: Mapping[Need, NeedAnswer]) -> StoredAnswer | None:

@@ -148,7 +148,7 @@ def _of_day(reader: sqlite3.Connection, settings: Settings, day: str) -> Iterato
     limit = as_micros(budget.swarm_money_per_day)
     yield BudgetUse("day", "", True, row[2], row[3], limit, how, "budget.swarm_money_per_day", row[4])
     row = _spent(reader, "background", 0, day)
-    yield BudgetUse("background", "", False, row[0], row[1], budget.background, "hard", "budget.background")
+    yield BudgetUse("background", "", False, row[0], row[1], budget.background_tokens, "hard", "budget.background")
 
 
 def _of_mysis(reader: sqlite3.Connection, mysis_id: int, name: str, budget: BudgetSettings) -> Iterator[BudgetUse]:

@@ -330,9 +330,9 @@ class ContextSettings(Section):
         "", "Model of summaries", "Model that writes summaries; empty is the one of the mysis or provider."
     )
     summary_timeout: Seconds = setting(
-        10.0,
+        30.0,
         "Summary within",
-        "Seconds that a model has to write a turn's summary; then lines chosen without a model serve.",
+        "Seconds that a model has to write a turn's summary, or to show that it goes on; then chosen lines serve.",
         ge=0.01,
         le=600,
     )
@@ -388,6 +388,10 @@ class SessionSettings(Section):
     )
 
 
+BACKGROUND_REQUESTS = 10
+"""The requests of full size that background work may take on a day, unless `budget.background` says otherwise."""
+
+
 class BudgetSettings(Section):
     """Token budgets. The lowest of environment, settings, template and request applies."""
 
@@ -425,10 +429,18 @@ class BudgetSettings(Section):
         4096, "Tokens per answer", "The maximum tokens of one answer; always sent.", ge=16, le=200_000
     )
     background: Bound = setting(
-        20_000,
+        500_000,
         "Tokens per day for summaries",
-        "Tokens of one local day for summaries and the like, which Zoea asks for.",
+        "Tokens of one local day for summaries and the like, which Zoea asks for; unset it is ten times the tokens of"
+        " one request.",
     )
+
+    @property
+    def background_tokens(self) -> int | None:
+        """The tokens of a day for background work; None is no limit."""
+        if "background" in self.model_fields_set:
+            return self.background
+        return BACKGROUND_REQUESTS * self.token_budget_per_agent
 
 
 class UpstreamDefaults(Section):

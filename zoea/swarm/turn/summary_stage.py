@@ -43,6 +43,8 @@ _log = logging.getLogger(__name__)
 
 PROSE_SHARE = 0.6
 """The share of a summary that its prose is asked to take; facts that it lost have the rest."""
+MOST_PROGRESS = 4
+"""How many times the deadline a summary may take whose model shows that it is at work."""
 NO_MODEL = "scripted"
 """A provider without a model: its script answers prompts of a person only."""
 _KEY = "SummaryPart"
@@ -192,7 +194,7 @@ class SummaryStage:
         if reserved.rest_us:
             await clock.sleep(reserved.rest_us)
         if reserved.scope:
-            return self._failed(f"the budget ({reserved.scope}) has no room for it")
+            return self._failed(_describe_refusal(reserved))
         began = clock.uptime()
         try:
             answer = await self._ask(model.provider, request)
@@ -210,7 +212,8 @@ class SummaryStage:
         answer = await self._session.conceal_answer(answer)
         text = redact_all(answer.text).strip()
         done = replace(owner, duration_us=clock.uptime() - began)
-        stored = {json.dumps([_KEY, part.key]): json.dumps(text, ensure_ascii=False)} if text else {}
+        is_good = not _find_fault(answer, text, request)
+        stored = {json.dumps([_KEY, part.key]): json.dumps(text, ensure_ascii=False)} if is_good else {}
         await self._spend(
             partial(
                 _settle,
@@ -221,8 +224,8 @@ class SummaryStage:
                 stored=stored,
             )
         )
-        if not text:
-            return self._failed("an empty answer", can_retry=True)
+        if why := _find_fault(answer, text, request):
+            return self._failed(why, can_retry=True)
         assert self._known is not None
         self._known[part.key] = text
         self.wanted = None
@@ -250,8 +253,11 @@ class SummaryStage:
         """Return the answer. Raises ProviderError, TimeoutError, and HeldBeforeSending where a hold began."""
         hold, mysis_id = self._services.hold, self._profile.mysis_id
         left = ((self._until or 0) - self._services.clock.uptime()) / SECOND
-        async with asyncio.timeout(max(0.0, left)), aclosing(provider.stream(request)) as stream:  # type: ignore[type-var]  # every implementation is a generator
+        latest = asyncio.get_running_loop().time() + max(0.0, left) + (MOST_PROGRESS - 1) * self._within_s
+        async with asyncio.timeout(max(0.0, left)) as limit, aclosing(provider.stream(request)) as stream:  # type: ignore[type-var]  # every implementation is a generator
             async for item in stream:
+                # A server that reads or writes slowly is at work.
+                limit.reschedule(min(latest, asyncio.get_running_loop().time() + self._within_s))
                 if isinstance(item, Answer):
                     return self._services.prices.add_cost(item, provider.name, request.model)
                 if isinstance(item, RequestHeld | RequestSent) and hold.holds(mysis_id):
@@ -293,8 +299,25 @@ class SummaryStage:
             mission=_without_question(limits.mission),
             mysis_money=_without_question(limits.mysis_money),
             swarm_money=_without_question(limits.swarm_money),
-            background=BudgetLimit(self._services.settings.budget.background, "hard"),
+            background=BudgetLimit(self._services.settings.budget.background_tokens, "hard"),
         )
+
+
+def _find_fault(answer: Answer, text: str, request: ModelRequest) -> str:
+    """Return why an answer is no summary, in a few words; empty where it is one."""
+    if not text:
+        return "an empty answer"
+    if answer.finish is Finish.LENGTH:
+        return "an answer that was cut"
+    if answer.finish is Finish.FILTER:
+        return "a refusal"
+    return "an answer longer than what it sums up" if estimate_text(text) > request.estimated_tokens else ""
+
+
+def _describe_refusal(reserved: spend_ops.Reserved) -> str:
+    if reserved.scope != "background" or reserved.is_money:
+        return f"the budget ({reserved.scope}) has no room for it"
+    return f"it needs budget.background = {reserved.tokens}, which is {reserved.limit}"
 
 
 def _without_question(bound: BudgetLimit) -> BudgetLimit:
