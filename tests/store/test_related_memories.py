@@ -79,3 +79,22 @@ def test_an_old_memory_with_a_rare_word_is_found_behind_thousands_with_a_common_
     catch_up(connection)
 
     assert find_related(connection, 1, "Does Ortrud take the ore?", newest, 3, ())[0] == (fact, 0)
+
+
+def test_a_chinese_question_finds_the_fact_that_shares_two_characters_with_it() -> None:
+    connection = database()
+    fact = remember(connection, "钥匙放在前台左手边最下面那个抽屉里。", role="user", source="direct")
+    for number in range(60):
+        remember(connection, f"我们今天继续看第{number}部分，没有别的问题。", role="user", source="direct")
+    catch_up(connection)
+
+    assert find_related(connection, 1, "门禁的钥匙在什么地方？", NEWEST, 3, ())[0][0] == fact
+
+
+def test_the_beginning_of_a_long_word_is_found_too() -> None:
+    connection = database()
+    fact = remember(connection, "The invoices are numbered by client.", role="user", source="direct")
+    remember(connection, "It rains.", role="user", source="direct")
+    catch_up(connection)
+
+    assert [hit[0] for hit in find_related(connection, 1, "How does invoicing work?", NEWEST, 3, ())] == [fact]

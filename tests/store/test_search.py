@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import unicodedata
 from collections.abc import Iterator
 from contextlib import closing
 from functools import cache, partial
@@ -603,3 +604,16 @@ class TestChoosingTerms:
             await store.write(lambda connection: connection.emit("hold.lifted", None))
         assert [tuple(row) for row in await store.read("SELECT count(*) FROM event")] == [(0,)]
         await store.close()
+
+
+@pytest.mark.parametrize("word", ["café", "Zürich", "학점인정", "łąka"])
+@pytest.mark.parametrize("match", MatchMode)
+def test_composed_and_decomposed_letters_find_each_other(word: str, match: MatchMode) -> None:
+    connection = database()
+    forms = [unicodedata.normalize(form, word) for form in ("NFC", "NFD")]
+    ids = [remember(connection, f"It is about {form} again.") for form in forms]
+    catch_up(connection)
+    for form in forms:
+        hits = search_memories(connection, MemoryQuery(form, match=match)).hits
+        assert sorted(hit.memory_id for hit in hits) == ids
+        assert all(hit.excerpt.marks for hit in hits)

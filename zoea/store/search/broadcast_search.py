@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 
+from msgspec.structs import replace
+
 from zoea.model.enums import SenderKind
 from zoea.store.search import fts_terms
 from zoea.store.search.excerpts import compile_pattern, cut_excerpt
 from zoea.store.search.memory_search import NEWEST, NO_WORDS, OLDER, RANKED, SCANNED
 from zoea.store.search.query import BroadcastHit, BroadcastHits, BroadcastQuery, MatchMode
-from zoea.store.search.unspaced_words import is_unspaced, rank_matches, split_words
+from zoea.store.search.unspaced_words import is_unspaced, list_forms, rank_matches, split_words
 
 _SOME = "no broadcast has all of these words; these have some of them"
 _OF = """(g.sender_id = :mysis OR EXISTS (SELECT 1 FROM delivery d
@@ -27,6 +29,17 @@ def search_broadcasts(connection: sqlite3.Connection, query: BroadcastQuery) -> 
 
 
 def _search_exact(connection: sqlite3.Connection, query: BroadcastQuery) -> BroadcastHits:
+    forms = [_find_form(connection, replace(query, text=form)) for form in list_forms(query.text)]
+    rows = {row["id"]: row for found, _ in forms for row in found}
+    found, down_to = sorted(rows.values(), key=lambda row: -row["id"]), max(stop for _, stop in forms)
+    before, note = found[query.limit - 1]["id"] if len(found) > query.limit else None, ""
+    if before is None and down_to:
+        before, note = down_to + 1, f"looked through the newest {SCANNED:,} messages only"
+    return BroadcastHits(_build_hits(found[: query.limit], query), before, note)
+
+
+def _find_form(connection: sqlite3.Connection, query: BroadcastQuery) -> tuple[list[sqlite3.Row], int]:
+    """Return the newest matches of a text as it is, and the id at which the scan stopped."""
     sql, given = _build_filters(query)
     fold = "lower" if query.fold else ""
     sql = f"{sql} AND instr({fold}(g.content), :words) > 0"
@@ -43,13 +56,10 @@ def _search_exact(connection: sqlite3.Connection, query: BroadcastQuery) -> Broa
         source, order = "message g", "g.id"
         down_to = max(0, min(query.before_id or NEWEST, _newest_id(connection) + 1) - 1 - SCANNED)
         sql = f"g.id > {down_to} AND {sql}"
-    found = _read_rows(
+    rows = _read_rows(
         connection, f"SELECT {_COLUMNS} FROM {source} WHERE {sql} ORDER BY {order} DESC LIMIT :most", given
     )
-    before, note = found[query.limit - 1]["id"] if len(found) > query.limit else None, ""
-    if before is None and down_to:
-        before, note = down_to + 1, f"looked through the newest {SCANNED:,} messages only"
-    return BroadcastHits(_build_hits(found[: query.limit], query), before, note)
+    return rows, down_to
 
 
 def _search_ranked(connection: sqlite3.Connection, query: BroadcastQuery) -> BroadcastHits:

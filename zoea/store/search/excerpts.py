@@ -12,7 +12,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from zoea.store.search.query import BroadcastHit, Excerpt, HitPlace, MatchMode, MemoryHit
-from zoea.store.search.unspaced_words import split_words, word_pattern
+from zoea.store.search.unspaced_words import list_forms, split_words, word_pattern
 
 _LEAD = 4
 """At most a quarter of an excerpt precedes its first match."""
@@ -75,5 +75,5 @@ def compile_pattern(text: str, match: MatchMode, *, fold: bool) -> re.Pattern[st
     Only A to Z are folded, as in SQLite.
     """
     if match is MatchMode.EXACT:
-        return re.compile(re.escape(text), re.ASCII | re.IGNORECASE if fold else 0)
+        return re.compile("|".join(map(re.escape, list_forms(text))), re.ASCII | re.IGNORECASE if fold else 0)
     return word_pattern(split_words(text))

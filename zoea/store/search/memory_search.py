@@ -23,7 +23,7 @@ from zoea.store.search.query import (
     MemoryQuery,
     SearchColumn,
 )
-from zoea.store.search.unspaced_words import is_unspaced, rank_matches, split_words
+from zoea.store.search.unspaced_words import is_unspaced, list_forms, rank_matches, split_words
 
 FEW = 5_000
 """Below so many memories, a mysis is searched row by row."""
@@ -105,7 +105,15 @@ def matching_ids(connection: sqlite3.Connection, query: MemoryQuery, most: int) 
 
 
 def _find_ids(connection: sqlite3.Connection, query: MemoryQuery, most: int) -> tuple[list[int], int]:
-    """Return the newest matching ids, and the id at which the scan stopped. 0 if it covered everything."""
+    """Return the newest matching ids, and the id at which the scan stopped. 0 if it covered everything.
+
+    Letters match in composed and decomposed form.
+    """
+    found = [_find_form(connection, replace(query, text=form), most) for form in list_forms(query.text)]
+    return _take_distinct(merge(*(ids for ids, _ in found), reverse=True), most), max(down_to for _, down_to in found)
+
+
+def _find_form(connection: sqlite3.Connection, query: MemoryQuery, most: int) -> tuple[list[int], int]:
     narrowed, given = _build_filters(query)
     given["words"] = fts_terms.fold_case(query.text, fold=query.fold)
     asked = fts_terms.build_exact_terms(query.text, fold=query.fold)

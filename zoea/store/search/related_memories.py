@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from heapq import nlargest
 from itertools import chain
 from math import log
 
 from zoea.model.enums import Role
 from zoea.store.search import fts_terms
-from zoea.store.search.memory_search import matching_ids
-from zoea.store.search.query import SEARCH_TOOLS, MemoryQuery
+from zoea.store.search.query import SEARCH_TOOLS
 from zoea.store.search.unspaced_words import is_unspaced, split_words, word_pattern
+from zoea.text.sentences import UNSPACED
 
 LEAD_CHARS = 80
 """Characters before the first match that are shown too."""
@@ -51,6 +51,26 @@ WHERE id IN (SELECT value FROM json_each(?)) AND mysis_id = ? AND content <> '' 
 )
 """
 _CONTENT = "SELECT content FROM memory WHERE id = ?"
+_NEWEST_EXACT = f"""
+SELECT json_group_array((
+  SELECT json_array(group_concat(id), count(*), min(id)) FROM (
+    SELECT rowid AS id FROM memory_exact WHERE memory_exact MATCH value AND rowid <= ? ORDER BY rowid DESC
+    LIMIT {MOST_ROWS}
+  )
+)) FROM json_each(?)
+"""
+LOOKED = 2_000
+"""The newest memories that are looked through for pairs of characters, which no index has."""
+LOOKED_CHARS = 4_000
+_TEXTS = f"""
+SELECT json_group_array(json_array(id, content)) FROM (
+  SELECT id, substr(content, 1, {LOOKED_CHARS}) AS content FROM memory WHERE mysis_id = ? AND id <= ?
+  ORDER BY id DESC LIMIT {LOOKED}
+) WHERE content GLOB '*[{UNSPACED}]*'
+"""
+STEM_SHARE = 0.5
+"""What a word weighs of which only the beginning matches, as `invoices` for `invoice`."""
+LONG_WORD, LEAST_STEM, ENDING = 6, 5, 3
 
 
 def find_related(
@@ -69,7 +89,8 @@ def find_related(
     unspaced = [word for word in words if is_unspaced(word)]
     for found, weight in chain(
         _find_newest(connection, spaced, mysis_id, before),
-        _find_unspaced(connection, unspaced, mysis_id, before, items * 4),
+        _find_characters(connection, unspaced, mysis_id, before),
+        _find_pairs(connection, unspaced, mysis_id, before),
     ):
         for memory_id in found:
             scores[memory_id] = scores.get(memory_id, 0.0) + weight
@@ -84,24 +105,54 @@ def find_related(
 def _find_newest(
     connection: sqlite3.Connection, words: list[str], mysis_id: int, before: int
 ) -> Iterator[tuple[Iterable[int], float]]:
-    """Find the newest memories with each word, and what the word weighs."""
-    terms = [fts_terms.build_word_terms(word, "content", (mysis_id,), every=True) for word in words]
-    found = connection.execute(
-        _NEWEST_WITH, (before, json.dumps([term for term in terms if term is not None]))
-    ).fetchone()[0]
-    for ids, count, oldest in json.loads(found):
+    """Find the newest memories with each word, or with its beginning, and what that weighs."""
+    shares: dict[str, float] = {}
+    for word in words:
+        if (term := fts_terms.build_word_terms(word, "content", (mysis_id,), every=True)) is not None:
+            shares[term] = 1.0
+        if len(word) >= LONG_WORD:
+            stem = fts_terms.quote_term(word[: max(LEAST_STEM, len(word) - ENDING)])
+            owner = " AND ".join(f"owner : {one}" for one in fts_terms.build_owner_terms((mysis_id,)))
+            shares[f"{{content}} : {stem} * AND {owner}"] = STEM_SHARE
+    yield from _read_counted(connection, _NEWEST_WITH, shares, before)
+
+
+def _find_characters(
+    connection: sqlite3.Connection, runs: list[str], mysis_id: int, before: int
+) -> Iterator[tuple[Iterable[int], float]]:
+    """Find the newest memories with any three characters of scripts without spaces, by the exact index."""
+    grams = dict.fromkeys(gram for run in runs for gram in fts_terms.build_exact_terms(run, fold=False))
+    [owner] = fts_terms.build_owner_terms((mysis_id,))  # the exact index has no columns
+    shares = {f"{gram} AND {owner}": 1.0 for gram in list(grams)[: fts_terms.GRAMS]}
+    yield from _read_counted(connection, _NEWEST_EXACT, shares, before)
+
+
+def _read_counted(
+    connection: sqlite3.Connection, sql: str, shares: Mapping[str, float], before: int
+) -> Iterator[tuple[Iterable[int], float]]:
+    """Yield the newest memories that each term of an index matches, and what it weighs."""
+    if not shares:
+        return
+    rows = json.loads(connection.execute(sql, (before, json.dumps(list(shares)))).fetchone()[0])
+    for row, share in zip(rows, shares.values(), strict=True):
+        ids, count, oldest = json.loads(row) if isinstance(row, str) else row
         if ids is not None:
             whole = count if count < MOST_ROWS else count * before / max(1, before - oldest + 1)
-            yield map(int, ids.split(",")), _weigh(before, whole)
+            yield map(int, str(ids).split(",")), share * _weigh(before, whole)
 
 
-def _find_unspaced(
-    connection: sqlite3.Connection, words: list[str], mysis_id: int, before: int, most: int
+def _find_pairs(
+    connection: sqlite3.Connection, runs: list[str], mysis_id: int, before: int
 ) -> Iterator[tuple[Iterable[int], float]]:
-    """Find the newest memories with each word of a language without spaces; all weigh the same."""
-    for word in words:
-        query = MemoryQuery(word, mysis_ids=(mysis_id,), before_id=before + 1)
-        yield matching_ids(connection, query, most), _weigh(before, most)
+    """Find memories with two neighbouring characters of scripts without spaces, where most words have two."""
+    pairs = dict.fromkeys(run[at : at + 2] for run in runs for at in range(max(1, len(run) - 1)))
+    if not pairs:
+        return
+    texts = json.loads(connection.execute(_TEXTS, (mysis_id, before)).fetchone()[0])
+    for pair in pairs:
+        found = [memory_id for memory_id, text in texts if pair in text]
+        if found:
+            yield found, _weigh(max(len(texts), before), len(found))
 
 
 def _rank(connection: sqlite3.Connection, mysis_id: int, scores: dict[int, float]) -> list[int]:

@@ -8,24 +8,27 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 
-_UNSPACED = (
-    "\u0e00-\u0eff"  # Thai, Lao
-    "\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff"  # Tibetan, Burmese, Khmer
-    "\u1100-\u11ff\uac00-\ud7af"  # Korean, because particles join its words
-    "\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\uff66-\uff9f"  # Japanese kana
-    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"  # Chinese characters
-)
-_WORDS = re.compile(rf"[{_UNSPACED}]+|[^\W_{_UNSPACED}]+")
-_IS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
+from zoea.text.sentences import UNSPACED
+
+_WORDS = re.compile(rf"[{UNSPACED}]+|[^\W_{UNSPACED}]+")
+_IS_UNSPACED = re.compile(rf"[{UNSPACED}]")
 _SATURATION, _LENGTH_SHARE = 1.2, 0.75
 """The two constants of BM25, as FTS5 has them."""
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words of a query, in order. A run of an unspaced script is one word."""
-    return _WORDS.findall(text)
+    """Return the words of a query, in order, with composed letters. A run of an unspaced script is one word."""
+    return _WORDS.findall(unicodedata.normalize("NFC", text))
+
+
+def list_forms(text: str) -> tuple[str, ...]:
+    """Return a text with composed and with decomposed letters, as stored texts may have either, and as it is."""
+    if text.isascii():
+        return (text,)
+    return tuple(dict.fromkeys((text, *(unicodedata.normalize(form, text) for form in ("NFC", "NFD")))))
 
 
 def is_unspaced(word: str) -> bool:
@@ -35,7 +38,7 @@ def is_unspaced(word: str) -> bool:
 
 def word_pattern(words: Iterable[str]) -> re.Pattern[str]:
     """Return a pattern for any of the words. Words of unspaced scripts match within a text, others whole."""
-    ordered = sorted(set(words), key=len, reverse=True)
+    ordered = sorted({form for word in words for form in list_forms(word)}, key=len, reverse=True)
     whole = "|".join(re.escape(word) for word in ordered if not is_unspaced(word))
     parts = [re.escape(word) for word in ordered if is_unspaced(word)]
     if whole:
