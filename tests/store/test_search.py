@@ -31,6 +31,7 @@ from zoea.store.search import (
 )
 from zoea.store.search.fts_index import catch_up
 from zoea.store.search.fts_terms import encode_owner
+from zoea.store.search.unspaced_words import list_forms
 from zoea.store.store import Store
 from zoea.store.writer_connection import WriterConnection
 from zoea.text import clean
@@ -127,7 +128,7 @@ def holds(text: str, query: MemoryQuery | BroadcastQuery) -> bool:
     def same(text: str) -> str:
         return "".join(each.lower() if each.isascii() else each for each in text) if query.fold else text
 
-    return same(query.text) in same(text)
+    return any(same(form) in same(text) for form in list_forms(query.text))
 
 
 @pytest.mark.usefixtures("always_indexed")
