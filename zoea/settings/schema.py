@@ -388,10 +388,6 @@ class SessionSettings(Section):
     )
 
 
-BACKGROUND_REQUESTS = 10
-"""The requests of full size that background work may take on a day, unless `budget.background` says otherwise."""
-
-
 class BudgetSettings(Section):
     """Token budgets. The lowest of environment, settings, template and request applies."""
 
@@ -437,10 +433,8 @@ class BudgetSettings(Section):
 
     @property
     def background_tokens(self) -> int | None:
-        """The tokens of a day for background work; None is no limit."""
-        if "background" in self.model_fields_set:
-            return self.background
-        return BACKGROUND_REQUESTS * self.token_budget_per_agent
+        """The tokens of a day for background work, by default those of ten requests; None is no limit."""
+        return self.background if "background" in self.model_fields_set else 10 * self.token_budget_per_agent
 
 
 class UpstreamDefaults(Section):
