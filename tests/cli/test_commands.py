@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import sys
 
@@ -16,6 +17,7 @@ from zoea.model.enums import ApprovalAnswer, MysisState
 from zoea.model.errors import ZoeaError
 from zoea.model.values import COMMANDER, ApprovalView, GrantView, ProviderView
 from zoea.settings import places
+from zoea.store import Store
 
 COMMANDING = [
     ("new", "alpha"),
@@ -69,10 +71,20 @@ class TestAlone:
         assert zoea("log", "alpha").code == 4
 
 
+def make_database() -> None:
+    """Make the empty database that every swarm but the fake one has."""
+
+    async def make() -> None:
+        await (await Store.open(places().database, clock_now=lambda: 1)).close()
+
+    asyncio.run(make())
+
+
 class TestBeside:
     def test_a_mysis_is_created_listed_shown_stopped_started_and_deleted(
         self, zoea: Zoea, other_owner: OwnerThread
     ) -> None:
+        make_database()
         assert zoea("new", "alpha", "--idle", "--tag", "north").out == "alpha is idle\n"
         listed = zoea("list", "--json").json
         assert [(row["name"], row["state"], row["tags"]) for row in listed] == [("alpha", "idle", ["north"])]

@@ -57,7 +57,7 @@ def test_the_summary_agrees_with_the_commands_after_runs_that_were_cut_in_mid_re
 
     # From here on no request ends by itself.
     (tmp_path / "config").mkdir(exist_ok=True)
-    (tmp_path / "config" / "config.toml").write_text('[provider.autopilot]\ntype = "autopilot"\ntick = 36000\n')
+    (tmp_path / "config" / "config.toml").write_text('[provider.autopilot]\ntype = "autopilot"\ntick = 3600\n')
     before = ask(CUT)[0][0]
     check_numbers(end_with(signal.SIGTERM, OPEN, 2))
     assert ask(CUT)[0][0] == before + 2

@@ -327,7 +327,8 @@ def test_an_answer_reserves_an_eighth_of_the_window_and_never_more_than_half(win
 @pytest.mark.parametrize("began", [False, True], ids=["first token", "between tokens"])
 async def test_a_model_that_is_silent_too_long_has_failed_for_now(tmp_path: Path, began: bool) -> None:
     limits = {"timeout": 30, "between_tokens": 0.05} if began else {"timeout": 0.05}
-    settings = Settings.model_validate({"llm": {**limits, "retries": 0}})
+    llm = Settings().llm.model_copy(update={**limits, "retries": 0})  # shorter than a person may set
+    settings = Settings().model_copy(update={"llm": llm})
     async with swarm(tmp_path, script(Answer(text="a long answer that stops")), settings=settings) as s:
         s.provider.block(after=int(began))
         await s.commander.create("alpha", start=False)

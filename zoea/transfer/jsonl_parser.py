@@ -295,6 +295,8 @@ def _fits(value: Any, default: Any, name: str) -> bool:
             return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _MOST_RATIO
         case str():
             return isinstance(value, str)
+        case tuple() if name == "triggers":
+            return all(_is_int(number) and isinstance(topic, str) for number, topic in value)
         case tuple():
             return all(isinstance(one, str) or (name == "earlier" and _fits(one, None, name)) for one in value)
         case None:  # a number that may be unknown
