@@ -33,7 +33,7 @@ def test_each_budget_is_shown_with_what_is_left_and_what_to_do(zoea: Zoea) -> No
     assert (mysis["name"], mysis["used"], mysis["left"]) == ("alpha", 1_500_000, 100_000)
     assert (mysis["pressure"], mysis["setting"]) == ("critical", "budget.mysis")
     assert (message["limit"], message["used"], message["pressure"]) == (4_000_000, 1_500_000, "low")
-    assert found["background", "tokens"]["limit"] == 20_000
+    assert found["background", "tokens"]["limit"] == 500_000
     said = zoea("budgets").out
     assert "alpha" in said
     assert "1,500,000 of 1,600,000 tokens" in said
