@@ -49,7 +49,7 @@ _KEPT = (IMPORTED, TAG, TICKET)
 
 
 class _Part(Struct, frozen=True):
-    """Where the compressed bytes of a blob stand in the file, a length of -1 where it was redacted; if it is a text."""
+    """The place of a blob in the file; its length is -1 where it was redacted."""
 
     offset: int
     length: int

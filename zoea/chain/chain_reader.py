@@ -52,7 +52,7 @@ class ChainReader:
         return self.fetch(commit.blob)
 
     def fetch(self, digest: bytes) -> bytes:
-        """Return the bytes with a BLAKE3 hash, or what stands instead after a redaction.
+        """Return the bytes with a BLAKE3 hash, or their replacement after a redaction.
 
         Raises MissingBlob, which says why they are not there.
         """

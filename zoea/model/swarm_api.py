@@ -339,7 +339,7 @@ class ConnectionApi(Protocol):
         ...
 
     async def forget_facts(self, provider: str, model: str = "") -> int:
-        """Forget what was learnt of a provider's model, or of all its models. Return how many facts."""
+        """Delete the learnt facts of a provider's model, or of all its models; return their number."""
         ...
 
     async def reconnect(self, name: str) -> None:

@@ -108,7 +108,7 @@ def _is_private_group(path: Path, group: int) -> bool:
 
 
 def _has_access_list(path: Path) -> bool:
-    """Return whether an access list may let others write, whose rights the bits of the group stand for."""
+    """Return whether an access list may let others write, which the bits of the group hide."""
     try:
         return "system.posix_acl_access" in os.listxattr(path)
     except (OSError, AttributeError):  # a system or file system without such lists

@@ -130,7 +130,7 @@ def _find_blob(connection: sqlite3.Connection, digest: bytes) -> tuple[int, bool
 
 
 def get_blob(connection: sqlite3.Connection, blob_id: int) -> bytes:
-    """Return the bytes of a blob, or what stands instead after a redaction. Raises as `unpack_blob`."""
+    """Return the bytes of a blob, or their replacement after a redaction. Raises as `unpack_blob`."""
     blob_id = connection.execute(
         "SELECT coalesce(max(replaced_by), ?1) FROM blob WHERE id = ?1", (blob_id,)
     ).fetchone()[0]

@@ -76,7 +76,7 @@ def _read_uri(match: re.Match[str]) -> Blob | None:
 
 
 def _read_bare(written: str) -> Blob | None:
-    """Read base64 whose data begins as a known kind does, or that is long and no text."""
+    """Read base64 that begins as a known kind of data does, or that is long and no text."""
     head = _decode_loosely(written[: 64 - 64 % 4])
     kind = next((name for magic, at, name in _MAGIC if (head or b"")[at:].startswith(magic)), "")
     if not kind and (len(written) < SHORTEST_UNKNOWN or not _is_mixed(written)):

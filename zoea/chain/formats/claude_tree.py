@@ -18,7 +18,7 @@ MOST_BRANCHES = 200
 
 
 class TranscriptPart(Struct, frozen=True):
-    """Lines that become one commit: a prompt and what followed, or a summary that replaces what was before."""
+    """The lines of one commit: a prompt with its answers, or a summary."""
 
     lines: tuple[TranscriptLine, ...]
     is_compaction: bool = False
@@ -181,7 +181,7 @@ def list_kept(boundary: TranscriptLine) -> list[str]:
 
 
 def split_parts(lines: Sequence[TranscriptLine]) -> list[TranscriptPart]:
-    """Split a conversation before each prompt, and into summaries and what is between them.
+    """Split a conversation before each prompt and at each summary.
 
     A prompt that came between a call and its result stays with them.
     """

@@ -1,4 +1,4 @@
-"""`zoea ctx grep`, `blame` and `at`: which commits hold a text, where it comes from, and what was known at a moment."""
+"""The commands `zoea ctx grep`, `blame` and `at`, which search the texts and times of commits."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def _find_line(entry: ContextEntry, text: str) -> str | None:
 
 
 def _cut(line: str, text: str) -> str:
-    """Return what stands around a text in its line, on one line."""
+    """Cut a line to the surroundings of a text."""
     begin = max(0, line.find(text) - _TEXT // 2)
     shown = prose_line(line[begin : begin + len(text) + 2 * _TEXT])
     return f"{'… ' if begin else ''}{shown}{' …' if begin + len(text) + 2 * _TEXT < len(line) else ''}"

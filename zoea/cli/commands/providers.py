@@ -73,7 +73,7 @@ def providers(
 
 
 def _forget(workspace: str, provider: str, model: str, *, as_json: bool) -> None:
-    """Forget what was learnt, so that the next requests begin in the usual form."""
+    """Delete the learnt facts, so that the next requests begin in the usual form."""
     count = edit(
         workspace,
         lambda swarm: swarm.forget_facts(provider, model),

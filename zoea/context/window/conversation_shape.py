@@ -339,7 +339,7 @@ class _PartsToFit:
         return min(self._target, self._tail.middle(place) / MIDDLE_SHARE)
 
     def _bound(self, place: int, more: float = 0.0) -> int:
-        """Return the most that the summary of what stands before a place may take."""
+        """Return the largest size of the summary of all messages before a place."""
         middle = self._tail.middle(place) + more
         if not middle:
             return 0

@@ -247,7 +247,7 @@ def write_digest(digest: RangeDigest) -> str:
 
 
 def read_digest(text: str, messages: int) -> RangeDigest:
-    """Read a stored digest, or a summary that an older release stored, whose lines have no ranks."""
+    """Read a stored digest, or a summary of an older release, which has no ranks."""
     prose, is_ranked, kept = text.rpartition(f"{_RANKED}\n")
     if not is_ranked:
         return _read_former(text, messages)

@@ -371,7 +371,9 @@ def read_error_object(payload: Any) -> RefusalBody:
 
 
 def _collect(value: Any, fields: list[tuple[str, Any]], depth: int = 0) -> None:
-    """Add the fields of an object and of all in it, with names in lower case. A text that is JSON is read too."""
+    """Add the fields of an object at all depths, with names in lower case.
+
+    A text that is JSON is read too."""
     if isinstance(value, str) and value.lstrip()[:1] in ("{", "["):
         try:
             value = parse(value)

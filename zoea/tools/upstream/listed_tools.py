@@ -27,7 +27,7 @@ _MAX_DEPTH = 50
 
 
 def repair_initialize(wire: dict[str, Any]) -> None:
-    """Drop what is not of its type in the answer to `initialize`, and put defaults for what the SDK requires."""
+    """Drop values of a wrong type from the answer to `initialize`, and fill in required ones."""
     abilities = wire.get("capabilities")
     abilities = abilities if isinstance(abilities, dict) else {"tools": {}}
     wire["capabilities"] = {
@@ -102,7 +102,7 @@ def _leave_out(tool: Any, place: int, why: str) -> dict[str, Any]:
 
 
 def _repair_schema(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
-    """Drop keywords whose value is of the wrong type, at any depth; a schema that is none allows any value."""
+    """Drop keywords with a value of the wrong type, at any depth; no schema allows any value."""
     made: dict[str, Any] = {}
     for key, value in schema.items():
         if key in _MAPS:

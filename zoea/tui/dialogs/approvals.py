@@ -145,7 +145,7 @@ class ApprovalDialog(CockpitDialog[None]):
         self.call_after_refresh(self._stay_deaf, approval)  # the time counts from when it is seen
 
     def _stay_deaf(self, approval: ApprovalView | None) -> None:
-        """Begin the time anew in which no key answers this question."""
+        """Restart the time in which no key answers this question."""
         if self._shown is approval:
             if self._deaf is not None:
                 self._deaf.stop()

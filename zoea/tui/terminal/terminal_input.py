@@ -107,7 +107,7 @@ class TerminalInput:
 
     @property
     def quiet_s(self) -> float:
-        """The seconds without input after which `tick` completes what is open."""
+        """The seconds without input after which `tick` completes an open sequence."""
         if self._line_ends:
             return LINE_END_S
         return QUIET_S if self._burst is None or self._burst.size < BURST else LONG_QUIET_S
@@ -124,7 +124,7 @@ class TerminalInput:
                 data = yield from self._take_keys(data)
 
     def _join_typed(self, data: str) -> str:
-        """Join what no person has typed, because it came too soon after what was read last. Return what is to parse."""
+        """Join input that came faster than a person types; return the text to parse."""
         last, self._last = self._last, data[-1:]
         before, self._fed_at = self._fed_at, self._now()
         is_quick = bool(last) and self._fed_at - before < TYPED_S
