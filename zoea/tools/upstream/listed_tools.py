@@ -102,7 +102,7 @@ def _leave_out(tool: Any, place: int, why: str) -> dict[str, Any]:
 
 
 def _repair_schema(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
-    """Drop keywords with a value of the wrong type, at any depth; no schema allows any value."""
+    """Drop keywords with a value of the wrong type at any depth, so that they allow any value."""
     made: dict[str, Any] = {}
     for key, value in schema.items():
         if key in _MAPS:
