@@ -96,8 +96,8 @@ docs: $(STAMP) ## Write the generated reference and the picture of the README
 	$(BIN)/python -m documentation.build
 	$(BIN)/python -m documentation.pictures
 
-build: $(STAMP) ## A wheel and an sdist in dist/
-	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
+build: $(STAMP) ## An sdist, and the wheel built from it, in dist/
+	$(BIN)/python -m build --outdir dist .
 
 clean: ## Remove what setup, tests and builds made
 	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .import_linter_cache .hypothesis .coverage*
