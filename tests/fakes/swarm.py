@@ -101,7 +101,7 @@ class FakeSwarm(NoContexts):
         model: str = "",
         tags: tuple[str, ...] = (),
         start: bool = True,
-        inherit_broadcast: bool = True,
+        broadcast: int = 0,
         task: str = "",
         context: str = "",
         allow_fresh: bool = False,

@@ -167,7 +167,7 @@ def work(database: Path) -> None:
     command("stop", "alpha")
     command("hold", "--reason", "a look around")
     command("hold", "--lift")
-    command("new", "sigma", "--idle", "--fresh")
+    command("new", "sigma", "--idle")
     command("mcp", "token", "new", "observer", "--scope", "read")
 
 

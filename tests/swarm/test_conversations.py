@@ -171,16 +171,19 @@ async def test_a_broadcast_to_a_tag_that_no_mysis_has_names_the_tag(tmp_path: Pa
             await s.commander.broadcast("hello", to=Recipients(names=("alpha",)))
 
 
-async def test_a_new_mysis_inherits_the_latest_commander_broadcast(tmp_path: Path) -> None:
+async def test_a_new_mysis_gets_a_broadcast_only_where_it_is_chosen_and_then_before_its_task(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="ok"))) as s:
         await s.commander.create("alpha", start=False)
-        await s.commander.broadcast("mine iron")
+        sent = await s.commander.broadcast("mine iron")
         await s.settled("alpha")
         await s.commander.create("beta")
-        await s.until(lambda: s.commander.runner("beta").is_settled and s.provider.calls >= 2)
-        assert s.sent()[-1] == [("user", "mine iron")]
-        await s.commander.create("gamma", inherit_broadcast=False)
-        assert await s.value("SELECT count(*) FROM delivery") == 2
+        await s.commander.create("gamma", task="sell it", broadcast=sent.message_id)
+        await s.until(lambda: s.commander.runner("gamma").is_settled and s.provider.calls >= 2)
+        assert s.sent()[-1] == [("user", "mine iron"), ("user", "sell it")]
+        assert await s.value("SELECT count(*) FROM turn WHERE mysis_id = 2") == 0
+        with pytest.raises(UsageError, match="there is no broadcast 99 of the commander"):
+            await s.commander.create("delta", broadcast=99)
+        assert [view.name for view in (await s.commander.view()).myses] == ["alpha", "beta", "gamma"]
 
 
 async def test_two_myses_that_answer_each_other_stop_waking_each_other(tmp_path: Path) -> None:

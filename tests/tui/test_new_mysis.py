@@ -73,26 +73,23 @@ async def test_a_refused_name_is_reported_in_the_form_and_can_be_corrected(tmp_p
         await stage.until(lambda: stage.has("alphb"))
 
 
-async def test_the_inherited_broadcast_is_shown_with_its_age_and_can_be_left_out(tmp_path: Path) -> None:
+async def test_a_broadcast_is_offered_with_its_age_and_sent_only_where_it_is_chosen(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         await stage.api.broadcast("Mine iron")
         stage.clock.by(125)
         await dialog(stage)
-        assert "your broadcast of 2m ago: Mine iron" in stage.text()
-        await stage.write("delta")
-        stage.one(InlineChoice, "#told").focus()
-        await stage.press("right", "enter")
-        await stage.until(lambda: stage.has("delta"))
-        assert await stage.swarm.value("SELECT count(*) FROM delivery WHERE mysis_id = 4") == 0
-
-
-async def test_the_inherited_broadcast_is_told_first_by_default(tmp_path: Path) -> None:
-    async with cockpit(tmp_path) as stage:
-        await stage.api.broadcast("Mine iron")
-        await dialog(stage)
+        assert "also send      ‹ nothing ›" in stage.text()
         await stage.write("delta")
         await stage.press("enter")
-        await stage.until(lambda: stage.has("delta") and stage.view("delta").turns == 1)
+        await stage.until(lambda: stage.has("delta"))
+        assert await stage.swarm.value("SELECT count(*) FROM delivery WHERE mysis_id = 4") == 0
+        await dialog(stage)
+        await stage.write("echo")
+        stage.one(InlineChoice, "#broadcast").focus()
+        await stage.press("right")
+        await stage.until(lambda: "first your broadcast of 2 min ago: Mine iron" in stage.text())
+        await stage.press("enter")
+        await stage.until(lambda: stage.has("echo") and stage.view("echo").turns == 1)
 
 
 async def test_without_a_recent_broadcast_there_is_no_first_message(tmp_path: Path) -> None:
@@ -136,7 +133,7 @@ def test_choices_come_from_the_settings(tmp_path: Path) -> None:
     assert "no model" in found.providers[2].title
     assert found.models == {"home": "qwen3:8b"}
     assert found.templates[0].name == found.default_template
-    assert found.told is None
+    assert found.broadcast is None
 
 
 def add_local_model(name: str) -> None:

@@ -43,7 +43,7 @@ class MysisApi(Protocol):
         model: str = "",
         tags: tuple[str, ...] = (),
         start: bool = True,
-        inherit_broadcast: bool = True,
+        broadcast: int = 0,
         task: str = "",
         context: str = "",
         allow_fresh: bool = False,
@@ -54,7 +54,8 @@ class MysisApi(Protocol):
         and, unless they are given, has its template, provider and model. Where that conversation cannot be read it
         is refused, or, with `allow_fresh`, begins without it.
 
-        A `task` is its first message and its goal: it is nudged until it reports that it is done.
+        A `task` is its first message and its goal: it is nudged until it reports that it is done. A `broadcast` of the
+        commander, named by the id of its message, is delivered before the task; 0 is none.
         """
         ...
 

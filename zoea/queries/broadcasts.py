@@ -8,7 +8,9 @@ from pathlib import Path
 from msgspec import Struct
 
 from zoea.model.enums import SenderKind
+from zoea.queries.status_phrases import format_span
 from zoea.store.database_file import open_reader
+from zoea.text.control_characters import prose_line
 
 _LATEST = """
 SELECT g.id, g.kind, g.sender_kind, g.sender_name, g.content, g.created_at,
@@ -71,8 +73,8 @@ def read_broadcasts(database: Path, limit: int = 50) -> tuple[Broadcast, ...]:
     )
 
 
-_INHERITED = """
-SELECT content, created_at FROM message
+_OFFERED = """
+SELECT id, content, created_at FROM message
 WHERE kind = 'broadcast' AND sender_kind = 'commander' AND created_at >= ? AND recipients_filter IS NULL
 ORDER BY created_at DESC, id DESC LIMIT 1
 """
@@ -81,14 +83,26 @@ SELECT content FROM message WHERE sender_kind = 'commander' AND topic_message_id
 """
 
 
-def read_inherited_broadcast(database: Path, since: int) -> tuple[str, int] | None:
-    """Read the broadcast that a new mysis inherits: the commander's newest to all.
+_HOUR_US = 3600 * 1_000_000
 
-    `since` is in µs; None if there is no broadcast since then. Raises StoreError.
-    """
+
+class OfferedBroadcast(Struct, frozen=True):
+    """A broadcast that a new mysis can get before its task."""
+
+    id: int
+    text: str
+    created_at: int
+
+    def describe(self, now: int) -> str:
+        """Return its age and text on one line: `your broadcast of 2 min ago: Mine iron`."""
+        return f"your broadcast of {format_span(now - self.created_at)} ago: {prose_line(self.text)}"
+
+
+def read_offered_broadcast(database: Path, hours: float, now: int) -> OfferedBroadcast | None:
+    """Read the commander's newest broadcast to all; None if it is older than some hours. Raises StoreError."""
     with closing(open_reader(database)) as reader:
-        row = reader.execute(_INHERITED, (since,)).fetchone()
-    return (row["content"], row["created_at"]) if row else None
+        row = reader.execute(_OFFERED, (now - round(hours * _HOUR_US),)).fetchone() if hours else None
+    return OfferedBroadcast(row["id"], row["content"], row["created_at"]) if row else None
 
 
 def read_commander_messages(database: Path, limit: int = 200) -> tuple[str, ...]:

@@ -12,14 +12,13 @@ from msgspec import Struct
 
 from zoea.llm.local.model_files import LocalModels
 from zoea.model.errors import SettingsError, StoreError, UsageError
-from zoea.queries.broadcasts import read_inherited_broadcast
+from zoea.queries.broadcasts import OfferedBroadcast, read_offered_broadcast
 from zoea.queries.stored_swarm import read_configurations
 from zoea.settings import Settings, Templates, load, parse_template
 from zoea.settings.endpoints import ProviderType
 from zoea.settings.paths import Places
 from zoea.settings.template import OVERRIDES
 
-_HOUR_US = 3600 * 1_000_000
 AUTOPILOT_TITLE = "autopilot (no model: plays the sandbox by rule)"
 
 
@@ -35,7 +34,7 @@ class MysisOptions(Struct, frozen=True):
 
     Attributes:
         models: The default model of each provider that has one.
-        told: The broadcast that a new mysis inherits and its time in µs; None without one.
+        broadcast: The one that a new mysis can get before its task; None without one.
         own_providers: The provider of each template that names one.
         usual_provider: The provider of the other templates.
     """
@@ -44,7 +43,7 @@ class MysisOptions(Struct, frozen=True):
     default_template: str
     providers: tuple[NamedOption, ...]
     models: dict[str, str]
-    told: tuple[str, int] | None
+    broadcast: OfferedBroadcast | None
     own_providers: dict[str, str]
     usual_provider: str
 
@@ -61,13 +60,12 @@ def read_options(places: Places | None, database: Path, now: int) -> MysisOption
         loaded = load(places)
         settings, templates = loaded.settings, loaded.templates
         local = ", ".join(model.name for model in LocalModels(places.data / "models").list())
-    hours = settings.swarm.inherit_broadcast_hours
     return MysisOptions(
         templates=_templates(templates, settings.swarm.default_template),
         default_template=settings.swarm.default_template,
         providers=_providers(settings, local),
         models={name: given.model for name, given in settings.provider.items() if given.model},
-        told=_told(database, now - round(hours * _HOUR_US)) if hours else None,
+        broadcast=_broadcast(database, settings.swarm.inherit_broadcast_hours, now),
         own_providers=_own_providers(templates),
         usual_provider=settings.provider_name(),
     )
@@ -104,9 +102,9 @@ def _providers(settings: Settings, local: str) -> tuple[NamedOption, ...]:
     return tuple(found)
 
 
-def _told(database: Path, since: int) -> tuple[str, int] | None:
+def _broadcast(database: Path, hours: float, now: int) -> OfferedBroadcast | None:
     try:
-        return read_inherited_broadcast(database, since)
+        return read_offered_broadcast(database, hours, now)
     except StoreError:
         return None
 

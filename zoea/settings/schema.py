@@ -67,8 +67,8 @@ class SwarmSettings(Section):
     )
     inherit_broadcast_hours: Number = setting(
         12,
-        "Hours a broadcast is inherited",
-        "A new mysis gets the commander's latest broadcast of the last hours as its first prompt; 0 turns it off.",
+        "Hours a broadcast is offered",
+        "How old the commander's newest broadcast may be that a new mysis can get before its task; 0 offers none.",
         ge=0,
         le=24 * 365,
     )

@@ -209,14 +209,14 @@ class Commander:
         model: str = "",
         tags: tuple[str, ...] = (),
         start: bool = True,
-        inherit_broadcast: bool = True,
+        broadcast: int = 0,
         task: str = "",
         context: str = "",
         allow_fresh: bool = False,
     ) -> MysisView:
         """See `SwarmApi.create`. Raises also TemplateError and ProviderError (no such provider)."""
         origin = await creation.read_origin(self._store, context, allow_fresh=allow_fresh)
-        wish = creation.Wish(self._ids.uid(), name, provider, model, tags, task, inherit_broadcast)
+        wish = creation.Wish(self._ids.uid(), name, provider, model, tags, task, broadcast)
         return await self.spawn(wish, origin, template, start=start)
 
     async def spawn(

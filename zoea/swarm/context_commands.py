@@ -236,7 +236,7 @@ class ContextCommands:
             view = await self._go_on(runner, text, sender, hop)
         else:
             work = capture_ops.Work(ticket or place.commit.provenance.ticket_id, thread, moves_ticket=bool(ticket))
-            wish = creation.Wish(uid, work=work, question=text, asker=sender, hop=hop, inherit_broadcast=False)
+            wish = creation.Wish(uid, work=work, question=text, asker=sender, hop=hop)
             origin = await creation.read_origin(self._services.store, place.commit.id)
             view = await self._commander.spawn(wish, origin)
         return ContextQuestion(view, thread, place.ref, place.commit.id)

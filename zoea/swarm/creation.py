@@ -16,7 +16,6 @@ from zoea.model.values import COMMANDER, Mysis, Sender
 from zoea.settings import Settings, Template, Templates, parse_template
 from zoea.store import Store, WriterConnection
 from zoea.swarm.persistence import capture_ops, message_ops, mysis_ops
-from zoea.swarm.rules import HOUR
 
 NO_WORK = capture_ops.Work()
 
@@ -25,6 +24,7 @@ class Wish(Struct, frozen=True):
     """What someone said about a new mysis; empty values are chosen.
 
     Attributes:
+        broadcast: The message of a broadcast that it gets before its task; 0 for none.
         work: The thread and ticket that its commits name.
         question: Its first message where it is no task, by `asker` and with `hop`.
     """
@@ -35,7 +35,7 @@ class Wish(Struct, frozen=True):
     model: str = ""
     tags: tuple[str, ...] = ()
     task: str = ""
-    inherit_broadcast: bool = True
+    broadcast: int = 0
     work: capture_ops.Work = NO_WORK
     question: str = ""
     asker: Sender = COMMANDER
@@ -154,9 +154,9 @@ def store_new(
     wish: Wish,
     origin: ContextOrigin = NO_ORIGIN,
 ) -> Mysis:
-    """Store a mysis with its first messages: task or template's opening, and the latest broadcast.
+    """Store a mysis with its first messages: the chosen broadcast, then the task or the template's opening.
 
-    One that is made from a commit gets neither opening nor broadcast: it goes on from there.
+    One that is made from a commit gets no opening, because it goes on from there.
     Raises SwarmFull, NameRefused and UsageError.
     """
     mysis = mysis_ops.create(conn, new, settings.swarm.max_myses)
@@ -164,6 +164,8 @@ def store_new(
         capture_ops.begin_branch(conn, mysis, origin.commit.seq, wish.work)
     elif origin.unread is not None:
         capture_ops.begin_fresh(conn, mysis.id, origin.unread.seq, origin.unread.seq)
+    if wish.broadcast:
+        message_ops.deliver_again(conn, wish.broadcast, mysis.id)
     opening = "" if origin.commit is not None else template.opening
     if first := new.goal or checked_prompt(opening, settings):
         outgoing = message_ops.OutgoingMessage(first, COMMANDER, DeliveryMode.QUEUE, is_task=bool(new.goal))
@@ -171,7 +173,4 @@ def store_new(
     elif wish.question:
         outgoing = message_ops.OutgoingMessage(wish.question, wish.asker, DeliveryMode.QUEUE, wish.hop)
         message_ops.send(conn, mysis.id, outgoing, settings.swarm.max_hops, settings.swarm.messages_per_hour)
-    hours = settings.swarm.inherit_broadcast_hours
-    if wish.inherit_broadcast and hours and origin.commit is None:
-        message_ops.inherit(conn, mysis.id, conn.now() - int(hours * HOUR))
     return mysis_ops.find(conn, mysis.id)

@@ -17,6 +17,8 @@ from zoea.model.errors import MysisMissing, StoreMissing, UsageError
 from zoea.model.status import StatusWord
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
+from zoea.process.clock import SystemClock
+from zoea.queries.broadcasts import OfferedBroadcast, read_offered_broadcast
 from zoea.queries.stored_swarm import DeletedMysis, read_deleted_myses, read_mysis_view
 from zoea.settings.paths import Places, places
 from zoea.text.control_characters import strip
@@ -56,7 +58,9 @@ def new(
     allow_fresh: AllowFresh = False,
     tag: Annotated[list[str], typer.Option(metavar="TAG", help="A tag; may be repeated.")] = [],  # noqa: B006  # typer reads the default, which is never changed
     idle: Annotated[bool, typer.Option("--idle", help="Do not start it.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Do not give it the latest broadcast.")] = False,
+    broadcast: Annotated[
+        bool, typer.Option("--broadcast", help="Give it your newest broadcast to all before its task.")
+    ] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
@@ -69,6 +73,7 @@ def new(
     if name is not None and not name.strip():
         raise UsageError("the name is empty", hint="Give a name, or leave it out and Zoea chooses one.")
     settle_model(model, workspace, provider=provider, template=template, keeps=keep_model, asks=not as_json)
+    first = _read_newest_broadcast(places(workspace)) if broadcast else None
     made = command(
         workspace,
         lambda swarm: swarm.create(
@@ -78,7 +83,7 @@ def new(
             model=model or "",
             tags=tuple(tag),
             start=not idle,
-            inherit_broadcast=not fresh,
+            broadcast=first.id if first is not None else 0,
             task=task,
             context=locate_commit(workspace, from_).id if from_ else "",
             allow_fresh=allow_fresh,
@@ -88,6 +93,8 @@ def new(
         write_json(made)
     else:
         typer.echo(f"{made.name} is {state_word(made)}")
+        if first is not None:
+            typer.echo(f"First it gets {first.describe(SystemClock().now())}")
 
 
 def show(name: MysisRef, as_json: AsJson = False, workspace: Workspace = "") -> None:
@@ -326,6 +333,20 @@ def settle_model(
     if not keeps:
         raise refusal
     keep_setting(where, doubt.provider, model)
+
+
+def _read_newest_broadcast(where: Places) -> OfferedBroadcast:
+    """Read the broadcast that a new mysis gets. Raises UsageError where there is none."""
+    from zoea.settings import load  # only where it is asked for, as it is half of the imports
+
+    hours = load(where).settings.swarm.inherit_broadcast_hours
+    newest = read_offered_broadcast(where.database, hours, SystemClock().now())
+    if newest is None:
+        raise UsageError(
+            f"there is no broadcast of yours to all of the last {hours:g} hours",
+            hint="Leave out --broadcast, or change swarm.inherit_broadcast_hours.",
+        )
+    return newest
 
 
 async def _end(swarm: SwarmApi) -> None:

@@ -252,17 +252,16 @@ def _known(conn: WriterConnection, key: str) -> SendResult | None:
     return SendResult(receipt(conn, row["id"]), ()) if row else None
 
 
-def inherit(conn: WriterConnection, mysis_id: int, since: int) -> Delivery | None:
-    """Deliver the latest commander broadcast since then to a new mysis."""
+def deliver_again(conn: WriterConnection, message_id: int, mysis_id: int) -> Delivery:
+    """Deliver an earlier broadcast of the commander to a new mysis. Raises UsageError if there is none of this id."""
     row = conn.execute(
-        "SELECT * FROM message WHERE kind = 'broadcast' AND sender_kind = 'commander' AND created_at >= ?"
-        " AND recipients_filter IS NULL ORDER BY created_at DESC, id DESC LIMIT 1",
-        (since,),
+        "SELECT content, hop FROM message WHERE kind = 'broadcast' AND sender_kind = 'commander' AND id = ?",
+        (message_id,),
     ).fetchone()
     if row is None:
-        return None
+        raise UsageError(f"there is no broadcast {message_id} of the commander", hint="Leave the broadcast out.")
     outgoing = OutgoingMessage(row["content"], Sender(), DeliveryMode.QUEUE, row["hop"])
-    return deliver(conn, row["id"], mysis_id, outgoing, MessageKind.BROADCAST)
+    return deliver(conn, message_id, mysis_id, outgoing, MessageKind.BROADCAST)
 
 
 _EARLIER_TASK = """

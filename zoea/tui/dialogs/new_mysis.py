@@ -17,8 +17,7 @@ from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.values import MysisView
 from zoea.runtime.mysis_options import MysisOptions, read_options
 from zoea.runtime.run_options import StartOptions
-from zoea.text.control_characters import one_line, prose_line, strip
-from zoea.tui import number_format
+from zoea.text.control_characters import one_line, strip
 from zoea.tui.dialogs.modal import CockpitDialog, form_row
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.server_models import ServerModels
@@ -32,7 +31,7 @@ _START = [(_YES, "now; with neither task nor message it waits"), (_NO, "later: i
 
 
 class NewMysisDialog(CockpitDialog[None]):
-    """Name, task, template, provider, model, tags, start, and the inherited broadcast.
+    """Name, task, template, provider, model, tags, start, and a broadcast to get before the task.
 
     Args:
         given: Its template, provider and model are chosen first.
@@ -72,7 +71,7 @@ class NewMysisDialog(CockpitDialog[None]):
             yield from form_row("model", ModelField(id="model", placeholder="empty: the model of the provider"))
             yield from form_row("tags", Input(id="tags", placeholder="words separated by spaces", compact=True))
             yield from form_row("start", InlineChoice(_START, id="start"))
-            yield from form_row("also send", InlineChoice([(_YES, "…")], id="told"))
+            yield from form_row("also send", InlineChoice([("", "nothing")], id="broadcast"))
             yield TextBlock(id="error")
 
     def on_mount(self) -> None:
@@ -110,7 +109,9 @@ class NewMysisDialog(CockpitDialog[None]):
         self._offer_providers()
         self.query_one("#provider", InlineChoice).choose(self._given.provider)
         self.query_one(ModelField).value = self._given.model
-        self.query_one("#told", InlineChoice).offer(self._told(found))
+        if (latest := found.broadcast) is not None:
+            offered = [("", "nothing"), (str(latest.id), f"first {latest.describe(cockpit.now())}")]
+            self.query_one("#broadcast", InlineChoice).offer(offered)
         self._server_models = ServerModels(cockpit, self._offer_models)
         await self._server_models.read()
 
@@ -129,13 +130,6 @@ class NewMysisDialog(CockpitDialog[None]):
 
     def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
         self._offer_providers()
-
-    def _told(self, found: MysisOptions) -> list[tuple[str, str]]:
-        if found.told is None:
-            return [(_NO, "nothing")]
-        text, said_at = found.told
-        age = number_format.age(said_at, self.cockpit.now())
-        return [(_YES, f"your broadcast of {age} ago: {prose_line(text)}"), (_NO, "nothing")]
 
     def on_inline_choice_changed(self, event: InlineChoice.Changed) -> None:
         if event.choice.id == "provider" and self._choices is not None:
@@ -170,7 +164,7 @@ class NewMysisDialog(CockpitDialog[None]):
             model=self.query_one("#model", Input).value.strip(),
             tags=tuple(dict.fromkeys(self.query_one("#tags", Input).value.replace(",", " ").split())),
             start=self.query_one("#start", InlineChoice).value == _YES,
-            inherit_broadcast=self.query_one("#told", InlineChoice).value == _YES,
+            broadcast=int(self.query_one("#broadcast", InlineChoice).value or 0),
             task=self.query_one("#task", Input).value.strip(),
         )
         self.cockpit.ask_swarm(work, done=self._created, refused=self._say)
