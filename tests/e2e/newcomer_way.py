@@ -165,7 +165,7 @@ class NewcomerWay:
             self._type(ORDER, "MESSAGE to")
             self._press("enter", "enter send")
             self._press("o", "NEEDS YOU", "asks to run", "o answer")
-            self._press("o", "drop", "o allow once")
+            self._press("y", "drop", "y allow once")
             self.glass.until(SOLD)
 
     def _send_on(self) -> None:

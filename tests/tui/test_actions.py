@@ -22,7 +22,8 @@ from zoea.model.values import Failure
 from zoea.tui.commands import actions, history_actions
 from zoea.tui.commands.action import Action, ActionPlace
 from zoea.tui.commands.action_requirements import ActionContext
-from zoea.tui.commands.actions import ACTIONS, BY_ID, bindings, clashes, of
+from zoea.tui.commands.actions import ACTIONS, BY_ID, bindings, of
+from zoea.tui.commands.keymap import clashes
 
 COPIES_FIRST = {"ctrl+c"}
 """Ours where nothing is selected; what is selected is copied, as text editing does."""

@@ -80,7 +80,7 @@ async def test_keys_pressed_right_after_opening_are_ignored(tmp_path: Path, monk
     monkeypatch.setattr(approvals, "DEAF_S", 60)
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "alpha")
-        await stage.press("o", "o", "s", "t")
+        await stage.press("o", "y", "s", "t")
         assert stage.shows(ApprovalDialog)
         assert await answers(stage) == []
 
@@ -99,7 +99,7 @@ async def test_keys_typed_before_the_question_is_seen_answer_nothing_on_a_slow_m
         assert await answers(stage) == []
 
 
-async def test_a_key_that_repeats_opens_and_allows_nothing_however_long_it_is_held(
+async def test_a_key_that_repeats_allows_nothing_however_long_it_is_held(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each question is shown half a second without a key before a key answers it."""
@@ -112,24 +112,37 @@ async def test_a_key_that_repeats_opens_and_allows_nothing_however_long_it_is_he
     monkeypatch.setattr(ApprovalDialog, "set_timer", set_timer)
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "alpha", "beta")
+        await stage.press("o")
+        panel = stage.screen
+        assert isinstance(panel, ApprovalDialog)
         for number, name in enumerate(("alpha", "beta")):
-            await stage.press("o")
-            panel = stage.screen
-            assert isinstance(panel, ApprovalDialog)
             await stage.until(lambda: begun)
             assert f"{name} asks" in stage.text()
             for _ in range(5):
-                seen = len(begun)
-                await stage.press("o")
-                assert len(begun) > seen
+                before = len(begun)
+                await stage.press("y")
+                assert len(begun) > before
             assert len(await answers(stage)) == number
             assert all(after >= 0.5 for after, _ in begun)
             begun[-1][1]()
             begun.clear()
-            await stage.press("o")
+            await stage.press("y")
             await stage.until(lambda: len(stage.app.approvals.open) == 1 - number)  # noqa: B023  waited for here
         await stage.until(lambda: stage.shows(DashboardScreen))
         assert len(await answers(stage)) == 2
+
+
+async def test_the_key_that_opens_the_dialog_answers_nothing_however_long_it_is_held(tmp_path: Path) -> None:
+    async with cockpit(tmp_path, asks_when_told) as stage:
+        await ask(stage, "alpha", "beta")
+        panel = await open_panel(stage)
+        for name in ("beta", "alpha", "beta"):
+            await stage.press("o")
+            assert f"{name} asks" in stage.text()
+            await stage.until(lambda: panel.is_listening)
+        await stage.press("right", "y")
+        assert await answers(stage) == []
+        assert len(stage.app.approvals.open) == 2
 
 
 class Stopped:
@@ -150,11 +163,11 @@ async def test_a_call_shows_what_it_sends_and_how_much_is_below(tmp_path: Path) 
         await stage.until(lambda: "lines below" in stage.text())
 
 
-async def test_o_allows_once_and_the_call_runs(tmp_path: Path) -> None:
+async def test_y_allows_once_and_the_call_runs(tmp_path: Path) -> None:
     async with cockpit(tmp_path, asks_when_told) as stage:
         await ask(stage, "alpha")
         await open_panel(stage)
-        await stage.press("o")
+        await stage.press("y")
         await stage.until(lambda: stage.swarm.peer.seen == [("burn", "burn it")])
         assert await answers(stage) == [("once", "")]
         await stage.until(lambda: stage.shows(DashboardScreen))  # the call may run before the panel has its receipt
@@ -167,7 +180,7 @@ async def test_after_an_answer_the_next_question_is_shown_and_ignores_keys_again
         await ask(stage, "alpha", "beta")
         panel = await open_panel(stage)
         monkeypatch.setattr(approvals, "DEAF_S", 60)
-        await stage.press("o", "o")
+        await stage.press("y", "y")
         assert not panel.is_listening
         assert "beta asks" in stage.text()
         await stage.until(lambda: len(stage.app.approvals.open) == 1)
@@ -212,7 +225,7 @@ async def test_escape_leaves_the_input_then_the_dialog_and_the_question_stays_op
         assert panel.query_one("#answers", KeyFooter).text == " enter deny  esc back "
         await stage.press("escape")
         assert stage.screen is panel
-        assert panel.query_one("#answers", KeyFooter).text.startswith(" o allow once ")
+        assert panel.query_one("#answers", KeyFooter).text.startswith(" y allow once ")
         await stage.press("escape")
         assert stage.shows(DashboardScreen)
         assert await answers(stage) == []
@@ -245,12 +258,12 @@ async def test_a_call_that_the_list_has_cut_is_read_whole_before_a_key_answers(
         panel = stage.screen
         assert isinstance(panel, ApprovalDialog)
         assert panel.query_one(TextLines).plain == "Reading the whole call…"
-        await stage.press("o")
+        await stage.press("y")
         assert not panel.is_listening
         read.set()
         await stage.until(lambda: panel.is_listening)
         assert "the end" in panel.query_one(TextLines).plain.replace("\n", "")
-        await stage.press("o")
+        await stage.press("y")
         await stage.until(lambda: stage.swarm.peer.seen)
 
 

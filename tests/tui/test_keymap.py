@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import zoea.tui.dialogs
 from documentation import build
 from tests.tui.cockpit import cockpit
-from zoea.tui.commands.actions import ACTIONS, BY_ID, clashes
-from zoea.tui.commands.keymap import FIXED_KEYS, normal, problems, resolve_keys
+from zoea.tui.commands.actions import ACTIONS, BY_ID
+from zoea.tui.commands.keymap import DECISIONS, FIXED_KEYS, clashes, normal, problems, resolve_keys
+from zoea.tui.dialogs.modal import CockpitDialog
 
 
 def test_no_two_actions_have_one_key_in_one_place() -> None:
@@ -67,6 +71,61 @@ def test_a_clash_names_both_actions() -> None:
 
 def test_a_key_that_moves_the_cursor_is_taken() -> None:
     assert problems({"mysis.new": "j"}) == {"mysis.new": "j is taken: go to the next mysis"}
+
+
+SAME_KEYS = [
+    (opener.id, key, answer)
+    for decision in DECISIONS
+    for opener in ACTIONS
+    if decision.opens(opener)
+    for key, answer in [*((key, "") for key in decision.keys), *((BY_ID[each].key, each) for each in decision.actions)]
+]
+
+
+@pytest.mark.parametrize(("opener", "key", "answer"), SAME_KEYS)
+def test_no_key_that_opens_a_dialog_decides_in_it(opener: str, key: str, answer: str) -> None:
+    keys, wrong = resolve_keys({opener: key})
+    assert keys[opener] == BY_ID[opener].key != key
+    assert "answer it" in wrong[opener] or "is the key of both" in wrong[opener]
+    if answer:
+        keys, wrong = resolve_keys({answer: BY_ID[opener].key})
+        assert keys[answer] == BY_ID[answer].key != keys[opener]
+        assert f"{opener}) and also answer it ({answer}); choose another key" in wrong[answer]
+
+
+def test_enter_at_the_command_line_opens_an_approval_so_that_it_allows_none() -> None:
+    assert set(problems({"approval.session": "enter"})) == {"approval.session"}
+
+
+DECIDING = {"ConfirmDialog y", "QuitDialog s", "QuitDialog l", "GrantsDialog r"}
+DECIDES_NOTHING = {
+    "TopicsDialog p": "opens the prompt for a message",
+    "ConfirmDialog n": "answers no",
+    "QuitDialog q": "goes back",
+    **{f"WorkspaceHeldDialog {key}": "opens at the start, by no key" for key in "arlwq"},
+}
+MOVES = {"escape", "up", "down", "left", "right", "tab", "shift+tab", "ctrl+c", "super+c"}
+
+
+def test_every_key_of_a_dialog_is_one_that_decides_or_one_that_does_not() -> None:
+    for module in pkgutil.iter_modules(zoea.tui.dialogs.__path__, "zoea.tui.dialogs."):
+        importlib.import_module(module.name)
+    of_forms = next(decision.keys for decision in DECISIONS if decision.dialog == "a form")
+    keys = {
+        f"{dialog.__name__} {binding.key}"
+        for dialog in subclasses(CockpitDialog)
+        for bindings in vars(dialog)["_merged_bindings"].key_to_bindings.values()
+        for binding in bindings
+        if binding.key not in {*of_forms, *MOVES} and binding.id not in BY_ID
+    }
+    assert keys == {*DECIDING, *DECIDES_NOTHING}
+    assert {key.split()[1] for key in DECIDING} == {
+        key for decision in DECISIONS if decision.dialog != "a form" for key in decision.keys
+    }
+
+
+def subclasses(base: type[CockpitDialog[object]]) -> set[type[CockpitDialog[object]]]:
+    return {base, *(each for child in base.__subclasses__() for each in subclasses(child))}
 
 
 def test_two_actions_may_swap_their_keys() -> None:

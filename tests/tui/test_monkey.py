@@ -68,7 +68,7 @@ def was_confirmed(fired: tuple[str, str, tuple[str, ...]]) -> bool:
         return keys[-1] == "y"
     match what:
         case "answer":
-            return screen == ApprovalDialog.__name__ and keys[-1] in ("o", "s", "t", "enter")
+            return screen == ApprovalDialog.__name__ and keys[-1] in ("y", "s", "t", "enter")
         case "stop_all":
             return keys == ("X", "X")
     return False

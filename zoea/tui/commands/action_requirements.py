@@ -126,6 +126,10 @@ def require_search_hits(context: ActionContext) -> str:
     return "" if context.finding else "press / and type what to find first"
 
 
+def require_another_question(context: ActionContext) -> str:
+    return "" if context.approvals > 1 else "no other question waits"
+
+
 def require_visible_list(context: ActionContext) -> str:
     return context.hidden
 

@@ -13,6 +13,7 @@ from textual.binding import Binding
 
 from zoea.tui.commands.action import Action, ActionPlace
 from zoea.tui.commands.action_requirements import (
+    require_another_question,
     require_any_mysis,
     require_ended_mysis,
     require_failed_target,
@@ -436,7 +437,7 @@ FOCUS_PAUSE = _focus(
 )
 
 _approval = partial(_define, ActionPlace.APPROVAL)
-APPROVAL_ONCE = _approval("approval.once", "o", "allow once", "Allow this call only", footer=10)
+APPROVAL_ONCE = _approval("approval.once", "y", "allow once", "Allow this call only", footer=10)
 APPROVAL_SESSION = _approval(
     "approval.session", "s", "allow until stopped", "Allow this tool to this mysis until it is stopped", footer=20
 )
@@ -449,6 +450,15 @@ APPROVAL_TEMPLATE = _approval(
 )
 APPROVAL_DENY = _approval(
     "approval.deny", "d", "deny", "Refuse it, with a reason for the model", footer=40, takes_text=True
+)
+APPROVAL_NEXT = _approval(
+    "approval.next",
+    "o",
+    "next question",
+    "Show another question; this one stays open",
+    require_another_question,
+    footer=50,
+    only_if_room=True,
 )
 APPROVAL_LATER = _approval("approval.later", "escape", "later", "Leave the question open")
 
@@ -581,15 +591,3 @@ def bindings(actions: Iterable[Action]) -> list[Binding | tuple[str, str] | tupl
         Binding(action.key, f"app.do('{action.id}')", action.title, id=action.id, show=action.footer is not None)
         for action in actions
     ]
-
-
-def clashes(actions: Iterable[Action] = ACTIONS) -> list[tuple[Action, Action]]:
-    """Return pairs of actions with one key in one place. Places are everywhere, except inputs and dialogs."""
-    found, known = [], list(actions)
-    for index, one in enumerate(known):
-        for other in known[index + 1 :]:
-            together = one.place is other.place or ActionPlace.EVERYWHERE in (one.place, other.place)
-            modal = ActionPlace.APPROVAL in (one.place, other.place)
-            if together and one.key == other.key and (not modal or one.place is other.place):
-                found.append((one, other))
-    return found

@@ -1,15 +1,16 @@
 """The keys in force: the registry's defaults with a person's own keys over them. Pure.
 
-An invalid key (no such action, no such key, two actions on one key) is an error that names both sides; its action
-keeps the default.
+An invalid key (no such action, no such key, two actions on one key, one key that opens a dialog and decides in it) is
+an error that names both sides; its action keeps the default.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache
+from itertools import combinations
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,7 +18,7 @@ from textual.binding import Binding
 from textual.keys import Keys
 
 from zoea.tui.commands.action import Action, ActionPlace
-from zoea.tui.commands.actions import ACTIONS, BY_ID, clashes
+from zoea.tui.commands.actions import ACTIONS, APP_QUIT, APPROVAL_OLDEST, BY_ID, SCREEN_GRANTS
 from zoea.tui.widgets.status_bars import key_name
 
 _MODIFIERS = ("ctrl", "alt", "shift", "super", "hyper", "meta")
@@ -50,6 +51,35 @@ FIXED_KEYS: tuple[FixedKey, ...] = (
     FixedKey(ActionPlace.INPUT, ("tab",), "Choose the next delivery mode: queue, steer, interrupt", "delivery mode"),
     FixedKey(ActionPlace.INPUT, ("up", "down"), "Show earlier messages, at the first and the last line", "earlier"),
     FixedKey(ActionPlace.INPUT, ("escape",), "Leave; the draft is kept", "back"),
+)
+
+
+class Decision(Struct, frozen=True):
+    """Keys that allow, spend or destroy in a dialog. None of them may open it, because a key that is held repeats.
+
+    Attributes:
+        dialog: The dialog, in words.
+        opens: Whether an action opens it.
+        keys: Keys that decide and cannot be remapped.
+        actions: Ids of actions that decide.
+    """
+
+    dialog: str
+    opens: Callable[[Action], bool]
+    keys: tuple[str, ...] = ()
+    actions: tuple[str, ...] = ()
+
+
+DECISIONS: tuple[Decision, ...] = (
+    Decision(
+        "a call that waits for your approval",
+        lambda action: action.id == APPROVAL_OLDEST.id,
+        actions=("approval.once", "approval.session", "approval.template", "approval.deny"),
+    ),
+    Decision("a question before something is done", lambda action: action.commands_swarm, ("y",)),
+    Decision("a form", lambda action: action.commands_swarm, ("enter", "ctrl+r", "ctrl+t", "ctrl+o")),
+    Decision("the question of how to quit", lambda action: action.id == APP_QUIT.id, ("s", "l")),
+    Decision("the list of what you allowed", lambda action: action.id == SCREEN_GRANTS.id, ("r",)),
 )
 
 
@@ -87,6 +117,10 @@ def problems(chosen: Mapping[str, str]) -> dict[str, str]:
         elif not normal(key):
             found[action_id] = f"{key!r} is not a key: write one character, f5, ctrl+k, enter, space, …"
     usable = {action_id: key for action_id, key in chosen.items() if action_id not in found}
+    for opener, answer, message in _find_self_answered(_with(usable)):
+        for action_id in (opener, answer):
+            if action_id in usable:
+                found.setdefault(action_id, message)
     for one, other in clashes(_with(usable)):
         for action in (one, other):
             if action.id in usable:
@@ -101,6 +135,31 @@ def problems(chosen: Mapping[str, str]) -> dict[str, str]:
                 words = f"{fixed.description[:1].lower()}{fixed.description[1:]}"
                 found.setdefault(action_id, f"{key_name(normal(key))} is taken: {words}")
     return found
+
+
+def clashes(actions: Collection[Action] = ACTIONS) -> list[tuple[Action, Action]]:
+    """Return pairs of actions with one key in one place. Places are everywhere, except inputs and dialogs."""
+    return [
+        (one, other)
+        for one, other in combinations(actions, 2)
+        if one.key == other.key and _share_keys(one.place, other.place)
+    ]
+
+
+def _find_self_answered(actions: Collection[Action]) -> Iterator[tuple[str, str, str]]:
+    """Yield the ids of an action that opens a dialog and of one that decides there by the same key, and the error."""
+    for decision in DECISIONS:
+        answers = [(key, "", "") for key in decision.keys]
+        answers += [(action.key, action.id, f" ({action.id})") for action in actions if action.id in decision.actions]
+        openers = [(action.key, action.id, f" ({action.id})") for action in actions if decision.opens(action)]
+        openers += [("enter", "", " from the command line (:)")] if decision.actions else []
+        for key, opener, opener_words in openers:
+            for other, answer, answer_words in answers:
+                if key == other:
+                    words = (
+                        f"{key_name(key)} would open {decision.dialog}{opener_words} and also answer it{answer_words}"
+                    )
+                    yield opener, answer, f"{words}; choose another key for one of them"
 
 
 def resolve_keys(chosen: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:

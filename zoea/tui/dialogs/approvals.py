@@ -1,7 +1,7 @@
 """The approval dialog: one open question at a time, answered with one key.
 
-It opens by its key only. A key answers a question after half a second in which it was on the screen and no key was
-pressed, so that no key pressed for something else allows a call, and none that repeats.
+It opens by its key only, and that key answers nothing. A key answers a question after `DEAF_S` in which it was on the
+screen and no other answer was tried, so that no key pressed for something else allows a call, and none that repeats.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 from zoea.tui.widgets.status_bars import KeyFooter, key_name
 from zoea.tui.widgets.text_lines import TextLines
 
-DEAF_S = 0.5
+DEAF_S = 0.7
+"""Seconds; more than the 0.66 after which the slowest usual keyboards begin to repeat a key that is held."""
 _IN_WORDS = "Your answer; enter sends it, esc leaves the question open"
 _WHY_NOT = "Reason for the model; enter denies, esc goes back"
 
@@ -70,7 +71,7 @@ class ApprovalDialog(CockpitDialog[None]):
         self._sentence = Input(id="sentence", placeholder=_WHY_NOT)
         self._keys = KeyFooter(id="answers")
         self.is_listening = False
-        """False until a question was shown for half a second without a key: no key answers before."""
+        """False until a question was shown for `DEAF_S` without a key: no key answers before."""
 
     def bind_actions(self) -> Iterable[BoundAction]:
         return (
@@ -79,6 +80,7 @@ class ApprovalDialog(CockpitDialog[None]):
             actions.APPROVAL_SESSION.bind(lambda: self._answer(ApprovalAnswer.SESSION)),
             actions.APPROVAL_TEMPLATE.bind(lambda: self._answer(ApprovalAnswer.TEMPLATE)),
             actions.APPROVAL_DENY.bind(self._deny),
+            actions.APPROVAL_NEXT.bind(lambda: self.action_other(1)),
             actions.APPROVAL_LATER.bind(self._leave_open),
         )
 

@@ -39,7 +39,7 @@ class QuitDialog(CockpitDialog[None]):
 
     CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "quit.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s,enter", "end('stop')", "end the swarm"),
+        Binding("s", "end('stop')", "end the swarm"),
         Binding("l", "end('leave')", "leave it running"),
         Binding("escape,q", "stay", "back"),
     ]
