@@ -158,7 +158,7 @@ async def test_an_action_without_effect_is_refused() -> None:
 
 
 async def test_a_possible_action_has_no_reason_against_it() -> None:
-    now = await situation(MysisState.ERRORED, approvals=1, can_undo=True, finding=True)
+    now = await situation(MysisState.ERRORED, approvals=2, can_undo=True, finding=True)
     failed = replace(now.targets[0], failure=Failure("auth", "key"), retry_at=1)
     for action in ACTIONS:
         assert action.why_not(replace(now, targets=(failed,), ended=1)) == "", action.id
