@@ -119,7 +119,7 @@ async def run_typed_command(swarm: SwarmApi, words: str, database: Path) -> str:
     except NoRunningSwarm:
         raise
     except ZoeaError as error:
-        return f"{error.title}: {error.what}" + (f". {error.hint}" if error.hint else "")
+        return f"{error.title}: {error.text}"
     return f"There is no command {strip(name)!r}; help lists them"
 
 

@@ -146,7 +146,7 @@ def _server_tool(own: BuiltinTool, tools: ClientTools) -> ServerTool:
         try:
             answer = await tools.call(own.name, arguments, client)
         except ZoeaError as error:
-            return error_answer(f"{error.what}. {error.hint}" if error.hint else error.what)
+            return error_answer(error.text)
         text = json.dumps(answer, ensure_ascii=False)
         return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=answer)
 
@@ -186,7 +186,7 @@ async def _translate_errors(ctx: Context, call_next: CallNext) -> HandlerResult:
     except UsageError as error:
         raise MCPError(INVALID_PARAMS, error.what) from None
     except ZoeaError as error:
-        raise MCPError(INTERNAL_ERROR, f"{error.what}. {error.hint}" if error.hint else error.what) from None
+        raise MCPError(INTERNAL_ERROR, error.text) from None
     except Exception:
         log.exception("a client's %s failed", ctx.method)
         raise MCPError(INTERNAL_ERROR, "The request failed inside Zoea; see its log") from None

@@ -62,6 +62,11 @@ class ZoeaError(Exception):
         if title is not None:
             self.title = title
 
+    @property
+    def text(self) -> str:
+        """What happened and the remedy, as sentences of one text."""
+        return f"{self.what.removesuffix('.')}. {self.hint}" if self.hint else self.what
+
     def as_dict(self) -> dict[str, str]:
         """Return `{class, title, what, hint}` for rows, the socket and `--json`."""
         return {"class": type(self).__name__, "title": self.title, "what": self.what, "hint": self.hint}

@@ -188,7 +188,7 @@ def inspect_request(database: Path, request_id: int) -> Inspection:
     try:
         messages = rebuild(encoded, memories)
     except PlanError as error:
-        return Inspection(request, None, (), tools, f"{error.what} {error.hint}".strip())
+        return Inspection(request, None, (), tools, error.text)
     count = Counter(request.calibration)
     sent = tuple(
         SentMessage(message, entry.get("f", ""), entry.get("k", 0), count.message(message))

@@ -110,7 +110,7 @@ class LiveConnections:
         try:
             wire = await found.call(tool, given, mysis=CALLER, deadline_s=TRIAL_S, repeatable=False)
         except ToolError as error:
-            return ToolTrial(f"{error.what}. {error.hint}" if error.hint else error.what, True, _since(began))
+            return ToolTrial(error.text, True, _since(began))
         finally:
             found.release(CALLER)
         result = await read_result(wire)

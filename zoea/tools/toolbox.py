@@ -270,7 +270,7 @@ class Toolbox:
             result = await self._call_as(accounts, caller, send, spec, arguments, meta)
         except ZoeaError as error:
             # A failing tool or credentials store fails the call, not the mysis.
-            text = f"{error.what}. {error.hint}" if error.hint else error.what
+            text = error.text
             result = ToolResult(
                 content=text, is_error=True, is_unknown=isinstance(error, UpstreamLost) and error.was_sent
             )

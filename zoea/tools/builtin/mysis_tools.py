@@ -140,7 +140,7 @@ class MysisTools:
                 return _result(await self._contexts.call(name, arguments, meta, policy))
             return await self._handlers[name](arguments, meta, policy)
         except ZoeaError as error:
-            return error_result(f"{error.what}. {error.hint}" if error.hint else error.what)
+            return error_result(error.text)
 
     async def _send(self, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> ToolResult:
         if policy.send is Send.SWARM:

@@ -160,7 +160,7 @@ class ApprovalDialog(CockpitDialog[None]):
         try:
             whole = await asyncio.to_thread(read_approval, opened.database, cut.id)
         except StoreError as error:
-            self._call.put(f"{error.what}. {error.hint}")
+            self._call.put(error.text)
             return
         # Answered meanwhile, it is no longer listed soon.
         if whole is not None and self._shown is cut:

@@ -75,7 +75,7 @@ class BudgetsDialog(CockpitDialog[None]):
             self._found = await asyncio.to_thread(lambda: read_budgets(where.database, load(where).settings, now))
             self._problem = ""
         except ZoeaError as error:
-            self._problem = one_line(f"{error.what}. {error.hint}")
+            self._problem = one_line(error.text)
         finally:
             self._is_reading = False
             self._draw()

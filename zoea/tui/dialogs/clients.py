@@ -125,7 +125,7 @@ class McpClientsDialog(CockpitDialog[None]):
             self._view = await self.cockpit.api.mcp()
             self._problem = ""
         except ZoeaError as error:
-            self._problem = f"{error.what}. {error.hint}" if error.hint else error.what
+            self._problem = error.text
         finally:
             self._is_busy = False
         self._draw()
@@ -135,7 +135,7 @@ class McpClientsDialog(CockpitDialog[None]):
             self._view = await self.cockpit.api.serve_mcp(on)
             self._problem = ""
         except ZoeaError as error:
-            self._problem = f"{error.what}. {error.hint}" if error.hint else error.what
+            self._problem = error.text
         finally:
             self._is_busy = False
         self._draw()

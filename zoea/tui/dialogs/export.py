@@ -124,7 +124,7 @@ class ExportDialog(CockpitDialog[None]):
                 export_to_file, database, self._mysis_id, path, self._form, redact=self.redacts, replace=replace
             )
         except ZoeaError as error:
-            self._problem = f"{error.what} {error.hint}".strip()
+            self._problem = error.text
             self._draw()
             return
         finally:

@@ -218,4 +218,4 @@ def _name(text: str) -> str:
 
 
 def _said(error: ZoeaError) -> Piece:
-    return (one_line(f"{error.what}. {error.hint}" if error.hint else error.what), "errored")
+    return (one_line(error.text), "errored")

@@ -305,4 +305,4 @@ def _parse_object(text: str) -> dict[str, Any] | None:
 
 
 def _problem(error: ZoeaError) -> Piece:
-    return (one_line(f"{error.what}. {error.hint}" if error.hint else error.what), "errored")
+    return (one_line(error.text), "errored")

@@ -96,7 +96,7 @@ class TryToolDialog(CockpitDialog[None]):
         try:
             trial = await self.cockpit.api.try_tool(self._upstream, self._tool.name, arguments)
         except ZoeaError as error:
-            self._say([(f"{error.what}. {error.hint}".strip(), "errored")])
+            self._say([(error.text, "errored")])
         else:
             self.trial = trial
             word, role = ("failed", "errored") if trial.is_error else ("done", "running")

@@ -86,7 +86,7 @@ class ComparisonScreen(TabbedScreen):
             found = await asyncio.to_thread(compare_commits, opened.database, *self._chosen)
         except ZoeaError as error:
             for part in self.PARTS:
-                self.query_one(f"#{part}", FoldingList).put([], empty=one_line(f"{error.what}. {error.hint}"))
+                self.query_one(f"#{part}", FoldingList).put([], empty=one_line(error.text))
             return
         if self.is_mounted:
             self.compared = found

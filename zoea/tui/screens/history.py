@@ -262,7 +262,7 @@ class HistoryScreen(TabbedScreen):
             found = await asyncio.to_thread(read_conversation_until, opened.database, commit.seq)
         except ZoeaError as error:
             found = None
-            saw.put([], empty=one_line(f"{error.what}. {error.hint}"))
+            saw.put([], empty=one_line(error.text))
         if not self.is_mounted or self.chosen != commit:
             return
         self.context = found

@@ -146,7 +146,7 @@ class TimelineScreen(CockpitScreen[None]):
         try:
             at = read_written_time(event.value.strip(), self.cockpit.now())
         except UsageError as error:
-            self._said = (one_line(f"{error.what}. {error.hint}"), "errored")
+            self._said = (one_line(error.text), "errored")
             self._draw()
             return
         self._close_input()

@@ -365,7 +365,7 @@ class MessagePrompt(Vertical):
         try:
             limits = read_limits(self._limits.value)
         except UsageError as error:
-            self._note(f"{error.what} {error.hint}")
+            self._note(error.text)
             return
         self._writing.read_only = True
         self.post_message(self.Submitted(self.target, self.text, self.mode, limits))

@@ -1,0 +1,20 @@
+"""The text of an error: what happened, and the remedy."""
+
+from __future__ import annotations
+
+import pytest
+
+from zoea.model.errors import ZoeaError
+
+
+@pytest.mark.parametrize(
+    ("what", "hint", "text"),
+    [
+        ("the disk is full", "Free some space.", "the disk is full. Free some space."),
+        ("The disk is full.", "Free some space.", "The disk is full. Free some space."),
+        ("the disk is full", "", "the disk is full"),
+        ("The disk is full.", "", "The disk is full."),
+    ],
+)
+def test_a_text_is_what_happened_and_the_remedy(what: str, hint: str, text: str) -> None:
+    assert ZoeaError(what, hint=hint).text == text
