@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from msgspec import Struct
 from zoea.model.errors import UsageError
 from zoea.store.blobs import blob_path, put_blob
 from zoea.store.retention import RemovedCounts, record_removal
+from zoea.store.schema import read_tables
 from zoea.store.search import fts_index
 
 REDACTED = "[REDACTED]"
@@ -60,16 +60,6 @@ _IDENTITIES = {
     ("ctx_reflog", "reason"),
 }
 """Columns by which rows are found, and columns with Zoea's own words and numbers, which stay as they are."""
-_JSON = re.compile(r"\b(\w+) TEXT[^\n]*?json_valid\(\1\)")
-_CHOICE = re.compile(r"\b(\w+) TEXT[^,\n]*?CHECK \((?:\1 IS NULL OR )?\1 IN \(")
-_TEXT_COLUMNS = """
-SELECT t.name, c.name, s.sql FROM pragma_table_list t JOIN sqlite_schema s ON s.name = t.name
-JOIN pragma_table_xinfo(t.name) c
-WHERE t.schema = 'main' AND t.type = 'table' AND t.name NOT LIKE 'sqlite\\_%' ESCAPE '\\'
-AND c.type = 'TEXT' AND c.hidden = 0
-"""
-
-
 Rewrite = Callable[[bytes, Callable[[str], str]], bytes | None]
 """Return bytes with a function applied to all texts in them; None where they hold none that can be told."""
 
@@ -86,9 +76,10 @@ class RedactedCounts(Struct, frozen=True):
 
 def text_columns(connection: sqlite3.Connection) -> Iterator[tuple[str, str, bool]]:
     """Yield table, name and JSON flag of each column that may hold foreign text."""
-    for table, column, sql in connection.execute(_TEXT_COLUMNS).fetchall():
-        if (table, column) not in _IDENTITIES and column not in _CHOICE.findall(sql):
-            yield table, column, column in _JSON.findall(sql)
+    for table in read_tables(connection).values():
+        for column in table.columns.values():
+            if column.type == "TEXT" and not column.is_choice and (table.name, column.name) not in _IDENTITIES:
+                yield table.name, column.name, column.is_json
 
 
 def redact_text(

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from zoea.store.schema import read_tables, write_removal
+
 LEAST = 100
 """Memories of each mysis that no rule removes; a request looks back over fewer."""
 TURNS = 200
@@ -27,44 +29,25 @@ AND t.number < (SELECT number FROM turn WHERE id =
 AND t.id <> coalesce((SELECT turn_id FROM memory WHERE mysis_id = :mysis AND role = 'user' ORDER BY id DESC LIMIT 1), 0)
 ORDER BY t.number LIMIT :most
 """
-_MEMORIES = "SELECT id FROM memory WHERE turn_id = :turn"
+_MEMORIES = "SELECT id FROM memory WHERE turn_id = :root"
 _CALLS = f"SELECT id FROM tool_call WHERE memory_id IN ({_MEMORIES})"
-_STEPS = (
-    f"DELETE FROM approval WHERE turn_id = :turn OR tool_call_id IN ({_CALLS})",
-    f"DELETE FROM late_result WHERE tool_call_id IN ({_CALLS})",
-    "UPDATE late_result SET told_in_turn = NULL WHERE told_in_turn = :turn",
-    "UPDATE topic_message SET turn_id = NULL WHERE turn_id = :turn",
-    f"DELETE FROM tool_call WHERE memory_id IN ({_MEMORIES})",
-    f"DELETE FROM memory_blob WHERE memory_id IN ({_MEMORIES})",
-    "DELETE FROM delivery WHERE turn_id = :turn",
-    "DELETE FROM turn_note WHERE turn_id = :turn",
-    "DELETE FROM turn_answer WHERE turn_id = :turn",
-    # What a summary tells of this turn goes with it; the next turn sums up what is left.
-    "DELETE FROM summary WHERE first_turn <= :turn AND mysis_id = (SELECT mysis_id FROM turn WHERE id = :turn)",
-    "DELETE FROM memory WHERE turn_id = :turn",
-    "DELETE FROM request WHERE turn_id = :turn",
-    "DELETE FROM turn WHERE id = :turn",
-)
-_MYSIS_STEPS = (
-    "DELETE FROM approval WHERE mysis_id = :mysis",
-    "DELETE FROM delivery WHERE mysis_id = :mysis",
-    "DELETE FROM request WHERE mysis_id = :mysis",
-    "DELETE FROM summary WHERE mysis_id = :mysis",
-    "DELETE FROM mysis_tag WHERE mysis_id = :mysis",
-    "DELETE FROM topic_cursor WHERE mysis_id = :mysis",
-    "DELETE FROM ctx_origin WHERE mysis_id = :mysis",
+# What a summary tells of this turn goes with it; the next turn sums up what is left.
+_SUMMARIES = "DELETE FROM summary WHERE first_turn <= :root AND mysis_id = (SELECT mysis_id FROM turn WHERE id = :root)"
+_FORGET_MYSIS = (
     "UPDATE mysis SET state_reason = :reason, overrides = '{}', error = NULL, wait = NULL, held_reason = '', goal = ''"
-    " WHERE id = :mysis",
+    " WHERE id = :root"
 )
+_NUMBERS = ("mysis", "tally", "session")
+"""Tables of which a removed mysis keeps its rows: whoever heard from it refers to them, and they hold numbers."""
 ONLY_A_SENDER = "known only as a sender"
 """The state reason of a mysis that is stored only as the sender of messages."""
 _SIZE = f"""
 SELECT count(*), coalesce(sum(length(content) + length(reasoning)), 0)
   + (SELECT coalesce(sum(length(name) + length(arguments)), 0) FROM tool_call WHERE memory_id IN ({_MEMORIES}))
   + (SELECT coalesce(sum(length(content)), 0) FROM late_result WHERE tool_call_id IN ({_CALLS}))
-FROM memory WHERE turn_id = :turn
+FROM memory WHERE turn_id = :root
 """
-_HEARD_IN = "SELECT DISTINCT message_id FROM delivery WHERE turn_id = :turn"
+_HEARD_IN = "SELECT DISTINCT message_id FROM delivery WHERE turn_id = :root"
 # Messages without a memory and without a delivery that is pending or taken.
 _UNHEARD = """
 NOT EXISTS (SELECT 1 FROM delivery d WHERE d.message_id = message.id AND d.state IN ('pending', 'taken'))
@@ -125,11 +108,12 @@ def remove_turns(
         return RemovedCounts()
     removed = RemovedCounts()
     turns = connection.execute(_TURNS, {"mysis": mysis_id, "floor": floor, "most": TURNS}).fetchall()
+    statements = (_SUMMARIES, *write_removal(read_tables(connection), "turn")) if turns else ()
     for (turn,) in map(tuple, turns):
-        memories, characters = connection.execute(_SIZE, {"turn": turn}).fetchone()
-        heard = [message_id for (message_id,) in map(tuple, connection.execute(_HEARD_IN, {"turn": turn}).fetchall())]
-        for statement in _STEPS:
-            connection.execute(statement, {"turn": turn})
+        memories, characters = connection.execute(_SIZE, {"root": turn}).fetchone()
+        heard = [message_id for (message_id,) in map(tuple, connection.execute(_HEARD_IN, {"root": turn}).fetchall())]
+        for statement in statements:
+            connection.execute(statement, {"root": turn})
         removed += RemovedCounts(1, memories, characters) + _remove_messages(connection, "id = ?", heard)
     if removed.turns:
         record_removal(connection, "keep", _describe_rule(keep), mysis_id, removed, now=now, who=who)
@@ -145,12 +129,11 @@ def remove_mysis(connection: sqlite3.Connection, mysis_id: int, *, now: int, who
     heard = [row[0] for row in connection.execute("SELECT message_id FROM delivery WHERE mysis_id = ?", (mysis_id,))]
     said = [row[0] for row in connection.execute("SELECT id FROM message WHERE sender_id = ?", (mysis_id,))]
     for (turn,) in connection.execute("SELECT id FROM turn WHERE mysis_id = ?", (mysis_id,)).fetchall():
-        memories, characters = connection.execute(_SIZE, {"turn": turn}).fetchone()
-        for statement in _STEPS:
-            connection.execute(statement, {"turn": turn})
+        memories, characters = connection.execute(_SIZE, {"root": turn}).fetchone()
         removed += RemovedCounts(1, memories, characters)
-    for statement in _MYSIS_STEPS:
-        connection.execute(statement, {"mysis": mysis_id, "reason": ONLY_A_SENDER})
+    for statement in write_removal(read_tables(connection), "mysis", stays=_NUMBERS):
+        connection.execute(statement, {"root": mysis_id})
+    connection.execute(_FORGET_MYSIS, {"root": mysis_id, "reason": ONLY_A_SENDER})
     removed += _remove_messages(connection, "id = ?", sorted({*heard, *said}))
     removed += _remove_topic_messages(connection, _PUBLISHED, {"mysis": mysis_id})
     record_removal(connection, "purge", "", mysis_id, removed, now=now, who=who)
