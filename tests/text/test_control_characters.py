@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import unicodedata
 from collections.abc import Callable
 from time import process_time
@@ -90,6 +91,24 @@ def test_hostile_repetition_costs_time_in_proportion_to_its_length(unit: str) ->
     for show in (prose_line, one_line):
         show(unit * (300_000 // len(unit)))
     assert process_time() - begun < 3.0
+
+
+SEARCHED = re.compile("[\x00-\x08\u200b-\u200f\u2060-\u206f\ue000-\uf8ff]")
+
+
+@pytest.mark.parametrize("unit", ["it goes on — “so” it said…\n", "鉄鉱石を採掘する。"])
+def test_prose_beyond_ascii_costs_little_more_than_one_search(unit: str) -> None:
+    text = unit * (40_000 // len(unit))
+    least = min(timed(lambda: SEARCHED.search(text)) for _ in range(5))
+    assert min(timed(lambda: reveal(text)) for _ in range(5)) < 9 * least
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Return the seconds of CPU that ten calls take."""
+    begun = process_time()
+    for _ in range(10):
+        work()
+    return process_time() - begun
 
 
 class TestMarks:
