@@ -34,21 +34,7 @@ from zoea.swarm.persistence.earlier_turn_reads import choose_earlier_turns
 from zoea.swarm.persistence.known_tools import KnownTools
 from zoea.swarm.resolved_template import drop_told_goal
 from zoea.swarm.turn import prompt_budget, shown_notes, tool_budget
-from zoea.swarm.turn.turn_types import (
-    BreakOffTurn,
-    CloseTurn,
-    FailRequest,
-    MarkSent,
-    OpStored,
-    ResumeTurn,
-    RetryNote,
-    SettleRequest,
-    StoreAnswer,
-    StoreNote,
-    StoreResult,
-    TakeSteers,
-    TurnOp,
-)
+from zoea.swarm.turn import turn_types as t
 from zoea.text import estimate
 
 _PLAN_ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))
@@ -187,20 +173,20 @@ def store_answers(conn: WriterConnection, turn_id: int, answers: Mapping[str, st
     )
 
 
-def carry_out(conn: WriterConnection, info: memory_ops.TurnInfo, op: TurnOp) -> OpStored:
+def carry_out(conn: WriterConnection, info: memory_ops.TurnInfo, op: t.TurnOp) -> t.OpStored:
     """Carry out one op of the turn machine and return the stored rows."""
     match op:
-        case StoreAnswer():
+        case t.StoreAnswer():
             return _store_answer(conn, info, op)
-        case StoreResult():
+        case t.StoreResult():
             pairs = [memory_ops.store_result(conn, info, op)]
             for call_id, seq in op.repeats:
                 repeat = replace(op, call_id=call_id, seq=seq, result=replace(op.result, content=SAME_RESULT, blobs=()))
                 pairs.append(memory_ops.store_result(conn, info, repeat, pairs[0][1].result_fingerprint))
-            return OpStored(conn.now(), tuple(memory for memory, _ in pairs), tuple(call for _, call in pairs))
-        case MarkSent():
-            return OpStored(conn.now(), calls=memory_ops.mark_sent(conn, op.call_ids))
-        case TakeSteers():
+            return t.OpStored(conn.now(), tuple(memory for memory, _ in pairs), tuple(call for _, call in pairs))
+        case t.MarkSent():
+            return t.OpStored(conn.now(), calls=memory_ops.mark_sent(conn, op.call_ids))
+        case t.TakeSteers():
             texts = conn.execute("SELECT content FROM memory WHERE turn_id = ? AND role = 'user'", (op.turn_id,))
             deliveries = prompt_budget.select_fitting(
                 memory_ops.pending(conn, info.mysis_id, op.delivery_ids),
@@ -212,26 +198,26 @@ def carry_out(conn: WriterConnection, info: memory_ops.TurnInfo, op: TurnOp) -> 
                 mysis_ops.end_wait(conn, info.mysis_id)
                 hop = max(delivery.hop for delivery in deliveries)
                 conn.execute("UPDATE turn SET hop = max(hop, ?) WHERE id = ?", (hop, op.turn_id))
-            return OpStored(conn.now(), memories=memories, taken=tuple(delivery.id for delivery in deliveries))
-        case StoreNote():
-            return OpStored(conn.now(), notes=(store_note(conn, info.mysis_id, op),))
-        case SettleRequest():
+            return t.OpStored(conn.now(), memories=memories, taken=tuple(delivery.id for delivery in deliveries))
+        case t.StoreNote():
+            return t.OpStored(conn.now(), notes=(store_note(conn, info.mysis_id, op),))
+        case t.SettleRequest():
             spend_ops.settle(conn, info, op.request_id, op.usage, finish=op.finish)
-            return OpStored(conn.now())
-        case FailRequest():
+            return t.OpStored(conn.now())
+        case t.FailRequest():
             spend_ops.fail(conn, info, op.request_id, op.usage, op.error_class)
             if op.retry is not None:
                 _note_retry(conn, info, op.request_id, op.retry)
             if op.note is not None:
                 store_note(conn, info.mysis_id, op.note)
-            return OpStored(conn.now())
-        case CloseTurn() | BreakOffTurn():
+            return t.OpStored(conn.now())
+        case t.CloseTurn() | t.BreakOffTurn():
             return _leave(conn, info, op)
-        case ResumeTurn():
+        case t.ResumeTurn():
             return _resume(conn, info, op)
 
 
-def _note_retry(conn: WriterConnection, info: memory_ops.TurnInfo, request_id: int, retry: RetryNote) -> None:
+def _note_retry(conn: WriterConnection, info: memory_ops.TurnInfo, request_id: int, retry: t.RetryNote) -> None:
     """Note a retry for people: in the conversation, and as an event."""
     text = shown_notes.retry_text(retry.what, retry.attempt, retry.attempts, retry.rest)
     conn.execute(_NOTE, (retry.turn_id, retry.after_seq, shown_notes.retry_kind(retry.attempt), text))
@@ -247,7 +233,7 @@ def _note_retry(conn: WriterConnection, info: memory_ops.TurnInfo, request_id: i
     )
 
 
-def _store_answer(conn: WriterConnection, info: memory_ops.TurnInfo, op: StoreAnswer) -> OpStored:
+def _store_answer(conn: WriterConnection, info: memory_ops.TurnInfo, op: t.StoreAnswer) -> t.OpStored:
     answer = memory_ops.insert_answer(conn, info, op.turn_id, op.seq, op.answer, op.request_id, partial=False)
     stored: list[Memory] = []
     calls: list[ToolCall] = []
@@ -259,7 +245,7 @@ def _store_answer(conn: WriterConnection, info: memory_ops.TurnInfo, op: StoreAn
                 why, state = prepared.skipped, CallState.CANCELLED
             elif prepared.known:
                 why = _BROKEN.format(why=prepared.broken, text=prepared.arguments[:500])
-            result = StoreResult(op.turn_id, call.id, op.seq + 1 + position, ToolResult(why, is_error=True), state)
+            result = t.StoreResult(op.turn_id, call.id, op.seq + 1 + position, ToolResult(why, is_error=True), state)
             answered, call = memory_ops.store_result(conn, info, result)
             stored.append(answered)
         calls.append(call)
@@ -267,7 +253,7 @@ def _store_answer(conn: WriterConnection, info: memory_ops.TurnInfo, op: StoreAn
     model_facts.learn_from_answer(conn, info.provider, info.model or op.answer.model, op.answer)
     for trait, _ in op.answer.traits:
         told = f"{info.model or op.answer.model} on {info.provider} {describe_trait(trait)}"
-        store_note(conn, info.mysis_id, StoreNote(op.turn_id, op.seq, shown_notes.trait_kind(trait), told))
+        store_note(conn, info.mysis_id, t.StoreNote(op.turn_id, op.seq, shown_notes.trait_kind(trait), told))
     if op.answer.are_calls_text:
         conn.execute(_NOTE, (op.turn_id, op.seq, shown_notes.TEXT_CALL, shown_notes.TEXT_CALL_NOTE))
         conn.emit("turn.note", info.mysis_id, turn=op.turn_id, note=shown_notes.TEXT_CALL_NOTE)
@@ -278,17 +264,17 @@ def _store_answer(conn: WriterConnection, info: memory_ops.TurnInfo, op: StoreAn
         notes = (store_note(conn, info.mysis_id, op.note),)
     if op.outcome is not None:
         _end(conn, info, op.turn_id, op.outcome, row_values.failure_text(op.failure))
-    return OpStored(conn.now(), memories=(replace(answer, calls=tuple(calls)), *stored), notes=notes)
+    return t.OpStored(conn.now(), memories=(replace(answer, calls=tuple(calls)), *stored), notes=notes)
 
 
-def store_note(conn: WriterConnection, mysis_id: int, op: StoreNote) -> Note:
+def store_note(conn: WriterConnection, mysis_id: int, op: t.StoreNote) -> Note:
     """Store a note of a turn, once at its place."""
     conn.execute(_NOTE, (op.turn_id, op.after_seq, op.kind, op.content))
     conn.emit("turn.note", mysis_id, turn=op.turn_id, note=op.kind)
     return Note(op.after_seq, op.kind, op.content)
 
 
-def _leave(conn: WriterConnection, info: memory_ops.TurnInfo, op: CloseTurn | BreakOffTurn) -> OpStored:
+def _leave(conn: WriterConnection, info: memory_ops.TurnInfo, op: t.CloseTurn | t.BreakOffTurn) -> t.OpStored:
     """End a turn without an answer, or leave it open; streamed text stays readable."""
     partial: tuple[Memory, ...] = ()
     if op.unsent:
@@ -306,7 +292,7 @@ def _leave(conn: WriterConnection, info: memory_ops.TurnInfo, op: CloseTurn | Br
         # Incomplete calls are dropped; their text remains.
         partial = (memory_ops.insert_answer(conn, info, op.turn_id, op.seq, op.partial, op.request_id, partial=True),)
     pairs = [memory_ops.store_result(conn, info, result) for result in op.results]
-    if isinstance(op, CloseTurn):
+    if isinstance(op, t.CloseTurn):
         _end(conn, info, op.turn_id, op.outcome, row_values.failure_text(op.failure))
     else:
         conn.execute(
@@ -314,7 +300,7 @@ def _leave(conn: WriterConnection, info: memory_ops.TurnInfo, op: CloseTurn | Br
             (op.outcome, row_values.failure_text(op.failure), op.turn_id),
         )
         conn.emit("turn.broke_off", info.mysis_id, turn=op.turn_id, why=str(op.outcome))
-    return OpStored(
+    return t.OpStored(
         conn.now(), memories=(*(memory for memory, _ in pairs), *partial), calls=tuple(call for _, call in pairs)
     )
 
@@ -333,12 +319,12 @@ def _end(
     conn.emit("turn.ended", info.mysis_id, turn=turn_id, outcome=str(outcome))
 
 
-def _resume(conn: WriterConnection, info: memory_ops.TurnInfo, op: ResumeTurn) -> OpStored:
+def _resume(conn: WriterConnection, info: memory_ops.TurnInfo, op: t.ResumeTurn) -> t.OpStored:
     pairs = [memory_ops.store_result(conn, info, result) for result in op.results]
     conn.execute("UPDATE turn SET attempt = attempt + 1, broke_off = NULL, failure = NULL WHERE id = ?", (op.turn_id,))
     approval_ops.ask_again(conn, op.turn_id)
     conn.emit("turn.resumed", info.mysis_id, turn=op.turn_id)
-    return OpStored(conn.now(), memories=tuple(memory for memory, _ in pairs), calls=tuple(call for _, call in pairs))
+    return t.OpStored(conn.now(), memories=tuple(memory for memory, _ in pairs), calls=tuple(call for _, call in pairs))
 
 
 def plan_text(encoded: dict[str, object]) -> bytes:

@@ -8,20 +8,10 @@ from zoea.model.enums import DONE_TOOL, CallState, ErrorClass, Outcome, Role
 from zoea.model.request import Answer, ToolResult
 from zoea.model.values import Failure, Memory, Usage
 from zoea.swarm.rules import SECOND
+from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn import waits
 from zoea.swarm.turn.call_slice import find_call, slice_calls
 from zoea.swarm.turn.fingerprint import parsed
-from zoea.swarm.turn.turn_types import (
-    BreakOffTurn,
-    CloseTurn,
-    NextStep,
-    StoreOp,
-    StoreResult,
-    TurnEffect,
-    TurnEnd,
-    TurnPhase,
-    TurnState,
-)
 
 NOTHING_USED = Usage()
 NEVER_RAN = ToolResult("cancelled: stopped before this ran", is_error=True)
@@ -31,7 +21,7 @@ MAY_HAVE_RUN = ToolResult(
     is_unknown=True,
 )
 
-Step = tuple[TurnState, tuple[TurnEffect, ...]]
+Step = tuple[t.TurnState, tuple[t.TurnEffect, ...]]
 
 
 def next_seq(memories: tuple[Memory, ...]) -> int:
@@ -45,12 +35,12 @@ def state_of(result: ToolResult) -> CallState:
     return CallState.ERROR if result.is_error else CallState.DONE
 
 
-def result_op(turn: TurnState, call_id: int, result: ToolResult, state: CallState) -> StoreResult:
+def result_op(turn: t.TurnState, call_id: int, result: ToolResult, state: CallState) -> t.StoreResult:
     memory, call = find_call(turn, call_id)
-    return StoreResult(turn.turn_id, call_id, memory.seq + 1 + call.position, result, state)
+    return t.StoreResult(turn.turn_id, call_id, memory.seq + 1 + call.position, result, state)
 
 
-def report_timeout(turn: TurnState) -> Failure:
+def report_timeout(turn: t.TurnState) -> Failure:
     seconds = turn.rules.timeout / SECOND
     return Failure(
         "TurnTimeout",
@@ -60,25 +50,25 @@ def report_timeout(turn: TurnState) -> Failure:
     )
 
 
-def _is_resting_before_call(turn: TurnState) -> bool:
+def _is_resting_before_call(turn: t.TurnState) -> bool:
     """True where backpressure or the provider delays a reserved request."""
-    return turn.phase is TurnPhase.RESTING and turn.next is NextStep.CALL
+    return turn.phase is t.TurnPhase.RESTING and turn.next is t.NextStep.CALL
 
 
-def _in_flight(turn: TurnState) -> int:
+def _in_flight(turn: t.TurnState) -> int:
     """Return the reserved, unsettled request, or 0."""
-    return turn.request_id if turn.phase is TurnPhase.CALLING or _is_resting_before_call(turn) else 0
+    return turn.request_id if turn.phase is t.TurnPhase.CALLING or _is_resting_before_call(turn) else 0
 
 
 def close_turn(
-    turn: TurnState,
+    turn: t.TurnState,
     outcome: Outcome,
     *,
     at: int | None = None,
     failure: Failure | None = None,
     error_class: ErrorClass | None = None,
     stops: bool = False,
-    finished: tuple[StoreResult, ...] = (),
+    finished: tuple[t.StoreResult, ...] = (),
     usage: Usage = NOTHING_USED,
 ) -> Step:
     """End the turn for good; open calls get the result `unknown` if they run, else `cancelled`."""
@@ -93,21 +83,21 @@ def close_turn(
     turn = replace(
         turn, running=frozenset(), outcome=outcome, failure=failure, error_class=error_class, stops=stops, final=True
     )
-    return _leave(CloseTurn, turn, outcome, (*finished, *rest), usage, turn.at if at is None else at)
+    return _leave(t.CloseTurn, turn, outcome, (*finished, *rest), usage, turn.at if at is None else at)
 
 
 def break_off_turn(
-    turn: TurnState, outcome: Outcome, finished: tuple[StoreResult, ...] = (), usage: Usage = NOTHING_USED
+    turn: t.TurnState, outcome: Outcome, finished: tuple[t.StoreResult, ...] = (), usage: Usage = NOTHING_USED
 ) -> Step:
     """Leave the turn open, to be resumed from its stored records."""
-    return _leave(BreakOffTurn, turn, outcome, finished, usage, turn.at)
+    return _leave(t.BreakOffTurn, turn, outcome, finished, usage, turn.at)
 
 
 def _leave(
-    kind: type[CloseTurn] | type[BreakOffTurn],
-    turn: TurnState,
+    kind: type[t.CloseTurn] | type[t.BreakOffTurn],
+    turn: t.TurnState,
     outcome: Outcome,
-    results: tuple[StoreResult, ...],
+    results: tuple[t.StoreResult, ...],
     usage: Usage,
     at: int,
 ) -> Step:
@@ -125,10 +115,10 @@ def _leave(
         usage=usage,
         end=end,
     )
-    return replace(turn, phase=TurnPhase.ENDING, next=NextStep.END, end=end), (StoreOp(op),)
+    return replace(turn, phase=t.TurnPhase.ENDING, next=t.NextStep.END, end=end), (t.StoreOp(op),)
 
 
-def describe_end(turn: TurnState, at: int, *, concludes: Answer | None = None) -> TurnEnd:
+def describe_end(turn: t.TurnState, at: int, *, concludes: Answer | None = None) -> t.TurnEnd:
     """Return what the life machine hears; the op that ends the turn stores its consequences."""
     outcome = turn.outcome or Outcome.ANSWERED
     # A world may have stood still while Zoea did not run: ticks from before say nothing of its pace.
@@ -142,7 +132,7 @@ def describe_end(turn: TurnState, at: int, *, concludes: Answer | None = None) -
     report = _done_report(turn) if outcome is Outcome.ANSWERED else None
     answers = [memory for memory in turn.memories if memory.role is Role.ASSISTANT and not memory.partial]
     said = (*(memory.content for memory in answers), concludes.text if concludes else "")
-    return TurnEnd(
+    return t.TurnEnd(
         outcome=outcome,
         responded=turn.responded,
         nudged=turn.nudged,
@@ -161,7 +151,7 @@ def describe_end(turn: TurnState, at: int, *, concludes: Answer | None = None) -
     )
 
 
-def _done_report(turn: TurnState) -> str | None:
+def _done_report(turn: t.TurnState) -> str | None:
     """Return the summary of a turn that reported its task as done; None where it did not."""
     found = (call for call in slice_calls(turn) if call.name == DONE_TOOL and call.state is CallState.DONE)
     call = next(found, None)
