@@ -12,7 +12,7 @@ from zoea.context.strategies import turns
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.request import Answer
 from zoea.swarm.turn.need_rounds import READERS
-from zoea.swarm.turn.opened_turn_facts import OpenedTurnFacts
+from zoea.swarm.turn.summary_stage import OpenedTurnFacts
 
 
 class Rumour(OutsideNeed, frozen=True):

@@ -17,7 +17,6 @@ from zoea.model.enums import MessageKind, OpenedBy, Outcome, SenderKind
 from zoea.model.values import Delivery, Failure, Memory, Sender
 from zoea.queries.stored_swarm import open_database
 from zoea.swarm.persistence import row_values
-from zoea.swarm.persistence.late_result_ops import NOTE_KIND as LATE_RESULT
 
 PAGE_MEMORIES = 60
 PAGE_TURNS = 40
@@ -228,7 +227,7 @@ def _late_note(row: sqlite3.Row, cut: int | None) -> TurnNote:
     """Return the result that came after the turn as a note beside the result `unknown`."""
     outcome = "failed" if row["is_error"] else "was carried out"
     content = f"{row['name']} {outcome} after the turn was stopped:\n{row['content'][:cut]}"
-    return TurnNote(row["seq"], LATE_RESULT, content)
+    return TurnNote(row["seq"], row_values.LATE_RESULT, content)
 
 
 def _entry(memory: Memory, beside: sqlite3.Row, cut: int | None) -> ConversationEntry:

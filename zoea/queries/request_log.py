@@ -1,6 +1,6 @@
 """Reads the lines of the log that requests have: what each held, and what it used of its budgets.
 
-No events are stored for them, because the rows of requests hold the numbers; see `swarm/turn/request_events.py`.
+No events are stored for them, because the rows of requests hold the numbers; see `swarm/turn/request_preparation.py`.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ from zoea.swarm.clock_watch import watch_clock
 from zoea.swarm.live_view import LiveView
 from zoea.swarm.outbox import Outbox
 from zoea.swarm.persistence import load_mysis, message_ops, mysis_ops, spend_ops, swarm_reads, time_ops
+from zoea.swarm.persistence.load_mysis import NEWEST_PLANS, read_request_sizes
 from zoea.swarm.persistence.preserved_memories import preserve_memory
-from zoea.swarm.persistence.request_sizes import NEWEST_PLANS, read_request_sizes
 from zoea.swarm.references import resolve_reference
 from zoea.swarm.resolved_template import Providers, ResolvedTemplate, resolve_stored_template, resolve_template
 from zoea.swarm.rules import SECOND

@@ -21,7 +21,7 @@ from zoea.swarm.commander import Commander
 from zoea.swarm.context_commands import ContextCommands
 from zoea.swarm.context_tools import ContextTools, allow_all
 from zoea.swarm.creation import Wish, checked_prompt, read_origin
-from zoea.swarm.persistence import context_reach
+from zoea.swarm.persistence import capture_ops
 from zoea.text import clean
 from zoea.tools.builtin.arguments import ContextAskArguments, ContextCheckpointArguments, ContextForkArguments
 from zoea.tools.policy import SearchScope, ToolPolicy
@@ -83,9 +83,9 @@ class MysisContexts:
         self._check_hop(meta)
 
         def find(conn: sqlite3.Connection) -> str:
-            if given.thread and context_reach.answers_in(conn, meta.mysis_id, given.thread):
+            if given.thread and capture_ops.answers_in(conn, meta.mysis_id, given.thread):
                 raise UsageError(f"you answer in the thread {given.thread} yourself", hint="Ask without a thread.")
-            if given.thread and not is_free and not context_reach.has_thread(conn, meta.mysis_id, given.thread):
+            if given.thread and not is_free and not capture_ops.has_thread(conn, meta.mysis_id, given.thread):
                 raise UsageError(f"the thread {given.thread} is out of your reach: you did not begin it", hint=_FOREIGN)
             return tools.find(conn, given.context).id
 
@@ -136,7 +136,7 @@ class _Reach:
 
     def check(self, conn: sqlite3.Connection, commit: ContextCommit) -> None:
         """Raise UsageError for a commit out of reach."""
-        if context_reach.has_reach(conn, self._mysis_id, commit):
+        if capture_ops.has_reach(conn, self._mysis_id, commit):
             return
         raise UsageError(
             f"{shortest_id(conn, commit)} of {commit.provenance.principal} is out of your reach: you neither made nor "

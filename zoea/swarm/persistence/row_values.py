@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from zoea.model.enums import CallState, DeliveryMode, DeliveryState, MessageKind, MysisState, Role, SenderKind, Source
 from zoea.model.values import Delivery, Failure, Memory, Mysis, Native, Sender, ToolCall, label
 
+LATE_RESULT = "late result"
+"""The kind of the note that tells a turn what calls of an earlier one returned after it."""
 _MEMORY_WIDTH = 23
 _ROLES = {one.value: one for one in Role}
 _SOURCES = {one.value: one for one in Source}

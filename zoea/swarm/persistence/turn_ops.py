@@ -6,12 +6,12 @@ The rules are in `turn/machine.py`; `memory_ops.py` writes the rows of memories 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from zoea.context import FrozenTurn, Note, missing_needs
+from zoea.context import MESSAGE_FRAME, EarlierTurn, FrozenTurn, Note, choose_earlier, missing_needs, request_limit
 from zoea.context.window.prompt_context import merge_contexts, override_turn, read_stored
 from zoea.llm.model_traits import describe_trait
 from zoea.model.enums import CallState, ErrorClass, Finish, OpenedBy, Outcome
@@ -21,17 +21,14 @@ from zoea.store import WriterConnection
 from zoea.swarm import life as lf
 from zoea.swarm.persistence import (
     approval_ops,
-    late_result_ops,
     memory_ops,
     model_facts,
     mysis_ops,
     row_values,
     spend_ops,
-    topic_cursor_ops,
+    topic_ops,
     turn_records,
 )
-from zoea.swarm.persistence.earlier_turn_reads import choose_earlier_turns
-from zoea.swarm.persistence.known_tools import KnownTools
 from zoea.swarm.resolved_template import drop_told_goal
 from zoea.swarm.turn import prompt_budget, shown_notes, tool_budget
 from zoea.swarm.turn import turn_types as t
@@ -94,13 +91,13 @@ def open_turn(
     now = conn.now()
     before, number, turn_id = conn.execute(_BEFORE_TURN, (mysis_id,)).fetchone()
     opened_by = OpenedBy.PROMPT if waiting else OpenedBy.NUDGE
-    frozen = topic_cursor_ops.begin_turn(conn, freeze(turn_id, number, before))
+    frozen = topic_ops.begin_turn(conn, freeze(turn_id, number, before))
     known = turn_records.read_before_opened(conn, mysis_id, missing_needs(frozen))
     required = estimate.tokens(waiting[0].content) if waiting else estimate.tokens(turn_records.read_order(known))
     if not waiting:
         frozen = replace(frozen, nudge_text=drop_told_goal(frozen.nudge_text, turn_records.read_order(known)))
     frozen, deliveries = _choose_content(conn, frozen, catalogue, waiting, required)
-    frozen = topic_cursor_ops.note_triggers(conn, frozen, tuple([one.message_id for one in deliveries]))
+    frozen = topic_ops.note_triggers(conn, frozen, tuple([one.message_id for one in deliveries]))
     if frozen.earlier:
         answers = turn_records.read_before_opened(conn, mysis_id, missing_needs(frozen, known.answers)).answers
         known = replace(known, answers={**known.answers, **answers})
@@ -112,7 +109,7 @@ def open_turn(
         (turn_id, mysis_id, session_id, number, opened_by, level, hop, frozen.to_json(), now),
     )
     memories = memory_ops.take(conn, mysis_id, turn_id, number, deliveries, 1)
-    notes = late_result_ops.tell_late_results(conn, mysis_id, turn_id)
+    notes = memory_ops.tell_late_results(conn, mysis_id, turn_id)
     conn.execute("UPDATE tally SET turns = turns + 1 WHERE mysis_id = ?", (mysis_id,))
     conn.emit("turn.opened", mysis_id, turn=turn_id, number=number, opened_by=str(opened_by), prompts=len(memories))
     left = tuple(delivery.id for delivery in waiting[len(deliveries) :])
@@ -330,3 +327,104 @@ def _resume(conn: WriterConnection, info: memory_ops.TurnInfo, op: t.ResumeTurn)
 def plan_text(encoded: dict[str, object]) -> bytes:
     """Encode a plan for its request row, before compression."""
     return _PLAN_ENCODER.encode(encoded).encode("utf-8", "replace")
+
+
+_LAST_SHOWN = """
+SELECT id, frozen -> '$.shown_tools' AS shown FROM turn WHERE mysis_id = ? AND number < ? ORDER BY number DESC LIMIT 1
+"""
+_FIRST_SHOWN = """
+SELECT frozen ->> '$.earlier[0][0]' FROM turn
+WHERE mysis_id = ? AND number < ? AND opened_by = 'prompt' ORDER BY number DESC LIMIT 1
+"""
+_USED_TOOLS = """
+SELECT DISTINCT k.name FROM tool_call k JOIN memory m ON m.id = k.memory_id WHERE m.turn_id IN ({marks})
+"""
+
+
+class KnownTools(Struct):
+    """Reads the tools that a new turn shows whole because of the turns before, once.
+
+    They are those that the last turn showed whole or used, until the earlier turns that are shown are cut: then
+    those that the ones still shown, or the last turn, used.
+    """
+
+    conn: WriterConnection
+    mysis_id: int
+    number: int
+    found: frozenset[str] | None = None
+
+    def read(self) -> frozenset[str]:
+        """Return the tools that the last turn showed whole or used."""
+        if self.found is None:
+            last = self.conn.execute(_LAST_SHOWN, (self.mysis_id, self.number)).fetchone()
+            shown = json.loads(last["shown"] or "[]") if last is not None else ()
+            self.found = frozenset(shown) | self._used(() if last is None else (last["id"],))
+        return self.found
+
+    def after_cut(self, frozen: FrozenTurn) -> frozenset[str]:
+        """Return the tools that are known where the turn shows fewer earlier turns than the one before."""
+        first = self.conn.execute(_FIRST_SHOWN, (self.mysis_id, self.number)).fetchone()
+        if first is None or first[0] is None or not frozen.earlier or frozen.earlier[0].turn_id == first[0]:
+            return self.read()
+        last = self.conn.execute(_LAST_SHOWN, (self.mysis_id, self.number)).fetchone()
+        return self._used((last["id"], *(one.turn_id for one in frozen.earlier)))
+
+    def _used(self, turn_ids: Iterable[int]) -> frozenset[str]:
+        ids = tuple(dict.fromkeys(turn_ids))
+        if not ids:
+            return frozenset()
+        return frozenset(row[0] for row in self.conn.execute(_USED_TOOLS.format(marks=row_values.marks(ids)), ids))
+
+
+_EARLIER_SHARE = 0.5  # of what the system prompt, the tools and the prompts leave free
+_PER_ROW = MESSAGE_FRAME + 4  # the frame of a message, and what rounding may add
+_MOST_BACK = 200  # turns back, so that a long time of nudges costs nothing
+_LAST_EARLIER = """
+SELECT id, frozen -> '$.earlier' AS earlier FROM turn
+WHERE mysis_id = ? AND number BETWEEN ? AND ? AND opened_by = 'prompt' AND outcome IS NOT NULL
+ORDER BY number DESC LIMIT 1
+"""
+# Characters and messages of each turn: whole, and of its prompts and last answer alone.
+_TURN_SIZES = """
+SELECT m.turn_id, count(*) AS rows, sum(length(m.content)) AS chars,
+  coalesce(sum((SELECT sum(length(k.name) + length(k.arguments) + 8) FROM tool_call k WHERE k.memory_id = m.id)), 0)
+    AS calls,
+  sum(m.role = 'user') AS bare_rows, sum(iif(m.role = 'user', length(m.content), 0)) AS bare_chars,
+  coalesce((SELECT length(n.content) FROM memory n WHERE n.turn_id = m.turn_id AND n.role = 'assistant'
+    ORDER BY n.seq DESC LIMIT 1), 0) AS answer
+FROM memory m WHERE m.turn_id IN ({marks}) GROUP BY m.turn_id
+"""
+
+
+def choose_earlier_turns(conn: WriterConnection, frozen: FrozenTurn, prompt_tokens: int) -> FrozenTurn:
+    """Freeze the earlier turns that the requests show, and whether anything is left to recall.
+
+    Args:
+        prompt_tokens: Of the prompts that open the turn, before calibration.
+    """
+    if frozen.is_nudged:
+        return frozen
+    earlier = _read_earlier(conn, frozen, prompt_tokens) if frozen.keep_turns else ()
+    # Turns are numbered from 1, so all of the past is shown where so many are shown whole.
+    is_all_shown = sum(one.whole for one in earlier) >= frozen.turn_number - 1
+    return replace(frozen, earlier=earlier, recall_items=0 if is_all_shown else frozen.recall_items)
+
+
+def _read_earlier(conn: WriterConnection, frozen: FrozenTurn, prompt_tokens: int) -> tuple[EarlierTurn, ...]:
+    first = max(frozen.turn_number - _MOST_BACK, frozen.inherited_turn + 1)
+    newest = conn.execute(_LAST_EARLIER, (frozen.mysis_id, first, frozen.turn_number)).fetchone()
+    if newest is None:
+        return ()
+    shown = tuple(EarlierTurn(turn_id, bool(whole)) for turn_id, whole in json.loads(newest["earlier"] or "[]"))
+    ids = (*(one.turn_id for one in shown), newest["id"])
+    whole, bare = dict[int, int](), dict[int, int]()
+    for row in conn.execute(_TURN_SIZES.format(marks=row_values.marks(ids)), ids):
+        chars = row["chars"] + row["calls"]
+        whole[row["turn_id"]] = -(-chars // estimate.CHARS_PER_TOKEN) + _PER_ROW * row["rows"]
+        short = row["bare_chars"] + row["answer"]
+        bare[row["turn_id"]] = -(-short // estimate.CHARS_PER_TOKEN) + _PER_ROW * (row["bare_rows"] + 1)
+    limit = int(request_limit(frozen).tokens / frozen.calibration)
+    free = limit - estimate.tokens(frozen.system) - frozen.tools_tokens - prompt_tokens - 2 * MESSAGE_FRAME
+    room = max(0, int(free * _EARLIER_SHARE))
+    room = min(room, frozen.earlier_tokens or room)
+    return choose_earlier(shown, newest["id"], whole, bare, keep=frozen.keep_turns, room=room)

@@ -38,8 +38,7 @@ from zoea.swarm.turn.machine import step
 from zoea.swarm.turn.model_call import HeldBeforeSending, ModelCall
 from zoea.swarm.turn.need_rounds import answer_needs
 from zoea.swarm.turn.output_stage import OutputStage
-from zoea.swarm.turn.request_events import RequestEvents
-from zoea.swarm.turn.request_preparation import limits_of, lowest_limit, prepare_requests
+from zoea.swarm.turn.request_preparation import RequestEvents, limits_of, lowest_limit, prepare_requests
 from zoea.swarm.turn.summary_stage import SummaryStage
 from zoea.swarm.turn.tool_calls import ToolCalls
 from zoea.swarm.turn.turn_failures import cause_of, end_from, failure_from

@@ -41,9 +41,8 @@ from zoea.swarm.context_capture import ContextCapture
 from zoea.swarm.inherited_context import begin_inherited, read_inherited
 from zoea.swarm.persistence import turn_ops, turn_records
 from zoea.swarm.services import Services
-from zoea.swarm.turn.opened_turn_facts import OpenedTurnFacts
 from zoea.swarm.turn.source_stage import read_criteria_hints, read_source_messages
-from zoea.swarm.turn.summary_stage import SummaryStage
+from zoea.swarm.turn.summary_stage import OpenedTurnFacts, SummaryStage
 from zoea.swarm.turn.window_stage import read_conversation_view
 
 NeedReader = Callable[[OpenedTurnFacts, Any], Awaitable[StoredAnswer | None]]

@@ -13,7 +13,7 @@ from zoea.model.errors import RateExceeded, UsageError
 from zoea.model.topics import EVERYONE
 from zoea.model.values import Delivery, Sender
 from zoea.store import WriterConnection
-from zoea.swarm.persistence import topic_cursor_ops, topic_ops, turn_ops
+from zoea.swarm.persistence import topic_ops, turn_ops
 from zoea.swarm.resolved_template import MysisProfile
 from zoea.swarm.services import Services
 from zoea.swarm.turn import turn_types as t
@@ -45,7 +45,7 @@ class OutputStage(Struct):
         topic = self.profile.template.publishes
         if isinstance(op, t.StoreAnswer) and op.output and topic:
             self._publish(conn, op, topic)
-        topic_cursor_ops.end_task(conn, self.profile.mysis_id, self.rules.cluster_id)
+        topic_ops.end_task(conn, self.profile.mysis_id, self.rules.cluster_id)
 
     def _publish(self, conn: WriterConnection, op: t.StoreAnswer, topic: str) -> None:
         data = json.loads(op.output)

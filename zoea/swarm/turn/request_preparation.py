@@ -18,7 +18,7 @@ from zoea.context.strategies import sliding_window
 from zoea.llm.prices import ModelPrice
 from zoea.model.errors import PlanError
 from zoea.model.request import Catalogue, RequestMessage
-from zoea.model.values import Memory
+from zoea.model.values import Event, Memory
 from zoea.store import WriterConnection
 from zoea.swarm import budgets
 from zoea.swarm.persistence import memory_ops, spend_ops, turn_ops, turn_records
@@ -215,3 +215,24 @@ def limits_of(services: Services, profile: MysisProfile, turn_used: int, frozen:
         ),
         smallest_waiting=services.budget_queue.smallest_other(profile.mysis_id),
     )
+
+
+class RequestEvents(Struct, frozen=True):
+    """Tells of the requests of one turn."""
+
+    services: Services
+    mysis_id: int
+    turn_id: int
+
+    def tell_prepared(self, request_id: int, plan: Plan) -> None:
+        self._tell("request.prepared", request=request_id, messages=len(plan.messages), tokens=plan.budget.final_tokens)
+
+    def tell_used(self, request_id: int, used: int, limit: int, turn_used: int, turn_limit: int) -> None:
+        """Tell what a settled request used of its budget, and all of its turn together."""
+        self._tell("budget.used", request=request_id, scope="request", used=used, limit=limit)
+        self._tell("budget.used", request=request_id, scope="turn", used=turn_used, limit=turn_limit)
+
+    def _tell(self, kind: str, **data: int | str) -> None:
+        events = self.services.events
+        if events.is_heard:
+            events.tell(Event(0, kind, self.mysis_id, {"turn": self.turn_id, **data}, self.services.clock.now()))

@@ -11,7 +11,7 @@ from zoea.context.topics.topic_rules import read_source
 from zoea.model.topics import RAW_TOPIC, SNAPSHOT_TOPIC, TopicMessage
 from zoea.settings.topic_source import TopicSource
 from zoea.store.topic_reader import iterate_topic
-from zoea.swarm.turn.opened_turn_facts import OpenedTurnFacts
+from zoea.swarm.turn.summary_stage import OpenedTurnFacts
 
 
 async def read_source_messages(facts: OpenedTurnFacts, need: SourceMessages) -> StoredAnswer:

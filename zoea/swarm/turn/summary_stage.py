@@ -27,9 +27,10 @@ from zoea.model.enums import ErrorClass, Finish
 from zoea.model.errors import ProviderError
 from zoea.model.ports import Provider, ToolSession
 from zoea.model.request import Answer, ModelRequest, RequestHeld, RequestSent
-from zoea.model.values import Usage
+from zoea.model.values import Memory, Usage
 from zoea.store import WriterConnection
 from zoea.swarm.budgets import BudgetLimit
+from zoea.swarm.context_capture import ContextCapture
 from zoea.swarm.persistence import mysis_ops, spend_ops, turn_ops, turn_records
 from zoea.swarm.resolved_template import MysisProfile
 from zoea.swarm.rules import SECOND
@@ -338,3 +339,19 @@ def _settle(
     spend_ops.settle(conn, owner, request_id, usage, finish=finish, model="" if answer is None else answer.model)
     if stored:
         turn_ops.store_answers(conn, turn_id, stored)
+
+
+class OpenedTurnFacts(Struct, frozen=True):
+    """A turn that is open and not planned yet.
+
+    Attributes:
+        prompts: The memories that the turn was opened with.
+        summaries: Has a model write the turn's summary.
+        capture: Commits a new summary.
+    """
+
+    services: Services
+    frozen: FrozenTurn
+    prompts: tuple[Memory, ...]
+    summaries: SummaryStage
+    capture: ContextCapture

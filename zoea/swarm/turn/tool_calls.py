@@ -15,7 +15,7 @@ from zoea.model.ports import ToolSession
 from zoea.model.request import AnswerCall, CallMeta, SendState, ToolResult
 from zoea.model.values import ToolCall
 from zoea.store import Store
-from zoea.swarm.persistence import late_result_ops
+from zoea.swarm.persistence import memory_ops
 
 _log = logging.getLogger(__name__)
 END_WITHIN_S = 2.0
@@ -35,7 +35,7 @@ class LateCalls:
 
     async def store_result(self, mysis_id: int, call_id: int, result: ToolResult) -> None:
         try:
-            await self._store.write(lambda conn: late_result_ops.store_late_result(conn, mysis_id, call_id, result))
+            await self._store.write(lambda conn: memory_ops.store_late_result(conn, mysis_id, call_id, result))
         except ZoeaError as error:
             _log.warning("the late result of call %d is lost: %s", call_id, error.what)
 

@@ -35,7 +35,7 @@ from zoea.store import WriterConnection
 from zoea.swarm.context_capture import CompactionStep
 from zoea.swarm.memory_entries import build_entries, build_summary
 from zoea.swarm.persistence import turn_ops, window_ops
-from zoea.swarm.turn.opened_turn_facts import OpenedTurnFacts
+from zoea.swarm.turn.summary_stage import OpenedTurnFacts
 from zoea.text import estimate
 from zoea.text.sentences import count_of
 
