@@ -100,7 +100,7 @@ async def play(folder: Path, keep: int | str, *, cache_minimum: int = 1_024, rec
 
     settings = Settings.model_validate(
         {
-            "context": {"keep_turns": keep, "recall_items": recall, "recall_timeout": 10, "labels": "named"},
+            "context": {"keep_turns": keep, "recall_items": recall, "labels": "named"},
             "budget": {"swarm_per_day": "none"},
             "provider": {"scripted": {"type": "scripted", "cache_minimum": cache_minimum}},
             "nudge": {"without_goal": False},

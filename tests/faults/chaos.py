@@ -62,8 +62,6 @@ default_provider = "one"
 [llm]
 timeout = 5
 between_tokens = 3
-backoff_first = 0.1
-backoff_max = 1.0
 [tool]
 timeout = 3
 [turn]

@@ -101,7 +101,6 @@ def settings(mode: str) -> Settings:
     return Settings.model_validate(
         {
             "swarm": {"max_myses": 60},
-            "llm": {"backoff_first": 0.01, "backoff_max": 0.05},
             "nudge": {"enabled": mode == "storm", "without_goal": True, "idle_interval": 0.4, "max_per_hour": 0},
             "recovery": {"delays": [0.2, 0.2] if mode == "storm" else []},
             "budget": {"swarm_per_day": "none", "background": "none"},

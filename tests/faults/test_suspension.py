@@ -23,7 +23,6 @@ CONFIG = """
 default_provider = "one"
 [llm]
 between_tokens = {deadline}
-backoff_first = 0.1
 [provider.one]
 type = "openai"
 base_url = "{url}/v1"

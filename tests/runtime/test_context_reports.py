@@ -149,7 +149,7 @@ async def test_no_text_of_what_is_recalled_or_summarised_is_in_a_report(
     settings = Settings.model_validate(
         {
             "session": {"context_window_default": 5, "primers_count": 1, "recents_count": 4},
-            "context": {"strategy": strategy, "summary": "model", "recall_items": 3, "recall_timeout": 10},
+            "context": {"strategy": strategy, "summary": "model", "recall_items": 3},
             "nudge": {"enabled": False},
             "llm": {"retries": 0},
         }

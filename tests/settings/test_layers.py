@@ -154,7 +154,9 @@ def test_a_conflict_names_the_line_to_change() -> None:
 
 
 def test_a_conflict_with_a_default_names_the_set_key() -> None:
-    assert errors("[llm]\nbackoff_max = 0.1\n") == ["config.toml:2 llm.backoff_first "]
+    assert errors("[budget]\ntoken_budget_per_agent = 200_000\ntoken_budget_per_task = 199_999\n") == [
+        "config.toml:3 budget.token_budget_per_task "
+    ]
 
 
 def test_an_origin_names_the_command_line_option() -> None:
@@ -164,28 +166,11 @@ def test_an_origin_names_the_command_line_option() -> None:
 def test_environment_variables_are_matched_to_known_names_without_case() -> None:
     found = loaded(
         "[provider.My-Box]\ntype = 'ollama'",
-        env={"ZOEA_PROVIDER__MY_BOX__MODEL": "m", "ZOEA_LOOP__EXEMPT": "a,b", "ZOEA_SWARM__RESUME": "true"},
+        env={"ZOEA_PROVIDER__MY_BOX__MODEL": "m", "ZOEA_LOOP__EXEMPT": "a,b", "ZOEA_SWARM__RESTART": "always"},
     ).settings
     assert found.provider["My-Box"].model == "m"
     assert found.loop.exempt == ("a", "b")
     assert found.swarm.restart == "always"
-
-
-@pytest.mark.parametrize(("old", "new"), [("true", "always"), ("false", "ask")])
-def test_the_former_key_for_a_restart_is_read_with_a_note(old: str, new: str) -> None:
-    found = loaded(f"[swarm]\nresume = {old}\n")
-    assert found.settings.swarm.restart == new
-    assert found.origins["swarm.restart"].line == 2
-    [note] = found.notes
-    assert note.endswith(f'config.toml:2: swarm.resume is now swarm.restart: write swarm.restart = "{new}"')
-
-
-def test_the_present_key_wins_over_the_former_one() -> None:
-    assert loaded('[swarm]\nresume = true\nrestart = "never"\n').settings.swarm.restart == "never"
-
-
-def test_a_former_key_with_a_wrong_value_is_reported() -> None:
-    assert errors("[swarm]\nresume = 3\n") == ["config.toml:2 swarm.resume swarm.restart"]
 
 
 def test_empty_and_foreign_variables_are_ignored() -> None:
@@ -300,12 +285,6 @@ def test_an_upstream_may_name_its_ticks_differently() -> None:
     assert rules.of("board").tick_fields == ("turn_number",)
     assert rules.of("board").until_fields == rules.fields.until_fields
     assert rules.of("other").tick_fields == ("current_tick", "tick")
-
-
-def test_the_former_single_name_of_the_tick_still_counts() -> None:
-    assert wait_rules(loaded('[wait]\ntick_field = "round"\n').settings).fields.tick_fields == ("round",)
-    both = loaded('[wait]\ntick_field = "round"\ntick_fields = ["tick"]\n').settings
-    assert wait_rules(both).fields.tick_fields == ("tick",)
 
 
 def test_many_unknown_keys_are_counted_and_few_are_compared_with_the_known_ones(

@@ -162,10 +162,12 @@ def test_an_untrusted_file_names_no_workspace_and_the_person_is_told(where: Plac
 
 
 def test_the_notice_names_few_keys_and_counts_the_others(where: Places) -> None:
-    turn = "[turn]\nmax_iterations = 3\nmax_calls = 3\ntimeout = 3\n"
-    Path("zoea.toml").write_text(turn + "[llm]\nretries = 1\n[nudge]\nenabled = false\nmax_per_hour = 1\n")
+    turn = "[turn]\nmax_iterations = 3\ntimeout = 3\n"
+    Path("zoea.toml").write_text(
+        turn + "[llm]\nretries = 1\n[nudge]\nenabled = false\nidle_interval = 9\nmax_per_hour = 1\n"
+    )
     notice = load(where, env={}).trust_notice
-    assert "turn.max_iterations, turn.max_calls, turn.timeout, llm.retries, nudge.enabled and 1 more" in notice
+    assert "turn.max_iterations, turn.timeout, llm.retries, nudge.enabled, nudge.idle_interval and 1 more" in notice
     assert "`zoea trust`" in notice
 
 

@@ -13,10 +13,11 @@ from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.enums import Role
 from zoea.model.request import Answer, ModelRequest
 from zoea.settings import Settings
+from zoea.swarm.turn import need_rounds
 
 
 def settings(keep: int | str, *, recall: int = 0, **budget: Any) -> Settings:
-    context = {"keep_turns": keep, "recall_items": recall, "recall_timeout": 10}
+    context = {"keep_turns": keep, "recall_items": recall}
     return Settings.model_validate(
         {"context": context, "budget": {"swarm_per_day": "none", **budget}, "nudge": {"without_goal": False}}
     )
@@ -155,9 +156,11 @@ async def test_nothing_is_searched_while_everything_is_shown(tmp_path: Path) -> 
         assert await s.value("SELECT count(*) FROM turn_answer") == 0
 
 
-async def test_a_search_that_takes_too_long_leaves_the_pack_empty_and_the_plan_says_so(tmp_path: Path) -> None:
-    slow = Settings.model_validate({"context": {"keep_turns": 0, "recall_items": 3, "recall_timeout": 0.000001}})
-    async with swarm(tmp_path, script(Answer(text="Noted.")), settings=slow) as s:
+async def test_a_search_that_takes_too_long_leaves_the_pack_empty_and_the_plan_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(need_rounds, "RECALL_S", 0.000001)
+    async with swarm(tmp_path, script(Answer(text="Noted.")), settings=settings(0, recall=3)) as s:
         await s.commander.create("alpha", start=False)
         await ask(s, "one", "two", "three")
 

@@ -26,7 +26,7 @@ SETTINGS = Settings.model_validate(
         "budget": BUDGET,
         "swarm": {"max_myses": MYSES},
         "turn": {"max_iterations": 1000},
-        "loop": {"same_text": 1000, "same_call": 1000, "same_result": 1000},
+        "loop": {"exempt": ["*"]},
         "context": {"keep_turns": 0, "recall_items": 0},
     }
 )

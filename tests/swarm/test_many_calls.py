@@ -15,6 +15,7 @@ from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.request import Answer, AnswerCall
 from zoea.model.values import Usage
 from zoea.settings import Settings
+from zoea.swarm.turn import call_bounds
 from zoea.swarm.turn.call_bounds import MOST_KEPT
 
 _RESULTS = "SELECT content FROM memory WHERE role = 'tool' ORDER BY seq"
@@ -57,9 +58,9 @@ async def test_calls_leave_no_descriptor_open(tmp_path: Path) -> None:
         assert counts[2] < counts[0] + 16
 
 
-async def test_a_setting_says_how_many_calls_are_run(tmp_path: Path) -> None:
-    settings = Settings.model_validate({"turn": {"max_calls": 2}})
-    async with swarm(tmp_path, script(looks(3), Answer(text="enough")), settings=settings) as s:
+async def test_a_limit_says_how_many_calls_are_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call_bounds, "MOST_RUN", 2)
+    async with swarm(tmp_path, script(looks(3), Answer(text="enough"))) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "look")
         await s.settled()

@@ -19,7 +19,7 @@ HARD = Settings.model_validate(
     {
         "budget": {"enforcement": "hard", "token_budget_per_agent": 3000, "max_output_tokens": 500},
         "turn": {"max_iterations": 30},
-        "loop": {"same_text": 100, "same_call": 100, "same_result": 100},
+        "loop": {"exempt": ["*"]},
     }
 )
 

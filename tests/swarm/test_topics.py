@@ -21,6 +21,7 @@ from zoea.runtime.upstream_set import build_policy
 from zoea.settings import Settings, Templates, parse_template
 from zoea.store import topic_reader
 from zoea.store.topic_reader import topic_message
+from zoea.swarm import life, outbox
 from zoea.swarm.persistence import topic_ops
 from zoea.swarm.persistence.topic_ops import OutgoingTopicMessage, PublishLimits, publish
 from zoea.tools.builtin.arguments import ReadTopicArguments
@@ -282,9 +283,13 @@ async def test_a_mysis_may_publish_so_often_an_hour(tmp_path: Path) -> None:
         await s.commander.outbox.publish("NEWS", "x", None, sender=wanda)
 
 
-async def test_two_roles_that_answer_each_other_end_at_the_hop_limit(tmp_path: Path) -> None:
-    """Each answer wakes the other role, until `swarm.max_topic_hops`; the last message waits unread."""
-    settings = Settings.model_validate({"nudge": {"enabled": False}, "swarm": {"max_topic_hops": 4}})
+async def test_two_roles_that_answer_each_other_end_at_the_hop_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each answer wakes the other role, until `MAX_TOPIC_HOPS`; the last message waits unread."""
+    for module in (life, outbox):
+        monkeypatch.setattr(module, "MAX_TOPIC_HOPS", 4)
+    settings = Settings.model_validate({"nudge": {"enabled": False}})
 
     def answer(request: Any) -> Answer:
         if request.messages[-1].role == "tool":

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from tests.swarm.harness import call, script, swarm
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.enums import Activity, ApprovalAnswer, ErrorClass, MysisState
@@ -12,6 +14,7 @@ from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.model.values import Usage
 from zoea.settings import Settings
+from zoea.swarm.turn import loop_guard
 
 
 def transient(retry_after: float | None = None) -> ProviderError:
@@ -53,11 +56,14 @@ async def test_going_in_circles_gets_a_note_first_and_then_ends_the_turn(tmp_pat
         assert (await s.commander.mysis("alpha")).state_reason == "loop"
 
 
-async def test_the_loop_guard_looks_as_far_into_the_turn_before_as_its_settings_say(tmp_path: Path) -> None:
-    settings = Settings.model_validate({"loop": {"window": 30, "same_result": 13, "same_call": 13}})
+async def test_the_loop_guard_looks_as_far_into_the_turn_before_as_its_limit_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in (("COMPARED_CALLS", 30), ("SAME_RESULT", 13), ("SAME_CALL", 13)):
+        monkeypatch.setattr(loop_guard, name, value)
     same = call("look", "same")
     replies = script(Answer(calls=(same,) * 12), Answer(text="seen"), Answer(calls=(same,)), Answer(text="again"))
-    async with swarm(tmp_path, replies, settings=settings) as s:
+    async with swarm(tmp_path, replies) as s:
         await s.commander.create("alpha", start=False)
         for text in ("look", "look again"):
             await s.commander.send("alpha", text)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import MysisState
 from zoea.tui.dialogs.confirm import ConfirmDialog
+from zoea.tui.swarm_list import message_targets
 from zoea.tui.swarm_list.message_targets import AskAbove
 from zoea.tui.widgets.message_prompt import MessagePrompt
 
@@ -82,7 +85,7 @@ async def test_a_typed_broadcast_goes_to_the_filtered_too(tmp_path: Path) -> Non
 
 async def test_a_broadcast_to_many_asks_once_and_keeps_the_text_after_a_no(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
-        stage.app.ask_above = AskAbove(2, 0)
+        stage.app.ask_above = AskAbove(2)
         await stage.press("b")
         await stage.write("mine")
         await stage.press("enter")
@@ -95,9 +98,9 @@ async def test_a_broadcast_to_many_asks_once_and_keeps_the_text_after_a_no(tmp_p
         await stage.until(lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
 
 
-async def test_a_broadcast_whose_round_costs_much_asks(tmp_path: Path) -> None:
+async def test_a_broadcast_whose_round_costs_much_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_targets, "ASK_ABOVE_TOKENS", 30)
     async with cockpit(tmp_path) as stage:
-        stage.app.ask_above = AskAbove(0, 30)
         await stage.press("b")
         await stage.write("x" * 44)
         await stage.press("enter")
@@ -108,7 +111,7 @@ async def test_a_broadcast_whose_round_costs_much_asks(tmp_path: Path) -> None:
 
 async def test_a_command_to_many_marked_myses_asks(tmp_path: Path) -> None:
     async with cockpit(tmp_path, start=True) as stage:
-        stage.app.ask_above = AskAbove(2, 0)
+        stage.app.ask_above = AskAbove(2)
         await stage.press("asterisk", "s")
         await stage.until(lambda: stage.shows(ConfirmDialog))
         assert "Stop 3 myses: alpha, beta, gamma?" in stage.text()

@@ -86,7 +86,7 @@ async def test_a_running_mysis_is_stopped_first(tmp_path: Path) -> None:
 async def test_marked_myses_are_configured_together_and_keep_their_other_values(tmp_path: Path) -> None:
     async with cockpit(tmp_path) as stage:
         ids = [view.id for view in (await stage.api.view()).myses][:2]
-        await stage.api.configure(f"#{ids[0]}", tags=("deep",), settings={"budget.mysis": 5000, "loop.same_call": 4})
+        await stage.api.configure(f"#{ids[0]}", tags=("deep",), settings={"budget.mysis": 5000, "llm.retries": 4})
         await stage.api.configure(f"#{ids[1]}", tags=("south",), settings={"budget.mysis": 5000})
         await stage.press("space", "space")
         await form(stage)
@@ -102,7 +102,7 @@ async def test_marked_myses_are_configured_together_and_keep_their_other_values(
         assert [(found[one].model, found[one].tags) for one in ids] == [("another", ("deep",)), ("another", ("south",))]
         assert [found[one].model == "another" for one in found if one not in ids] == [False]
         own = [read_configuration(None, stage.swarm.path, [one], stage.clock.now()).own for one in ids]
-        assert own == [{"budget.mysis": 7000, "loop.same_call": 4}, {"budget.mysis": 7000}]
+        assert own == [{"budget.mysis": 7000, "llm.retries": 4}, {"budget.mysis": 7000}]
 
 
 async def test_an_unknown_model_is_kept_only_after_a_second_enter(

@@ -76,8 +76,8 @@ def test_recipients_stay_those_that_the_prompt_named(views: list[MysisView]) -> 
     assert refresh_target(target, later[:2]) is target
 
 
-def test_limits_of_zero_never_ask() -> None:
+def test_a_limit_of_zero_never_asks() -> None:
     assert AskAbove().is_exceeded(21)
     assert AskAbove().is_exceeded(1, 200_001)
     assert not AskAbove().is_exceeded(20, 200_000)
-    assert not AskAbove(0, 0).is_exceeded(1_000, 10_000_000)
+    assert not AskAbove(0).is_exceeded(1_000, 10_000_000)

@@ -157,10 +157,10 @@ async def test_a_wrong_value_is_said_in_place_and_nothing_is_written(tmp_path: P
 
 async def test_a_value_that_contradicts_another_is_refused(tmp_path: Path) -> None:
     async with settings(tmp_path) as (stage, screen):
-        await go(stage, screen, "llm", "llm.backoff_first")
-        await change(stage, screen, "1m")
-        assert "is above llm.backoff_max" in stage.text()
-        assert "llm" not in on_disk(tmp_path)
+        await go(stage, screen, "budget", "budget.token_budget_per_task")
+        await change(stage, screen, "2000")
+        assert "is below budget.token_budget_per_agent" in stage.text()
+        assert "budget" not in on_disk(tmp_path)
 
 
 async def test_a_value_overridden_by_another_layer_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -293,10 +293,10 @@ async def test_the_mouse_chooses_sections_and_changes_values(tmp_path: Path) -> 
 @pytest.mark.parametrize("size", [(80, 24), (120, 40), (200, 60)])
 async def test_hostile_values_are_shown_harmlessly(tmp_path: Path, size: tuple[int, int]) -> None:
     own = "[wait]\nuntil_fields = [" + ", ".join(f"'''{text}'''" for text in HOSTILE if "\x1b" not in text) + "]\n"
-    own += f'tick_field = "{LONG[:5000]}\\u001b[2J"\n'
+    own += f'for_fields = ["{LONG[:5000]}\\u001b[2J"]\n'
     own = "".join(char for char in own if char.isprintable() or char == "\n")
     async with settings(tmp_path, own, size=size) as (stage, screen):
-        await go(stage, screen, "wait", "wait.tick_field")
+        await go(stage, screen, "wait", "wait.for_fields")
         assert is_harmless(stage.text())
         assert "[/] [bold]list[int]" in screen.fields.plain
 

@@ -159,7 +159,7 @@ def _shared(words: Iterable[str]) -> str:
 
 
 def format_settings(own: Mapping[str, Any]) -> str:
-    """Format settings for an input field: `nudge.enabled=false loop.same_call=5`."""
+    """Format settings for an input field: `nudge.enabled=false turn.max_iterations=5`."""
     return " ".join(f"{path}={json.dumps(value, separators=(',', ':'))}" for path, value in own.items())
 
 

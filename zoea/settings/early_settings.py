@@ -31,7 +31,6 @@ class EarlySettings(NamedTuple):
     show_reasoning: bool = False
     keys: Mapping[str, str] = {}
     ask_above: int | None = None
-    ask_above_tokens: int | None = None
 
 
 def read_early_settings(config: Path, env: Mapping[str, str], start: Path | None = None) -> EarlySettings:
@@ -57,7 +56,6 @@ def read_early_settings(config: Path, env: Mapping[str, str], start: Path | None
         reasoning if isinstance(reasoning, bool) else False,
         keys,
         _count(limits.get("ask_above")),
-        _count(limits.get("ask_above_tokens")),
     )
 
 
@@ -80,8 +78,8 @@ def _read_tables(file: Path, config: Path | None = None) -> tuple[dict[str, Any]
 
 
 def _read_limits(env: Mapping[str, str]) -> dict[str, Any]:
-    words = {name: env.get(f"ZOEA_BROADCAST__{name.upper()}", "").strip() for name in ("ask_above", "ask_above_tokens")}
-    return {name: int(word) for name, word in words.items() if word.isdecimal()}
+    word = env.get("ZOEA_BROADCAST__ASK_ABOVE", "").strip()
+    return {"ask_above": int(word)} if word.isdecimal() else {}
 
 
 def _count(value: Any) -> int | None:

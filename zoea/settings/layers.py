@@ -34,9 +34,9 @@ from zoea.settings.paths import Places
 from zoea.settings.paths import places as places_of
 from zoea.settings.problems import TABLES, find_origin, find_problems
 from zoea.settings.project_files import find_project
-from zoea.settings.renamed_keys import rename_keys
 from zoea.settings.schema import Settings
 from zoea.settings.settings_conflicts import find_conflicts
+from zoea.settings.shannon_file import move_budgets
 from zoea.settings.template import CAPS
 from zoea.settings.template_library import Templates, template_levels
 from zoea.settings.trust import Trust
@@ -62,7 +62,7 @@ class LoadedSettings(Struct, frozen=True):
     Attributes:
         origins: The origin of every key, defaults included: `{"swarm.max_myses": Origin(...)}`.
         untrusted: Keys of the project's file without effect, and its templates that need trust.
-        notes: Former keys that are still read, each with the key to write instead.
+        notes: Variables of the environment that are not used, each with the reason.
         ignored: Files of projects that do not count, each with the reason.
         places: The given places, or those of the workspace that the settings name.
     """
@@ -166,8 +166,7 @@ class _Reading(Struct):
     notes: list[str] = field(default_factory=list)
 
     def add(self, source: LayerValues, document: Document | None = None) -> None:
-        source, notes = rename_keys(source)
-        self.notes += notes
+        source = move_budgets(source)
         if document is not None:
             self.problems += document.problems
         self.problems += find_problems(Settings, source.tree, source.origins, partial=True)

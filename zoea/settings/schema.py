@@ -100,13 +100,6 @@ class SwarmSettings(Section):
     publishes_per_hour: Whole = setting(
         60, "Topic messages an hour", "Messages that one mysis may publish on topics in an hour.", ge=0, le=100_000
     )
-    max_topic_hops: Whole = setting(
-        30,
-        "Hops that wake subscribers",
-        "From this hop on, a message on a topic is delivered but does not wake its subscribers.",
-        ge=1,
-        le=1000,
-    )
 
 
 class LlmSettings(Section):
@@ -115,12 +108,6 @@ class LlmSettings(Section):
     timeout: Seconds = setting(120, "First token within", "Seconds until the first token of an answer.", ge=1, le=DAY_S)
     between_tokens: Seconds = setting(60, "Between tokens", "Seconds a stream may be silent.", ge=1, le=DAY_S)
     retries: Whole = setting(4, "Retries", "Retries of a transient failure within a turn.", ge=0, le=20)
-    backoff_first: Seconds = setting(
-        0.5, "First backoff", "Seconds before the first retry, with full jitter.", ge=0.01, le=HOUR_S
-    )
-    backoff_max: Seconds = setting(
-        20, "Longest backoff", "The longest delay to which the backoff doubles, in seconds.", ge=0.01, le=HOUR_S
-    )
 
 
 class ToolSettings(Section):
@@ -157,13 +144,6 @@ class TurnSettings(Section):
     max_iterations: Whole = setting(
         20, "Requests in a turn", "Model calls after which a turn ends as iteration_limit.", source=NOVA, ge=1, le=1000
     )
-    max_calls: Whole = setting(
-        64,
-        "Calls in an answer",
-        "Tool calls of one answer that are run; the others get a result that says so.",
-        ge=1,
-        le=256,
-    )
     timeout: Seconds = setting(
         300, "Longest silence", "Seconds without progress after which a turn ends.", source=NOVA, ge=1, le=DAY_S
     )
@@ -178,13 +158,6 @@ class BroadcastSettings(Section):
         "Myses above which the cockpit asks once before a broadcast or a command; 0 never asks.",
         ge=0,
         le=2000,
-    )
-    ask_above_tokens: Whole = setting(
-        200_000,
-        "Ask above tokens",
-        "Estimated tokens of one round above which the cockpit asks once before a broadcast; 0 never asks.",
-        ge=0,
-        le=1_000_000_000,
     )
 
 
@@ -223,15 +196,6 @@ class WaitSettings(Section):
         "Fields of the present",
         "Result fields that hold the current tick, at any depth; the first that occurs counts.",
     )
-    tick_field: str = setting(
-        "", "Field of the present", "One name instead of tick_fields, as earlier releases had it.", source=NOVA
-    )
-
-    @property
-    def present_fields(self) -> tuple[str, ...]:
-        """The names of the present tick: `tick_fields`, or `tick_field` where only that is set."""
-        is_former = self.tick_field and "tick_fields" not in self.model_fields_set
-        return (self.tick_field,) if is_former else self.tick_fields
 
     default_tick: Seconds = setting(
         10,
@@ -244,7 +208,7 @@ class WaitSettings(Section):
 
 
 class LoopSettings(Section):
-    """Limits above which repeated calls or texts count as a loop."""
+    """What does not count where repeated calls are looked for."""
 
     volatile: Words = setting(
         ("current_tick", "*timestamp*", "*_at"),
@@ -254,16 +218,6 @@ class LoopSettings(Section):
     exempt: Words = setting(
         ("zoea_wait", "mine", "get_notifications"), "Exempt tools", "Tools, as globs, that may repeat without limit."
     )
-    window: Whole = setting(
-        10,
-        "Calls looked at",
-        "The number of last calls, of this turn and the previous one, that are compared.",
-        ge=2,
-        le=200,
-    )
-    same_result: Whole = setting(3, "Same call, same result", "Repetitions that make a loop.", ge=2, le=1000)
-    same_call: Whole = setting(5, "Same call, any result", "Repetitions that make a loop.", ge=2, le=1000)
-    same_text: Whole = setting(3, "Same text", "Repetitions that make a loop.", ge=2, le=1000)
 
 
 class RecoverySettings(Section):
@@ -287,14 +241,6 @@ class ContextSettings(Section):
         "topics messages of the ledger that the template names.",
         source=NOVA,
     )
-    scan_window: Whole = setting(
-        20,
-        "Memories looked back",
-        "How many memories before the turn are searched for the latest loop slice.",
-        source=NOVA,
-        ge=0,
-        le=1000,
-    )
     keep_answer: bool = setting(True, "Keep the last answer", "Show the final answer of the previous turn.")
     keep_turns: KeptTurns = setting(
         "auto",
@@ -313,9 +259,6 @@ class ContextSettings(Section):
         "How many older memories that have to do with a message are put before it; 0 searches none.",
         ge=0,
         le=20,
-    )
-    recall_timeout: Seconds = setting(
-        0.1, "Recall within", "Seconds that the search for them may take; then nothing is recalled.", ge=0, le=10
     )
     summary: Literal["auto", "model", "extract"] = setting(
         "auto",

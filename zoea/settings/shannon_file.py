@@ -1,17 +1,20 @@
-"""Read Shannon's settings: YAML with one table `session` of numbers and durations."""
+"""Read Shannon's settings: YAML with one table `session`, and its keys that are budgets here."""
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from zoea.model.errors import SettingsError
+from zoea.settings.key_paths import LayerValues, get_value, put_value
 from zoea.settings.small_file import read_small_text
 
 _LINE = re.compile(r"(?P<indent>[ ]*+)(?P<key>[A-Za-z_]\w*+)[ ]*+:(?P<value>[^#]*+)(?:#.*)?")
 _TABLE = "session"
+_BUDGETS = ("token_budget_per_agent", "token_budget_per_task")
 _MOST_KEYS = 100
 _NUMBER = re.compile(r"\d{1,30}(?:\.\d{1,30})?")
 
@@ -52,3 +55,33 @@ def _value(text: str) -> int | float | str:
     if not _NUMBER.fullmatch(text):
         return text
     return float(text) if "." in text else int(text)
+
+
+def budget_key(key: str) -> str:
+    """Return the key under which a key of Shannon's `session` is written."""
+    section, _, name = key.partition(".")
+    return f"budget.{name}" if section == _TABLE and name in _BUDGETS else key
+
+
+def move_budgets(source: LayerValues) -> LayerValues:
+    """Move Shannon's budgets into the section `budget`. Of a budget in both sections the lower counts."""
+    values = {key: value for key in _BUDGETS if (value := get_value(source.tree, (_TABLE, key))) is not None}
+    if not values:
+        return source
+    tree, origins = copy.deepcopy(dict(source.tree)), dict(source.origins)
+    for key, value in values.items():
+        del tree[_TABLE][key]
+        present = get_value(tree, ("budget", key))
+        if present is not None and not (_number(value) < _number(present)):
+            continue
+        put_value(tree, ("budget", key), value)
+        if (origin := source.origins.get((_TABLE, key))) is not None:
+            origins[("budget", key)] = origin
+    return LayerValues(source.layer, tree, origins)
+
+
+def _number(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return float("-inf")  # reported as invalid where it stands

@@ -15,7 +15,7 @@ from zoea.model.enums import DeliveryMode, ErrorClass, MysisState, Outcome
 from zoea.model.status import DONE, NOTHING_NEW
 from zoea.model.values import Failure
 from zoea.swarm.moved_times import move_times
-from zoea.swarm.rules import HOUR, LifeRules
+from zoea.swarm.rules import HOUR, MAX_TOPIC_HOPS, LifeRules
 from zoea.text.sentences import count_of
 
 BREAKER_OPEN = "Failed to respond after 3 encouragements"
@@ -368,7 +368,7 @@ def _arrived(life: Life, given: Arrived) -> tuple[Life, tuple[LifeEffect, ...]]:
 
 def can_wake(life: Life, pending: Pending) -> bool:
     """Return whether a message may open a turn: its hop is below the limit of its kind."""
-    return pending.hop < (life.rules.max_topic_hops if pending.is_topic else life.rules.max_hops)
+    return pending.hop < (MAX_TOPIC_HOPS if pending.is_topic else life.rules.max_hops)
 
 
 def _now(life: Life, at: int) -> tuple[Life, tuple[LifeEffect, ...]]:

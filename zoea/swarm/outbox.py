@@ -17,6 +17,7 @@ from zoea.settings import Template
 from zoea.store import WriterConnection
 from zoea.swarm.persistence import message_ops, topic_ops
 from zoea.swarm.resolved_template import ResolvedTemplate, request_budget
+from zoea.swarm.rules import MAX_TOPIC_HOPS
 from zoea.swarm.runner import MysisRunner
 from zoea.swarm.services import Services
 from zoea.text import clean
@@ -128,8 +129,7 @@ class Outbox(Struct, frozen=True):
         return done.receipt
 
     def _limits(self) -> topic_ops.PublishLimits:
-        swarm = self.services.settings.swarm
-        return topic_ops.PublishLimits(swarm.publishes_per_hour, swarm.max_topic_hops)
+        return topic_ops.PublishLimits(self.services.settings.swarm.publishes_per_hour, MAX_TOPIC_HOPS)
 
     def subscribers(self, topic: str) -> Iterator[int]:
         """Yield the myses that have a template with this subscription."""

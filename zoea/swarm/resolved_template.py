@@ -179,7 +179,6 @@ def freezer(
         nudge_text=nudge_text(nudge_level, catalogue, task, is_plain=settings.context.labels != "named")
         if nudged
         else "",
-        scan_window=settings.context.scan_window,
         keep_answer=settings.context.keep_answer,
         situation=situation,
         max_tokens=max_tokens,
@@ -329,7 +328,6 @@ def life_rules(known: ResolvedTemplate, mysis: Mysis) -> LifeRules:
         nudges_per_hour=settings.nudge.max_per_hour,
         recovery_delays=tuple(_us(delay) for delay in settings.recovery.delays),
         max_hops=settings.swarm.max_hops,
-        max_topic_hops=settings.swarm.max_topic_hops,
     )
 
 
@@ -337,25 +335,15 @@ def turn_rules(settings: Settings) -> TurnRules:
     loop = settings.loop
     return TurnRules(
         max_iterations=settings.turn.max_iterations,
-        max_calls=settings.turn.max_calls,
         timeout=_us(settings.turn.timeout),
         retries=settings.llm.retries,
-        backoff_first=_us(settings.llm.backoff_first),
-        backoff_max=_us(settings.llm.backoff_max),
-        loop=LoopRules(
-            window=loop.window,
-            same_result=loop.same_result,
-            same_call=loop.same_call,
-            same_text=loop.same_text,
-            volatile=loop.volatile,
-            exempt=loop.exempt,
-        ),
+        loop=LoopRules(loop.volatile, loop.exempt),
     )
 
 
 def wait_rules(settings: Settings) -> WaitRules:
     wait = settings.wait
-    fields = TickFields(wait.present_fields, wait.until_fields, wait.for_fields)
+    fields = TickFields(wait.tick_fields, wait.until_fields, wait.for_fields)
     own = ((name, replace(fields, **upstream.wait)) for name, upstream in settings.upstream.items() if upstream.wait)
     return WaitRules(fields, tuple(own), _us(wait.default_tick))
 

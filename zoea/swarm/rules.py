@@ -7,6 +7,11 @@ from msgspec import Struct, field
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
 HOUR = 60 * MINUTE
+MAX_TOPIC_HOPS = 30
+"""From this hop on, a message on a topic wakes no subscriber, so that no pipeline goes on for ever.
+
+It is far above the hops of messages between myses, because each step of a pipeline is one.
+"""
 
 
 class LifeRules(Struct, frozen=True):
@@ -20,18 +25,13 @@ class LifeRules(Struct, frozen=True):
     nudges_per_hour: int = 60  # 0 = no bound
     recovery_delays: tuple[int, ...] = (30 * SECOND, 2 * MINUTE, 10 * MINUTE)
     max_hops: int = 3
-    max_topic_hops: int = 30
     encouragements: int = 3
     fruitless_nudges: int = 3
 
 
 class LoopRules(Struct, frozen=True):
-    """Thresholds of the loop guard."""
+    """What the loop guard does not compare: fields of results, and tools."""
 
-    window: int = 10
-    same_result: int = 3
-    same_call: int = 5
-    same_text: int = 3
     volatile: tuple[str, ...] = ("current_tick", "*timestamp*", "*_at")
     exempt: tuple[str, ...] = ("zoea_wait", "mine", "get_notifications")
 
@@ -64,9 +64,6 @@ class TurnRules(Struct, frozen=True):
     """Rules of the turn machine."""
 
     max_iterations: int = 20
-    max_calls: int = 64
     timeout: int = 5 * MINUTE
     retries: int = 4
-    backoff_first: int = SECOND // 2
-    backoff_max: int = 20 * SECOND
     loop: LoopRules = field(default_factory=LoopRules)

@@ -98,11 +98,7 @@ def build_cockpit(
         shows_reasoning=wanted.show_reasoning,
         now=read_wall_time,
     )
-    usual = cockpit.ask_above
-    cockpit.ask_above = AskAbove(
-        usual.recipients if wanted.ask_above is None else wanted.ask_above,
-        usual.tokens if wanted.ask_above_tokens is None else wanted.ask_above_tokens,
-    )
+    cockpit.ask_above = AskAbove() if wanted.ask_above is None else AskAbove(wanted.ask_above)
     return cockpit
 
 

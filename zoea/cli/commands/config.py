@@ -22,10 +22,9 @@ from zoea.settings.paths import Places, places
 from zoea.settings.private_file import write_private
 from zoea.settings.project_files import find_project
 from zoea.settings.reference import render_sample
-from zoea.settings.renamed_keys import budget_key
 from zoea.settings.schema import Settings
 from zoea.settings.settings_display import SettingRow, escape_unprintable, list_settings
-from zoea.settings.shannon_file import read_shannon_file
+from zoea.settings.shannon_file import budget_key, read_shannon_file
 from zoea.settings.template import Template
 from zoea.settings.template_library import import_template
 from zoea.text.control_characters import reveal_exactly, strip

@@ -20,6 +20,8 @@ from zoea.swarm.turn.turn_types import PreparedCall
 from zoea.text import estimate, shorten
 from zoea.text.command_lines import find_grant_scope
 
+MOST_RUN = 64
+"""The most calls of an answer that are run; a model that writes more has lost its way."""
 MOST_KEPT = 512
 """The most calls of an answer that are stored: each costs two rows."""
 MAX_NAME = 128
@@ -53,28 +55,27 @@ def room_for_answer(plan: Plan, memories: Iterable[Memory], calibration: float) 
     return max(0, int((room - prompts) * _SHARE))
 
 
-def bound_calls(answer: Answer, most: int, room: int, whole: int) -> BoundedCalls:
+def bound_calls(answer: Answer, room: int, whole: int) -> BoundedCalls:
     """Skip calls that are too many or too long; leave out those that are too many to store or to show again.
 
     Args:
-        most: The calls that may be run.
         room: Tokens that the calls after these and their results may take in the next request.
         whole: Tokens that the answer with the calls to run may take there.
 
     One skipped call is always kept, because its result tells how many were left out.
     """
-    why = f"cancelled: only the first {most} calls of an answer are run; call it again if needed"
+    why = f"cancelled: only the first {MOST_RUN} calls of an answer are run; call it again if needed"
     answer = _bound_text(answer, whole)
     left = whole - estimate.tokens(answer.text) - estimate.tokens(answer.reasoning)
     kept: list[AnswerCall] = []
     skipped: list[str] = []
     for place, given in enumerate(answer.calls[:MOST_KEPT]):
-        call, reason = _bound_name(given), why if place >= most else ""
+        call, reason = _bound_name(given), why if place >= MOST_RUN else ""
         size = _size(call)
         if not reason and size > max(left, 0):
             call, reason = _without_arguments(call, max(left, 0))
             size = _size(call) + estimate.tokens(reason)
-        if place < most:
+        if place < MOST_RUN:
             left -= size
         else:
             room -= size + estimate.tokens(reason)

@@ -418,7 +418,7 @@ class TurnDriver:
             return
         assert self._plan is not None
         whole = room_for_answer(self._plan, self._turn.memories, self._opened.frozen.calibration)
-        bounded = bound_calls(answer, self._turn.rules.max_calls, self._plan.budget.remaining_tokens // 2, whole)
+        bounded = bound_calls(answer, self._plan.budget.remaining_tokens // 2, whole)
         calls = tuple(self._prepared(call, why) for call, why in zip(bounded.calls, bounded.skipped, strict=True))
         output = None if calls else self._outputs.check(bounded.answer.text)
         self.post(t.Answered(self._now(), bounded.answer, calls, output))

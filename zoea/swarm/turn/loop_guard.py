@@ -16,6 +16,10 @@ from zoea.swarm.rules import LoopRules
 from zoea.swarm.turn.turn_types import PastCall
 
 NOTE_KIND = "loop"
+COMPARED_CALLS = 10
+"""The last calls or texts, of this turn and the previous one, that are compared."""
+SAME_RESULT, SAME_CALL, SAME_TEXT = 3, 5, 3
+"""Repetitions that make a loop. A call with changing results may be a poll, so more of them are allowed."""
 _MARK = "[note from Zoea]"
 _SENTENCES = re.compile(r"(?<=\.)\s+")
 
@@ -80,14 +84,14 @@ def find_repetition(
     own = calls_of(memories)
     # A call of this turn must be part of the repetition.
     if own:
-        window = [call for call in (*earlier_calls, *own)[-rules.window :] if not _is_exempt(call, rules)]
-        found = _calls(window, rules)
+        window = [call for call in (*earlier_calls, *own)[-COMPARED_CALLS:] if not _is_exempt(call, rules)]
+        found = _calls(window)
         if found is not None:
             return found
     texts = texts_of(memories)
     if texts:
-        said = Counter((*earlier_texts, *texts)[-rules.window :])
-        if said[texts[-1]] >= rules.same_text:
+        said = Counter((*earlier_texts, *texts)[-COMPARED_CALLS:])
+        if said[texts[-1]] >= SAME_TEXT:
             return Repetition(f"the same text {said[texts[-1]]} times", frozenset({texts[-1]}))
     return None
 
@@ -106,21 +110,21 @@ def is_warning_of(
     arguments are those of `find_repetition`.
     """
     before = tuple(memory for memory in memories if memory.seq <= after_seq)
-    if len(calls_of(memories)) - len(calls_of(before)) < rules.window:
+    if len(calls_of(memories)) - len(calls_of(before)) < COMPARED_CALLS:
         return True
     named = find_repetition(before, earlier_calls, earlier_texts, rules)
     return named is not None and not named.of.isdisjoint(repeated.of)
 
 
-def _calls(window: list[PastCall], rules: LoopRules) -> Repetition | None:
+def _calls(window: list[PastCall]) -> Repetition | None:
     if not window:
         return None
     last = window[-1]
     same = [call for call in window if call.fingerprint == last.fingerprint]
-    if len(same) >= rules.same_call:
+    if len(same) >= SAME_CALL:
         return Repetition(f"the same call {len(same)} times: {last.name}", frozenset({last.fingerprint}))
     alike = [call for call in same if call.result_fingerprint == last.result_fingerprint]
-    if len(alike) >= rules.same_result:
+    if len(alike) >= SAME_RESULT:
         words = f"the same call {len(alike)} times, with the same result: {last.name}"
         return Repetition(words, frozenset({last.fingerprint}))
     tail = [call.fingerprint for call in window[-6:]]

@@ -45,6 +45,8 @@ from zoea.swarm.turn.source_stage import read_criteria_hints, read_source_messag
 from zoea.swarm.turn.summary_stage import OpenedTurnFacts, SummaryStage
 from zoea.swarm.turn.window_stage import read_conversation_view
 
+RECALL_S = 0.1
+"""The longest search for related memories, because each first request of a turn waits for it."""
 NeedReader = Callable[[OpenedTurnFacts, Any], Awaitable[StoredAnswer | None]]
 """Answers one class of needs. It has a deadline of its own, and an answer for every failure that may happen.
 
@@ -53,11 +55,10 @@ None means that a model has to write a part of the summary first (`OpenedTurnFac
 
 
 async def recall(facts: OpenedTurnFacts, need: Recall) -> StoredAnswer:
-    """Search the older memories of the mysis for the words of the prompts, within `context.recall_timeout`."""
+    """Search the older memories of the mysis for the words of the prompts, within `RECALL_S`."""
     text = "\n".join(prompt.content for prompt in facts.prompts)
-    seconds = facts.services.settings.context.recall_timeout
     try:
-        async with asyncio.timeout(seconds), facts.services.store.search_reader() as reader:
+        async with asyncio.timeout(RECALL_S), facts.services.store.search_reader() as reader:
             hits = await reader.run(
                 lambda connection: find_related(
                     connection, facts.frozen.mysis_id, text, need.before, need.items, need.shown

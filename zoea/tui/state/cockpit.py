@@ -464,7 +464,7 @@ class Cockpit(App[str]):
         self.tick_names.use(settings)
         self.use_motion(reduced=tui.reduced_motion)
         self.use_keys(tui.keys)
-        self.ask_above = AskAbove(broadcast.ask_above, broadcast.ask_above_tokens)
+        self.ask_above = AskAbove(broadcast.ask_above)
 
     def use_motion(self, *, reduced: bool) -> None:
         """Turn animation and blinking on or off. Off stays off where this run was started so."""

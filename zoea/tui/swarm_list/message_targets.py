@@ -18,24 +18,22 @@ from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.swarm_list.row_filter import RowFilter
 
+ASK_ABOVE_TOKENS = 200_000
 _NAMED = 3
 _CHEAP_MICROS = 5_000
 """Prices below this are shown as under one cent."""
 
 
 class AskAbove(Struct, frozen=True):
-    """Limits above which a command to many is confirmed; 0 is no limit.
+    """Number of myses above which a command to many is confirmed; 0 never asks.
 
-    Attributes:
-        recipients: Number of myses.
-        tokens: Tokens of one round.
+    A broadcast is also confirmed above `ASK_ABOVE_TOKENS` of one round, because few large myses cost as much.
     """
 
     recipients: int = 20
-    tokens: int = 200_000
 
     def is_exceeded(self, recipients: int, tokens: int = 0) -> bool:
-        return bool((self.recipients and recipients > self.recipients) or (self.tokens and tokens > self.tokens))
+        return bool(self.recipients) and (recipients > self.recipients or tokens > ASK_ABOVE_TOKENS)
 
 
 class Audience(Struct, frozen=True):
