@@ -237,6 +237,13 @@ class TestTyping:
     ) -> None:
         assert await run_typed_command(swarm, line, NO_DATABASE) == answer
 
+    async def test_a_typed_broadcast_that_needs_more_than_a_budget_has_left_needs_a_yes(self, swarm: FakeSwarm) -> None:
+        swarm.short_budgets = ("The budget of the swarm today has 3 of 9 tokens left",)
+        refused = await run_typed_command(swarm, "broadcast meet", NO_DATABASE)
+        assert "nothing was sent. The budget of the swarm today has 3 of 9 tokens left. broadcast --yes" in refused
+        assert await run_typed_command(swarm, "broadcast --yes meet", NO_DATABASE) == "delivered to 1 of 1"
+        assert [text for _, _, text in swarm.said] == ["meet"]
+
     async def test_a_stopped_mysis_is_started(self, swarm: FakeSwarm) -> None:
         await run_typed_command(swarm, "stop alpha", NO_DATABASE)
         assert await run_typed_command(swarm, "start alpha", NO_DATABASE) == "alpha is running"

@@ -89,3 +89,11 @@ async def test_myses_wait_for_room_rest_with_nothing_new_and_are_held_when_the_b
             used = sum(row.tokens for row in view.myses)
             assert used > 10_000
             assert f"on hold: Swarm budget: {used:,}/20,000 tokens used today" in zoea("list").stdout
+
+            messages = ask("SELECT count(*) FROM message")
+            short = await asyncio.to_thread(zoea, "broadcast", "And", "again.")
+            assert short.returncode == 2
+            assert "nothing was sent. The budget of the swarm today (budget.swarm_per_day) has " in short.stderr
+            assert "Send it with --yes" in short.stderr
+            assert ask("SELECT count(*) FROM message") == messages
+            assert (await asyncio.to_thread(zoea, "broadcast", "And", "again.", "--yes")).returncode == 0

@@ -66,6 +66,7 @@ class FakeSwarm(NoContexts):
     def __init__(self, on_shutdown: Callable[[], None] = lambda: None) -> None:
         self.on_shutdown = on_shutdown
         self.said: list[tuple[Sender, str, str]] = []
+        self.short_budgets: tuple[str, ...] = ()
         self.preserved: frozenset[int] = frozenset()
         self.published: list[TopicMessage] = []
         self.shutdowns = 0
@@ -224,6 +225,9 @@ class FakeSwarm(NoContexts):
             raise NoRecipients("no myses available to receive broadcast (all stopped or errored)")
         self.said.append((sender, "", text))
         return self._deliver(chosen)
+
+    async def find_short_budgets(self, text: str, *, to: Recipients = Recipients()) -> tuple[str, ...]:
+        return self.short_budgets
 
     async def publish(
         self,

@@ -12,6 +12,7 @@ import pytest
 
 from tests.fakes.llm_clock import HandClock
 from tests.swarm.harness import Swarm, call, script, swarm
+from zoea.llm.prices import PriceList
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.enums import Activity, ApprovalAnswer, ErrorClass, MysisState
 from zoea.model.errors import ProviderError, UsageError
@@ -362,3 +363,44 @@ class GatedProvider(ScriptedProvider):
         await self._gate.wait()
         async for item in super().stream(request):
             yield item
+
+
+@pytest.mark.parametrize(
+    ("budget", "short"),
+    [
+        ({"swarm_per_day": 100_000}, ()),
+        ({"swarm_per_day": "none", "mysis": "none"}, ()),
+        ({"swarm_per_day": 9_000}, ("the swarm today (budget.swarm_per_day)", "then the swarm goes on hold")),
+        (
+            {"swarm_per_day": 9_000, "swarm_enforcement": "soft"},
+            ("the swarm today (budget.swarm_per_day)", "then its requests are delayed"),
+        ),
+        (
+            {"swarm_per_day": 9_000, "swarm_enforcement": "approve"},
+            ("the swarm today (budget.swarm_per_day)", "then you are asked"),
+        ),
+        ({"mysis": 4_500}, ("alpha (budget.mysis)", "then its requests are delayed")),
+        ({"mysis": 4_500, "enforcement": "hard"}, ("alpha (budget.mysis)", "then it stops")),
+        (
+            {"swarm_money_per_day": 0.008},
+            ("the swarm today (budget.swarm_money_per_day)", "then the swarm goes on hold"),
+        ),
+        ({"mysis_money": 0.0045, "enforcement": "hard"}, ("alpha (budget.mysis_money)", "then it stops")),
+    ],
+    ids=str,
+)
+async def test_a_broadcast_that_needs_more_than_a_budget_has_left_is_told_before_it_is_sent(
+    tmp_path: Path, budget: dict[str, Any], short: tuple[str, ...]
+) -> None:
+    settings = Settings.model_validate({"budget": budget})
+    used = Usage(input_tokens=2_300, output_tokens=50)
+    (tmp_path / "prices.toml").write_text('[model."*"]\ninput = 1.0\noutput = 1.0\n')
+    prices = PriceList(tmp_path / "prices.toml")
+    async with swarm(tmp_path, script(Answer(text="ok", usage=used)), settings=settings, prices=prices) as s:
+        for name in ("alpha", "beta", "gamma"):
+            await s.commander.create(name, start=False)
+        await s.commander.send("alpha", "mine")
+        await s.settled("alpha")
+        told = await s.commander.find_short_budgets("sell the ore")
+        assert all(word in told[0] for word in short) if short else told == ()
+        assert await s.value("SELECT count(*) FROM message") == 1

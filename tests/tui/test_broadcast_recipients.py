@@ -8,9 +8,11 @@ import pytest
 
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import MysisState
+from zoea.settings import Settings
 from zoea.tui.dialogs.confirm import ConfirmDialog
 from zoea.tui.swarm_list import message_targets
 from zoea.tui.swarm_list.message_targets import AskAbove
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.message_prompt import MessagePrompt
 
 
@@ -96,6 +98,26 @@ async def test_a_broadcast_to_many_asks_once_and_keeps_the_text_after_a_no(tmp_p
         assert await recipients(stage) == []
         await stage.press("enter", "y")
         await stage.until(lambda: all(view.turns == 1 for view in stage.app.feed.myses.values()))
+
+
+@pytest.mark.parametrize("way", ["prompt", "command"])
+async def test_a_broadcast_that_needs_more_than_a_budget_has_left_asks(tmp_path: Path, way: str) -> None:
+    budget = {"swarm_per_day": 3_500, "swarm_enforcement": "soft"}
+    settings = Settings.model_validate({"nudge": {"enabled": False}, "budget": budget})
+    async with cockpit(tmp_path, settings=settings) as stage:
+        await stage.api.send("alpha", "mine")
+        await stage.until(lambda: stage.view("alpha").turns == 1)
+        await stage.press("b" if way == "prompt" else "colon")
+        await stage.write("dig" if way == "prompt" else "broadcast dig")
+        await stage.press("enter")
+        await stage.until(lambda: stage.shows(ConfirmDialog))
+        words = stage.one(TextBlock, "#words").plain
+        assert "Broadcast to all 3 myses?" in words
+        assert "The budget of the swarm today (budget.swarm_per_day) has" in words
+        assert "then its requests are delayed" in words
+        assert await recipients(stage) == ["alpha"]
+        await stage.press("y")
+        await stage.until(lambda: stage.view("beta").turns == 1)
 
 
 async def test_a_broadcast_whose_round_costs_much_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

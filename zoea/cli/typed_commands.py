@@ -88,7 +88,10 @@ async def run_typed_command(swarm: SwarmApi, words: str, database: Path) -> str:
                 receipt = await swarm.send(ref, text)
                 return "\n".join(map(receipt_line, receipt.lines))
             case "broadcast":
-                receipt = await swarm.broadcast(rest)
+                text = rest.removeprefix("--yes ")
+                if text == rest and (short := await swarm.find_short_budgets(text)):
+                    raise UsageError(f"nothing was sent. {'. '.join(short)}", hint="broadcast --yes TEXT sends it")
+                receipt = await swarm.broadcast(text)
                 return f"delivered to {receipt.delivered} of {len(receipt.lines)}"
             case "withdraw":
                 if not (rest.isascii() and rest.isdecimal() and int(rest) <= LARGEST_ID):

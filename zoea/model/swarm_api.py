@@ -166,6 +166,10 @@ class MessageApi(Protocol):
         """Store a message, and deliver it to each mysis that takes messages. `context` as of `send`."""
         ...
 
+    async def find_short_budgets(self, text: str, *, to: Recipients = Recipients()) -> tuple[str, ...]:
+        """Return a sentence for each budget that has less left than a broadcast is expected to need."""
+        ...
+
     async def withdraw(self, delivery_id: int) -> None: ...
 
     async def preserve(self, memory_id: int, on: bool = True) -> None:

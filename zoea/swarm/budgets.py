@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec import Struct
 
 from zoea.text.dollars import format_dollars
@@ -26,6 +28,63 @@ class BudgetLimit(Struct, frozen=True):
     enforcement: str = "soft"
     is_granted: bool = False
     is_money: bool = False
+
+
+class BudgetNeed(Struct, frozen=True):
+    """What the next requests need of one budget, in its unit.
+
+    Attributes:
+        used: What is settled.
+        least: The requests without their answers.
+        reserved: The same with the longest answers, which are reserved where the budget is enforced.
+    """
+
+    bound: BudgetLimit
+    used: int
+    least: int
+    reserved: int
+
+    @classmethod
+    def sum(cls, needs: Sequence[BudgetNeed]) -> BudgetNeed:
+        """Return what several requests need of the same budget. Only the last answer may have no room left."""
+        least = sum(need.least for need in needs)
+        answer = max(need.reserved - need.least for need in needs)
+        return cls(needs[0].bound, needs[0].used, least, least + answer)
+
+    @property
+    def needed(self) -> int:
+        return self.least if self.bound.enforcement == "soft" else self.reserved
+
+    @property
+    def left(self) -> int:
+        return max(0, (self.bound.limit or 0) - self.used)
+
+    @property
+    def is_short(self) -> bool:
+        return self.bound.limit is not None and self.needed > self.left
+
+
+def describe_short(scope: str, name: str, need: BudgetNeed) -> str:
+    """Return what a broadcast would do to a budget that has less left than it needs.
+
+    Args:
+        name: Of the mysis, for its own budget.
+    """
+    bound, is_money = need.bound, need.bound.is_money
+    left, limit, needed = (_amount(number, is_money) for number in (need.left, bound.limit or 0, need.needed))
+    whose, setting = (name, "mysis") if scope == "mysis" else ("the swarm today", "swarm")
+    per_day = "_per_day" if scope == "swarm" else ""
+    key = f"budget.{setting}{'_money' if is_money else ''}{per_day}"
+    unit = "" if is_money else " tokens"
+    ends = {
+        "soft": "its requests are delayed",
+        "approve": "you are asked",
+        "hard": "it stops" if scope == "mysis" else "the swarm goes on hold",
+    }
+    return (
+        f"The budget of {whose} ({key}) has {left} of {limit}{unit} left, and this needs about {needed}: "
+        f"then {ends[bound.enforcement]}"
+    )
 
 
 def backpressure(used: int, limit: int) -> int:

@@ -388,13 +388,13 @@ class Commander:
         idempotency_key: str = "",
         context: str = "",
     ) -> Receipt:
-        names = tuple(self.runner(name).mysis.name for name in to.names)
-        audience = Recipients(names, to.tag, to.state)
-        room = self._settings.budget.token_budget_per_agent
-        outgoing = message_ops.OutgoingMessage(
-            message_ops.checked(text, room), sender, mode, 0, idempotency_key, context=read_stored(context).to_json()
-        )
-        return await self.outbox.say(outgoing, None, audience)
+        checked = message_ops.checked(text, self._settings.budget.token_budget_per_agent)
+        said = read_stored(context).to_json()
+        outgoing = message_ops.OutgoingMessage(checked, sender, mode, 0, idempotency_key, context=said)
+        return await self.outbox.say(outgoing, None, to)
+
+    async def find_short_budgets(self, text: str, *, to: Recipients = Recipients()) -> tuple[str, ...]:
+        return await self.outbox.find_short_budgets(text, to)
 
     async def publish(
         self,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
@@ -16,6 +17,7 @@ from zoea.model.values import Delivery, Receipt, Recipients, Sender
 from zoea.settings import Template
 from zoea.store import WriterConnection
 from zoea.swarm.persistence import message_ops, topic_ops
+from zoea.swarm.persistence.expected_spending import find_short_budgets
 from zoea.swarm.resolved_template import ResolvedTemplate, request_budget
 from zoea.swarm.rules import MAX_TOPIC_HOPS
 from zoea.swarm.runner import MysisRunner
@@ -51,7 +53,7 @@ class Outbox(Struct, frozen=True):
         self, outgoing: message_ops.OutgoingMessage, mysis_id: int | None, to: Recipients = Recipients()
     ) -> Receipt:
         """Send a message to one mysis, or a broadcast where none is named."""
-        swarm = self.services.settings.swarm
+        swarm, to = self.services.settings.swarm, self._with_whole_names(to)
 
         def op(conn: WriterConnection) -> message_ops.SendResult:
             if mysis_id is not None:
@@ -62,6 +64,24 @@ class Outbox(Struct, frozen=True):
         for delivery in said.deliveries:
             self._hand_over(delivery)
         return said.receipt
+
+    async def find_short_budgets(self, text: str, to: Recipients) -> tuple[str, ...]:
+        """See `MessageApi.find_short_budgets`."""
+        find = partial(
+            find_short_budgets,
+            text=text,
+            to=self._with_whole_names(to),
+            swarm=self.services.settings.budget,
+            resolve=self.resolved,
+            metered=self.services.providers.metered(),
+            now=self.services.clock.now(),
+        )
+        async with self.services.store.search_reader() as reader:
+            return await reader.run(find)
+
+    def _with_whole_names(self, to: Recipients) -> Recipients:
+        """Return the recipients with the names of those that an id or a part of the name refers to."""
+        return replace(to, names=tuple(self.find(name).mysis.name for name in to.names))
 
     def _hand_over(self, delivery: Delivery) -> None:
         runner = self.runners.get(delivery.mysis_id)

@@ -109,10 +109,13 @@ def broadcast(
     own_turn: OwnTurn = False,
     wait: Wait = False,
     timeout: Timeout = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Send it also where a budget has too little left.")] = False,
     as_json: AsJson = False,
     workspace: Workspace = "",
 ) -> None:
     """Send a message to all myses, or to those that the options select. Stopped and errored myses are skipped.
+
+    Where a budget has less left than one request of each recipient is expected to need, it asks before it sends.
 
     A --budget is shared: each turn gets an equal part of what is left, and what one turn leaves unused goes to the next
     ones. A model whose next request would exceed the part of its turn must answer at once; it gets no other request.
@@ -123,6 +126,8 @@ def broadcast(
     content = _content(text)
     recipients = Recipients(names=tuple(to), tag=tag, state=state)
     context = _read_context([], total, is_own=own_turn, mode=mode)
+    if not yes:
+        _confirm_budgets(workspace, content, recipients, asks=not as_json)
     _send(
         workspace,
         lambda swarm: swarm.broadcast(content, to=recipients, mode=mode, idempotency_key=key, context=context),
@@ -234,6 +239,20 @@ def _content(words: list[str] | None) -> str:
     if not words:
         raise UsageError("the message is empty", hint="Give the text, or - to read it from stdin.")
     return " ".join(words)
+
+
+def _confirm_budgets(workspace: str, text: str, to: Recipients, *, asks: bool) -> None:
+    """Ask where a broadcast is expected to exceed a budget. Raises UsageError without a yes."""
+    short = command(workspace, lambda swarm: swarm.find_short_budgets(text, to=to))
+    if not short:
+        return
+    hint = "Send it with --yes, to fewer myses with --to or --tag, or raise the budget."
+    if asks and sys.stdin.isatty():
+        typer.echo(strip("\n".join(short)), err=True)
+        if typer.confirm("Send it all the same?", err=True):
+            return
+        raise UsageError("nothing was sent", hint=hint)
+    raise UsageError(f"nothing was sent. {'. '.join(short)}", hint=hint)
 
 
 def _read_wait(wait: bool, timeout: float | None) -> tuple[bool, float | None]:

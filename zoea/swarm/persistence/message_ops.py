@@ -114,7 +114,7 @@ def broadcast(
     if known is not None:
         return known
     _check_rate(conn, outgoing, MessageKind.BROADCAST, per_hour)
-    found = _audience(conn, outgoing.sender, to)
+    found = find_audience(conn, outgoing.sender, to)
     if not any(MysisState(row["state"]).accepts_messages for row in found):
         raise _refuse_audience(to, has_match=bool(found))
     recipients = None if to.is_everybody else {"names": to.names, "tag": to.tag, "state": to.state}
@@ -133,7 +133,8 @@ def broadcast(
     return SendResult(Receipt(message_id, tuple(lines)), tuple(deliveries))
 
 
-def _audience(conn: WriterConnection, sender: Sender, to: Recipients) -> list[sqlite3.Row]:
+def find_audience(conn: sqlite3.Connection, sender: Sender, to: Recipients) -> list[sqlite3.Row]:
+    """Return id, name and state of the myses that a broadcast is for."""
     where = ["deleted_at IS NULL"]
     values: list[object] = []
     if sender.kind is SenderKind.MYSIS:

@@ -249,11 +249,7 @@ def _broadcast(cockpit: Cockpit, action: Action, rest: str) -> None:
             done=partial(swarm_commands.show_receipt, cockpit),
         )
 
-    if cockpit.ask_above.is_exceeded(target.receivers, target.cost.count(rest)):
-        lines = [f"{target.title[:1].upper()}{target.title[1:]}?", target.describe(rest)]
-        cockpit.call_later(swarm_commands.confirm, cockpit, "BROADCAST", lines, "send", send)
-    else:
-        send()
+    swarm_commands.confirm_broadcast(cockpit, target, rest, send, refused=lambda why: cockpit.notify(why, markup=False))
 
 
 def _new(cockpit: Cockpit, action: Action, rest: str) -> None:

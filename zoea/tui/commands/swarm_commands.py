@@ -11,14 +11,14 @@ from msgspec import Struct
 from zoea.model.enums import MysisState
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.swarm_api import SwarmApi
-from zoea.model.values import MysisView, Receipt, ReloadReport
+from zoea.model.values import MysisView, Receipt, Recipients, ReloadReport
 from zoea.queries.phrases import describe_reload
 from zoea.text.control_characters import one_line
 from zoea.tui.commands import actions
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.state.undo_history import UndoStep
 from zoea.tui.swarm_list.broadcasts_panel import format_receipt
-from zoea.tui.swarm_list.message_targets import RoundCost, list_names
+from zoea.tui.swarm_list.message_targets import MessageTarget, RoundCost, list_names
 
 if TYPE_CHECKING:
     from zoea.settings import Settings
@@ -129,13 +129,49 @@ def confirm_deletion(cockpit: Cockpit, views: Sequence[MysisView]) -> None:
     confirm(cockpit, "DELETE", lines, "delete", lambda: _run(cockpit, views, DELETE, _tell_deleted))
 
 
-def confirm(cockpit: Cockpit, title: str, lines: Sequence[str], yes: str, proceed: Callable[[], None]) -> None:
+def confirm_broadcast(
+    cockpit: Cockpit,
+    target: MessageTarget,
+    text: str,
+    send: Callable[[], None],
+    *,
+    refused: Callable[[str], None] = lambda why: None,
+) -> None:
+    """Send a broadcast. First ask where it goes to many, costs much or needs more than a budget has left.
+
+    Args:
+        refused: Called with the reason where nothing is sent.
+    """
+
+    def ask(short: tuple[str, ...]) -> None:
+        if not short and not cockpit.ask_above.is_exceeded(target.receivers, target.cost.count(text)):
+            send()
+            return
+        lines = [f"{target.title[:1].upper()}{target.title[1:]}?", target.describe(text), *map(one_line, short)]
+        confirm(cockpit, "BROADCAST", lines, "send", send, lambda: refused("Not sent; the text is kept"))
+
+    def failed(error: ZoeaError) -> None:
+        refused(f"{error.title}: {error.what}")
+
+    cockpit.ask_swarm(cockpit.api.find_short_budgets(text, to=Recipients(names=target.names)), done=ask, refused=failed)
+
+
+def confirm(
+    cockpit: Cockpit,
+    title: str,
+    lines: Sequence[str],
+    yes: str,
+    proceed: Callable[[], None],
+    refused: Callable[[], None] = lambda: None,
+) -> None:
     """Ask a question, and go on after a yes."""
     from zoea.tui.dialogs.confirm import ConfirmDialog
 
     def answered(answer: bool | None) -> None:
         if answer:
             proceed()
+        else:
+            refused()
 
     cockpit.push_screen(ConfirmDialog(title, lines, yes), answered)
 

@@ -10,7 +10,7 @@ from textual.app import SuspendNotSupported
 from zoea.model.errors import StoreError, ZoeaError
 from zoea.model.values import MysisView, Recipients
 from zoea.queries.broadcasts import read_commander_messages
-from zoea.tui.commands.swarm_commands import show_receipt
+from zoea.tui.commands.swarm_commands import confirm_broadcast, show_receipt
 from zoea.tui.screens.base import BaseScreen
 from zoea.tui.swarm_list.message_targets import Audience, MessageTarget, refresh_target, target_many, target_one
 from zoea.tui.terminal.external_editor import edit
@@ -83,25 +83,17 @@ class MessageController:
     # Sending.
 
     def send(self, event: MessagePrompt.Submitted) -> None:
-        """Send the text of the prompt. First ask where it goes to many or costs much."""
+        """Send the text of the prompt. First ask where it goes to many, costs much or exceeds a budget."""
         event.stop()
-        cockpit, target = self._screen.cockpit, event.target
-        if not target.is_broadcast or not cockpit.ask_above.is_exceeded(
-            target.receivers, target.cost.count(event.text)
-        ):
+        if not event.target.is_broadcast:
             self._begin_sending(event)
             return
-        from zoea.tui.dialogs.confirm import ConfirmDialog
+        cockpit = self._screen.cockpit
+        confirm_broadcast(cockpit, event.target, event.text, lambda: self._begin_sending(event), refused=self._refuse)
 
-        def answered(yes: bool | None) -> None:
-            if yes:
-                self._begin_sending(event)
-            else:
-                self.prompt.refused("Not sent; the text is kept")
-
-        question = f"{target.title[:1].upper()}{target.title[1:]}?"
-        lines = [question, target.describe(event.text)]
-        cockpit.push_screen(ConfirmDialog("BROADCAST", lines, "send"), answered)
+    def _refuse(self, why: str) -> None:
+        if self.prompt.is_attached:
+            self.prompt.refused(why)
 
     def _begin_sending(self, event: MessagePrompt.Submitted) -> None:
         self._screen.cockpit.start_work(lambda: self._send(event))
