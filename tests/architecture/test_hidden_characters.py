@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).parents[2] / "zoea"
 COMMANDS = sorted((*(PACKAGE / "cli").rglob("*.py"), PACKAGE / "__main__.py"))
 ESCAPING = {"reveal_exactly"}
 """Functions around `json.dumps` after which a terminal may show its result."""
-BYTES = {"cli/options.py"}
+BYTES = {"cli/output.py"}
 """Files that write bytes to stdout."""
 NOT_SHOWN = {
     "cli/commands/context_search.py": "a text as it stands in stored arguments, to look for",

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from zoea.cli.dispatch import COMMANDS, load
-from zoea.process.command_line import LightCommand
+from zoea.cli.dispatch import COMMANDS, LoadedCommand, load
+from zoea.process.command_line import CommandLine
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
@@ -46,15 +46,18 @@ def mentions(page: Path) -> Iterator[list[str]]:
 
 def find_command(words: list[str]) -> tuple[Any, list[str]]:
     """Return the command that the first words name, and the other words."""
-    command, rest = load(words[0]), words[1:]
+    loaded, rest = load(words)
+    if isinstance(loaded, LoadedCommand):
+        return loaded.line, rest
+    command = loaded.command
     while rest and rest[0] in getattr(command, "commands", {}):
         command, rest = command.commands[rest[0]], rest[1:]
     return command, rest
 
 
 def option_names(command: Any) -> set[str]:
-    if isinstance(command, LightCommand):
-        return set(OPTION.findall(command.help_text(200)))
+    if isinstance(command, CommandLine):
+        return set(command.option_names)
     return {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
 
 
@@ -62,7 +65,7 @@ def option_names(command: Any) -> set[str]:
 def test_every_example_is_accepted_by_its_command(page: Path) -> None:
     for words in examples(page):
         command, rest = find_command(words)
-        if isinstance(command, LightCommand):
+        if isinstance(command, CommandLine):
             command.parse(rest)
         elif rest or not getattr(command, "commands", {}):
             command.make_context(" ".join(words), rest)
@@ -104,6 +107,6 @@ def test_an_example_is_a_paragraph_of_its_own() -> None:
 
 def test_the_line_and_the_page_of_a_command_begin_with_the_same_verb() -> None:
     for name, command in COMMANDS.items():
-        made = load(name)
-        page = made.help_text(200).split("\n\n")[1] if isinstance(made, LightCommand) else made.help
+        line, _ = find_command([name])
+        page = line.about if isinstance(line, CommandLine) else line.help
         assert page.split()[0] == command.summary.split()[0], name

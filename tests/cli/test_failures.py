@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from tests.cli.conftest import Zoea
 from tests.fakes.owner import OwnerThread
 from zoea import __main__
-from zoea.cli import notices
+from zoea.cli import output
 from zoea.ipc.protocol import decode_error
 from zoea.model.enums import ErrorClass
 from zoea.model.errors import ProviderError, UsageError, WorldError
@@ -85,7 +85,7 @@ def test_delete_with_json_needs_yes(zoea: Zoea, other_owner: OwnerThread, monkey
 def test_json_errors_come_without_progress_lines(
     zoea: Zoea, other_owner: OwnerThread, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notices, "AFTER_S", 0.0)
+    monkeypatch.setattr(output, "AFTER_S", 0.0)
     ran = zoea("show", "nobody", "--json")
     assert json.loads(ran.err)["error"]["class"] == "MysisMissing"
     assert zoea("show", "nobody").err.startswith("zoea: waiting for the running swarm\n")

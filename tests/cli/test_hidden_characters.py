@@ -17,10 +17,9 @@ import pytest
 from tests.cli.conftest import Zoea
 from tests.swarm.harness import Swarm, call, swarm
 from tests.text.hidden_characters import is_hidden
-from zoea.cli.dispatch import COMMANDS, load
+from zoea.cli.dispatch import COMMANDS, LoadedCommand, load
 from zoea.model.enums import Role
 from zoea.model.request import Answer, ModelRequest
-from zoea.process.command_line import LightCommand
 from zoea.settings import Settings
 from zoea.settings.paths import places
 
@@ -94,7 +93,11 @@ def commands() -> Iterator[str]:
     """Yield every command, as `topic_list` where it belongs to a group."""
 
     def walk(name: str, one: Any) -> Iterator[str]:
-        if isinstance(one, LightCommand) or not hasattr(one, "commands"):
+        if isinstance(one, LoadedCommand):
+            yield from [name] if one.function is not None else []
+            for key in one.below:
+                yield from walk(f"{name}_{key}", load([*name.split("_"), key])[0])
+        elif not hasattr(one, "commands"):
             yield name
         else:
             yield from [name] if one.invoke_without_command else []
@@ -102,7 +105,8 @@ def commands() -> Iterator[str]:
                 yield from walk(f"{name}_{key}", inner)
 
     for name in COMMANDS:
-        yield from walk(name, load(name))
+        one, _ = load([name])
+        yield from walk(name, one if isinstance(one, LoadedCommand) else one.command)
 
 
 def test_every_command_is_in_the_table() -> None:

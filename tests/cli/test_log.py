@@ -11,7 +11,7 @@ import pytest
 from tests.cli.conftest import Zoea
 from tests.fakes.owner import OwnerThread
 from tests.fakes.swarm import FakeSwarm
-from zoea.cli import notices
+from zoea.cli import output
 from zoea.cli.commands.messages import memory_text
 from zoea.model.enums import Role, Source
 from zoea.model.values import Memory, ToolCall
@@ -146,7 +146,7 @@ class TestWaiting:
     def test_a_command_waits_for_an_opening_owner_and_reports_it(
         self, zoea: Zoea, other_owner: OwnerThread, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(notices, "AFTER_S", 0.0)
+        monkeypatch.setattr(output, "AFTER_S", 0.0)
         where = places()
         hidden = where.socket.with_suffix(".hidden")
         where.socket.rename(hidden)

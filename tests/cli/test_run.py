@@ -17,6 +17,7 @@ from tests.fakes.owner import OwnerThread
 from tests.fakes.swarm import FakeSwarm
 from zoea.cli import run_session
 from zoea.cli.commands import run as run_command
+from zoea.cli.dispatch import dispatch, load
 from zoea.cli.typed_commands import ExitChoice
 from zoea.model.errors import UsageError
 from zoea.model.values import SwarmView
@@ -60,6 +61,13 @@ def test_an_unknown_template_is_refused_before_the_swarm_opens(zoea: Zoea, more:
     assert not places("").database.exists()
 
 
+def parse(line: str) -> dict[str, Any] | None:
+    """The values of a command line of `zoea run`."""
+    command, _ = load(["run"])
+    values: dict[str, Any] | None = command.line.parse(line.split())
+    return values
+
+
 class TestOptions:
     @pytest.mark.parametrize(
         ("line", "options"),
@@ -76,7 +84,7 @@ class TestOptions:
         ],
     )
     def test_a_line_is_read_as_options(self, line: str, options: RunOptions) -> None:
-        assert run_command.command.parse(line.split()) == options
+        assert RunOptions(**(parse(line) or {})) == options
 
     @pytest.mark.parametrize(
         ("line", "error"),
@@ -95,7 +103,7 @@ class TestOptions:
     )
     def test_a_wrong_line_is_refused_with_the_reason(self, line: str, error: str) -> None:
         with pytest.raises(UsageError, match=re.escape(error)):
-            run_command.command.parse(line.split())
+            parse(line)
 
     def test_the_help_names_every_option(self, zoea: Zoea) -> None:
         helped = zoea("run", "--headless", "--help")
@@ -117,12 +125,12 @@ class TestOptions:
         for name in ("stdin", "stdout", "stderr"):
             monkeypatch.setattr(f"sys.{name}.isatty", lambda: True)
         monkeypatch.setattr(run_command, "open_screen", None)
-        assert run_command.command.main([]) == 0
+        assert dispatch(["run"]) == 0
         monkeypatch.setattr(run_command, "open_screen", show)
-        assert run_command.command.main(["--myses", "2"]) == 7
-        assert run_command.command.main(["--json"]) == 0
+        assert dispatch(["run", "--myses", "2"]) == 7
+        assert dispatch(["run", "--json"]) == 0
         monkeypatch.setattr("sys.stdout.isatty", lambda: False)
-        assert run_command.command.main([]) == 0
+        assert dispatch(["run"]) == 0
         assert opened == [RunOptions(myses=2)]
 
 

@@ -43,4 +43,4 @@ def test_an_empty_span_and_an_unknown_one_are_said(zoea: Zoea) -> None:
     assert "No swarm ran in this time" in zoea("stats", "--last", "day").out
     wrong = zoea("stats", "--last", "year")
     assert wrong.code == 2
-    assert "Use one of hour, day, week." in wrong.err
+    assert "Give one of hour, day, week." in wrong.err

@@ -1,123 +1,169 @@
-"""Find the command that a command line names, import its module and run it.
-
-Typer is imported only for the commands that use it, because it takes 100 ms.
-"""
+"""Find the command that a command line names, import its module and run it."""
 
 from __future__ import annotations
 
-import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
 from msgspec import Struct
 
-from zoea.cli import notices
+from zoea.cli import output
 from zoea.model.errors import UsageError
-from zoea.process.command_line import LightCommand
-from zoea.settings.paths import find_untrusted_workspace
+from zoea.process.command_line import AS_JSON, WIDEST, WORKSPACE, CommandLine, Parameter, read_parameters
+from zoea.settings.paths import find_untrusted_workspace, places
 from zoea.text.control_characters import strip
 
 
 class Command(Struct, frozen=True):
-    """A command: its function, typer app or `LightCommand` as `module:attribute`, and a summary of one line."""
+    """A command, a group of commands, or both.
 
-    place: str
+    Attributes:
+        summary: One line for the help; of a command below another, its docstring begins with it.
+        place: Its function, or a tuple of its options and its function, as `module:attribute` in `zoea.cli.commands`.
+        below: The commands below it, by their places or as groups.
+    """
+
     summary: str
+    place: str = ""
     group: str = "The swarm"
+    below: Mapping[str, str | Command] = {}
 
 
-_UNKNOWN_COMMAND = re.compile(r"No such command '(.*?)'")
 _SETUP = "Setting up"
 _SILENT = frozenset({"completion", "config", "trust"})
 """Commands that do not say which workspace they use: they use none, or say more."""
 _WORLD = "The sandbox world"
 
 COMMANDS: dict[str, Command] = {
-    "run": Command("zoea.cli.commands.run:command", "Run the swarm, or attach to the one that runs"),
-    "serve": Command("zoea.cli.commands.serve:command", "Show the cockpit in browsers"),
-    "new": Command("zoea.cli.commands.myses:new", "Create a mysis and start it"),
-    "fork": Command("zoea.cli.commands.forks:fork", "Make myses that know a conversation up to a commit"),
-    "list": Command("zoea.cli.commands.list_myses:command", "List all myses with their status"),
-    "show": Command("zoea.cli.commands.myses:show", "Show all fields of one mysis"),
-    "send": Command("zoea.cli.commands.messages:send", "Send a message to one mysis"),
-    "broadcast": Command("zoea.cli.commands.messages:broadcast", "Send a message to all myses, or to some"),
-    "receipt": Command("zoea.cli.commands.messages:receipt", "Show the status of a message for each recipient"),
-    "withdraw": Command("zoea.cli.commands.messages:withdraw", "Take back messages that no turn has taken yet"),
+    "run": Command("Run the swarm, or attach to the one that runs", "run:command"),
+    "serve": Command("Show the cockpit in browsers", "serve:command"),
+    "new": Command("Create a mysis and start it", "typer.myses:new"),
+    "fork": Command("Make myses that know a conversation up to a commit", "typer.forks:fork"),
+    "list": Command("List all myses with their status", "list_myses:list_myses"),
+    "show": Command("Show all fields of one mysis", "typer.myses:show"),
+    "send": Command("Send a message to one mysis", "typer.messages:send"),
+    "broadcast": Command("Send a message to all myses, or to some", "typer.messages:broadcast"),
+    "receipt": Command("Show the status of a message for each recipient", "typer.messages:receipt"),
+    "withdraw": Command("Take back messages that no turn has taken yet", "typer.messages:withdraw"),
     "preserve": Command(
-        "zoea.cli.commands.preserve:preserve", "Keep messages word for word, for templates with the strategy window"
+        "Keep messages word for word, for templates with the strategy window", "typer.preserve:preserve"
     ),
-    "preserved": Command(
-        "zoea.cli.commands.preserve:preserved", "List the messages of a mysis that are kept word for word"
-    ),
-    "topic": Command("zoea.cli.commands.topic:app", "List, read, publish and follow messages of topics"),
-    "start": Command("zoea.cli.commands.myses:start", "Start or relaunch myses"),
-    "stop": Command("zoea.cli.commands.myses:stop", "Stop myses, or end the whole swarm"),
-    "configure": Command(
-        "zoea.cli.commands.myses:configure", "Change template, provider, model, tags or settings of a mysis"
-    ),
-    "delete": Command("zoea.cli.commands.myses:delete", "Stop and delete myses; their memories stay"),
-    "undelete": Command("zoea.cli.commands.myses:undelete", "Restore deleted myses, or list them"),
-    "dismiss": Command("zoea.cli.commands.myses:dismiss", "Clear the error of a mysis, or mark its report as reviewed"),
-    "log": Command("zoea.cli.commands.messages:log", "Show the stored conversation of a mysis"),
-    "search": Command("zoea.cli.commands.search:command", "Search messages, tool calls, results and reasoning"),
-    "export": Command("zoea.cli.commands.export:export", "Write the conversation of a mysis, or of all myses"),
-    "import": Command(
-        "zoea.cli.commands.imports:import_", "Import myses with their conversations, also from Zoea Nova"
-    ),
-    "explain": Command("zoea.cli.commands.explain:explain", "Show the packs of a request, and why some were cut"),
-    "ctx": Command("zoea.cli.commands.context:app", "Read, compare, name, import and remove commits: what myses knew"),
-    "stats": Command("zoea.cli.commands.stats:command", "Show tokens, spending and turns over time"),
-    "budgets": Command("zoea.cli.commands.budgets:command", "Show how much of each budget is used, and what to do"),
-    "metrics": Command("zoea.cli.commands.metrics:command", "Print the metrics in the text format of Prometheus"),
-    "hold": Command("zoea.cli.commands.control:hold", "Hold the swarm, or pause one mysis; --lift resumes"),
+    "preserved": Command("List the messages of a mysis that are kept word for word", "typer.preserve:preserved"),
+    "topic": Command("List, read, publish and follow messages of topics", "typer.topic:app"),
+    "start": Command("Start or relaunch myses", "typer.myses:start"),
+    "stop": Command("Stop myses, or end the whole swarm", "typer.myses:stop"),
+    "configure": Command("Change template, provider, model, tags or settings of a mysis", "typer.myses:configure"),
+    "delete": Command("Stop and delete myses; their memories stay", "typer.myses:delete"),
+    "undelete": Command("Restore deleted myses, or list them", "typer.myses:undelete"),
+    "dismiss": Command("Clear the error of a mysis, or mark its report as reviewed", "typer.myses:dismiss"),
+    "log": Command("Show the stored conversation of a mysis", "typer.messages:log"),
+    "search": Command("Search messages, tool calls, results and reasoning", "search:search"),
+    "export": Command("Write the conversation of a mysis, or of all myses", "typer.export:export"),
+    "import": Command("Import myses with their conversations, also from Zoea Nova", "typer.imports:import_"),
+    "explain": Command("Show the packs of a request, and why some were cut", "typer.explain:explain"),
+    "ctx": Command("Read, compare, name, import and remove commits: what myses knew", "typer.context:app"),
+    "stats": Command("Show tokens, spending and turns over time", "stats:stats"),
+    "budgets": Command("Show how much of each budget is used, and what to do", "budgets:budgets"),
+    "metrics": Command("Print the metrics in the text format of Prometheus", "metrics:metrics"),
+    "hold": Command("Hold the swarm, or pause one mysis; --lift resumes", "typer.control:hold"),
     "approvals": Command(
-        "zoea.cli.commands.control:approvals",
         "List what waits for your answer: questions, tool calls, requests over a budget",
+        "typer.control:approvals",
     ),
-    "answer": Command("zoea.cli.commands.control:answer", "Answer a question of a mysis"),
-    "approve": Command("zoea.cli.commands.control:approve", "Allow a tool call, or a request over a budget"),
-    "deny": Command("zoea.cli.commands.control:deny", "Refuse a tool call, or a request over a budget"),
-    "grants": Command(
-        "zoea.cli.commands.control:grants", "List the tools that you allowed for all myses of a template"
-    ),
-    "revoke": Command("zoea.cli.commands.control:revoke", "Revoke a grant: the tool asks for approval again"),
-    "config": Command("zoea.cli.commands.config:app", "Write, read and check the settings", _SETUP),
-    "trust": Command(
-        "zoea.cli.commands.trust:trust",
-        "Allow a project's zoea.toml and templates to take effect",
-        _SETUP,
-    ),
-    "credentials": Command(
-        "zoea.cli.commands.credentials:app", "Store API keys and other secrets that settings refer to", _SETUP
-    ),
-    "providers": Command("zoea.cli.commands.providers:app", "List the providers that Zoea finds, and try each", _SETUP),
-    "prices": Command("zoea.cli.commands.prices:app", "List the prices of models, set and remove your own", _SETUP),
-    "local": Command("zoea.cli.commands.local:app", "Add, fetch, list and remove models that run inside Zoea", _SETUP),
+    "answer": Command("Answer a question of a mysis", "typer.control:answer"),
+    "approve": Command("Allow a tool call, or a request over a budget", "typer.control:approve"),
+    "deny": Command("Refuse a tool call, or a request over a budget", "typer.control:deny"),
+    "grants": Command("List the tools that you allowed for all myses of a template", "typer.control:grants"),
+    "revoke": Command("Revoke a grant: the tool asks for approval again", "typer.control:revoke"),
+    "config": Command("Write, read and check the settings", "typer.config:app", _SETUP),
+    "trust": Command("Allow a project's zoea.toml and templates to take effect", "typer.trust:trust", _SETUP),
+    "credentials": Command("Store API keys and other secrets that settings refer to", "typer.credentials:app", _SETUP),
+    "providers": Command("List the providers that Zoea finds, and try each", "typer.providers:app", _SETUP),
+    "prices": Command("List the prices of models, set and remove your own", "typer.prices:app", _SETUP),
+    "local": Command("Add, fetch, list and remove models that run inside Zoea", "typer.local:app", _SETUP),
     "upstream": Command(
-        "zoea.cli.commands.upstream:app",
         "Add, import, list and test the MCP servers that offer tools to the myses",
+        "typer.upstream:app",
         _SETUP,
     ),
     "completion": Command(
-        "zoea.cli.commands.completion:completion",
         "Print a script that completes commands and names in bash, zsh or fish",
+        "typer.completion:completion",
         _SETUP,
     ),
     "doctor": Command(
-        "zoea.cli.commands.maintenance:doctor",
         "Check access rights and the database, or rebuild its search indexes",
+        "typer.maintenance:doctor",
         _SETUP,
     ),
-    "vacuum": Command("zoea.cli.commands.maintenance:vacuum", "Shrink the database file to its contents", _SETUP),
-    "purge": Command("zoea.cli.commands.erase:purge", "Remove deleted myses for good, with all their messages", _SETUP),
-    "redact": Command("zoea.cli.commands.erase:redact", "Replace a text everywhere it is stored", _SETUP),
-    "mcp": Command(
-        "zoea.cli.commands.mcp:app", "Let MCP clients search the swarm's messages and send it new ones", _SETUP
-    ),
-    "world": Command("zoea.cli.commands.world:app", "Serve the sandbox world Reef, or show its score", _WORLD),
+    "vacuum": Command("Shrink the database file to its contents", "typer.maintenance:vacuum", _SETUP),
+    "purge": Command("Remove deleted myses for good, with all their messages", "typer.erase:purge", _SETUP),
+    "redact": Command("Replace a text everywhere it is stored", "typer.erase:redact", _SETUP),
+    "mcp": Command("Let MCP clients search the swarm's messages and send it new ones", "typer.mcp:app", _SETUP),
+    "world": Command("Serve the sandbox world Reef, or show its score", "typer.world:app", _WORLD),
 }
+
+
+class LoadedCommand:
+    """A command with its function imported.
+
+    Attributes:
+        function: What it runs; None for a group that only holds other commands.
+        line: Its options, words and help.
+        below: The commands below it.
+    """
+
+    def __init__(self, path: str, command: Command) -> None:
+        self.below = command.below
+        self.function: Callable[..., Any] | None = None
+        self._options: type | None = None
+        self._has_where = False
+        parameters: dict[str, Parameter] = {}
+        if command.place:
+            module, attribute = command.place.split(":")
+            described = getattr(import_module(f"zoea.cli.commands.{module}"), attribute)
+            self._options, function = described if isinstance(described, tuple) else (None, described)
+            self.function = function
+            self._has_where = function.__code__.co_varnames[:1] == ("where",)
+            parameters = read_parameters(self._options or function)
+            if "Output" in function.__annotations__["return"]:
+                parameters["as_json"] = AS_JSON
+            if self._has_where:
+                parameters["workspace"] = WORKSPACE
+        about = getattr(self.function, "__doc__", None) or f"{command.summary}."
+        self.line = CommandLine(path, parameters, about, self._summarize if self.below else None)
+
+    def run(self, typed: list[str]) -> int:
+        """Run a command line, or write the help, and return the exit code.
+
+        Raises:
+            UsageError: The command does not accept an argument.
+        """
+        path = self.line.path
+        if self.below and typed and not typed[0].startswith("-"):
+            hint = nearest(typed[0], self.below, path)
+            raise UsageError(f"there is no command `{path} {typed[0]}`", hint=hint)
+        values = self.line.parse(typed)
+        if values is None or self.function is None:
+            import shutil  # only the help needs it
+
+            sys.stdout.write(self.line.help_text(min(shutil.get_terminal_size().columns, WIDEST)) + "\n")
+            return 0
+        if path.split()[1] not in _SILENT and not values.get("workspace"):
+            output.say(strip(find_untrusted_workspace()))
+        if self._options is not None:
+            return output.write(self.function(self._options(**values)))
+        values.pop("as_json", None)
+        where = [places(values.pop("workspace"))] if self._has_where else []
+        return output.write(self.function(*where, **values))
+
+    def _summarize(self) -> dict[str, str]:
+        """Return the first sentence of each command below."""
+        names = self.line.path.split()[1:]
+        abouts = {name: load([*names, name])[0].line.about for name in self.below}
+        return {name: about.split("\n\n")[0].partition(". ")[0].rstrip(".") + "." for name, about in abouts.items()}
 
 
 def dispatch(arguments: list[str]) -> int:
@@ -135,44 +181,41 @@ def dispatch(arguments: list[str]) -> int:
 
             sys.stdout.write(f"zoea {__version__}\n")
             return 0
-        case ["help", name, *rest]:
-            return dispatch([name, *rest, "--help"])
-        case [name, *rest]:
-            command = load(name)
-            if name not in _SILENT and not any(argument.startswith(("-w", "--workspace")) for argument in rest):
-                notices.say(strip(find_untrusted_workspace()))
-            return _invoke(name, command, rest)
-    return 0
+        case ["help", *words]:
+            return dispatch([*words, "--help"])
+    command, rest = load(arguments)
+    is_old = not isinstance(command, LoadedCommand) and arguments[0] not in _SILENT
+    if is_old and not any(one.startswith(("-w", "--workspace")) for one in rest):
+        output.say(strip(find_untrusted_workspace()))
+    code: int = command.run(rest)
+    return code
 
 
-def load(name: str) -> Any:
-    """Import a command and return its `LightCommand` or typer command object.
+def load(words: Sequence[str]) -> tuple[Any, list[str]]:
+    """Import the command that the first words name, and return it with the other words.
 
     Raises:
         UsageError: There is no command of that name; the hint names the nearest one.
     """
-    known = COMMANDS.get(name)
-    if known is None and name.startswith("-"):
+    name, *rest = words
+    command = COMMANDS.get(name)
+    if command is None and name.startswith("-"):
         raise UsageError(
             f"the option {name} stands before the command",
             hint="Options follow the command, as in `zoea list --json`; `zoea --help` lists the commands.",
         )
-    if known is None:
-        raise UsageError(f"there is no command {name!r}", hint=_nearest(name))
-    module, attribute = known.place.split(":")
-    found = getattr(import_module(module), attribute)
-    if isinstance(found, LightCommand):
-        return found
-    import typer
+    if command is None:
+        raise UsageError(f"there is no command {name!r}", hint=nearest(name, COMMANDS, "zoea"))
+    if command.place.startswith("typer."):
+        from zoea.cli.typer_wording import TyperCommand
 
-    from zoea.cli.typer_wording import simplify_help
-
-    around = typer.Typer(add_completion=False, rich_markup_mode=None)
-    if isinstance(found, typer.Typer):
-        around.add_typer(found, name=name)
-        return simplify_help(typer.main.get_group(around).commands[name])
-    around.command(name)(found)
-    return simplify_help(typer.main.get_command(around))
+        return TyperCommand(name, command.place.removeprefix("typer.")), rest
+    path = ["zoea", name]
+    while rest and rest[0] in command.below:
+        path.append(rest.pop(0))
+        below = command.below[path[-1]]
+        command = below if isinstance(below, Command) else Command("", below)
+    return LoadedCommand(" ".join(path), command), rest
 
 
 def overview() -> str:
@@ -201,39 +244,8 @@ def overview() -> str:
     return "\n".join(lines)
 
 
-def _invoke(name: str, command: Any, arguments: list[str]) -> int:
-    if isinstance(command, LightCommand):
-        return command.main(arguments)
-    import typer
-
-    from zoea.cli.typer_wording import describe_error
-
-    try:
-        code = command.main(args=arguments, prog_name=f"zoea {name}", standalone_mode=False)
-    except typer.Abort:
-        raise KeyboardInterrupt from None
-    except SystemExit as ended:
-        # typer turns a broken pipe into exit code 1; `zoea.__main__` has its own exit code for it.
-        if isinstance(cause := ended.__context__, BrokenPipeError):
-            raise cause from None
-        raise
-    except typer.TyperException as wrong:
-        said = wrong.format_message() if hasattr(wrong, "format_message") else str(wrong)
-        context = getattr(wrong, "ctx", None)
-        path = context.command_path if context is not None else f"zoea {name}"
-        if below := getattr(getattr(context, "command", None), "commands", None):
-            if type(wrong).__name__ == "NoArgsIsHelpError":
-                sys.stdout.write(f"{said}\n")
-                return 0
-            if unknown := _UNKNOWN_COMMAND.match(said):
-                raise UsageError(
-                    f"there is no command `{path} {unknown[1]}`", hint=_nearest(unknown[1], below, path)
-                ) from None
-        raise UsageError(describe_error(said), hint=f"`{path} --help` shows its arguments and options.") from None
-    return code if isinstance(code, int) else 0
-
-
-def _nearest(name: str, commands: Iterable[str] = COMMANDS, path: str = "zoea") -> str:
+def nearest(name: str, commands: Iterable[str], path: str) -> str:
+    """Return a hint with the command whose name is nearest."""
     from difflib import get_close_matches
 
     near = get_close_matches(name, commands, n=1)

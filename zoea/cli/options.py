@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from zoea.ipc.codec import encode
+from zoea.cli.output import write_document as write_document
+from zoea.cli.output import write_json as write_json
+from zoea.process.command_line import LARGEST_ID as LARGEST_ID
 from zoea.process.command_line import WORKSPACE_HELP
-from zoea.text.control_characters import reveal_exactly
-from zoea.text.large_json import dump_shown
-
-LARGEST_ID = 2**63 - 1
-"""The largest row id that SQLite can hold."""
 
 
 def row_ids(given: int | list[int] | None) -> int | list[int] | None:
@@ -36,20 +33,6 @@ MysisRef = Annotated[
 MysisRefs = Annotated[
     list[str], typer.Argument(metavar="NAME", help="Names of myses (upper and lower case are the same), or #ID.")
 ]
-
-
-def write_json(value: Any) -> None:
-    """Write one JSON value to stdout; characters that UTF-8 cannot encode are replaced."""
-    typer.echo(dump_shown(encode(value)))
-
-
-def write_document(data: bytes) -> None:
-    """Write JSON, or lines of it, as it is; to a terminal with hidden characters as escapes, which mean the same."""
-    if sys.stdout.isatty():
-        data = reveal_exactly(data.decode("utf-8", "replace")).encode("utf-8", "replace")
-    sys.stdout.flush()
-    sys.stdout.buffer.write(data)
-    sys.stdout.flush()
 
 
 def is_typed() -> bool:

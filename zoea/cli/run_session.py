@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager, closing
 from functools import partial
 from typing import Any
 
-from zoea.cli import notices
+from zoea.cli import output
 from zoea.cli.plain_fronts import (
     Front,
     JsonFront,
@@ -67,10 +67,10 @@ async def run_owned_swarm(options: RunOptions, where: Places) -> int:
         if owner.warning:
             sys.stderr.write(f"zoea: {owner.warning}\n")
         for line in loaded.trust_notice.splitlines():
-            notices.say(line)
+            output.say(line)
         swarm = owner.api
         after = (await swarm.view()).event_id  # not from the file, which cannot be opened without a descriptor left
-        notices.say(await prepare_own_swarm(swarm, options, where, loaded.settings))
+        output.say(await prepare_own_swarm(swarm, options, where, loaded.settings))
         if is_interactive:
             await front.say("Type help for the commands; quit ends the swarm.")
         if ended := count_ended((await swarm.view()).myses):
@@ -107,7 +107,7 @@ async def run_attached(options: RunOptions, where: Places) -> int:
         after = (await swarm.view()).event_id
         is_written = True
         await front.say(f"Attached to the swarm of process {swarm.pid}; quit leaves it running.")
-        notices.say(await prepare_swarm(swarm, options, where))
+        output.say(await prepare_swarm(swarm, options, where))
         try:
             await _show(swarm, front, options, after, lines, ending=ending, is_owner=False)
             if options.as_json:  # the last line is the summary here too, as in an own run
@@ -232,11 +232,11 @@ def _front(options: RunOptions, where: Places) -> Front:
 @asynccontextmanager
 async def _until_open(opening: Any) -> AsyncIterator[Any]:
     """Report on stderr that the swarm is opening or ending, if that takes over a second."""
-    notice = notices.soon("opening the swarm")
+    notice = output.soon("opening the swarm")
     try:
         async with opening as opened:
             notice.cancel()
             yield opened
-            notice = notices.soon("ending the swarm; ctrl+c again ends the process at once")
+            notice = output.soon("ending the swarm; ctrl+c again ends the process at once")
     finally:
         notice.cancel()

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from zoea.cli import notices
+from zoea.cli import output
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.swarm_api import SwarmApi
 from zoea.process.lock import read_holder
@@ -66,7 +66,7 @@ def edit(workspace: str, live: Callable[[SwarmApi], Awaitable[T]], stored: Calla
 
 
 async def _command(where: Places, work: Callable[[SwarmApi], Awaitable[T]]) -> T:
-    notice = notices.soon("waiting for the running swarm")
+    notice = output.soon("waiting for the running swarm")
     try:
         async with await attach(where) as swarm:
             return await work(swarm)

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterable
 
-from zoea.cli.local_time import moment
+from zoea.cli.output import moment
 from zoea.model.enums import MysisState
 from zoea.model.values import MysisView, ReceiptLine
 from zoea.queries.broadcasts import NOT_DELIVERED

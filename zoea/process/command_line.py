@@ -1,165 +1,281 @@
-"""Commands with options declared as the fields of a dataclass, for commands that must start fast.
+"""Command lines that are described by parameters: their parsing and their help.
 
-It does without typer, because loading typer takes a large part of the time to the first paint.
+A command is a function whose parameters have descriptions as defaults. It does without a library: click would double
+what `zoea list` loads besides Zoea, and argparse takes no value that begins with a dash.
 """
 
 from __future__ import annotations
 
-import sys
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import field, fields
-from typing import Any, Generic, TypeVar
+from inspect import cleandoc
+from typing import Any
 
 from msgspec import Struct
 
 from zoea.model.errors import UsageError
 
-HELP = "--help"
 WORKSPACE_HELP = "Workspace; if not given, ZOEA_WORKSPACE or the settings name it."
 WIDEST = 80
 """Columns of the help text in a wider terminal."""
+_TERM = 30
+"""Columns that the names of an option may take before its help text begins on the next line."""
+LARGEST_ID = 2**63 - 1
+"""The largest row id that SQLite can hold."""
 
-Options = TypeVar("Options")
+
+class _Required:
+    """The default of a parameter that has to be given."""
 
 
-class Option(Struct, frozen=True):
-    """An option on the command line. Without a `metavar` it is a flag, which takes no value."""
+REQUIRED = _Required()
+
+
+class WrongValue(ValueError):
+    """The text of a value cannot be read; `problem` follows the name of the option."""
+
+    def __init__(self, problem: str, hint: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.hint = hint
+
+
+class Parameter(Struct, frozen=True):
+    """An option on the command line, or a word that is no option.
+
+    Attributes:
+        names: The names of an option, the short one first; empty for a word.
+        metavar: Stands for the value in the help; empty for a flag, which takes none.
+        default: The value if it is not given; `REQUIRED` for none.
+        read: Converts the text of a value. It raises WrongValue or UsageError.
+        is_many: True if it may be repeated; the value is a tuple then.
+        bare: The value of an option that is given without one; None where it needs one.
+        off: The name that sets a flag to False.
+        completes: What shells offer for a word: `names` of myses or `revisions`; empty for files.
+    """
 
     names: tuple[str, ...]
-    help: str
-    metavar: str = ""
-    parse: Callable[[str], Any] = str
-    is_repeatable: bool = False
+    metavar: str
+    text: str
+    default: Any = REQUIRED
+    read: Callable[[str], Any] = str
+    is_many: bool = False
     bare: str | None = None
-    """The value where the option is given without one; None where it needs one."""
+    off: str = ""
+    completes: str = ""
+
+    @property
+    def title(self) -> str:
+        return self.names[-1] if self.names else self.metavar
 
     @property
     def usage(self) -> str:
-        metavar = f"[{self.metavar}]" if self.bare is not None else self.metavar
-        return " ".join(filter(None, (", ".join(self.names), metavar)))
+        if not self.names:
+            return self.metavar
+        return " ".join(filter(None, (", ".join(self.names), self.metavar, self.off and f"/ {self.off}")))
+
+    @property
+    def operand(self) -> str:
+        """The word in the usage line, in brackets if it may be left out."""
+        word = self.metavar if self.default is REQUIRED else f"[{self.metavar}]"
+        return f"{word}..." if self.is_many else word
+
+    @property
+    def help(self) -> str:
+        """The help text with the default and the limits of the value."""
+        shown = isinstance(self.default, int | float | str) and self.metavar and str(self.default)
+        parts = (f"default: {self.default}" if shown else "", getattr(self.read, "limits", ""))
+        notes = ["required"] if self.default is REQUIRED else [part for part in parts if part]
+        return f"{self.text}  [{'; '.join(notes)}]" if notes else self.text
+
+    def convert(self, text: str) -> Any:
+        """Return the value that a text stands for. Raises UsageError."""
+        try:
+            return self.read(text)
+        except WrongValue as wrong:
+            raise UsageError(f"{self.title} {wrong.problem}", hint=wrong.hint) from None
 
 
-class Words(Struct, frozen=True):
-    """The words of a command line that are no options. At least one must be given."""
-
-    metavar: str
-    help: str
-
-
-def flag(name: str, text: str) -> Any:
-    """Return a dataclass field for an option that is True when given."""
-    return field(default=False, metadata={"option": Option((name,), text)})
-
-
-def words(metavar: str, text: str) -> Any:
-    """Return a dataclass field for a tuple of the words that are no options."""
-    return field(default=(), metadata={"words": Words(metavar, text)})
-
-
-def repeatable(*names: str, metavar: str, text: str) -> Any:
-    """Return a dataclass field for a tuple of all values of an option."""
-    return field(default=(), metadata={"option": Option(names, text, metavar, is_repeatable=True)})
-
-
-def choice(name: str, values: Iterable[str]) -> Callable[[str], str]:
-    """Return a parser for an option `name` that takes one of these values."""
-    known = tuple(values)
-
-    def parse(text: str) -> str:
-        if text not in known:
-            raise UsageError(f"{name} {text!r} is unknown", hint=f"Give one of {', '.join(known)}.")
-        return text
-
-    return parse
+HELP = Parameter(("--help",), "", "Show this message and exit.", False)
 
 
 def option(
-    *names: str, metavar: str, text: str, default: Any = "", parse: Callable[[str], Any] = str, bare: str | None = None
+    usage: str, text: str, default: Any = "", read: Callable[[str], Any] = str, *, bare: str | None = None
 ) -> Any:
-    """Return a dataclass field for an option with a value. `parse` raises UsageError for a wrong one.
+    """Describe an option with a value.
 
     Args:
-        bare: The value of the option without one, for a command without other words.
+        usage: Its names and what stands for the value, as the help shows them: `-n, --last N`.
+        bare: The value of the option without one, for a command without words.
     """
-    return field(default=default, metadata={"option": Option(names, text, metavar, parse, bare=bare)})
+    names, metavar = _split_usage(usage)
+    return Parameter(names, metavar or f"<{'|'.join(read.values)}>", text, default, read, bare=bare)  # type: ignore[attr-defined]  # a choice
 
 
-def whole_number(name: str, lowest: int, highest: int | None = None) -> Callable[[str], int]:
-    """Return a parser of whole numbers within limits for the option `name`."""
-    hint = f"Give a number from {lowest} to {highest}." if highest else f"Give a number from {lowest} on."
+def options(usage: str, text: str, read: Callable[[str], Any] = str) -> Any:
+    """Describe an option that may be repeated; the value is a tuple."""
+    names, metavar = _split_usage(usage)
+    return Parameter(names, metavar, text, (), read, is_many=True)
 
-    def parse(text: str) -> int:
+
+def flag(usage: str, text: str, default: bool | None = False, *, off: str = "") -> Any:
+    """Describe an option without a value. `off` is the name that sets it to False."""
+    return Parameter(_split_usage(usage)[0], "", text, default, off=off)
+
+
+def argument(
+    metavar: str, text: str, default: Any = REQUIRED, read: Callable[[str], Any] = str, *, completes: str = ""
+) -> Any:
+    """Describe a word that is no option."""
+    return Parameter((), metavar, text, default, read, completes=completes)
+
+
+def arguments(
+    metavar: str, text: str, default: Any = REQUIRED, read: Callable[[str], Any] = str, *, completes: str = ""
+) -> Any:
+    """Describe all further words as a tuple: the last word of a command."""
+    return Parameter((), metavar, text, default, read, is_many=True, completes=completes)
+
+
+def declare(parameter: Any) -> Any:
+    """Return a dataclass field with a parameter, for commands that share their options."""
+    return field(default=parameter.default, metadata={"parameter": parameter})
+
+
+def _split_usage(usage: str) -> tuple[tuple[str, ...], str]:
+    """Split `-n, --last N` into the names and what stands for the value."""
+    words = usage.replace(",", "").split()
+    return tuple(word for word in words if word[0] == "-"), " ".join(word for word in words if word[0] != "-")
+
+
+class _Choice(Struct, frozen=True):
+    values: tuple[str, ...]
+    convert: Callable[[str], Any]
+
+    def __call__(self, text: str) -> Any:
+        if text not in self.values:
+            raise WrongValue(f"{text!r:.60} is unknown", f"Give one of {', '.join(self.values)}.")
+        return self.convert(text)
+
+
+def choice(values: Iterable[str]) -> Callable[[str], Any]:
+    """Return a reader of one of these values; of an enumeration, it returns the member."""
+    return _Choice(tuple(map(str, values)), values if isinstance(values, type) else str)
+
+
+class _Number(Struct, frozen=True):
+    kind: type[int] | type[float]
+    lowest: float | None
+    highest: float | None
+
+    @property
+    def limits(self) -> str:
+        """The limits in words; empty for none."""
+        if self.lowest is None:
+            return ""
+        return f"at least {self.lowest:g}" if self.highest is None else f"{self.lowest:g} to {self.highest:.10g}"
+
+    def __call__(self, text: str) -> float:
+        hint = f"Give a number of {self.limits}." if self.limits else "Give a number."
         try:
-            number = int(text)
+            number = self.kind(text)
         except ValueError:
-            raise UsageError(f"{name} {text!r} is not a whole number", hint=hint) from None
-        if number < lowest or (highest is not None and number > highest):
-            raise UsageError(f"{name} {number} is out of range", hint=hint)
+            raise WrongValue(f"{text!r:.60} is not a {'whole ' * (self.kind is int)}number", hint) from None
+        if (self.lowest is not None and not number >= self.lowest) or (self.highest and not number <= self.highest):
+            raise WrongValue(f"{text:.60} is out of range", hint)
         return number
 
-    return parse
+
+def whole_number(lowest: int | None = None, highest: int | None = None) -> Callable[[str], int]:
+    """Return a reader of whole numbers within limits."""
+    return _Number(int, lowest, highest)  # type: ignore[return-value]  # of a kind int
 
 
-class LightCommand(Generic[Options]):
-    """A command that parses its own options; its help starts with the docstring of `run`."""
+def number(lowest: float | None = None, highest: float | None = None) -> Callable[[str], float]:
+    """Return a reader of numbers within limits."""
+    return _Number(float, lowest, highest)
 
-    def __init__(self, name: str, options: type[Options], run: Callable[[Options], int]) -> None:
-        self.name = name
-        self._type = options
-        self._run = run
-        self._fields: dict[str, Option] = {
-            made.name: made.metadata["option"]
-            for made in fields(options)  # type: ignore[arg-type]  # a dataclass
-            if "option" in made.metadata
-        }
-        self._words: dict[str, Words] = {
-            made.name: made.metadata["words"]
-            for made in fields(options)  # type: ignore[arg-type]  # a dataclass
-            if "words" in made.metadata
-        }
 
-    def main(self, arguments: list[str]) -> int:
-        """Run the command line, or write the help, and return the exit code.
+def row_id(text: str) -> int:
+    """Read the id of a row. Raises WrongValue and UsageError."""
+    found = whole_number()(text)
+    if not 0 < found <= LARGEST_ID:
+        raise UsageError(f"there is no id {found}")
+    return found
+
+
+WORKSPACE = option("-w, --workspace NAME", WORKSPACE_HELP)
+AS_JSON = flag("--json", "Write JSON.")
+
+
+def read_parameters(described: Any) -> dict[str, Parameter]:
+    """Return the parameters of a function or of a dataclass of options, by their names."""
+    if isinstance(described, type):
+        return {one.name: one.metadata["parameter"] for one in fields(described) if "parameter" in one.metadata}
+    defaults = described.__defaults__ or ()
+    names = described.__code__.co_varnames[: described.__code__.co_argcount]
+    pairs = zip(names[len(names) - len(defaults) :], defaults, strict=True)
+    return {name: default for name, default in pairs if isinstance(default, Parameter)}
+
+
+class CommandLine:
+    """The command line of one command.
+
+    Args:
+        path: The words that call it, as `zoea ctx log`.
+        parameters: Its options and words by the names that the values get.
+        about: The docstring that the help begins with.
+        summarize: Returns names and summaries of the commands below it; None where there are none.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        parameters: Mapping[str, Parameter],
+        about: str,
+        summarize: Callable[[], Mapping[str, str]] | None = None,
+    ) -> None:
+        self.path = path
+        self.about = cleandoc(about)
+        self.parameters = parameters
+        self._summarize = summarize
+        self._words = {key: one for key, one in parameters.items() if not one.names}
+        self._options = {name: (key, one) for key, one in parameters.items() for name in (*one.names, one.off) if name}
+
+    @property
+    def option_names(self) -> tuple[str, ...]:
+        return (*self._options, *HELP.names)
+
+    def parse(self, typed: Iterable[str]) -> dict[str, Any] | None:
+        """Return all values of a command line; None if it asks for help. The last of equal options counts.
 
         Raises:
-            UsageError: The command does not accept an argument.
+            UsageError: An option is unknown, lacks its value, or has a wrong one; a word is missing or too many.
         """
-        if (options := self.parse(arguments)) is not None:
-            return self._run(options)
-        import shutil  # only the help needs it
-
-        sys.stdout.write(self.help_text(min(shutil.get_terminal_size().columns, WIDEST)) + "\n")
-        return 0
-
-    def parse(self, arguments: list[str]) -> Options | None:
-        """Return the options of a command line; None if it asks for help. The last of equal options counts.
-
-        Raises:
-            UsageError: An option is unknown, lacks its value, or has a wrong one.
-        """
-        by_name = {name: (key, option) for key, option in self._fields.items() for name in option.names}
         values: dict[str, Any] = {}
-        given: list[str] = []
-        left = deque(arguments)
+        words: list[str] = []
+        left = deque(typed)
         while left:
             word = left.popleft()
             if self._words and word == "--":
-                given += left
+                words += left
                 break
             if self._words and (word == "-" or not word.startswith("-")):
-                given.append(word)
+                words.append(word)
                 continue
             name, value = _split(word)
-            if name == HELP:
+            if name in HELP.names:
                 return None
-            if name not in by_name:
-                raise self._unknown(word, name, [*by_name, HELP])
-            key, option = by_name[name]
+            if name not in self._options:
+                raise self._unknown(word, name)
+            key, option = self._options[name]
             if not option.metavar:
-                if value is not None:
+                if value is not None and word.startswith("--"):
                     raise self._error(f"{name} takes no value")
-                values[key] = True
+                values[key] = name != option.off
+                if value is not None:  # `-yv` is `-y -v`
+                    left.appendleft(f"-{value}")
                 continue
             if value is None and option.bare is not None and (not left or left[0].startswith("-")):
                 value = option.bare
@@ -167,47 +283,51 @@ class LightCommand(Generic[Options]):
                 if not left:
                     raise self._error(f"{name} needs a value: {name} {option.metavar}")
                 value = left.popleft()
-            parsed = option.parse(value)
-            values[key] = (*values.get(key, ()), parsed) if option.is_repeatable else parsed
-        for key, kind in self._words.items():
-            if not given:
-                raise self._error(f"{kind.metavar} is missing")
-            values[key] = tuple(given)
-        return self._type(**values)
+            read = option.convert(value)
+            values[key] = (*values.get(key, ()), read) if option.is_many else read
+        values |= self._assign(words)
+        for key, one in self.parameters.items():
+            if values.setdefault(key, one.default) is REQUIRED:
+                raise self._error(f"{one.title} is missing")
+        return values
+
+    def _assign(self, words: list[str]) -> dict[str, Any]:
+        """Give the words that are no options to the parameters, in their order."""
+        values: dict[str, Any] = {}
+        left = deque(words)
+        for key, one in self._words.items():
+            if left and one.is_many:
+                values[key] = tuple(map(one.convert, left))
+                left.clear()
+            elif left:
+                values[key] = one.convert(left.popleft())
+        if left:
+            raise self._error(f"it takes no further arguments: {' '.join(left)}")
+        return values
 
     def help_text(self, width: int) -> str:
         """Return the help of the command in lines of at most `width` columns."""
-        from inspect import getdoc
-        from textwrap import TextWrapper
+        operands = [one.operand for one in self._words.values()]
+        tail = operands if self._summarize is None else ["COMMAND [ARGS]..."]
+        lines = [" ".join(["Usage:", self.path, "[OPTIONS]", *tail]), ""]
+        for block in self.about.split("\n\n"):
+            lines += [*_wrap(block, width, "  ", "  "), ""]
+        rows = [one for one in self.parameters.values() if one.names]
+        lines += _table("Arguments", [(one.usage, one.help) for one in self._words.values()], width)
+        lines += _table("Options", [(one.usage, one.help) for one in (*rows, HELP)], width)
+        lines += _table("Commands", list(self._summarize().items()) if self._summarize else [], width)
+        return "\n".join(lines[:-1])
 
-        def wrap(text: str, first: str, rest: str) -> list[str]:
-            wrapper = TextWrapper(width - 2, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
-            return wrapper.wrap(text)
-
-        blocks = (getdoc(self._run) or "").split("\n\n")
-        operands = "".join(f" {kind.metavar}..." for kind in self._words.values())
-        lines = [f"Usage: zoea {self.name} [OPTIONS]{operands}", ""]
-        for block in blocks:
-            lines += [*wrap(block, "  ", "  "), ""]
-        rows = [*self._fields.values(), Option((HELP,), "Show this message and exit.")]
-        column = max(len(row.usage) for row in rows) + 4
-        for kind in self._words.values():
-            lines += ["Arguments:", *wrap(kind.help, f"  {kind.metavar}".ljust(column), " " * column), ""]
-        lines.append("Options:")
-        for row in rows:
-            lines += wrap(row.help, f"  {row.usage}".ljust(column), " " * column)
-        return "\n".join(lines)
-
-    def _unknown(self, word: str, name: str, names: list[str]) -> UsageError:
+    def _unknown(self, word: str, name: str) -> UsageError:
         from difflib import get_close_matches
 
         if not name.startswith("-"):
-            return self._error(f"there is no argument {word!r}; `zoea {self.name}` takes options only")
-        near = get_close_matches(name, names, n=1)
+            return self._error(f"there is no argument {word!r}; `{self.path}` takes options only")
+        near = get_close_matches(name, self.option_names, n=1)
         return self._error(f"there is no option {name}" + (f"; did you mean {near[0]}?" if near else ""))
 
     def _error(self, what: str) -> UsageError:
-        return UsageError(what, hint=f"`zoea {self.name} --help` shows its options.")
+        return UsageError(what, hint=f"`{self.path} --help` shows its options.")
 
 
 def _split(word: str) -> tuple[str, str | None]:
@@ -218,3 +338,25 @@ def _split(word: str) -> tuple[str, str | None]:
     if word.startswith("-") and len(word) > 2:
         return word[:2], word[2:]
     return word, None
+
+
+def _table(title: str, rows: list[tuple[str, str]], width: int) -> list[str]:
+    """Return a section of the help; nothing without rows."""
+    if not rows:
+        return []
+    column = min(max(len(term) for term, _ in rows), _TERM) + 4
+    lines = [f"{title}:"]
+    for term, text in rows:
+        first = f"  {term}".ljust(column)
+        if len(term) > column - 4:
+            lines.append(first)
+            first = " " * column
+        lines += _wrap(text, width, first, " " * column)
+    return [*lines, ""]
+
+
+def _wrap(text: str, width: int, first: str, rest: str) -> list[str]:
+    from textwrap import TextWrapper
+
+    wrapper = TextWrapper(width - 2, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+    return wrapper.wrap(text)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from zoea.model.errors import NoRunningSwarm, StoreMissing, StoreOutdated, UsageError, WorkspaceHeld
-from zoea.process.command_line import WORKSPACE_HELP, flag, option, whole_number
+from zoea.process.command_line import WORKSPACE, declare, flag, option, whole_number
 from zoea.process.lock import OwnerLock, read_holder
 from zoea.settings.paths import Places
 
@@ -74,66 +74,65 @@ def parse_address(text: str) -> str:
 class StartOptions:
     """The options of every command that may start a swarm."""
 
-    myses: int | None = option(
-        "--myses",
-        metavar="N",
-        default=None,
-        parse=whole_number("--myses", 0, MAX_MYSES),
-        text=f"N myses in total, at most {MAX_MYSES}; missing ones are created.",
+    myses: int | None = declare(
+        option("--myses N", "N myses in total; missing ones are created.", None, whole_number(0, MAX_MYSES))
     )
-    template: str = option("--template", metavar="NAME", text="Template of new myses.")
-    provider: str = option("--provider", metavar="NAME", text="Provider of new myses.")
-    model: str = option("--model", metavar="NAME", text="Model of new myses.")
-    task: str | None = option(
-        "--task",
-        metavar="TEXT",
-        default=None,
-        parse=parse_task,
-        text="Task of new myses: they are nudged until they report that it is done. Without --myses one is made.",
+    template: str = declare(option("--template NAME", "Template of new myses."))
+    provider: str = declare(option("--provider NAME", "Provider of new myses."))
+    model: str = declare(option("--model NAME", "Model of new myses."))
+    task: str | None = declare(
+        option(
+            "--task TEXT",
+            "Task of new myses: they are nudged until they report that it is done. Without --myses one is made.",
+            None,
+            parse_task,
+        )
     )
-    world: str = option("--world", metavar=WORLD, parse=parse_world, text="Run the sandbox world beside the swarm.")
-    metrics: str = option(
-        "--metrics",
-        metavar="ADDRESS",
-        bare=METRICS_ADDRESS,
-        parse=parse_address,
-        text=f"Serve metrics for Prometheus over HTTP at HOST:PORT or a port; {METRICS_ADDRESS} if not given.",
+    world: str = declare(option(f"--world {WORLD}", "Run the sandbox world beside the swarm.", "", parse_world))
+    metrics: str = declare(
+        option(
+            "--metrics [ADDRESS]",
+            f"Serve metrics for Prometheus over HTTP at HOST:PORT or a port; {METRICS_ADDRESS} if not given.",
+            "",
+            parse_address,
+            bare=METRICS_ADDRESS,
+        )
     )
-    start_swarm: bool = flag(
-        "--start-swarm", "Continue the myses that were running when Zoea ended, and start the new ones."
+    start_swarm: bool = declare(
+        flag("--start-swarm", "Continue the myses that were running when Zoea ended, and start the new ones.")
     )
     go_on: bool = False
-    workspace: str = option("-w", "--workspace", metavar="NAME", text=WORKSPACE_HELP)
+    workspace: str = declare(WORKSPACE)
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions(StartOptions):
     """The command line of `zoea run`. Times are in seconds; None means not given."""
 
-    go_on: bool = flag(
-        "--go-on", "Continue the myses that were running when Zoea ended; with --headless start no others."
+    go_on: bool = declare(
+        flag("--go-on", "Continue the myses that were running when Zoea ended; with --headless start no others.")
     )
-    headless: bool = flag("--headless", "Run the swarm without a screen; implies --start-swarm.")
-    plain: bool = flag("--plain", "Write events as lines, for screen readers and pipes.")
-    verbose: bool = flag(
-        "--verbose", "Where events are written as lines: write also what each request holds and used of its budgets."
+    headless: bool = declare(flag("--headless", "Run the swarm without a screen; implies --start-swarm."))
+    plain: bool = declare(flag("--plain", "Write events as lines, for screen readers and pipes."))
+    verbose: bool = declare(
+        flag(
+            "--verbose",
+            "Where events are written as lines: write also what each request holds and used of its budgets.",
+        )
     )
-    as_json: bool = flag("--json", "Write events as JSON lines, a summary as the last line.")
-    seconds: float | None = option(
-        "--for",
-        metavar="DURATION",
-        default=None,
-        parse=parse_duration,
-        text="End after this time: 500ms, 60s, 10m, 2h.",
+    as_json: bool = declare(flag("--json", "Write events as JSON lines, a summary as the last line."))
+    seconds: float | None = declare(
+        option("--for DURATION", "End after this time: 500ms, 60s, 10m, 2h.", None, parse_duration)
     )
-    turns: int | None = option(
-        "--turns",
-        metavar="N",
-        default=None,
-        parse=whole_number("--turns", 1),
-        text="End once the swarm has ended N turns, or once no mysis goes on by itself.",
+    turns: int | None = declare(
+        option(
+            "--turns N",
+            "End once the swarm has ended N turns, or once no mysis goes on by itself.",
+            None,
+            whole_number(1),
+        )
     )
-    calm: bool = flag("--no-animation", "Show no animation in the cockpit during this run.")
+    calm: bool = declare(flag("--no-animation", "Show no animation in the cockpit during this run."))
 
     @property
     def is_interactive(self) -> bool:

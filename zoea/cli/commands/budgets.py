@@ -2,49 +2,34 @@
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 
+from zoea.cli.output import Output
 from zoea.process.clock import SystemClock
-from zoea.process.command_line import WORKSPACE_HELP, LightCommand, flag, option
 from zoea.queries.budget_report import BudgetUse, as_json, read_budgets
 from zoea.settings import load
-from zoea.settings.paths import places
-from zoea.text.control_characters import strip
+from zoea.settings.paths import Places
 from zoea.text.dollars import format_dollars
-from zoea.text.large_json import dump_shown
 from zoea.text.sentences import count_of
 
 _BAR = 20
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetsOptions:
-    """The command line of `zoea budgets`."""
-
-    as_json: bool = flag("--json", "Write JSON.")
-    workspace: str = option("-w", "--workspace", metavar="NAME", text=WORKSPACE_HELP)
-
-
-def write_budgets(options: BudgetsOptions) -> int:
+def budgets(where: Places) -> Output:
     """Show how much of each budget is used: day, summaries, myses, messages with a total.
 
     Money is in dollars; requests whose price is not known are counted apart, and `zoea prices` sets prices.
     """
-    where = places(options.workspace)
-    found = read_budgets(where.database, load(where).settings, SystemClock().now())
-    if options.as_json:
-        sys.stdout.write(dump_shown(as_json(found)) + "\n")
-        return 0
-    width = max(len(one.title) for one in found)
-    for one in found:
-        sys.stdout.write(strip(f"{one.title:<{width}}  {_numbers(one)}") + "\n")
+    uses = read_budgets(where.database, load(where).settings, SystemClock().now())
+    return Output(as_json(uses), _lines(uses))
+
+
+def _lines(uses: Sequence[BudgetUse]) -> Iterator[str]:
+    width = max(len(one.title) for one in uses)
+    for one in uses:
+        yield f"{one.title:<{width}}  {_numbers(one)}"
         if one.advice:
-            sys.stdout.write(strip(f"{'':<{width}}  {one.pressure}: {one.advice}") + "\n")
-    return 0
-
-
-command = LightCommand("budgets", BudgetsOptions, write_budgets)
+            yield f"{'':<{width}}  {one.pressure}: {one.advice}"
 
 
 def _numbers(one: BudgetUse) -> str:

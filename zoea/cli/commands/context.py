@@ -42,8 +42,8 @@ from zoea.cli.commands.context_mirror import fetch
 from zoea.cli.commands.context_notes import annotate
 from zoea.cli.commands.context_summaries import summarize
 from zoea.cli.commands.forks import fork
-from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, write_document, write_json
+from zoea.cli.output import moment
 from zoea.cli.typed_time import read_time
 from zoea.model.enums import Role
 from zoea.model.errors import RevisionError, StoreError, UsageError

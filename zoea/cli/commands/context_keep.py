@@ -10,8 +10,8 @@ import typer
 from zoea.chain import blob_policies, collection
 from zoea.chain.context_edits import keep_commit
 from zoea.cli.commands.context_access import Revision, find_commit, locate_commit, open_contexts
-from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.cli.output import moment
 from zoea.cli.swarm_access import edit
 from zoea.model.errors import UsageError
 from zoea.process.clock import SystemClock

@@ -14,8 +14,8 @@ from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_lanes import Lane, draw_row, lay_out
 from zoea.chain.commit_rows import read_newest, read_refs, shortest_id, walk_chain, walk_newest
 from zoea.cli.commands.context_access import describe_commit, find_commit, name_commits, open_contexts
-from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.cli.output import moment
 from zoea.cli.typed_time import read_time
 from zoea.model.errors import UsageError
 from zoea.queries.context_history import find_tips

@@ -9,8 +9,8 @@ import typer
 from zoea.chain.commit_rows import read_notes, shortest_id
 from zoea.chain.context_edits import annotate_commit
 from zoea.cli.commands.context_access import Revision, find_commit, open_contexts
-from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.cli.output import moment
 from zoea.cli.swarm_access import edit
 from zoea.model.errors import UsageError
 from zoea.text.control_characters import clean, strip

@@ -22,8 +22,8 @@ from zoea.cli.commands.context_access import (
     name_commits,
     open_contexts,
 )
-from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.cli.output import moment
 from zoea.cli.typed_time import read_time
 from zoea.model.errors import MissingBlob, RevisionError, UsageError
 from zoea.queries.known_then import read_known_then

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, row_ids, write_json
+from zoea.cli.output import moment
 from zoea.cli.swarm_access import ask, command
 from zoea.cli.terminal_rows import indented
 from zoea.model.enums import ApprovalAnswer

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, MysisRef, Workspace, row_ids, write_json
+from zoea.cli.output import moment
 from zoea.context.explain import describe_advice, explain_data
 from zoea.context.explain import explain as explained
 from zoea.ipc.codec import encode

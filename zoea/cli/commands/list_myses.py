@@ -1,54 +1,34 @@
-"""`zoea list`, without typer and, where no swarm runs, without asyncio.
+"""`zoea list`, where no swarm runs without asyncio.
 
 It is the command that is called most often, so its start time matters.
 """
 
 from __future__ import annotations
 
-import sys
-from dataclasses import dataclass
-
+from zoea.cli.output import Output
 from zoea.cli.terminal_rows import table
-from zoea.ipc.codec import encode
 from zoea.model.errors import StoreFull, StoreMissing, StoreMoved
 from zoea.model.values import SwarmView
-from zoea.process.command_line import WORKSPACE_HELP, LightCommand, flag, option
 from zoea.process.lock import read_holder
 from zoea.queries.stored_swarm import read_swarm_view
-from zoea.settings.paths import Places, places
-from zoea.text.large_json import dump_shown
+from zoea.settings.paths import Places
 
 
-@dataclass(frozen=True, slots=True)
-class ListOptions:
-    """The command line of `zoea list`."""
-
-    as_json: bool = flag("--json", "Write JSON.")
-    workspace: str = option("-w", "--workspace", metavar="NAME", text=WORKSPACE_HELP)
-
-
-def write_list(options: ListOptions) -> int:
+def list_myses(where: Places) -> Output:
     """List all myses with their status, from the running swarm or the database.
 
     The status is one word for what a mysis does now. `zoea broadcast --state` selects by the state: idle, running,
     stopped or errored. `zoea show NAME` shows both.
     """
-    view = _view(places(options.workspace))
-    if options.as_json:
-        text = dump_shown(encode(view.myses))
-    elif not view.myses:
-        text = "There are no myses yet. `zoea run --world reef --myses 5` creates and starts five."
-    else:
-        text = table(view.myses)
-        if view.held:
-            goes_on = view.hold_reason in (StoreFull.reason, StoreMoved.reason)
-            how = "It goes on by itself once that is mended." if goes_on else "`zoea hold --lift` resumes it."
-            text += f"\nThe swarm is on hold: {view.hold_reason}. {how}"
-    sys.stdout.write(text + "\n")
-    return 0
-
-
-command = LightCommand("list", ListOptions, write_list)
+    view = _view(where)
+    if not view.myses:
+        return Output((), "There are no myses yet. `zoea run --world reef --myses 5` creates and starts five.")
+    lines = [table(view.myses)]
+    if view.held:
+        goes_on = view.hold_reason in (StoreFull.reason, StoreMoved.reason)
+        how = "It goes on by itself once that is mended." if goes_on else "`zoea hold --lift` resumes it."
+        lines.append(f"The swarm is on hold: {view.hold_reason}. {how}")
+    return Output(view.myses, lines)
 
 
 def _view(where: Places) -> SwarmView:

@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.cli.output import moment
 from zoea.mcp_server.tokens import McpClient, Tokens, TokenScope
 from zoea.model.values import check_client_name
 from zoea.process.clock import read_wall_time

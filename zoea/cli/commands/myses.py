@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zoea.cli.commands.context_access import locate_commit
-from zoea.cli.local_time import moment
 from zoea.cli.options import LARGEST_ID, AllowFresh, AsJson, MysisRef, MysisRefs, Workspace, write_json
+from zoea.cli.output import moment
 from zoea.cli.swarm_access import ask, command
 from zoea.cli.terminal_rows import details, state_word
 from zoea.model.errors import MysisMissing, StoreMissing, UsageError

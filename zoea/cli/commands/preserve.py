@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, MysisRef, Workspace, row_ids, write_json
+from zoea.cli.output import moment
 from zoea.cli.swarm_access import command
 from zoea.model.swarm_api import SwarmApi
 from zoea.queries.stored_swarm import read_preserved

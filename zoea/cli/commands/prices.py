@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 from msgspec.structs import asdict
 
-from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.cli.output import moment
 from zoea.llm.model_table import cache_minimum
 from zoea.llm.price_writer import remove_price, set_price
 from zoea.llm.prices import (

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from zoea.model.errors import UsageError, WorkspaceHeld
-from zoea.process.command_line import LightCommand
 from zoea.process.event_loop import run_on_boot_time
 from zoea.process.lock import read_holder
 from zoea.runtime.run_options import RunOptions, refuse_new_myses
@@ -33,7 +32,7 @@ def run(options: RunOptions) -> int:
     return run_or_attach(options, places(options.workspace))
 
 
-command = LightCommand("run", RunOptions, run)
+command = (RunOptions, run)
 
 
 def run_or_attach(options: RunOptions, where: Places) -> int:

@@ -1,7 +1,4 @@
-"""`zoea search`: search all stored messages, with or without a running swarm.
-
-It does without typer, which costs more than a search.
-"""
+"""`zoea search`: search all stored messages, with or without a running swarm."""
 
 from __future__ import annotations
 
@@ -9,28 +6,28 @@ import os
 import sqlite3
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from zoea.cli.local_time import moment
+from zoea.cli import output
+from zoea.cli.output import Output, moment
 from zoea.model.enums import Role, SenderKind, Source
 from zoea.model.errors import StoreError, UsageError
 from zoea.process.command_line import (
-    WORKSPACE_HELP,
-    LightCommand,
+    arguments,
     choice,
     flag,
     option,
-    repeatable,
+    options,
+    row_id,
     whole_number,
-    words,
 )
 from zoea.queries.search_reader import is_any_case
 from zoea.queries.written_times import parse_moment
-from zoea.settings.paths import places
+from zoea.settings.paths import Places
 from zoea.store.database_file import open_reader
 from zoea.store.search import (
     LIMIT_RANGE,
@@ -48,7 +45,6 @@ from zoea.store.search import (
     search_memories,
 )
 from zoea.text.control_characters import strip
-from zoea.text.large_json import dump_shown
 
 SHOWN = 300
 """Characters shown around a hit; `--json` shows `_SHOWN_JSON`."""
@@ -66,83 +62,63 @@ class SearchPlace(StrEnum):
     BROADCASTS = "broadcasts"
 
 
-@dataclass(frozen=True, slots=True)
-class SearchOptions:
-    """The command line of `zoea search`."""
-
-    text: tuple[str, ...] = words("WORDS", "Text to find; small letters match both cases.")
-    myses: tuple[str, ...] = repeatable(
-        "-m", "--mysis", metavar="NAME", text="Only messages of this mysis; may be repeated."
-    )
-    part: str = option(
-        "--in",
-        metavar="PART",
-        default=SearchPlace.ALL.value,
-        parse=choice("--in", SearchPlace),
-        text="Part to search: all (the default), content, reasoning or broadcasts.",
-    )
-    role: str = option(
-        "--role",
-        metavar="ROLE",
-        parse=choice("--role", Role),
-        text="Only prompts (user), answers (assistant) or results (tool).",
-    )
-    source: str = option(
-        "--source",
-        metavar="SOURCE",
-        parse=choice("--source", Source),
-        text="Only messages from this source: direct, broadcast, topic, llm or tool.",
-    )
-    since: str = option("--since", metavar="TIME", text=f"Only messages since {_WHEN}")
-    until: str = option("--until", metavar="TIME", text=f"Only messages before {_WHEN}")
-    exact: bool = flag("--exact", "Match upper and lower case as given.")
-    ranked: bool = flag("--ranked", "Match any of the words in any case; best matches first.")
-    limit: int = option(
-        "-n",
-        "--limit",
-        metavar="N",
-        default=20,
-        parse=whole_number("--limit", *LIMIT_RANGE),
-        text=f"Number of hits, {LIMIT_RANGE[0]} to {LIMIT_RANGE[1]}; the default is 20.",
-    )
-    before: int | None = option(
-        "--before",
-        metavar="ID",
-        default=None,
-        parse=whole_number("--before", 1, 2**63 - 1),
-        text="Only messages older than this id, for the next page.",
-    )
-    as_json: bool = flag("--json", "Write JSON.")
-    workspace: str = option("-w", "--workspace", metavar="NAME", text=WORKSPACE_HELP)
-
-
-def search(options: SearchOptions) -> int:
+def search(
+    where: Places,
+    words: tuple[str, ...] = arguments("WORDS", "Text to find; small letters match both cases."),
+    myses: tuple[str, ...] = options("-m, --mysis NAME", "Only messages of this mysis; may be repeated."),
+    part: SearchPlace = option(
+        "--in PART",
+        "Part to search: all, content, reasoning or broadcasts.",
+        SearchPlace.ALL,
+        choice(SearchPlace),
+    ),
+    role: Role | None = option(
+        "--role ROLE", "Only prompts (user), answers (assistant) or results (tool).", None, choice(Role)
+    ),
+    source: Source | None = option(
+        "--source SOURCE",
+        "Only messages from this source: direct, broadcast, topic, llm or tool.",
+        None,
+        choice(Source),
+    ),
+    since: str = option("--since TIME", f"Only messages since {_WHEN}"),
+    until: str = option("--until TIME", f"Only messages before {_WHEN}"),
+    exact: bool = flag("--exact", "Match upper and lower case as given."),
+    ranked: bool = flag("--ranked", "Match any of the words in any case; best matches first."),
+    limit: int = option("-n, --limit N", "Number of hits.", 20, whole_number(*LIMIT_RANGE)),
+    before: int | None = option("--before ID", "Only messages older than this id, for the next page.", None, row_id),
+) -> Output:
     """Search messages, tool calls, results and reasoning, newest first.
 
     Example: zoea search "iron ore" --mysis alpha --since 2h
     """
-    if options.exact and options.ranked:
+    if exact and ranked:
         raise UsageError(
             "--exact and --ranked exclude each other", hint="Ranked search ignores case: leave out --exact."
         )
-    database = places(options.workspace).database
-    text = " ".join(options.text)
+    text = " ".join(words)
     asked: dict[str, Any] = {
         "text": text,
-        "match": MatchMode.RANKED if options.ranked else MatchMode.EXACT,
-        "fold": not options.exact and is_any_case(text),
-        "since": _moment("--since", options.since),
-        "until": _moment("--until", options.until),
-        "before_id": options.before,
-        "limit": options.limit,
-        "max_chars": _SHOWN_JSON if options.as_json else SHOWN,
+        "match": MatchMode.RANKED if ranked else MatchMode.EXACT,
+        "fold": not exact and is_any_case(text),
+        "since": _moment("--since", since),
+        "until": _moment("--until", until),
+        "before_id": before,
+        "limit": limit,
+        "max_chars": _SHOWN_JSON if output.is_json else SHOWN,
     }
-    owners = _read_ids(database, options.myses) if options.myses else ()
-    _write(_asked(database, _build_query(options, asked, owners)), options.as_json)
-    return 0
-
-
-command = LightCommand("search", SearchOptions, search)
+    owners = _read_ids(where.database, myses) if myses else ()
+    query: MemoryQuery | BroadcastQuery
+    if part is SearchPlace.BROADCASTS:
+        if role or source or len(owners) > 1:
+            raise UsageError("--in broadcasts takes no --role, no --source and at most one --mysis")
+        query = BroadcastQuery(**asked, mysis_id=owners[0] if owners else None)
+    else:
+        column = SearchColumn.ANY if part is SearchPlace.ALL else SearchColumn(part)
+        query = MemoryQuery(**asked, column=column, mysis_ids=owners or None, role=role, source=source)
+    page = _find(where.database, query)
+    rows = [_broadcast_row(hit) if isinstance(hit, BroadcastHit) else _row(hit) for hit in page.hits]
+    return Output({"results": rows, "next_before_id": page.before_id, "note": page.note}, _lines(page))
 
 
 def _read_ids(database: Path, refs: tuple[str, ...]) -> tuple[int, ...]:
@@ -151,24 +127,7 @@ def _read_ids(database: Path, refs: tuple[str, ...]) -> tuple[int, ...]:
     return tuple(read_mysis_view(database, ref).id for ref in refs)
 
 
-def _build_query(
-    options: SearchOptions, asked: dict[str, Any], owners: tuple[int, ...]
-) -> MemoryQuery | BroadcastQuery:
-    """Build the query from the options; `asked` holds those that both kinds of query share."""
-    if options.part == SearchPlace.BROADCASTS:
-        if options.role or options.source or len(owners) > 1:
-            raise UsageError("--in broadcasts takes no --role, no --source and at most one --mysis")
-        return BroadcastQuery(**asked, mysis_id=owners[0] if owners else None)
-    return MemoryQuery(
-        **asked,
-        column=SearchColumn.ANY if options.part == SearchPlace.ALL else SearchColumn(options.part),
-        mysis_ids=owners or None,
-        role=Role(options.role) if options.role else None,
-        source=Source(options.source) if options.source else None,
-    )
-
-
-def _asked(database: Path, query: MemoryQuery | BroadcastQuery) -> MemoryHits | BroadcastHits:
+def _find(database: Path, query: MemoryQuery | BroadcastQuery) -> MemoryHits | BroadcastHits:
     try:
         with closing(open_reader(database)) as reader:
             if isinstance(query, MemoryQuery):
@@ -187,28 +146,20 @@ def _moment(option: str, text: str) -> int | None:
     return found
 
 
-def _write(page: MemoryHits | BroadcastHits, as_json: bool) -> None:
-    if as_json:
-        rows = [_said_row(hit) if isinstance(hit, BroadcastHit) else _row(hit) for hit in page.hits]
-        answer = {"results": rows, "next_before_id": page.before_id, "note": page.note}
-        sys.stdout.write(dump_shown(answer) + "\n")
-        return
+def _lines(page: MemoryHits | BroadcastHits) -> Iterator[str]:
     bright = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     for hit in page.hits:
-        _say(f"{_title(hit)}\n{_indented(format_excerpt(hit.excerpt, bright))}")
+        yield _title(hit)
+        sys.stdout.write(f"{_indented(format_excerpt(hit.excerpt, bright))}\n")  # it has terminal styles
     if not page.hits:
-        _say("Nothing was found" + ("" if page.note else "; try fewer words, or --ranked"))
+        yield "Nothing was found" + ("" if page.note else "; try fewer words, or --ranked")
     if page.note:
-        _say(page.note[:1].upper() + page.note[1:])
+        yield page.note[:1].upper() + page.note[1:]
     if page.hits and isinstance(page.hits[0], MemoryHit):
         first = page.hits[0]
-        _say(f"`zoea log {strip(first.mysis)} --turn {first.turn_number}` shows the turn of the first one")
+        yield f"`zoea log {first.mysis} --turn {first.turn_number}` shows the turn of the first one"
     if page.before_id is not None:
-        _say(f"{'There is more' if page.hits else 'To look further'}: --before {page.before_id}")
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
+        yield f"{'There is more' if page.hits else 'To look further'}: --before {page.before_id}"
 
 
 def _title(hit: MemoryHit | BroadcastHit) -> str:
@@ -256,7 +207,7 @@ def _row(hit: MemoryHit) -> dict[str, Any]:
     }
 
 
-def _said_row(hit: BroadcastHit) -> dict[str, Any]:
+def _broadcast_row(hit: BroadcastHit) -> dict[str, Any]:
     return {"id": hit.message_id, "sender": hit.sender, **_excerpt_row(hit.excerpt), "created_at": hit.created_at}
 
 

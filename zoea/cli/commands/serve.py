@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from zoea.cli import notices
+from zoea.cli import output
 from zoea.ipc.remote_swarm import RemoteSwarm
 from zoea.model.errors import NoRunningSwarm, UsageError, WorkspaceHeld
-from zoea.process.command_line import LightCommand, option, whole_number
+from zoea.process.command_line import declare, option, whole_number
 from zoea.process.event_loop import run_on_boot_time
 from zoea.process.hangup import detach_terminal
 from zoea.process.lock import read_holder
@@ -36,22 +36,13 @@ CLOSE_TIMEOUT_S = 3.5
 class ServeOptions(StartOptions):
     """The command line of `zoea serve`."""
 
-    host: str = option(
-        "--host",
-        metavar="ADDRESS",
-        default="127.0.0.1",
-        text="Address to listen at; if not given 127.0.0.1, which only this machine reaches.",
+    host: str = declare(
+        option("--host ADDRESS", "Address to listen at; only this machine reaches 127.0.0.1.", "127.0.0.1")
     )
-    port: int = option(
-        "--port",
-        metavar="N",
-        default=8000,
-        parse=whole_number("--port", 0, 65535),
-        text="Port to listen at; 0 chooses a free one; the default is 8000.",
-    )
+    port: int = declare(option("--port N", "Port to listen at; 0 chooses a free one.", 8000, whole_number(0, 65535)))
 
 
-def serve(options: ServeOptions) -> int:
+def serve(options: ServeOptions) -> None:
     """Show the cockpit in browsers.
 
     It attaches to the running swarm; without one it runs the swarm itself, and ctrl+c ends it.
@@ -65,10 +56,9 @@ def serve(options: ServeOptions) -> int:
     where = places(options.workspace)
     refuse_new_myses(options, where)
     run_on_boot_time(serve_browsers(options, where, cockpit=cockpit))
-    return 0
 
 
-command = LightCommand("serve", ServeOptions, serve)
+command = (ServeOptions, serve)
 
 
 async def serve_browsers(options: ServeOptions, where: Places, *, cockpit: tuple[str, ...]) -> None:
@@ -101,7 +91,7 @@ async def _serve_own_swarm(server: BrowserServer, options: StartOptions, where: 
     async with own_workspace(where, swarm_of, on_hangup=detach_terminal) as owner:
         if owner.warning:
             sys.stderr.write(f"zoea: {owner.warning}\n")
-        notices.say(await prepare_own_swarm(owner.api, options, where, loaded.settings))
+        output.say(await prepare_own_swarm(owner.api, options, where, loaded.settings))
         announce(server, "The swarm runs here: ctrl+c ends it, and nothing stored is lost.")
         await owner.ending.wait()
         await close_within(CLOSE_TIMEOUT_S, server.close, "the browser server")
@@ -117,7 +107,7 @@ async def _serve_running_swarm(server: BrowserServer, options: StartOptions, whe
     if options.world:
         sys.stderr.write("zoea: --world has no effect: a running swarm keeps the world it was started with\n")
     async with await attach(where) as swarm:
-        notices.say(await prepare_swarm(swarm, options, where))
+        output.say(await prepare_swarm(swarm, options, where))
         announce(server, f"Attached to the swarm of process {swarm.pid}: ctrl+c leaves it running.")
         await _wait_for_first(swarm.gone(), ending.wait())
     while not ending.is_set():

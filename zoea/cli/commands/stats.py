@@ -2,72 +2,50 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
+from zoea.cli import output
+from zoea.cli.output import Output
 from zoea.ipc.codec import encode
 from zoea.model.errors import UsageError
 from zoea.process.clock import SystemClock
-from zoea.process.command_line import WORKSPACE_HELP, LightCommand, flag, option
+from zoea.process.command_line import choice, option
 from zoea.queries.budget_report import as_json, read_budgets
 from zoea.queries.calibrations import Calibration, read_calibrations
 from zoea.queries.swarm_stats import StatPoint, StatSpan, SwarmStats, read_stats
 from zoea.settings import load
-from zoea.settings.paths import places
+from zoea.settings.paths import Places
 from zoea.swarm.persistence.spend_ops import LEAST_SAMPLES
-from zoea.text.control_characters import strip
 from zoea.text.dollars import format_dollars
-from zoea.text.large_json import dump_shown
 
 _MOST_LINES = 24
 
 
-def _check_span(text: str) -> str:
-    """Return the name of a span. Raises UsageError."""
-    try:
-        return StatSpan(text).value
-    except ValueError:
-        raise UsageError(f"the time {text!r} is not known", hint=f"Use one of {', '.join(StatSpan)}.") from None
-
-
-@dataclass(frozen=True, slots=True)
-class StatsOptions:
-    """The command line of `zoea stats`."""
-
-    span: str = option(
-        "--last", metavar="SPAN", text="The last hour (the default), day or week.", default="hour", parse=_check_span
-    )
-    as_json: bool = flag("--json", "Write JSON.")
-    workspace: str = option("-w", "--workspace", metavar="NAME", text=WORKSPACE_HELP)
-
-
-def write_stats(options: StatsOptions) -> int:
+def stats(
+    where: Places, span: StatSpan = option("--last SPAN", "hour, day or week.", StatSpan.HOUR, choice(StatSpan))
+) -> Output:
     """Show tokens, spending, myses by status, turns by outcome and waiting messages over time.
 
     The last lines compare the token estimates of each model with what its provider counted in the last week.
     """
-    where, now = places(options.workspace), SystemClock().now()
-    stats = read_stats(where.database, StatSpan(options.span), now)
+    now = SystemClock().now()
+    found = read_stats(where.database, span, now)
     calibrations = read_calibrations(where.database)
-    if options.as_json:
-        budgets = as_json(read_budgets(where.database, load(where).settings, now))
-        more = {"budgets": budgets, "calibrations": encode(calibrations)}
-        text = dump_shown(encode(stats) | _totals(stats) | more)
-    else:
-        text = "\n".join([_table(stats), *map(_describe_calibration, calibrations)])
-    sys.stdout.write(strip(text) + "\n")
-    return 0
+    budgets = as_json(read_budgets(where.database, load(where).settings, now)) if output.is_json else []
+    totals = {"tokens": found.tokens, "cost_micros": found.cost_micros, "turns": dict(found.turns)}
+    return Output(
+        encode(found) | totals | {"budgets": budgets, "calibrations": calibrations},
+        [_table(found), *map(_describe_calibration, calibrations)],
+    )
 
 
 def describe_stats(database: Path, span: str) -> str:
     """Return the numbers of a span as a table. An empty span is the last hour. Raises UsageError and StoreError."""
-    return _table(read_stats(database, StatSpan(_check_span(span or StatSpan.HOUR)), SystemClock().now()))
-
-
-command = LightCommand("stats", StatsOptions, write_stats)
+    if span and span not in tuple(StatSpan):
+        raise UsageError(f"the time {span!r} is not known", hint=f"Use one of {', '.join(StatSpan)}.")
+    return _table(read_stats(database, StatSpan(span or StatSpan.HOUR), SystemClock().now()))
 
 
 def _describe_calibration(one: Calibration) -> str:
@@ -80,10 +58,6 @@ def _describe_calibration(one: Calibration) -> str:
         f"estimates are multiplied by {one.factor:.2f}, learnt from {one.samples}{is_used}; "
         f"largest error {one.largest_error:.0%}"
     )
-
-
-def _totals(stats: SwarmStats) -> dict[str, object]:
-    return {"tokens": stats.tokens, "cost_micros": stats.cost_micros, "turns": dict(stats.turns)}
 
 
 def _table(stats: SwarmStats) -> str:

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from zoea.cli.local_time import moment
 from zoea.cli.options import AsJson, Workspace, row_ids, write_json
+from zoea.cli.output import moment
 from zoea.cli.swarm_access import command
 from zoea.cli.terminal_rows import receipt_line
 from zoea.model.errors import UsageError

@@ -1,0 +1,135 @@
+"""What commands write: a value as JSON or as text, progress, and questions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET, Struct
+
+from zoea.text.control_characters import reveal_exactly, strip
+
+if TYPE_CHECKING:
+    from asyncio import TimerHandle
+
+AFTER_S = 1.0
+"""Seconds that a wait must last before it is reported."""
+
+is_json = False
+"""True while a command runs with `--json`: stderr then holds one error object or nothing."""
+
+
+class Output(Struct, frozen=True):
+    """The result of a command.
+
+    Attributes:
+        value: What `--json` writes; UNSET for nothing.
+        text: The same for people, as one text or as lines; an iterator is not read with `--json`.
+    """
+
+    value: Any
+    text: str | Iterable[str] = ()
+    exit_code: int = 0
+
+
+Outputs = Iterator[Output | str]
+"""Results that are written one by one; a text alone is for people only."""
+
+
+def write(result: Output | str | Iterable[Output | str] | int | None) -> int:
+    """Write the result of a command and return its exit code. Hidden characters are shown as escapes."""
+    match result:
+        case None | "":
+            return 0
+        case int():
+            return result
+        case str():
+            if not is_json:
+                sys.stdout.write(strip(result) + "\n")
+            return 0
+        case Output():
+            if is_json and result.value is not UNSET:
+                write_json(result.value)
+            elif not is_json:
+                write(result.text)
+            return result.exit_code
+    code = 0
+    for item in result:
+        code = write(item) or code
+        sys.stdout.flush()
+    return code
+
+
+def write_json(value: Any) -> None:
+    """Write one JSON value to stdout; characters that UTF-8 cannot encode are replaced."""
+    from zoea.ipc.codec import encode  # only JSON needs both
+    from zoea.text.large_json import dump_shown
+
+    sys.stdout.write(dump_shown(encode(value)) + "\n")
+
+
+def write_document(data: bytes) -> None:
+    """Write JSON, or lines of it, as it is; to a terminal with hidden characters as escapes, which mean the same."""
+    if sys.stdout.isatty():
+        data = reveal_exactly(data.decode("utf-8", "replace")).encode("utf-8", "replace")
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+    sys.stdout.flush()
+
+
+def tell(text: str) -> None:
+    """Write a text for people before the result, unless the command runs with `--json`."""
+    if not is_json:
+        write(text)
+        sys.stdout.flush()
+
+
+def warn(text: str) -> None:
+    """Write a text to stderr, also with `--json`."""
+    sys.stderr.write(strip(text) + "\n")
+
+
+def say(line: str) -> None:
+    """Write one line to stderr, unless it is empty or the command runs with `--json`."""
+    if line and not is_json:
+        sys.stderr.write(f"zoea: {line}\n")
+
+
+def say_progress(text: str) -> None:
+    """Write progress to stderr if it is a terminal."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"{text}\n")
+
+
+def soon(line: str) -> TimerHandle:
+    """Say the line after `AFTER_S` seconds, unless the returned handle is cancelled before."""
+    import asyncio  # late: the commands that never wait do not need it
+    import threading
+
+    def begin() -> None:
+        # A terminal that does not read blocks its writer, which must not be the event loop.
+        threading.Thread(target=say, args=(line,), daemon=True, name="notice").start()
+
+    return asyncio.get_running_loop().call_later(AFTER_S, begin)
+
+
+def confirm(question: str) -> bool:
+    """Ask a question on stderr and return whether the person agrees. The end of the input interrupts."""
+    while True:
+        sys.stderr.write(f"{strip(question)} [y/N]: ")
+        sys.stderr.flush()
+        if not (line := sys.stdin.readline()):
+            raise KeyboardInterrupt
+        match line.strip().lower():
+            case "y" | "yes":
+                return True
+            case "" | "n" | "no":
+                return False
+        sys.stderr.write("Answer y or n.\n")
+
+
+def moment(at: int) -> str:
+    """Format microseconds since the epoch as local date and time; empty for 0."""
+    return datetime.fromtimestamp(at / 1_000_000).strftime("%Y-%m-%d %H:%M:%S") if at else ""
