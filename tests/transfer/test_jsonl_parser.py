@@ -6,9 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from tests.fakes.memory_store import memory_store
 from tests.transfer.sample_exports import SETTINGS
+from zoea.context import FrozenTurn, TopicRules
 from zoea.transfer import jsonl_parser
 from zoea.transfer.conflicts import ImportTarget
 from zoea.transfer.nova_turns import UNKNOWN_TOOL, parse_calls
@@ -54,6 +56,26 @@ def test_a_plan_is_converted_to_the_new_ids() -> None:
 def test_an_invalid_plan_is_refused(wrong: Any) -> None:
     with pytest.raises(jsonl_parser.InvalidColumn):
         jsonl_parser.convert_plan(wrong, {}, {})
+
+
+_COUNTS = {"turn_number", "plan_version", "nudge_level", "scan_window", "max_tokens", "max_chars", "max_output_tokens"}
+_COUNTS |= {"context_window", "tools_tokens", "withheld_tokens", "max_result_chars", "keep_turns", "earlier_tokens"}
+_COUNTS |= {"recall_items", "task_tokens", "inherited_tokens", "mission_tokens", "all_tools_tokens"}
+_COUNTS |= {"own_tokens", "agent_tokens"}
+
+
+@pytest.mark.parametrize("kind", [FrozenTurn, TopicRules])
+def test_each_number_of_a_frozen_turn_is_a_count_or_is_converted(kind: type[FrozenTurn | TopicRules]) -> None:
+    """A new number that is the id of a row must be converted; one that is not belongs to the counts."""
+    names = {field.name for field in structs.fields(kind) if field.type in (int, int | None)}
+    numbers: dict[str, Any] = dict.fromkeys(names, 7)
+    turn = FrozenTurn(**{"mysis_id": 7, "turn_id": 7, "turn_number": 7, **numbers}) if kind is FrozenTurn else None
+    frozen = turn or FrozenTurn(7, 7, 7, topics=TopicRules(**numbers))
+    ids = jsonl_parser.RowIds({7: 70}, {7: 70}, {7: 70}, {7: 70}, {})
+    moved = json.loads(jsonl_parser.convert_frozen(frozen.to_json(), ids, mysis_id=70, turn_id=70))
+    if kind is TopicRules:
+        moved = moved["topics"]
+    assert {name for name in names if moved[name] == 7} == names & _COUNTS
 
 
 @pytest.mark.parametrize(

@@ -107,46 +107,87 @@ async def test_a_redaction_replaces_a_text_in_the_ledger_and_in_prompts(tmp_path
     assert rows(path, "SELECT 1 FROM memory WHERE instr(content, 'opal-4711') > 0") == []
 
 
-async def imported(folder: Path, ids: list[int]) -> Path:
-    """Export these myses of the swarm in a folder, and import them into an empty workspace."""
-    file, other = folder / "some.jsonl", folder / "other.db"
+async def import_beside_others(folder: Path, ids: list[int]) -> Path:
+    """Export these myses of the swarm in a folder, and import them into a workspace with rows of its own."""
+    file, other = folder / "some.jsonl", folder / "other"
+    other.mkdir()
     file.write_text("".join(swarm_pieces(folder / "zoea.db", ids, Format.JSONL)), encoding="utf-8")
-    store = await Store.open(other, clock_now=lambda: NOW)
-    try:
-        await store.write(lambda conn: import_file(conn, file, Settings(), lambda *_: None))
-    finally:
-        await store.close()
-    return other
+    async with with_planner(other, Answer(text=PLAN), Answer(text="One."), Answer(text="Two.")) as s:
+        await s.commander.create("olga", template="planner", start=False)
+        for text in ("Another issue.", "And one more."):
+            await s.commander.publish("ISSUE_OPENED", text)
+            await s.settled("olga")
+        await s.store.write(lambda conn: conn.execute("UPDATE mysis SET uid = 'own'"))
+        report = await s.store.write(lambda conn: import_file(conn, file, Settings(), lambda *_: None))
+        assert len(report.arrivals) == len(ids)
+    return other / "zoea.db"
 
 
-async def test_a_turn_of_the_strategy_topics_is_exported_and_imported(tmp_path: Path) -> None:
-    async with with_planner(tmp_path, Answer(text=PLAN)) as s:
+def read_frozen(path: Path, mysis: str) -> list[dict[str, Any]]:
+    """Read what the turns of a mysis froze, with the texts of the rows that it names instead of their ids."""
+
+    def text(table: str, row_id: int) -> str:
+        (row,) = rows(path, f"SELECT content FROM {table} WHERE id = ?", row_id) or [{"content": ""}]
+        return str(row["content"])
+
+    def opening(turn_id: int) -> str:
+        sql = "SELECT content FROM memory WHERE turn_id = ? ORDER BY seq LIMIT 1"
+        return str(rows(path, sql, turn_id)[0]["content"])
+
+    turns = []
+    sql = "SELECT t.frozen FROM turn t JOIN mysis y ON y.id = t.mysis_id WHERE y.name = ? ORDER BY t.number"
+    for row in rows(path, sql, mysis):
+        frozen = json.loads(row["frozen"])
+        frozen["mysis_id"] = rows(path, "SELECT name FROM mysis WHERE id = ?", frozen["mysis_id"])
+        frozen["turn_id"] = opening(frozen["turn_id"])
+        frozen["before"] = text("memory", frozen["before"])
+        frozen["earlier"] = [(opening(turn_id), whole) for turn_id, whole in frozen["earlier"]]
+        if frozen.get("mission_id"):
+            frozen["mission_id"] = text("message", frozen["mission_id"])
+        if (topics := frozen.get("topics")) is not None:
+            topics["triggers"] = [(text("topic_message", number), topic) for number, topic in topics["triggers"]]
+            for name in ("cluster_id", "until", "last_task_end", "last_agent_start"):
+                del topics[name]
+        turns.append(frozen)
+    return turns
+
+
+async def test_a_turn_of_the_strategy_topics_is_imported_beside_another_ledger(tmp_path: Path) -> None:
+    async with with_planner(tmp_path, Answer(text=PLAN), Answer(text="Noted."), Answer(text="Noted too.")) as s:
         await s.commander.create("petra", template="planner", start=False)
-        await s.commander.publish("ISSUE_OPENED", "The login fails.")
-        await s.settled("petra")
-    other = await imported(tmp_path, [1])
-    frozen = (rows(one, "SELECT frozen FROM turn")[0]["frozen"] for one in (tmp_path / "zoea.db", other))
-    kept, came = (json.loads(one)["topics"] for one in frozen)
-    assert came == kept
+        for text in ("The login fails.", "The logout fails too."):
+            await s.commander.publish("ISSUE_OPENED", text)
+            await s.settled("petra")
+    other = await import_beside_others(tmp_path, [1])
+    before, after = (read_frozen(path, "petra") for path in (tmp_path / "zoea.db", other))
+    assert after == before
+    assert [turn["topics"]["triggers"] for turn in after] == [
+        [("The login fails.", "ISSUE_OPENED")],
+        [("The logout fails too.", "ISSUE_OPENED")],
+    ]
+    # What a plan reads of the ledger ends before this swarm's, and is what came with the mysis.
+    ledger = "SELECT t.frozen ->> '$.topics.cluster_id' AS part, t.frozen ->> '$.topics.until' AS until FROM turn t"
+    (first, second) = rows(other, f"{ledger} JOIN mysis y ON y.id = t.mysis_id WHERE y.name = 'petra' ORDER BY t.id")
+    came = "SELECT id FROM topic_message WHERE cluster_id = -1 AND content = ?"
+    assert [first["part"], second["part"]] == [-1, -1]
+    assert first["until"] == rows(other, came, "The login fails.")[0]["id"]
+    assert second["until"] >= rows(other, came, "The logout fails too.")[0]["id"]
     body = rows(other, "SELECT body FROM template WHERE body LIKE '%planner%'")[0]["body"]
     assert parse_template(body).output_schema is not None
 
 
 @pytest.mark.parametrize("context", [{"strategy": "window"}, {"keep_turns": 2}])
-async def test_a_conversation_of_another_strategy_is_exported_and_imported(
+async def test_a_conversation_of_another_strategy_is_imported_beside_others(
     tmp_path: Path, context: dict[str, Any]
 ) -> None:
     settings = Settings.model_validate({"context": context, "nudge": {"enabled": False}})
     async with swarm(tmp_path, script(Answer(text="Aye.")), settings=settings) as s:
         await s.commander.create("alpha", start=False)
         for text in ("one", "two", "three"):
-            await s.commander.send("alpha", text)
+            await s.commander.send("alpha", text, context='{"token_budget_total": 100000}')
             await s.settled("alpha")
-    other = await imported(tmp_path, [1])
-    before, after = (
-        [json.loads(row["frozen"]) for row in rows(one, "SELECT frozen FROM turn ORDER BY id")]
-        for one in (tmp_path / "zoea.db", other)
-    )
-    assert [turn.get("window") for turn in after] == [turn.get("window") for turn in before]
-    assert any(turn.get("window") or turn["earlier"] for turn in before)
-    assert not any(turn["earlier"] for turn in after)
+    other = await import_beside_others(tmp_path, [1])
+    before, after = (read_frozen(path, "alpha") for path in (tmp_path / "zoea.db", other))
+    assert after == before
+    assert any(turn.get("window") or turn["earlier"] for turn in after)
+    assert [turn["mission_id"] for turn in after] == ["one", "two", "three"]

@@ -14,8 +14,8 @@ from msgspec import Struct
 from zoea.model.errors import UsageError
 from zoea.store.blobs import blob_path, put_blob
 from zoea.store.retention import RemovedCounts, record_removal
-from zoea.store.schema import read_tables
 from zoea.store.search import fts_index
+from zoea.store.table_schema import read_tables
 
 REDACTED = "[REDACTED]"
 SHORTEST = 4

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from zoea.store.schema import read_tables, write_removal
+from zoea.store.table_schema import read_tables, write_removal
 
 LEAST = 100
 """Memories of each mysis that no rule removes; a request looks back over fewer."""

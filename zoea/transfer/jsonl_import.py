@@ -25,57 +25,25 @@ from zoea.swarm.persistence.mysis_ops import check_name
 from zoea.text.large_json import check_memory
 from zoea.text.sentences import count_of
 from zoea.transfer.conflicts import ImportTarget, insert_row, insert_with_id
-from zoea.transfer.jsonl_export import TABLES
+from zoea.transfer.jsonl_export import ConversationTables
 from zoea.transfer.jsonl_parser import (
     FilePosition,
     InvalidColumn,
     JsonLine,
-    SchemaColumns,
+    RowIds,
     check_header,
     check_json,
     convert_frozen,
     convert_plan,
+    read_columns,
     read_lines,
 )
 from zoea.transfer.report import ImportedMysis, ImportReport, Progress
 
 _UID = re.compile(r"[0-9A-Za-z_.:-]{1,80}")
 _TAG = re.compile(r"[^\x00-\x1f\x7f]{1,100}")
-_JSON = {
-    "mysis": ("error", "wait", "overrides"),
-    "turn": ("failure",),
-    "memory": ("native",),
-    "message": ("recipients_filter",),
-    "approval": ("about",),
-    "topic_message": ("data",),
-}
-
-# The kind of row that a column refers to. `person` is the mysis itself or one of the senders.
-_REFERENCES: dict[str, dict[str, str]] = {
-    "tag": {"mysis_id": "mysis"},
-    "tally": {"mysis_id": "mysis"},
-    "session": {"mysis_id": "mysis"},
-    "spend": {"scope_id": "mysis"},
-    "removal": {"mysis_id": "mysis"},
-    "turn": {"mysis_id": "mysis", "session_id": "session"},
-    "topic_message": {"sender_id": "person"},
-    "message": {"sender_id": "person", "topic_message_id": "topic_message"},
-    "request": {"mysis_id": "mysis", "turn_id": "turn"},
-    "memory": {
-        "mysis_id": "mysis",
-        "turn_id": "turn",
-        "message_id": "message",
-        "sender_id": "person",
-        "request_id": "request",
-    },
-    "delivery": {"message_id": "message", "mysis_id": "mysis", "turn_id": "turn", "memory_id": "memory"},
-    "note": {"turn_id": "turn"},
-    "tool_call": {"memory_id": "memory", "result_memory_id": "memory"},
-    "approval": {"tool_call_id": "tool_call", "turn_id": "turn", "mysis_id": "mysis"},
-    "late_result": {"tool_call_id": "tool_call"},
-    "blob": {"memory_id": "memory"},
-}
-_HEAD = frozenset({"template", "mysis", "tag", "tally", "session", "spend", "catalogue", "removal", "sender"})
+_OTHER_REFERENCES = {"spend": (("scope_id", "mysis"),)}
+"""References that the schema does not declare."""
 _SAID_EVERY = 500
 _compressor = zstandard.ZstdCompressor()
 
@@ -97,7 +65,7 @@ class _FileImport:
         self.conn = conn
         self.file = file
         self.settings = settings
-        self.columns = SchemaColumns(conn)
+        self.layout = ConversationTables(conn)
         self.arrivals = ImportTarget(conn, settings.swarm.max_myses)
         self.messages: dict[int, tuple[int, dict[str, Any]]] = {}
         self.report = ImportReport(f"{file.name}, an export of Zoea")
@@ -124,7 +92,7 @@ class _FileImport:
 
     def _watched(self) -> Iterator[JsonLine]:
         size = self.file.stat().st_size if self.file.is_file() else 0
-        for number, (line, read) in enumerate(read_lines(self.file)):
+        for number, (line, read) in enumerate(read_lines(self.file, self.layout.tables)):
             if number % _SAID_EVERY == 0:
                 self._progress(self.file.name, read, size)
             yield line
@@ -153,9 +121,8 @@ class _ConversationImport:
         self._head: list[JsonLine] | None = []
         self._block: list[JsonLine] = []
         self._memory = 0
-        self._ids: dict[str, dict[int, int]] = {}
-        self._told: dict[int, list[int]] = {}
-        self._templates: dict[bytes, bytes] = {}
+        self._ids: dict[str, dict[Any, Any]] = {"template": {}}
+        self._late: dict[int, list[tuple[str, tuple[Any, ...]]]] = {}
         self._is_here = False
         self._turns = 0
         self._arrival = ImportedMysis("", "")
@@ -169,7 +136,7 @@ class _ConversationImport:
             check_memory(self._memory)
         except ValueError as problem:
             line.place.refuse(f"the lines above the next turn are too large: {problem}")
-        if line.kind in _HEAD:
+        if line.kind in (*self._in.layout.head, "sender"):
             if self._head is None:
                 line.place.refuse(f"a {line.kind} stands after the first turn")
             self._head.append(line)
@@ -210,8 +177,8 @@ class _ConversationImport:
         self._admit(who[0], uid, name)
         for sender in by_kind.get("sender", []):
             self._sender(sender)
-        for kind in ("tag", "tally", "session", "spend", "catalogue", "removal"):
-            for one in by_kind.get(kind, []):
+        for kind in self._in.layout.head:
+            for one in by_kind.get(kind, []) if kind not in ("template", "mysis") else ():
                 self._row(one)
 
     def _who(self, line: JsonLine) -> tuple[str, str]:
@@ -226,11 +193,11 @@ class _ConversationImport:
             line.place.refuse(refused.what)
 
     def _template(self, line: JsonLine) -> None:
-        row = self._in.columns.read(line)
+        row = self._read(line)
         digest: bytes = blake3(row["body"].encode()).digest()
         if digest != row["hash"]:
             self._arrival.mended["a template was changed since, and is kept as what it is now"] += 1
-        self._templates[row["hash"]] = row["hash"] = digest
+        self._ids["template"][row["hash"]] = row["hash"] = digest
         with _refusals(line):
             self._conn.execute(
                 "INSERT OR IGNORE INTO template(hash, name, body, created_at) VALUES (?,?,?,?)",
@@ -238,16 +205,15 @@ class _ConversationImport:
             )
 
     def _admit(self, line: JsonLine, uid: str, name: str) -> None:
-        row = self._in.columns.read(line)
+        row = self._read(line)
         old = row.pop("id")
-        self._shaped(line, row)
-        row["template_hash"] = self._known_template(line, row)
+        self._move(line, row)
         row.setdefault("deleted_at", None)
         row["name"] = name if row["deleted_at"] is not None else self._in.arrivals.free_name(name)
         with _refusals(line):
             new = self._in.arrivals.admit(row)
         self._ids["mysis"] = {old: new}
-        self._ids["person"] = {old: new}
+        self._ids["sender"] = {old: new}
         self._arrival.name, self._arrival.wanted = row["name"], name
         if row["provider"] and self._in.settings.provider_named(row["provider"]) is None:
             self._arrival.notes.append(
@@ -260,13 +226,7 @@ class _ConversationImport:
         old = line.values.get("id")
         if not isinstance(old, int) or isinstance(old, bool):
             line.place.refuse("the id of this sender is not a number")
-        self._ids["person"].setdefault(old, self._in.arrivals.sender(uid, name))
-
-    def _known_template(self, line: JsonLine, row: dict[str, Any]) -> bytes:
-        found = self._templates.get(row["template_hash"])
-        if found is None:
-            line.place.refuse(f"the template of this {line.kind} is not in the file")
-        return found
+        self._ids["sender"].setdefault(old, self._in.arrivals.sender(uid, name))
 
     def _store(self) -> None:
         block, self._block = self._block, []
@@ -276,40 +236,41 @@ class _ConversationImport:
         for line in block:
             by_kind.setdefault(line.kind, []).append(line)
         turns = [(line, self._row(line)) for line in by_kind.get("turn", [])]
-        for line in by_kind.get("topic_message", []):
-            self._topic_message(line)
-        for line in by_kind.get("message", []):
-            self._message(line)
-        for kind in ("request", "memory", "delivery"):
-            for line in sorted(by_kind.get(kind, []), key=_number):
-                self._row(line)
-        memories = self._ids.get("memory", {})
-        calls = by_kind.get("tool_call", [])
-        for line in sorted(calls, key=lambda one: (memories.get(_number(one, "memory_id"), 0), _number(one))):
-            self._row(line)
-        for kind in ("approval", "late_result", "note"):
+        for kind in self._in.layout.of_turn:
             for line in by_kind.get(kind, []):
-                self._row(line)
-        for line in by_kind.get("blob", []):
-            self._blob(line)
+                match kind:
+                    case "topic_message":
+                        self._topic_message(line)
+                    case "message":
+                        self._message(line)
+                    case _:
+                        self._row(line)
         for line, turn_id in turns:
             self._freeze(line, turn_id)
         for line in by_kind.get("request", []):
             self._plan(line)
         self._arrival.turns += len(turns)
         self._arrival.memories += len(by_kind.get("memory", []))
-        self._arrival.calls += len(calls)
+        self._arrival.calls += len(by_kind.get("tool_call", []))
+
+    def _read(self, line: JsonLine) -> dict[str, Any]:
+        """Return the columns of a line, checked but for references."""
+        table = self._in.layout.tables[line.kind]
+        row = read_columns(line, table)
+        try:
+            for name, value in row.items():
+                check_json(table.columns[name], value)
+        except InvalidColumn as wrong:
+            line.place.refuse(f"{wrong} in this {line.kind}")
+        return row
 
     def _row(self, line: JsonLine) -> int:
         """Store a line as a row of its table. Return the row's id, 0 without one."""
-        row = self._in.columns.read(line)
-        kind = line.kind
+        table = self._in.layout.tables[line.kind]
+        row = self._read(line)
         old = row.pop("id", None)
-        self._shaped(line, row)
-        self._moved(line, row)
-        match kind:
-            case "session":
-                row["template_hash"] = self._known_template(line, row)
+        late = self._move(line, row)
+        match line.kind:
             case "tag" if not _TAG.fullmatch(row["tag"]):
                 line.place.refuse("this tag is invalid")
             case "spend" if row["scope"] != "mysis":
@@ -322,44 +283,53 @@ class _ConversationImport:
                     return 0
             case "turn":
                 row["frozen"] = "{}"  # set after its memories are stored
-            case "late_result" if (told := row.pop("told_in_turn", None)) is not None:
-                self._told.setdefault(told, []).append(row["tool_call_id"])  # a turn that comes later in the file
         with _refusals(line):
             if old is None:
-                insert_row(self._conn, TABLES[kind], row)
-                return 0
-            new = insert_with_id(self._conn, TABLES[kind], row)
-        ids = self._ids.setdefault(kind, {})
-        if old in ids:
-            line.place.refuse(f"{kind} {old} occurs twice")
-        ids[old] = new
-        for call_id in self._told.pop(old, ()) if kind == "turn" else ():
-            self._conn.execute("UPDATE late_result SET told_in_turn = ? WHERE tool_call_id = ?", (new, call_id))
+                new = 0
+                insert_row(self._conn, table.name, row)
+            else:
+                new = row["id"] = insert_with_id(self._conn, table.name, row)
+        for column, turn in late.items():
+            update = f"UPDATE {table.name} SET {column} = ? WHERE {' AND '.join(f'{name} = ?' for name in table.key)}"
+            self._late.setdefault(turn, []).append((update, tuple(row[name] for name in table.key)))
+        if old is not None:
+            ids = self._ids.setdefault(table.name, {})
+            if old in ids:
+                line.place.refuse(f"{line.kind} {old} occurs twice")
+            ids[old] = new
+        for update, key in self._late.pop(old, ()) if line.kind == "turn" else ():
+            self._conn.execute(update, (new, *key))
         return new
 
-    def _moved(self, line: JsonLine, row: dict[str, Any]) -> None:
-        """Replace the references of a row by ids of this workspace."""
-        for column, kind in _REFERENCES.get(line.kind, {}).items():
+    def _move(self, line: JsonLine, row: dict[str, Any]) -> dict[str, int]:
+        """Replace the references of a row by ids of this workspace.
+
+        Return those to turns that may stand further below, by column.
+        """
+        table, late = self._in.layout.tables[line.kind], {}
+        for column, other in (*table.references.items(), *_OTHER_REFERENCES.get(table.name, ())):
             old = row.get(column)
             if old is None:
                 continue
-            new = self._ids.get(kind, {}).get(old)
-            if new is None:
+            if other == "blob":
+                row[column] = self._bytes(line)
+                continue
+            # Who owns a row is the mysis itself; another that it names may be any sender.
+            is_owner = column in ("mysis_id", "scope_id")
+            new = self._ids.get("sender" if other == "mysis" and not is_owner else other, {}).get(old)
+            if new is None and self._in.layout.is_late(line.kind, column):
+                late[column] = old
+            elif new is None and other == "template":
+                line.place.refuse(f"the template of this {line.kind} is not in the file")
+            elif new is None:
                 line.place.refuse(f"{column} of this {line.kind} is {old}, which does not occur above it")
             row[column] = new
-
-    def _shaped(self, line: JsonLine, row: dict[str, Any]) -> None:
-        try:
-            for name in _JSON.get(line.kind, ()):
-                check_json(name, row.get(name))
-        except InvalidColumn as wrong:
-            line.place.refuse(f"{wrong} in this {line.kind}")
+        return late
 
     def _message(self, line: JsonLine) -> None:
-        row = self._in.columns.read(line)
+        row = self._read(line)
         old = row.pop("id")
-        self._shaped(line, row)
-        self._moved(line, row)
+        self._move(line, row)
         if not row.get("sender_name", "").isprintable():
             line.place.refuse("the sender's name is invalid")  # it is printed in front of the message
         if old in self._ids.get("message", {}):
@@ -378,10 +348,9 @@ class _ConversationImport:
 
     def _topic_message(self, line: JsonLine) -> None:
         """Store a message of a topic apart from this swarm's ledger, once for all conversations."""
-        row = self._in.columns.read(line)
+        row = self._read(line)
         old = row.pop("id")
-        self._shaped(line, row)
-        self._moved(line, row)
+        self._move(line, row)
         try:
             check_topic(row.get("topic", ""))
         except UsageError as refused:
@@ -394,13 +363,6 @@ class _ConversationImport:
             known = self._conn.execute(f"SELECT id FROM topic_message WHERE {same}", row).fetchone()
             new = known[0] if known is not None else insert_with_id(self._conn, "topic_message", row)
         self._ids.setdefault("topic_message", {})[old] = new
-
-    def _blob(self, line: JsonLine) -> None:
-        row = self._in.columns.read(line)
-        self._moved(line, row)
-        row["blob_id"] = self._bytes(line)
-        with _refusals(line):
-            insert_row(self._conn, "memory_blob", row)
 
     def _bytes(self, line: JsonLine) -> int:
         """Store the blob and return its id; missing bytes are marked as redacted."""
@@ -422,18 +384,16 @@ class _ConversationImport:
         return int(self._conn.execute("SELECT id FROM blob WHERE hash = ?", (digest,)).fetchone()[0])
 
     def _freeze(self, line: JsonLine, turn_id: int) -> None:
-        memories = self._ids.get("memory", {})
-
-        def before(old: int) -> int:
-            found = memories.get(old)
-            return found if found is not None else max((new for o, new in memories.items() if o <= old), default=0)
-
-        templates = {old.hex(): new.hex() for old, new in self._templates.items()}
+        ids = RowIds(
+            memories=self._ids.get("memory", {}),
+            turns=self._ids["turn"],
+            messages=self._ids.get("message", {}),
+            topic_messages=self._ids.get("topic_message", {}),
+            templates={old.hex(): new.hex() for old, new in self._ids["template"].items()},
+        )
         (mysis_id,) = self._ids["mysis"].values()
         with _refusals(line):
-            text = convert_frozen(
-                str(line.values["frozen"]), mysis_id=mysis_id, turn_id=turn_id, before=before, templates=templates
-            )
+            text = convert_frozen(str(line.values["frozen"]), ids, mysis_id=mysis_id, turn_id=turn_id)
         self._conn.execute("UPDATE turn SET frozen = ? WHERE id = ?", (text, turn_id))
 
     def _plan(self, line: JsonLine) -> None:
@@ -454,9 +414,3 @@ def _refusals(line: JsonLine) -> Iterator[None]:
         line.place.refuse(f"the database refuses this {line.kind}: {refused}")
     except InvalidColumn as wrong:
         line.place.refuse(str(wrong))
-
-
-def _number(line: JsonLine, name: str = "id") -> int:
-    """Return a number for sorting; the line is not checked yet."""
-    value = line.values.get(name)
-    return value if isinstance(value, int) else 0

@@ -8,28 +8,30 @@ from __future__ import annotations
 
 import json
 import math
-import sqlite3
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
-from msgspec import NODEFAULT, Struct
+import msgspec
+from msgspec import Struct
 from msgspec.structs import replace
 
-from zoea.context import EarlierTurn, FrozenTurn, TopicRules, WindowRules
-from zoea.model.enums import OpenedBy
+from zoea.context import FrozenTurn
 from zoea.model.errors import PlanError, UsageError
+from zoea.model.topics import IMPORTED_CLUSTER
 from zoea.settings.small_file import open_regular
+from zoea.store.table_schema import Column, Table
 from zoea.text import clean
 from zoea.text.large_json import check_memory, estimate_memory
-from zoea.transfer.jsonl_export import TABLES, VERSION
+from zoea.transfer.jsonl_export import VERSION
 
 LONGEST_LINE = 128 * 1024 * 1024
 """Limit in bytes; plans and images in base64 are far smaller."""
 
 _LINE_BYTES = 800
 """Bytes of memory of a parsed line besides its values."""
-_KINDS = frozenset({*TABLES, "conversation", "swarm", "sender", "end"})
+_OTHER_KINDS = frozenset({"conversation", "swarm", "sender", "end"})
 _EXPORT_AGAIN = "Export it again with `zoea export NAME --format jsonl`."
 _SQLITE = b"SQLite format 3\0"
 
@@ -39,8 +41,10 @@ LATEST = 253_370_764_800_000_000
 _MOST = 1 << 47
 """Limit of numbers: sums over many rows stay integers in SQLite."""
 _MOST_RATIO = 1000.0
-_ALSO = {"blob": frozenset({"hash", "size", "data"}), "request": frozenset({"plan"}), "memory": frozenset({"owner"})}
-"""Values of a line that are no column of its table, or are read elsewhere."""
+_FIELD = re.compile(r"at `\$\.(\w+)")
+"""The first field in the path of msgspec's errors."""
+_PACKED = {"request": frozenset({"plan"})}
+"""Columns whose values stand in a line in another form, and are read elsewhere."""
 _DECIDED = {
     "id": str,
     "section": str,
@@ -73,8 +77,8 @@ class JsonLine(Struct, frozen=True):
     memory: int = 0
 
 
-def read_lines(file: Path) -> Iterator[tuple[JsonLine, int]]:
-    """Yield every line of the file with the number of bytes read so far.
+def read_lines(file: Path, kinds: Container[str]) -> Iterator[tuple[JsonLine, int]]:
+    """Yield every line of the file with the number of bytes read so far. `kinds` are those of rows.
 
     Raises:
         UsageError: if the file cannot be read, has another format, or is truncated.
@@ -92,7 +96,7 @@ def read_lines(file: Path) -> Iterator[tuple[JsonLine, int]]:
                         f"For a Zoea Nova database: `zoea import nova {file}`.",
                     )
                 if raw.strip():
-                    yield _line(place, raw), read
+                    yield _line(place, raw, kinds), read
     except OSError as problem:
         raise UsageError(
             f"{file} cannot be read: {problem.strerror}", hint="Name a file of `zoea export`."
@@ -113,7 +117,7 @@ def check_header(line: JsonLine, kind: str) -> None:
         )
 
 
-def _line(place: FilePosition, raw: bytes) -> JsonLine:
+def _line(place: FilePosition, raw: bytes, kinds: Container[str]) -> JsonLine:
     if not raw.endswith(b"\n") and len(raw) >= LONGEST_LINE:
         place.refuse("the line is too long")
     memory = estimate_memory(raw)
@@ -132,7 +136,7 @@ def _line(place: FilePosition, raw: bytes) -> JsonLine:
     if not isinstance(value, dict):
         place.refuse("this is not a JSON object")
     kind = value.pop("kind", None)
-    if not isinstance(kind, str) or kind not in _KINDS:
+    if not isinstance(kind, str) or (kind not in kinds and kind not in _OTHER_KINDS):
         place.refuse(f"unknown kind of line {str(kind)[:40]!r}")
     if "of" in value:
         value["kind"] = value.pop("of")
@@ -143,44 +147,24 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a JSON value")
 
 
-class SchemaColumn(Struct, frozen=True):
-    """A column of the schema. `must` is True without a default and with NOT NULL."""
-
-    name: str
-    type: str
-    takes_null: bool
-    must: bool
-
-
-class SchemaColumns:
-    """The columns of each kind of line.
-
-    Args:
-        conn: A connection to the database of the import.
-    """
-
-    def __init__(self, conn: sqlite3.Connection) -> None:
-        self._of = {kind: _columns(conn, table) for kind, table in TABLES.items()}
-
-    def read(self, line: JsonLine) -> dict[str, Any]:
-        """Return the checked columns of a line, with `id` if the table has one. Refuses invalid values."""
-        known = self._of[line.kind]
-        others = _ALSO.get(line.kind, frozenset())
-        for name in line.values:
-            if name not in known and name not in others:
-                line.place.refuse(
-                    f"a {line.kind} has no {name[:40]!r}", "A newer Zoea may have written it: import it with that one."
-                )
-        found: dict[str, Any] = {}
-        for column in known.values():
-            if column.name in line.values and column.name not in others:
-                found[column.name] = _value(line, column, line.values[column.name])
-            elif column.must:
-                line.place.refuse(f"this {line.kind} has no {column.name}")
-        return found
+def read_columns(line: JsonLine, table: Table) -> dict[str, Any]:
+    """Return the checked columns of a line. Refuses invalid values, and columns that the table has not."""
+    others = frozenset({"hash", "size", "data"}) if table.blob_column is not None else _PACKED.get(line.kind, ())
+    for name in line.values:
+        if name not in table.columns and name not in others:
+            line.place.refuse(
+                f"a {line.kind} has no {name[:40]!r}", "A newer Zoea may have written it: import it with that one."
+            )
+    row: dict[str, Any] = {}
+    for column in table.columns.values():
+        if column.name in line.values and column.name not in others:
+            row[column.name] = _value(line, column, line.values[column.name])
+        elif column.is_required:
+            line.place.refuse(f"this {line.kind} has no {column.name}")
+    return row
 
 
-def _value(line: JsonLine, column: SchemaColumn, value: Any) -> Any:
+def _value(line: JsonLine, column: Column, value: Any) -> Any:
     if value is None:
         if not column.takes_null:
             line.place.refuse(f"{column.name} of this {line.kind} is empty")
@@ -204,18 +188,6 @@ def _value(line: JsonLine, column: SchemaColumn, value: Any) -> Any:
     return line.place.refuse(f"{column.name} of this {line.kind} is of the wrong type ({type(value).__name__})")
 
 
-def _columns(conn: sqlite3.Connection, table: str) -> Mapping[str, SchemaColumn]:
-    found = {}
-    for row in conn.execute(f"PRAGMA table_info({table})"):  # does not list generated columns
-        is_id = bool(row["pk"]) and row["name"] == "id"
-        has_default = row["dflt_value"] is not None
-        takes_null = not row["notnull"] and not row["pk"]
-        found[row["name"]] = SchemaColumn(
-            row["name"], row["type"], takes_null, is_id or not (takes_null or has_default)
-        )
-    return found
-
-
 Ids = Mapping[int, int]
 """Ids of the file to ids of this workspace."""
 
@@ -224,84 +196,98 @@ class InvalidColumn(ValueError):
     """A value that its reader could not decode; the text is the reason."""
 
 
-def check_json(name: str, text: str | None) -> None:
+def check_json(column: Column, text: str | None) -> None:
     """Check that the reader of a JSON column can decode the text. Raises InvalidColumn."""
-    if text is None:
+    if text is None or not (column.is_json or column.name == "recipients_filter"):
         return
+    name = column.name
     try:
+        value = json.loads(text)
         match name:
             case "error" | "failure":
-                found = json.loads(text)
-                sound = all(isinstance(found.get(part, ""), str) for part in ("class", "title", "what", "hint"))
+                sound = all(isinstance(value.get(part, ""), str) for part in ("class", "title", "what", "hint"))
             case "native":
-                found = json.loads(text)
-                sound = isinstance(found["provider"], str) and isinstance(found["model"], str) and "blocks" in found
+                sound = isinstance(value["provider"], str) and isinstance(value["model"], str) and "blocks" in value
             case "wait":
-                value = json.loads(text)
                 until = value.get("until")
                 sound = (until is None or (_is_int(until) and 0 <= until <= LATEST)) and isinstance(
                     value.get("reason", ""), str
                 )
+            case "overrides" | "about" | "data" | "recipients_filter":
+                sound = isinstance(value, dict)
             case _:
-                sound = isinstance(json.loads(text), dict)
+                sound = True
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         sound = False
     if not sound:
         raise InvalidColumn(f"{name} is invalid")
 
 
-def convert_frozen(
-    text: str, *, mysis_id: int, turn_id: int, before: Callable[[int], int], templates: Mapping[str, str]
-) -> str:
+class RowIds(Struct, frozen=True):
+    """Ids of the file to ids of this workspace, by table, and template hashes in hexadecimal."""
+
+    memories: Ids
+    turns: Ids
+    messages: Ids
+    topic_messages: Ids
+    templates: Mapping[str, str]
+
+
+def convert_frozen(text: str, ids: RowIds, *, mysis_id: int, turn_id: int) -> str:
     """Convert the frozen settings of a turn to the ids of this workspace.
 
-    Args:
-        before: Returns the id of the newest memory that is not after the file's memory.
-        templates: Template hash in the file -> hash in this workspace, in hexadecimal.
+    Rows that are not in the file are left out. The conversation that the mysis inherited does not come with it.
 
     Raises:
         InvalidColumn: if the text cannot be decoded.
     """
     try:
         value = FrozenTurn.from_json(text, system="")
+        msgspec.json.decode(msgspec.json.encode(value), type=FrozenTurn)  # checks the types of all fields
     except (PlanError, RecursionError):
         raise InvalidColumn("the frozen settings of the turn cannot be read") from None
-    for name, default in _defaults(FrozenTurn):
-        if not _fits(getattr(value, name), default, name):
-            raise InvalidColumn(f"{name} in the frozen settings of the turn is of the wrong type")
-    # Turns that it showed have other ids here, and the next turn would begin with those.
-    moved = replace(value, mysis_id=mysis_id, turn_id=turn_id, before=before(value.before), earlier=())
-    return replace(moved, template_hash=templates.get(value.template_hash, value.template_hash)).to_json()
+    except (msgspec.ValidationError, ValueError, OverflowError) as error:
+        field = _FIELD.search(str(error))
+        raise InvalidColumn(
+            f"{field[1] if field else 'a text'} in the frozen settings of the turn is of the wrong type"
+        ) from None
+    if not 0 < value.calibration < _MOST_RATIO:
+        raise InvalidColumn("calibration in the frozen settings of the turn is out of range")
+    topics = value.topics
+    if topics is not None:
+        topics = replace(
+            topics,
+            cluster_id=IMPORTED_CLUSTER,
+            until=_not_after(ids.topic_messages, topics.until),
+            last_task_end=_not_after(ids.topic_messages, topics.last_task_end - 1) + 1 if topics.last_task_end else 0,
+            last_agent_start=_not_after(ids.topic_messages, topics.last_agent_start),
+            triggers=tuple(
+                [(ids.topic_messages[one], name) for one, name in topics.triggers if one in ids.topic_messages]
+            ),
+        )
+    mission_id = ids.messages.get(value.mission_id or 0)
+    moved = replace(
+        value,
+        mysis_id=mysis_id,
+        turn_id=turn_id,
+        before=_not_after(ids.memories, value.before),
+        earlier=tuple(
+            [replace(one, turn_id=ids.turns[one.turn_id]) for one in value.earlier if one.turn_id in ids.turns]
+        ),
+        inherited=0,
+        inherited_upto=0,
+        inherited_turn=0,
+        mission_id=mission_id,
+        mission_tokens=None if mission_id is None else value.mission_tokens,
+        topics=topics,
+        template_hash=ids.templates.get(value.template_hash, value.template_hash),
+    )
+    return moved.to_json()
 
 
-def _defaults(kind: type[Struct]) -> Iterator[tuple[str, Any]]:
-    """Yield the fields of a class with their defaults, `NODEFAULT` where there is none."""
-    names, defaults = kind.__struct_fields__, kind.__struct_defaults__
-    return zip(names, (*[NODEFAULT] * (len(names) - len(defaults)), *defaults), strict=True)
-
-
-def _fits(value: Any, default: Any, name: str) -> bool:
-    match value:
-        case WindowRules() | TopicRules():
-            return all(_fits(getattr(value, field), default, field) for field, default in _defaults(type(value)))
-        case EarlierTurn():
-            return _is_int(value.turn_id) and isinstance(value.whole, bool)
-    match default:
-        case OpenedBy():
-            return isinstance(value, OpenedBy)
-        case bool():
-            return isinstance(value, bool)
-        case float():
-            return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < _MOST_RATIO
-        case str():
-            return isinstance(value, str)
-        case tuple() if name == "triggers":
-            return all(_is_int(number) and isinstance(topic, str) for number, topic in value)
-        case tuple():
-            return all(isinstance(one, str) or (name == "earlier" and _fits(one, None, name)) for one in value)
-        case None:  # a number that may be unknown
-            return value is None or _is_int(value)
-    return _is_int(value)
+def _not_after(ids: Ids, bound: int) -> int:
+    """Return the row here of the newest id that is not after one of the file; 0 for none."""
+    return ids.get(bound) or max((new for old, new in ids.items() if old <= bound), default=0)
 
 
 def convert_plan(value: Any, memories: Ids, calls: Ids) -> bytes | None:

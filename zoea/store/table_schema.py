@@ -52,8 +52,13 @@ class Table(Struct, frozen=True):
         """The table of each column that refers to one."""
         return {column.name: column.refers_to for column in self.columns.values() if column.refers_to}
 
+    @property
+    def blob_column(self) -> str | None:
+        """The column that names a blob; None without one."""
+        return next((column for column, other in self.references.items() if other == "blob"), None)
 
-Parts = Mapping[str, tuple[str, ...]]
+
+Parts = dict[str, tuple[str, ...]]
 """Tables with the columns that say of which row theirs are part, each after all tables that it refers to."""
 
 
@@ -108,10 +113,10 @@ def find_parts(tables: Mapping[str, Table], root: str) -> Parts:
                     continue
                 parts[table.name] = tuple(names)
                 is_new = True
-    for name, names in parts.items():
-        direct = [column for column in names if tables[name].references[column] == root]
+    for name, columns in parts.items():
+        direct = tuple([column for column in columns if tables[name].references[column] == root])
         if direct and not tables[name].columns[direct[0]].takes_null:
-            parts[name] = (direct[0],)
+            parts[name] = direct[:1]
     return {name: parts[name] for name in _in_order(tables, parts)}
 
 
