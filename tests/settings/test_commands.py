@@ -2,35 +2,54 @@
 
 from __future__ import annotations
 
+import io
 import json
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 import tomlkit
-import typer
-from typer.testing import CliRunner, Result
 
-from zoea.cli.commands import config, credentials
-from zoea.cli.commands.trust import trust
-from zoea.model.errors import SettingsError, UsageError
+from zoea.cli.dispatch import dispatch
+from zoea.model.errors import SettingsError, UsageError, ZoeaError
 from zoea.settings.key_paths import SettingsInvalid
 from zoea.settings.paths import places
 
 SECRET = "sk-very-secret"
 
 
-def app() -> typer.Typer:
-    made = typer.Typer()
-    made.add_typer(config.app, name="config")
-    made.add_typer(credentials.app, name="credentials")
-    made.command("trust")(trust)
-    return made
+@dataclass(frozen=True)
+class Result:
+    """What a command wrote, and the error it ended with."""
+
+    stdout: str
+    stderr: str
+    exception: Exception | None
+
+    @property
+    def output(self) -> str:
+        return self.stdout + self.stderr
+
+
+def attempt(*args: str, stdin: str | None = None) -> Result:
+    """Run a command with this input, also one that ends with an error."""
+    out, err = io.StringIO(), io.StringIO()
+    error: Exception | None = None
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out), redirect_stderr(err):
+        patch.setattr("sys.stdin", io.StringIO(stdin or ""))
+        try:
+            dispatch(list(args))
+        except ZoeaError as raised:
+            error = raised
+    return Result(out.getvalue(), err.getvalue(), error)
 
 
 def run(*args: str, stdin: str | None = None) -> Result:
-    done = CliRunner().invoke(app(), list(args), input=stdin)
-    if done.exception and not isinstance(done.exception, SystemExit):
+    """Run a command, and raise its error."""
+    done = attempt(*args, stdin=stdin)
+    if done.exception:
         raise done.exception
     return done
 
@@ -89,7 +108,7 @@ def test_check_lists_every_error_and_exits_with_3(monkeypatch: pytest.MonkeyPatc
 
 def test_check_as_json_lists_them_on_stdout() -> None:
     write_user("[swarm]\nmax_mises = 3\n")
-    done = CliRunner().invoke(app(), ["config", "check", "--json"])
+    done = attempt("config", "check", "--json")
     (problem,) = json.loads(done.stdout)["problems"]
     assert (problem["line"], problem["nearest"]) == (2, "swarm.max_myses")
     assert json.loads(run("config", "check", "--json").stdout) == {"problems": []} if not done.exception else True
@@ -124,7 +143,7 @@ def test_schema_is_json_schema_with_titles() -> None:
 
 def test_trust_shows_the_commands_of_the_file_and_records_it() -> None:
     Path("zoea.toml").write_text('[upstream.a]\ncommand = "sh\\u001b[31m"\nargs = ["-c", "x"]\nenv = { PATH = "/x" }\n')
-    before = CliRunner().invoke(app(), ["config", "show", "upstream.a", "--json"])
+    before = attempt("config", "show", "upstream.a", "--json")
     assert isinstance(before.exception, UsageError)
     shown = run("trust", "--yes").output
     assert "upstream.a.command" in shown
@@ -205,14 +224,14 @@ def test_trust_without_a_file_or_with_a_broken_one_is_an_error() -> None:
 @pytest.mark.parametrize(("answer", "recorded"), [("y\n", True), ("n\n", False)])
 def test_at_a_terminal_trust_asks(monkeypatch: pytest.MonkeyPatch, answer: str, recorded: bool) -> None:
     Path("zoea.toml").write_text('[upstream.a]\ncommand = "x"\n')
-    monkeypatch.setattr("zoea.cli.commands.trust.is_typed", lambda: True)
+    monkeypatch.setattr("zoea.cli.output.is_typed", lambda: True)
     run("trust", stdin=answer)
     assert bool(run("trust", "--list").output) is recorded
 
 
 def test_without_a_terminal_trust_shows_the_file_and_needs_an_option() -> None:
     Path("zoea.toml").write_text('[upstream.a]\ncommand = "x"\n')
-    done = CliRunner().invoke(app(), ["trust"])
+    done = attempt("trust")
     assert 'upstream.a.command = "x"' in done.output
     assert isinstance(done.exception, UsageError)
     assert "--yes" in done.exception.hint
@@ -229,14 +248,15 @@ def test_a_credential_is_read_from_stdin_and_never_shown() -> None:
 
 
 def test_a_credential_is_never_an_argument() -> None:
-    done = CliRunner().invoke(app(), ["credentials", "set", "claude", SECRET])
-    assert done.exit_code == 2
+    done = attempt("credentials", "set", "claude", SECRET)
+    assert isinstance(done.exception, UsageError)
     assert not places().credentials.exists()
 
 
 def test_at_a_terminal_a_credential_is_typed_without_echo(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("zoea.cli.commands.credentials.is_typed", lambda: True)
-    shown = run("credentials", "set", "claude", stdin=f"{SECRET}\n").output
+    monkeypatch.setattr("zoea.cli.output.is_typed", lambda: True)
+    monkeypatch.setattr("getpass.getpass", lambda _prompt: SECRET)
+    shown = run("credentials", "set", "claude").output
     assert SECRET not in shown
     assert f'"{SECRET}"' in places().credentials.read_text()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from zoea.cli.commands import config, upstream
+from zoea.cli.dispatch import dispatch
 from zoea.model.errors import ZoeaError
 from zoea.settings.early_settings import read_early_settings
 from zoea.settings.key_paths import Layer
@@ -118,8 +118,8 @@ READERS: list[tuple[Callable[[Path], object], str, dict[str, str]]] = [
     (check_project, ".toml", TOML),
     (check_project, ".json", JSON),
     (lambda file: import_template(file, Path("templates")), ".json", JSON),
-    (upstream.import_, ".json", JSON),
-    (config.import_, ".yaml", YAML),
+    (lambda file: dispatch(["upstream", "import", str(file)]), ".json", JSON),
+    (lambda file: dispatch(["config", "import", str(file)]), ".yaml", YAML),
 ]
 CASES = [
     pytest.param(reader, suffix, text, id=f"{place}{suffix} {name}")

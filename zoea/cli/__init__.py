@@ -12,9 +12,6 @@ def run(arguments: list[str]) -> int:
     Raises:
         ZoeaError: The command failed; the caller shows the error.
     """
-    from zoea.cli import output
-
-    output.is_json = "--json" in arguments
     from zoea.cli.dispatch import dispatch
 
     return dispatch(arguments)

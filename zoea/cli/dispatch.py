@@ -22,6 +22,7 @@ class Command(Struct, frozen=True):
     Attributes:
         summary: One line for the help; of a command below another, its docstring begins with it.
         place: Its function, or a tuple of its options and its function, as `module:attribute` in `zoea.cli.commands`.
+            The name in the module may end with an underscore.
         below: The commands below it, by their places or as groups.
     """
 
@@ -29,6 +30,10 @@ class Command(Struct, frozen=True):
     place: str = ""
     group: str = "The swarm"
     below: Mapping[str, str | Command] = {}
+
+
+def _below(module: str, names: str) -> dict[str, str | Command]:
+    return {name: f"{module}:{name}" for name in names.split()}
 
 
 _SETUP = "Setting up"
@@ -47,11 +52,12 @@ COMMANDS: dict[str, Command] = {
     "broadcast": Command("Send a message to all myses, or to some", "typer.messages:broadcast"),
     "receipt": Command("Show the status of a message for each recipient", "typer.messages:receipt"),
     "withdraw": Command("Take back messages that no turn has taken yet", "typer.messages:withdraw"),
-    "preserve": Command(
-        "Keep messages word for word, for templates with the strategy window", "typer.preserve:preserve"
+    "preserve": Command("Keep messages word for word, for templates with the strategy window", "preserve:preserve"),
+    "preserved": Command("List the messages of a mysis that are kept word for word", "preserve:preserved"),
+    "topic": Command(
+        "List, read, publish and follow messages of topics",
+        below=_below("topic", "list read publish tail"),
     ),
-    "preserved": Command("List the messages of a mysis that are kept word for word", "typer.preserve:preserved"),
-    "topic": Command("List, read, publish and follow messages of topics", "typer.topic:app"),
     "start": Command("Start or relaunch myses", "typer.myses:start"),
     "stop": Command("Stop myses, or end the whole swarm", "typer.myses:stop"),
     "configure": Command("Change template, provider, model, tags or settings of a mysis", "typer.myses:configure"),
@@ -60,49 +66,79 @@ COMMANDS: dict[str, Command] = {
     "dismiss": Command("Clear the error of a mysis, or mark its report as reviewed", "typer.myses:dismiss"),
     "log": Command("Show the stored conversation of a mysis", "typer.messages:log"),
     "search": Command("Search messages, tool calls, results and reasoning", "search:search"),
-    "export": Command("Write the conversation of a mysis, or of all myses", "typer.export:export"),
-    "import": Command("Import myses with their conversations, also from Zoea Nova", "typer.imports:import_"),
-    "explain": Command("Show the packs of a request, and why some were cut", "typer.explain:explain"),
+    "export": Command("Write the conversation of a mysis, or of all myses", "export:export"),
+    "import": Command("Import myses with their conversations, also from Zoea Nova", "imports:import_"),
+    "explain": Command("Show the packs of a request, and why some were cut", "explain:explain"),
     "ctx": Command("Read, compare, name, import and remove commits: what myses knew", "typer.context:app"),
     "stats": Command("Show tokens, spending and turns over time", "stats:stats"),
     "budgets": Command("Show how much of each budget is used, and what to do", "budgets:budgets"),
     "metrics": Command("Print the metrics in the text format of Prometheus", "metrics:metrics"),
-    "hold": Command("Hold the swarm, or pause one mysis; --lift resumes", "typer.control:hold"),
+    "hold": Command("Hold the swarm, or pause one mysis; --lift resumes", "control:hold"),
     "approvals": Command(
         "List what waits for your answer: questions, tool calls, requests over a budget",
-        "typer.control:approvals",
+        "control:approvals",
     ),
-    "answer": Command("Answer a question of a mysis", "typer.control:answer"),
-    "approve": Command("Allow a tool call, or a request over a budget", "typer.control:approve"),
-    "deny": Command("Refuse a tool call, or a request over a budget", "typer.control:deny"),
-    "grants": Command("List the tools that you allowed for all myses of a template", "typer.control:grants"),
-    "revoke": Command("Revoke a grant: the tool asks for approval again", "typer.control:revoke"),
-    "config": Command("Write, read and check the settings", "typer.config:app", _SETUP),
-    "trust": Command("Allow a project's zoea.toml and templates to take effect", "typer.trust:trust", _SETUP),
-    "credentials": Command("Store API keys and other secrets that settings refer to", "typer.credentials:app", _SETUP),
-    "providers": Command("List the providers that Zoea finds, and try each", "typer.providers:app", _SETUP),
-    "prices": Command("List the prices of models, set and remove your own", "typer.prices:app", _SETUP),
-    "local": Command("Add, fetch, list and remove models that run inside Zoea", "typer.local:app", _SETUP),
+    "answer": Command("Answer a question of a mysis", "control:answer"),
+    "approve": Command("Allow a tool call, or a request over a budget", "control:approve"),
+    "deny": Command("Refuse a tool call, or a request over a budget", "control:deny"),
+    "grants": Command("List the tools that you allowed for all myses of a template", "control:grants"),
+    "revoke": Command("Revoke a grant: the tool asks for approval again", "control:revoke"),
+    "config": Command(
+        "Write, read and check the settings",
+        group=_SETUP,
+        below=_below("config", "init import show check apply path schema"),
+    ),
+    "trust": Command("Allow a project's zoea.toml and templates to take effect", "trust:trust", _SETUP),
+    "credentials": Command(
+        "Store API keys and other secrets that settings refer to",
+        group=_SETUP,
+        below=_below("credentials", "set list delete"),
+    ),
+    "providers": Command("List the providers that Zoea finds, and try each", "providers:providers", _SETUP),
+    "prices": Command(
+        "List the prices of models, set and remove your own",
+        "prices:prices",
+        _SETUP,
+        below=_below("prices", "set remove"),
+    ),
+    "local": Command(
+        "Add, fetch, list and remove models that run inside Zoea",
+        group=_SETUP,
+        below=_below("local", "add fetch list remove"),
+    ),
     "upstream": Command(
         "Add, import, list and test the MCP servers that offer tools to the myses",
-        "typer.upstream:app",
-        _SETUP,
+        group=_SETUP,
+        below=_below("upstream", "import add remove enable disable list call") | {"test": "upstream:try_out"},
     ),
     "completion": Command(
         "Print a script that completes commands and names in bash, zsh or fish",
-        "typer.completion:completion",
+        "completion:completion",
         _SETUP,
     ),
     "doctor": Command(
         "Check access rights and the database, or rebuild its search indexes",
-        "typer.maintenance:doctor",
+        "maintenance:doctor",
         _SETUP,
     ),
-    "vacuum": Command("Shrink the database file to its contents", "typer.maintenance:vacuum", _SETUP),
-    "purge": Command("Remove deleted myses for good, with all their messages", "typer.erase:purge", _SETUP),
-    "redact": Command("Replace a text everywhere it is stored", "typer.erase:redact", _SETUP),
-    "mcp": Command("Let MCP clients search the swarm's messages and send it new ones", "typer.mcp:app", _SETUP),
-    "world": Command("Serve the sandbox world Reef, or show its score", "typer.world:app", _WORLD),
+    "vacuum": Command("Shrink the database file to its contents", "maintenance:vacuum", _SETUP),
+    "purge": Command("Remove deleted myses for good, with all their messages", "erase:purge", _SETUP),
+    "redact": Command("Replace a text everywhere it is stored", "erase:redact", _SETUP),
+    "mcp": Command(
+        "Let MCP clients search the swarm's messages and send it new ones",
+        "mcp:serve",
+        _SETUP,
+        below={
+            "install": "mcp:install",
+            "token": Command(
+                "Manage the tokens of HTTP clients",
+                below=_below("mcp", "new list revoke"),
+            ),
+        },
+    ),
+    "world": Command(
+        "Serve the sandbox world Reef, or show its score", "world:serve", _WORLD, below=_below("world", "score")
+    ),
 }
 
 
@@ -123,7 +159,8 @@ class LoadedCommand:
         parameters: dict[str, Parameter] = {}
         if command.place:
             module, attribute = command.place.split(":")
-            described = getattr(import_module(f"zoea.cli.commands.{module}"), attribute)
+            defined = vars(import_module(f"zoea.cli.commands.{module}"))
+            described = defined.get(f"{attribute}_") or defined[attribute]
             self._options, function = described if isinstance(described, tuple) else (None, described)
             self.function = function
             self._has_where = function.__code__.co_varnames[:1] == ("where",)
@@ -172,6 +209,7 @@ def dispatch(arguments: list[str]) -> int:
     Raises:
         UsageError: They name no command, or the command does not accept them.
     """
+    output.is_json = "--json" in arguments
     match arguments:
         case [] | ["--help" | "-h" | "help"]:
             sys.stdout.write(f"{overview()}\n")

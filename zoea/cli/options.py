@@ -10,7 +10,7 @@ import typer
 from zoea.cli.output import write_document as write_document
 from zoea.cli.output import write_json as write_json
 from zoea.process.command_line import LARGEST_ID as LARGEST_ID
-from zoea.process.command_line import WORKSPACE_HELP
+from zoea.process.command_line import WORKSPACE_HELP, argument, arguments, flag
 
 
 def row_ids(given: int | list[int] | None) -> int | list[int] | None:
@@ -38,3 +38,9 @@ MysisRefs = Annotated[
 def is_typed() -> bool:
     """Return whether stdin is a terminal, where a person can be asked."""
     return sys.stdin.isatty()
+
+
+MYSIS = argument("NAME", "Name of a mysis (upper and lower case are the same), or #ID.", completes="names")
+MYSES = arguments("NAME", "Names of myses (upper and lower case are the same), or #ID.", completes="names")
+YES = flag("-y, --yes", "Do not ask.")
+ALLOW_FRESH = flag("--allow-fresh", "Start without the conversation if it cannot be read.")

@@ -115,6 +115,11 @@ def soon(line: str) -> TimerHandle:
     return asyncio.get_running_loop().call_later(AFTER_S, begin)
 
 
+def is_typed() -> bool:
+    """Return whether stdin is a terminal, where a person can be asked."""
+    return sys.stdin.isatty()
+
+
 def confirm(question: str) -> bool:
     """Ask a question on stderr and return whether the person agrees. The end of the input interrupts."""
     while True:

@@ -19,26 +19,22 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-def command(workspace: str, work: Callable[[SwarmApi], Awaitable[T]]) -> T:
+def command(where: Places | str, work: Callable[[SwarmApi], Awaitable[T]]) -> T:
     """Run `work` on the running swarm and return its result.
 
     Raises:
         NoRunningSwarm: No swarm runs in the workspace.
     """
-    return asyncio.run(_command(places(workspace), work))
+    return asyncio.run(_command(places(where) if isinstance(where, str) else where, work))
 
 
-def ask(workspace: str, live: Callable[[SwarmApi], Awaitable[T]], stored: Callable[[Places], T]) -> T:
+def ask(where: Places | str, live: Callable[[SwarmApi], Awaitable[T]], stored: Callable[[Places], T]) -> T:
     """Read with `live` from the running swarm, or with `stored` from the database if none runs.
 
     Raises:
         StoreError: No swarm runs and the database cannot be read.
     """
-    return ask_at(places(workspace), live, stored)
-
-
-def ask_at(where: Places, live: Callable[[SwarmApi], Awaitable[T]], stored: Callable[[Places], T]) -> T:
-    """Do the same as `ask` for the paths of a workspace."""
+    where = places(where) if isinstance(where, str) else where
     if read_holder(where.data) is not None:
         try:
             return asyncio.run(_command(where, live))
@@ -48,7 +44,7 @@ def ask_at(where: Places, live: Callable[[SwarmApi], Awaitable[T]], stored: Call
     return stored(where)
 
 
-def edit(workspace: str, live: Callable[[SwarmApi], Awaitable[T]], stored: Callable[[Store], Awaitable[T]]) -> T:
+def edit(where: Places | str, live: Callable[[SwarmApi], Awaitable[T]], stored: Callable[[Store], Awaitable[T]]) -> T:
     """Write through the running swarm, or with `stored` to the database if none runs.
 
     Raises:
@@ -62,7 +58,7 @@ def edit(workspace: str, live: Callable[[SwarmApi], Awaitable[T]], stored: Calla
         async with held_workspace(here) as held:
             return await stored(held.store)
 
-    return ask_at(places(workspace), live, lambda here: asyncio.run(write(here)))
+    return ask(where, live, lambda here: asyncio.run(write(here)))
 
 
 async def _command(where: Places, work: Callable[[SwarmApi], Awaitable[T]]) -> T:

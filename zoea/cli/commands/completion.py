@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
+from collections.abc import Iterator
 
 from zoea.chain.commit import ContextCommit
-from zoea.cli.options import Workspace
 from zoea.model.errors import StoreMissing, UsageError
-from zoea.settings import places
+from zoea.process.command_line import argument
+from zoea.settings.paths import Places
 from zoea.text.control_characters import one_line, prose_line
 from zoea.text.shorten import head
 
@@ -98,12 +96,9 @@ _FISH = (
 
 
 def completion(
-    shell: Annotated[
-        str,
-        typer.Argument(metavar="SHELL", help="bash, zsh or fish; or names or revisions, to list what is completed."),
-    ],
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    shell: str = argument("SHELL", "bash, zsh or fish; or names or revisions, to list what is completed."),
+) -> str | Iterator[str]:
     """Print a script that completes commands, names of myses and names of commits in bash, zsh or fish.
 
     Examples: zoea completion bash >> ~/.bashrc;
@@ -111,14 +106,10 @@ def completion(
     zoea completion fish > ~/.config/fish/completions/zoea.fish
     """
     if shell == NAMES:
-        for name in _read_names(workspace):
-            typer.echo(name)
-        return
+        return iter(_read_names(where))
     if shell == REVISIONS:
-        for revision, about in _read_revisions(workspace):
-            typer.echo(f"{revision}\t{about}")
-        return
-    typer.echo(_make_script(shell), nl=False)
+        return (f"{revision}\t{about}" for revision, about in _read_revisions(where))
+    return _make_script(shell).removesuffix("\n")
 
 
 def _make_script(shell: str) -> str:
@@ -150,17 +141,17 @@ def _make_script(shell: str) -> str:
     raise UsageError(f"there is no completion for {shell!r}", hint="There is one for bash, zsh and fish.")
 
 
-def _read_names(workspace: str) -> list[str]:
+def _read_names(where: Places) -> list[str]:
     """Return the names of the stored myses; none where there is no swarm yet."""
     from zoea.queries.stored_swarm import read_swarm_view
 
     try:
-        return [one_line(view.name) for view in read_swarm_view(places(workspace).database).myses]
+        return [one_line(view.name) for view in read_swarm_view(where.database).myses]
     except StoreMissing:
         return []
 
 
-def _read_revisions(workspace: str) -> list[tuple[str, str]]:
+def _read_revisions(where: Places) -> list[tuple[str, str]]:
     """Return refs and the ids of the newest commits, with summaries. Branches are `NAME` and `@NAME`."""
     from zoea.chain.commit_rows import read_commit, read_newest, read_refs, shortest_id
     from zoea.cli.commands.context_access import open_contexts
@@ -169,7 +160,7 @@ def _read_revisions(workspace: str) -> list[tuple[str, str]]:
         return "" if commit is None else head(prose_line(commit.note.summary), _ABOUT)
 
     try:
-        with open_contexts(workspace) as conn:
+        with open_contexts(where) as conn:
             found: list[tuple[str, str]] = []
             for name, seq in read_refs(conn).items():
                 text = about(read_commit(conn, seq))

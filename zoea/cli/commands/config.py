@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
+from msgspec import UNSET
 from msgspec.structs import replace
 
-from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.cli import output
+from zoea.cli.output import Output
 from zoea.cli.swarm_access import command
 from zoea.model.errors import UsageError
+from zoea.process.command_line import WORKSPACE, argument, flag
 from zoea.queries.phrases import describe_reload
 from zoea.runtime.settings_check import check_all
 from zoea.settings.config_writer import set_keys
@@ -27,10 +28,7 @@ from zoea.settings.settings_display import SettingRow, escape_unprintable, list_
 from zoea.settings.shannon_file import budget_key, read_shannon_file
 from zoea.settings.template import Template
 from zoea.settings.template_library import import_template
-from zoea.text.control_characters import reveal_exactly, strip
 from zoea.text.large_json import dump_shown
-
-app = typer.Typer(help="Write, read and check the settings.", no_args_is_help=True)
 
 check_cockpit: Callable[[Places], list[Problem]] | None = None
 """Checks themes and keys of the cockpit. `zoea.__main__` sets it, because `cli` may not import `tui`."""
@@ -38,25 +36,18 @@ check_cockpit: Callable[[Places], list[Problem]] | None = None
 _UNTRUSTED = "Without effect until `zoea trust`:"
 
 
-@app.command()
-def init(
-    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
-) -> None:
+def init(force: bool = flag("--force", "Replace an existing file.")) -> str:
     """Write a config.toml that explains every key."""
     where = places(configured=False)
     if where.config_file.exists() and not force:
         raise UsageError(f"{where.config_file} exists already", hint="Edit it, or replace it with --force.")
     write_private(where.config_file, render_sample())
-    typer.echo(f"Wrote {where.config_file}")
+    return f"Wrote {where.config_file}"
 
 
-@app.command("import")
 def import_(
-    file: Annotated[
-        Path,
-        typer.Argument(metavar="FILE", help="A shannon.yaml, or a JSON file with a contextStrategy."),
-    ],
-) -> None:
+    file: Path = argument("FILE", "A shannon.yaml, or a JSON file with a contextStrategy.", read=Path),
+) -> str | Iterable[str]:
     """Import a shannon.yaml, or the JSON file of a Zeroshot agent.
 
     The table `session` of a shannon.yaml goes into config.toml. A JSON file with a contextStrategy becomes a
@@ -66,11 +57,11 @@ def import_(
     """
     where = places(configured=False)
     if file.suffix == ".json":
+        wrote = []
         for made in import_template(file.expanduser(), where.templates):
-            typer.echo(f'Wrote {made.file}. A template takes it over with `extends = "{made.file.stem}"`.')
-            for note in made.notes:
-                typer.echo(f"  {made.file.stem}: {strip(note)}")
-        return
+            wrote.append(f'Wrote {made.file}. A template takes it over with `extends = "{made.file.stem}"`.')
+            wrote += [f"  {made.file.stem}: {note}" for note in made.notes]
+        return wrote
     read, lines = read_shannon_file(file.expanduser())
     values = {budget_key(key): value for key, value in read.items()}
     places_of = {budget_key(key): Origin(Layer.USER, str(file), line) for key, line in lines.items()}
@@ -80,48 +71,38 @@ def import_(
         raise SettingsInvalid(
             [replace(one, origin=places_of.get(one.key, one.origin)) for one in error.problems]
         ) from None
-    for key, value in values.items():
-        typer.echo(f"{key} = {value}")
-    typer.echo(f'Wrote {where.config_file}. They count for templates with strategy = "window".')
+    set_lines = [f"{key} = {value}" for key, value in values.items()]
+    return [*set_lines, f'Wrote {where.config_file}. They count for templates with strategy = "window".']
 
 
-@app.command()
 def show(
-    key: Annotated[
-        str, typer.Argument(metavar="KEY", help="Show only this key or section, as in swarm.max_myses.")
-    ] = "",
-    origin: Annotated[bool, typer.Option("--origin", help="Show the file or variable that set each value.")] = False,
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    key: str = argument("KEY", "Show only this key or section, as in swarm.max_myses.", ""),
+    origin: bool = flag("--origin", "Show the file or variable that set each value."),
+) -> Output:
     """Show the settings in effect, without keys and other secrets.
 
     Example: zoea config show swarm --origin
     """
-    loaded = load(places(workspace))
+    loaded = load(where)
     shown = [row for row in list_settings(loaded) if not key or row.key == key or row.key.startswith(f"{key}.")]
     if not shown:
         raise UsageError(f"there is no setting {key}", hint="Run `zoea config show` for all of them.")
-    if as_json:
-        typer.echo(reveal_exactly(json.dumps(_as_json(loaded, shown, origin), ensure_ascii=False, default=str)))
-        return
+    if not output.is_json:
+        _say_untrusted(loaded.untrusted)
+        _say_notes((*loaded.notes, *loaded.ignored))
     width = max(len(row.key) for row in shown)
-    for row in shown:
-        line = f"{escape_unprintable(row.key):<{width}} = {row.text}"
-        typer.echo(f"{line}  # {escape_unprintable(str(row.origin))}" if origin else line)
-    _say_untrusted(loaded.untrusted)
-    _say_notes((*loaded.notes, *loaded.ignored))
+    lines = [f"{escape_unprintable(row.key):<{width}} = {row.text}" for row in shown]
+    if origin:
+        lines = [f"{line}  # {escape_unprintable(str(row.origin))}" for line, row in zip(lines, shown, strict=True)]
+    return Output(_as_json(loaded, shown, origin), lines)
 
 
-@app.command()
 def check(
-    online: Annotated[bool, typer.Option("--online", help="Ask the configured servers for their models.")] = False,
-    keep_models: Annotated[
-        bool, typer.Option("--keep-models", help="Accept the models that their servers do not list, from now on.")
-    ] = False,
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    online: bool = flag("--online", "Ask the configured servers for their models."),
+    keep_models: bool = flag("--keep-models", "Accept the models that their servers do not list, from now on."),
+    workspace: str = WORKSPACE,
+) -> Output:
     """Check settings, project file, templates, themes, keys and names of models.
 
     Every error is listed; the exit code is then 3. Models are checked against the list that their server gave last.
@@ -130,38 +111,32 @@ def check(
     report = check_all(where, online=online, keep_models=keep_models)
     if check_cockpit is not None:
         report.problems += check_cockpit(where)
-    if as_json:
-        typer.echo(dump_shown(report.as_dict()))
+    if output.is_json:
+        output.write_json(report.as_dict())
     else:
-        for note in (*report.notes, *report.ignored):
-            typer.echo(escape_unprintable(note), err=True)
+        _say_notes((*report.notes, *report.ignored))
         _say_untrusted(report.untrusted)
     if report.problems:
         raise SettingsInvalid(report.problems)
-    if not as_json:
-        loaded = load(where)
-        typer.echo(f"No problems: {len(loaded.templates.files())} templates, {_files(loaded)}.")
+    loaded = load(where)
+    if not output.is_json:
         _say_notes(loaded.notes)
+    return Output(UNSET, f"No problems: {len(loaded.templates.files())} templates, {_files(loaded)}.")
 
 
-@app.command("apply")
-def apply_changes(as_json: AsJson = False, workspace: Workspace = "") -> None:
+def apply(where: Places) -> Output:
     """Let the running swarm read settings and keys again.
 
     Nudges, waits and upstreams change at once; providers, limits and all else about turns with the next turn of each
     mysis. The command lists the settings that count only when the swarm is opened again.
     """
-    report = command(workspace, lambda swarm: swarm.reload())
-    if as_json:
-        write_json(report)
-    else:
-        typer.echo(strip(describe_reload(report)))
+    report = command(where, lambda swarm: swarm.reload())
+    return Output(report, describe_reload(report))
 
 
-@app.command()
-def path(as_json: AsJson = False, workspace: Workspace = "") -> None:
+def path(where: Places) -> Output:
     """Show the paths of settings, templates, database, log and socket."""
-    where = places(workspace)
+    where = where
     found = {
         "config": where.config_file,
         "templates": where.templates,
@@ -173,17 +148,15 @@ def path(as_json: AsJson = False, workspace: Workspace = "") -> None:
         "trusted": where.trusted,
         "socket": where.socket,
     }
-    if as_json:
-        typer.echo(dump_shown({name: str(file) if file else None for name, file in found.items()}))
-        return
-    for name, file in found.items():
-        typer.echo(f"{name:<11} {file or 'none'}")
+    return Output(
+        {name: str(file) if file else None for name, file in found.items()},
+        [f"{name:<11} {file or 'none'}" for name, file in found.items()],
+    )
 
 
-@app.command()
 def schema(
-    template: Annotated[bool, typer.Option("--template", help="Write the schema of templates instead.")] = False,
-) -> None:
+    template: bool = flag("--template", "Write the schema of templates instead."),
+) -> str:
     """Write the JSON Schema of the settings to stdout, for editors."""
     model = Template if template else Settings
     made = model.model_json_schema()
@@ -193,7 +166,7 @@ def schema(
             "title": "Extends",
             "description": "A template to start from.",
         }
-    typer.echo(dump_shown(made, indent=2))
+    return dump_shown(made, indent=2)
 
 
 def _as_json(loaded: LoadedSettings, shown: list[SettingRow], origin: bool) -> dict[str, Any]:
@@ -220,7 +193,7 @@ def _files(loaded: LoadedSettings) -> str:
 
 def _say_notes(notes: Iterable[str]) -> None:
     for note in notes:
-        typer.echo(escape_unprintable(note), err=True)
+        output.warn(escape_unprintable(note))
 
 
 def _say_untrusted(untrusted: Iterable[str]) -> None:

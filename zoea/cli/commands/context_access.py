@@ -15,7 +15,7 @@ from zoea.chain.entries import ContextEntry
 from zoea.chain.revisions import resolve_revision
 from zoea.cli.typed_time import read_time
 from zoea.model.errors import StoreMissing
-from zoea.settings.paths import places
+from zoea.settings.paths import Places, places
 from zoea.store.database_file import connect_reader
 from zoea.store.sqlite_errors import translate_errors
 from zoea.text.sentences import count_of
@@ -31,9 +31,9 @@ Revision = Annotated[
 
 
 @contextmanager
-def open_contexts(workspace: str) -> Iterator[sqlite3.Connection]:
+def open_contexts(where: Places | str) -> Iterator[sqlite3.Connection]:
     """Open the database read-only. Raises StoreMissing, StoreError."""
-    database = places(workspace).database
+    database = (places(where) if isinstance(where, str) else where).database
     if not database.exists():
         raise StoreMissing(f"there is no database {database}", hint="`zoea run` or `zoea ctx import` makes it.")
     with translate_errors():
@@ -48,9 +48,9 @@ def find_commit(conn: sqlite3.Connection, revision: str) -> ContextCommit:
     return resolve_revision(conn, revision, read_time)
 
 
-def locate_commit(workspace: str, revision: str) -> ContextCommit:
+def locate_commit(where: Places | str, revision: str) -> ContextCommit:
     """Return the commit that a person named, also by a time. Raises RevisionError, StoreMissing."""
-    with open_contexts(workspace) as conn:
+    with open_contexts(where) as conn:
         return find_commit(conn, revision)
 
 

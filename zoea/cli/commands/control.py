@@ -2,69 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
 
-import typer
-
-from zoea.cli.options import AsJson, Workspace, row_ids, write_json
-from zoea.cli.output import moment
+from zoea.cli.output import Output, moment
 from zoea.cli.swarm_access import ask, command
 from zoea.cli.terminal_rows import indented
 from zoea.model.enums import ApprovalAnswer
 from zoea.model.errors import StoreMissing, UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import ApprovalView, GrantView
+from zoea.process.command_line import argument, arguments, flag, option, row_id
 from zoea.queries.phrases import approval_question
 from zoea.queries.stored_swarm import read_approval, read_open_approvals
 from zoea.queries.stored_swarm import read_grants as stored_grants
-from zoea.settings.paths import Places, places
+from zoea.settings.paths import Places
 from zoea.text.call_text import reveal_call
-from zoea.text.control_characters import one_line, reveal_exactly, strip
+from zoea.text.control_characters import one_line, reveal_exactly
 
-Asked = Annotated[
-    str,
-    typer.Argument(
-        metavar="ID|NAME", help="The id that `zoea approvals` shows, or the name of a mysis that waits for one answer."
-    ),
-]
-Sentence = Annotated[
-    str, typer.Option("--say", metavar="TEXT", help="A sentence that the mysis reads with your answer.")
-]
+ASKED = argument("ID|NAME", "The id that `zoea approvals` shows, or the name of a mysis that waits for one answer.")
+SENTENCE = option("--say TEXT", "A sentence that the mysis reads with your answer.")
 
 
 def hold(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="One mysis; the whole swarm if not given.")] = "",
-    lift: Annotated[bool, typer.Option("--lift", help="Resume: everything continues where it was.")] = False,
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why, shown beside the hold.")] = "",
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    name: str = argument("NAME", "One mysis; the whole swarm if not given.", ""),
+    lift: bool = flag("--lift", "Resume: everything continues where it was."),
+    reason: str = option("--reason TEXT", "Why, shown beside the hold."),
+) -> Output:
     """Hold the swarm, or pause one mysis; --lift resumes.
 
     No new call of a model or a tool starts; calls that have begun end as usual, and messages wait.
     """
-    command(workspace, lambda swarm: swarm.hold(not lift, ref=name, reason=reason))
-    if as_json:
-        write_json({"held": not lift, "mysis": name or None})
-    else:
-        typer.echo(f"{name or 'The swarm'} {'continues' if lift else 'is paused' if name else 'is on hold'}")
+    command(where, lambda swarm: swarm.hold(not lift, ref=name, reason=reason))
+    status = "continues" if lift else "is paused" if name else "is on hold"
+    return Output({"held": not lift, "mysis": name or None}, f"{name or 'The swarm'} {status}")
 
 
-def approvals(as_json: AsJson = False, workspace: Workspace = "") -> None:
+def approvals(where: Places) -> Output:
     """List what waits for your answer: questions, tool calls, requests over a budget."""
-    listed = ask(workspace, lambda swarm: swarm.approvals(), _stored)
-    database = places(workspace).database
-    waiting = tuple((one.is_cut and read_approval(database, one.id)) or one for one in listed)
-    if as_json:
-        write_json(waiting)
-        return
-    if not waiting:
-        typer.echo("Nothing waits for your answer")
+    listed = ask(where, lambda swarm: swarm.approvals(), _stored)
+    waiting = tuple((one.is_cut and read_approval(where.database, one.id)) or one for one in listed)
+    return Output(waiting, _describe_waiting(waiting) if waiting else "Nothing waits for your answer")
+
+
+def _describe_waiting(waiting: tuple[ApprovalView, ...]) -> Iterator[str]:
     for asked in waiting:
         question = reveal_exactly(approval_question(asked))
         how = "answer" if question else "approve or deny"
-        typer.echo(f"{asked.id}  {one_line(asked.mysis)} asks  until {moment(asked.expires_at)}  ({how})")
-        typer.echo(indented(question or reveal_call(_tool_name(asked), asked.arguments)))
+        yield f"{asked.id}  {one_line(asked.mysis)} asks  until {moment(asked.expires_at)}  ({how})"
+        yield indented(question or reveal_call(_tool_name(asked), asked.arguments))
 
 
 def _stored(where: Places) -> tuple[ApprovalView, ...]:
@@ -74,29 +60,20 @@ def _stored(where: Places) -> tuple[ApprovalView, ...]:
         return ()
 
 
-def grants(as_json: AsJson = False, workspace: Workspace = "") -> None:
+def grants(where: Places) -> Output:
     """List the tools that you allowed for all myses of a template, with `zoea approve ID --template`."""
-    held = ask(workspace, lambda swarm: swarm.grants(), _stored_grants)
-    if as_json:
-        write_json(held)
-        return
-    if not held:
-        typer.echo("Nothing is allowed for a whole template")
-    for grant in held:
-        typer.echo(one_line(f"{grant.id}  {grant.template}: {_tool_name(grant)}  since {moment(grant.granted_at)}"))
+    held = ask(where, lambda swarm: swarm.grants(), _stored_grants)
+    lines = [one_line(f"{one.id}  {one.template}: {_tool_name(one)}  since {moment(one.granted_at)}") for one in held]
+    return Output(held, lines or "Nothing is allowed for a whole template")
 
 
 def revoke(
-    grant: Annotated[int, typer.Argument(metavar="ID", callback=row_ids, help="As `zoea grants` shows it.")],
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    grant: int = argument("ID", "As `zoea grants` shows it.", read=row_id),
+) -> Output:
     """Revoke a grant: the next call of that tool asks for approval again."""
-    gone = command(workspace, lambda swarm: swarm.revoke(grant))
-    if as_json:
-        write_json(gone)
-    else:
-        typer.echo(one_line(f"{_tool_name(gone)} asks again for the myses of {gone.template}"))
+    gone = command(where, lambda swarm: swarm.revoke(grant))
+    return Output(gone, one_line(f"{_tool_name(gone)} asks again for the myses of {gone.template}"))
 
 
 def _tool_name(of: GrantView | ApprovalView) -> str:
@@ -111,17 +88,12 @@ def _stored_grants(where: Places) -> tuple[GrantView, ...]:
 
 
 def approve(
-    asked: Asked,
-    session: Annotated[
-        bool, typer.Option("--session", help="Allow the same tool also until this mysis stops.")
-    ] = False,
-    template: Annotated[
-        bool, typer.Option("--template", help="Allow the same tool also for every mysis of its template.")
-    ] = False,
-    sentence: Sentence = "",
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    asked: str = ASKED,
+    session: bool = flag("--session", "Allow the same tool also until this mysis stops."),
+    template: bool = flag("--template", "Allow the same tool also for every mysis of its template."),
+    sentence: str = SENTENCE,
+) -> Output:
     """Allow a tool call, or a request over a budget.
 
     It is allowed once, unless --session or --template allows more.
@@ -131,41 +103,40 @@ def approve(
         answer = ApprovalAnswer.SESSION
     if template:
         answer = ApprovalAnswer.TEMPLATE
-    _answer(workspace, asked, answer, sentence, as_json)
+    return _answer(where, asked, answer, sentence)
 
 
 def answer(
-    asked: Asked,
-    text: Annotated[list[str], typer.Argument(metavar="TEXT", help="The answer that the mysis reads.")],
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    asked: str = ASKED,
+    text: tuple[str, ...] = arguments("TEXT", "The answer that the mysis reads."),
+) -> Output:
     """Answer a question of a mysis.
 
     Example: zoea answer alpha take the southern belt
     """
-    _answer(workspace, asked, ApprovalAnswer.ONCE, " ".join(text), as_json)
+    return _answer(where, asked, ApprovalAnswer.ONCE, " ".join(text))
 
 
-def deny(asked: Asked, sentence: Sentence = "", as_json: AsJson = False, workspace: Workspace = "") -> None:
+def deny(
+    where: Places,
+    asked: str = ASKED,
+    sentence: str = SENTENCE,
+) -> Output:
     """Refuse a tool call, or a request over a budget; the mysis goes on without it."""
-    _answer(workspace, asked, ApprovalAnswer.DENIED, sentence, as_json)
+    return _answer(where, asked, ApprovalAnswer.DENIED, sentence)
 
 
-def _answer(workspace: str, asked: str, answer: ApprovalAnswer, sentence: str, as_json: bool) -> None:
+def _answer(where: Places, asked: str, answer: ApprovalAnswer, sentence: str) -> Output:
     async def work(swarm: SwarmApi) -> ApprovalView:
         found = await _find_asked(swarm, asked)
         await swarm.answer(found.id, answer, sentence=sentence)
         return found
 
-    found = command(workspace, work)
-    if as_json:
-        write_json({"approval": found.id, "answer": answer})
-    elif approval_question(found):
-        typer.echo(strip(f"{found.mysis} has your answer"))
-    else:
-        said = "denied" if answer is ApprovalAnswer.DENIED else f"allowed ({answer})"
-        typer.echo(strip(f"{found.mysis}: {found.tool} is {said}"))
+    found = command(where, work)
+    verdict = "denied" if answer is ApprovalAnswer.DENIED else f"allowed ({answer})"
+    text = "has your answer" if approval_question(found) else f": {found.tool} is {verdict}"
+    return Output({"approval": found.id, "answer": answer}, f"{found.mysis} {text}".replace(" :", ":"))
 
 
 async def _find_asked(swarm: SwarmApi, given: str) -> ApprovalView:

@@ -4,49 +4,36 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from zoea.cli.options import AsJson, MysisRef, Workspace, row_ids, write_json
-from zoea.cli.output import moment
+from zoea.cli.options import MYSIS
+from zoea.cli.output import Output, moment
 from zoea.context.explain import describe_advice, explain_data
 from zoea.context.explain import explain as explained
-from zoea.ipc.codec import encode
 from zoea.model.errors import UsageError
 from zoea.model.values import MysisView
+from zoea.process.command_line import argument, flag, option, row_id
 from zoea.queries.phrases import failure_phrase
 from zoea.queries.request_difference import RequestDifference, compare_requests
 from zoea.queries.request_inspection import Inspection, SentMessage, StoredRequest, inspect_request, read_requests
 from zoea.queries.request_log import describe_use
 from zoea.queries.request_troubles import find_troubles
 from zoea.queries.stored_swarm import read_mysis_view
-from zoea.settings.paths import places
+from zoea.settings.paths import Places
 from zoea.text.call_text import reveal_arguments
-from zoea.text.control_characters import one_line, strip
+from zoea.text.control_characters import one_line
 from zoea.text.sentences import count_of
 
 
 def explain(
-    name: MysisRef,
-    request: Annotated[
-        int | None,
-        typer.Argument(
-            metavar="REQUEST",
-            callback=row_ids,
-            help="Id of the request; if not given, the newest one whose packs are stored.",
-        ),
-    ] = None,
-    other: Annotated[
-        int | None,
-        typer.Option("--diff", metavar="REQUEST", callback=row_ids, help="Compare it with this later request."),
-    ] = None,
-    with_text: Annotated[
-        bool, typer.Option("--text", help="Show also the text of each message, as it was sent.")
-    ] = False,
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    name: str = MYSIS,
+    request: int | None = argument(
+        "REQUEST", "Id of the request; if not given, the newest one whose packs are stored.", None, row_id
+    ),
+    other: int | None = option("--diff REQUEST", "Compare it with this later request.", None, row_id),
+    with_text: bool = flag("--text", "Show also the text of each message, as it was sent."),
+) -> Output:
     """Show the packs of a request: their sizes, why some were cut, and what would keep them.
 
     A pack is a titled part of a request, such as the newest order or the latest calls. With --diff two requests are
@@ -54,7 +41,7 @@ def explain(
 
     Example: zoea explain alpha 41 --diff 42
     """
-    database = places(workspace).database
+    database = where.database
     mysis = read_mysis_view(database, name)
     if request is None:
         found = read_requests(database, mysis.id)
@@ -66,15 +53,8 @@ def explain(
     inspection = _inspect(database, mysis, request)
     if other is not None:
         difference = compare_requests(inspection, _inspect(database, mysis, other))
-        if as_json:
-            write_json(_difference_data(difference))
-        else:
-            typer.echo(strip("\n".join(_difference_lines(difference, with_text=with_text))))
-        return
+        return Output(_difference_data(difference), _difference_lines(difference, with_text=with_text))
     troubles = find_troubles(database, inspection)
-    if as_json:
-        write_json({**_data(inspection, with_text=with_text), "troubles": encode(troubles)})
-        return
     lines = [_title(inspection.request), _numbers(inspection.request), *describe_use(database, inspection.request), ""]
     lines.append(explained(inspection.plan, limit=inspection.limit) if inspection.plan is not None else inspection.gone)
     if troubles:
@@ -83,7 +63,7 @@ def explain(
     lines += _tool_lines(inspection)
     if with_text:
         lines += _sent_lines(inspection)
-    typer.echo(strip("\n".join(lines)))
+    return Output({**_data(inspection, with_text=with_text), "troubles": troubles}, "\n".join(lines))
 
 
 def _inspect(database: Path, mysis: MysisView, request: int) -> Inspection:
@@ -140,7 +120,7 @@ def _difference_data(found: RequestDifference) -> dict[str, Any]:
         "second": found.second,
         "tokens": found.tokens,
         "max_tokens": list(found.max_tokens),
-        "packs": encode(found.packs),
+        "packs": found.packs,
         "repeated": found.repeated,
         "removed": rows(found.removed),
         "added": rows(found.added),
@@ -184,11 +164,11 @@ def _numbers(request: StoredRequest) -> str:
 def _data(inspection: Inspection, *, with_text: bool) -> dict[str, Any]:
     plan = inspection.plan
     return {
-        "request": encode(inspection.request),
+        "request": inspection.request,
         "plan": explain_data(plan) if plan is not None else None,
         "gone": inspection.gone,
         "limit": inspection.limit,
         "tools": [tool.name for tool in inspection.tools],
         "tool_tokens": {tool.name: tool.tokens for tool in inspection.tools},
-        **({"sent": [encode(message) for message in inspection.messages]} if with_text else {}),
+        **({"sent": inspection.messages} if with_text else {}),
     }

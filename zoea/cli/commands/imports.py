@@ -7,15 +7,14 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.cli import output
+from zoea.cli.output import Output
 from zoea.model.errors import UsageError
-from zoea.settings.paths import places
+from zoea.process.command_line import arguments, option
+from zoea.settings.paths import Places
 from zoea.text.control_characters import strip
-from zoea.transfer.report import ImportReport, Progress
+from zoea.transfer.report import Progress
 
 NOVA = "nova"
 _FIRST_S = 1.0
@@ -23,35 +22,22 @@ _EVERY_S = 2.0
 
 
 def import_(
-    what: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="nova PATH | FILE",
-            help="The word nova and a Zoea Nova database; or files of `zoea export --format jsonl`,"
-            " or folders of such files.",
-        ),
-    ],
-    template: Annotated[
-        str, typer.Option(metavar="NAME", help="With nova: template of myses that have no prompt of their own.")
-    ] = "",
-    provider: Annotated[str, typer.Option(metavar="NAME", help="With nova: provider of all imported myses.")] = "",
-    model: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="With nova: model of all imported myses, at that provider or the default one."
-        ),
-    ] = "",
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    what: tuple[str, ...] = arguments(
+        "nova PATH | FILE",
+        "The word nova and a Zoea Nova database; or files of `zoea export --format jsonl`, or folders of such files.",
+    ),
+    template: str = option("--template NAME", "With nova: template of myses that have no prompt of their own."),
+    provider: str = option("--provider NAME", "With nova: provider of all imported myses."),
+    model: str = option("--model NAME", "With nova: model of all imported myses, at that provider or the default one."),
+) -> Output:
     """Import myses with their conversations. No swarm may run; what is stored already is not changed.
 
     Example: zoea import alpha.jsonl
     """
     from zoea.transfer.run_import import import_files, import_nova
 
-    where = places(workspace)
-    progress: Progress = _silent if as_json else ImportProgress(sys.stderr.write, time.monotonic)
+    progress: Progress = _silent if output.is_json else ImportProgress(sys.stderr.write, time.monotonic)
     if what[0] == NOVA:
         if len(what) != 2:
             raise UsageError("name one database: zoea import nova PATH")
@@ -64,16 +50,7 @@ def import_(
                 hint="An export names the template and model of its myses; `zoea configure NAME` changes them.",
             )
         reports = asyncio.run(import_files(where, [Path(one).expanduser() for one in what], progress))
-    _said(reports, as_json)
-
-
-def _said(reports: list[ImportReport], as_json: bool) -> None:
-    if as_json:
-        write_json([report.as_dict() for report in reports])
-        return
-    for report in reports:
-        for line in report.lines():
-            typer.echo(strip(line))
+    return Output([report.as_dict() for report in reports], (line for report in reports for line in report.lines()))
 
 
 def _silent(_what: str, _done: int, _total: int) -> None:

@@ -34,9 +34,9 @@ def list_myses(where: Places) -> Output:
 def _view(where: Places) -> SwarmView:
     if read_holder(where.data) is None:
         return _stored(where)
-    from zoea.cli.swarm_access import ask_at  # imports asyncio, which takes a third of this command's time
+    from zoea.cli.swarm_access import ask  # imports asyncio, which takes a third of this command's time
 
-    return ask_at(where, lambda swarm: swarm.view(), _stored)
+    return ask(where, lambda swarm: swarm.view(), _stored)
 
 
 def _stored(where: Places) -> SwarmView:

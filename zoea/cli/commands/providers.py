@@ -8,42 +8,34 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from functools import partial
-from typing import Annotated
 
-import typer
-from msgspec.structs import asdict
-
-from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.cli import output
+from zoea.cli.output import Output
 from zoea.cli.swarm_access import edit
 from zoea.llm.discovery import PORTS, ProbeResult, ProbeStatus, ProviderChoice
 from zoea.llm.model_traits import describe_trait, is_trait
 from zoea.llm.provider_config import SLOW_READING
 from zoea.model.enums import ToolMode
 from zoea.model.errors import StoreError, UsageError
+from zoea.process.command_line import option
 from zoea.queries.learned_facts import ModelFact, read_model_facts
 from zoea.runtime.model_discovery import build_discovery
-from zoea.settings import Settings, load, places
+from zoea.settings import Settings, load
 from zoea.settings.paths import Places
 from zoea.swarm.persistence import model_facts
 from zoea.text.control_characters import strip
 from zoea.text.sentences import count_of
-
-app = typer.Typer(name="providers", add_completion=False, rich_markup_mode=None)
 
 READING_RATE, TOOL_MODE = "reading_rate", "tool_mode"
 UNKNOWN = "unknown"
 _MODELS_SHOWN = 3
 
 
-@app.callback(invoke_without_command=True)
 def providers(
-    forget: Annotated[
-        str, typer.Option("--forget", metavar="NAME", help="Forget what was learnt of this provider's models.")
-    ] = "",
-    model: Annotated[str, typer.Option("--model", metavar="NAME", help="With --forget, only of this model.")] = "",
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    forget: str = option("--forget NAME", "Forget what was learnt of this provider's models."),
+    model: str = option("--model NAME", "With --forget, only of this model."),
+) -> Output:
     """List the providers that Zoea finds, and try each: its models and its latency.
 
     They come from the settings, from local ports and from keys in the environment.
@@ -53,37 +45,32 @@ def providers(
     if model and not forget:
         raise UsageError("--model is used with --forget only", hint="Name the provider: --forget NAME --model MODEL.")
     if forget:
-        _forget(workspace, forget, model, as_json=as_json)
-        return
-    where = places(workspace)
+        return _forget(where, forget, model)
     loaded = load(where)
     discovery = build_discovery(loaded, PORTS)
     with _waiting():
         found = asyncio.run(discovery.all())
     choice = discovery.choice(found)
     facts = _read_facts(where)
-    if as_json:
-        there = [each.as_dict() for each in found if each.status is not ProbeStatus.ABSENT]
-        learned = [asdict(fact) for fact in facts]
-        write_json({"providers": there, "absent": _absent(found), "choice": _choice(choice), "learned": learned})
-    else:
-        typer.echo(text(found, choice))
-        for line in (*slot_lines(found, loaded.settings), *fact_lines(facts, loaded.settings)):
-            typer.echo(strip(line))
+    there = [each.as_dict() for each in found if each.status is not ProbeStatus.ABSENT]
+    return Output(
+        {"providers": there, "absent": _absent(found), "choice": _choice(choice), "learned": facts},
+        [text(found, choice), *slot_lines(found, loaded.settings), *fact_lines(facts, loaded.settings)],
+    )
 
 
-def _forget(workspace: str, provider: str, model: str, *, as_json: bool) -> None:
+def _forget(where: Places, provider: str, model: str) -> Output:
     """Delete the learnt facts, so that the next requests begin in the usual form."""
     count = edit(
-        workspace,
+        where,
         lambda swarm: swarm.forget_facts(provider, model),
         lambda store: store.write(partial(model_facts.forget, provider=provider, model=model)),
     )
-    if as_json:
-        write_json({"provider": provider, "model": model or None, "forgotten": count})
-    else:
-        who = f"{model} on {provider}" if model else provider
-        typer.echo(strip(f"{count_of(count, 'fact')} about {who} {'is' if count == 1 else 'are'} forgotten"))
+    who = f"{model} on {provider}" if model else provider
+    return Output(
+        {"provider": provider, "model": model or None, "forgotten": count},
+        f"{count_of(count, 'fact')} about {who} {'is' if count == 1 else 'are'} forgotten",
+    )
 
 
 def _read_facts(where: Places) -> tuple[ModelFact, ...]:
@@ -91,7 +78,7 @@ def _read_facts(where: Places) -> tuple[ModelFact, ...]:
     try:
         return read_model_facts(where.database)
     except StoreError as problem:
-        typer.echo(strip(f"What Zoea has learnt of models is not shown: {problem.what}"), err=True)
+        output.warn(f"What Zoea has learnt of models is not shown: {problem.what}")
         return ()
 
 

@@ -5,43 +5,32 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from zoea.cli.options import AsJson, Workspace, row_ids, write_json
-from zoea.cli.output import moment
+from zoea.cli.output import Output, Outputs, moment
 from zoea.cli.swarm_access import command
 from zoea.cli.terminal_rows import receipt_line
 from zoea.model.errors import UsageError
-from zoea.model.topics import EVERYONE, PublishReceipt, TopicMessage, check_published_topic, check_topic
+from zoea.model.topics import EVERYONE, TopicMessage, check_published_topic, check_topic
+from zoea.process.command_line import argument, arguments, flag, option, row_id, whole_number
 from zoea.queries import topic_ledger as ledger
-from zoea.settings.paths import places
+from zoea.settings.paths import Places
 from zoea.settings.small_file import MOST_FOREIGN_BYTES, read_small_text
 from zoea.text.control_characters import one_line, prose_line, strip
 from zoea.text.large_json import MAX_DEPTH, is_deep, parse_bounded
-
-app = typer.Typer(
-    name="topic",
-    help="List, read, publish and follow messages of topics. A mysis gets those that its template subscribes to.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
 
 POLL_S = 0.2
 """How often `tail` looks for new messages."""
 _SHOWN = 60
 
-TopicName = Annotated[str, typer.Argument(metavar="TOPIC", help="Name of a topic; capitals matter.")]
-AnyTopic = Annotated[str, typer.Argument(metavar="TOPIC", help="Only this topic; all topics if left out.")]
-FromSender = Annotated[str, typer.Option("--sender", metavar="NAME", help="Only messages of this sender.")]
+TOPIC_NAME = argument("TOPIC", "Name of a topic; capitals matter.")
+ANY_TOPIC = argument("TOPIC", "Only this topic; all topics if left out.", "")
+FROM_SENDER = option("--sender NAME", "Only messages of this sender.")
 
 
-@app.command("list")
-def list_topics(as_json: AsJson = False, workspace: Workspace = "") -> None:
+def list_(where: Places) -> Output:
     """List the topics: number of messages, newest message, subscribers."""
-    database = places(workspace).database
+    database = where.database
     found, subscribers = ledger.read_topics(database), ledger.read_subscribers(database)
     rows = [
         {
@@ -67,12 +56,8 @@ def list_topics(as_json: AsJson = False, workspace: Workspace = "") -> None:
         }
         for topic, names in sorted(subscribers.items())
     ]
-    if as_json:
-        write_json(rows)
-    elif not rows:
-        typer.echo("There are no topics yet. `zoea topic publish TOPIC TEXT` makes one.")
-    else:
-        typer.echo("\n".join(map(_topic_line, rows)))
+    nothing = "There are no topics yet. `zoea topic publish TOPIC TEXT` makes one."
+    return Output(rows, [_topic_line(row) for row in rows] or nothing)
 
 
 def _topic_line(row: dict[str, Any]) -> str:
@@ -84,72 +69,42 @@ def _topic_line(row: dict[str, Any]) -> str:
     return strip(f"{row['topic']}  {row['messages']:,}{readers}{newest}")
 
 
-@app.command("read")
-def read_topic(
-    topic: TopicName,
-    last: Annotated[
-        int, typer.Option("--last", "-n", metavar="N", min=1, max=100_000, help="Number of newest messages.")
-    ] = 20,
-    before: Annotated[
-        int | None, typer.Option("--before", metavar="ID", callback=row_ids, help="Only messages before this id.")
-    ] = None,
-    sender: FromSender = "",
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+def read(
+    where: Places,
+    topic: str = TOPIC_NAME,
+    last: int = option("-n, --last N", "Number of newest messages.", 20, whole_number(1, 100000)),
+    before: int | None = option("--before ID", "Only messages before this id.", None, row_id),
+    sender: str = FROM_SENDER,
+) -> Outputs:
     """Show the newest messages of a topic, oldest first. With --json each line is one message."""
-    database = places(workspace).database
+    database = where.database
     for message in ledger.read_messages(database, check_topic(topic), limit=last, before=before, sender=sender):
-        _write_message(message, as_json)
+        yield _show(message)
 
 
-@app.command("publish")
 def publish(
-    topic: TopicName,
-    text: Annotated[
-        list[str] | None, typer.Argument(metavar="TEXT", help="The message; - reads it from stdin.")
-    ] = None,
-    data: Annotated[str, typer.Option(metavar="JSON", help="A JSON object; @FILE reads it from a file.")] = "",
-    to: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME", help="Only for this mysis; if not given, for all subscribers.", show_default=False
-        ),
-    ] = EVERYONE,
-    raw: Annotated[bool, typer.Option("--raw", help="Only store it: no mysis ever gets it in a prompt.")] = False,
-    key: Annotated[
-        str,
-        typer.Option(
-            metavar="KEY", help="Idempotency key: a repeated command with the same key publishes nothing again."
-        ),
-    ] = "",
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    topic: str = TOPIC_NAME,
+    text: tuple[str, ...] = arguments("TEXT", "The message; - reads it from stdin.", ()),
+    data: str = option("--data JSON", "A JSON object; @FILE reads it from a file."),
+    to: str = option("--to NAME", "Only for this mysis; if not given, for all subscribers.", EVERYONE),
+    raw: bool = flag("--raw", "Only store it: no mysis ever gets it in a prompt."),
+    key: str = option("--key KEY", "Idempotency key: a repeated command with the same key publishes nothing again."),
+) -> Output:
     """Publish a message on a topic. Each mysis that subscribes to it gets it as the prompt of a turn.
 
     Example: zoea topic publish ISSUE_OPENED "The login fails" --data '{"issue_number": 7}'
     """
-    said = sys.stdin.read() if text == ["-"] else " ".join(text or ())
+    said = sys.stdin.read() if text == ("-",) else " ".join(text)
     name, given = check_published_topic(topic), _parse_data(data)
     if not said.strip() and not given:
         raise UsageError("the message is empty", hint="Give the text, - to read it from stdin, or --data JSON.")
     done = command(
-        workspace,
+        where,
         lambda swarm: swarm.publish(name, said, data=given, receiver=to, is_raw=raw, idempotency_key=key),
     )
-    if as_json:
-        write_json(done)
-        return
-    _write_receipt(done)
-
-
-def _write_receipt(done: PublishReceipt) -> None:
-    typer.echo(f"message {done.id} is on {done.topic}")
-    for line in done.lines:
-        typer.echo(receipt_line(line))
-    if not done.lines:
-        typer.echo("no mysis subscribes to it")
+    lines = [receipt_line(line) for line in done.lines] or ["no mysis subscribes to it"]
+    return Output(done, [f"message {done.id} is on {done.topic}", *lines])
 
 
 def _parse_data(given: str) -> dict[str, Any] | None:
@@ -178,35 +133,27 @@ def _parse_data(given: str) -> dict[str, Any] | None:
     return found
 
 
-@app.command("tail")
 def tail(
-    topic: AnyTopic = "",
-    last: Annotated[
-        int,
-        typer.Option("--last", "-n", metavar="N", min=0, max=100_000, help="Number of stored messages to begin with."),
-    ] = 10,
-    sender: FromSender = "",
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    topic: str = ANY_TOPIC,
+    last: int = option("-n, --last N", "Number of stored messages to begin with.", 10, whole_number(0, 100000)),
+    sender: str = FROM_SENDER,
+) -> Outputs:
     """Show the newest messages, then each new one as it is published, until ctrl+c. Works without a running swarm."""
-    database = places(workspace).database
+    database = where.database
     name = check_topic(topic) if topic else ""
     after = ledger.read_newest_id(database)
     if last:
         for message in ledger.read_messages(database, name, limit=last, before=after + 1, sender=sender):
-            _write_message(message, as_json)
+            yield _show(message)
     while True:
         for message in ledger.read_messages_after(database, after, name, sender=sender):
-            _write_message(message, as_json)
+            yield _show(message)
             after = message.id
-        sys.stdout.flush()
         time.sleep(POLL_S)
 
 
-def _write_message(message: TopicMessage, as_json: bool) -> None:
-    if as_json:
-        write_json(message)
-        return
-    typer.echo(strip(f"{moment(message.created_at)}  #{message.id}  {ledger.format_origin(message)}"))
-    typer.echo("\n".join(f"    {line}" for line in strip(ledger.format_body(message)).splitlines()))
+def _show(message: TopicMessage) -> Output:
+    title = f"{moment(message.created_at)}  #{message.id}  {ledger.format_origin(message)}"
+    body = "\n".join(f"    {line}" for line in strip(ledger.format_body(message)).splitlines())
+    return Output(message, f"{title}\n{body}")

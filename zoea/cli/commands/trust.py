@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from time import localtime, strftime
-from typing import Annotated, Any
+from typing import Any
 
-import typer
-
-from zoea.cli.options import is_typed, write_json
+from zoea.cli import output
+from zoea.cli.output import Output
 from zoea.model.errors import UsageError
+from zoea.process.command_line import argument, flag
 from zoea.settings.document import read_document
 from zoea.settings.inert_keys import keep_inert
 from zoea.settings.key_paths import KeyPath, Layer, SettingsInvalid, format_key, get_value
@@ -25,32 +25,35 @@ from zoea.settings.trust import Trust
 
 
 def trust(
-    path: Annotated[
-        Path | None,
-        typer.Argument(metavar="PATH", help="A project's directory or one file; the nearest zoea.toml if not given."),
-    ] = None,
-    revoke: Annotated[bool, typer.Option("--revoke", help="Revoke the trust.")] = False,
-    listed: Annotated[bool, typer.Option("--list", help="List the trusted files.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="With --list: write JSON.")] = False,
-) -> None:
+    path: Path | None = argument(
+        "PATH", "A project's directory or one file; the nearest zoea.toml if not given.", None, Path
+    ),
+    revoke: bool = flag("--revoke", "Revoke the trust."),
+    listed: bool = flag("--list", "List the trusted files."),
+    yes: bool = flag("-y, --yes", "Do not ask."),
+) -> Output | Iterator[str]:
     """Allow a project's zoea.toml and templates to take effect, until they change.
 
     Without trust they change the looks of the cockpit, and the seed and size of a new sandbox world, and nothing else.
     """
     where = places(configured=False)
     record = Trust(where.trusted)
-    if as_json and not listed:
+    if output.is_json and not listed:
         raise UsageError("--json works only with --list", hint="Leave out --json: a person must read what is trusted.")
     if listed:
-        _list(record, as_json)
-        return
-    for file in _meant(path):
-        if revoke:
-            was = record.revoke(file)
-            typer.echo(f"{escape_unprintable(str(file))}: {'trusted no longer' if was else 'was not trusted'}")
-        else:
-            _trust(where, file, yes)
+        return _list(record)
+    return _revoke(record, _meant(path)) if revoke else _trust_all(where, _meant(path), yes)
+
+
+def _revoke(record: Trust, files: Iterable[Path]) -> Iterator[str]:
+    for file in files:
+        was = record.revoke(file)
+        yield f"{escape_unprintable(str(file))}: {'trusted no longer' if was else 'was not trusted'}"
+
+
+def _trust_all(where: Places, files: Iterable[Path], yes: bool) -> Iterator[str]:
+    for file in files:
+        yield from _trust(where, file, yes)
 
 
 def _meant(path: Path | None) -> list[Path]:
@@ -70,7 +73,7 @@ def _meant(path: Path | None) -> list[Path]:
     return files
 
 
-def _trust(where: Places, file: Path, yes: bool) -> None:
+def _trust(where: Places, file: Path, yes: bool) -> Iterator[str]:
     """Show what a file sets, ask, and record the trust in exactly the bytes shown."""
     record = Trust(where.trusted)
     if not file.is_file():
@@ -83,28 +86,28 @@ def _trust(where: Places, file: Path, yes: bool) -> None:
     if document.problems:
         raise SettingsInvalid(document.problems)
     if record.is_trusted(file, document.raw):
-        typer.echo(f"{escape_unprintable(str(file))}: trusted already, unchanged")
+        yield f"{escape_unprintable(str(file))}: trusted already, unchanged"
         return
     is_replacement = not is_project and file.stem in Templates(template_levels(where.templates, None)).names()
     tree = document.tree
     held = keep_inert(tree)[1] if is_project else find_untrusted_keys(tree, is_replacement=is_replacement)
     if not held:
-        typer.echo(f"{escape_unprintable(str(file))}: holds nothing that needs trust")
+        yield f"{escape_unprintable(str(file))}: holds nothing that needs trust"
         return
     shown = escape_unprintable(str(file))
-    typer.echo(f"{shown} takes the place of another template of its name:" if is_replacement else f"{shown} wants:")
+    yield f"{shown} takes the place of another template of its name:" if is_replacement else f"{shown} wants:"
     for line in _describe(held, tree):
-        typer.echo(f"  {line}")
-    if not yes and not is_typed():
+        yield f"  {line}"
+    if not yes and not output.is_typed():
         raise UsageError(
             "not trusted: stdin is not a terminal, so the question cannot be asked",
             hint="Read the lines above, then add --yes.",
         )
-    if not yes and not typer.confirm("Trust exactly this?"):
-        typer.echo("Not trusted.")
+    if not yes and not output.confirm("Trust exactly this?"):
+        yield "Not trusted."
         return
     record.add(file, document.raw)
-    typer.echo(f"{escape_unprintable(str(file))}: trusted until it changes")
+    yield f"{escape_unprintable(str(file))}: trusted until it changes"
 
 
 def _describe(held: Iterable[KeyPath], tree: Mapping[str, Any]) -> Iterator[str]:
@@ -123,19 +126,19 @@ def _format_name(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else json.dumps(name, ensure_ascii=False)
 
 
-def _list(record: Trust, as_json: bool) -> None:
-    found = [(trusted, _holds(record, trusted.file)) for trusted in record.files()]
-    if as_json:
-        write_json(
-            [
-                {"file": str(one.file), "hash": one.digest, "trusted_at": one.at * 1_000_000, "holds": holds}
-                for one, holds in found
-            ]
-        )
-        return
-    for one, holds in found:
-        when = strftime("%Y-%m-%d %H:%M", localtime(one.at))
-        typer.echo(f"{when}  {one.digest[:12]}  {escape_unprintable(str(one.file))}{'' if holds else '  (changed)'}")
+def _list(record: Trust) -> Output:
+    rows = [(trusted, _holds(record, trusted.file)) for trusted in record.files()]
+    return Output(
+        [
+            {"file": str(one.file), "hash": one.digest, "trusted_at": one.at * 1_000_000, "holds": holds}
+            for one, holds in rows
+        ],
+        [
+            f"{strftime('%Y-%m-%d %H:%M', localtime(one.at))}  {one.digest[:12]}  {escape_unprintable(str(one.file))}"
+            f"{'' if holds else '  (changed)'}"
+            for one, holds in rows
+        ],
+    )
 
 
 def _holds(record: Trust, file: Path) -> bool:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Any, TypeVar
 
-import typer
-
-from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.cli import output
+from zoea.cli.output import Output
 from zoea.model.errors import ToolError, UsageError
+from zoea.process.command_line import argument, arguments, flag, option
 from zoea.runtime.upstream_import import (
     UpstreamImport,
     describe_server,
@@ -19,115 +19,97 @@ from zoea.runtime.upstream_import import (
     import_servers,
     remove_upstream,
 )
-from zoea.settings import places
+from zoea.settings.paths import Places
 from zoea.settings.small_file import MOST_FOREIGN_BYTES, read_small_text
-from zoea.text.control_characters import one_line, strip
+from zoea.text.control_characters import one_line
 from zoea.text.large_json import dump_shown
 from zoea.text.shorten import head_with_length
 
-app = typer.Typer(
-    name="upstream",
-    help="Add, import, remove, list, test and call the MCP servers that offer tools to the myses.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
-
 _PURPOSE = 200
-UpstreamName = Annotated[str, typer.Argument(metavar="NAME", help="As `zoea upstream list` shows it.")]
+UPSTREAM_NAME = argument("NAME", "As `zoea upstream list` shows it.")
 CALLER = "commander"
 CALL_S = 60.0
 
 T = TypeVar("T")
 
 
-@app.command("import")
 def import_(
-    file: Annotated[
-        Path, typer.Argument(metavar="FILE", help="JSON file of another MCP client, with mcpServers or servers.")
-    ],
-    replace: Annotated[bool, typer.Option("--replace", help="Overwrite upstreams of the same name.")] = False,
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    file: Path = argument("FILE", "JSON file of another MCP client, with mcpServers or servers.", read=Path),
+    replace: bool = flag("--replace", "Overwrite upstreams of the same name."),
+) -> Output:
     """Import the servers of another MCP client. Secrets go to the credentials file."""
     try:
         text = read_small_text(file.expanduser(), MOST_FOREIGN_BYTES)
     except (OSError, UnicodeDecodeError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
         raise UsageError(f"cannot read {file}: {why}") from None
-    outcome = import_servers(text, places(workspace), replace=replace)
-    _report(outcome, as_json=as_json)
-    if not outcome.imported:
-        raise UsageError("nothing was imported", hint="The lines above say why." if outcome.left_out else "")
+    outcome = import_servers(text, where, replace=replace)
+    return _report(outcome, "imported")
 
 
-@app.command("add")
 def add(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A name of your choice.")],
-    words: Annotated[
-        list[str], typer.Argument(metavar="SERVER...", help="An address, or -- and the command with its arguments.")
-    ],
-    replace: Annotated[bool, typer.Option("--replace", help="Overwrite an upstream of the same name.")] = False,
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    name: str = argument("NAME", "A name of your choice."),
+    words: tuple[str, ...] = arguments("SERVER...", "An address, or -- and the command with its arguments."),
+    replace: bool = flag("--replace", "Overwrite an upstream of the same name."),
+) -> Output:
     """Add one MCP server. Secrets in it go to the credentials file.
 
     Examples: zoea upstream add files -- npx -y @modelcontextprotocol/server-filesystem /data;
     zoea upstream add wiki https://mcp.example.org/mcp
     """
     text = words[0] if len(words) == 1 else shlex.join(words)
-    outcome = import_servers(describe_server(name, text), places(workspace), replace=replace)
-    _report(outcome, as_json=as_json)
-    if not outcome.imported:
-        raise UsageError("nothing was added", hint="The lines above say why." if outcome.left_out else "")
+    outcome = import_servers(describe_server(name, text), where, replace=replace)
+    return _report(outcome, "added")
 
 
-@app.command("remove")
-def remove(name: UpstreamName, as_json: AsJson = False, workspace: Workspace = "") -> None:
+def remove(
+    where: Places,
+    name: str = UPSTREAM_NAME,
+) -> Output:
     """Remove an upstream from your settings. Its stored credentials stay."""
-    remove_upstream(name, places(workspace))
-    _tell(name, "removed", as_json=as_json)
+    remove_upstream(name, where)
+    return _tell(name, "removed")
 
 
-@app.command("enable")
-def enable(name: UpstreamName, as_json: AsJson = False, workspace: Workspace = "") -> None:
+def enable(
+    where: Places,
+    name: str = UPSTREAM_NAME,
+) -> Output:
     """Switch an upstream on."""
-    enable_upstream(name, True, places(workspace))
-    _tell(name, "enabled", as_json=as_json)
+    enable_upstream(name, True, where)
+    return _tell(name, "enabled")
 
 
-@app.command("disable")
-def disable(name: UpstreamName, as_json: AsJson = False, workspace: Workspace = "") -> None:
+def disable(
+    where: Places,
+    name: str = UPSTREAM_NAME,
+) -> Output:
     """Switch an upstream off; its settings stay."""
-    enable_upstream(name, False, places(workspace))
-    _tell(name, "disabled", as_json=as_json)
+    enable_upstream(name, False, where)
+    return _tell(name, "disabled")
 
 
-def _report(outcome: UpstreamImport, *, as_json: bool) -> None:
-    if as_json:
-        write_json(outcome.as_dict())
-        return
-    for line in outcome.lines():
-        typer.echo(strip(line))
+def _report(outcome: UpstreamImport, done: str) -> Output:
+    """Return what was imported. Raises UsageError where nothing was, after the reasons are written."""
+    result = Output(outcome.as_dict(), outcome.lines())
+    if outcome.imported:
+        return result
+    output.write(result)
+    raise UsageError(f"nothing was {done}", hint="The lines above say why." if outcome.left_out else "")
 
 
-def _tell(name: str, done: str, *, as_json: bool) -> None:
-    if as_json:
-        write_json({"name": name, "done": done})
-    else:
-        typer.echo(
-            strip(f"{name} is {done}. `zoea config apply`, or f5 in the cockpit, lets a running swarm use that.")
-        )
+def _tell(name: str, done: str) -> Output:
+    text = f"{name} is {done}. `zoea config apply`, or f5 in the cockpit, lets a running swarm use that."
+    return Output({"name": name, "done": done}, text)
 
 
-@app.command("list")
-def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
+def list_(where: Places) -> Output:
     """List the configured upstreams without opening them."""
     from zoea.settings import load
 
-    found = load(places(workspace)).settings.upstream
+    found = load(where).settings.upstream
     rows = [
         {
             "name": name,
@@ -140,13 +122,8 @@ def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
         }
         for name, one in found.items()
     ]
-    if as_json:
-        write_json(rows)
-        return
-    if not rows:
-        typer.echo(
-            "There are no upstreams. Add one: zoea upstream add NAME -- COMMAND, or run: zoea upstream import FILE"
-        )
+    nothing = "There are no upstreams. Add one: zoea upstream add NAME -- COMMAND, or run: zoea upstream import FILE"
+    lines = []
     width = max((len(str(row["name"])) for row in rows), default=0)
     for row in rows:
         marks = "".join(
@@ -154,16 +131,15 @@ def list_(as_json: AsJson = False, workspace: Workspace = "") -> None:
             for mark in (row["session"], row["required"] and "required", not row["enabled"] and "off")
             if mark
         )
-        typer.echo(strip(f"{row['name']:<{width}}  {row['transport']:<5}  {row['where']}{marks}"))
+        lines.append(f"{row['name']:<{width}}  {row['transport']:<5}  {row['where']}{marks}")
+    return Output(rows, lines or nothing)
 
 
-@app.command("test")
 def try_out(
-    name: UpstreamName,
-    schemas: Annotated[bool, typer.Option("--schemas", help="Show each tool's input schema too.")] = False,
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    name: str = UPSTREAM_NAME,
+    schemas: bool = flag("--schemas", "Show each tool's input schema too."),
+) -> Output:
     """Open an upstream, list its tools, and measure opening time and latency."""
 
     async def work(box: Any) -> dict[str, Any]:
@@ -179,33 +155,30 @@ def try_out(
             "notes": list(upstream.status().notes),
         }
 
-    found = _with_box(workspace, name, work, quiet=as_json)
-    if as_json:
-        write_json(found)
-        return
-    typer.echo(strip(f"{name}: {found['server'] or 'an unnamed server'}"))
-    typer.echo(f"opened in {found['open_ms']:.0f} ms, answers in {found['latency_ms']:.1f} ms")
+    found = _with_box(where, name, work)
+    return Output(found, _describe_test(found, schemas=schemas))
+
+
+def _describe_test(found: dict[str, Any], *, schemas: bool) -> Iterator[str]:
+    yield f"{found['name']}: {found['server'] or 'an unnamed server'}"
+    yield f"opened in {found['open_ms']:.0f} ms, answers in {found['latency_ms']:.1f} ms"
     for tool in found["tools"]:
         marks = "".join(f" [{mark}]" for mark in ("read_only", "destructive", "idempotent", "asks") if tool[mark])
         purpose = head_with_length(one_line(tool["description"]), _PURPOSE)
-        typer.echo(f"  {one_line(tool['name'])}{marks.replace('_', '-')}  {purpose}")
+        yield f"  {one_line(tool['name'])}{marks.replace('_', '-')}  {purpose}"
         if schemas:
-            typer.echo("    " + dump_shown(tool["input_schema"]))
+            yield "    " + dump_shown(tool["input_schema"])
     for note in found["notes"]:
-        typer.echo(strip(f"note: {note}"))
+        yield f"note: {note}"
 
 
-@app.command("call")
 def call(
-    name: UpstreamName,
-    tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool's name, as `zoea upstream test` shows it.")],
-    arguments: Annotated[str, typer.Argument(metavar="JSON", help="Its arguments, a JSON object.")] = "{}",
-    mysis: Annotated[
-        str, typer.Option("--as", metavar="MYSIS", help="Mysis that the call is made for, with its account.")
-    ] = "",
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    name: str = UPSTREAM_NAME,
+    tool: str = argument("TOOL", "The tool's name, as `zoea upstream test` shows it."),
+    arguments: str = argument("JSON", "Its arguments, a JSON object.", "{}"),
+    mysis: str = option("--as MYSIS", "Mysis that the call is made for, with its account."),
+) -> Output:
     """Call one tool and print its result.
 
     Example: zoea upstream call files read_file '{"path": "a.txt"}'
@@ -213,7 +186,7 @@ def call(
     from zoea.model.request import AnswerCall, CallMeta
     from zoea.queries.stored_swarm import read_uid
 
-    uid = read_uid(places(workspace).database, mysis) if mysis else ""
+    uid = read_uid(where.database, mysis) if mysis else ""
 
     async def work(box: Any) -> Any:
         upstream = await _opened(box, name)
@@ -224,14 +197,14 @@ def call(
         meta = CallMeta(mysis_id=0, mysis=mysis or CALLER, turn_id=0, call_id=0, deadline_s=CALL_S)
         return await session.call(AnswerCall(name=tool, arguments=arguments), meta=meta)
 
-    result = _with_box(workspace, name, work, quiet=as_json)
-    if as_json:
-        blobs = [{"media_type": blob.media_type, "bytes": len(blob.data)} for blob in result.blobs]
-        write_json({"content": result.content, "is_error": result.is_error, "blobs": blobs})
-    else:
-        typer.echo(strip(result.content), err=result.is_error)
-    if result.is_error:
-        raise typer.Exit(ToolError.exit_code)
+    result = _with_box(where, name, work)
+    blobs = [{"media_type": blob.media_type, "bytes": len(blob.data)} for blob in result.blobs]
+    value = {"content": result.content, "is_error": result.is_error, "blobs": blobs}
+    if not result.is_error:
+        return Output(value, result.content)
+    if not output.is_json:
+        output.warn(result.content)
+    return Output(value, exit_code=ToolError.exit_code)
 
 
 async def _opened(box: Any, name: str) -> Any:
@@ -244,14 +217,14 @@ async def _opened(box: Any, name: str) -> Any:
     return upstream
 
 
-def _with_box(workspace: str, name: str, work: Callable[[Any], Awaitable[T]], *, quiet: bool) -> T:
+def _with_box(where: Places, name: str, work: Callable[[Any], Awaitable[T]]) -> T:
     """Run `work` with a toolbox that holds this one upstream."""
     from zoea.runtime.accounts import CredentialAccounts, CredentialSecrets
     from zoea.runtime.upstream_set import build_upstreams
     from zoea.settings import Credentials, load
     from zoea.tools import Toolbox
 
-    loaded = load(places(workspace))
+    loaded = load(where)
     given = loaded.settings.upstream.get(name)
     if given is None:
         known = ", ".join(loaded.settings.upstream)
@@ -276,8 +249,8 @@ def _with_box(workspace: str, name: str, work: Callable[[Any], Awaitable[T]], *,
             await box.close()
 
     loaded.places.make_data()
-    if not quiet:
-        typer.echo(f"opening {name} …", err=True)
+    if not output.is_json:
+        output.warn(f"opening {name} …")
     return asyncio.run(run())
 
 
