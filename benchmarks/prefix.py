@@ -11,16 +11,17 @@ import asyncio
 import itertools
 import json
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from tests.swarm.harness import call, swarm
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.enums import Role
-from zoea.model.request import Answer, ModelRequest
+from zoea.model.request import Answer, ModelInfo, ModelRequest
 from zoea.settings import Settings
 
 TURNS = 30
@@ -90,6 +91,17 @@ def measure(keep: str, sent: Sequence[SentRequest], cache_minimum: int) -> Prefi
     return PrefixReport(keep, within, tuple(between), shared / total, price / CHARS_PER_TOKEN)
 
 
+class CachingProvider(ScriptedProvider):
+    """A script whose model caches prompts from a number of tokens on; None is not known."""
+
+    def __init__(self, reply: Callable[[ModelRequest], Answer], *, cache_minimum: int | None, **more: Any) -> None:
+        super().__init__(reply, **more)
+        self._cache_minimum = cache_minimum
+
+    async def info(self, model: str) -> ModelInfo:
+        return replace(await super().info(model), cache_minimum=self._cache_minimum)
+
+
 async def play(folder: Path, keep: int | str, *, cache_minimum: int = 1_024, recall: int = 3) -> list[SentRequest]:
     """Play the turns of one mysis; return its requests."""
 
@@ -102,11 +114,10 @@ async def play(folder: Path, keep: int | str, *, cache_minimum: int = 1_024, rec
         {
             "context": {"keep_turns": keep, "recall_items": recall, "labels": "named"},
             "budget": {"swarm_per_day": "none"},
-            "provider": {"scripted": {"type": "scripted", "cache_minimum": cache_minimum}},
             "nudge": {"without_goal": False},
         }
     )
-    provider = ScriptedProvider(answer, metered=True, context_window=64_000)
+    provider = CachingProvider(answer, metered=True, context_window=64_000, cache_minimum=cache_minimum)
     async with swarm(folder, provider=provider, settings=settings) as s:
         await s.commander.create("alpha", provider="scripted", start=False)
         for number in range(TURNS):

@@ -47,8 +47,9 @@ from zoea.model.ports import Provider
 from zoea.model.request import ModelInfo, ModelRequest, RequestMessage, StreamItem
 from zoea.queries.stored_swarm import read_memories
 from zoea.settings import Template
+from zoea.settings.endpoints import LoginSettings
 from zoea.text.estimate import CHARS_PER_TOKEN
-from zoea.tools import LoginTools, Toolbox, ToolPolicy, UpstreamConfig
+from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
 from zoea.world import INJECT, command
 from zoea.world.autopilot import AutopilotProvider
 from zoea.world.autopilot.request_facts import is_nudge
@@ -185,7 +186,7 @@ class CountedModel:
 def reef_toolbox(folder: Path, seed: int, show: str) -> Toolbox:
     """The toolbox of a swarm in the world of a seed. No mysis may write to others: games differ by requests only."""
     program, *arguments = command(folder, turbo=True, seed=seed)
-    reef = UpstreamConfig("reef", command=program, args=tuple(arguments), inject=INJECT, login=LoginTools())
+    reef = UpstreamConfig("reef", command=program, args=tuple(arguments), inject=INJECT, login=LoginSettings())
     policy = ToolPolicy(deny=("zoea_broadcast", "zoea_send*", "zoea_publish", "zoea_ask*"), show=ToolShow(show))
     return Toolbox([reef], policies=lambda template: policy, logs=folder, accounts=MemoryAccounts())
 

@@ -12,13 +12,14 @@ from zoea.context import FrozenTurn, Plan, TurnReplay, plan_next
 from zoea.model.ports import Provider
 from zoea.model.request import ModelInfo, ModelRequest, StreamItem
 from zoea.settings import Template
+from zoea.settings.endpoints import LoginSettings
 from zoea.store import WriterConnection
 from zoea.swarm import runner
 from zoea.swarm.persistence import turn_ops
 from zoea.swarm.resolved_template import MysisProfile, freezer
 from zoea.swarm.services import Services
 from zoea.swarm.turn import request_preparation
-from zoea.tools import LoginTools, Toolbox, ToolPolicy, UpstreamConfig
+from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
 from zoea.world import INJECT, command
 from zoea.world.autopilot import AutopilotProvider
 
@@ -53,7 +54,7 @@ def toolbox(folder: Path) -> Toolbox:
     """The toolbox of a swarm that plays in a world of its own, with ticks as fast as the players act."""
     program, *arguments = command(folder, turbo=True)
     reef = UpstreamConfig(
-        "reef", command=program, args=tuple(arguments), inject=INJECT, login=LoginTools(), max_parallel=512
+        "reef", command=program, args=tuple(arguments), inject=INJECT, login=LoginSettings(), max_parallel=512
     )
     only = ToolPolicy(deny=("zoea_*",))
     return Toolbox([reef], policies=lambda template: only, logs=folder, accounts=MemoryAccounts())

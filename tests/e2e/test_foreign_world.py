@@ -55,10 +55,11 @@ context_window = 32768
 idle_interval = 0.2
 [upstream.game]
 url = "{world}/mcp"
-inject = {{ session_id = "account" }}
+inject = {{ session_id = "account.sessionId" }}
 [upstream.game.login]
 register = "sign_up"
 login = "sign_in"
+name = "username"
 fixed = {{ empire = "solarian" }}
 """
 TURNS = 400

@@ -33,6 +33,7 @@ TEXTS: Mapping[str, tuple[Any, ...]] = {
     "upstream.NAME.env": ({"LD_PRELOAD": "/x.so"},),
     "upstream.NAME.headers": ({"X-Key": "env:OTHER"},),
     "upstream.NAME.inject": ({"note": "account"},),
+    "upstream.NAME.login.mapping": ({"user": "name"},),
     "upstream.NAME.wait": ({"tick_fields": ["turn"]},),
     "output_schema": ({"type": "object"},),
     "upstreams": (["mine"],),

@@ -74,8 +74,6 @@ delays = [1, 2, 4]
 [budget]
 swarm_per_day = "none"
 token_budget_per_task = 200000
-[upstream_defaults]
-start_timeout = 5
 [world]
 tick = 1
 [provider.one]

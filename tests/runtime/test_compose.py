@@ -22,8 +22,9 @@ from zoea.runtime.compose import SwarmOptions, running_swarm
 from zoea.runtime.provider_set import ProviderSet
 from zoea.runtime.upstream_set import build_policies, build_policy, build_upstreams, world_upstream
 from zoea.settings import Credentials, Settings, Template
+from zoea.settings.endpoints import Sharing
 from zoea.settings.paths import Places
-from zoea.tools import ContextUse, Sharing
+from zoea.tools import ContextUse
 from zoea.tools.policy import SearchScope, Send
 
 REACTIVE = SwarmOptions(overrides={"swarm.default_provider": "scripted", "nudge.enabled": False})
@@ -220,9 +221,13 @@ class TestUpstreams:
         monkeypatch.setenv("TOKEN", "t0ken")
         settings = Settings.model_validate(
             {
-                "upstream_defaults": {"start_timeout": 7},
                 "upstream": {
-                    "git": {"command": "git-mcp", "args": ["--token={env:TOKEN}"], "session": "per-mysis"},
+                    "git": {
+                        "command": "git-mcp",
+                        "args": ["--token={env:TOKEN}"],
+                        "session": "per-mysis",
+                        "start_timeout": 7,
+                    },
                     "web": {"url": "http://127.0.0.1:1/mcp", "headers": {"Authorization": "Bearer {env:TOKEN}"}},
                     "game": {"command": "game", "inject": {"session_id": "account"}, "retries": 9},
                 },

@@ -53,7 +53,7 @@ def test_a_number_without_meaning_is_refused_or_counts_as_the_nearest_bound(
         assert abs(get_value(found.model_dump(), path)) <= LARGEST
 
 
-OTHERS = ("upstream", "upstream_defaults", "mcp", "metrics", "world")
+OTHERS = ("upstream", "mcp", "metrics", "world")
 """Sections that no turn of a mysis without upstreams reads."""
 MEANT = {
     "turn.max_iterations": "the turn ends after its first request",

@@ -57,15 +57,6 @@ from zoea.settings.template import Template
         ("budget.swarm_per_day", 2_000_000),
         ("budget.mysis", None),
         ("budget.background", 500_000),
-        ("upstream_defaults.start_timeout", 20),
-        ("upstream_defaults.max_parallel", 32),
-        ("upstream_defaults.max_sessions", 16),
-        ("upstream_defaults.retries", 3),
-        ("upstream_defaults.idle_close", 600),
-        ("upstream_defaults.max_tools", 128),
-        ("upstream_defaults.max_description", 2_000),
-        ("upstream_defaults.max_schemas", 32_000),
-        ("upstream_defaults.max_messages", 64),
         ("world.tick", 2.0),
         ("world.systems", 40),
     ],
@@ -215,10 +206,10 @@ def test_the_default_provider_is_the_first_configured_else_the_autopilot() -> No
     assert chosen.provider_name() == "autopilot"
 
 
-def test_an_upstream_s_own_limits_override_the_defaults() -> None:
-    limits = Settings().upstream_limits(UpstreamSettings(command="x", start_timeout=3))
-    assert limits.start_timeout == 3
-    assert limits.max_parallel == 32
+def test_the_limits_of_an_upstream_have_the_documented_values() -> None:
+    limits = UpstreamSettings(command="x", start_timeout=3)
+    assert (limits.start_timeout, limits.max_parallel, limits.max_sessions, limits.retries) == (3, 32, 16, 3)
+    assert (limits.max_tools, limits.max_description, limits.max_schemas) == (128, 2_000, 32_000)
 
 
 @given(st.dictionaries(st.text(max_size=3), st.none() | st.integers(1, 100), min_size=1))

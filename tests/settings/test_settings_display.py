@@ -73,7 +73,7 @@ def test_references_and_harmless_values_are_shown() -> None:
     assert shown["upstream.c.url"] == f'"http://127.0.0.1/mcp?{HIDDEN}"'
     assert shown["budget.mysis"] == '"none"'
     assert shown["budget.mysis_money"] == '"none"'
-    assert shown["upstream.c.retries"] == "unset"
+    assert shown["upstream.c.retries"] == "3"
 
 
 def test_an_address_that_cannot_be_read_is_hidden() -> None:

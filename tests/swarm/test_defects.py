@@ -24,8 +24,8 @@ from zoea.model.enums import Activity, ErrorClass, MysisState, Role
 from zoea.model.errors import ProviderError, SettingsError, StateRefused
 from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.settings import Settings
+from zoea.settings.endpoints import LoginSettings
 from zoea.store import Store
-from zoea.tools import LoginTools
 
 
 def counted(total: int, tool: str = "act", text: str = "n{}") -> list[Answer]:
@@ -260,7 +260,7 @@ async def test_no_password_is_in_a_prompt_a_log_or_the_database(
         Answer(calls=(AnswerCall("balance", "{}"), AnswerCall("spill", "{}"))),
         Answer(text="I have seven credits"),
     )
-    upstream = Faulty(tmp_path).config(inject={"session_id": "account"}, login=LoginTools())
+    upstream = Faulty(tmp_path).config(inject={"session_id": "account"}, login=LoginSettings())
     accounts = Accounts()
     async with swarm(tmp_path, replies, upstreams=[upstream], accounts=accounts) as s:
         await s.commander.create("alpha", start=False)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.prefix import CachingProvider
 from tests.swarm.harness import Swarm, call, script, swarm
 from zoea.llm.providers.scripted import ScriptedProvider
 from zoea.model.enums import Role
@@ -96,9 +97,8 @@ async def test_a_nudged_turn_has_no_earlier_turns(tmp_path: Path) -> None:
 async def test_auto_keeps_fewer_tokens_where_requests_cost_money(
     tmp_path: Path, least: int | None, metered: bool, tokens: int, why: str
 ) -> None:
-    provider = {} if least is None else {"provider": {"scripted": {"type": "scripted", "cache_minimum": least}}}
-    chosen = Settings.model_validate({"context": {"keep_turns": "auto", "recall_items": 0}, **provider})
-    model = ScriptedProvider(lambda _: Answer(text="yes"), metered=metered)
+    chosen = Settings.model_validate({"context": {"keep_turns": "auto", "recall_items": 0}})
+    model = CachingProvider(lambda _: Answer(text="yes"), metered=metered, cache_minimum=least)
     async with swarm(tmp_path, provider=model, settings=chosen) as s:
         await s.commander.create("alpha", provider="scripted", start=False)
         await ask(s, "one")

@@ -13,14 +13,17 @@ from tests.tools.test_accounts_login import Keeper
 from zoea.model.errors import ToolError
 from zoea.runtime.upstream_set import build_upstreams
 from zoea.settings import Credentials, Settings, places
-from zoea.tools import LoginTools, UpstreamConfig
+from zoea.settings.endpoints import LoginSettings
+from zoea.tools import UpstreamConfig
 from zoea.tools.account_arguments import is_secret_field, login_arguments, register_arguments
 
 INJECT = {"session_id": "account"}
+INNER = {"session_id": "account.sessionId"}
+"""Foreign servers spell it otherwise, in an inner object."""
 
 
 def _config(**login: Any) -> UpstreamConfig:
-    return UpstreamConfig("game", command="x", inject=INJECT, login=LoginTools(**login))
+    return UpstreamConfig("game", command="x", inject=INJECT, login=LoginSettings(**login))
 
 
 def _schema(*required: str, **properties: Any) -> dict[str, Any]:
@@ -32,9 +35,9 @@ TEXT = {"type": "string"}
 
 async def test_a_server_with_other_arguments_works_with_what_is_fixed(open_box: Opener) -> None:
     game = ForeignAccounts()
-    login = LoginTools(login="sign_in", register="sign_up", fixed={"empire": "solarian"})
+    login = LoginSettings(login="sign_in", register="sign_up", name="username", fixed={"empire": "solarian"})
     keeper = Keeper()
-    config = UpstreamConfig("game", server=game.server, inject=INJECT, login=login)
+    config = UpstreamConfig("game", server=game.server, inject=INNER, login=login)
     box = open_box(config, accounts=keeper)
     session = box.session(1, "alpha", "")
     await session.catalogue()
@@ -53,9 +56,8 @@ async def test_a_server_with_other_arguments_works_with_what_is_fixed(open_box: 
 
 async def test_a_required_argument_that_nothing_fills_is_named(open_box: Opener) -> None:
     game = ForeignAccounts()
-    config = UpstreamConfig(
-        "game", server=game.server, inject=INJECT, login=LoginTools(login="sign_in", register="sign_up")
-    )
+    login = LoginSettings(login="sign_in", register="sign_up", name="username")
+    config = UpstreamConfig("game", server=game.server, inject=INJECT, login=login)
     session = open_box(config, accounts=Keeper()).session(1, "alpha", "")
     await session.catalogue()
     result = await session.call(asked("status"), meta=meta())
@@ -68,9 +70,8 @@ async def test_a_required_argument_that_nothing_fills_is_named(open_box: Opener)
 
 async def test_a_secret_that_the_server_does_not_make_is_made_by_zoea(open_box: Opener) -> None:
     game, keeper = ChosenSecrets(), Keeper()
-    config = UpstreamConfig(
-        "game", server=game.server, inject=INJECT, login=LoginTools(login="enter", register="create")
-    )
+    login = LoginSettings(login="enter", register="create", name="nick", secret="passphrase")
+    config = UpstreamConfig("game", server=game.server, inject=INJECT, login=login)
     session = open_box(config, accounts=keeper).session(1, "alpha", "")
     await session.catalogue()
     assert (await session.call(asked("status"), meta=meta())).content == "in ‹account›"
@@ -79,26 +80,25 @@ async def test_a_secret_that_the_server_does_not_make_is_made_by_zoea(open_box: 
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("source", "answer", "shown"),
     [
-        ({"id": "canary-session", "started": 5}, "in ‹account›"),
-        ({"sessionId": "canary-session", "id": "user-77"}, "in ‹account›"),
-        ({"value": "canary-session"}, "in ‹account›"),
-        ({"first": "canary-one", "second": "canary-two"}, 'an object: {"first": "‹account›", "second": "‹account›"}'),
+        ("account.id", {"id": "canary-session", "started": 5}, "in ‹account›"),
+        ("account.sessionId", {"sessionId": "canary-session", "id": "user-77"}, "in ‹account›"),
+        ("account", {"first": "canary-one", "second": "canary-two"}, '{"first": "‹account›", "second": "‹account›"}'),
     ],
-    ids=["its id", "by the argument's name", "its only field", "no likely field"],
+    ids=["its id", "another field", "the object"],
 )
-async def test_a_session_that_is_an_object_is_sent_by_its_likely_field_and_never_shown(
-    open_box: Opener, answer: dict[str, Any], said: str
+async def test_a_session_that_is_an_object_is_sent_by_its_named_field_and_never_shown(
+    open_box: Opener, source: str, answer: dict[str, Any], shown: str
 ) -> None:
     game = SessionObjects(answer)
-    config = UpstreamConfig("game", server=game.server, inject={"session": "account"}, login=LoginTools())
+    config = UpstreamConfig("game", server=game.server, inject={"session": source}, login=LoginSettings())
     session = open_box(config, accounts=Keeper()).session(1, "alpha", "")
     await session.catalogue()
-    assert (await session.call(asked("status"), meta=meta())).content == said
+    assert (await session.call(asked("status"), meta=meta())).content.endswith(shown)
 
 
-def test_name_and_secret_of_the_settings_win_over_guesses() -> None:
+def test_name_and_secret_are_those_of_the_settings() -> None:
     config = _config(name="callsign", secret="code")
     schema = _schema("callsign", "code", callsign=TEXT, code=TEXT, username=TEXT, password=TEXT)
     given = register_arguments(config, schema, "alpha")
@@ -111,17 +111,17 @@ def test_name_and_secret_of_the_settings_win_over_guesses() -> None:
 
 def test_an_account_stored_by_a_person_fits_other_argument_names() -> None:
     schema = _schema("user_name", "password", user_name=TEXT, password=TEXT, remember={"type": "boolean"})
-    stored = {"account": "me", "secret": "s3cret"}
-    assert login_arguments(_config(), schema, stored, "alpha") == {"user_name": "me", "password": "s3cret"}
+    stored = {"account": "me", "password": "s3cret"}
+    config = _config(mapping={"user_name": "account"})
+    assert login_arguments(config, schema, stored, "alpha") == {"user_name": "me", "password": "s3cret"}
+    with pytest.raises(ToolError, match="needs user_name"):
+        login_arguments(_config(), schema, stored, "alpha")
 
 
-@pytest.mark.parametrize("key", ["private_key", "access_key", "tokens", "refresh_token"])
-def test_a_key_that_comes_first_is_not_taken_for_the_password(key: str) -> None:
-    schema = _schema("username", "password", username=TEXT, password=TEXT)
-    stored = {key: "other", "username": "me", "pwd": "s3cret"}
-    assert login_arguments(_config(), schema, stored, "alpha") == {"username": "me", "password": "s3cret"}
+@pytest.mark.parametrize("key", ["private_key", "access_key", "tokens", "refresh_token", "invite_token"])
+def test_nothing_is_made_up_for_an_argument_that_the_settings_do_not_name(key: str) -> None:
     made = _schema("name", key, name=TEXT, **{key: TEXT})
-    with pytest.raises(ToolError, match=f"needs {key}"):
+    with pytest.raises(ToolError, match=f"register of game needs {key} for the account of alpha"):
         register_arguments(_config(), made, "alpha")
 
 
@@ -139,12 +139,6 @@ def test_what_can_have_one_value_only_is_filled() -> None:
         "mode": "json",
         "lang": "en",
     }
-
-
-def test_a_code_of_invitation_is_no_secret_that_zoea_may_make_up() -> None:
-    schema = _schema("name", "invite_token", name=TEXT, invite_token=TEXT)
-    with pytest.raises(ToolError, match="register of game needs invite_token for the account of alpha"):
-        register_arguments(_config(), schema, "alpha")
 
 
 def test_a_login_names_its_missing_argument_too() -> None:
@@ -183,7 +177,7 @@ def test_the_settings_name_the_tools_and_their_arguments(monkeypatch: pytest.Mon
     )
     game, plain = build_upstreams(settings, Credentials(places().credentials))
     assert plain.login is None
-    assert game.login == LoginTools(
+    assert game.login == LoginSettings(
         login="sign_in",
         register="sign_up",
         name="username",

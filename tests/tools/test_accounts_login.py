@@ -22,7 +22,8 @@ from zoea.model.enums import MASK
 from zoea.model.errors import SettingsError, ToolError, UpstreamLost
 from zoea.model.request import AnswerCall
 from zoea.process import clock
-from zoea.tools import LoginTools, Toolbox, UpstreamConfig
+from zoea.settings.endpoints import LoginSettings
+from zoea.tools import Toolbox, UpstreamConfig
 from zoea.tools.accounts_login import Caller, UpstreamAccounts
 
 CANARIES = ("canary-password", "canary-session")
@@ -45,8 +46,8 @@ class Keeper:
         self.kept[uid] = dict(fields)
 
 
-def _world(faulty: Faulty, login: LoginTools | None = None, **more: Any) -> UpstreamConfig:
-    return faulty.config(inject={"session_id": "account"}, login=login or LoginTools(), **more)
+def _world(faulty: Faulty, login: LoginSettings | None = None, **more: Any) -> UpstreamConfig:
+    return faulty.config(inject={"session_id": "account"}, login=login or LoginSettings(), **more)
 
 
 async def test_the_model_sees_neither_the_argument_nor_the_login_tools(open_box: Opener, faulty: Faulty) -> None:
@@ -220,7 +221,7 @@ async def test_a_registration_that_is_refused_leaves_nothing_stored(faulty: Faul
 
 async def test_an_account_that_a_server_does_not_know_is_kept_until_there_is_another(faulty: Faulty) -> None:
     stored = {"name": "alpha", "password": "from before"}
-    world = _world(faulty, LoginTools(unknown=("no such player",)))
+    world = _world(faulty, LoginSettings(unknown=("no such player",)))
     server, keeper = ChosenPasswords(), Keeper(alpha=stored)
     server.players |= dict.fromkeys(("alpha", *(f"alpha-{number}" for number in range(2, 6))), "another's")
     for _ in range(2):
@@ -235,7 +236,7 @@ async def test_an_account_is_kept_beside_the_registration_that_was_to_replace_it
     faulty: Faulty, is_known_again: bool
 ) -> None:
     stored = {"name": "alpha", "password": "from before"}
-    world = _world(faulty, LoginTools(unknown=("no such player",)))
+    world = _world(faulty, LoginSettings(unknown=("no such player",)))
     server, keeper = ChosenPasswords(lost=1, is_carried_out=False), Keeper(alpha=stored)
     with pytest.raises(ToolError, match="did not answer"):
         await UpstreamAccounts(world, keeper, server.send, server.schema).fill_arguments(
@@ -423,16 +424,16 @@ async def test_no_canary_reaches_results_logs_reprs_or_stored_arguments(
 @pytest.mark.parametrize(
     ("login", "message"),
     [
-        (LoginTools(register=""), "alpha has no account on faulty. Store one in the credentials."),
-        (LoginTools(register="refuse"), "faulty refused refuse: out of order (code -32000)"),
-        (LoginTools(register="garbage"), "faulty made an account for alpha but gave no fields"),
-        (LoginTools(register="fail"), 'faulty made no account for alpha: cannot do {"name": "alpha"}'),
-        (LoginTools(login="whoami"), "faulty gave no session_id for the account of alpha"),
-        (LoginTools(register="hang"), "balance: the login did not finish within 1 s"),
+        (LoginSettings(register=""), "alpha has no account on faulty. Store one in the credentials."),
+        (LoginSettings(register="refuse"), "faulty refused refuse: out of order (code -32000)"),
+        (LoginSettings(register="garbage"), "faulty made an account for alpha but gave no fields"),
+        (LoginSettings(register="fail"), 'faulty made no account for alpha: cannot do {"name": "alpha"}'),
+        (LoginSettings(login="whoami"), "faulty gave no session_id for the account of alpha"),
+        (LoginSettings(register="hang"), "balance: the login did not finish within 1 s"),
     ],
 )
 async def test_an_account_that_cannot_be_made_says_why(
-    open_box: Opener, faulty: Faulty, login: LoginTools, message: str
+    open_box: Opener, faulty: Faulty, login: LoginSettings, message: str
 ) -> None:
     config = faulty.config(inject={"session_id": "account"}, login=login)
     session = open_box(config, accounts=Keeper()).session(1, "alpha", "")
@@ -449,7 +450,7 @@ async def test_a_login_that_goes_wrong_aloud_leaves_its_secret_nowhere_and_the_n
 ) -> None:
     caplog.set_level(logging.DEBUG)
     box = open_box(
-        _world(faulty, LoginTools(login=tool) if place == "login" else LoginTools(register=tool), mode="logins"),
+        _world(faulty, LoginSettings(login=tool) if place == "login" else LoginSettings(register=tool), mode="logins"),
         accounts=Keeper(),
     )
     session = box.session(1, "alpha", "")
@@ -469,7 +470,7 @@ async def test_a_login_that_goes_wrong_aloud_leaves_its_secret_nowhere_and_the_n
 async def test_a_secret_of_a_vast_length_that_a_server_asks_for_is_made_shorter(
     open_box: Opener, faulty: Faulty
 ) -> None:
-    box = open_box(_world(faulty, LoginTools(register="register_vast"), mode="logins"), accounts=Keeper())
+    box = open_box(_world(faulty, LoginSettings(register="register_vast"), mode="logins"), accounts=Keeper())
     session = box.session(1, "alpha", "")
     await session.catalogue()
     assert not (await session.call(asked("balance"), meta=meta())).is_error
@@ -479,7 +480,7 @@ async def test_a_secret_of_a_vast_length_that_a_server_asks_for_is_made_shorter(
 
 async def test_an_account_of_thousands_of_fields_is_not_kept(open_box: Opener, faulty: Faulty) -> None:
     keeper = Keeper()
-    box = open_box(_world(faulty, LoginTools(register="swamp"), mode="logins"), accounts=keeper)
+    box = open_box(_world(faulty, LoginSettings(register="swamp"), mode="logins"), accounts=keeper)
     session = box.session(1, "alpha", "")
     await session.catalogue()
     result = await session.call(asked("balance"), meta=meta())

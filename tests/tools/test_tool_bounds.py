@@ -11,10 +11,11 @@ import pytest
 from tests.fakes.toolboxes import Faulty, asked, meta
 from tests.tools.conftest import Opener
 from zoea.model.request import ToolSpec
+from zoea.settings.endpoints import LoginSettings
 from zoea.tools.catalogue import RemoteTool, build_catalogue, to_tool_spec
 from zoea.tools.policy import ToolPolicy
 from zoea.tools.tool_bounds import bound_tools
-from zoea.tools.upstream.upstream_config import LoginTools, UpstreamConfig
+from zoea.tools.upstream.upstream_config import UpstreamConfig
 
 
 def _config(name: str = "far", **more: Any) -> UpstreamConfig:
@@ -60,7 +61,7 @@ def test_long_descriptions_are_cut_and_a_change_after_the_cut_still_voids_a_gran
 
 def test_tools_that_only_zoea_calls_are_never_left_out() -> None:
     listed = [_tool("a"), _tool("b"), _tool("login"), _tool("register")]
-    bounded = bound_tools(listed, _config(max_tools=1, login=LoginTools()))
+    bounded = bound_tools(listed, _config(max_tools=1, login=LoginSettings()))
     assert [tool.name for tool in bounded.tools] == ["a", "login", "register"]
 
 

@@ -22,7 +22,8 @@ from tests.waiting import until
 from zoea.model.errors import UpstreamLost
 from zoea.model.request import AnswerCall
 from zoea.process.clock import read_uptime_s
-from zoea.tools import Sharing, UpstreamConfig
+from zoea.settings.endpoints import Sharing
+from zoea.tools import UpstreamConfig
 from zoea.tools.catalogue import RemoteTool
 from zoea.tools.upstream import session as upstream_session
 from zoea.tools.upstream.http_pool import HttpPool

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
-
-from pydantic import SecretStr
 
 from zoea.model.enums import ASK_TOOL, DONE_TOOL, WAIT_TOOL, ToolShow
 from zoea.runtime.run_options import WORLD
 from zoea.settings import Credentials, Settings, Template, parse_template
-from zoea.settings.endpoints import UpstreamSettings
+from zoea.settings.endpoints import LoginSettings
 from zoea.settings.paths import Places
-from zoea.tools import ContextUse, LoginTools, OwnTools, SearchScope, Send, Sharing, ToolPolicy, UpstreamConfig
+from zoea.tools import ContextUse, OwnTools, SearchScope, Send, ToolPolicy, UpstreamConfig, resolve_upstream
 from zoea.world import DATABASE, INJECT, command
 
 WORLD_PARALLEL = 512
@@ -26,7 +24,7 @@ def build_upstreams(settings: Settings, credentials: Credentials) -> tuple[Upstr
         SettingsError: if a reference cannot be resolved, or an upstream is invalid.
     """
     return tuple(
-        _upstream(name, given, settings, credentials) for name, given in settings.upstream.items() if given.enabled
+        resolve_upstream(name, given, credentials) for name, given in settings.upstream.items() if given.enabled
     )
 
 
@@ -47,10 +45,8 @@ def world_upstream(settings: Settings, places: Places) -> UpstreamConfig:
         is_own=True,
         env={name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
         inject=INJECT,
-        login=LoginTools(),
-        start_timeout=settings.upstream_defaults.start_timeout,
+        login=LoginSettings(),
         max_parallel=WORLD_PARALLEL,
-        retries=settings.upstream_defaults.retries,
     )
 
 
@@ -95,53 +91,3 @@ def _unfit_tools(template: Template, settings: Settings) -> tuple[str, ...]:
     if (template.chosen_strategy or settings.context.strategy) != "topics":
         return ()
     return (ASK_TOOL,) if template.output_schema is None else (ASK_TOOL, DONE_TOOL, WAIT_TOOL)
-
-
-def _upstream(name: str, given: UpstreamSettings, settings: Settings, credentials: Credentials) -> UpstreamConfig:
-    limits = settings.upstream_limits(given)
-    return UpstreamConfig(
-        name,
-        command=given.command,
-        args=tuple(credentials.fill(argument).get_secret_value() for argument in given.args),
-        env=_plain(credentials.fill_all(given.env)),
-        cwd=given.cwd,
-        url=given.url,
-        headers=_plain(credentials.fill_all(given.headers)),
-        session=Sharing(given.session),
-        required=given.required,
-        idempotent=given.idempotent,
-        inject=dict(given.inject),
-        login=_login(given, credentials),
-        start_timeout=limits.start_timeout,
-        max_parallel=limits.max_parallel,
-        max_sessions=limits.max_sessions,
-        idle_close=limits.idle_close,
-        retries=limits.retries,
-        max_tools=limits.max_tools,
-        max_description=limits.max_description,
-        max_schemas=limits.max_schemas,
-        max_messages=limits.max_messages,
-    )
-
-
-def _login(given: UpstreamSettings, credentials: Credentials) -> LoginTools | None:
-    if given.login is None:
-        return LoginTools() if given.inject else None
-    one = given.login
-    return LoginTools(
-        login=one.login,
-        register=one.register_,
-        lost=one.lost,
-        unknown=one.unknown,
-        taken=one.taken,
-        name=one.name,
-        secret=one.secret,
-        fixed={
-            key: credentials.fill(value).get_secret_value() if isinstance(value, str) else value
-            for key, value in one.fixed.items()
-        },
-    )
-
-
-def _plain(values: Mapping[str, SecretStr]) -> dict[str, str]:
-    return {name: value.get_secret_value() for name, value in values.items()}

@@ -18,6 +18,7 @@ from zoea.settings.fields import (
     HOUR_S,
     MOST_TOKENS,
     MOST_WINDOW,
+    NOVA,
     Number,
     Seconds,
     Section,
@@ -39,6 +40,13 @@ class ProviderType(StrEnum):
     EMBEDDED = "embedded"
     AUTOPILOT = "autopilot"
     SCRIPTED = "scripted"
+
+
+class Sharing(StrEnum):
+    """Whether all myses share a session of an upstream."""
+
+    SHARED = "shared"
+    PER_MYSIS = "per-mysis"
 
 
 def check_reference(value: str) -> str:
@@ -64,6 +72,13 @@ def check_address(value: str) -> str:
         raise ValueError("is not an http or https address")
     if parts.username is not None or parts.password is not None:
         raise ValueError("contains a user or password; put credentials into headers, by reference")
+    return value
+
+
+def check_source(value: str) -> str:
+    """Check where an argument that Zoea fills takes its value from."""
+    if not re.fullmatch(r"account(\.[A-Za-z0-9_.-]{1,100})?", value):
+        raise ValueError('must be "account", or "account." and the name of a field')
     return value
 
 
@@ -94,11 +109,6 @@ class ProviderSettings(Section):
         None,
         "Context window",
         "Tokens of the model's window, instead of what the provider reports; for ollama at most the model's own.",
-    )
-    cache_minimum: Annotated[Whole, Field(ge=0, le=MOST_WINDOW)] | None = setting(
-        None,
-        "Cached from",
-        "Tokens that a prompt needs before the provider caches its beginning, if Zoea does not know it.",
     )
     max_output_tokens: Annotated[Whole, Field(ge=16, le=MOST_TOKENS)] | None = setting(
         None, "Tokens of an answer", "The maximum tokens of an answer, if lower than budget.max_output_tokens."
@@ -141,10 +151,20 @@ class LoginSettings(Section):
         description="The tool that creates an account; empty if accounts are created elsewhere.",
         json_schema_extra={"source": "Zoea"},
     )
-    name: str = setting("", "Name", "The argument for the account's name; empty is guessed from the tools' schemas.")
-    secret: str = setting("", "Secret", "The argument for the account's secret; empty is guessed as well.")
+    name: str = setting("name", "Name", "The argument of register for the account's name.")
+    secret: str = setting(
+        "password", "Secret", "The field of the account's secret; Zoea makes one up where register takes it."
+    )
+    mapping: Annotated[dict[str, str], BeforeValidator(parse_table)] = setting(
+        {},
+        "Other names",
+        'Fields of the account, by arguments of login with another name: `user = "name"`.',
+    )
     fixed: Annotated[dict[str, bool | int | float | str], BeforeValidator(parse_table)] = setting(
-        {}, "Fixed arguments", 'Arguments that are the same for all accounts, as in `empire = "solarian"`.'
+        {},
+        "Fixed arguments",
+        'Arguments that are the same for all accounts, as in `empire = "solarian"`.',
+        repr=False,
     )
     lost: Words = setting(("session_lost",), "Session lost", "Texts of an error that mean: log in again.")
     unknown: Words = setting(("unknown_account",), "Account unknown", "Texts that mean: register a new account.")
@@ -167,43 +187,49 @@ class UpstreamSettings(Section):
     )
     url: Address = setting("", "Address", "The address of a server over streamable HTTP.")
     headers: Hidden = setting({}, "Headers", "Sent with each request; values may hold references.")
-    session: Literal["shared", "per-mysis"] = setting("shared", "Session", "One session for all myses, or one each.")
+    session: Sharing = setting(Sharing.SHARED, "Session", "One session for all myses, or one each.")
     required: bool = setting(
         False, "Required", "If lost, put its myses in the errored state instead of returning error results."
     )
     idempotent: Words = setting(
         (), "Idempotent tools", "Tools, as globs, that may be called again after a session was lost."
     )
-    inject: dict[str, Literal["account"]] = setting(
-        {}, "Arguments Zoea fills", 'Arguments, such as `session_id = "account"`, that Zoea fills in and no model sees.'
+    inject: dict[str, Annotated[str, AfterValidator(check_source)]] = setting(
+        {},
+        "Arguments Zoea fills",
+        'Arguments, such as `session_id = "account"`, that Zoea fills in and no model sees; "account.FIELD" is a field '
+        "of another name.",
     )
     login: LoginSettings | None = setting(
         None, "Accounts", "The tools for accounts: a table of its own; unset with `inject` is login and register."
     )
-    start_timeout: Annotated[Seconds, Field(ge=0.1, le=HOUR_S)] | None = setting(
-        None, "Opening within", "Unset is upstream_defaults."
+    start_timeout: Seconds = setting(
+        20, "Opening within", "Seconds it may take to open and list its tools.", source=NOVA, ge=0.1, le=HOUR_S
     )
-    max_parallel: Annotated[Whole, Field(ge=1, le=1000)] | None = setting(
-        None, "Calls at once", "Unset is upstream_defaults."
+    max_parallel: Whole = setting(32, "Calls at once", "Parallel calls, over all sessions.", ge=1, le=1000)
+    max_sessions: Whole = setting(
+        16, "Sessions at most", "Sessions open at once where each mysis has its own.", ge=1, le=2000
     )
-    max_sessions: Annotated[Whole, Field(ge=1, le=2000)] | None = setting(
-        None, "Sessions at most", "Unset is upstream_defaults."
+    retries: Whole = setting(
+        3,
+        "Retries",
+        "Attempts to reopen a lost session before calls fail; Zoea still tries, slowly.",
+        source=NOVA,
+        ge=0,
+        le=20,
     )
-    retries: Annotated[Whole, Field(ge=0, le=20)] | None = setting(None, "Retries", "Unset is upstream_defaults.")
-    idle_close: Annotated[Seconds, Field(ge=0.1)] | None = setting(
-        None, "Close when idle", "Unset is upstream_defaults."
+    max_tools: Whole = setting(
+        128, "Tools at most", "Tools that it may offer; those above it are left out.", ge=1, le=10_000
     )
-    max_tools: Annotated[Whole, Field(ge=1, le=10_000)] | None = setting(
-        None, "Tools at most", "Unset is upstream_defaults."
+    max_description: Whole = setting(
+        2_000, "Description", "Characters of a tool's description; longer ones are cut.", ge=100, le=100_000
     )
-    max_description: Annotated[Whole, Field(ge=100, le=100_000)] | None = setting(
-        None, "Description", "Unset is upstream_defaults."
-    )
-    max_schemas: Annotated[Whole, Field(ge=1_000, le=10_000_000)] | None = setting(
-        None, "Schemas", "Unset is upstream_defaults."
-    )
-    max_messages: Annotated[Whole, Field(ge=1, le=100_000)] | None = setting(
-        None, "Messages a second", "Unset is upstream_defaults."
+    max_schemas: Whole = setting(
+        32_000,
+        "Schemas",
+        "Bytes of its input schemas together; tools that do not fit are left out.",
+        ge=1_000,
+        le=10_000_000,
     )
     wait: dict[Literal["tick_fields", "until_fields", "for_fields"], Words] = setting(
         {}, "Other names of ticks", 'Result fields that tell of ticks, over `[wait]`: `tick_fields = ["turn"]`.'

@@ -14,6 +14,8 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$"
+NOVA, SHANNON = "Zoea Nova", "Shannon"
+"""Systems that settings and their defaults come from."""
 HOUR_S, DAY_S = 3_600, 86_400
 LONGEST_S = 1_000_000_000
 """Thirty years: the longest duration in seconds."""

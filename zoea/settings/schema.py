@@ -16,9 +16,10 @@ from zoea.settings.commit_settings import ChainSettings, InheritedSettings
 from zoea.settings.endpoints import ProviderSettings, ProviderType, UpstreamSettings
 from zoea.settings.fields import (
     DAY_S,
-    HOUR_S,
     MOST_WINDOW,
     NAME_PATTERN,
+    NOVA,
+    SHANNON,
     Bound,
     KeptTurns,
     Keys,
@@ -33,8 +34,6 @@ from zoea.settings.fields import (
 from zoea.settings.server_settings import McpSettings, MetricsSettings
 
 _PROVIDER_TYPES = frozenset(ProviderType)
-NOVA = "Zoea Nova"
-SHANNON = "Shannon"
 _UNCONFIGURED_KEYS = {
     ProviderType.OPENAI: "env:OPENAI_API_KEY",
     ProviderType.ANTHROPIC: "env:ANTHROPIC_API_KEY",
@@ -380,44 +379,6 @@ class BudgetSettings(Section):
         return self.background if "background" in self.model_fields_set else 10 * self.token_budget_per_agent
 
 
-class UpstreamDefaults(Section):
-    """Limits of upstreams that do not set their own."""
-
-    start_timeout: Seconds = setting(
-        20, "Opening within", "Seconds an upstream may take to open and list its tools.", source=NOVA, ge=0.1, le=HOUR_S
-    )
-    max_parallel: Whole = setting(32, "Calls at once", "Parallel calls on one session.", ge=1, le=1000)
-    max_sessions: Whole = setting(
-        16, "Sessions at most", "Processes of one upstream with a session per mysis.", ge=1, le=2000
-    )
-    retries: Whole = setting(
-        3, "Retries", "Attempts to reopen a lost session before calls fail.", source=NOVA, ge=0, le=20
-    )
-    idle_close: Seconds = setting(
-        600, "Close when idle", "Idle seconds after which a session per mysis is closed.", ge=0.1
-    )
-    max_tools: Whole = setting(
-        128, "Tools at most", "Tools that an upstream may offer; those above it are left out.", ge=1, le=10_000
-    )
-    max_description: Whole = setting(
-        2_000, "Description", "Characters of a tool's description; longer ones are cut.", ge=100, le=100_000
-    )
-    max_schemas: Whole = setting(
-        32_000,
-        "Schemas",
-        "Bytes of an upstream's input schemas together; tools that do not fit are left out.",
-        ge=1_000,
-        le=10_000_000,
-    )
-    max_messages: Whole = setting(
-        64,
-        "Messages a second",
-        "Messages a second that answer no call; those above it are dropped, and a flood closes the session.",
-        ge=1,
-        le=100_000,
-    )
-
-
 class WorldSettings(Section):
     """Reef, the embedded world."""
 
@@ -508,7 +469,6 @@ class Settings(Section):
     context: ContextSettings = Field(ContextSettings(), title="What a request holds")
     session: SessionSettings = Field(SessionSettings(), title="Conversation window")
     budget: BudgetSettings = Field(BudgetSettings(), title="Budgets")
-    upstream_defaults: UpstreamDefaults = Field(UpstreamDefaults(), title="Upstream defaults")
     provider: dict[Name, ProviderSettings] = Field({}, title="Providers", description="Sources of models, by name.")
     upstream: dict[Name, UpstreamSettings] = Field({}, title="Upstreams", description="MCP servers, by name.")
     mcp: McpSettings = Field(McpSettings(), title="MCP server")
@@ -532,8 +492,3 @@ class Settings(Section):
     def provider_name(self, wanted: str = "") -> str:
         """Return the provider to use: the wanted, the default, the first configured, or the autopilot."""
         return wanted or self.swarm.default_provider or next(iter(self.provider), ProviderType.AUTOPILOT.value)
-
-    def upstream_limits(self, upstream: UpstreamSettings) -> UpstreamDefaults:
-        """Return an upstream's limits, its own over the defaults."""
-        own = {name: value for name in UpstreamDefaults.model_fields if (value := getattr(upstream, name)) is not None}
-        return self.upstream_defaults.model_copy(update=own)

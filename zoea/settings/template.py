@@ -15,9 +15,8 @@ from pydantic import AfterValidator, AliasChoices, Field, ValidationError
 
 from zoea.model.errors import TemplateError
 from zoea.settings.commit_settings import ChainSettings, InheritedSettings
-from zoea.settings.fields import NAME_PATTERN, Section, Words, lowest_bound, setting
+from zoea.settings.fields import NAME_PATTERN, NOVA, Section, Words, lowest_bound, setting
 from zoea.settings.schema import (
-    NOVA,
     BudgetSettings,
     ContextSettings,
     LlmSettings,

@@ -69,7 +69,6 @@ class MysisProfile(Struct, frozen=True):
     window: int
     window_known: bool
     max_output_tokens: int
-    cache_minimum: int | None = None
     tool_mode: ToolMode = ToolMode.AUTO
     model_info: ModelInfo = ModelInfo("")
     traits: tuple[tuple[str, str], ...] = ()
@@ -129,7 +128,6 @@ async def build_profile(mysis: Mysis, known: ResolvedTemplate, providers: Provid
         max_output_tokens=output,
         tool_mode=ToolMode.AUTO if given is None else given.tool_mode,
         model_info=info,
-        cache_minimum=info.cache_minimum if given is None or given.cache_minimum is None else given.cache_minimum,
     )
 
 
@@ -284,7 +282,7 @@ def kept_turns(profile: MysisProfile) -> tuple[int, int, str]:
     how = "Earlier turns are kept while they fit half of what is free"
     if not profile.provider.metered:
         return KEEP_WHILE_ROOM, 0, f"{how}; then the older half goes at once (context.keep_turns = auto)."
-    is_cached = profile.cache_minimum is not None
+    is_cached = profile.model_info.cache_minimum is not None
     most = CACHED_EARLIER_TOKENS if is_cached else PLAIN_EARLIER_TOKENS
     why = "the model caches them" if is_cached else "it is not known whether the model caches them"
     return KEEP_WHILE_ROOM, most, f"{how} and {most:,} tokens, because {why} (context.keep_turns = auto)."

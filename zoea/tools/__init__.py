@@ -7,19 +7,18 @@ from zoea.tools.accounts_login import AccountKeeper
 from zoea.tools.policy import ContextUse, OwnTools, SearchScope, Send, ToolPolicy
 from zoea.tools.toolbox import Toolbox
 from zoea.tools.upstream.upstream_client import Upstream, UpstreamStatus
-from zoea.tools.upstream.upstream_config import LoginTools, Sharing, UpstreamConfig
+from zoea.tools.upstream.upstream_config import UpstreamConfig, resolve_upstream
 
 __all__ = [
     "AccountKeeper",
     "ContextUse",
-    "LoginTools",
     "OwnTools",
     "SearchScope",
     "Send",
-    "Sharing",
     "ToolPolicy",
     "Toolbox",
     "Upstream",
     "UpstreamConfig",
     "UpstreamStatus",
+    "resolve_upstream",
 ]

@@ -21,21 +21,19 @@ from zoea.model.enums import MASK
 from zoea.model.errors import ToolError, UpstreamLost
 from zoea.model.request import Blob, ToolResult
 from zoea.process.clock import read_uptime_s
+from zoea.settings.endpoints import LoginSettings
 from zoea.text.sentences import count_of
 from zoea.tools.account_arguments import (
     account_fields,
-    account_name,
     flatten,
     holds_login,
     is_secret_field,
     login_arguments,
     register_arguments,
-    value_of_object,
 )
 from zoea.tools.results import parse_fields, parse_result
-from zoea.tools.secret_arguments import plain_name
 from zoea.tools.upstream.sent_secrets import SHORTEST, mask_secrets
-from zoea.tools.upstream.upstream_config import LoginTools, UpstreamConfig
+from zoea.tools.upstream.upstream_config import UpstreamConfig
 
 logger = logging.getLogger(__name__)
 
@@ -165,9 +163,10 @@ class UpstreamAccounts:
         account = self._accounts.setdefault(caller.uid, _Account())
         if account.session is None:
             await self._ensure_login(caller, account)
-        known: Mapping[str, Any] = {**account.fields, **(account.session or {})}
-        missing = [name for name in names if name not in known]
-        if missing:
+        fields = self._config.injected_fields
+        stored = {name: account.fields[fields[name]] for name in names if fields[name] in account.fields}
+        known: Mapping[str, Any] = {**stored, **(account.session or {})}
+        if missing := [name for name in names if name not in known]:
             raise ToolError(
                 f"{self._config.name} gave no {missing[0]} for the account of {caller.name}",
                 hint=f"Check upstream.{self._config.name}.inject and login.",
@@ -282,7 +281,9 @@ class UpstreamAccounts:
                 raise
         account.generation += 1
 
-    async def _resume_registration(self, caller: Caller, account: _Account, login: LoginTools) -> dict[str, Any] | None:
+    async def _resume_registration(
+        self, caller: Caller, account: _Account, login: LoginSettings
+    ) -> dict[str, Any] | None:
         """Log in with a registration that was not answered; return the session if the server knows the account."""
         if not holds_login(self._config, self._schema(), account.sent):
             return None  # its secret was in the lost answer
@@ -294,17 +295,17 @@ class UpstreamAccounts:
         account.fields, account.sent, account.is_stored = account.sent, {}, False
         return found
 
-    async def _register(self, caller: Caller, account: _Account, login: LoginTools) -> dict[str, Any] | None:
+    async def _register(self, caller: Caller, account: _Account, login: LoginSettings) -> dict[str, Any] | None:
         """Make an account and store it; return its session where a login has told that it was made before."""
-        if not login.register:
+        if not login.register_:
             raise ToolError(
                 f"{caller.name} has no account on {self._config.name}", hint="Store one in the credentials."
             )
         unanswered = account.sent
-        last = account_name(self._config, unanswered)
+        last = unanswered.get(login.name, "")
         numbered = (f"{caller.name}-{number}" for number in range(2, _NAMES_TRIED + 1))
         for name in dict.fromkeys(filter(None, (last, caller.name, *numbered))):
-            sent = register_arguments(self._config, self._schema_of(login.register), name)
+            sent = register_arguments(self._config, self._schema_of(login.register_), name)
             is_again = name == last
             if is_again:
                 # With the same secret, so that it is right whichever of the two was carried out.
@@ -338,7 +339,7 @@ class UpstreamAccounts:
         return None
 
     async def _send_registration(
-        self, caller: Caller, account: _Account, login: LoginTools, sent: dict[str, Any], *, is_again: bool
+        self, caller: Caller, account: _Account, login: LoginSettings, sent: dict[str, Any], *, is_again: bool
     ) -> tuple[ToolResult, dict[str, str]]:
         """Send a registration; return its result and the fields of the account.
 
@@ -352,7 +353,7 @@ class UpstreamAccounts:
         known = {f"{_BEFORE}{key}": value for key, value in account.fields.items()}
         await self._save(caller, account, {**account.sent, **known, _UNANSWERED: "sent"})
         async with self._registrations:
-            wire = await self._send(login.register, sent, caller.name)
+            wire = await self._send(login.register_, sent, caller.name)
         result, values = parse_result(wire), parse_fields(wire)
         if result.is_error and is_again:
             return result, account.sent  # which the one without an answer may have made
@@ -383,9 +384,9 @@ class UpstreamAccounts:
                 hint="Zoea tries again at the next call.",
             ) from None
 
-    async def _login(self, caller: Caller, account: _Account, login: LoginTools) -> dict[str, Any]:
+    async def _login(self, caller: Caller, account: _Account, login: LoginSettings) -> dict[str, Any]:
         result, found = await self._try_login(caller, account.fields, login)
-        if result.is_error and login.register and _contains_any(result.content, login.unknown):
+        if result.is_error and login.register_ and _contains_any(result.content, login.unknown):
             account.retired.extend(self._field_secrets(account))
             session = await self._register(caller, account, login)
             if session is not None:
@@ -397,19 +398,17 @@ class UpstreamAccounts:
         return found
 
     async def _try_login(
-        self, caller: Caller, fields: Mapping[str, str], login: LoginTools
+        self, caller: Caller, fields: Mapping[str, str], login: LoginSettings
     ) -> tuple[ToolResult, dict[str, Any]]:
         arguments = login_arguments(self._config, self._schema(), fields, caller.name)
         wire = await self._send(login.login, arguments, caller.name)
         return parse_result(wire), self._session_fields(parse_fields(wire))
 
     def _session_fields(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields of a session. An injected argument is found in inner objects and other spellings too."""
-        inner = {plain_name(key): value for key, value in flatten(values)}
-        missing = {name: inner[plain_name(name)] for name in self._config.inject if plain_name(name) in inner}
-        found = {**missing, **values}
-        objects = {name: found[name] for name in self._config.inject if isinstance(found.get(name), Mapping)}
-        return {**found, **{name: value_of_object(name, value) for name, value in objects.items()}}
+        """Return the fields of a session, and each injected argument with its field, also of an inner object."""
+        inner = dict(flatten(values))
+        fields = {name: values.get(key, inner.get(key)) for name, key in self._config.injected_fields.items()}
+        return {**values, **{name: value for name, value in fields.items() if value is not None}}
 
     def _schema(self) -> Mapping[str, Any]:
         """Return the schema of the login; empty if there is none."""

@@ -14,8 +14,9 @@ from typing import Any
 from msgspec import Struct, field
 
 from zoea.model.errors import SettingsError
+from zoea.settings.fields import NAME_PATTERN
 from zoea.text.large_json import parse_bounded
-from zoea.tools.upstream.upstream_config import NAME, UpstreamConfig
+from zoea.tools.upstream.upstream_config import UpstreamConfig
 
 _STRING = r'"(?:[^"\\]++|\\.)*+"?'
 _COMMENT = re.compile(rf"(?P<text>{_STRING})|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+(?:\*/)?", re.DOTALL)
@@ -171,7 +172,7 @@ def _is_server(entry: Mapping[str, Any]) -> bool:
 def _name(title: str, taken: set[str]) -> str:
     plain = re.sub(r"[^A-Za-z0-9_-]+", "-", title).strip("-_")[:28] or "server"
     name, number = plain, 2
-    while name in taken or not NAME.fullmatch(name):
+    while name in taken or not re.match(NAME_PATTERN, name):
         name, number = f"{plain}-{number}", number + 1
     return name
 

@@ -491,7 +491,7 @@ async def _call_upstream(
 def _login_sender(upstream: Upstream) -> Callable[[str, dict[str, Any], str], Any]:
     async def send(tool: str, arguments: dict[str, Any], mysis: str) -> dict[str, Any]:
         login = upstream.config.login
-        is_registration = login is not None and tool == login.register
+        is_registration = login is not None and tool == login.register_
         try:
             return await upstream.call(
                 tool,

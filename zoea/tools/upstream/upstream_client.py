@@ -18,12 +18,13 @@ from msgspec import Struct
 from zoea.model.errors import ToolError, UpstreamLost
 from zoea.model.request import SendState, ToolSpec
 from zoea.process.clock import read_uptime_s
+from zoea.settings.endpoints import Sharing
 from zoea.tools.catalogue import RemoteTool, to_tool_spec
 from zoea.tools.tool_bounds import bound_tools
 from zoea.tools.upstream.sent_secrets import SentSecrets
 from zoea.tools.upstream.session import SessionContext, SessionState, UpstreamSession
 from zoea.tools.upstream.stderr_log import StderrLog
-from zoea.tools.upstream.upstream_config import Sharing, UpstreamConfig
+from zoea.tools.upstream.upstream_config import UpstreamConfig
 from zoea.tools.upstream.upstream_errors import CallFailure, CallOutcome, redact_secrets
 
 if TYPE_CHECKING:

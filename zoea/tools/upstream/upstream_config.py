@@ -1,151 +1,60 @@
-"""The configuration of an upstream, as checked values.
+"""The configuration of an upstream: its settings with the values of their references.
 
-`runtime` makes it from the settings `[upstream.NAME]`, the import of other clients' files from
-theirs. No `repr` shows a secret.
+`runtime` makes it from `[upstream.NAME]`, the import of other clients' files from theirs. No `repr` shows a secret.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
-from pathlib import Path
+from typing import Any
+
+from pydantic import Field, SkipValidation, ValidationError
 
 from zoea.model.errors import SettingsError
-
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
-
-ACCOUNT = "account"
-"""The only source for `inject`: the account of the calling mysis."""
+from zoea.settings.credentials import Credentials
+from zoea.settings.endpoints import Address, LoginSettings, UpstreamSettings
+from zoea.settings.schema import Name
 
 
-_ABOVE_ZERO = (
-    "start_timeout",
-    "max_parallel",
-    "max_sessions",
-    "max_tools",
-    "max_description",
-    "max_schemas",
-    "max_messages",
-    "idle_close",
-    "backoff",
-    "backoff_max",
-)
-
-
-class Sharing(StrEnum):
-    """Whether all myses share a session of an upstream."""
-
-    SHARED = "shared"
-    PER_MYSIS = "per-mysis"
-
-
-@dataclass(frozen=True, slots=True)
-class LoginTools:
-    """The upstream's tools for accounts and sessions, which Zoea calls for a mysis.
-
-    Args:
-        login: Takes those fields of the account that its schema names; returns the session's
-            fields (`session_id`).
-        register: Returns the account's fields (`account`, `password`); empty if accounts are
-            created elsewhere.
-        name, secret: The arguments for the account's name and secret; guessed from the tools'
-            schemas if empty.
-        fixed: Arguments that are the same for all accounts.
-        lost: Texts in an error result that mean: log in again and repeat the call.
-        unknown: Texts in an answer to a login that mean: the account is gone, create a new one.
-        taken: Texts in an answer to a registration that mean: try another name.
-    """
-
-    login: str = "login"
-    register: str = "register"
-    lost: tuple[str, ...] = ("session_lost",)
-    unknown: tuple[str, ...] = ("unknown_account",)
-    taken: tuple[str, ...] = ("name_taken", "already taken", "already exists", "already in use")
-    name: str = ""
-    secret: str = ""
-    fixed: Mapping[str, str | int | float | bool] = field(default_factory=dict, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class UpstreamConfig:
+class UpstreamConfig(UpstreamSettings):
     """One MCP server.
 
-    Args:
+    Attributes:
         name: Chosen by the person; a prefix of tool names that clash.
-        command, args, env, cwd: A child process that speaks stdio. `env` is added to the few
-            variables a child gets (`PATH`, `HOME`, …).
-        url, headers: A streamable HTTP address.
+        env: Added to the few variables a child gets (`PATH`, `HOME`, …).
         server: An MCP server object of this process, for tests and embedding.
-        session: Whether all myses share one session or each has its own.
-        required: Once its retries are spent, a mysis cannot go on without it.
-        idempotent: Globs over the upstream's own tool names: calls that may be repeated.
-        inject: Argument name -> `account`: filled in by Zoea, hidden from the model.
-        login: The tools for accounts; None if there are none.
-        start_timeout: Seconds for opening and reading the tools.
-        max_parallel: Calls in flight at once, over all sessions.
-        max_sessions: With `per-mysis`: sessions open at once.
-        idle_close: With `per-mysis`: seconds without a call after which a session is closed.
-        retries: Failed attempts to reopen before it counts as down; Zoea still tries, slowly.
-        max_tools: Tools that are offered; those above it are left out.
-        max_description: Characters of a tool's description; longer ones are cut.
-        max_schemas: Bytes of the input schemas together; tools that do not fit are left out.
-        max_messages: Messages a second that answer no call; a session that floods is closed.
         is_own: It is Zoea's own: its tools ask only where a policy names them.
+        idle_close: Seconds without a call after which the session of one mysis is closed.
+        max_messages: Messages a second that answer no call; a session that floods is closed.
         backoff: Seconds before the first attempt to reopen; doubles up to `backoff_max`.
 
     Raises:
         SettingsError: Names the upstream, the key and what it may be.
     """
 
-    name: str
-    command: str = ""
-    args: tuple[str, ...] = field(default=(), repr=False)
-    env: Mapping[str, str] = field(default_factory=dict, repr=False)
-    cwd: str | Path = ""
-    url: str = field(default="", repr=False)
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    server: object | None = field(default=None, repr=False)
-    session: Sharing = Sharing.SHARED
-    required: bool = False
-    idempotent: tuple[str, ...] = ()
-    inject: Mapping[str, str] = field(default_factory=dict)
-    login: LoginTools | None = None
-    start_timeout: float = 20.0
-    max_parallel: int = 32
-    max_sessions: int = 16
-    idle_close: float = 600.0
-    retries: int = 3
+    name: Name
+    args: tuple[str, ...] = Field((), repr=False)
+    env: Mapping[str, str] = Field({}, repr=False)  # type: ignore[assignment]  # the values are resolved here
+    url: Address = Field("", repr=False)
+    headers: Mapping[str, str] = Field({}, repr=False)  # type: ignore[assignment]  # the values are resolved here
+    server: SkipValidation[Any] = Field(None, repr=False)
     is_own: bool = False
-    max_tools: int = 128
-    max_description: int = 2_000
-    max_schemas: int = 32_000
+    idle_close: float = 600.0
     max_messages: int = 64
     backoff: float = 0.5
     backoff_max: float = 30.0
 
-    def __post_init__(self) -> None:
-        if not NAME.fullmatch(self.name):
-            raise SettingsError(
-                f"upstream {self.name!r}: a name is 1 to 32 letters, digits, - or _, starting with a letter or digit"
-            )
-        given = [key for key, value in (("command", self.command), ("url", self.url)) if value]
-        if self.server is not None:
-            given.append("server")
-        if len(given) != 1:
-            what = " and ".join(given) if given else "neither command nor url"
-            raise SettingsError(f"upstream.{self.name}: has {what}", hint="Give either command (with args) or url.")
-        if self.url and not self.url.startswith(("http://", "https://")):
-            raise SettingsError(f"upstream.{self.name}.url: must start with http:// or https://")
-        for argument, source in self.inject.items():
-            if source != ACCOUNT:
-                raise SettingsError(f'upstream.{self.name}.inject.{argument}: must be "{ACCOUNT}", not {source!r}')
-        for key in _ABOVE_ZERO:
-            if getattr(self, key) <= 0:
-                raise SettingsError(f"upstream.{self.name}.{key}: must be above 0")
-        if self.retries < 0:
-            raise SettingsError(f"upstream.{self.name}.retries: must be 0 or more")
+    def __init__(self, name: str, **values: Any) -> None:
+        try:
+            super().__init__(**{"name": name, **values})
+        except ValidationError as error:
+            wrong = error.errors()[0]
+            key = ".".join(map(str, (f"upstream.{name}", *(part for part in wrong["loc"] if part != "name"))))
+            raise SettingsError(f"{key}: {wrong['msg'].removeprefix('Value error, ')}") from None
+        places = [key for key in ("command", "url", "server") if getattr(self, key)]
+        if len(places) != 1:
+            what = " and ".join(places) if places else "neither command nor url"
+            raise SettingsError(f"upstream.{name}: has {what}", hint="Give either command (with args) or url.")
 
     @property
     def transport(self) -> str:
@@ -155,8 +64,31 @@ class UpstreamConfig:
         return "http" if self.url else "in process"
 
     @property
+    def injected_fields(self) -> dict[str, str]:
+        """The arguments that Zoea fills in, each with the field of the account or session that it takes."""
+        return {argument: source.partition(".")[2] or argument for argument, source in self.inject.items()}
+
+    @property
     def hidden_tools(self) -> frozenset[str]:
         """The upstream's tools that only Zoea calls, for accounts."""
-        if self.login is None:
-            return frozenset()
-        return frozenset(name for name in (self.login.register, self.login.login) if name)
+        login = self.login
+        return frozenset() if login is None else frozenset(name for name in (login.register_, login.login) if name)
+
+
+def resolve_upstream(name: str, settings: UpstreamSettings, credentials: Credentials) -> UpstreamConfig:
+    """Return an upstream's configuration, with the values of its references.
+
+    Raises:
+        SettingsError: A reference has no value.
+    """
+    values = {key: getattr(settings, key) for key in settings.model_fields_set}
+    for key in ("env", "headers"):
+        values[key] = {one: credentials.fill(text).get_secret_value() for one, text in getattr(settings, key).items()}
+    values["args"] = tuple(credentials.fill(argument).get_secret_value() for argument in settings.args)
+    if (login := settings.login or (LoginSettings() if settings.inject else None)) is not None:
+        fixed = {
+            key: credentials.fill(value).get_secret_value() if isinstance(value, str) else value
+            for key, value in login.fixed.items()
+        }
+        values["login"] = login.model_copy(update={"fixed": fixed})
+    return UpstreamConfig(name, **values)

@@ -39,7 +39,7 @@ from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 CONNECT = "+"
 POLL_S = 1.0
 _WIDEST_TITLE = 36
-_AT_ONCE = ("nudge", "wait", "upstream", "upstream_defaults", "swarm")
+_AT_ONCE = ("nudge", "wait", "upstream", "swarm")
 """Sections whose changes do not wait for the next turn."""
 
 
