@@ -35,7 +35,8 @@ from zoea.process.clock import SystemClock, SystemIds
 from zoea.process.gc_tuning import tuned_gc
 from zoea.settings import Settings, Template, Templates
 from zoea.store import Store
-from zoea.swarm import Commander
+from zoea.swarm.commander import Commander
+from zoea.swarm.swarm import Swarm
 from zoea.tools import Toolbox
 from zoea.tools.builtin.mysis_tools import MysisTools
 
@@ -231,14 +232,16 @@ async def rig(
         store = await Store.open(where / "zoea.db", clock_now=clock.now)
         try:
             commander = await Commander.open(
-                store=store,
-                clock=clock,
-                ids=SystemIds(),
-                settings=Settings.model_validate(settings),
-                templates=GivenTemplates(*templates),
-                providers=OneProvider(provider),
-                tools=tools or PlainTools(),
-                on_shutdown=lambda: None,
+                Swarm(
+                    store=store,
+                    clock=clock,
+                    ids=SystemIds(),
+                    settings=Settings.model_validate(settings),
+                    templates=GivenTemplates(*templates),
+                    providers=OneProvider(provider),
+                    tools=tools or PlainTools(),
+                    on_shutdown=lambda: None,
+                ),
                 serve_tools=lambda commander: (
                     tools.serve(MysisTools(commander.builtin_backend)) if isinstance(tools, Toolbox) else None
                 ),

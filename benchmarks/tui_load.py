@@ -129,7 +129,7 @@ class Feeder:
 
     def __init__(self, swarm: Rig) -> None:
         # A benchmark's way in: there is no other that costs nothing.
-        self._view, self._hub = swarm.commander.live_view, swarm.commander._hub
+        self._view, self._hub = swarm.commander.swarm.live_view, swarm.commander.swarm.services.events
         self._ids = sorted(row.mysis.id for row in self._view.rows())
         self._dice = random.Random(7)
         self.events = 0
@@ -189,7 +189,7 @@ async def busy(seconds: float) -> dict[str, Any]:
 
             async def work() -> dict[str, Any]:
                 commander = swarm.commander
-                turns, heard = set[asyncio.Task[None]](), swarm.commander._hub.last_id
+                turns, heard = set[asyncio.Task[None]](), swarm.commander.swarm.services.events.last_id
                 begun = time.monotonic()
                 with measured() as cost:
                     while (passed := time.monotonic() - begun) < seconds:
@@ -199,7 +199,7 @@ async def busy(seconds: float) -> dict[str, Any]:
                             resting.discard(chosen)
                             turns.add(asyncio.create_task(turn(chosen)))
                         await asyncio.sleep(0.02)
-                events = commander._hub.last_id - heard
+                events = commander.swarm.services.events.last_id - heard
                 await asyncio.wait(turns)
                 await asyncio.sleep(0.5)
                 return {

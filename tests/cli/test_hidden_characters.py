@@ -135,7 +135,7 @@ async def talk(inner: Swarm) -> None:
     await inner.commander.preserve(1)
     await inner.commander.create("beta", start=False)
     await inner.commander.send("beta", f"burn {TEXT}")
-    await inner.until(lambda: inner.commander.live_view.row(2).approvals == 2)
+    await inner.until(lambda: inner.commander.swarm.live_view.row(2).approvals == 2)
 
 
 @pytest.fixture

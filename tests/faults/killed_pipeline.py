@@ -20,7 +20,8 @@ from zoea.settings import Settings, Templates, parse_template
 from zoea.settings.key_paths import Layer
 from zoea.settings.template_library import Level
 from zoea.store import Store, WriterConnection
-from zoea.swarm import Commander
+from zoea.swarm.commander import Commander
+from zoea.swarm.swarm import Swarm
 from zoea.tools import Toolbox
 from zoea.tools.builtin.mysis_tools import MysisTools
 
@@ -51,8 +52,8 @@ async def play(commander: Commander) -> None:
             await commander.create(role, template=role, start=False)
     await commander.publish("ISSUE_OPENED", "The login fails.", data={"title": "Login"}, idempotency_key="issue")
     await commander.start_all()
-    view = commander.services.view
-    runners = [commander.runner(role) for role in ROLES]
+    view = commander.swarm.services.view
+    runners = [commander.swarm.runner(role) for role in ROLES]
     await until(lambda: all(one.is_settled and view.row(one.mysis.id).turns for one in runners), within=100)
 
 
@@ -64,14 +65,16 @@ async def main(path: Path, url: str, ops: int) -> None:
     toolbox = Toolbox([], policies=lambda body: build_policy(parse_template(body), (), SETTINGS), logs=path.parent)
     toolbox.open()
     commander = await Commander.open(
-        store=store,
-        clock=clock,
-        ids=SystemIds(),
-        settings=SETTINGS,
-        templates=Templates([Level(Layer.USER, EXAMPLE)]),
-        providers=OneProvider(provider),
-        tools=toolbox,
-        on_shutdown=lambda: None,
+        Swarm(
+            store=store,
+            clock=clock,
+            ids=SystemIds(),
+            settings=SETTINGS,
+            templates=Templates([Level(Layer.USER, EXAMPLE)]),
+            providers=OneProvider(provider),
+            tools=toolbox,
+            on_shutdown=lambda: None,
+        ),
         serve_tools=lambda commander: toolbox.serve(MysisTools(commander.builtin_backend)),
     )
     await play(commander)

@@ -34,11 +34,13 @@ from zoea.settings import Settings, Templates, parse_template
 from zoea.settings.key_paths import Layer
 from zoea.settings.template_library import Level
 from zoea.store import Store, WriterConnection
-from zoea.swarm import Commander, life
+from zoea.swarm import life
+from zoea.swarm.commander import Commander
 from zoea.swarm.context_commands import ContextCommands
 from zoea.swarm.life import StoredLife
 from zoea.swarm.persistence.spend_ops import Reserved
 from zoea.swarm.persistence.turn_ops import OpenedTurn
+from zoea.swarm.swarm import Swarm
 from zoea.swarm.turn.turn_types import OpStored
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
 from zoea.tools.builtin.mysis_tools import MysisTools
@@ -341,15 +343,17 @@ async def main(path: Path, seed: int, mode: str) -> None:
     )
     toolbox.open()
     commander = await Commander.open(
-        store=store,
-        clock=clock,
-        ids=SystemIds(),
-        settings=settings(mode),
-        templates=templates(path.parent),
-        providers=OneProvider(ScriptedProvider(flaky(chance), metered=True, pace_s=0.001, keeps=1)),
-        tools=toolbox,
-        on_shutdown=lambda: None,
-        prices=prices(path.parent),
+        Swarm(
+            store=store,
+            clock=clock,
+            ids=SystemIds(),
+            settings=settings(mode),
+            templates=templates(path.parent),
+            providers=OneProvider(ScriptedProvider(flaky(chance), metered=True, pace_s=0.001, keeps=1)),
+            tools=toolbox,
+            on_shutdown=lambda: None,
+            prices=prices(path.parent),
+        ),
         serve_tools=lambda commander: toolbox.serve(MysisTools(commander.builtin_backend)),
     )
     await asyncio.to_thread(database_checker.after_start, path)
@@ -371,7 +375,7 @@ async def as_it_was(commander: Commander, store: Store) -> None:
         wait = json.loads(row["wait"]) if row["wait"] else {}
         done = row["goal_reached_at"] is not None
         lasting = StoredLife(row["encouragement"], wait.get("until"), wait.get("reason", ""), row["nothing_new"], done)
-        assert life.stored_life(commander.runners[row["id"]].life) == lasting, f"mysis {row['id']}"
+        assert life.stored_life(commander.swarm.runners[row["id"]].life) == lasting, f"mysis {row['id']}"
 
 
 async def guarded(path: Path, seed: int, mode: str) -> None:

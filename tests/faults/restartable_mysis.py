@@ -23,7 +23,8 @@ from zoea.model.errors import ProviderError, UsageError
 from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.settings import Settings, Templates, parse_template
 from zoea.store import Store, WriterConnection, open_reader
-from zoea.swarm import Commander
+from zoea.swarm.commander import Commander
+from zoea.swarm.swarm import Swarm
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
 from zoea.tools.builtin.mysis_tools import MysisTools
 
@@ -174,14 +175,16 @@ async def _house(
     )
     toolbox.open()
     commander = await Commander.open(
-        store=store,
-        clock=clock,
-        ids=HandIds(),
-        settings=Settings.model_validate({"nudge": {"enabled": False}, **story.settings}),
-        templates=Templates(),
-        providers=OneProvider(ScriptedProvider(reply, clock=clock, metered=True)),
-        tools=toolbox,
-        on_shutdown=lambda: None,
+        Swarm(
+            store=store,
+            clock=clock,
+            ids=HandIds(),
+            settings=Settings.model_validate({"nudge": {"enabled": False}, **story.settings}),
+            templates=Templates(),
+            providers=OneProvider(ScriptedProvider(reply, clock=clock, metered=True)),
+            tools=toolbox,
+            on_shutdown=lambda: None,
+        ),
         serve_tools=lambda commander: toolbox.serve(MysisTools(commander.builtin_backend)),
     )
     swarm.append(commander)
@@ -227,8 +230,8 @@ async def _tell(commander: Commander, store: Store, story: Story) -> None:
 
 
 async def _settled(commander: Commander) -> None:
-    runner = commander.runner("alpha")
-    await until(lambda: runner.is_settled and runner.life.retry_at is None and not commander.hold_switch.swarm)
+    runner = commander.swarm.runner("alpha")
+    await until(lambda: runner.is_settled and runner.life.retry_at is None and not commander.swarm.hold_switch.swarm)
     if runner.mysis.state is MysisState.ERRORED:
         await commander.dismiss("alpha")
 
@@ -246,8 +249,8 @@ async def _allow(commander: Commander) -> None:
 async def _lift(commander: Commander) -> None:
     """Take a hold back once it keeps the turn back, or there is none that could be."""
     while True:
-        for runner in commander.runners.values():
-            if commander.hold_switch.swarm and (runner.driver is None or runner.driver.awaits_lift):
+        for runner in commander.swarm.runners.values():
+            if commander.swarm.hold_switch.swarm and (runner.driver is None or runner.driver.awaits_lift):
                 await commander.hold(False)
         await asyncio.sleep(0.003)
 
@@ -256,7 +259,7 @@ async def _turn(clock: HandClock, commander: Commander) -> None:
     """Let time go on, but not so far that a turn which the machine keeps back would be one that makes no progress."""
     while True:
         await asyncio.sleep(0.003)
-        drivers = [runner.driver for runner in commander.runners.values() if runner.driver is not None]
+        drivers = [runner.driver for runner in commander.swarm.runners.values() if runner.driver is not None]
         if all(clock.now() - driver.progress_at < PATIENCE_US for driver in drivers):
             clock.by(0.5)
 

@@ -49,7 +49,7 @@ async def fill_during_answer(s: Swarm) -> None:
     await block.reached.wait()
     await leave(s.store, 0)
     block.release()
-    await s.until(lambda: s.commander.hold_switch.swarm)
+    await s.until(lambda: s.commander.swarm.hold_switch.swarm)
 
 
 async def on_hold(s: Swarm) -> bool:
@@ -118,7 +118,7 @@ async def test_a_first_stop_that_finds_the_disk_full_ends_the_call_at_once_and_i
             assert s.state() is MysisState.RUNNING
         s.clock.by(RETRY_DISK_S)
         await s.until(lambda: s.state() is MysisState.STOPPED)
-        await s.until(lambda: not s.commander.runner("alpha").has_turn)
+        await s.until(lambda: not s.commander.swarm.runner("alpha").has_turn)
         assert await s.rows("SELECT outcome FROM turn") == [{"outcome": "cancelled"}]
 
 
@@ -132,7 +132,7 @@ async def test_a_hold_of_the_commander_outlasts_a_full_disk(tmp_path: Path) -> N
         assert (await s.commander.view()).hold_reason == DISK_FULL
         await leave(s.store, PLENTY)
         s.clock.by(RETRY_DISK_S)
-        await s.until(lambda: s.commander.hold_switch.reason == "lunch")
+        await s.until(lambda: s.commander.swarm.hold_switch.reason == "lunch")
         assert (await s.commander.view()).held
 
 
@@ -226,7 +226,7 @@ async def test_a_disk_that_fills_at_random_writes_loses_nothing_and_answers_noth
 
         def has_space() -> bool:
             s.clock.by(RETRY_DISK_S)
-            return not s.commander.services.is_disk_full
+            return not s.commander.swarm.services.is_disk_full
 
         held = 0
         for round_ in range(ROUNDS):

@@ -23,7 +23,8 @@ from zoea.process.clock import SystemClock
 from zoea.runtime.compose import SWARM_CLOSE_S
 from zoea.settings import Settings, Templates
 from zoea.store import Store, open_reader
-from zoea.swarm import Commander
+from zoea.swarm.commander import Commander
+from zoea.swarm.swarm import Swarm
 from zoea.swarm.turn.driver import CANCEL_WITHIN_S
 
 ROOT = Path(__file__).parents[2]
@@ -74,14 +75,16 @@ async def test_a_swarm_closes_in_time_though_models_and_tools_ignore_it(tmp_path
     store = await Store.open(path, clock_now=clock.now)
     provider, tools = HangingProvider(), StubbornTools()
     commander = await Commander.open(
-        store=store,
-        clock=clock,
-        ids=HandIds(),
-        settings=Settings(),
-        templates=Templates(),
-        providers=OneProvider(provider),
-        tools=tools,
-        on_shutdown=lambda: None,
+        Swarm(
+            store=store,
+            clock=clock,
+            ids=HandIds(),
+            settings=Settings(),
+            templates=Templates(),
+            providers=OneProvider(provider),
+            tools=tools,
+            on_shutdown=lambda: None,
+        ),
     )
     for name, model in (("mute", "mute"), ("stubborn", "stubborn"), ("tool", "tool:hang")):
         await commander.create(name, model=model, start=False)
@@ -110,14 +113,16 @@ async def test_a_stop_is_carried_out_though_the_tool_ignores_it(tmp_path: Path) 
     store = await Store.open(tmp_path / "zoea.db", clock_now=clock.now)
     tools = StubbornTools()
     commander = await Commander.open(
-        store=store,
-        clock=clock,
-        ids=HandIds(),
-        settings=Settings(),
-        templates=Templates(),
-        providers=OneProvider(HangingProvider()),
-        tools=tools,
-        on_shutdown=lambda: None,
+        Swarm(
+            store=store,
+            clock=clock,
+            ids=HandIds(),
+            settings=Settings(),
+            templates=Templates(),
+            providers=OneProvider(HangingProvider()),
+            tools=tools,
+            on_shutdown=lambda: None,
+        ),
     )
     await commander.create("alpha", model="tool:hang", start=False)
     await commander.send("alpha", "go")

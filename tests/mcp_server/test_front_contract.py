@@ -40,7 +40,7 @@ from zoea.process.lock import OwnerLock
 from zoea.runtime.compose import RunningSwarm
 from zoea.settings.paths import Places
 from zoea.store.memory_reader import MemoryReader
-from zoea.swarm import Commander
+from zoea.swarm.commander import Commander
 from zoea.tools import SearchScope, ToolPolicy
 from zoea.tools.builtin.mysis_tools import MysisTools
 

@@ -12,7 +12,7 @@ import pytest
 
 from tests.fakes.mcp_client import answering_swarm
 from zoea.model.request import AnswerCall, CallMeta
-from zoea.swarm import Commander
+from zoea.swarm.commander import Commander
 from zoea.tools import Toolbox
 from zoea.tools.builtin.definitions import mysis_tools
 from zoea.tools.builtin.mysis_tools import MysisTools

@@ -32,12 +32,12 @@ async def test_stored_requests_have_the_lines_that_were_told_live(tmp_path: Path
         heard: list[Event] = []
 
         async def listen() -> None:
-            async for item in s.commander.events(s.commander.services.events.last_id):
+            async for item in s.commander.events(s.commander.swarm.services.events.last_id):
                 assert isinstance(item, Event)
                 heard.append(item)
 
         listener = asyncio.create_task(listen())
-        await s.until(lambda: s.commander.services.events.is_heard)
+        await s.until(lambda: s.commander.swarm.services.events.is_heard)
         await s.commander.send("alpha", f"Where is the {CANARY}?")
         await s.until(lambda: any(event.kind == "turn.ended" for event in heard))
         listener.cancel()

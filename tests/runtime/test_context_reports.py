@@ -43,7 +43,7 @@ async def test_either_name_of_a_variable_asks_for_reports(tmp_path: Path, name: 
     lines: list[str] = []
     async with swarm(tmp_path, script(Answer(text="done"))) as s:
         report = build_context_report(s.commander, {f"{name}{ledger}": "1"}, lines.append)
-        s.commander.services.report_context = report
+        s.commander.swarm.services.report_context = report
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
         await s.settled()
@@ -57,7 +57,7 @@ async def test_each_request_is_reported_once_and_its_packs_sum_up(tmp_path: Path
     rules = script(Answer(calls=(call("look"),)), Answer(text="done"))
     settings = Settings.model_validate({"context": {"strategy": strategy}})
     async with swarm(tmp_path, rules, settings=settings) as s:
-        s.commander.services.report_context = build_context_report(s.commander, BOTH, lines.append)
+        s.commander.swarm.services.report_context = build_context_report(s.commander, BOTH, lines.append)
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
         await s.settled()
@@ -94,7 +94,7 @@ async def hear_events(s: Swarm) -> AsyncIterator[list[str]]:
             heard.append(repr(item))
 
     listener = asyncio.create_task(listen())
-    await s.until(lambda: s.commander.services.events.is_heard)
+    await s.until(lambda: s.commander.swarm.services.events.is_heard)
     yield heard
     listener.cancel()
 
@@ -114,10 +114,10 @@ async def test_no_text_of_a_message_is_in_an_event_a_metric_a_log_or_a_report(
         {"session": {"context_window_default": 5}, "context": {"strategy": strategy, "recall_items": 3}}
     )
     async with swarm(tmp_path, rules, settings=settings) as s, hear_events(s) as heard:
-        s.commander.services.report_context = build_context_report(s.commander, BOTH, lines.append)
+        s.commander.swarm.services.report_context = build_context_report(s.commander, BOTH, lines.append)
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", f"Remember {CANARY}.", is_task=True)
-        await s.until(lambda: s.commander.live_view.row(1).approvals)
+        await s.until(lambda: s.commander.swarm.live_view.row(1).approvals)
         [question] = await s.commander.approvals()
         await s.commander.answer(question.id, ApprovalAnswer.DENIED, sentence=CANARY)
         await s.settled_in_time()
@@ -156,7 +156,7 @@ async def test_no_text_of_what_is_recalled_or_summarised_is_in_a_report(
     )
     async with swarm(tmp_path, provider=ScriptedProvider(reply, metered=True), settings=settings) as s:
         async with hear_events(s) as heard:
-            s.commander.services.report_context = build_context_report(s.commander, BOTH, lines.append)
+            s.commander.swarm.services.report_context = build_context_report(s.commander, BOTH, lines.append)
             await s.commander.create("alpha", start=False)
             for text in ("Hello.", f"Decision: the {CANARY} lies in bay four.", *["It rains."] * 60):
                 await s.commander.send("alpha", text)
@@ -206,7 +206,7 @@ async def test_no_text_of_a_topic_is_in_a_report(tmp_path: Path, caplog: pytest.
     settings = Settings.model_validate({"nudge": {"enabled": False}})
     async with swarm(tmp_path, rules, settings=settings, templates=templates(tmp_path, **ROLES)) as s:
         async with hear_events(s) as heard:
-            s.commander.services.report_context = build_context_report(s.commander, BOTH, lines.append)
+            s.commander.swarm.services.report_context = build_context_report(s.commander, BOTH, lines.append)
             await s.commander.create("petra", template="planner", start=False)
             await s.commander.create("vera", template="validator", start=False)
             unchecked = {"id": "A1", "status": "CANNOT_VALIDATE", "reason": CANARY}

@@ -20,7 +20,7 @@ START = 1_700_000_040_000_000
 async def test_a_minute_counts_tokens_turns_statuses_and_waiting_messages(tmp_path: Path) -> None:
     clock = HandClock(START)
     async with swarm(tmp_path, rules=answering(), clock=clock, settings=QUIET) as inner:
-        view = inner.commander.live_view
+        view = inner.commander.swarm.live_view
         async with record_minutes(inner.store, clock, view.count_statuses):
             await inner.commander.create("alpha")
             await inner.commander.send("alpha", "hello")
@@ -40,15 +40,15 @@ async def test_a_restart_loses_nothing_and_counts_nothing_twice(tmp_path: Path) 
     clock = HandClock(START)
     for _ in range(2):
         async with swarm(tmp_path, rules=answering(), clock=clock, settings=QUIET) as inner:
-            async with record_minutes(inner.store, clock, inner.commander.live_view.count_statuses):
+            async with record_minutes(inner.store, clock, inner.commander.swarm.live_view.count_statuses):
                 pass
-            if not inner.commander.live_view.rows():
+            if not inner.commander.swarm.live_view.rows():
                 await inner.commander.create("alpha")
             await inner.commander.send("alpha", "hello")
             await inner.settled("alpha")
             clock.by(90)
     async with swarm(tmp_path, rules=answering(), clock=clock, settings=QUIET) as inner:
-        async with record_minutes(inner.store, clock, inner.commander.live_view.count_statuses):
+        async with record_minutes(inner.store, clock, inner.commander.swarm.live_view.count_statuses):
             pass
         stats = read_stats(inner.path, StatSpan.DAY, clock.now())
         used = await inner.store.read("SELECT sum(tokens) AS tokens FROM tally")

@@ -26,9 +26,10 @@ from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.runtime.compose import RunningSwarm
 from zoea.settings import Settings, Templates, parse_template
 from zoea.store import Store
-from zoea.swarm import Commander
+from zoea.swarm.commander import Commander
 from zoea.swarm.mysis_contexts import MysisContexts
 from zoea.swarm.resolved_template import Providers
+from zoea.swarm.swarm import Swarm as CoreSwarm
 from zoea.tools import AccountKeeper, Toolbox, ToolPolicy, UpstreamConfig
 from zoea.tools.builtin.mysis_tools import MysisTools
 
@@ -142,7 +143,7 @@ class Swarm:
 
     async def settled(self, name: str = "alpha") -> None:
         """Wait until the mysis has no open turn and nothing pending."""
-        runner = self.commander.runner(name)
+        runner = self.commander.swarm.runner(name)
         await self.until(lambda: runner.is_settled)
 
     async def run_due(self) -> None:
@@ -156,7 +157,7 @@ class Swarm:
 
         Never while one waits for a thread: however long the machine keeps that back, no turn runs out of time.
         """
-        runners = [self.commander.runner(name) for name in names or ("alpha",)]
+        runners = [self.commander.swarm.runner(name) for name in names or ("alpha",)]
 
         def is_settled() -> bool:
             waiting = [runner for runner in runners if not runner.is_settled]
@@ -167,7 +168,7 @@ class Swarm:
         await self.until(is_settled)
 
     def state(self, name: str = "alpha") -> MysisState:
-        return self.commander.runner(name).mysis.state
+        return self.commander.swarm.runner(name).mysis.state
 
     async def rows(self, sql: str, *parameters: object) -> list[Any]:
         return [dict(row) for row in await self.store.read(sql, parameters)]
@@ -249,15 +250,17 @@ async def swarm(
     )
     toolbox.open()
     commander = await Commander.open(
-        store=store,
-        clock=clock,
-        ids=HandIds(jitter),
-        settings=keeps_the_seeds_form(nudged_without_goal(settings or Settings())),
-        templates=templates or Templates(),
-        providers=providers or OneProvider(model),
-        tools=toolbox,
-        on_shutdown=on_shutdown,
-        prices=prices,
+        CoreSwarm(
+            store=store,
+            clock=clock,
+            ids=HandIds(jitter),
+            settings=keeps_the_seeds_form(nudged_without_goal(settings or Settings())),
+            templates=templates or Templates(),
+            providers=providers or OneProvider(model),
+            tools=toolbox,
+            on_shutdown=on_shutdown,
+            prices=prices,
+        ),
         serve_tools=lambda commander: toolbox.serve(MysisTools(commander.builtin_backend, MysisContexts(commander))),
     )
     try:

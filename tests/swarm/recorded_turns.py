@@ -98,7 +98,7 @@ async def play_turns(s: Swarm) -> None:
         await s.settled("beta")
     for turns in (4, 5):
         s.clock.by(40.0)
-        await s.until(lambda: s.commander.live_view.row(1).turn_number == turns)  # noqa: B023  awaited in the loop
+        await s.until(lambda: s.commander.swarm.live_view.row(1).turn_number == turns)  # noqa: B023  awaited in the loop
         await s.settled()
     await s.commander.broadcast("Report in one line.", to=Recipients(("alpha",)))
     await s.settled()

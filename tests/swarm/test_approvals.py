@@ -18,7 +18,7 @@ from zoea.model.enums import ApprovalAnswer, ErrorClass, MysisState
 from zoea.model.errors import ProviderError, UsageError
 from zoea.model.request import Answer, AnswerCall, ToolSpec
 from zoea.queries.stored_swarm import read_approval
-from zoea.swarm import approvals
+from zoea.swarm import approval_commands
 from zoea.tools import Toolbox, ToolPolicy, UpstreamConfig
 
 BURN = Answer(calls=(call("burn", "it"),))
@@ -28,7 +28,7 @@ async def ask(s: Swarm, name: str = "alpha") -> int:
     """Let a mysis ask, and give the number of its question."""
     await s.commander.create(name, start=False)
     await s.commander.send(name, "go")
-    row = s.commander.live_view.row(s.commander.runner(name).mysis.id)
+    row = s.commander.swarm.live_view.row(s.commander.swarm.runner(name).mysis.id)
     await s.until(lambda: row.approvals)
     return (await s.commander.approvals())[-1].id
 
@@ -44,17 +44,17 @@ async def test_a_question_shows_the_call_whole_and_until_when(tmp_path: Path) ->
 async def test_the_list_of_questions_is_bounded_and_says_which_calls_are_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(approvals, "LISTED_CHARS", 1_500)
+    monkeypatch.setattr(approval_commands, "LISTED_CHARS", 1_500)
     sells = Answer(calls=tuple(call("burn", letter * 1_000) for letter in "abc"))
     async with swarm(tmp_path, script(sells, Answer(text="done"))) as s:
         await ask(s)
-        await s.until(lambda: s.commander.live_view.row(1).approvals == 3)
+        await s.until(lambda: s.commander.swarm.live_view.row(1).approvals == 3)
         listed = await s.commander.approvals()
         assert [(len(one.arguments), one.is_cut) for one in listed] == [(1_012, False), (300, True), (300, True)]
         whole = read_approval(tmp_path / "zoea.db", listed[1].id)
         assert whole is not None
         assert whole.arguments == json.dumps({"text": "b" * 1_000})
-        monkeypatch.setattr(approvals, "MOST_LISTED", 2)
+        monkeypatch.setattr(approval_commands, "MOST_LISTED", 2)
         assert [one.id for one in await s.commander.approvals()] == [one.id for one in listed[:2]]
         await s.commander.answer(listed[0].id, ApprovalAnswer.DENIED)
         after = await s.commander.approvals()
@@ -67,7 +67,7 @@ async def test_a_question_in_words_is_told_apart_from_a_call_that_waits(tmp_path
     asks = Answer(calls=(AnswerCall("zoea_ask", '{"question": "Sell?"}', "q1"),))
     async with swarm(tmp_path, script(asks, BURN, Answer(text="done"))) as s:
         await ask(s)
-        row = s.commander.live_view.row(1)
+        row = s.commander.swarm.live_view.row(1)
         await s.until(lambda: (row.approvals, row.questions) == (1, 1))
         [asked] = await s.commander.approvals()
         await s.commander.answer(asked.id, ApprovalAnswer.ONCE, sentence="Sell")
@@ -90,7 +90,7 @@ async def test_an_answer_counts_once(tmp_path: Path) -> None:
 async def test_allowed_once_is_asked_again(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(BURN, BURN, Answer(text="done"))) as s:
         await s.commander.answer(await ask(s), ApprovalAnswer.ONCE)
-        await s.until(lambda: s.commander.live_view.row(1).approvals and len(s.peer.seen) == 1)
+        await s.until(lambda: s.commander.swarm.live_view.row(1).approvals and len(s.peer.seen) == 1)
 
 
 async def test_a_grant_for_the_template_holds_for_its_myses_and_across_a_restart(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ async def grants(s: Swarm) -> list[bool]:
     valid = {key for key, row in zip(kept, held, strict=True) if row["revoked_at"] is None}
     for mysis_id, upstream, tool, schema_hash in kept:
         spec = ToolSpec(tool, "", {}, upstream=upstream, schema_hash=schema_hash)
-        is_granted = s.commander.services.approvals.is_granted(mysis_id, "", spec)
+        is_granted = s.commander.swarm.services.approvals.is_granted(mysis_id, "", spec)
         assert is_granted == ((mysis_id, upstream, tool, schema_hash) in valid)
     return [row["revoked_at"] is None for row in held]
 
@@ -127,8 +127,8 @@ async def test_a_grant_answers_what_else_waits_and_is_covered_by_it(tmp_path: Pa
         alpha, beta = await s.commander.create("alpha", start=False), await s.commander.create("beta", start=False)
         for name in ("alpha", "beta"):
             await s.commander.send(name, "go")
-            await s.until(lambda: s.commander.live_view.row(alpha.id).approvals >= 2)
-        await s.until(lambda: s.commander.live_view.row(beta.id).approvals)
+            await s.until(lambda: s.commander.swarm.live_view.row(alpha.id).approvals >= 2)
+        await s.until(lambda: s.commander.swarm.live_view.row(beta.id).approvals)
         first = (await s.commander.approvals())[0]
         await s.commander.answer(first.id, ApprovalAnswer.SESSION)
         await s.until(lambda: [text for _, text in s.peer.seen].count("more") == 1)
@@ -136,7 +136,7 @@ async def test_a_grant_answers_what_else_waits_and_is_covered_by_it(tmp_path: Pa
         assert s.peer.seen == [("burn", "it"), ("burn", "more")]
         await s.commander.create("gamma", start=False)
         await s.commander.send("gamma", "go")
-        await s.until(lambda: s.commander.live_view.row(3).approvals >= 2)
+        await s.until(lambda: s.commander.swarm.live_view.row(3).approvals >= 2)
         last = next(one for one in await s.commander.approvals() if one.tool == "burn")
         await s.commander.answer(last.id, ApprovalAnswer.TEMPLATE)
         await s.until(lambda: len(s.peer.seen) == 5)
@@ -150,7 +150,7 @@ async def test_a_grant_for_the_session_outlasts_turns_idleness_and_errors_until_
     ) as s:
         await s.commander.create("alpha", template="once", start=False)
         await s.commander.send("alpha", "go")
-        await s.until(lambda: s.commander.live_view.row(1).approvals)
+        await s.until(lambda: s.commander.swarm.live_view.row(1).approvals)
         await s.commander.answer(1, ApprovalAnswer.SESSION)
         await s.until(lambda: s.state() is MysisState.IDLE)
         await s.settled()
@@ -167,7 +167,7 @@ async def test_a_grant_for_the_session_outlasts_turns_idleness_and_errors_until_
         assert await grants(s) == [False]
         await s.commander.start("alpha")
         await s.commander.send("alpha", "go")
-        await s.until(lambda: s.commander.live_view.row(1).approvals)
+        await s.until(lambda: s.commander.swarm.live_view.row(1).approvals)
         await s.commander.answer(2, ApprovalAnswer.SESSION)
         assert await grants(s) == [False, True]
     async with swarm(tmp_path) as s:
@@ -179,7 +179,7 @@ async def test_a_changed_tool_is_asked_about_again(tmp_path: Path) -> None:
         await s.commander.answer(await ask(s), ApprovalAnswer.TEMPLATE)
         await s.settled()
         spec = offered_tool(s, "burn")
-        approvals = s.commander.services.approvals
+        approvals = s.commander.swarm.services.approvals
         assert approvals.is_granted(1, "default", spec)
         assert not approvals.is_granted(1, "default", replace(spec, schema_hash="another"))
         assert not approvals.is_granted(1, "another", spec)
@@ -224,7 +224,7 @@ async def test_after_a_restart_it_is_asked_again_with_the_time_that_is_left(
         s.clock.by(closed_for * 60)
         assert await s.commander.approvals() == ()
         await s.commander.start("alpha")
-        await s.until(lambda: s.commander.live_view.row(1).approvals)
+        await s.until(lambda: s.commander.swarm.live_view.row(1).approvals)
         [asked] = await s.commander.approvals()
         assert (asked.id, asked.asked_at) == (number, first.asked_at)
         assert asked.expires_at == first.asked_at + expires_after * 60 * 1_000_000
@@ -240,7 +240,7 @@ async def test_a_question_expires_when_the_time_that_a_restart_left_is_over(tmp_
     async with swarm(tmp_path, script(Answer(text="done"))) as s:
         s.clock.by(29 * 60)
         await s.commander.start("alpha")
-        await s.until(lambda: s.commander.live_view.row(1).approvals)
+        await s.until(lambda: s.commander.swarm.live_view.row(1).approvals)
         await s.run_due()
         s.clock.by(5 * 60)
         await s.settled()
@@ -312,7 +312,7 @@ async def test_an_approved_call_is_refused_where_it_would_reach_another_tool_mea
     other = OtherPeer()
     async with swarm(tmp_path, script(BURN, Answer(text="done"))) as s:
         number = await ask(s)
-        toolbox = s.commander.services.tools
+        toolbox = s.commander.swarm.services.tools
         assert isinstance(toolbox, Toolbox)
         await toolbox.configure([UpstreamConfig(name, server=other.server())], lambda _: ToolPolicy())
         await toolbox.settled()

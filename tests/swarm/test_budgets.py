@@ -87,7 +87,7 @@ async def test_a_stop_in_backpressure_releases_the_reservation_and_is_no_error(t
     async with swarm(tmp_path, spending(9600), settings=settings) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
-        runner = s.commander.runner("alpha")
+        runner = s.commander.swarm.runner("alpha")
         await s.until(lambda: runner.driver is not None and runner.driver.phase == "resting")
         await s.commander.stop("alpha")
         assert [row["state"] for row in await s.rows("SELECT state FROM request ORDER BY id")] == [
@@ -108,8 +108,8 @@ async def test_a_mysis_that_a_spent_day_holds_can_be_stopped_at_once(tmp_path: P
     async with swarm(tmp_path, script(Answer(text="never")), settings=settings) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
-        await s.until(lambda: s.commander.hold_switch.swarm)
-        runner = s.commander.runner("alpha")
+        await s.until(lambda: s.commander.swarm.hold_switch.swarm)
+        runner = s.commander.swarm.runner("alpha")
         await s.until(lambda: runner.driver is not None and runner.driver.phase == "held")
         async with asyncio.timeout(30):  # the clock stands: what waits for it never ends
             view = await s.commander.stop("alpha")
@@ -126,7 +126,7 @@ async def test_a_soft_day_of_the_swarm_warns_once_and_slows_down_but_holds_nothi
         await s.commander.send("alpha", "one")
         await s.settled()
         await s.commander.send("alpha", "two")
-        runner = s.commander.runner("alpha")
+        runner = s.commander.swarm.runner("alpha")
         await s.until(lambda: runner.driver is not None and runner.driver.phase == "resting")
         s.clock.by(0.75)
         await s.settled()
@@ -135,7 +135,7 @@ async def test_a_soft_day_of_the_swarm_warns_once_and_slows_down_but_holds_nothi
         s.clock.by(5)
         await s.settled()
         assert s.provider.calls == 3
-        assert not s.commander.hold_switch.swarm
+        assert not s.commander.swarm.hold_switch.swarm
         warnings = await s.rows("SELECT data FROM event WHERE kind = 'budget.warning'")
         assert warnings == [{"data": '{"scope": "swarm", "used": 900, "limit": 1000}'}]
 
@@ -158,7 +158,7 @@ def counting() -> Any:
 
 
 async def asked(s: Swarm, name: str = "alpha") -> ApprovalView:
-    await s.until(lambda: s.commander.live_view.row(s.commander.runner(name).mysis.id).approvals)
+    await s.until(lambda: s.commander.swarm.live_view.row(s.commander.swarm.runner(name).mysis.id).approvals)
     [question] = await s.commander.approvals()
     return question
 
@@ -236,8 +236,8 @@ async def test_a_spent_day_asks_holds_where_it_may_not_and_asks_again_once_lifte
         await s.commander.send("alpha", "go")
         first = await asked(s)
         await s.commander.answer(first.id, ApprovalAnswer.DENIED)
-        await s.until(lambda: s.commander.hold_switch.swarm)
-        assert "Swarm budget: 0/100 tokens used today" in s.commander.hold_switch.reason
+        await s.until(lambda: s.commander.swarm.hold_switch.swarm)
+        assert "Swarm budget: 0/100 tokens used today" in s.commander.swarm.hold_switch.reason
         await s.commander.hold(False)
         second = await asked(s)
         assert second.id > first.id
@@ -308,17 +308,17 @@ async def test_those_who_do_not_fit_beside_what_others_reserved_wait_and_nothing
         for name in names:
             await s.commander.create(name, start=False)
             await s.commander.send(name, "go")
-        await s.until(lambda: sum(view.queue_place > 0 for view in s.commander.live_view.whole().myses) >= 2)
-        waiting = [view for view in s.commander.live_view.whole().myses if view.queue_place]
+        await s.until(lambda: sum(view.queue_place > 0 for view in s.commander.swarm.live_view.whole().myses) >= 2)
+        waiting = [view for view in s.commander.swarm.live_view.whole().myses if view.queue_place]
         assert sorted(view.queue_place for view in waiting) == list(range(1, len(waiting) + 1))
         assert {view.queue_name for view in waiting} == {"the budget of the day"}
         gate.set()
         for name in names:
             await s.settled(name)
-        assert not s.commander.hold_switch.swarm
+        assert not s.commander.swarm.hold_switch.swarm
         assert await s.value("SELECT count(*) FROM turn WHERE outcome = 'answered'") == 10
         assert await s.value("SELECT used_tokens FROM spend WHERE scope = 'swarm'") == 1650
-        assert not any(view.queue_place for view in s.commander.live_view.whole().myses)
+        assert not any(view.queue_place for view in s.commander.swarm.live_view.whole().myses)
 
 
 async def test_the_swarm_is_held_when_its_budget_is_really_spent(tmp_path: Path) -> None:
@@ -327,14 +327,14 @@ async def test_the_swarm_is_held_when_its_budget_is_really_spent(tmp_path: Path)
         for number in range(10):
             await s.commander.create(f"m{number}", start=False)
             await s.commander.send(f"m{number}", "go")
-        await s.until(lambda: s.commander.hold_switch.swarm)
+        await s.until(lambda: s.commander.swarm.hold_switch.swarm)
         spent = await s.rows("SELECT used_tokens, reserved_tokens FROM spend WHERE scope = 'swarm'")
         [row] = spent
         assert row["reserved_tokens"] == 0
         asked = 20_000 - row["used_tokens"]
         assert 0 <= asked < 7000, "no request fits into what is left"
         used = f"{row['used_tokens']:,}"
-        assert s.commander.hold_switch.reason.startswith(f"Swarm budget: {used}/20,000 tokens used today")
+        assert s.commander.swarm.hold_switch.reason.startswith(f"Swarm budget: {used}/20,000 tokens used today")
 
 
 async def test_a_stopped_mysis_leaves_the_queue_for_the_budget(tmp_path: Path) -> None:
@@ -344,8 +344,8 @@ async def test_a_stopped_mysis_leaves_the_queue_for_the_budget(tmp_path: Path) -
         for number in range(10):
             await s.commander.create(f"m{number}", start=False)
             await s.commander.send(f"m{number}", "go")
-        await s.until(lambda: any(view.queue_place for view in s.commander.live_view.whole().myses))
-        waits = next(view.name for view in s.commander.live_view.whole().myses if view.queue_place == 1)
+        await s.until(lambda: any(view.queue_place for view in s.commander.swarm.live_view.whole().myses))
+        waits = next(view.name for view in s.commander.swarm.live_view.whole().myses if view.queue_place == 1)
         view = await s.commander.stop(waits)
         assert (view.state, view.queue_place) == (MysisState.STOPPED, 0)
         gate.set()

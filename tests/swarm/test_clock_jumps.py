@@ -59,7 +59,7 @@ async def test_a_retry_after_seconds_comes_after_these_seconds(tmp_path: Path, j
     async with swarm(tmp_path, script(refused, Answer(text="now"))) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "hello")
-        runner = s.commander.runner("alpha")
+        runner = s.commander.swarm.runner("alpha")
         await s.until(lambda: runner.driver is not None and runner.driver.phase == "resting")
         await set_clock(s, jump)
         await passes(s, 5)
@@ -74,7 +74,7 @@ async def test_a_retry_that_waits_for_its_place_while_the_clock_is_set_is_sent(t
     async with swarm(tmp_path, script(refused, Answer(text="now")), settings=ONE_PLACE) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "hello")
-        runner, gate = s.commander.runner("alpha"), s.commander.services.gate
+        runner, gate = s.commander.swarm.runner("alpha"), s.commander.swarm.services.gate
         await s.until(lambda: runner.driver is not None and runner.driver.phase == "resting")
         await s.run_due()
         async with gate.place(Rank.OTHER):
@@ -93,13 +93,13 @@ async def test_a_refusal_that_waits_for_its_place_while_the_clock_is_set_is_retr
         block = s.provider.block(after=0)
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "hello")
-        gate = s.commander.services.gate
+        gate = s.commander.swarm.services.gate
         await block.reached.wait()
         async with gate.place(Rank.OTHER):
             block.release()
             await s.until(lambda: gate.waiting == 1)
             await set_clock(s, jump)
-        runner = s.commander.runner("alpha")
+        runner = s.commander.swarm.runner("alpha")
         await s.until(lambda: runner.driver is not None and runner.driver.phase == "resting")
         await s.run_due()
         await passes(s, 5)
@@ -226,7 +226,7 @@ async def test_a_question_expires_after_half_an_hour_and_its_stored_end_moves(tm
     async with swarm(tmp_path, script(BURN, Answer(text="done"))) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
-        await s.until(lambda: s.commander.live_view.row(1).approvals)
+        await s.until(lambda: s.commander.swarm.live_view.row(1).approvals)
         await s.run_due()
         await set_clock(s, jump)
         [asked] = await s.commander.approvals()
@@ -252,7 +252,7 @@ async def test_a_call_in_flight_runs_out_of_time_only_by_what_passed(tmp_path: P
         for _ in range(9):
             s.clock.by(30)
             await s.run_due()
-        assert s.commander.runner("alpha").has_turn
+        assert s.commander.swarm.runner("alpha").has_turn
         s.clock.by(30)
         await s.run_due()
         s.clock.by(30)
@@ -272,7 +272,7 @@ async def test_the_length_of_a_tick_is_not_learned_from_a_jump(tmp_path: Path, j
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
         await s.until(lambda: s.provider.calls == 1)
-        await s.until(lambda: s.commander.live_view.row(1).iteration == 2)
+        await s.until(lambda: s.commander.swarm.live_view.row(1).iteration == 2)
         await set_clock(s, jump)
         s.clock.by(9)
         gate.set()
@@ -323,7 +323,7 @@ async def test_a_clock_set_back_while_no_swarm_ran_prolongs_no_recovery(tmp_path
 async def test_an_input_queued_before_the_jump_is_processed_with_the_time_after_it(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(text="ok"))) as s:
         await s.commander.create("alpha", start=False)
-        runner = s.commander.runner("alpha")
+        runner = s.commander.swarm.runner("alpha")
         told = runner.tell(lf.Start(s.clock.now()))
         runner.clock_was_set(-DAY_S * SECOND)
         await told

@@ -83,7 +83,7 @@ async def test_each_request_tells_its_size_and_what_it_used_to_those_who_listen(
     replies = script(Answer(calls=(call("look"),), usage=usage), Answer(text=CANARY, usage=usage))
     async with swarm(tmp_path, replies, settings=settings) as s:
         await s.commander.create("alpha", start=False)
-        newest = s.commander.services.events.last_id
+        newest = s.commander.swarm.services.events.last_id
         heard: list[Event] = []
 
         async def listen() -> None:
@@ -92,7 +92,7 @@ async def test_each_request_tells_its_size_and_what_it_used_to_those_who_listen(
                 heard.append(item)
 
         listener = asyncio.create_task(listen())
-        await s.until(lambda: s.commander.services.events.is_heard)
+        await s.until(lambda: s.commander.swarm.services.events.is_heard)
         await s.commander.send("alpha", f"Where is the {CANARY}?")
         await s.until(lambda: any(event.kind == "turn.ended" for event in heard))
         listener.cancel()

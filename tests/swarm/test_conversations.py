@@ -178,7 +178,7 @@ async def test_a_new_mysis_gets_a_broadcast_only_where_it_is_chosen_and_then_bef
         await s.settled("alpha")
         await s.commander.create("beta")
         await s.commander.create("gamma", task="sell it", broadcast=sent.message_id)
-        await s.until(lambda: s.commander.runner("gamma").is_settled and s.provider.calls >= 2)
+        await s.until(lambda: s.commander.swarm.runner("gamma").is_settled and s.provider.calls >= 2)
         assert s.sent()[-1] == [("user", "mine iron"), ("user", "sell it")]
         assert await s.value("SELECT count(*) FROM turn WHERE mysis_id = 2") == 0
         with pytest.raises(UsageError, match="there is no broadcast 99 of the commander"):
@@ -198,7 +198,7 @@ async def test_two_myses_that_answer_each_other_stop_waking_each_other(tmp_path:
         await s.commander.create("alpha", start=False)
         await s.commander.create("beta", start=False)
         await s.commander.send("alpha", "say hi")
-        await s.until(lambda: s.commander.runner("beta").life.pending)
+        await s.until(lambda: s.commander.swarm.runner("beta").life.pending)
         await s.settled("alpha")
         await s.settled("beta")
         hops = await s.rows("SELECT hop FROM message ORDER BY id")
@@ -215,7 +215,7 @@ async def test_hold_starts_nothing_new_and_goes_on_where_it_was(tmp_path: Path) 
         await s.commander.hold(True, reason="lunch")
         block.release()
         await s.until(lambda: s.provider.in_flight == 0)
-        await s.until(lambda: s.commander.live_view.row(1).activity is Activity.WAITING)
+        await s.until(lambda: s.commander.swarm.live_view.row(1).activity is Activity.WAITING)
         assert s.peer.seen == []
         assert (await s.commander.view()).hold_reason == "lunch"
         await s.commander.hold(False)

@@ -38,7 +38,7 @@ async def test_the_first_call_of_a_mysis_that_just_started_has_its_tools(tmp_pat
     async with swarm(tmp_path, script(Answer(text="ok")), peer=peer) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
-        await s.until(lambda: s.commander.runner("alpha").has_turn)
+        await s.until(lambda: s.commander.swarm.runner("alpha").has_turn)
         await s.run_due()
         assert s.provider.calls == 0
         assert peer.opens_once is not None
@@ -271,7 +271,7 @@ async def test_no_password_is_in_a_prompt_a_log_or_the_database(
         prompts = str(list(s.provider.requests))
         dump = str([dict(row) for table in ("memory", "tool_call", "event") for row in await all_of(s.store, table)])
         await s.commander.delete("alpha")
-        assert vars(s.commander.services.tools)["_accounts"][upstream.name]._accounts == {}
+        assert vars(s.commander.swarm.services.tools)["_accounts"][upstream.name]._accounts == {}
     for place in (prompts, dump, caplog.text, whole_database(tmp_path)):
         assert "canary" not in place
 

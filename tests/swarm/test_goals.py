@@ -184,7 +184,7 @@ async def test_the_count_and_a_reached_goal_outlast_a_restart(tmp_path: Path) ->
         await s.commander.send("alpha", "Go on.")
         await s.settled()
     async with swarm(tmp_path, settings=FOLLOWS_GOALS) as s:
-        assert s.commander.runner("alpha").life.done
+        assert s.commander.swarm.runner("alpha").life.done
         assert await s.commander.start_all(left_running=True) == 0
 
 
@@ -242,12 +242,12 @@ async def test_nudges_that_are_switched_off_end_at_once_and_begin_again_at_once(
         await s.commander.create("alpha", task=TASK)
         await s.settled()
         s.clock.by(29)
-        s.commander.adopt(Settings.model_validate({"nudge": {"enabled": False}}))
+        s.commander.swarm.adopt(Settings.model_validate({"nudge": {"enabled": False}}))
         s.clock.by(3600)
         await s.run_due()
         await s.settled()
         assert len(s.sent()) == 1
-        s.commander.adopt(FOLLOWS_GOALS)
+        s.commander.swarm.adopt(FOLLOWS_GOALS)
         await s.until(lambda: len(s.sent()) == 2)
 
 

@@ -37,4 +37,4 @@ async def test_a_grant_for_the_template_is_listed_and_once_revoked_asked_about_a
         await ask(s, "gamma")
         [spec] = [tool for tool in s.provider.requests[-1].tools if tool.name == "burn"]
     async with swarm(tmp_path, script(BURN)) as s:
-        assert not s.commander.services.approvals.is_granted(3, grant.template, spec)
+        assert not s.commander.swarm.services.approvals.is_granted(3, grant.template, spec)

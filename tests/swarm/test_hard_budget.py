@@ -67,8 +67,8 @@ async def spend_all(s: Swarm) -> None:
     for number in range(MYSES):
         await s.commander.create(f"m{number}", start=False)
     await s.commander.broadcast("work")
-    await s.until(lambda: s.commander.hold_switch.swarm, within=120)
-    drivers = [s.commander.runner(f"m{number}").driver for number in range(MYSES)]
+    await s.until(lambda: s.commander.swarm.hold_switch.swarm, within=120)
+    drivers = [s.commander.swarm.runner(f"m{number}").driver for number in range(MYSES)]
     async with asyncio.timeout(60):
         while not all(driver is None or driver.phase in SETTLED for driver in drivers) or await s.value(
             "SELECT count(*) FROM request WHERE state = 'reserved'"
@@ -93,7 +93,7 @@ async def test_usage_within_reservations_never_exceeds_the_limit_and_fills_it_be
         used = (await read_spend(s))["used_tokens"]
         assert LIMIT * 0.9 <= used <= LIMIT
         assert await s.value("SELECT count(*) FROM request WHERE state = 'reserved'") == 0
-        assert "tokens used today, and the next request may take" in s.commander.hold_switch.reason
+        assert "tokens used today, and the next request may take" in s.commander.swarm.hold_switch.reason
 
 
 async def test_usage_of_twice_the_reservation_exceeds_by_no_more_than_the_calls_in_flight_at_the_crossing(

@@ -22,17 +22,17 @@ ACTS = Answer(calls=(call("act", "one"),))
 
 
 def is_in(s: Swarm, phase: str) -> bool:
-    driver = s.commander.runner("alpha").driver
+    driver = s.commander.swarm.runner("alpha").driver
     return driver is not None and driver.phase == phase
 
 
 def is_kept_waiting(s: Swarm) -> bool:
-    driver = s.commander.runner("alpha").driver
+    driver = s.commander.swarm.runner("alpha").driver
     return driver is not None and driver.has_unsent_call
 
 
 async def waits_for_the_lift(s: Swarm) -> None:
-    await s.until(lambda: s.commander.live_view.row(1).activity is Activity.WAITING)
+    await s.until(lambda: s.commander.swarm.live_view.row(1).activity is Activity.WAITING)
 
 
 async def time_goes_by(s: Swarm, seconds: int) -> None:

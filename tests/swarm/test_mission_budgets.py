@@ -35,7 +35,7 @@ async def test_each_turn_of_a_broadcast_gets_an_equal_share_of_what_is_left(tmp_
         for number in range(4):
             await s.commander.create(f"m{number}", start=False)
         await s.commander.broadcast("all of you", context=total(40_000))
-        await s.until(lambda: all(s.commander.runner(f"m{number}").driver for number in range(4)))
+        await s.until(lambda: all(s.commander.swarm.runner(f"m{number}").driver for number in range(4)))
         gate.set()
         for number in range(4):
             await s.settled(f"m{number}")
@@ -87,7 +87,7 @@ async def test_the_lowest_total_of_several_prompts_counts(tmp_path: Path) -> Non
     async with swarm(tmp_path, provider=GatedProvider(script(Answer(text="done")), gate), settings=HARD) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "opens a turn")
-        await s.until(lambda: s.commander.runner("alpha").driver is not None)
+        await s.until(lambda: s.commander.swarm.runner("alpha").driver is not None)
         for tokens in (30_000, 20_000, 25_000):
             await s.commander.send("alpha", f"of {tokens}", context=total(tokens))
         gate.set()
@@ -143,7 +143,7 @@ async def test_a_turn_that_calls_tools_in_its_last_request_ends_without_running_
         assert "The token budget of its message is used up" in turn["failure"]
         assert len(seen) == 1  # not even the first fits, so it is the last
         assert [row["state"] for row in await s.rows("SELECT state FROM tool_call")] == ["cancelled"]
-        assert s.commander.runner("alpha").mysis.state is MysisState.RUNNING
+        assert s.commander.swarm.runner("alpha").mysis.state is MysisState.RUNNING
         await s.commander.send("alpha", "go on")
         await s.until(lambda: len(seen) > 3)  # without a budget of its own the next message is worked on as before
 

@@ -86,7 +86,7 @@ async def test_a_mysis_says_that_earlier_messages_are_being_summarised(tmp_path:
     running: list[Swarm] = []
 
     def reply(_: ModelRequest) -> Answer:
-        told.append(describe_status(running[0].commander.live_view.row(1).freeze(), 0))
+        told.append(describe_status(running[0].commander.swarm.live_view.row(1).freeze(), 0))
         return Answer(text=PROSE)
 
     async with swarm(tmp_path, provider=model(reply), settings=settings()) as s:
@@ -94,7 +94,7 @@ async def test_a_mysis_says_that_earlier_messages_are_being_summarised(tmp_path:
         await s.commander.create("alpha", start=False)
         await talk(s, 1, 6)
         assert set(told) == {"working (summarises earlier messages)"}
-        assert not s.commander.live_view.row(1).freeze().is_summarising
+        assert not s.commander.swarm.live_view.row(1).freeze().is_summarising
 
 
 async def test_a_later_summary_extends_the_former_one(tmp_path: Path) -> None:

@@ -70,8 +70,8 @@ async def test_a_spent_day_of_money_holds_the_swarm(tmp_path: Path) -> None:
     async with swarm(tmp_path, spending((1000, 600)), settings=settings, prices=prices(tmp_path)) as s:
         await s.commander.create("alpha", model="priced", start=False)
         await s.commander.send("alpha", "go")
-        await s.until(lambda: s.commander.hold_switch.swarm)
-        assert s.commander.hold_switch.reason.startswith("Swarm budget: $0.07/$0.10 spent today, and the next")
+        await s.until(lambda: s.commander.swarm.hold_switch.swarm)
+        assert s.commander.swarm.hold_switch.reason.startswith("Swarm budget: $0.07/$0.10 spent today, and the next")
         assert await s.value("SELECT sum(reserved_micros) FROM spend") == 0
 
 
@@ -85,7 +85,7 @@ async def test_others_reserved_money_is_waited_for(tmp_path: Path) -> None:
         await asyncio.gather(*(s.commander.send(f"m{number}", "go") for number in range(6)))
         for number in range(6):
             await s.settled(f"m{number}")
-        assert not s.commander.hold_switch.swarm
+        assert not s.commander.swarm.hold_switch.swarm
         assert await s.value("SELECT used_micros FROM spend WHERE scope = 'swarm'") == 6 * 300
 
 

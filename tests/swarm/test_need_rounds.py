@@ -99,7 +99,7 @@ async def test_a_strategy_that_always_wants_more_ends_the_turn_with_an_error_tha
         await s.commander.send("alpha", "go")
         await s.until(lambda: s.state() == "errored")
 
-        failure = s.commander.runner("alpha").mysis.failure
+        failure = s.commander.swarm.runner("alpha").mysis.failure
         assert failure is not None
         assert failure.what == "The strategy turns still wants Rumour after 4 rounds."
         assert (len(town.told), s.provider.calls) == (4, 0)

@@ -91,7 +91,7 @@ async def test_while_a_turn_runs_what_it_had_no_room_for_is_shown_as_pending_and
         await block.reached.wait()
         taken = await s.value("SELECT count(*) FROM delivery WHERE state = 'taken'")
         assert 0 < taken < 6
-        await s.until(lambda: s.commander.live_view.row(1).pending == 6 - taken)
+        await s.until(lambda: s.commander.swarm.live_view.row(1).pending == 6 - taken)
         last = receipts[-1].lines[0].delivery_id
         assert last is not None
         await s.commander.withdraw(last)

@@ -69,7 +69,7 @@ async def test_the_retries_of_a_failing_provider_hold_back_no_mysis_of_a_healthy
     ):
         for number in range(6):
             await ask(s, f"sick{number}", "sick")
-        runners = [s.commander.runner(f"sick{number}") for number in range(6)]
+        runners = [s.commander.swarm.runner(f"sick{number}") for number in range(6)]
         # The clock stands: each of them waits for its second attempt.
         await s.until(lambda: all(r.driver is not None and r.driver.phase == "resting" for r in runners))
         for number in range(6):
@@ -95,7 +95,7 @@ async def test_a_queued_mysis_says_its_place_and_its_provider(tmp_path: Path) ->
         for number in range(4):
             await ask(s, f"m{number}", "ollama")
             await s.until(lambda: server.received)
-        rows = [s.commander.live_view.row(number) for number in (2, 3, 4)]
+        rows = [s.commander.swarm.live_view.row(number) for number in (2, 3, 4)]
         await s.until(lambda: sorted(row.queue_place for row in rows) == [1, 2, 3])
         views = [await s.commander.mysis(f"m{number}") for number in (1, 2, 3)]
         assert {view.status for view in views} == {StatusWord.QUEUED}

@@ -31,7 +31,7 @@ START = 1_700_000_000_000_000
 
 async def alike(s: Swarm, name: str = "alpha") -> lf.StoredLife:
     """What the life machine knows of a mysis, after asking that its row says the same."""
-    life = s.commander.runner(name).life
+    life = s.commander.swarm.runner(name).life
     [row] = await s.rows("SELECT * FROM mysis WHERE name = ?", name)
     wait = json.loads(row["wait"]) if row["wait"] else {}
     stored = lf.StoredLife(
@@ -47,9 +47,9 @@ async def alike(s: Swarm, name: str = "alpha") -> lf.StoredLife:
 
 
 async def nudged_in_vain(s: Swarm, times: int) -> None:
-    runner = s.commander.runner("alpha")
+    runner = s.commander.swarm.runner("alpha")
     await s.until(lambda: runner.is_settled)
-    row = s.commander.services.view.row(runner.mysis.id)
+    row = s.commander.swarm.services.view.row(runner.mysis.id)
     for turns in range(row.turns + 1, row.turns + times + 1):
         s.clock.by(30)
         await s.until(partial(_has_had, runner, row, turns))
@@ -73,7 +73,7 @@ async def test_the_row_says_what_the_life_machine_knows_at_every_step(tmp_path: 
         assert await alike(s) == lf.StoredLife(2, nothing_new=2)
         await s.commander.hold(True)
         await s.commander.send("alpha", "still there?")
-        await s.until(lambda: s.commander.runner("alpha").life.pending)
+        await s.until(lambda: s.commander.swarm.runner("alpha").life.pending)
         assert await alike(s) == lf.StoredLife(0)
         await s.commander.hold(False)
         await s.settled()
@@ -103,7 +103,7 @@ async def test_a_wait_goes_on_after_a_restart_and_its_end_nudges_at_once(tmp_pat
 
 async def nudged_at(s: Swarm, until: int) -> list[int]:
     """At which seconds after START its model was called, the clock going on in steps of ten."""
-    runner, calls, found = s.commander.runner("alpha"), s.provider.calls, []
+    runner, calls, found = s.commander.swarm.runner("alpha"), s.provider.calls, []
     while (second := (s.clock.now() - START) // 1_000_000) < until:
         s.clock.by(10)
         await s.until(lambda: runner.is_settled)
@@ -210,9 +210,9 @@ async def test_the_nudges_of_the_last_hour_count_after_a_mysis_was_configured(tm
         await nudged_in_vain(s, 2)
         s.clock.by(30)
         await s.until(lambda: s.state() is MysisState.IDLE)
-        before = s.commander.runner("alpha").life
+        before = s.commander.swarm.runner("alpha").life
         await s.commander.configure("alpha", tags=("slow",))
-        after = s.commander.runner("alpha").life
+        after = s.commander.swarm.runner("alpha").life
         assert (after.nudged_at, after.retry_at) == (before.nudged_at, before.retry_at)
 
 
@@ -248,7 +248,7 @@ async def test_a_message_that_comes_while_the_breaker_opens_is_answered(
     async with swarm(tmp_path, script(SILENT, SILENT, SILENT, SILENT, SILENT, SILENT, Answer(text="yes"))) as s:
         await s.commander.create("alpha")
         await nudged_in_vain(s, 2)
-        runner = s.commander.runner("alpha")
+        runner = s.commander.swarm.runner("alpha")
         saying = message_ops.OutgoingMessage("are you there?", COMMANDER, DeliveryMode.QUEUE)
         take_stored_end = runner.take_stored_end
         waiting: list[Delivery] = []
@@ -279,7 +279,7 @@ async def test_a_message_from_afar_that_comes_while_a_nudge_fails_sets_the_count
 ) -> None:
     async with swarm(tmp_path, script(SILENT)) as s:
         await s.commander.create("alpha")
-        runner = s.commander.runner("alpha")
+        runner = s.commander.swarm.runner("alpha")
         take_stored_end = runner.take_stored_end
 
         def late(mysis: Mysis | None) -> None:
@@ -296,7 +296,7 @@ async def test_a_stop_that_comes_while_a_turn_ends_follows_the_stored_end(
 ) -> None:
     async with swarm(tmp_path, script(Answer(text="done"))) as s:
         await s.commander.create("alpha")
-        runner = s.commander.runner("alpha")
+        runner = s.commander.swarm.runner("alpha")
         end_turn = runner.end_turn
         stops: list[asyncio.Future[None]] = []
 
@@ -321,7 +321,7 @@ async def test_a_runner_that_is_closed_while_its_turn_ends_stores_the_answer(
 ) -> None:
     async with swarm(tmp_path, script(Answer(text="done"))) as s:
         await s.commander.create("alpha")
-        runner = s.commander.runner("alpha")
+        runner = s.commander.swarm.runner("alpha")
         end_turn = runner.end_turn
         closes: list[asyncio.Task[None]] = []
 

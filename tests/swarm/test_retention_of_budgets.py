@@ -54,5 +54,5 @@ async def test_removed_turns_still_count_as_spent(tmp_path: Path, monkeypatch: p
         assert await sums(s) == before
     async with swarm(tmp_path, works, settings=HARD) as again:
         assert await sums(again) == before
-        assert again.commander.runner("alpha").mysis.id == 1
+        assert again.commander.swarm.runner("alpha").mysis.id == 1
         assert await again.value("SELECT used_tokens FROM spend WHERE scope = 'mysis'") == spent

@@ -17,7 +17,7 @@ async def test_a_turn_that_ended_leaves_no_cycle_behind(tmp_path: Path) -> None:
         block = s.provider.block()
         await s.commander.send("alpha", "go")
         await block.reached.wait()
-        driver = s.commander.runner("alpha").driver
+        driver = s.commander.swarm.runner("alpha").driver
         assert isinstance(driver, TurnDriver)
         turn = weakref.ref(driver)
         del driver

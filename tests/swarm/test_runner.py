@@ -142,7 +142,7 @@ async def test_a_steer_that_comes_in_the_moment_a_turn_opens_joins_its_first_req
         await s.until(lambda: provider.asked)
         saying = message_ops.OutgoingMessage("hurry", COMMANDER, DeliveryMode.STEER)
         [delivery] = (await s.store.write(lambda c: message_ops.send(c, 1, saying, 3, 0))).deliveries
-        runner, drive = s.commander.runner("alpha"), MysisRunner._drive
+        runner, drive = s.commander.swarm.runner("alpha"), MysisRunner._drive
 
         async def late(runner: MysisRunner, *opened: Any) -> TurnEnd:
             # The turn is stored, its driver not there yet, and nothing hears of the message before that is.

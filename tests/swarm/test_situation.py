@@ -27,7 +27,7 @@ async def test_every_part_is_in_the_request_titled_as_data_and_frozen_with_the_t
         await s.commander.broadcast("mine iron")
         await s.settled()
         s.clock.by(7)
-        s.commander.runner("alpha")
+        s.commander.swarm.runner("alpha")
         s.clock.by(30)
         await s.until(lambda: s.provider.calls == 4)
         await s.settled()

@@ -125,7 +125,7 @@ async def test_the_row_says_how_much_of_the_prompt_is_read(tmp_path: Path, serve
     async with swarm(tmp_path, providers=OneProvider(made)) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "hello")
-        row = s.commander.live_view.rows()[0]
+        row = s.commander.swarm.live_view.rows()[0]
         await until(lambda: row.reading is not None)
         assert describe_status(row.freeze(), 0) == "working (reading 46 %)"
     await made.close()

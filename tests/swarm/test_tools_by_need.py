@@ -52,7 +52,7 @@ def listed(s: Swarm, request: int = -1) -> list[str]:
 
 
 async def told(s: Swarm, *texts: str) -> None:
-    if "alpha" not in [one.mysis.name for one in s.commander.runners.values()]:
+    if "alpha" not in [one.mysis.name for one in s.commander.swarm.runners.values()]:
         await s.commander.create("alpha", start=False)
     for text in texts:
         await s.commander.send("alpha", text)
@@ -109,7 +109,7 @@ async def test_an_approval_is_asked_for_the_inner_tool_and_its_grant_holds_for_b
     async with swarm(tmp_path, script(*replies), policy=BY_NEED) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
-        row = s.commander.live_view.row(s.commander.runner("alpha").mysis.id)
+        row = s.commander.swarm.live_view.row(s.commander.swarm.runner("alpha").mysis.id)
         await s.until(lambda: row.approvals)
         [asked] = await s.commander.approvals()
         assert (asked.tool, asked.upstream, asked.arguments) == ("burn", "peer", '{"text": "a"}')

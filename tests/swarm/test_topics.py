@@ -21,7 +21,7 @@ from zoea.runtime.upstream_set import build_policy
 from zoea.settings import Settings, Templates, parse_template
 from zoea.store import topic_reader
 from zoea.store.topic_reader import topic_message
-from zoea.swarm import life, outbox
+from zoea.swarm import life, topic_commands
 from zoea.swarm.persistence import topic_ops
 from zoea.swarm.persistence.topic_ops import OutgoingTopicMessage, PublishLimits, publish
 from zoea.tools.builtin.arguments import ReadTopicArguments
@@ -113,8 +113,8 @@ async def test_a_mysis_publishes_for_the_others_but_not_for_itself(tmp_path: Pat
         assert any("[topic IMPLEMENTATION_READY, from mysis wanda]" in sent[-1][1] for sent in s.sent())
         row = (await s.rows("SELECT * FROM topic_message WHERE topic = 'IMPLEMENTATION_READY'"))[0]
         assert (row["sender"], row["hop"], row["turn_id"] is not None) == ("wanda", 1, True)
-        own = await s.commander.outbox.publish(
-            "PLAN_READY", "Mine.", None, sender=Sender(SenderKind.MYSIS, row["sender_id"], "wanda"), hop=1
+        own = await s.commander.publish(
+            "PLAN_READY", "Mine.", sender=Sender(SenderKind.MYSIS, row["sender_id"], "wanda"), hop=1
         )
         assert own.lines == ()
 
@@ -265,29 +265,29 @@ async def test_a_mysis_that_may_not_write_to_others_may_not_publish(tmp_path: Pa
         await s.commander.publish("PLAN_READY", "Go.")
         await s.settled("mia")
         assert await s.value("SELECT count(*) FROM topic_message WHERE topic = 'NEWS'") == 0
-        mia = Sender(SenderKind.MYSIS, s.commander.runner("mia").mysis.id, "mia")
+        mia = Sender(SenderKind.MYSIS, s.commander.swarm.runner("mia").mysis.id, "mia")
         with pytest.raises(UsageError, match="does not let you write"):
-            await s.commander.outbox.publish("NEWS", "x", None, sender=mia)
+            await s.commander.publish("NEWS", "x", sender=mia)
 
 
 async def test_a_mysis_may_publish_so_often_an_hour(tmp_path: Path) -> None:
     settings = Settings.model_validate({"nudge": {"enabled": False}, "swarm": {"publishes_per_hour": 2}})
     async with with_topics(tmp_path, settings=settings) as s:
         await s.commander.create("wanda", template="worker")
-        wanda = Sender(SenderKind.MYSIS, s.commander.runner("wanda").mysis.id, "wanda")
+        wanda = Sender(SenderKind.MYSIS, s.commander.swarm.runner("wanda").mysis.id, "wanda")
         for _ in range(2):
-            await s.commander.outbox.publish("NEWS", "x", None, sender=wanda)
+            await s.commander.publish("NEWS", "x", sender=wanda)
         with pytest.raises(ZoeaError, match="2 messages within an hour; try again in 3,600 seconds"):
-            await s.commander.outbox.publish("NEWS", "x", None, sender=wanda)
+            await s.commander.publish("NEWS", "x", sender=wanda)
         s.clock.by(3601)
-        await s.commander.outbox.publish("NEWS", "x", None, sender=wanda)
+        await s.commander.publish("NEWS", "x", sender=wanda)
 
 
 async def test_two_roles_that_answer_each_other_end_at_the_hop_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each answer wakes the other role, until `MAX_TOPIC_HOPS`; the last message waits unread."""
-    for module in (life, outbox):
+    for module in (life, topic_commands):
         monkeypatch.setattr(module, "MAX_TOPIC_HOPS", 4)
     settings = Settings.model_validate({"nudge": {"enabled": False}})
 

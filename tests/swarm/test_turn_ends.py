@@ -89,7 +89,7 @@ async def test_retry_after_is_honoured(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(transient(retry_after=7), Answer(text="now"))) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "hello")
-        runner = s.commander.runner("alpha")
+        runner = s.commander.swarm.runner("alpha")
         await s.until(lambda: runner.driver is not None and runner.driver.phase == "resting")
         s.clock.by(6.5)
         await asyncio.sleep(0)
@@ -192,7 +192,7 @@ async def test_a_spent_day_of_the_swarm_holds_it_and_goes_on_when_lifted(tmp_pat
         await s.commander.send("alpha", "one")
         await s.settled()
         await s.commander.send("alpha", "two")
-        await s.until(lambda: s.commander.hold_switch.swarm)
+        await s.until(lambda: s.commander.swarm.hold_switch.swarm)
         assert "Swarm budget: " in (await s.commander.view()).hold_reason
         assert s.provider.calls == 1
         await s.store.write(lambda conn: conn.execute("UPDATE spend SET used_tokens = 0").rowcount)
@@ -246,7 +246,7 @@ async def test_an_approval_waits_and_the_other_calls_of_the_message_run(tmp_path
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
         await s.until(lambda: s.peer.seen == [("act", "meanwhile")])
-        await s.until(lambda: s.commander.live_view.row(1).approvals == 1)
+        await s.until(lambda: s.commander.swarm.live_view.row(1).approvals == 1)
         waiting = await s.commander.approvals()
         assert [(one.tool, one.arguments) for one in waiting] == [("burn", '{"text": "it"}')]
         assert (await s.commander.mysis("alpha")).activity is Activity.ASKING
@@ -264,7 +264,7 @@ async def test_a_grant_for_the_session_is_not_asked_again_until_the_mysis_stops(
     async with swarm(tmp_path, replies) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
-        await s.until(lambda: s.commander.live_view.row(1).approvals)
+        await s.until(lambda: s.commander.swarm.live_view.row(1).approvals)
         await s.commander.answer((await s.commander.approvals())[0].id, ApprovalAnswer.SESSION)
         await s.settled()
         await s.commander.send("alpha", "go")
@@ -273,14 +273,14 @@ async def test_a_grant_for_the_session_is_not_asked_again_until_the_mysis_stops(
         await s.commander.stop("alpha")
         await s.commander.start("alpha")
         await s.commander.send("alpha", "go")
-        await s.until(lambda: s.commander.live_view.row(1).approvals)
+        await s.until(lambda: s.commander.swarm.live_view.row(1).approvals)
 
 
 async def test_a_denial_shows_the_model_the_sentence(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(calls=(call("burn"),)), Answer(text="fine"))) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
-        await s.until(lambda: s.commander.live_view.row(1).approvals)
+        await s.until(lambda: s.commander.swarm.live_view.row(1).approvals)
         await s.commander.answer((await s.commander.approvals())[0].id, ApprovalAnswer.DENIED, sentence="too dear")
         await s.settled()
         assert s.sent()[1][-1] == ("tool", "denied: too dear")
@@ -291,7 +291,7 @@ async def test_an_approval_expires_after_half_an_hour(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(Answer(calls=(call("burn"),)), Answer(text="fine"))) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.send("alpha", "go")
-        await s.until(lambda: s.commander.live_view.row(1).approvals)
+        await s.until(lambda: s.commander.swarm.live_view.row(1).approvals)
         s.clock.by(31 * 60)
         await s.settled()
         assert s.sent()[1][-1][1].startswith("expired: ")
@@ -342,7 +342,7 @@ async def test_the_order_is_in_a_nudged_turn_however_long_ago_it_was_given(tmp_p
         for turn in range(1, 5):
             await s.settled()
             s.clock.by(31)
-            await s.until(lambda: s.commander.live_view.row(1).turn_number > turn)  # noqa: B023  awaited within the same round
+            await s.until(lambda: s.commander.swarm.live_view.row(1).turn_number > turn)  # noqa: B023  awaited within the same round
         await s.settled()
         assert await s.value("SELECT count(*) FROM memory") > 40
         first = next(m for m in s.provider.requests[-1].messages if "mine iron until I say stop" in m.content)

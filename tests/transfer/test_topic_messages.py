@@ -86,7 +86,7 @@ async def test_a_purge_removes_what_a_mysis_published_unless_others_got_it(tmp_p
     path = await worked(tmp_path)
     async with with_topics(tmp_path) as s:
         wanda = s.commander.builtin_backend._sender(1)
-        await s.commander.outbox.publish("DIARY", "Only mine.", None, sender=wanda)
+        await s.commander.publish("DIARY", "Only mine.", sender=wanda)
         await s.commander.delete("wanda")
         await s.store.write(lambda conn: remove_mysis(conn, 1, now=NOW, who="test"))
     topics = [row["topic"] for row in rows(path, "SELECT topic FROM topic_message WHERE sender_id = 1")]

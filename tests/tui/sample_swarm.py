@@ -269,7 +269,7 @@ async def _play(inner: Swarm, script: ScriptedReplies) -> Block:
     await inner.until(lambda: inner.state("delta") is MysisState.ERRORED)
     clock.by(45)
     await commander.send("gamma", "What would you sell, and where?")
-    await inner.until(lambda: commander.live_view.row(ids["gamma"]).approvals)
+    await inner.until(lambda: commander.swarm.live_view.row(ids["gamma"]).approvals)
     clock.by(22)
     await _ask(inner, "beta", "Bring the ore to Halcyon.")
     clock.by(10)

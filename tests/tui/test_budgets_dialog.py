@@ -23,7 +23,7 @@ async def test_the_day_is_shown_with_a_bar_and_what_to_do_near_its_end(tmp_path:
         await stage.press("escape")
         await stage.until(lambda: not stage.shows(BudgetsDialog))
         await stage.api.send("alpha", "go")
-        await stage.until(lambda: stage.swarm.commander.runner("alpha").is_settled)
+        await stage.until(lambda: stage.swarm.commander.swarm.runner("alpha").is_settled)
         await stage.press("dollar_sign")
         await stage.until(lambda: "1.8M of 2M" in stage.text())
         assert "raise budget.swarm_per_day, then resume the swarm" in stage.text()

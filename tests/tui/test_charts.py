@@ -35,7 +35,7 @@ STATS = SwarmStats(
 async def _play(stage: Stage) -> None:
     """Store a minute before and one after a turn."""
     inner = stage.swarm
-    statuses = {str(word): count for word, count in inner.commander.live_view.count_statuses().items()}
+    statuses = {str(word): count for word, count in inner.commander.swarm.live_view.count_statuses().items()}
     await inner.store.write(lambda conn: store_minute(conn, statuses))
     await inner.commander.send("alpha", "hello")
     await inner.settled("alpha")

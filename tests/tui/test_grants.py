@@ -137,7 +137,7 @@ async def test_a_read_only_cockpit_shows_grants_and_revokes_none(tmp_path: Path)
     async with swarm(tmp_path, asks_when_told, settings=QUIET) as inner:
         await inner.commander.create("alpha", start=False)
         await inner.commander.send("alpha", "burn it")
-        row = inner.commander.live_view.row(1)
+        row = inner.commander.swarm.live_view.row(1)
         await inner.until(lambda: row.approvals)
         [asked] = await inner.commander.approvals()
         await inner.commander.answer(asked.id, ApprovalAnswer.TEMPLATE)

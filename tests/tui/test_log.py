@@ -84,7 +84,7 @@ async def test_no_cause_is_invented_for_a_failure_in_a_turn_that_continues(tmp_p
 
         def is_errored() -> bool:
             # Asked of the swarm itself: what the cockpit knows comes later, and time must not go on to the next try.
-            if stage.swarm.commander.runner("alpha").mysis.state is MysisState.ERRORED:
+            if stage.swarm.commander.swarm.runner("alpha").mysis.state is MysisState.ERRORED:
                 return True
             stage.clock.by(1.0)
             return False

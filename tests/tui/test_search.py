@@ -129,7 +129,7 @@ async def test_hostile_text_is_found_and_shown_as_it_is(tmp_path: Path) -> None:
         await inner.commander.create("alpha")
         for text in (*HOSTILE, f"needle {LONG[:150_000]}"):
             await inner.commander.send("alpha", f"needle {text}")
-        await inner.until(lambda: inner.commander.runner("alpha").life.pending == ())
+        await inner.until(lambda: inner.commander.swarm.runner("alpha").life.pending == ())
         for size in ((80, 24), (200, 60)):
             async with cockpit_over(inner.api, inner.path, clock=inner.clock, inner=inner, size=size) as stage:
                 hits = await open_search(stage, "needle")

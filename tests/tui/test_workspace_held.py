@@ -33,7 +33,7 @@ async def held(folder: Path, answers: list[bool], why: ZoeaError | None = None) 
     async with swarm(folder, answering("It is done"), settings=QUIET) as inner:
         await inner.commander.create("alpha", start=False)
         await inner.commander.send("alpha", "Mine the belt")
-        runner = inner.commander.runner("alpha")
+        runner = inner.commander.swarm.runner("alpha")
         await inner.until(lambda: runner.is_settled)
         where = places(configured=False)._replace(data=inner.path.parent)
 

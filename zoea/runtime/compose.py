@@ -44,10 +44,11 @@ from zoea.settings import Credentials, LoadedSettings, load
 from zoea.settings.paths import Places
 from zoea.store import Store
 from zoea.store.retention import RetentionRule
-from zoea.swarm import Commander
 from zoea.swarm.command_tasks import CommandTasks
+from zoea.swarm.commander import Commander
 from zoea.swarm.context_commands import ContextCommands
 from zoea.swarm.mysis_contexts import MysisContexts
+from zoea.swarm.swarm import Swarm
 from zoea.tools import Toolbox
 from zoea.tools.builtin.mysis_tools import MysisTools
 
@@ -157,7 +158,7 @@ async def running_swarm(
         stack.push_async_callback(close_within, TOOLS_CLOSE_S, toolbox.close, "the upstreams")
         toolbox.open()
         door = McpServerSupervisor(places, Address.of(loaded.settings.mcp), level=loaded.settings.log.level)
-        commander = await Commander.open(
+        swarm = Swarm(
             store=store,
             clock=clock,
             ids=SystemIds(),
@@ -167,12 +168,15 @@ async def running_swarm(
             tools=toolbox,
             on_shutdown=on_shutdown,
             prices=PriceList(places.prices, providers.is_free),
+        )
+        commander = await Commander.open(
+            swarm,
             serve_tools=lambda commander: toolbox.serve(
                 MysisTools(commander.builtin_backend, MysisContexts(commander))
             ),
         )
         stack.push_async_callback(close_within, SWARM_CLOSE_S, commander.close, "the swarm")
-        commander.services.report_context = build_context_report(commander, os.environ, options.write_line)
+        swarm.services.report_context = build_context_report(commander, os.environ, options.write_line)
         stack.push_async_callback(close_within, DOOR_CLOSE_S, door.close, "the MCP server")
         if loaded.settings.mcp.http:
             door.start()
@@ -181,12 +185,12 @@ async def running_swarm(
         await stack.enter_async_context(run_releases(store, clock))
         await stack.enter_async_context(run_mirror(store, clock, mirror_folder(loaded.settings)))
         await stack.enter_async_context(run_idle_summaries(commander, clock))
-        await stack.enter_async_context(record_minutes(store, clock, commander.live_view.count_statuses))
+        await stack.enter_async_context(record_minutes(store, clock, swarm.live_view.count_statuses))
         await _serve_metrics(stack, store, places, commander, clock, options.metrics)
         stack.enter_context(tuned_gc())
         lag = stack.enter_context(measured_lag(clock.now))
         yield RunningSwarm.of(
-            commander, LiveConnections(toolbox, providers, door, commander.adopt, loaded, store.write), lag
+            commander, LiveConnections(toolbox, providers, door, swarm.adopt, loaded, store.write), lag
         )
 
 
@@ -194,7 +198,7 @@ async def _serve_metrics(
     stack: AsyncExitStack, store: Store, places: Places, commander: Commander, clock: SystemClock, address: str
 ) -> None:
     """Serve metrics until the stack is left, where the settings or the command line say so. Raises OwnerError."""
-    settings = commander.services.settings
+    settings = commander.swarm.settings
     if not address and not settings.metrics.serve:
         return
     # Late, because most runs serve none.
@@ -204,7 +208,7 @@ async def _serve_metrics(
     host, _, port = (address or f"{settings.metrics.host}:{settings.metrics.port}").rpartition(":")
     metrics = await asyncio.to_thread(
         lambda: SwarmMetrics(
-            places.database, lambda: commander.services.settings, clock.now, stats=store.stats, is_from_now=True
+            places.database, lambda: commander.swarm.settings, clock.now, stats=store.stats, is_from_now=True
         )
     )
     server = MetricsServer(metrics.render, CONTENT_TYPE, host=host, port=int(port))

@@ -14,7 +14,7 @@ from typing import Any
 from zoea.model.enums import SenderKind
 from zoea.model.topics import METRICS_TOPIC
 from zoea.model.values import Sender
-from zoea.swarm import Commander
+from zoea.swarm.commander import Commander
 from zoea.swarm.persistence.topic_ops import OutgoingTopicMessage
 
 log = logging.getLogger(__name__)
@@ -46,6 +46,6 @@ def build_context_report(
         if has_ledger:
             sender = Sender(SenderKind.CLIENT, None, SENDER)
             outgoing = OutgoingTopicMessage(METRICS_TOPIC, "", text, sender)
-            await commander.services.write(lambda conn: commander.outbox.publish_in(conn, outgoing))
+            await commander.swarm.services.write(lambda conn: commander.publish_in(conn, outgoing))
 
     return report

@@ -11,7 +11,7 @@ from zoea.chain.commit import CommitType, ContextCommit
 from zoea.chain.commit_rows import read_unsummarised
 from zoea.model.errors import ZoeaError
 from zoea.model.ports import Clock
-from zoea.swarm import Commander
+from zoea.swarm.commander import Commander
 from zoea.swarm.context_commands import ContextCommands
 
 log = logging.getLogger(__name__)
@@ -50,17 +50,17 @@ async def _write_summaries(commander: Commander, clock: Clock) -> None:
 
 async def _find_next(commander: Commander, failed: Collection[str]) -> ContextCommit | None:
     """Return the newest commit to summarise; None where a mysis works or nothing is left."""
-    runners = dict(commander.runners)
+    runners = dict(commander.swarm.runners)
     wanted = {
         mysis_id
         for mysis_id, runner in runners.items()
-        if commander.resolved_template(runner.mysis.template_hash).settings.chain.summarise_idle
-        and not commander.services.hold.holds(mysis_id)
+        if commander.swarm.resolved_template(runner.mysis.template_hash).settings.chain.summarise_idle
+        and not commander.swarm.services.hold.holds(mysis_id)
     }
     if not wanted or not all(runner.is_settled for runner in runners.values()):
         return None
     try:
-        async with commander.services.store.search_reader() as reader:
+        async with commander.swarm.services.store.search_reader() as reader:
             found = await reader.run(lambda conn: read_unsummarised(conn, _READ + len(failed)))
     except ZoeaError as problem:
         log.warning("commits without a summary could not be read: %s", problem)

@@ -6,30 +6,19 @@ turn continue.
 
 from __future__ import annotations
 
-import json
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
 from zoea.model.enums import ASK_TOOL, ApprovalAnswer
-from zoea.model.errors import UsageError
 from zoea.model.ports import Clock, Timer
 from zoea.model.request import ToolSpec
-from zoea.model.values import ApprovalView, GrantView
-from zoea.store import Store, WriterConnection
+from zoea.store import Store
 from zoea.swarm.persistence import approval_ops
-from zoea.text import clean
 from zoea.text.command_lines import find_grant_scope
 
 CHANGED = "its server changed this tool since the question was asked; look at its arguments and call it again"
-ONLY_ONCE = (
-    "A grant covers a simple command with its arguments, and no line that a shell may read as more: no pipes, several "
-    "commands, substitutions, patterns, variables or programs that run others."
-)
-MOST_LISTED = 5_000
-LISTED_CHARS = 2_000_000
-"""Questions of the list, and characters of their arguments, because it is sent to fronts in one frame."""
 Post = Callable[[ApprovalAnswer, str], None]
 _Key = tuple[str, int]
 """The column of `approval` that says what is asked about, and the row it names."""
@@ -136,64 +125,26 @@ class ApprovalQueue:
         of_it = [waiting for waiting in self._waiting.values() if waiting.mysis_id == mysis_id]
         self._touched(mysis_id, len(of_it), sum(waiting.wants_words for waiting in of_it))
 
-    async def open(self) -> tuple[ApprovalView, ...]:
-        """Return the questions that wait now, the `MOST_LISTED` oldest first, with `LISTED_CHARS` of arguments."""
-        ids = [
-            row["id"]
-            for row in await self._store.read(approval_ops.OPEN_KEYS)
-            if ("tool_call_id", row["tool_call_id"]) in self._waiting or ("turn_id", row["turn_id"]) in self._waiting
-        ]
-        given = {"ids": json.dumps(ids[:MOST_LISTED]), "chars": LISTED_CHARS}
-        return tuple(approval_ops.view(row) for row in await self._store.read(approval_ops.LISTED, given))
+    def waits_for(self, row: sqlite3.Row) -> bool:
+        """Return whether the question of a row of `OPEN` waits in this process."""
+        return any((column, row[column]) in self._waiting for column in ("tool_call_id", "turn_id"))
 
-    async def answer(self, approval_id: int, answer: ApprovalAnswer, sentence: str, by: str) -> None:
-        """Store an answer and pass it to the turn that waits.
-
-        Raises UsageError where the question does not exist, is answered, or cannot be answered so.
-        """
-        rows = await self._store.read(f"{approval_ops.OPEN} AND a.id = ?", (approval_id,))
-        if not rows:
-            raise UsageError(
-                f"approval {approval_id} does not wait for an answer", hint="`zoea approvals` lists those that do."
-            )
-        row = rows[0]
-        if row["kind"] == "budget" and answer is ApprovalAnswer.TEMPLATE:
-            raise UsageError(
-                "a budget cannot be exceeded for a whole template",
-                hint="Allow it once or until this mysis stops, or raise the template's budget.",
-            )
-        if answer in (ApprovalAnswer.SESSION, ApprovalAnswer.TEMPLATE) and approval_ops.view(row).grant_scope == "":
-            raise UsageError("this command can be allowed only once", hint=ONLY_ONCE)
-        in_words = answer is ApprovalAnswer.DENIED or (answer is ApprovalAnswer.ONCE and sentence.strip())
-        if row["tool"] == ASK_TOOL and not row["upstream"] and not in_words:
-            raise UsageError("it asks a question", hint=f"Answer it in words: zoea answer {approval_id} TEXT.")
-
-        def write(conn: WriterConnection) -> list[sqlite3.Row] | None:
-            if not approval_ops.answer(conn, row, answer, sentence, by):
-                return None
-            return approval_ops.answer_covered(conn, row, answer, by)
-
-        covered = await self._store.write(write)
-        if covered is None:
-            raise UsageError(f"approval {approval_id} was answered already")
+    def take_answer(
+        self, row: sqlite3.Row, answer: ApprovalAnswer, sentence: str, covered: Iterable[sqlite3.Row]
+    ) -> None:
+        """Hold what an answer grants, and pass it to the turns that wait: its own, and those of `covered` questions."""
         grant = approval_ops.grant_key(row)
         if answer is ApprovalAnswer.SESSION:
             self._session_grants.add((row["mysis_id"], *grant))
         elif answer is ApprovalAnswer.TEMPLATE:
             self._template_grants.add((row["template"], *grant))
-        self._post(_key_of(row), answer, clean(sentence))
+        self._post(_key_of(row), answer, sentence)
         for other in covered:
             self._post(_key_of(other), ApprovalAnswer.ONCE, "")
 
-    async def grants(self) -> tuple[GrantView, ...]:
-        """Return the grants for whole templates, oldest first."""
-        return tuple(approval_ops.grant_view(row) for row in await self._store.read(approval_ops.GRANTS))
-
-    async def revoke(self, grant_id: int) -> GrantView:
-        """Revoke a grant, so that the next call asks again. Raises UsageError for an unknown one."""
-        row = await self._store.write(lambda conn: approval_ops.revoke(conn, grant_id))
+    def revoke(self, row: sqlite3.Row) -> None:
+        """Hold a grant for a template no longer."""
         self._template_grants.discard((row["template"], row["upstream"], row["tool"], row["schema_hash"]))
-        return approval_ops.grant_view(row)
 
     def _post(self, key: _Key, answer: ApprovalAnswer, sentence: str) -> None:
         waiting = self._take(key)

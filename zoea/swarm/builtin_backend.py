@@ -9,39 +9,40 @@ from zoea.model.enums import SenderKind
 from zoea.model.request import CallMeta
 from zoea.model.topics import PublishReceipt, TopicMessage, TopicSummary
 from zoea.model.values import MysisView, Receipt, Sender
-from zoea.store import Store
 from zoea.store.topic_reader import read_newest_messages, read_topics
 from zoea.swarm.command_tasks import CommandTasks
-from zoea.swarm.live_view import LiveView
-from zoea.swarm.outbox import Outbox
+from zoea.swarm.message_commands import MessageCommands
 from zoea.swarm.persistence.approval_ops import SENTENCE_OF_CALL
 from zoea.swarm.persistence.preserved_memories import NEWEST_PROMPT, preserve_memory
+from zoea.swarm.swarm import Swarm
+from zoea.swarm.topic_commands import TopicCommands
 from zoea.tools.builtin.answer_size import ROOM
 
 
 class SwarmBackend:
     """See `zoea.tools.builtin.mysis_tools.BuiltinBackend`."""
 
-    def __init__(self, store: Store, view: LiveView, outbox: Outbox) -> None:
-        self.memories = store.memory_reader()
-        self._store = store
-        self._view = view
-        self._outbox = outbox
+    def __init__(self, swarm: Swarm, messages: MessageCommands, topics: TopicCommands) -> None:
+        self._store = swarm.services.store
+        self._view = swarm.live_view
+        self._messages = messages
+        self._topics = topics
+        self.memories = self._store.memory_reader()
         self._commands = CommandTasks()
 
     async def send(self, mysis_id: int, hop: int, to: str, text: str) -> Receipt:
-        return await self._commands.run(self._outbox.send_from_mysis(self._sender(mysis_id), hop + 1, to, text))
+        return await self._commands.run(self._messages.send_from_mysis(self._sender(mysis_id), hop + 1, to, text))
 
     async def broadcast(self, mysis_id: int, hop: int, text: str) -> Receipt:
-        return await self._commands.run(self._outbox.send_from_mysis(self._sender(mysis_id), hop + 1, None, text))
+        return await self._commands.run(self._messages.send_from_mysis(self._sender(mysis_id), hop + 1, None, text))
 
     async def publish(
         self, meta: CallMeta, topic: str, text: str, data: Mapping[str, Any] | None, receiver: str
     ) -> PublishReceipt:
         sender = self._sender(meta.mysis_id)
         return await self._commands.run(
-            self._outbox.publish(
-                topic, text, data, sender=sender, receiver=receiver, hop=meta.hop + 1, turn_id=meta.turn_id or None
+            self._topics.publish(
+                topic, text, data=data, sender=sender, receiver=receiver, hop=meta.hop + 1, turn_id=meta.turn_id or None
             )
         )
 

@@ -47,7 +47,8 @@ class ContextCommands:
 
     def __init__(self, commander: Commander) -> None:
         self._commander = commander
-        self._services = commander.services
+        self._swarm = commander.swarm
+        self._services = commander.swarm.services
 
     @property
     def _settings(self) -> Settings:
@@ -63,7 +64,7 @@ class ContextCommands:
 
     async def checkpoint(self, ref: str, *, summary: str = "", timeout_s: float = 20.0) -> str:
         """See `ContextApi.checkpoint`."""
-        runner = self._commander.runner(ref)
+        runner = self._swarm.runner(ref)
         note = CommitNote(clean(summary))
         if runner.is_settled:
             made = await runner.capture.commit_now(note)
@@ -88,7 +89,7 @@ class ContextCommands:
 
     async def pick(self, revision: str, ref: str) -> str:
         """See `ContextApi.pick`."""
-        runner = self._commander.runner(ref)
+        runner = self._swarm.runner(ref)
         mysis = runner.mysis
         async with self._services.store.search_reader() as reader:
             commit, short, entries = await reader.run(lambda conn: _read_unknown(conn, revision, mysis.name))
@@ -106,7 +107,7 @@ class ContextCommands:
             return mysis_ops.find(conn, mysis.id)
 
         await runner.capture.commit_now(CommitNote())
-        await self._commander.replace(runner, store)
+        await self._swarm.replace(runner, store)
         if was_running:
             await self._commander.start(mysis.name)
         return made[-1].id
@@ -130,8 +131,8 @@ class ContextCommands:
         if extract:
             summary, model = summarise(as_memories(entries), SUMMARY_TOKENS), ""
         else:
-            runner = self._commander.runner(payer or f"#{commit.provenance.mysis_id or 0}")
-            known = self._commander.resolved_template(runner.mysis.template_hash)
+            runner = self._swarm.runner(payer or f"#{commit.provenance.mysis_id or 0}")
+            known = self._swarm.resolved_template(runner.mysis.template_hash)
             summary, model = await hand_compaction.write_summary(self._services, runner, known, entries, timeout_s)
         now = self._services.clock.now()
         return (await hand_compaction.store_compaction(store, commit, len(entries), summary, model, now)).id
@@ -140,8 +141,8 @@ class ContextCommands:
         """See `ContextApi.summarise`."""
         store = self._services.store
         commit, entries = await hand_compaction.read_delta(store, revision)
-        runner = self._commander.runner(payer or f"#{commit.provenance.mysis_id or 0}")
-        known = self._commander.resolved_template(runner.mysis.template_hash)
+        runner = self._swarm.runner(payer or f"#{commit.provenance.mysis_id or 0}")
+        known = self._swarm.resolved_template(runner.mysis.template_hash)
         summary, model = await hand_compaction.write_summary(
             self._services, runner, known, entries, timeout_s, tokens=NOTE_TOKENS
         )
@@ -156,14 +157,14 @@ class ContextCommands:
     def _find_own(self, revision: str) -> MysisRunner | None:
         """Return the mysis that a revision names by its branch alone."""
         try:
-            return self._commander.runner(revision)
+            return self._swarm.runner(revision)
         except MysisMissing:
             return None
 
     async def resume(self, ref: str, *, name: str = "", allow_fresh: bool = False) -> MysisView:
         """See `ContextApi.resume`."""
         try:
-            runner = self._commander.runner(ref)
+            runner = self._swarm.runner(ref)
         except MysisMissing as missing:
             return await self._revive(ref, name, missing, allow_fresh=allow_fresh)
         known = runner.mysis.name
@@ -191,7 +192,7 @@ class ContextCommands:
                 capture_ops.begin_fresh(conn, runner.mysis.id, origin.unread.seq)
             return mysis_ops.find(conn, runner.mysis.id)
 
-        await self._commander.replace(runner, store)
+        await self._swarm.replace(runner, store)
 
     async def _revive(self, ref: str, name: str, missing: MysisMissing, *, allow_fresh: bool) -> MysisView:
         """Make a mysis from the branch of a deleted one. It gets its name back where that is free."""
@@ -200,7 +201,7 @@ class ContextCommands:
         if not branch.startswith(DELETED):
             raise missing
         old = branch.removeprefix(DELETED).rpartition("-")[0]
-        taken = {runner.mysis.name.casefold() for runner in self._commander.runners.values()}
+        taken = {runner.mysis.name.casefold() for runner in self._swarm.runners.values()}
         origin = await creation.read_origin(self._services.store, branch, allow_fresh=allow_fresh)
         chosen = name or ("" if old.casefold() in taken else old)
         return await self._commander.spawn(creation.Wish(self._services.ids.uid(), chosen), origin)
@@ -231,7 +232,7 @@ class ContextCommands:
         async with self._services.store.search_reader() as reader:
             default = self._settings.swarm.default_template
             place = await reader.run(lambda conn: _find_discussion(conn, revision, thread, default))
-        runner = self._commander.runners.get(place.mysis_id)
+        runner = self._swarm.runners.get(place.mysis_id)
         if runner is not None:
             view = await self._go_on(runner, text, sender, hop)
         else:
@@ -248,11 +249,11 @@ class ContextCommands:
             if runner.life.state is MysisState.RUNNING:
                 await self._commander.stop(name)
             await self._begin_again(runner)
-            if not self._commander.runner(name).life.state.accepts_messages:
+            if not self._swarm.runner(name).life.state.accepts_messages:
                 await self._commander.start(name)
-        room = self._commander.resolved_template(runner.mysis.template_hash).settings.budget.token_budget_per_agent
+        room = self._swarm.resolved_template(runner.mysis.template_hash).settings.budget.token_budget_per_agent
         outgoing = message_ops.OutgoingMessage(message_ops.checked(text, room), sender, DeliveryMode.QUEUE, hop)
-        await self._commander.outbox.say(outgoing, runner.mysis.id)
+        await self._commander.say(outgoing, runner.mysis.id)
         return await self._commander.mysis(name)
 
 

@@ -71,7 +71,7 @@ class MysisContexts:
         """Commit what a mysis knows: its own with the result of this call, which is stored once it has ended."""
         given = ContextCheckpointArguments.parse(arguments)
         if given.mysis.removeprefix("@").casefold() == meta.mysis.casefold():
-            runner = self._commander.runners[meta.mysis_id]
+            runner = self._commander.swarm.runners[meta.mysis_id]
             runner.capture.commit_next(CommitNote(clean(given.summary)))
             return {"context": f"@{meta.mysis}", "hint": "The commit is made with this result."}
         if not is_free:
@@ -104,7 +104,7 @@ class MysisContexts:
         given = ContextForkArguments.parse(arguments)
         self._check_hop(meta)
         commit = (await self._memories.run(lambda conn: tools.find(conn, given.context))).id
-        services = self._commander.services
+        services = self._commander.swarm.services
         wish = Wish(
             services.ids.uid(),
             question=checked_prompt(given.message, services.settings),
@@ -117,7 +117,7 @@ class MysisContexts:
 
     def _check_hop(self, meta: CallMeta) -> None:
         """Refuse to make a mysis where a message would wake none. Raises UsageError."""
-        most = self._commander.services.settings.swarm.max_hops
+        most = self._commander.swarm.services.settings.swarm.max_hops
         if meta.hop + 1 >= most:
             raise UsageError(
                 f"this turn is {meta.hop} messages away from a person, and swarm.max_hops is {most}",

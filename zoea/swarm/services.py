@@ -23,7 +23,7 @@ from zoea.swarm.persistence.topic_ops import OutgoingTopicMessage, PublishResult
 from zoea.swarm.resolved_template import Providers
 from zoea.swarm.rules import SECOND
 from zoea.swarm.turn.tool_calls import LateCalls
-from zoea.swarm.turn.turn_gate import TurnGate
+from zoea.swarm.turn.turn_gate import TurnGate, count_places
 from zoea.swarm.turn.waits import Tick
 
 _log = logging.getLogger(__name__)
@@ -117,12 +117,8 @@ class Services:
     settings: Settings
     providers: Providers
     tools: ToolFactory
-    gate: TurnGate
-    hold: HoldSwitch
     view: LiveView
     approvals: ApprovalQueue
-    late_calls: LateCalls
-    budget_queue: BudgetQueue
     hold_swarm: Callable[[str], Awaitable[None]]
     announce_hold: Callable[[], None]
     prices: PriceList = field(default_factory=PriceList)
@@ -132,12 +128,19 @@ class Services:
     full: asyncio.Event = field(default_factory=asyncio.Event)  # set while the disk is full
     clock_watch: asyncio.Task[None] | None = None
     publisher: TopicPublisher | None = None
+    hold: HoldSwitch = field(default_factory=HoldSwitch)
+    gate: TurnGate = field(init=False)
+    late_calls: LateCalls = field(init=False)
+    budget_queue: BudgetQueue = field(init=False)
     events: EventHub = field(init=False)
     _trial: asyncio.Task[None] | None = None
     _held_before: tuple[bool, str] = (False, "")
     _closing: bool = False
 
     def __post_init__(self) -> None:
+        self.gate = TurnGate(**count_places(self.settings))
+        self.late_calls = LateCalls(self.store)
+        self.budget_queue = BudgetQueue(self.clock)
         self.events = EventHub(self.store)
 
     @property
