@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,11 +15,12 @@ from tests.swarm.harness import Swarm, call, script, swarm
 from tests.waiting import until
 from zoea.llm.providers.scripts import builtin
 from zoea.model.enums import DeliveryMode, MysisState
-from zoea.model.errors import StoreFull, ZoeaError
+from zoea.model.errors import StoreFull, StoreMoved, ZoeaError
 from zoea.model.request import Answer
 from zoea.model.values import Event
 from zoea.settings import Settings
 from zoea.store import Store
+from zoea.store.database_file import OpenFiles
 from zoea.swarm.runner import STOP_WITHIN_S
 from zoea.swarm.services import RETRY_DISK_S
 
@@ -74,6 +76,34 @@ async def test_a_message_that_finds_no_space_is_refused_and_the_swarm_says_why_i
             await s.commander.start("alpha")
         await leave(s.store, PLENTY)
         assert (await s.commander.view()).event_id == await s.value("SELECT max(id) FROM event") == events
+
+
+async def test_what_is_written_while_the_database_is_moved_is_stored_once_when_it_is_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks: list[int] = []  # empty until they are counted
+
+    def check(files: OpenFiles, usual: Callable[[OpenFiles], None] = OpenFiles.check) -> None:
+        if checks:
+            checks.append(len(checks))
+            if len(checks) == 3:  # behind the COMMIT
+                s.store.path.rename(s.store.path.with_suffix(".away"))
+        usual(files)
+
+    monkeypatch.setattr(OpenFiles, "check", check)
+    async with swarm(tmp_path, script(Answer(text="heard")), settings=SETTINGS) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.hold(True)  # so that nothing else is written
+        checks.append(0)
+        sent = asyncio.create_task(s.commander.send("alpha", "hello"))
+        await s.until(lambda: s.commander.hold_switch.reason == StoreMoved.reason)
+        assert not sent.done()
+        s.store.path.with_suffix(".away").rename(s.store.path)
+        s.clock.by(RETRY_DISK_S)
+        await sent
+        assert await s.value("SELECT count(*) FROM message") == 1
+        assert await s.value("SELECT count(*) FROM delivery") == 1
+        await s.until(lambda: s.commander.hold_switch.reason != StoreMoved.reason)
 
 
 async def test_it_goes_on_by_itself_within_one_interval_once_there_is_space(tmp_path: Path) -> None:

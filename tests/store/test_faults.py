@@ -176,28 +176,61 @@ async def test_a_database_that_was_moved_acknowledges_nothing_until_it_is_back(
     assert sound(path) == {"before", "after"}
 
 
-async def test_a_database_that_is_moved_while_it_is_synced_is_not_acknowledged(
-    path: Path, clock: SettableClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looks: list[int] = []
+@pytest.fixture
+def moves_in_the_commit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Remove the database between the first COMMIT and the check behind it."""
+    checks: list[int] = []
 
     def check(files: OpenFiles, usual: Callable[[OpenFiles], None] = OpenFiles.check) -> None:
-        looks.append(len(looks))
-        if len(looks) == 2:  # behind the COMMIT
+        checks.append(len(checks))
+        if len(checks) == 2:
             remove(path)
         usual(files)
 
     monkeypatch.setattr(OpenFiles, "check", check)
+
+
+@pytest.mark.usefixtures("moves_in_the_commit")
+async def test_what_is_committed_while_the_database_is_moved_waits_for_it_and_is_stored_once(
+    path: Path, clock: SettableClock
+) -> None:
     store = await Store.open(path, clock_now=clock.now)
     heard: list[Event] = []
-    store.on_events = heard.extend
+    moved: asyncio.Future[StoreMoved] = asyncio.get_running_loop().create_future()
+    store.on_events, store.on_moved = heard.extend, moved.set_result
+    waiting = asyncio.gather(*(store.write(pair(name, 1)) for name in ("one", "two")))
+    assert (await moved).what == f"{path} was removed while Zoea has it open."
     with pytest.raises(StoreMoved):
-        await store.write(pair("lost", 1))
+        await store.write(pair("refused", 1))
+    assert not waiting.done()
     assert not heard
     put_back(path)
     await store.write(pair("after", 1))
+    await waiting
+    assert [event.data["key"] for event in heard] == ["one", "two", "after"]
     await store.close()
-    assert sound(path) >= {"after"}
+    assert sound(path) == {"one", "two", "after"}
+
+
+@pytest.mark.usefixtures("moves_in_the_commit")
+@pytest.mark.parametrize("is_back", [True, False])
+async def test_a_store_that_closes_says_whether_what_waits_is_stored(
+    path: Path, clock: SettableClock, is_back: bool
+) -> None:
+    store = await Store.open(path, clock_now=clock.now)
+    moved = asyncio.Event()
+    store.on_moved = lambda _: moved.set()
+    waiting = asyncio.create_task(store.write(pair("one", 1)))
+    await moved.wait()
+    if is_back:
+        put_back(path)
+    await store.close()
+    if is_back:
+        await waiting
+        assert sound(path) == {"one"}
+    else:
+        with pytest.raises(StoreMoved):
+            await waiting
 
 
 def test_a_reader_of_a_moved_database_does_not_take_it_for_a_new_workspace(tmp_path: Path) -> None:

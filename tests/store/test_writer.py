@@ -66,7 +66,7 @@ def writer_on(path: Path, clock: SettableClock, on_events: Callable[[list[Event]
         connection.clock_now = clock.now
         return connection
 
-    return writer.Writer(connect, writer.WriterStats(), on_events, lambda connection: None)
+    return writer.Writer(connect, writer.WriterStats(), on_events, lambda error: None, lambda connection: None)
 
 
 async def gathered(store: Store, *ops: Callable[[WriterConnection], object]) -> list[object]:

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
-from zoea.model.errors import StoreClosed, StoreError
+from zoea.model.errors import StoreClosed, StoreError, StoreMoved
 from zoea.model.values import Event
 from zoea.store import blobs
 from zoea.store.database_file import (
@@ -45,12 +45,15 @@ class Store:
     Attributes:
         on_events: Called on the loop with the events of each commit, in order, after the commit's
             futures are resolved.
+        on_moved: Called on the loop with the error where the database was moved during a commit. Its futures are
+            resolved once it is back, because it is not known before whether the commit is stored.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.stats = WriterStats()
         self.on_events: Callable[[list[Event]], None] | None = None
+        self.on_moved: Callable[[StoreMoved], object] | None = None
         self._readers = ReaderPool(path)
         self._writer: Writer | None = None
         self._closed = False
@@ -77,7 +80,9 @@ class Store:
             if read_only:
                 open_reader(path).close()
             else:
-                store._writer = Writer(partial(_connect, path, clock_now), store.stats, store._publish, catch_up)
+                store._writer = Writer(
+                    partial(_connect, path, clock_now), store.stats, store._publish, store._report_moved, catch_up
+                )
                 await store._writer.open()
             await store._readers.open(READERS)
         except BaseException:
@@ -166,6 +171,10 @@ class Store:
     def _publish(self, events: list[Event]) -> None:
         if self.on_events is not None:
             self.on_events(events)
+
+    def _report_moved(self, error: StoreMoved) -> None:
+        if self.on_moved is not None:
+            self.on_moved(error)
 
 
 def _connect(path: Path, clock_now: Callable[[], int]) -> WriterConnection:

@@ -21,7 +21,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from zoea.model.errors import StoreClosed, StoreError
+from zoea.model.errors import StoreClosed, StoreError, StoreMoved
 from zoea.model.values import Event
 from zoea.store.sqlite_errors import SQLITE_ERRORS, translate_write_error
 from zoea.store.writer_connection import WriterConnection
@@ -89,7 +89,11 @@ class _NotBegun(Exception):
 
 
 class _Unconfirmed(Exception):
-    """The database was moved during the COMMIT, so it may be lost. The cause is a StoreError."""
+    """The database was moved during the COMMIT, so what it stored may be lost."""
+
+    def __init__(self, error: StoreMoved) -> None:
+        super().__init__(error.what)
+        self.error = error
 
 
 class _OpQueue:
@@ -121,6 +125,7 @@ class Writer:
     Args:
         connect: Opens the connection; called in the thread.
         on_events: Called on the loop with the events of each committed group.
+        on_moved: Called on the loop where the database was moved during a COMMIT: the ops wait until it is back.
         before_commit: Called in the thread before each COMMIT, for work that is cheaper once per group.
     """
 
@@ -129,12 +134,15 @@ class Writer:
         connect: Callable[[], WriterConnection],
         stats: WriterStats,
         on_events: Callable[[list[Event]], None],
+        on_moved: Callable[[StoreMoved], None],
         before_commit: Callable[[WriterConnection], None],
     ) -> None:
         self._connect = connect
         self._before_commit = before_commit
         self._stats = stats
         self._on_events = on_events
+        self._on_moved = on_moved
+        self._unconfirmed: list[tuple[list[_Op], list[Event]]] = []
         self._queue = _OpQueue()
         self._loop = asyncio.get_running_loop()
         self._opened: asyncio.Future[None] = self._loop.create_future()
@@ -196,6 +204,7 @@ class Writer:
                     self._refuse(op)
                 else:
                     self._run_group(op)
+            self._end_unconfirmed()
             self._checkpoint()
         finally:
             self._connection.close()
@@ -220,10 +229,12 @@ class Writer:
             _log.warning("a group of %d ops lost its transaction, each runs again alone: %s", len(ops), lost)
             for op in ops:
                 self._run_alone(op)
-        except (_NotBegun, _Unconfirmed) as error:
+        except _NotBegun as error:
             for op in ops:
                 op.error = op.error or error.__cause__
             self._settle_later(ops, 0.0)
+        except _Unconfirmed as error:
+            self._keep_unconfirmed(ops, error)
         else:
             self._settle_later(ops, seconds)
 
@@ -268,8 +279,10 @@ class Writer:
                 seconds = self._commit()
             else:
                 self._roll_back()
-        except (_NotBegun, _TransactionLost, _Unconfirmed) as error:
+        except (_NotBegun, _TransactionLost) as error:
             op.error = error.__cause__
+        except _Unconfirmed as error:
+            return self._keep_unconfirmed([op], error)
         return self._settle_later([op], seconds)
 
     def _run_op(self, op: _Op) -> bool:
@@ -312,10 +325,39 @@ class Writer:
         seconds = perf_counter() - begun
         try:
             self._connection.check_files()
-        except StoreError as error:
-            self._connection.events.clear()
-            raise _Unconfirmed from error
+        except StoreMoved as error:
+            raise _Unconfirmed(error) from error
+        self._confirm()
         return seconds
+
+    def _keep_unconfirmed(self, ops: list[_Op], error: _Unconfirmed) -> None:
+        """Acknowledge a committed group only once its database is back.
+
+        Callers that got an error would write again, and their ops would be stored twice.
+        """
+        self._unconfirmed.append((ops, self._connection.events))
+        self._connection.events = []
+        self._call_on_loop(self._on_moved, error.error)
+
+    def _confirm(self) -> None:
+        """Acknowledge what was committed to a database that had been moved, because it is back."""
+        for ops, events in self._unconfirmed:
+            self._stats.add_commit(sum(op.error is None for op in ops), 0.0)
+            self._call_on_loop(self._settle, ops, events)
+        self._unconfirmed.clear()
+
+    def _end_unconfirmed(self) -> None:
+        """Acknowledge the groups that wait where the database is back, else fail them."""
+        try:
+            self._connection.check_files()
+        except StoreMoved as error:
+            for ops, _ in self._unconfirmed:
+                for op in ops:
+                    op.error = op.error or error
+                self._call_on_loop(self._settle, ops, [])
+            self._unconfirmed.clear()
+        else:
+            self._confirm()
 
     def _roll_back(self) -> None:
         """Roll back the transaction if one is open, and drop its events."""

@@ -142,6 +142,7 @@ class Services:
         self.late_calls = LateCalls(self.store)
         self.budget_queue = BudgetQueue(self.clock)
         self.events = EventHub(self.store)
+        self.store.on_moved = self.hold_for_disk
 
     @property
     def topics(self) -> TopicPublisher:
@@ -223,6 +224,7 @@ class Services:
     async def close(self) -> None:
         """Stop watching the clock and waiting for the disk; waiting writes fail."""
         self._closing = True
+        self.store.on_moved = None
         if self.clock_watch is not None:
             self.clock_watch.cancel()
         await self.late_calls.close()
