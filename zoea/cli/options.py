@@ -44,3 +44,4 @@ MYSIS = argument("NAME", "Name of a mysis (upper and lower case are the same), o
 MYSES = arguments("NAME", "Names of myses (upper and lower case are the same), or #ID.", completes="names")
 YES = flag("-y, --yes", "Do not ask.")
 ALLOW_FRESH = flag("--allow-fresh", "Start without the conversation if it cannot be read.")
+KEEP_MODEL = flag("--keep-model", "Accept a model that its server does not list, from now on.")

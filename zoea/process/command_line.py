@@ -177,7 +177,8 @@ class _Number(Struct, frozen=True):
         return f"at least {self.lowest:g}" if self.highest is None else f"{self.lowest:g} to {self.highest:.10g}"
 
     def __call__(self, text: str) -> float:
-        hint = f"Give a number of {self.limits}." if self.limits else "Give a number."
+        end = "on" if self.highest is None else f"to {self.highest:.10g}"
+        hint = "Give a number." if self.lowest is None else f"Give a number from {self.lowest:g} {end}."
         try:
             number = self.kind(text)
         except ValueError:

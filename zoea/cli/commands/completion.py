@@ -118,7 +118,6 @@ def _make_script(shell: str) -> str:
     Raises:
         UsageError: There is none for this shell.
     """
-    from zoea.cli.commands import context
     from zoea.cli.dispatch import COMMANDS  # it imports this module by name
 
     summaries = {name: command.summary.replace("'", "’") for name, command in COMMANDS.items()}
@@ -127,7 +126,7 @@ def _make_script(shell: str) -> str:
         "takes_revision": " ".join(TAKES_REVISION),
         "takes_none": " ".join(TAKES_NONE),
         "contexts": CONTEXTS,
-        "subcommands": " ".join(sorted(str(one.name) for one in context.app.registered_commands)),
+        "subcommands": " ".join(sorted(COMMANDS[CONTEXTS].below)),
     }
     match shell:
         case "bash":

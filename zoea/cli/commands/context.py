@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-from typing import Annotated
-
-import typer
 
 from zoea.chain.blob_policies import read_policy
 from zoea.chain.chain_reader import ChainReader
@@ -24,124 +21,83 @@ from zoea.chain.entries import ContextEntry
 from zoea.chain.formats import CLAUDE_CODE, ZOEA, known_formats
 from zoea.chain.materialize import Tier, contributing, find_format, write_as
 from zoea.chain.verification import verify_chains
-from zoea.cli.commands import context_actions, context_search, context_sessions
+from zoea.cli import output
 from zoea.cli.commands.context_access import (
-    Revision,
+    COMMIT,
     commit_with,
     describe_commit,
     describe_entry,
     find_commit,
     name_commits,
     open_contexts,
+    read_time,
     tell_left_out,
 )
-from zoea.cli.commands.context_bundles import export, import_
-from zoea.cli.commands.context_keep import gc, keep
-from zoea.cli.commands.context_log import log
-from zoea.cli.commands.context_mirror import fetch
-from zoea.cli.commands.context_notes import annotate
-from zoea.cli.commands.context_summaries import summarize
-from zoea.cli.commands.forks import fork
-from zoea.cli.options import AsJson, Workspace, write_document, write_json
-from zoea.cli.output import moment
-from zoea.cli.typed_time import read_time
+from zoea.cli.options import write_document, write_json
+from zoea.cli.output import Output, Outputs, moment
 from zoea.model.enums import Role
 from zoea.model.errors import RevisionError, StoreError, UsageError
+from zoea.process.command_line import REQUIRED, argument, flag, option
 from zoea.queries.commit_details import read_learned
+from zoea.settings.paths import Places
 from zoea.text.call_text import reveal_call
-from zoea.text.control_characters import strip
 from zoea.text.sentences import count_of
-
-app = typer.Typer(
-    name="ctx",
-    help="Read, compare, name, import, export, check and remove commits: what myses knew at a moment.",
-    no_args_is_help=True,
-    add_completion=False,
-    rich_markup_mode=None,
-)
-
-app.command("fork")(fork)
-app.command("log")(log)
-app.command("annotate")(annotate)
-app.command("summarize")(summarize)
-app.command("fetch")(fetch)
-app.command("gc")(gc)
-app.command("export")(export)
-app.command("import")(import_)
-app.command("tag")(context_actions.tag)
-app.command("keep")(keep)
-app.command("checkpoint")(context_actions.checkpoint)
-app.command("snapshot")(context_actions.snapshot)
-app.command("compact")(context_actions.compact)
-app.command("pick")(context_actions.pick)
-app.command("resume")(context_sessions.resume)
-app.command("ask")(context_sessions.ask)
-app.command("grep")(context_search.grep)
-app.command("blame")(context_search.blame)
-app.command("at")(context_search.at)
 
 _NATIVE = {"openai": "openai-chat-v1", "claude": "claude-code-v1"}
 _TIERS = {Tier.NARRATIVE: "narrative: texts only", Tier.RAW: "raw: some bytes are not understood"}
 
 
-@app.command("show")
-def show(revision: Revision, as_json: AsJson = False, workspace: Workspace = "") -> None:
+def show(
+    where: Places,
+    revision: str = COMMIT,
+) -> Output:
     """Show where a commit comes from, its summary and size."""
-    with open_contexts(workspace) as conn:
+    with open_contexts(where) as conn:
         commit = find_commit(conn, revision)
         shown = describe_commit(conn, commit, name_commits(conn, [commit])[commit.seq])
         children, is_released = read_children(conn, commit.seq), ChainReader(conn).is_released(commit.blob)
         policy, until = read_policy(conn, commit.seq)
-        if as_json:
-            kept = {"policy": policy or "default", "until": until, "is_released": is_released}
-            write_json({**shown, "children": [one.id for one in children], "kept": kept})
-            return
+        kept = {"policy": policy or "default", "until": until, "is_released": is_released}
+        value = {**shown, "children": [one.id for one in children], "kept": kept}
         if template := shown["template"]:
             shown["template"] = f"{shown['template_name'] or ''}@{template[:8]}"
         del shown["template_name"]
         kept_text = policy if until is None else f"texts until {moment(until)}"
         shown["kept"] = "without its texts, which were let go" if is_released else kept_text
         shown["followed by"] = [shortest_id(conn, one) for one in children]
-        for name, value in shown.items():
-            if value not in (None, "", []):
-                text = ", ".join(value) if isinstance(value, list) else value
-                typer.echo(strip(f"{name:<14}{moment(value) if name == 'created_at' else text}"))
+    shown["created_at"] = moment(shown["created_at"])
+    texts = {name: ", ".join(part) if isinstance(part, list) else part for name, part in shown.items()}
+    return Output(value, [f"{name:<14}{text}" for name, text in texts.items() if text not in (None, "")])
 
 
-@app.command("cat")
 def cat(
-    revision: Revision,
-    form: Annotated[
-        str, typer.Option("--as", metavar="FORM", help="md, jsonl, openai, claude, or the name of another format.")
-    ] = "md",
-    root: Annotated[
-        bool, typer.Option("--root", help="Begin with the first commit, not with the nearest summary.")
-    ] = False,
-    stop: Annotated[str, typer.Option(metavar="COMMIT", help="Begin with this earlier commit.")] = "",
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    revision: str = COMMIT,
+    form: str = option("--as FORM", "md, jsonl, openai, claude, or the name of another format.", "md"),
+    root: bool = flag("--root", "Begin with the first commit, not with the nearest summary."),
+    stop: str = option("--stop COMMIT", "Begin with this earlier commit."),
+) -> Output | Outputs | None:
     """Write the conversation up to a commit, for reading or for another program.
 
     Example: zoea ctx cat import/shop --as openai > messages.json
     """
-    if as_json and form != "md":
+    if output.is_json and form != "md":
         raise UsageError("--json and --as exclude each other", hint="Give one of them.")
     name = _NATIVE.get(form, form)
     if form not in ("md", "jsonl"):
         find_format(name)
-    with open_contexts(workspace) as conn:
+    with open_contexts(where) as conn:
         commit, reader = find_commit(conn, revision), ChainReader(conn)
         begin = find_commit(conn, stop) if stop else None
         whole = reader.select_range(commit, stop=begin, to_root=root)
         is_native = {one.format for one in whole} == {name} and contributing(whole) == whole
         if is_native and name in known_formats() and name != ZOEA:
             write_document(reader.join_native(commit, stop=begin, to_root=root) or b"")
-            return
+            return None
         context = reader.materialize(commit, stop=begin, to_root=root)
-        earlier = () if as_json or form != "md" else _read_replaced(reader, conn, whole[0])
-    if as_json:
-        write_json(
+        earlier = () if output.is_json or form != "md" else _read_replaced(reader, conn, whole[0])
+    if output.is_json:
+        return Output(
             {
                 "context": commit.id,
                 "tier": int(context.tier),
@@ -150,7 +106,6 @@ def cat(
                 "messages": [describe_entry(entry) for entry in context.entries],
             }
         )
-        return
     if context.tier in _TIERS:
         sys.stderr.write(f"Translated as {_TIERS[context.tier]}.\n")
     if context.repaired:
@@ -158,13 +113,14 @@ def cat(
     if earlier:
         sys.stderr.write(f"A fork begins with the summary behind the first {count_of(len(earlier), 'message')}.\n")
     if form == "md":
-        typer.echo(strip("\n\n".join(_markdown(entry) for entry in (*earlier, *context.entries))))
-    elif form == "jsonl":
+        return Output(None, "\n\n".join(_markdown(entry) for entry in (*earlier, *context.entries)))
+    if form == "jsonl":
         for entry in context.entries:
             write_json(describe_entry(entry))
-    else:
-        tell_left_out(context.entries if name == CLAUDE_CODE else ())
-        write_document(write_as(context, name))
+        return None
+    tell_left_out(context.entries if name == CLAUDE_CODE else ())
+    write_document(write_as(context, name))
+    return None
 
 
 def _read_replaced(reader: ChainReader, conn: sqlite3.Connection, first: ContextCommit) -> tuple[ContextEntry, ...]:
@@ -174,87 +130,70 @@ def _read_replaced(reader: ChainReader, conn: sqlite3.Connection, first: Context
     return reader.read_messages(commit_with(conn, first.parent), to_root=True)
 
 
-@app.command("refs")
-def refs(as_json: AsJson = False, workspace: Workspace = "") -> None:
+def refs(where: Places) -> Output:
     """List the names that stand for commits: of myses, tags and imports."""
-    with open_contexts(workspace) as conn:
+    with open_contexts(where) as conn:
         found = {name: commit_with(conn, seq) for name, seq in read_refs(conn).items()}
-        if as_json:
-            write_json({name: commit.id for name, commit in found.items()})
-            return
-        for name, commit in found.items():
-            typer.echo(strip(f"{shortest_id(conn, commit)}  {name}"))
+        lines = [f"{shortest_id(conn, commit)}  {name}" for name, commit in found.items()]
+        return Output({name: commit.id for name, commit in found.items()}, lines)
 
 
-@app.command("resolve")
 def resolve(
-    principal: Annotated[
-        str, typer.Argument(metavar="NAME", help="A mysis, or a program that made commits, as `zoea ctx log` shows it.")
-    ],
-    at: Annotated[
-        str, typer.Option(metavar="TIME", help="10:30 today, 2h (two hours ago), 2026-01-31, or a time in ISO 8601.")
-    ],
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    principal: str = argument("NAME", "A mysis, or a program that made commits, as `zoea ctx log` shows it."),
+    at: str = option("--at TIME", "10:30 today, 2h (two hours ago), 2026-01-31, or a time in ISO 8601.", REQUIRED),
+) -> Output:
     """Show which commit of a mysis was the newest at a time."""
-    with open_contexts(workspace) as conn:
+    with open_contexts(where) as conn:
         commit = resolve_time(conn, principal.removeprefix("@"), read_time(at))
         if commit is None:
             raise RevisionError(f"{principal} has no commit at {at} or before", hint="`zoea ctx log` lists commits.")
-        if as_json:
-            write_json(describe_commit(conn, commit, name_commits(conn, [commit])[commit.seq]))
-        else:
-            typer.echo(shortest_id(conn, commit))
+        value = describe_commit(conn, commit, name_commits(conn, [commit])[commit.seq])
+        return Output(value, shortest_id(conn, commit))
 
 
-@app.command("diff")
-def diff(one: Revision, other: Revision, as_json: AsJson = False, workspace: Workspace = "") -> None:
+def diff(
+    where: Places,
+    one: str = COMMIT,
+    other: str = COMMIT,
+) -> Output:
     """Show the newest commit that two commits have in common, then what each adds to it."""
-    with open_contexts(workspace) as conn:
+    with open_contexts(where) as conn:
         first, second = find_commit(conn, one), find_commit(conn, other)
         common = find_common(conn, first.seq, second.seq)
         reader = ChainReader(conn)
         learned = [read_learned(reader, commit, common) for commit in (first, second)]
-        if as_json:
-            write_json(
-                {
-                    "common": None if common is None else common.id,
-                    "one": [describe_entry(entry) for entry in learned[0]],
-                    "other": [describe_entry(entry) for entry in learned[1]],
-                }
-            )
-            return
-        typer.echo(f"common  {'none' if common is None else shortest_id(conn, common)}")
+        lines = [f"common  {'none' if common is None else shortest_id(conn, common)}"]
         for commit, entries in zip((first, second), learned, strict=True):
-            typer.echo(f"\n{shortest_id(conn, commit)}  {count_of(len(entries), 'message')} since\n")
-            typer.echo(strip("\n\n".join(_markdown(entry) for entry in entries)))
+            lines.append(f"\n{shortest_id(conn, commit)}  {count_of(len(entries), 'message')} since\n")
+            lines.append("\n\n".join(_markdown(entry) for entry in entries))
+    return Output(
+        {
+            "common": None if common is None else common.id,
+            "one": [describe_entry(entry) for entry in learned[0]],
+            "other": [describe_entry(entry) for entry in learned[1]],
+        },
+        lines,
+    )
 
 
-@app.command("fsck")
-def fsck(as_json: AsJson = False, workspace: Workspace = "") -> None:
+def fsck(where: Places) -> Output:
     """Check every commit: its id, bytes, long texts and format. Exit code 4 if something is wrong."""
-    with open_contexts(workspace) as conn:
+    with open_contexts(where) as conn:
         defects = list(verify_chains(conn))
         count, redacted = count_commits(conn), count_redacted(conn)
-    if as_json:
-        write_json(
-            {
-                "commits": count,
-                "redacted": redacted,
-                "defects": [{"commit": d.commit, "blob": d.blob, "what": d.what} for d in defects],
-            }
-        )
-    for one in () if as_json else defects:
-        typer.echo(strip(f"{one.commit[:20]}  {f'blob {one.blob[:16]}  ' if one.blob else ''}{one.what}"))
+    rows = [{"commit": d.commit, "blob": d.blob, "what": d.what} for d in defects]
+    lines = [f"{one.commit[:20]}  {f'blob {one.blob[:16]}  ' if one.blob else ''}{one.what}" for one in defects]
+    note = f"; {count_of(redacted, 'part')} {'was' if redacted == 1 else 'were'} redacted" if redacted else ""
+    value = {"commits": count, "redacted": redacted, "defects": rows}
+    result = Output(value, lines or f"{count_of(count, 'commit')}, all good{note}")
     if defects:
+        output.write(result)
         raise StoreError(
             f"{count_of(len(defects), 'defect')} in {count_of(count, 'commit')}",
             hint="`zoea ctx fetch` brings back what chain.mirror holds, a bundle what it holds; else restore a backup.",
         )
-    if not as_json:
-        note = f"; {count_of(redacted, 'part')} {'was' if redacted == 1 else 'were'} redacted" if redacted else ""
-        typer.echo(f"{count_of(count, 'commit')}, all good{note}")
+    return result
 
 
 def _markdown(entry: ContextEntry) -> str:

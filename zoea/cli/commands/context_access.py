@@ -5,29 +5,32 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_rows import read_identity, read_refs, read_template_name, shortest_id, walk_chain
 from zoea.chain.entries import ContextEntry
 from zoea.chain.revisions import resolve_revision
-from zoea.cli.typed_time import read_time
+from zoea.cli.output import warn
 from zoea.model.errors import StoreMissing
+from zoea.model.values import SAME_MYSIS, MysisOverrides
+from zoea.process.clock import SystemClock
+from zoea.process.command_line import argument
+from zoea.queries.written_times import read_written_time
 from zoea.settings.paths import Places, places
 from zoea.store.database_file import connect_reader
 from zoea.store.sqlite_errors import translate_errors
 from zoea.text.sentences import count_of
 
-Revision = Annotated[
-    str,
-    typer.Argument(
-        metavar="COMMIT",
-        help="An id such as ctx-1a2b3c4d, or a name: alpha, import/talk, tkt-7. alpha~3 is 3 commits earlier, "
-        "alpha@{10:30} the newest at 10:30.",
-    ),
-]
+if TYPE_CHECKING:
+    from zoea.runtime.first_request_estimate import FirstRequestEstimate
+
+COMMIT = argument(
+    "COMMIT",
+    "An id such as ctx-1a2b3c4d, or a name: alpha, import/talk, tkt-7. alpha~3 is 3 commits earlier, "
+    "alpha@{10:30} the newest at 10:30.",
+    completes="revisions",
+)
 
 
 @contextmanager
@@ -42,6 +45,11 @@ def open_contexts(where: Places | str) -> Iterator[sqlite3.Connection]:
             yield connection
         finally:
             connection.close()
+
+
+def read_time(text: str) -> int:
+    """Return the µs UTC of a time as a person writes it. Raises UsageError."""
+    return read_written_time(text, SystemClock().now())
 
 
 def find_commit(conn: sqlite3.Connection, revision: str) -> ContextCommit:
@@ -113,4 +121,27 @@ def tell_left_out(entries: Iterable[ContextEntry]) -> None:
     thought = sum(bool(entry.reasoning) for entry in entries)
     if thought:
         what = f"the reasoning of {count_of(thought, 'answer')}, because Claude Code takes only what its model signed"
-        typer.echo(f"left out: {what}", err=True)
+        warn(f"left out: {what}")
+
+
+def estimate_first_request(
+    where: Places,
+    revision: str,
+    message: str,
+    overrides: MysisOverrides = SAME_MYSIS,
+    *,
+    thread: str = "",
+) -> FirstRequestEstimate:
+    """Estimate the first request of a mysis made from a commit that gets this message.
+
+    See `estimate_from_commit`.
+
+    Raises:
+        StoreMissing, RevisionError: There is no database, or no such commit.
+        MissingBlob: A part of the conversation is gone.
+    """
+    # Only the commands that show a cost need it: it is half of what they load.
+    from zoea.runtime.first_request_estimate import estimate_from_commit
+
+    seq = locate_commit(where, revision).seq
+    return estimate_from_commit(where, where.database, seq, message, overrides, thread=thread)

@@ -3,72 +3,64 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
-
-import typer
 
 from zoea.chain import blob_policies, collection
 from zoea.chain.context_edits import keep_commit
-from zoea.cli.commands.context_access import Revision, find_commit, locate_commit, open_contexts
-from zoea.cli.options import AsJson, Workspace, write_json
-from zoea.cli.output import moment
+from zoea.cli.commands.context_access import COMMIT, find_commit, locate_commit, open_contexts
+from zoea.cli.output import Output, moment
 from zoea.cli.swarm_access import edit
 from zoea.model.errors import UsageError
 from zoea.process.clock import SystemClock
+from zoea.process.command_line import flag, number, option, whole_number
 from zoea.runtime.blob_release import release_now
-from zoea.settings.paths import places
-from zoea.text.control_characters import strip
+from zoea.settings.paths import Places
 from zoea.text.sentences import count_of
 from zoea.transfer.held_workspace import held_workspace
 
 
 def keep(
-    revision: Revision,
-    pin: Annotated[bool, typer.Option("--pin", help="Keep it, all before it, and their texts.")] = False,
-    days: Annotated[float | None, typer.Option(metavar="N", help="Remove its texts N days from now.")] = None,
-    default: Annotated[
-        bool, typer.Option("--default", help="Keep it while a name stands for it or for a later commit.")
-    ] = False,
-    whole: Annotated[bool, typer.Option("--whole", help="The same for all commits before it.")] = False,
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    revision: str = COMMIT,
+    pin: bool = flag("--pin", "Keep it, all before it, and their texts."),
+    days: float | None = option("--days N", "Remove its texts N days from now.", None, number()),
+    default: bool = flag("--default", "Keep it while a name stands for it or for a later commit."),
+    whole: bool = flag("--whole", "The same for all commits before it."),
+) -> Output:
     """Set how long the texts of a commit are kept; without options, show it.
 
     Its summary, size and origin stay in any case. A text that another commit or a memory needs stays too.
 
     Example: zoea ctx keep import/shop --days 7 --whole
     """
-    found = locate_commit(workspace, revision)
+    found = locate_commit(where, revision)
     if pin + default + (days is not None) > 1:
         raise UsageError("--pin, --days and --default exclude each other", hint="Give one of them.")
     count = 0
     if pin or default or days is not None:
         policy = "pin" if pin else "default" if default else "ephemeral"
         count = edit(
-            workspace,
+            where,
             lambda swarm: swarm.keep_context(found.id, policy, days=days or 0.0, whole=whole),
             lambda store: keep_commit(store, found.id, policy, days or 0.0, whole=whole),
         )
-    with open_contexts(workspace) as conn:
+    with open_contexts(where) as conn:
         policy, until = blob_policies.read_policy(conn, find_commit(conn, found.id).seq)
-    if as_json:
-        write_json({"context": found.id, "policy": policy or "default", "until": until, "commits": count})
-        return
-    said = {"pin": "is pinned, with all before it", "": "stays while a name stands for it or for a later commit"}
-    until_said = "" if until is None else f"keeps its texts until {moment(until)}"
+    kept = {"pin": "is pinned, with all before it", "": "stays while a name stands for it or for a later commit"}
+    until_text = "" if until is None else f"keeps its texts until {moment(until)}"
     more = f"; so do {count_of(count - 1, 'commit')} before it" if whole and count > 1 else ""
-    typer.echo(strip(f"{revision} {said.get(policy, until_said)}{more}"))
+    return Output(
+        {"context": found.id, "policy": policy or "default", "until": until, "commits": count},
+        f"{revision} {kept.get(policy, until_text)}{more}",
+    )
 
 
 def gc(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what would be removed.")] = False,
-    days: Annotated[
-        int, typer.Option(metavar="N", min=0, max=36_500, help="Keep commits that had a name in the last N days.")
-    ] = collection.REFLOG_DAYS,
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    dry_run: bool = flag("--dry-run", "Only say what would be removed."),
+    days: int = option(
+        "--days N", "Keep commits that had a name in the last N days.", collection.REFLOG_DAYS, whole_number(0, 36500)
+    ),
+) -> Output:
     """Remove the commits that no mysis and no name needs.
 
     Texts are removed too when the days that `zoea ctx keep` gave them are over. No swarm may run.
@@ -77,30 +69,27 @@ def gc(
     since = now - days * collection.DAY
 
     async def run() -> tuple[collection.CollectedChains, blob_policies.ReleasedBlobs]:
-        async with held_workspace(places(workspace)) as held:
+        async with held_workspace(where) as held:
             done = await held.store.write(lambda conn: collection.collect(conn, since))
             return done, await release_now(held.store)
 
     if dry_run:
-        with open_contexts(workspace) as conn:
+        with open_contexts(where) as conn:
             done = collection.estimate_collection(conn, since)
             released = blob_policies.estimate_release(conn, now)
     else:
         done, released = asyncio.run(run())
     what = f"{count_of(done.commits, 'commit')} and {count_of(done.blobs, 'text')} ({count_of(done.bytes, 'byte')})"
     over = f"{count_of(released.blobs, 'text')} of ephemeral commits ({count_of(released.bytes, 'byte')})"
-    if as_json:
-        write_json(
-            {
-                "commits": done.commits,
-                "blobs": done.blobs,
-                "bytes": done.bytes,
-                "released": released.blobs,
-                "released_bytes": released.bytes,
-                "dry_run": dry_run,
-            }
-        )
-        return
-    typer.echo(f"{what} would be removed" if dry_run else f"Removed {what}")
+    lines = [f"{what} would be removed" if dry_run else f"Removed {what}"]
     if released.blobs:
-        typer.echo(f"{over} would be let go" if dry_run else f"Let go of {over}")
+        lines.append(f"{over} would be let go" if dry_run else f"Let go of {over}")
+    value = {
+        "commits": done.commits,
+        "blobs": done.blobs,
+        "bytes": done.bytes,
+        "released": released.blobs,
+        "released_bytes": released.bytes,
+        "dry_run": dry_run,
+    }
+    return Output(value, lines)

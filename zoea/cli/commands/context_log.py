@@ -6,20 +6,18 @@ import sqlite3
 import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Annotated
-
-import typer
 
 from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_lanes import Lane, draw_row, lay_out
 from zoea.chain.commit_rows import read_newest, read_refs, shortest_id, walk_chain, walk_newest
-from zoea.cli.commands.context_access import describe_commit, find_commit, name_commits, open_contexts
-from zoea.cli.options import AsJson, Workspace, write_json
-from zoea.cli.output import moment
-from zoea.cli.typed_time import read_time
+from zoea.cli import output
+from zoea.cli.commands.context_access import describe_commit, find_commit, name_commits, open_contexts, read_time
+from zoea.cli.output import Output, moment
 from zoea.model.errors import UsageError
+from zoea.process.command_line import argument, flag, option, whole_number
 from zoea.queries.context_history import find_tips
-from zoea.text.control_characters import prose_line, strip
+from zoea.settings.paths import Places
+from zoea.text.control_characters import prose_line
 from zoea.text.shorten import head
 
 TEXT = 100
@@ -29,34 +27,22 @@ _ASCII = str.maketrans({"│": "|", "─": "-", "╯": "'", "┴": "+", "┼": "
 
 
 def log(
-    revision: Annotated[
-        str,
-        typer.Argument(metavar="COMMIT", help="Show this commit and those before it; a mysis is its newest commit."),
-    ] = "",
-    limit: Annotated[
-        int, typer.Option("--limit", "-n", metavar="N", min=1, max=100_000, help="Show at most so many commits.")
-    ] = 50,
-    graph: Annotated[
-        bool, typer.Option("--graph", help="Draw branches as lanes; of a mysis also those of its forks.")
-    ] = False,
-    since: Annotated[
-        str, typer.Option(metavar="TIME", help="Only commits made since then: 10:30, 2h (ago), 2026-01-31 or ISO 8601.")
-    ] = "",
-    by: Annotated[str, typer.Option(metavar="NAME", help="Only commits of this mysis or program.")] = "",
-    grep: Annotated[
-        str, typer.Option(metavar="TEXT", help="Only commits with this text in their summary or tags.")
-    ] = "",
-    oneline: Annotated[bool, typer.Option("--oneline", help="Show only the id, names and summary of each.")] = False,
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    revision: str = argument("COMMIT", "Show this commit and those before it; a mysis is its newest commit.", ""),
+    limit: int = option("-n, --limit N", "Show at most so many commits.", 50, whole_number(1, 100000)),
+    graph: bool = flag("--graph", "Draw branches as lanes; of a mysis also those of its forks."),
+    since: str = option("--since TIME", "Only commits made since then: 10:30, 2h (ago), 2026-01-31 or ISO 8601."),
+    by: str = option("--by NAME", "Only commits of this mysis or program."),
+    grep: str = option("--grep TEXT", "Only commits with this text in their summary or tags."),
+    oneline: bool = flag("--oneline", "Show only the id, names and summary of each."),
+) -> Output:
     """List the newest commits; with COMMIT, that one and those before it.
 
     Example: zoea ctx log alpha --graph
     """
     if graph and (since or by or grep):
         raise UsageError("--graph shows all commits", hint="Leave out --since, --by and --grep, or --graph.")
-    with open_contexts(workspace) as conn:
+    with open_contexts(where) as conn:
         first = find_commit(conn, revision) if revision else None
         if graph:
             commits = _read_branches(conn, first, limit)
@@ -66,22 +52,18 @@ def log(
         names = name_commits(conn, commits)
         kept = () if first is None else (Lane(first.seq, is_drawn=False),)
         rows, _ = lay_out([(one.seq, one.parent) for one in commits], kept) if graph else ([], ())
-        if as_json:
-            found = [describe_commit(conn, one, names[one.seq]) for one in commits]
-            for shown, row in zip(found, rows, strict=False):
-                shown |= {"lane": row.column, "joined": list(row.joined)}
-            write_json(found)
-            return
+        found = [describe_commit(conn, one, names[one.seq]) for one in commits] if output.is_json else []
+        for shown, row in zip(found, rows, strict=False):
+            shown |= {"lane": row.column, "joined": list(row.joined)}
         drawn = ["".join(text for text, _ in draw_row(row, "*", _LANES)).rstrip() for row in rows]
         if not (sys.stdout.encoding or "").lower().startswith("utf"):
             drawn = [lanes.translate(_ASCII) for lanes in drawn]
         widest = max((len(lanes) for lanes in drawn), default=0)
-        for place, one in enumerate(commits):
-            lanes = f"{drawn[place]:<{widest}}  " if graph else ""
-            typer.echo(strip(f"{lanes}{_describe(conn, one, names[one.seq], is_short=oneline)}"))
-        if not commits:
-            nothing = "There are no commits yet; `zoea ctx import FILE` makes one."
-            typer.echo("There is no such commit." if since or by or grep else nothing)
+        texts = [_describe(conn, one, names[one.seq], is_short=oneline) for one in commits]
+        if graph:
+            texts = [f"{lanes:<{widest}}  {text}" for lanes, text in zip(drawn, texts, strict=True)]
+        nothing = "There are no commits yet; `zoea ctx import FILE` makes one."
+        return Output(found, texts or ("There is no such commit." if since or by or grep else nothing))
 
 
 def _read_pages(conn: sqlite3.Connection, first: ContextCommit | None, limit: int) -> Iterator[ContextCommit]:

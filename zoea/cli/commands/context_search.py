@@ -6,72 +6,69 @@ import json
 import sqlite3
 import sys
 from collections.abc import Iterator
-from typing import Annotated
 
-import typer
+from msgspec import UNSET
 
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import ContextCommit
 from zoea.chain.commit_rows import read_descendants, read_refs, shortest_id, walk_newest
 from zoea.chain.entries import ContextEntry
 from zoea.chain.ref_names import branch_ref
+from zoea.cli import output
 from zoea.cli.commands.context_access import (
     describe_commit,
     describe_entry,
     find_commit,
     name_commits,
     open_contexts,
+    read_time,
 )
-from zoea.cli.options import AsJson, Workspace, write_json
-from zoea.cli.output import moment
-from zoea.cli.typed_time import read_time
+from zoea.cli.output import Output, Outputs, moment
 from zoea.model.errors import MissingBlob, RevisionError, UsageError
+from zoea.process.command_line import argument
 from zoea.queries.known_then import read_known_then
-from zoea.settings.paths import places
-from zoea.text.control_characters import prose_line, strip
+from zoea.settings.paths import Places
+from zoea.text.control_characters import prose_line
 from zoea.text.sentences import count_of
 from zoea.text.shorten import head
 
 _TEXT = 100
 
-Text = Annotated[str, typer.Argument(metavar="TEXT", help="The text, exactly.")]
+TEXT = argument("TEXT", "The text, exactly.")
 
 
 def grep(
-    text: Text,
-    revision: Annotated[
-        str,
-        typer.Argument(
-            metavar="COMMIT", help="Search this commit and those before it; if not given, all that a name reaches."
-        ),
-    ] = "",
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    text: str = TEXT,
+    revision: str = argument(
+        "COMMIT", "Search this commit and those before it; if not given, all that a name reaches.", ""
+    ),
+) -> Outputs:
     """Find messages that contain a text, also in reasoning and the arguments of calls."""
     hits = 0
-    with open_contexts(workspace) as conn:
+    with open_contexts(where) as conn:
         tips = [find_commit(conn, revision).seq] if revision else list(read_refs(conn).values())
         for commit, entry, line in _find(conn, text, tips):
             hits += 1
-            if as_json:
-                write_json({"commit": commit.id, **describe_entry(entry), "line": line})
-            else:
-                typer.echo(strip(f"{shortest_id(conn, commit)}  {entry.role}  {_cut(line, text)}"))
+            value = {"commit": commit.id, **describe_entry(entry), "line": line}
+            yield Output(value, f"{shortest_id(conn, commit)}  {entry.role}  {_cut(line, text)}")
     if not hits:
-        raise typer.Exit(1)
+        yield Output(UNSET, exit_code=1)
 
 
-def blame(text: Text, as_json: AsJson = False, workspace: Workspace = "") -> None:
+def blame(
+    where: Places,
+    text: str = TEXT,
+) -> Output:
     """Find the oldest message with a text, over all names, and who inherited it.
 
     Example: zoea ctx blame "port 8443"
     """
-    with open_contexts(workspace) as conn:
+    with open_contexts(where) as conn:
         hits = list(_find(conn, text, list(read_refs(conn).values())))
         oldest = min(hits, key=lambda hit: (hit[1].at or hit[0].created_at, hit[0].seq), default=None)
         if oldest is None:
-            raise typer.Exit(1)
+            return Output(UNSET, exit_code=1)
         commit, entry, line = oldest
         holders = {one.seq for one, its_entry, _ in hits if its_entry == entry}  # that were picked for others too
         after = set[int]().union(*(read_descendants(conn, seq) for seq in holders))
@@ -79,42 +76,39 @@ def blame(text: Text, as_json: AsJson = False, workspace: Workspace = "") -> Non
         heirs = sorted(name for name, seq in read_refs(conn).items() if seq in after and name != own)
         who = entry.sender or {"user": "commander", "tool": "a tool"}.get(entry.role.value, commit.provenance.principal)
         who = "a note of Zoea or its program" if entry.is_synthetic else who
-        if as_json:
-            about = describe_commit(conn, commit, name_commits(conn, [commit])[commit.seq])
-            write_json({"commit": about, "message": describe_entry(entry), "line": line, "inherited_by": heirs})
-            return
+        about = describe_commit(conn, commit, name_commits(conn, [commit])[commit.seq])
         at = moment(entry.at or commit.created_at)
-        typer.echo(strip(f"{shortest_id(conn, commit)}  {at}  {commit.provenance.principal}  {entry.role} by {who}"))
-        typer.echo(strip(f"  {_cut(line, text)}"))
-        if heirs:
-            typer.echo(strip(f"inherited by  {', '.join(heirs)}"))
+        lines = [
+            f"{shortest_id(conn, commit)}  {at}  {commit.provenance.principal}  {entry.role} by {who}",
+            f"  {_cut(line, text)}",
+            *([f"inherited by  {', '.join(heirs)}"] if heirs else []),
+        ]
+    value = {"commit": about, "message": describe_entry(entry), "line": line, "inherited_by": heirs}
+    return Output(value, lines)
 
 
 def at(
-    time: Annotated[
-        str, typer.Argument(metavar="TIME", help="10:30 today, 2h (two hours ago), 2026-01-31, or a time in ISO 8601.")
-    ],
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    time: str = argument("TIME", "10:30 today, 2h (two hours ago), 2026-01-31, or a time in ISO 8601."),
+) -> Output:
     """Show which commit of each mysis was the newest at a time.
 
     Example: zoea ctx at 10:30
     """
     asked = read_time(time)
-    with open_contexts(workspace) as conn:
-        commits = read_known_then(places(workspace).database, asked).commits
+    with open_contexts(where) as conn:
+        commits = read_known_then(where.database, asked).commits
         names = name_commits(conn, list(commits))
-        if as_json:
-            write_json([describe_commit(conn, one, names[one.seq]) for one in commits])
-            return
-        if not commits:
+        value = [describe_commit(conn, one, names[one.seq]) for one in commits]
+        if not commits and not output.is_json:
             raise RevisionError(f"no mysis has a commit at {time} or before", hint="`zoea ctx log` lists commits.")
-        widest = max(len(one.provenance.principal) for one in commits)
-        for one in commits:
-            about = head(prose_line(one.note.summary), _TEXT)
-            who = f"{one.provenance.principal:<{widest}}"
-            typer.echo(strip(f"{who}  {shortest_id(conn, one)}  {moment(one.created_at)}  {about}"))
+        widest = max((len(one.provenance.principal) for one in commits), default=0)
+        lines = [
+            f"{one.provenance.principal:<{widest}}  {shortest_id(conn, one)}  {moment(one.created_at)}  "
+            f"{head(prose_line(one.note.summary), _TEXT)}"
+            for one in commits
+        ]
+    return Output(value, lines)
 
 
 def _find(conn: sqlite3.Connection, text: str, tips: list[int]) -> Iterator[tuple[ContextCommit, ContextEntry, str]]:

@@ -4,48 +4,42 @@ from __future__ import annotations
 
 import shlex
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-import typer
+from msgspec import UNSET
 
-from zoea.cli.commands.myses import KeepModel, settle_model
-from zoea.cli.context_cost import estimate_first_request
-from zoea.cli.options import AsJson, Workspace, write_json
+from zoea.cli import output
+from zoea.cli.commands.context_access import estimate_first_request
+from zoea.cli.commands.myses import settle_model
+from zoea.cli.options import KEEP_MODEL
+from zoea.cli.output import Output, tell
 from zoea.cli.swarm_access import command
 from zoea.model.errors import MissingBlob, UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisOverrides, MysisView
+from zoea.process.command_line import argument, flag, option, whole_number
 from zoea.runtime.first_request_estimate import MOST_FORKS, describe_first_request
-from zoea.text.control_characters import strip
+from zoea.settings.paths import Places
 
 if TYPE_CHECKING:
-    from zoea.queries.fork_costs import ForkCost
+    from zoea.runtime.first_request_estimate import FirstRequestEstimate
 
 
 def fork(
-    revision: Annotated[
-        str,
-        typer.Argument(
-            metavar="COMMIT",
-            help="A mysis, for what it knows now; alpha~3, 3 commits earlier; or an id such as ctx-1a2b3c4d.",
-        ),
-    ],
-    count: Annotated[
-        int, typer.Option("-n", "--count", metavar="N", min=1, max=MOST_FORKS, help="How many myses to make.")
-    ] = 1,
-    message: Annotated[str, typer.Option("-m", "--message", metavar="TEXT", help="Their first message.")] = "",
-    name: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Its name, if one is made; if not given, the origin's name and a number."),
-    ] = "",
-    template: Annotated[str, typer.Option(metavar="NAME", help="Another template than the commit's.")] = "",
-    provider: Annotated[str, typer.Option(metavar="NAME", help="Another provider.")] = "",
-    model: Annotated[str | None, typer.Option(metavar="NAME", help="Another model.", show_default=False)] = None,
-    keep_model: KeepModel = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only say what it would cost.")] = False,
-    as_json: AsJson = False,
-    workspace: Workspace = "",
-) -> None:
+    where: Places,
+    revision: str = argument(
+        "COMMIT", "A mysis, for what it knows now; alpha~3, 3 commits earlier; or an id such as ctx-1a2b3c4d."
+    ),
+    count: int = option("-n, --count N", "How many myses to make.", 1, whole_number(1, MOST_FORKS)),
+    message: str = option("-m, --message TEXT", "Their first message."),
+    name: str = option("--name NAME", "Its name, if one is made; if not given, the origin's name and a number."),
+    template: str = option("--template NAME", "Another template than the commit's."),
+    provider: str = option("--provider NAME", "Another provider."),
+    model: str | None = option("--model NAME", "Another model.", None),
+    keep_model: bool = KEEP_MODEL,
+    dry_run: bool = flag("--dry-run", "Only say what it would cost."),
+) -> Output:
     """Make myses that know a conversation up to a commit. The cost of their first requests is said first.
 
     Example: zoea fork alpha -n 3 -m "Try it differently"
@@ -53,17 +47,15 @@ def fork(
     if name and count > 1:
         raise UsageError(f"one name cannot be that of {count} myses", hint="Leave out --name.")
     try:
-        said = estimate_first_request(workspace, revision, message, MysisOverrides(template, provider, model or ""))
+        said = estimate_first_request(where, revision, message, MysisOverrides(template, provider, model or ""))
     except MissingBlob as gone:
         hint = "`zoea new --from COMMIT --allow-fresh` makes a mysis without the conversation."
         raise MissingBlob(gone.what, hint=hint) from gone
     cost, commit_id, short = said.cost, said.commit.id, said.short_id
     if not dry_run:
-        settle_model(model, workspace, provider=cost.provider, template=template, keeps=keep_model, asks=not as_json)
+        settle_model(model, where, provider=cost.provider, template=template, keeps=keep_model, asks=not output.is_json)
     micros = said.price(count)
-    if not as_json:
-        typer.echo(strip(describe_first_request(said, count, micros)))
-
+    tell(describe_first_request(said, count, micros))
     made: list[MysisView] = []
 
     async def work(swarm: SwarmApi) -> None:
@@ -75,24 +67,28 @@ def fork(
 
     try:
         if not dry_run:
-            command(workspace, work)
+            command(where, work)
     finally:
         # Those made before one was refused stay, and have to be named.
-        if as_json and (made or sys.exc_info()[0] is None):
-            write_json(_as_dict(commit_id, cost, count, micros, made))
-        elif made:
-            typer.echo(strip(f"{', '.join(one.name for one in made)}: made from {short}"))
-            typer.echo(strip(f"Undo: zoea delete {' '.join(shlex.quote(one.name) for one in made)}"))
+        if made or sys.exc_info()[0] is None:
+            output.write(Output(_as_dict(said, count, micros, made), _describe_made(made, short)))
+    return Output(UNSET)
 
 
-def _as_dict(commit_id: str, cost: ForkCost, count: int, micros: int | None, made: list[MysisView]) -> dict[str, Any]:
+def _describe_made(made: list[MysisView], short: str) -> Iterator[str]:
+    if made:
+        yield f"{', '.join(one.name for one in made)}: made from {short}"
+        yield f"Undo: zoea delete {' '.join(shlex.quote(one.name) for one in made)}"
+
+
+def _as_dict(said: FirstRequestEstimate, count: int, micros: int | None, made: list[MysisView]) -> dict[str, Any]:
     return {
-        "context": commit_id,
-        "messages": cost.messages,
-        "shown": cost.shown,
-        "tier": cost.tier,
-        "tokens_each": cost.tokens,
-        "tokens": cost.tokens * count,
+        "context": said.commit.id,
+        "messages": said.cost.messages,
+        "shown": said.cost.shown,
+        "tier": said.cost.tier,
+        "tokens_each": said.cost.tokens,
+        "tokens": said.cost.tokens * count,
         "cost_micros": micros,
         "myses": made,
     }

@@ -287,7 +287,7 @@ def find_deleted(ref: str, found: tuple[DeletedMysis, ...]) -> int:
 
 def settle_model(
     model: str | None,
-    workspace: str,
+    workspace: str | Places,
     *,
     mysis: str | None = None,
     provider: str,
@@ -309,7 +309,7 @@ def settle_model(
     from zoea.runtime.model_check import find_doubt  # only where a model is named, as it is half of the imports
     from zoea.runtime.model_lists import keep_setting
 
-    where = places(workspace)
+    where = places(workspace) if isinstance(workspace, str) else workspace
     named: str = model
 
     async def doubt_of(swarm: SwarmApi) -> ModelDoubt | None:
