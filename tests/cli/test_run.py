@@ -185,7 +185,6 @@ class TestOwning:
             ("RESTART", "always", "running"),
             ("RESTART", "ask", "idle"),
             ("RESTART", "never", "idle"),
-            ("RESUME", "true", "running"),
         ],
     )
     def test_the_settings_say_whether_those_that_ran_run_again(

@@ -111,7 +111,7 @@ def test_a_server_that_the_settings_would_refuse_is_left_out(
     file = _write(tmp_path, {"a": {"url": "http://user:pass@h.example/mcp"}})
     with pytest.raises(UsageError, match="nothing was imported"):
         dispatch(["upstream", "import", str(file)])
-    assert "left out a: url" in capsys.readouterr().out
+    assert "left out a: upstream.a.url" in capsys.readouterr().out
     assert not _config().exists()
 
 
