@@ -18,10 +18,10 @@ from msgspec.structs import replace
 from tests.fakes.swarm import FakeSwarm
 from zoea.cli import plain_fronts, typed_commands, typed_lines
 from zoea.cli.plain_fronts import JsonFront, PlainFront, events_without_gaps
-from zoea.cli.terminal_rows import details, one_line, provider_label, receipt_line, table
+from zoea.cli.terminal_rows import details, one_line, provider_label, receipt_line, state_word, table
 from zoea.cli.typed_commands import ExitChoice, read_commands, run_typed_command
 from zoea.cli.typed_lines import TypedLine, TypedLines
-from zoea.model.enums import MysisState
+from zoea.model.enums import Activity, MysisState
 from zoea.model.errors import NoRunningSwarm, StoreError
 from zoea.model.values import Event, Failure, Lagged, ReceiptLine
 from zoea.process.clock import SystemClock
@@ -208,6 +208,28 @@ class TestWriting:
 def test_a_receipt_shows_delivery_ids_of_waiting_messages(status: str, said: str) -> None:
     reason = "stopped" if status == "skipped" else ""
     assert receipt_line(ReceiptLine("a", status, reason, delivery_id=4)) == said
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "running"),
+        ({"in_turn": True, "activity": Activity.LLM}, "running"),
+        ({"approvals": 1}, "asking: it waits for your answer, and goes on then"),
+        ({"in_turn": True, "swarm_held": True}, "held: lunch"),
+        ({"held": True, "held_reason": "too dear"}, "paused: too dear"),
+        ({"queue_place": 2, "queue_name": "the budget of the day"}, "queued (2nd for the budget of the day)"),
+        ({"state": MysisState.STOPPED, "state_reason": "you stopped it"}, "stopped"),
+        ({"state": MysisState.STOPPED, "state_reason": "budget"}, "stopped: its budget is spent"),
+    ],
+    ids=str,
+)
+async def test_a_command_says_what_keeps_a_mysis_from_its_state(changes: dict[str, Any], words: str) -> None:
+    view = replace(await FakeSwarm().create("alpha"), **changes)
+    assert state_word(view, "lunch") == words
+    line = receipt_line(ReceiptLine("alpha", "started", delivery_id=4), view, "lunch")
+    is_kept = words != "running"
+    assert line == (f"alpha  delivered (4): it is {words}" if is_kept else "alpha  started (4)")
 
 
 class TestTyping:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,8 @@ import pytest
 
 from tests.e2e.test_tasks import configure, run
 from tests.e2e.zoea_process import ask, find_owner, spawn
-from tests.fakes.openai_server import OpenAIServer, Say
+from tests.fakes.openai_server import Fail, OpenAIServer, Say, Step
+from tests.fakes.wire_server import Received
 from tests.waiting import until
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.usefixtures("own_runtime")]
@@ -47,3 +49,30 @@ async def test_a_new_mysis_gets_a_broadcast_only_if_asked_for_and_answers_its_ta
         prompts = "SELECT content FROM memory WHERE mysis_id = 3 AND role = 'user' ORDER BY turn_id, seq LIMIT 2"
         assert ask(prompts) == [("mine iron",), ("Sell the ore.",)]
         assert ask("SELECT count(*) FROM request WHERE mysis_id = 2") == [(0,)]
+
+
+async def test_what_keeps_a_mysis_from_its_message_is_told_in_the_words_of_its_row(tmp_path: Path) -> None:
+    def answer(request: Received) -> Step:
+        if request.json["model"] == "bad":
+            return Fail(429, '{"error": {"message": "slow down"}}', {"retry-after": "90"})
+        return Say("Iron at 7.")
+
+    async with OpenAIServer(otherwise=answer) as server, running(tmp_path, server, 1):
+        await run("new", "beta", "--model", "bad", "--keep-model", "--task", "Look.")
+        await until(lambda: ask("SELECT 1 FROM request WHERE error_class IS NOT NULL"), within=60)
+        tried = await run("send", "beta", "and", "now?")
+        assert re.match(
+            r"beta  delivered \(\d+\): it is retrying \(2/5 in \d+ \w+: 429 too many requests\)\n", tried.stdout
+        )
+
+        limited = r"waiting \(rate limit of local/bad, \d+ \w+ left\)\n"
+        made = await run("new", "gamma", "--model", "bad", "--keep-model", "--task", "Look.")
+        assert re.fullmatch(f"gamma is {limited}", made.stdout)
+        assert re.match(rf"gamma  delivered \(\d+\): it is {limited}", (await run("send", "gamma", "more")).stdout)
+        listed = (await run("list")).stdout
+        assert re.search(r"beta +retrying .* 2/5 in \d+ \w+: 429 too many requests\n", listed)
+        assert re.search(r"gamma +waiting .* rate limit of local/bad, \d+ \w+ left\n", listed)
+
+        await run("hold", "--reason", "lunch")
+        assert (await run("send", "alpha", "go")).stdout.splitlines()[0].endswith("): it is held: lunch")
+        assert (await run("new", "delta", "--task", "Look.")).stdout == "delta is held: lunch\n"

@@ -96,4 +96,6 @@ async def test_myses_wait_for_room_rest_with_nothing_new_and_are_held_when_the_b
             assert "nothing was sent. The budget of the swarm today (budget.swarm_per_day) has " in short.stderr
             assert "Send it with --yes" in short.stderr
             assert ask("SELECT count(*) FROM message") == messages
-            assert (await asyncio.to_thread(zoea, "broadcast", "And", "again.", "--yes")).returncode == 0
+            sent = await asyncio.to_thread(zoea, "broadcast", "And", "again.", "--yes")
+            assert sent.returncode == 0
+            assert f"): it is held: Swarm budget: {used:,}/20,000 tokens used today" in sent.stdout.splitlines()[0]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import TYPE_CHECKING, TypeVar
 
 from zoea.cli import output
 from zoea.model.errors import NoRunningSwarm
+from zoea.model.status import is_starting
 from zoea.model.swarm_api import SwarmApi
+from zoea.model.values import Receipt, SwarmView
 from zoea.process.lock import read_holder
 from zoea.runtime.run_options import attach
 from zoea.settings.paths import Places, places
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from zoea.store import Store
 
 T = TypeVar("T")
+_BEGIN_S, _LOOK_S = 1.0, 0.05
 
 
 def command(where: Places | str, work: Callable[[SwarmApi], Awaitable[T]]) -> T:
@@ -26,6 +29,23 @@ def command(where: Places | str, work: Callable[[SwarmApi], Awaitable[T]]) -> T:
         NoRunningSwarm: No swarm runs in the workspace.
     """
     return asyncio.run(_command(places(where) if isinstance(where, str) else where, work))
+
+
+async def read_begun(swarm: SwarmApi, ids: Collection[int]) -> SwarmView:
+    """Return the swarm once each of these myses has reached a model or something keeps it; at most a second later."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _BEGIN_S
+    while True:
+        view = await swarm.view()
+        if loop.time() > until or not any(is_starting(one) for one in view.myses if one.id in ids):
+            return view
+        await asyncio.sleep(_LOOK_S)
+
+
+async def read_recipients(swarm: SwarmApi, receipt: Receipt) -> SwarmView:
+    """Return the swarm once each recipient of a message has begun or something keeps it; at most a second later."""
+    names = {line.mysis for line in receipt.lines if line.delivery_id}
+    return await read_begun(swarm, {one.id for one in (await swarm.view()).myses if one.name in names})
 
 
 def ask(where: Places | str, live: Callable[[SwarmApi], Awaitable[T]], stored: Callable[[Places], T]) -> T:

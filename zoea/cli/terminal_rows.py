@@ -9,10 +9,11 @@ from collections.abc import Iterable
 
 from zoea.cli.output import moment
 from zoea.model.enums import MysisState
-from zoea.model.values import MysisView, ReceiptLine
+from zoea.model.status import BY_PERSON, MEANINGS, StatusWord
+from zoea.model.values import MysisView, Receipt, ReceiptLine, SwarmView
 from zoea.queries.broadcasts import NOT_DELIVERED
 from zoea.queries.error_report import report_error
-from zoea.queries.status_phrases import describe_assumed_window, describe_status
+from zoea.queries.status_phrases import describe_assumed_window, describe_detail, describe_status
 from zoea.text.control_characters import prose_line, strip
 from zoea.text.sentences import count_of
 
@@ -22,11 +23,21 @@ LEAST_TEXT = 10
 """Columns that the last text needs at least; with fewer left, the line may wrap."""
 _INDENT = "    "
 _WAITING = ("delivered", "started", "waiting")
+_AS_STATED = (StatusWord.WORKING, StatusWord.IDLE, StatusWord.DONE)
+"""Statuses that agree with the state: nothing keeps the mysis from what it was told."""
 
 
-def state_word(view: MysisView) -> str:
-    """Return the state that a command has set, with a mark if the mysis is paused."""
-    return f"{view.state} (paused)" if view.held else view.state.value
+def state_word(view: MysisView, hold_reason: str = "") -> str:
+    """Return the state that a command has set. Where something keeps the mysis from it, its status with the cause.
+
+    Args:
+        hold_reason: Why the whole swarm is on hold.
+    """
+    if view.status in _AS_STATED or (view.state is MysisState.STOPPED and view.state_reason == BY_PERSON):
+        return view.state.value
+    more = {StatusWord.HELD: hold_reason, StatusWord.ASKING: MEANINGS[StatusWord.ASKING]}.get(view.status, "")
+    words = describe_status(view, time.time_ns() // 1000)
+    return strip(f"{words}: {more}" if more else words)
 
 
 def table(myses: Iterable[MysisView]) -> str:
@@ -118,11 +129,24 @@ def can_withdraw(line: ReceiptLine) -> bool:
     return bool(line.delivery_id) and line.status in _WAITING
 
 
-def receipt_line(line: ReceiptLine) -> str:
-    """Return one recipient's line of a receipt, with the delivery id while it can be withdrawn."""
+def receipt_line(line: ReceiptLine, view: MysisView | None = None, hold_reason: str = "") -> str:
+    """Return one recipient's line of a receipt, with the delivery id while it can be withdrawn.
+
+    Args:
+        view: The recipient; where something keeps it from the message, the line says what.
+    """
+    if view is not None and view.status not in _AS_STATED and can_withdraw(line):
+        return strip(f"{line.mysis}  delivered ({line.delivery_id}): it is {state_word(view, hold_reason)}")
     number = f" ({line.delivery_id})" if can_withdraw(line) else ""
     status = NOT_DELIVERED if line.status == "skipped" else line.status
     return strip(f"{line.mysis}  {status}{number}" + (f": {line.reason}" if line.reason else ""))
+
+
+def describe_receipt(receipt: Receipt, swarm: SwarmView | None = None) -> list[str]:
+    """Return a line for each recipient, with what keeps it from the message as `swarm` shows it."""
+    views = {one.name: one for one in swarm.myses} if swarm is not None else {}
+    why = swarm.hold_reason if swarm is not None else ""
+    return [receipt_line(line, views.get(line.mysis), why) for line in receipt.lines]
 
 
 def one_line(text: str, width: int = TEXT_WIDTH) -> str:
@@ -132,6 +156,8 @@ def one_line(text: str, width: int = TEXT_WIDTH) -> str:
 
 
 def _last(view: MysisView) -> str:
+    if view.status in (StatusWord.QUEUED, StatusWord.RETRYING, StatusWord.WAITING):
+        return describe_detail(view, time.time_ns() // 1000)
     if view.failure is not None and view.state is not MysisState.RUNNING:
         return view.failure.title
     return (view.text or view.state_reason)[:TEXT_MOST]

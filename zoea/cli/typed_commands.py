@@ -9,7 +9,8 @@ from pathlib import Path
 
 from zoea.cli.commands.stats import describe_stats
 from zoea.cli.options import LARGEST_ID
-from zoea.cli.terminal_rows import receipt_line, state_word, table
+from zoea.cli.swarm_access import read_begun, read_recipients
+from zoea.cli.terminal_rows import describe_receipt, state_word, table
 from zoea.cli.typed_lines import TypedLines
 from zoea.model.errors import NoRunningSwarm, UsageError, ZoeaError
 from zoea.model.swarm_api import SwarmApi
@@ -86,7 +87,7 @@ async def run_typed_command(swarm: SwarmApi, words: str, database: Path) -> str:
             case "send":
                 ref, text = _first(rest)
                 receipt = await swarm.send(ref, text)
-                return "\n".join(map(receipt_line, receipt.lines))
+                return "\n".join(describe_receipt(receipt, await read_recipients(swarm, receipt)))
             case "broadcast":
                 text = rest.removeprefix("--yes ")
                 if text == rest and (short := await swarm.find_short_budgets(text)):
@@ -106,7 +107,9 @@ async def run_typed_command(swarm: SwarmApi, words: str, database: Path) -> str:
                 return f"{await swarm.stop_all()} stopped"
             case "start":
                 view = await swarm.start(rest)
-                return f"{view.name} is {state_word(view)}"
+                now = await read_begun(swarm, {view.id})
+                view = next((one for one in now.myses if one.id == view.id), view)
+                return f"{view.name} is {state_word(view, now.hold_reason)}"
             case "stop":
                 view = await swarm.stop(rest)
                 return f"{view.name} is {state_word(view)}"

@@ -53,6 +53,8 @@ NOTHING_NEW = "nothing new"
 """State reason of a mysis that said nothing new in several nudged turns."""
 
 
+BY_PERSON = "you stopped it"
+"""State reason of a mysis that a person stopped."""
 CLOSED = "Zoea was closed"
 KILLED = "Zoea was killed"
 """State reasons of a mysis that ran when Zoea ended."""
@@ -104,6 +106,12 @@ def _unheld_status(view: MysisView) -> StatusWord:
     if view.waiting_until is not None or view.activity is Activity.WAITING:
         return StatusWord.WAITING
     return StatusWord.WORKING if view.in_turn or view.activity is not Activity.IDLE else StatusWord.IDLE
+
+
+def is_starting(view: MysisView) -> bool:
+    """Return whether a mysis has a turn to begin that has neither reached a model nor been kept from it."""
+    is_quiet = view.activity is Activity.IDLE and find_status(view) in (StatusWord.WORKING, StatusWord.IDLE)
+    return view.state is MysisState.RUNNING and is_quiet and (view.in_turn or bool(view.pending))
 
 
 def next_change_at(view: MysisView) -> int | None:

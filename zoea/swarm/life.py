@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from zoea.model.enums import DeliveryMode, ErrorClass, MysisState, Outcome
-from zoea.model.status import DONE, NOTHING_NEW
+from zoea.model.status import BY_PERSON, DONE, NOTHING_NEW
 from zoea.model.values import Failure
 from zoea.swarm.moved_times import move_times
 from zoea.swarm.rules import HOUR, MAX_TOPIC_HOPS, LifeRules
@@ -46,7 +46,7 @@ class Start(Struct, frozen=True):
 
 class Stop(Struct, frozen=True):
     at: int
-    reason: str = "you stopped it"
+    reason: str = BY_PERSON
 
 
 class Hold(Struct, frozen=True):

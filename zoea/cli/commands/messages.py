@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,12 +12,12 @@ import typer
 
 from zoea.cli.options import AsJson, MysisRef, Workspace, row_ids, write_json
 from zoea.cli.output import moment
-from zoea.cli.swarm_access import command
-from zoea.cli.terminal_rows import can_withdraw, receipt_line
+from zoea.cli.swarm_access import command, read_recipients
+from zoea.cli.terminal_rows import can_withdraw, describe_receipt
 from zoea.model.enums import DeliveryMode, MysisState, Role
 from zoea.model.errors import UsageError
 from zoea.model.swarm_api import SwarmApi
-from zoea.model.values import Delivery, Memory, Receipt, Recipients
+from zoea.model.values import Delivery, Memory, Receipt, Recipients, SwarmView
 from zoea.queries import stored_swarm
 from zoea.settings.paths import places
 from zoea.text.call_text import reveal_call
@@ -148,7 +149,7 @@ def receipt(
     workspace: Workspace = "",
 ) -> None:
     """Show the status of a message for each recipient, as it is now."""
-    _write_receipt(stored_swarm.read_receipt(database(workspace), number), as_json, is_new=False)
+    _write_receipt(stored_swarm.read_receipt(database(workspace), number), None, as_json)
 
 
 def withdraw(
@@ -275,7 +276,7 @@ def _send(
         NotAnswered: Where it waited and a recipient has not answered.
     """
     if not wait[0]:
-        _write_receipt(command(workspace, work), as_json)
+        _write_receipt(*command(workspace, partial(_send_now, work)), as_json)
         return
     from zoea.cli.answer_wait import wait_for_answers  # most sends do not wait
 
@@ -297,6 +298,12 @@ def _send(
         raise missing[0].error()
 
 
+async def _send_now(work: Callable[[SwarmApi], Awaitable[Receipt]], swarm: SwarmApi) -> tuple[Receipt, SwarmView]:
+    """Send a message, and return its receipt with the recipients once they have begun, or what keeps them."""
+    receipt = await work(swarm)
+    return receipt, await read_recipients(swarm, receipt)
+
+
 def _read_context(pairs: list[str], total: int | None, *, is_own: bool, mode: DeliveryMode) -> str:
     """Return the limits of a message as JSON; empty where none is set."""
     if is_own and mode is DeliveryMode.STEER:
@@ -313,12 +320,13 @@ def _read_context(pairs: list[str], total: int | None, *, is_own: bool, mode: De
     return prompt_context.parse_prompt_context(values).to_json()
 
 
-def _write_receipt(found: Receipt, as_json: bool, *, is_new: bool = True) -> None:
+def _write_receipt(found: Receipt, swarm: SwarmView | None, as_json: bool) -> None:
+    """Write a receipt; of a new message with the status of its recipients, as the swarm shows them."""
     if as_json:
         write_json(found)
         return
-    for line in found.lines:
-        typer.echo(receipt_line(line))
-    if is_new:
+    for line in describe_receipt(found, swarm):
+        typer.echo(line)
+    if swarm is not None:
         back = ", zoea withdraw NUMBER takes one back" if any(map(can_withdraw, found.lines)) else ""
         typer.echo(f"zoea receipt {found.message_id} shows its status later{back}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +13,7 @@ import typer
 from zoea.cli.commands.context_access import locate_commit
 from zoea.cli.options import LARGEST_ID, AllowFresh, AsJson, MysisRef, MysisRefs, Workspace, write_json
 from zoea.cli.output import moment
-from zoea.cli.swarm_access import ask, command
+from zoea.cli.swarm_access import ask, command, read_begun
 from zoea.cli.terminal_rows import details, state_word
 from zoea.model.errors import MysisMissing, StoreMissing, UsageError
 from zoea.model.status import StatusWord
@@ -74,9 +76,10 @@ def new(
         raise UsageError("the name is empty", hint="Give a name, or leave it out and Zoea chooses one.")
     settle_model(model, workspace, provider=provider, template=template, keeps=keep_model, asks=not as_json)
     first = _read_newest_broadcast(places(workspace)) if broadcast else None
-    made = command(
-        workspace,
-        lambda swarm: swarm.create(
+    context = locate_commit(workspace, from_).id if from_ else ""
+
+    async def create(swarm: SwarmApi) -> tuple[MysisView, ...]:
+        made = await swarm.create(
             name or "",
             template=template,
             provider=provider,
@@ -85,14 +88,16 @@ def new(
             start=not idle,
             broadcast=first.id if first is not None else 0,
             task=task,
-            context=locate_commit(workspace, from_).id if from_ else "",
+            context=context,
             allow_fresh=allow_fresh,
-        ),
-    )
+        )
+        return (made,)
+
+    views, hold_reason = command(workspace, partial(_carry_out, create))
     if as_json:
-        write_json(made)
+        write_json(views[0])
     else:
-        typer.echo(f"{made.name} is {state_word(made)}")
+        typer.echo(f"{views[0].name} is {state_word(views[0], hold_reason)}")
         if first is not None:
             typer.echo(f"First it gets {first.describe(SystemClock().now())}")
 
@@ -128,7 +133,8 @@ def start(
             return (await swarm.view()).myses
         return tuple([await swarm.start(ref) for ref in chosen])
 
-    _written(command(workspace, work), as_json)
+    views, hold_reason = command(workspace, partial(_carry_out, work))
+    _written(views, as_json, hold_reason)
 
 
 def stop(
@@ -362,8 +368,20 @@ def _chosen(names: list[str] | None, every_mysis: bool) -> list[str]:
     return names or []
 
 
-def _written(views: tuple[MysisView, ...], as_json: bool) -> None:
+async def _carry_out(
+    work: Callable[[SwarmApi], Awaitable[tuple[MysisView, ...]]], swarm: SwarmApi
+) -> tuple[tuple[MysisView, ...], str]:
+    """Run a command that starts myses. Return them once their turns have begun, and why the swarm is on hold."""
+    views = await work(swarm)
+    now = await read_begun(swarm, {view.id for view in views})
+    by_id = {view.id: view for view in now.myses}
+    return tuple(by_id.get(view.id, view) for view in views), now.hold_reason
+
+
+def _written(views: tuple[MysisView, ...], as_json: bool, hold_reason: str = "") -> None:
     if as_json:
         write_json(views)
     else:
-        typer.echo("\n".join(f"{view.name} is {state_word(view)}" for view in views) or "There are no myses")
+        typer.echo(
+            "\n".join(f"{view.name} is {state_word(view, hold_reason)}" for view in views) or "There are no myses"
+        )
