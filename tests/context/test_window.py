@@ -39,7 +39,6 @@ from zoea.context.window.conversation_summary import (
 )
 from zoea.context.window.prompt_context import (
     PromptContext,
-    describe_ignored,
     merge_contexts,
     override_turn,
     parse_pairs,
@@ -521,6 +520,8 @@ def test_the_command_line_reads_the_json_of_the_seed_as_it_stands() -> None:
 
 def test_what_the_seed_of_shannon_sends_is_taken() -> None:
     given = {"context": {"force_p2p": True, "use_case_preset": "DEBUGGING", "token_budget_per_agent": "30000"}}
-    assert parse_prompt_context(given) == PromptContext(use_case_preset="debugging", token_budget_per_agent=30_000)
-    assert describe_ignored(given) == ("force_p2p is ignored: myses always write to each other directly.",)
-    assert parse_prompt_context({"force_p2p": True}) == PromptContext()
+    word = "force_p2p is ignored: myses always write to each other directly."
+    assert parse_prompt_context(given) == PromptContext(
+        use_case_preset="debugging", token_budget_per_agent=30_000, ignored=(word,)
+    )
+    assert parse_prompt_context({"force_p2p": True}).to_json() == ""

@@ -202,6 +202,14 @@ async def test_messages_of_a_client_have_its_name(served: Served) -> None:
     assert broadcast["sender"] == "codex"
 
 
+async def test_a_limit_without_an_effect_is_named_to_the_client(served: Served) -> None:
+    sent = await ask(served, "zoea_send_message", to="alpha", text="Report", context={"force_p2p": True})
+    assert (sent["delivered"], sent["note"]) == (
+        1,
+        "force_p2p is ignored: myses always write to each other directly.",
+    )
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "why"),
     [

@@ -137,9 +137,10 @@ async def test_limits_count_for_each_turn_of_a_broadcast_and_may_be_json(tmp_pat
         await stage.press("b")
         await stage.write("go")
         await stage.press("ctrl+l")
-        stage.one(LimitsInput).value = '{"context": {"token_budget_per_agent": 30000}}'
+        stage.one(LimitsInput).value = '{"context": {"token_budget_per_agent": 30000, "force_p2p": true}}'
         await stage.press("enter")
         await stage.until(lambda: stage.view("alpha").turns == 1)
+        assert "force_p2p is ignored: myses always write to each other directly." in stage.notices
         found = await stage.swarm.rows("SELECT context FROM message")
         assert [json.loads(row["context"]) for row in found] == [{"token_budget_per_agent": 30_000}]
 

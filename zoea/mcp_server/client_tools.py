@@ -126,14 +126,13 @@ class ClientTools:
 
     async def _send(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
         message = ClientSendArguments.parse(arguments)
-        context = parse_prompt_context(message.context).to_json()
+        limits = parse_prompt_context(message.context)
         swarm = await self._swarm_client.swarm(client)
         try:
-            return _receipt_row(
-                await swarm.send(
-                    message.to, message.text, is_task=message.is_task, sender=client.sender, context=context
-                )
+            receipt = await swarm.send(
+                message.to, message.text, is_task=message.is_task, sender=client.sender, context=limits.to_json()
             )
+            return _receipt_row(receipt) | ({"note": " ".join(limits.ignored)} if limits.ignored else {})
         except StateRefused as error:
             raise StateRefused(
                 error.what.removesuffix(_KEY_HINT),

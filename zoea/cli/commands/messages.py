@@ -312,12 +312,12 @@ def _read_context(pairs: list[str], total: int | None, *, is_own: bool, mode: De
     pairs += ["own_turn=true"] if is_own else []
     if not pairs:
         return ""
-    from zoea.context.window import prompt_context  # most sends need no planning
+    from zoea.context.window.prompt_context import parse_pairs, parse_prompt_context  # most sends need no planning
 
-    values = prompt_context.parse_pairs(pairs)
-    for sentence in prompt_context.describe_ignored(values):
+    limits = parse_prompt_context(parse_pairs(pairs))
+    for sentence in limits.ignored:
         typer.echo(sentence, err=True)
-    return prompt_context.parse_prompt_context(values).to_json()
+    return limits.to_json()
 
 
 def _write_receipt(found: Receipt, swarm: SwarmView | None, as_json: bool) -> None:

@@ -33,7 +33,7 @@ class PromptContext(Struct, frozen=True):
     """The values that a prompt overrides; None leaves a value as the settings have it.
 
     `token_budget_total` is what all turns that the message opens may use together; with `own_turn` no other prompt
-    opens the turn with it.
+    opens the turn with it. `ignored` has a sentence for each key that is taken and has no effect, for the sender.
     """
 
     history_window_size: int | None = None
@@ -46,6 +46,7 @@ class PromptContext(Struct, frozen=True):
     compression_target_ratio: float | None = None
     token_budget_total: int | None = None
     own_turn: int | None = None
+    ignored: tuple[str, ...] = ()
 
     def to_json(self) -> str:
         """Return the keys that are set as JSON, "" where there is none."""
@@ -53,18 +54,9 @@ class PromptContext(Struct, frozen=True):
         return json.dumps(values, sort_keys=True) if values else ""
 
 
-KEYS = PromptContext.__struct_fields__
-
-
-IGNORED = {"force_p2p": "myses always write to each other directly"}
+KEYS = PromptContext.__struct_fields__[:-1]
+_IGNORED = {"force_p2p": "myses always write to each other directly"}
 """Keys of Shannon that nothing in Zoea needs, and why."""
-
-
-def describe_ignored(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a sentence for each key that is taken and has no effect."""
-    if set(values) == {"context"} and isinstance(values["context"], Mapping):
-        values = values["context"]
-    return tuple(f"{key} is ignored: {why}." for key, why in IGNORED.items() if key in values)
 
 
 def parse_prompt_context(values: Mapping[str, Any]) -> PromptContext:
@@ -78,9 +70,10 @@ def parse_prompt_context(values: Mapping[str, Any]) -> PromptContext:
     """
     if set(values) == {"context"} and isinstance(values["context"], Mapping):
         values = values["context"]
-    read: dict[str, Any] = {}
+    read, ignored = dict[str, Any](), list[str]()
     for key, value in values.items():
-        if key in IGNORED:
+        if key in _IGNORED:
+            ignored.append(f"{key} is ignored: {_IGNORED[key]}.")
             continue
         if key not in KEYS:
             near = get_close_matches(key, KEYS, n=1)
@@ -88,7 +81,7 @@ def parse_prompt_context(values: Mapping[str, Any]) -> PromptContext:
             raise UsageError(f"The context has no key {key!r}.", hint=f"{hint}Keys are: {', '.join(KEYS)}.")
         if value is not None:
             read[key] = _read(key, value)
-    return PromptContext(**read)
+    return PromptContext(**read, ignored=tuple(ignored))
 
 
 def read_stored(text: str) -> PromptContext:

@@ -123,6 +123,7 @@ class ReceiptAnswer(AnswerModel):
     delivered: Count = Field(description="How many myses will read it.")
     recipients: list[RecipientRow] = Field(description="The status for each; at most 50.")
     more: Count = Field(description="Recipients that are not listed.")
+    note: str = Field("", description="What of its context has no effect.")
 
 
 class PublishAnswer(AnswerModel):

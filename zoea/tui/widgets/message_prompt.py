@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, ClassVar, Protocol, cast
 
 from textual import events
 from textual.app import ComposeResult
@@ -22,6 +22,9 @@ from zoea.tui.state.drafts import Drafts
 from zoea.tui.swarm_list.message_targets import MessageTarget
 from zoea.tui.widgets.clickable_text import key_hints
 from zoea.tui.widgets.widget_part import WidgetPart
+
+if TYPE_CHECKING:
+    from zoea.context.window.prompt_context import PromptContext
 
 FOLD_OVER = 4_000
 """Longer pasted texts are replaced by a mark."""
@@ -153,14 +156,14 @@ class LimitsInput(Input):
         self.post_message(self.TextWanted())
 
 
-def read_limits(text: str) -> str:
-    """Return `key=value` texts, or a JSON object, as the JSON of a prompt's context. Raises UsageError."""
+def read_limits(text: str) -> PromptContext | None:
+    """Read `key=value` texts, or a JSON object, as a prompt's context. Raises UsageError."""
     if not text.strip():
-        return ""
+        return None
     from zoea.context.window.prompt_context import parse_pairs, parse_prompt_context  # most messages need none
 
     pairs = [text] if text.lstrip().startswith("{") else text.split()
-    return parse_prompt_context(parse_pairs(pairs)).to_json()
+    return parse_prompt_context(parse_pairs(pairs))
 
 
 def limits_key(target: MessageTarget) -> str:
@@ -367,8 +370,12 @@ class MessagePrompt(Vertical):
         except UsageError as error:
             self._note(error.text)
             return
+        for sentence in limits.ignored if limits is not None else ():
+            self.app.notify(sentence, markup=False)
         self._writing.read_only = True
-        self.post_message(self.Submitted(self.target, self.text, self.mode, limits))
+        self.post_message(
+            self.Submitted(self.target, self.text, self.mode, limits.to_json() if limits is not None else "")
+        )
 
     def on__prompt_text_limits_wanted(self, event: _PromptText.LimitsWanted) -> None:
         event.stop()
