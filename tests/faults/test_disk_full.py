@@ -18,9 +18,9 @@ from zoea.model.enums import DeliveryMode, MysisState
 from zoea.model.errors import StoreFull, StoreMoved, ZoeaError
 from zoea.model.request import Answer
 from zoea.model.values import Event
+from zoea.process.open_files import OpenFiles
 from zoea.settings import Settings
 from zoea.store import Store
-from zoea.store.database_file import OpenFiles
 from zoea.swarm.runner import STOP_WITHIN_S
 from zoea.swarm.services import RETRY_DISK_S
 

@@ -20,8 +20,8 @@ from tests.store.writing_process import pair
 from zoea.model.errors import StoreFull, StoreMissing, StoreMoved
 from zoea.model.values import Event
 from zoea.process.lock import OwnerLock
+from zoea.process.open_files import OpenFiles
 from zoea.store import Store, WriterConnection, open_reader
-from zoea.store.database_file import OpenFiles
 
 ROOT = Path(__file__).parents[2]
 KILLS = 200 if os.environ.get("ZOEA_SOAK") else 10

@@ -6,12 +6,15 @@ import asyncio
 import json
 import resource
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.store.test_faults import put_back, remove, replace
+from tests.waiting import until
 from zoea.model.errors import UsageError
 from zoea.world.faults import FaultInjector
 from zoea.world.service import CALLS_PER_TICK, CHATS_PER_TICK, LOGINS_PER_TICK, SESSIONS, ReefService
@@ -300,3 +303,50 @@ async def test_ticks_pass_by_the_clock_without_players(tmp_path: Path) -> None:
     ticking.cancel()
     await asyncio.gather(ticking, return_exceptions=True)
     world.record.close()
+
+
+@pytest.mark.parametrize("ending", ["", "-wal", "-shm"])
+@pytest.mark.parametrize("move", [remove, replace])
+async def test_a_world_whose_file_was_moved_is_on_hold_until_it_is_back(
+    world: World, move: Callable[[Path], None], ending: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await world.enter()
+    file = world.path.with_name(world.path.name + ending)
+    move(file)
+    refused, is_error = await world.raw("register", name="beta")
+    assert is_error
+    assert refused["code"] == "world_on_hold"
+    assert str(file) in refused["message"]
+    before = world.record.reef.tick_now
+    world.pace._seconds = 0.0
+    ticking = asyncio.create_task(world.pace.run())
+    await until(lambda: "on hold" in capsys.readouterr().err)
+    assert world.record.reef.tick_now == before
+    put_back(file)
+    await world.pace.until(before + 1)
+    ticking.cancel()
+    await world.enter("beta")
+
+
+async def test_a_call_during_which_the_file_is_moved_is_acknowledged_once_it_is_back(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("zoea.world.service.MOVED_S", 0.0)
+    usual, moved = world.record.register, asyncio.Event()
+
+    def register(name: str, secret: str) -> None:
+        usual(name, secret)
+        remove(world.path)
+        moved.set()
+
+    monkeypatch.setattr(world.record, "register", register)
+    registering = asyncio.create_task(world.raw("register", name="alpha"))
+    await moved.wait()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not registering.done()
+    put_back(world.path)
+    _, is_error = await registering
+    assert not is_error
+    with closing(connect_read_only(world.path)) as db:
+        assert db.execute("SELECT name FROM log WHERE kind = 'register'").fetchall() == [("alpha",)]

@@ -13,10 +13,10 @@ from typing import Any, Self, TypeVar
 
 from zoea.model.errors import StoreClosed, StoreError, StoreMoved
 from zoea.model.values import Event
+from zoea.process.open_files import OpenFiles
 from zoea.store import blobs
 from zoea.store.database_file import (
     BUSY_SECONDS,
-    OpenFiles,
     newest_version,
     open_reader,
     read_version,

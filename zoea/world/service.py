@@ -20,7 +20,7 @@ from zoea.world.captain_actions import ACTIONS
 from zoea.world.catalog import HELP, REEF_TOOLS, validate_arguments
 from zoea.world.faults import CallFaults, FaultInjector
 from zoea.world.refusal import ReefRefusal
-from zoea.world.ticker import Ticker
+from zoea.world.ticker import MOVED_S, Ticker
 from zoea.world.world_log import WorldLog
 from zoea.world.world_queries import WRITES, build_map_json
 
@@ -67,6 +67,8 @@ class ReefService:
 
     async def _answer(self, tool: str, args: dict[str, Any], faults: CallFaults | None) -> str:
         clean = validate_arguments(tool, args)
+        if why := self._record.why_moved():
+            raise ReefRefusal("world_on_hold", f"The world is on hold, and nothing was done. {why}")
         if tool in ("register", "login", "help"):
             return _dump(await self._call_without_session(tool, clean))
         session = clean.pop("session_id")
@@ -170,8 +172,10 @@ class ReefService:
         await asyncio.shield(self._flush)
 
     def _commit(self, waiting: asyncio.Future[None]) -> None:
+        if not self._record.commit():  # moved since the call began: it is acknowledged once it is stored
+            asyncio.get_running_loop().call_later(MOVED_S, self._commit, waiting)
+            return
         self._flush = None
-        self._record.commit()
         waiting.set_result(None)
 
 

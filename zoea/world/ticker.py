@@ -8,10 +8,13 @@ before.
 from __future__ import annotations
 
 import asyncio
+import sys
 
 from zoea.world.world_log import WorldLog
 
 TURBO_DEADLINE = 0.25
+MOVED_S = 0.25
+"""Seconds between looks whether a file that was moved is back."""
 
 
 class Ticker:
@@ -57,15 +60,24 @@ class Ticker:
         return max(0.0, self._due - asyncio.get_running_loop().time())
 
     async def run(self) -> None:
-        """Run ticks until cancelled."""
+        """Run ticks until cancelled; none while the world's file is not in its place."""
         loop = asyncio.get_running_loop()
         self._due = loop.time() + self._seconds
+        reported = ""
         while True:
             late = True
             if self._turbo:
                 late = await self._quiet()
             else:
                 await asyncio.sleep(self._due - loop.time())
+            if why := self._record.why_moved():
+                if why != reported:
+                    sys.stderr.write(f"The world is on hold. {why}\n")
+                    sys.stderr.flush()
+                reported = why
+                await asyncio.sleep(MOVED_S)
+                continue
+            reported = ""
             self.tick(late=late)
             self._due = loop.time() + self._seconds if self._turbo else max(self._due + self._seconds, loop.time())
 

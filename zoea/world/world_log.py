@@ -16,7 +16,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from zoea.model.errors import WorldError
+from zoea.model.errors import StoreMoved, WorldError
+from zoea.process.open_files import OpenFiles
 from zoea.settings.private_file import describe_failure, open_private
 from zoea.world.reef import Reef
 from zoea.world.refusal import ReefRefusal
@@ -64,6 +65,7 @@ class WorldLog:
             ) from error
         try:
             self._db = _open(path, seed, systems)
+            self._files = OpenFiles(path)
             self.reef = load_world(self._db, whole=False)
         except BaseException:
             self._lock.close()
@@ -89,11 +91,21 @@ class WorldLog:
             self._append("ticks", "", "", "")
             self._last_ticks = self._last
 
-    def commit(self) -> None:
-        """Commit the log.
+    def why_moved(self) -> str:
+        """Return why nothing can be stored: the file was removed or replaced. Empty where it is in its place."""
+        try:
+            self._files.check()
+        except StoreMoved as error:
+            return f"{error.what} {error.hint}"
+        return ""
 
-        Ends the process if that fails, because its memory would be ahead of its file.
+    def commit(self) -> bool:
+        """Commit the log. Return False where its file was moved: then nothing is stored for sure until it is back.
+
+        Ends the process if it fails, because its memory would be ahead of its file.
         """
+        if self.why_moved():
+            return False
         try:
             if self._db.in_transaction:
                 self._db.execute("COMMIT")
@@ -101,8 +113,11 @@ class WorldLog:
             sys.stderr.write(f"The world cannot write its file and ends: {error}\n")
             sys.stderr.flush()
             os._exit(WorldError.exit_code)
+        if self.why_moved():
+            return False
         if self._rows >= SNAPSHOT_EVERY:
             self.snapshot()
+        return True
 
     def snapshot(self) -> None:
         """Store the state, so that the next start replays only later rows."""
@@ -120,8 +135,8 @@ class WorldLog:
 
     def close(self) -> None:
         """Commit, store a snapshot and release the file."""
-        self.commit()
-        self.snapshot()
+        if self.commit():
+            self.snapshot()
         self._db.close()
         self._lock.close()
 
