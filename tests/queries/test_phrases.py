@@ -79,6 +79,8 @@ def test_a_reason_equal_to_the_title_of_the_error_is_not_repeated() -> None:
         ("sell", "tool", '{"item": "ore", "n": 40}', 'asks to run sell(item="ore", n=40)'),
         ("sell", "tool", '{"session_id": "‹account›"}', "asks to run sell()"),
         (ASK_TOOL, "tool", '{"question": "Which belt?"}', "asks: Which belt?"),
+        (ASK_TOOL, "tool", '{"question": "a\\u009d"}', "asks: a\\u009d"),
+        (ASK_TOOL, "tool", '{"question": "a\\\\u009d"}', "asks: a\\\\u009d"),
         (
             "go on beyond the budget",
             "budget",

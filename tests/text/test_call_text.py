@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,9 @@ from tests.text.hidden_characters import is_hidden
 from tests.text.test_control_characters import HOSTILE
 from zoea.text import call_text
 from zoea.text.call_text import MOST_CHARS, format_arguments, format_call, reveal_arguments
-from zoea.text.control_characters import reveal_exactly
+from zoea.text.control_characters import reveal_exactly, reveal_unambiguously
+
+SHOWN_ESCAPE = re.compile(r"(\\+)u([0-9a-f]{4})")
 
 
 @pytest.mark.parametrize(
@@ -90,3 +93,27 @@ def parse_shown(shown: str) -> dict[str, object]:
 
 def test_escape_sequences_in_a_name_are_shown() -> None:
     assert format_call("se\x1b[2Jll", "{}") == "se\\u001b[2Jll()"
+
+
+@given(st.text(st.sampled_from(["\\", "u", "0", "9", "d", "\x9d", "\u202e", "\u009f", "a"]), max_size=24))
+def test_no_two_texts_look_the_same_where_a_person_decides(text: str) -> None:
+    shown = reveal_unambiguously(text)
+    assert not is_hidden(shown)
+    assert read_shown(shown) == text
+
+
+def read_shown(shown: str) -> str:
+    """Read what is shown: before an escape, an even number of backslashes stands for half of them."""
+    text, at = "", 0
+    while match := SHOWN_ESCAPE.search(shown, at):
+        slashes = len(match[1])
+        text += shown[at : match.start()] + "\\" * (slashes // 2)
+        text += chr(int(match[2], 16)) if slashes % 2 else f"u{match[2]}"
+        at = match.end()
+    return text + shown[at:]
+
+
+def test_an_escape_that_someone_wrote_does_not_look_like_a_hidden_character() -> None:
+    assert reveal_unambiguously("ls \x9d") == r"ls \u009d"
+    assert reveal_unambiguously(r"ls \u009d") == r"ls \\u009d"
+    assert reveal_unambiguously(r"C:\users and \n") == r"C:\users and \n"

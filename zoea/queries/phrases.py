@@ -13,6 +13,7 @@ from enum import StrEnum
 from zoea.model.enums import ASK_TOOL, MASK, ErrorClass, MysisState, Outcome, RequestState
 from zoea.model.values import ApprovalView, Event, ReloadReport
 from zoea.text.call_text import MOST_CHARS, format_arguments, format_call
+from zoea.text.control_characters import reveal_exactly, reveal_unambiguously
 from zoea.text.dollars import format_dollars
 from zoea.text.sentences import count_of
 from zoea.text.short_count import short_count
@@ -191,16 +192,16 @@ def approval_phrase(asked: ApprovalView) -> str:
 
 
 def approval_question(asked: ApprovalView) -> str:
-    """Return the question of a mysis; empty if it asks to run a tool."""
+    """Return the question of a mysis with its hidden characters as escapes; empty if it asks to run a tool."""
     if asked.tool != ASK_TOOL or asked.upstream:
         return ""
     if asked.is_cut:
-        return asked.arguments
+        return reveal_exactly(asked.arguments)
     try:
         given = json.loads(asked.arguments)
     except (ValueError, RecursionError):
         return ""
-    return str(given.get("question", "")) if isinstance(given, dict) else ""
+    return reveal_unambiguously(str(given.get("question", ""))) if isinstance(given, dict) else ""
 
 
 def is_unsent(state: str, error_class: str) -> bool:

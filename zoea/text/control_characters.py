@@ -34,6 +34,7 @@ _VIRAMA = r"\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca"
 _SUSPECT = re.compile(f"[{_HIDDEN}]")
 _SUSPECT_ASCII = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")  # a third of the time of the pattern above
 _EXACT = re.compile(f"[{_HIDDEN}]+")
+_BEFORE_ESCAPE = re.compile(rf"\\+(?=u[0-9a-f]{{4}}|[{_HIDDEN}])")
 _PROSE = re.compile(
     rf"""
     \r(?=\n)                                                                          # shown as the end of a line
@@ -70,6 +71,17 @@ def reveal_exactly(text: str) -> str:
     Of JSON, the result parses to the same value. Returns the same object if nothing is hidden. Idempotent.
     """
     return _escape_hidden(text, _EXACT, _escape_match)
+
+
+def reveal_unambiguously(text: str) -> str:
+    """Show hidden characters of a text that is no JSON as escapes that no other text looks like.
+
+    Someone may write the six characters of an escape. So backslashes before such characters, or before a hidden one,
+    are doubled: an even number of them stands for themselves. Not idempotent.
+    """
+    return (
+        reveal_exactly(_BEFORE_ESCAPE.sub(lambda match: match[0] * 2, text)) if "\\" in text else reveal_exactly(text)
+    )
 
 
 def _escape_hidden(text: str, pattern: re.Pattern[str], escape_match: Callable[[re.Match[str]], str]) -> str:

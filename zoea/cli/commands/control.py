@@ -17,7 +17,7 @@ from zoea.queries.stored_swarm import read_approval, read_open_approvals
 from zoea.queries.stored_swarm import read_grants as stored_grants
 from zoea.settings.paths import Places
 from zoea.text.call_text import reveal_call
-from zoea.text.control_characters import one_line, reveal_exactly
+from zoea.text.control_characters import one_line
 
 ASKED = argument("ID|NAME", "The id that `zoea approvals` shows, or the name of a mysis that waits for one answer.")
 SENTENCE = option("--say TEXT", "A sentence that the mysis reads with your answer.")
@@ -47,7 +47,7 @@ def approvals(where: Places) -> Output:
 
 def _describe_waiting(waiting: tuple[ApprovalView, ...]) -> Iterator[str]:
     for asked in waiting:
-        question = reveal_exactly(approval_question(asked))
+        question = approval_question(asked)
         how = "answer" if question else "approve or deny"
         yield f"{asked.id}  {one_line(asked.mysis)} asks  until {moment(asked.expires_at)}  ({how})"
         yield indented(question or reveal_call(_tool_name(asked), asked.arguments))

@@ -24,7 +24,7 @@ from zoea.model.values import ApprovalView
 from zoea.queries.phrases import approval_question
 from zoea.queries.stored_swarm import read_approval
 from zoea.text.call_text import reveal_arguments
-from zoea.text.control_characters import one_line, reveal_exactly
+from zoea.text.control_characters import one_line
 from zoea.text.large_json import indent
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
@@ -139,7 +139,7 @@ class ApprovalDialog(CockpitDialog[None]):
             self.run_worker(DeferredWork(lambda: self._read_whole(approval)), exit_on_error=False)
             return
         asked = approval_question(approval) if approval else ""
-        self._call.put(reveal_exactly(asked) or (reveal_arguments(indent(approval.arguments)) if approval else ""))
+        self._call.put(asked or (reveal_arguments(indent(approval.arguments)) if approval else ""))
         self._sentence.display = bool(asked)
         self._sentence.value = ""
         self._sentence.placeholder = _IN_WORDS if asked else _WHY_NOT
