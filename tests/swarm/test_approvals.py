@@ -41,6 +41,20 @@ async def test_a_question_shows_the_call_whole_and_until_when(tmp_path: Path) ->
         assert asked.expires_at - asked.asked_at == 30 * 60 * 1_000_000
 
 
+@pytest.mark.parametrize(
+    ("arguments", "reason"), [("{}", "burn was not called: text is missing"), ("[]", "must be a JSON object")]
+)
+async def test_a_call_that_cannot_be_made_asks_nobody(tmp_path: Path, arguments: str, reason: str) -> None:
+    broken = Answer(calls=(AnswerCall("burn", arguments, "c1"),))
+    async with swarm(tmp_path, script(broken, Answer(text="done"))) as s:
+        await s.commander.create("alpha", start=False)
+        await s.commander.send("alpha", "go")
+        await s.until(lambda: s.commander.swarm.live_view.row(1).text == "done")
+        assert await s.value("SELECT count(*) FROM approval") == 0
+        assert reason in await s.value("SELECT content FROM memory WHERE role = 'tool'")
+        assert s.peer.seen == []
+
+
 async def test_the_list_of_questions_is_bounded_and_says_which_calls_are_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -330,19 +330,13 @@ class ToolboxSession:
         spec = self._find(call.name)
         if spec is None:
             return error_result(self._unknown(call.name, meta.withheld))
-        if call.broken:
-            return error_result(f"arguments of {call.name} are broken: {call.broken}{_show_use(spec)}")
-        try:
-            arguments = parse_arguments(call.arguments)
-        except UsageError as error:
-            return error_result(f"{call.name}: {error.what}{_show_use(spec)}")
+        arguments, refusal = read_call(spec, call)
+        if refusal:
+            return error_result(refusal)
         if meta.offered is not None and _is_another(spec, meta.offered):
             return error_result(_CHANGED.format(call.name))
         if spec.name in (FIND_TOOL, CALL_TOOL):
             return self._search(spec.name, arguments, meta.withheld)
-        if missing := _missing_arguments(spec, arguments):
-            are = "is" if len(missing) == 1 else "are"
-            return error_result(f"{call.name} was not called: {', '.join(missing)} {are} missing{_show_use(spec)}")
 
         def check() -> None:
             reached = self._find(call.name)
@@ -403,6 +397,20 @@ class ToolboxSession:
             return f"there is no tool {name}; did you mean {' or '.join(near)}?"
         names = ", ".join(tool.name for tool in tools[:_LISTED])
         return f"there is no tool {name}; there are: {names}" if names else f"there is no tool {name}, nor any other"
+
+
+def read_call(spec: ToolSpec, call: AnswerCall) -> tuple[dict[str, Any], str]:
+    """Return the arguments of a call, and why it is refused before it is sent or asked about; empty where it is not."""
+    if call.broken:
+        return {}, f"arguments of {call.name} are broken: {call.broken}{_show_use(spec)}"
+    try:
+        arguments = parse_arguments(call.arguments)
+    except UsageError as error:
+        return {}, f"{call.name}: {error.what}{_show_use(spec)}"
+    if missing := _missing_arguments(spec, arguments):
+        are = "is" if len(missing) == 1 else "are"
+        return arguments, f"{call.name} was not called: {', '.join(missing)} {are} missing{_show_use(spec)}"
+    return arguments, ""
 
 
 def _missing_arguments(spec: ToolSpec, arguments: Mapping[str, Any]) -> list[str]:

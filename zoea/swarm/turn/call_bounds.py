@@ -19,6 +19,7 @@ from zoea.swarm.turn import fingerprint
 from zoea.swarm.turn.turn_types import PreparedCall
 from zoea.text import estimate, shorten
 from zoea.text.command_lines import find_grant_scope
+from zoea.tools.toolbox import read_call
 
 MOST_RUN = 64
 """The most calls of an answer that are run; a model that writes more has lost its way."""
@@ -137,7 +138,8 @@ def prepare_call(
         broken=call.broken,
         known=spec is not None,
         read_only=spec.read_only if spec else False,
-        asks=spec is not None and spec.asks and not granted,
+        # One that is refused without being sent, for example for a missing argument, costs no person an answer.
+        asks=spec is not None and spec.asks and not granted and not read_call(spec, call)[1],
         schema_hash=spec.schema_hash if spec else "",
         grant_scope=find_grant_scope(arguments) if spec is not None and spec.takes_command else None,
         skipped=skipped,
