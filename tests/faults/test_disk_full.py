@@ -96,14 +96,14 @@ async def test_what_is_written_while_the_database_is_moved_is_stored_once_when_i
         await s.commander.hold(True)  # so that nothing else is written
         checks.append(0)
         sent = asyncio.create_task(s.commander.send("alpha", "hello"))
-        await s.until(lambda: s.commander.hold_switch.reason == StoreMoved.reason)
+        await s.until(lambda: s.commander.swarm.hold_switch.reason == StoreMoved.reason)
         assert not sent.done()
         s.store.path.with_suffix(".away").rename(s.store.path)
         s.clock.by(RETRY_DISK_S)
         await sent
         assert await s.value("SELECT count(*) FROM message") == 1
         assert await s.value("SELECT count(*) FROM delivery") == 1
-        await s.until(lambda: s.commander.hold_switch.reason != StoreMoved.reason)
+        await s.until(lambda: s.commander.swarm.hold_switch.reason != StoreMoved.reason)
 
 
 async def test_it_goes_on_by_itself_within_one_interval_once_there_is_space(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from zoea.model.errors import UsageError
 from zoea.model.request import Answer, AnswerCall, ModelRequest
 from zoea.model.values import ApprovalView
 from zoea.queries.stored_swarm import read_approval
-from zoea.swarm import approvals as approval_queue
+from zoea.swarm import approval_commands
 from zoea.text.large_json import indent
 from zoea.tui.dialogs import approvals
 from zoea.tui.dialogs.approvals import ApprovalDialog
@@ -244,7 +244,7 @@ async def test_arrows_show_the_other_questions(tmp_path: Path) -> None:
 async def test_a_call_that_the_list_has_cut_is_read_whole_before_a_key_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(approval_queue, "LISTED_CHARS", 0)
+    monkeypatch.setattr(approval_commands, "LISTED_CHARS", 0)
     read = threading.Event()
 
     def read_late(database: Path, approval_id: int) -> ApprovalView | None:
