@@ -1,4 +1,4 @@
-"""`zoea budgets`: how much is used, what is left, and what to do."""
+"""Budgets in `zoea stats`: how much is used, what is left, and what to do."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def test_each_budget_is_shown_with_what_is_left_and_what_to_do(zoea: Zoea) -> No
     where = places(configured=False)
     where.make_data()
     asyncio.run(_spend(where.data))
-    found = {(one["scope"], one["unit"]): one for one in zoea("budgets", "--json").json}
+    found = {(one["scope"], one["unit"]): one for one in zoea("stats", "--json").json["budgets"]}
     mysis, message = found["mysis", "tokens"], found["message", "tokens"]
     assert (mysis["name"], mysis["used"], mysis["left"]) == ("alpha", 1_500_000, 100_000)
     assert (mysis["pressure"], mysis["setting"]) == ("critical", "budget.mysis")
     assert (message["limit"], message["used"], message["pressure"]) == (4_000_000, 1_500_000, "low")
     assert found["background", "tokens"]["limit"] == 500_000
-    said = zoea("budgets").out
+    said = zoea("stats").out
     assert "alpha" in said
     assert "1,500,000 of 1,600,000 tokens" in said
     assert "critical: raise budget.mysis in its configuration\n" in said, "nothing waits for an approval"

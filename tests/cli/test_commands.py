@@ -24,7 +24,7 @@ COMMANDING = [
     ("send", "alpha", "mine"),
     ("broadcast", "meet"),
     ("withdraw", "1"),
-    ("preserve", "1"),
+    ("keep", "1"),
     ("start", "alpha"),
     ("stop", "alpha"),
     ("stop", "--swarm"),
@@ -36,7 +36,7 @@ COMMANDING = [
     ("answer", "1", "sell"),
     ("approve", "1"),
     ("deny", "1"),
-    ("revoke", "1"),
+    ("grants", "--revoke", "1"),
 ]
 
 
@@ -187,12 +187,16 @@ class TestBeside:
         assert zoea("withdraw", "1").out == "1 is withdrawn\n"
         assert zoea("withdraw", "2", "--json").json == {"withdrawn": [2]}
         assert (zoea("withdraw", "2").code, other_owner.swarm.waiting) == (2, {})
-        for verb, said in (("withdraw", "there is no id"), ("revoke", "there is no id"), ("approve", "does not wait")):
-            assert said in zoea(verb, str(2**63)).err
+        for verb, said in (
+            ("withdraw", "there is no id"),
+            ("grants --revoke", "there is no id"),
+            ("approve", "does not wait"),
+        ):
+            assert said in zoea(*verb.split(), str(2**63)).err
 
     def test_messages_are_kept_and_released_by_their_ids(self, zoea: Zoea, other_owner: OwnerThread) -> None:
-        assert zoea("preserve", "3", "7").out == "3 is kept\n7 is kept\n"
-        assert zoea("preserve", "3", "--remove", "--json").json == {"released": [3]}
+        assert zoea("keep", "3", "7").out == "3 is kept\n7 is kept\n"
+        assert zoea("keep", "3", "--remove", "--json").json == {"released": [3]}
         assert other_owner.swarm.preserved == {7}
 
     def test_a_repeated_key_sends_one_message(self, zoea: Zoea, other_owner: OwnerThread) -> None:
@@ -239,9 +243,9 @@ class TestBeside:
         other_owner.swarm.granted = {n: GrantView(n, "miner", up, "burn", 0) for n, up in ((3, "peer"), (4, ""))}
         assert zoea("grants").out.startswith("3  miner: peer/burn  since")
         assert [grant["tool"] for grant in zoea("grants", "--json").json] == ["burn", "burn"]
-        assert zoea("revoke", "3").out == "peer/burn asks again for the myses of miner\n"
-        assert zoea("revoke", "4", "--json").json["id"] == 4
-        assert zoea("revoke", "4").code == 2
+        assert zoea("grants", "--revoke", "3").out == "peer/burn asks again for the myses of miner\n"
+        assert zoea("grants", "--revoke", "4", "--json").json["id"] == 4
+        assert zoea("grants", "--revoke", "4").code == 2
 
     @pytest.mark.parametrize(
         ("arguments", "answer"),
@@ -250,6 +254,10 @@ class TestBeside:
             (("approve", "4", "--session"), ApprovalAnswer.SESSION),
             (("approve", "4", "--template"), ApprovalAnswer.TEMPLATE),
             (("deny", "4", "--say", "too dear"), ApprovalAnswer.DENIED),
+            (("answer", "4", "--allow"), ApprovalAnswer.ONCE),
+            (("answer", "4", "--session"), ApprovalAnswer.SESSION),
+            (("answer", "4", "--template", "go", "on"), ApprovalAnswer.TEMPLATE),
+            (("answer", "4", "--deny", "too", "dear"), ApprovalAnswer.DENIED),
         ],
     )
     def test_an_approval_is_shown_whole_and_answered(
@@ -274,6 +282,8 @@ class TestBeside:
         assert "alpha waits for no answer" in zoea("deny", "alpha").err
         other_owner.swarm.asked[4] = ApprovalView(4, 1, "alpha", "zoea_ask", "", '{"question":"Where?"}', 1, 2)
         other_owner.swarm.asked[5] = ApprovalView(5, 1, "alpha", "sell", "reef", "{}", 1, 2)
+        yes_or_no = zoea("answer", "5", "south")
+        assert (yes_or_no.code, "Say which: --allow or --deny." in yes_or_no.err) == (2, True)
         refused = zoea("answer", "alpha", "south")
         assert (refused.code, "alpha waits for 2 answers: 4, 5" in refused.err) == (2, True)
         assert zoea("approve", "5").out == "alpha: sell is allowed (once)\n"

@@ -407,8 +407,8 @@ def test_an_import_under_a_name_that_no_revision_could_say_is_refused(zoea: Zoea
 
 def test_a_name_of_bytes_that_are_no_text_names_no_commit(zoea: Zoea, transcript: Path) -> None:
     zoea("ctx", "import", str(transcript))
-    for command in (("show", "\udcff"), ("cat", "import/shop\udcff"), ("fork", "\udcff\udcfe")):
-        refused = zoea("ctx", *command)
+    for command in (("ctx", "show", "\udcff"), ("ctx", "cat", "import/shop\udcff"), ("fork", "\udcff\udcfe")):
+        refused = zoea(*command)
         assert (refused.code, "No such commit" in refused.err) == (2, True)
     assert "no commit has the name" in zoea("ctx", "tag", "\udcff", "--delete").err
 

@@ -24,10 +24,10 @@ from zoea.settings import Settings
 from zoea.settings.paths import places
 
 CHANGES = """
-run serve new fork send broadcast withdraw preserve start stop configure delete dismiss import hold answer approve deny
-revoke completion trust vacuum purge redact
+run serve new fork send broadcast withdraw start stop configure delete dismiss import hold answer approve deny
+completion trust purge redact
 mcp world topic_publish topic_tail
-ctx_fork ctx_annotate ctx_summarize ctx_fetch ctx_gc ctx_export ctx_import ctx_tag ctx_keep ctx_checkpoint ctx_snapshot
+ctx_annotate ctx_summarize ctx_fetch ctx_gc ctx_export ctx_import ctx_tag ctx_keep ctx_checkpoint ctx_snapshot
 ctx_compact ctx_resume ctx_ask ctx_pick
 config_init config_import config_apply credentials_set credentials_delete prices_set prices_remove
 local_add local_fetch local_remove upstream_import upstream_add upstream_remove upstream_enable upstream_disable
@@ -41,7 +41,7 @@ READS = {
     "list": EVIL,
     "show alpha": EVIL,
     "receipt 1": "",
-    "preserved alpha": EVIL,
+    "keep --of alpha": EVIL,
     "topic list": EVIL,
     "topic read news": EVIL,
     "undelete": "",
@@ -67,7 +67,6 @@ READS = {
     "ctx at 1s": EVIL,
     "ctx fsck": "",
     "stats": "",
-    "budgets": "",
     "metrics": "",
     "approvals": f"(?s)burn\\({{.*{EVIL}.*\\n.*{EVIL}",
     "grants": "",

@@ -210,7 +210,7 @@ def main(target: Path) -> None:
         finally:
             swarm.send_signal(signal.SIGKILL)
             sys.stderr.write(swarm.communicate()[1][-2000:])
-        command("vacuum")
+        command("doctor", "--vacuum")
         target.mkdir(parents=True, exist_ok=True)
         for name in ("zoea.db", "reef.db"):
             with closing(sqlite3.connect(folder / "data" / name)) as connection:

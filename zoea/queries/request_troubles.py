@@ -61,7 +61,7 @@ def find_troubles(database: Path, inspection: Inspection) -> tuple[Trouble, ...]
 def _of_refusal(failure: Mapping[str, str]) -> Iterator[Trouble]:
     """Yield why a budget refused the request; the failure of its turn says it."""
     if cause := failure.get("title"):
-        yield Trouble("budget exceeded", cause, failure.get("hint") or "raise that budget (`zoea budgets`)")
+        yield Trouble("budget exceeded", cause, failure.get("hint") or "raise that budget (`zoea stats`)")
 
 
 def _of_budget(plan: Plan) -> Iterator[Trouble]:
@@ -140,7 +140,7 @@ def _of_window(plan: Plan, frozen: Mapping[str, Any], view: Mapping[str, Any]) -
             "only a summary of the middle",
             f"{first} first and {count_of(newest, 'newest message')} stay, all between is in a summary of "
             f"{summary.tokens:,} tokens, because {_why_summarised(view, rules)[0]}",
-            f"{_why_summarised(view, rules)[1]}; or keep a message with `zoea preserve ID`",
+            f"{_why_summarised(view, rules)[1]}; or keep a message with `zoea keep ID`",
         )
 
 

@@ -1,4 +1,4 @@
-"""Maintenance of the database, by the owner and by `zoea doctor` and `zoea vacuum`.
+"""Maintenance of the database, by the owner and by `zoea doctor`.
 
 The owner merges the search indexes in small steps while the writer is idle, and removes
 turns by `memory.keep_days` and `memory.keep_memories`. The commands hold the workspace's

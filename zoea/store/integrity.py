@@ -76,7 +76,7 @@ def inspect_database(
     yield IntegrityFinding(
         "unused files",
         f"{orphans} in `blobs` belong to no blob" if orphans else "",
-        "They are harmless; `zoea vacuum` removes them.",
+        "They are harmless; `zoea doctor --vacuum` removes them.",
     )
 
 

@@ -17,7 +17,7 @@ _NEWEST = 50
 """Commits whose ids are offered."""
 _ABOUT = 60
 TAKES_NAME = (
-    "show", "send", "start", "stop", "configure", "delete", "dismiss", "log", "export", "explain", "hold", "preserved",
+    "show", "send", "start", "stop", "configure", "delete", "dismiss", "log", "export", "explain", "hold",
     "answer", "approve", "deny",
 )  # fmt: skip
 """Commands whose arguments are names of myses."""

@@ -20,6 +20,8 @@ from zoea.text.call_text import reveal_call
 from zoea.text.control_characters import one_line
 
 ASKED = argument("ID|NAME", "The id that `zoea approvals` shows, or the name of a mysis that waits for one answer.")
+SESSION = flag("--session", "Allow the same tool also until this mysis stops.")
+TEMPLATE = flag("--template", "Allow the same tool also for every mysis of its template.")
 SENTENCE = option("--say TEXT", "A sentence that the mysis reads with your answer.")
 
 
@@ -60,20 +62,17 @@ def _stored(where: Places) -> tuple[ApprovalView, ...]:
         return ()
 
 
-def grants(where: Places) -> Output:
+def grants(
+    where: Places,
+    revoked: int | None = option("--revoke ID", "Revoke this grant: the tool asks for approval again.", None, row_id),
+) -> Output:
     """List the tools that you allowed for all myses of a template, with `zoea approve ID --template`."""
+    if revoked is not None:
+        gone = command(where, lambda swarm: swarm.revoke(revoked))
+        return Output(gone, one_line(f"{_tool_name(gone)} asks again for the myses of {gone.template}"))
     held = ask(where, lambda swarm: swarm.grants(), _stored_grants)
     lines = [one_line(f"{one.id}  {one.template}: {_tool_name(one)}  since {moment(one.granted_at)}") for one in held]
     return Output(held, lines or "Nothing is allowed for a whole template")
-
-
-def revoke(
-    where: Places,
-    grant: int = argument("ID", "As `zoea grants` shows it.", read=row_id),
-) -> Output:
-    """Revoke a grant: the next call of that tool asks for approval again."""
-    gone = command(where, lambda swarm: swarm.revoke(grant))
-    return Output(gone, one_line(f"{_tool_name(gone)} asks again for the myses of {gone.template}"))
 
 
 def _tool_name(of: GrantView | ApprovalView) -> str:
@@ -87,56 +86,72 @@ def _stored_grants(where: Places) -> tuple[GrantView, ...]:
         return ()
 
 
+def answer(
+    where: Places,
+    asked: str = ASKED,
+    text: tuple[str, ...] = arguments("TEXT", "The answer, or a sentence that the mysis reads with it.", ()),
+    allow: bool = flag("--allow", "Allow a tool call, or a request over a budget, once."),
+    session: bool = SESSION,
+    template: bool = TEMPLATE,
+    deny: bool = flag("--deny", "Refuse it; the mysis goes on without it."),
+) -> Output:
+    """Answer what a mysis asks: a question with TEXT, a tool call or a request over a budget with --allow or --deny.
+
+    `zoea approve` and `zoea deny` are short for the last two.
+
+    Example: zoea answer alpha take the southern belt
+    """
+    if deny and (allow or session or template):
+        raise UsageError("--deny excludes what allows", hint="Give one of them.")
+    verdict = ApprovalAnswer.DENIED if deny else _scope(session, template) if allow or session or template else None
+    return _answer(where, asked, verdict, " ".join(text))
+
+
 def approve(
     where: Places,
     asked: str = ASKED,
-    session: bool = flag("--session", "Allow the same tool also until this mysis stops."),
-    template: bool = flag("--template", "Allow the same tool also for every mysis of its template."),
+    session: bool = SESSION,
+    template: bool = TEMPLATE,
     sentence: str = SENTENCE,
 ) -> Output:
     """Allow a tool call, or a request over a budget.
 
     It is allowed once, unless --session or --template allows more.
     """
-    answer = ApprovalAnswer.ONCE
-    if session:
-        answer = ApprovalAnswer.SESSION
-    if template:
-        answer = ApprovalAnswer.TEMPLATE
-    return _answer(where, asked, answer, sentence)
+    return _answer(where, asked, _scope(session, template), sentence)
 
 
-def answer(
-    where: Places,
-    asked: str = ASKED,
-    text: tuple[str, ...] = arguments("TEXT", "The answer that the mysis reads."),
-) -> Output:
-    """Answer a question of a mysis.
-
-    Example: zoea answer alpha take the southern belt
-    """
-    return _answer(where, asked, ApprovalAnswer.ONCE, " ".join(text))
-
-
-def deny(
-    where: Places,
-    asked: str = ASKED,
-    sentence: str = SENTENCE,
-) -> Output:
+def deny(where: Places, asked: str = ASKED, sentence: str = SENTENCE) -> Output:
     """Refuse a tool call, or a request over a budget; the mysis goes on without it."""
     return _answer(where, asked, ApprovalAnswer.DENIED, sentence)
 
 
-def _answer(where: Places, asked: str, answer: ApprovalAnswer, sentence: str) -> Output:
+def _scope(session: bool, template: bool) -> ApprovalAnswer:
+    if template:
+        return ApprovalAnswer.TEMPLATE
+    return ApprovalAnswer.SESSION if session else ApprovalAnswer.ONCE
+
+
+def _answer(where: Places, asked: str, verdict: ApprovalAnswer | None, sentence: str) -> Output:
+    """Answer an open approval; without a verdict only a question.
+
+    Raises:
+        UsageError: It waits for a yes or no.
+    """
+
     async def work(swarm: SwarmApi) -> ApprovalView:
         found = await _find_asked(swarm, asked)
-        await swarm.answer(found.id, answer, sentence=sentence)
+        if verdict is None and not approval_question(found):
+            raise UsageError(f"{found.mysis} asks whether {found.tool} may go on", hint="Say which: --allow or --deny.")
+        await swarm.answer(found.id, verdict or ApprovalAnswer.ONCE, sentence=sentence)
         return found
 
     found = command(where, work)
-    verdict = "denied" if answer is ApprovalAnswer.DENIED else f"allowed ({answer})"
-    text = "has your answer" if approval_question(found) else f": {found.tool} is {verdict}"
-    return Output({"approval": found.id, "answer": answer}, f"{found.mysis} {text}".replace(" :", ":"))
+    answer = verdict or ApprovalAnswer.ONCE
+    scope = "denied" if answer is ApprovalAnswer.DENIED else f"allowed ({answer})"
+    is_question = bool(approval_question(found))
+    text = f"{found.mysis} has your answer" if is_question else f"{found.mysis}: {found.tool} is {scope}"
+    return Output({"approval": found.id, "answer": answer}, text)
 
 
 async def _find_asked(swarm: SwarmApi, given: str) -> ApprovalView:

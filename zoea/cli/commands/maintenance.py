@@ -1,4 +1,4 @@
-"""`zoea doctor` and `zoea vacuum`: check and shrink the database."""
+"""`zoea doctor`: check, rebuild and shrink the database."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from zoea.cli.output import Output
 from zoea.cli.swarm_access import ask
 from zoea.model.errors import StoreError
 from zoea.process.command_line import flag
-from zoea.runtime.maintenance import check_database, rebuild_indexes
-from zoea.runtime.maintenance import vacuum as give_back
+from zoea.runtime.maintenance import check_database, rebuild_indexes, vacuum
 from zoea.settings.paths import Places
 from zoea.store.file_modes import close_files
 from zoea.store.integrity import IntegrityFinding
@@ -25,6 +24,9 @@ def doctor(
     where: Places,
     should_rebuild: bool = flag("--rebuild", "Rebuild the search indexes first; no swarm may run."),
     should_fix: bool = flag("--fix", "Take away the access of other users to the data directory and its files first."),
+    should_shrink: bool = flag(
+        "--vacuum", "Shrink the database file to its contents first; needs free disk space of its size, and no swarm."
+    ),
 ) -> Output:
     """Check access rights, the database, its references, the search indexes and the files of long texts.
 
@@ -37,6 +39,11 @@ def doctor(
         output.say_progress(f"{count_of(closed, 'entry')} of the data directory: only you have access now")
     if should_rebuild:
         rebuild_indexes(where, output.say_progress)
+    shrunk = vacuum(where, output.say_progress) if should_shrink else None
+    if shrunk is not None:
+        output.tell(f"{shrunk.before / _MB:,.1f} MB before, {shrunk.after / _MB:,.1f} MB now")
+        if shrunk.files:
+            output.tell(f"{count_of(shrunk.files, 'unused file')} deleted")
     wrong, found = 0, []
     for finding in check_database(where, lambda what: output.say_progress(f"Checking {what}")):
         found.append(finding)
@@ -47,19 +54,8 @@ def doctor(
     for note in [*_upstream_notes(where), *_lag_notes(where)]:
         found.append(note)
         output.tell(f"{_LABELS.get(note.name, note.name):<18}{note.problem}")
-    return Output({"is_good": not wrong, "findings": found}, exit_code=StoreError.exit_code if wrong else 0)
-
-
-def vacuum(where: Places) -> Output:
-    """Shrink the database file to its contents.
-
-    No swarm may run. Needs free disk space of the size of the database while it works.
-    """
-    done = give_back(where, output.say_progress)
-    lines = [f"{done.before / _MB:,.1f} MB before, {done.after / _MB:,.1f} MB now"]
-    if done.files:
-        lines.append(f"{count_of(done.files, 'unused file')} deleted")
-    return Output(done, lines)
+    value = {"is_good": not wrong, "findings": found} | ({} if shrunk is None else {"vacuum": shrunk})
+    return Output(value, exit_code=StoreError.exit_code if wrong else 0)
 
 
 def _upstream_notes(where: Places) -> list[IntegrityFinding]:

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 
-from zoea.cli import output
 from zoea.cli.output import Output
 from zoea.ipc.codec import encode
 from zoea.model.errors import UsageError
 from zoea.process.clock import SystemClock
 from zoea.process.command_line import choice, option
-from zoea.queries.budget_report import as_json, read_budgets
+from zoea.queries.budget_report import BudgetUse, as_json, read_budgets
 from zoea.queries.calibrations import Calibration, read_calibrations
 from zoea.queries.swarm_stats import StatPoint, StatSpan, SwarmStats, read_stats
 from zoea.settings import load
 from zoea.settings.paths import Places
 from zoea.swarm.persistence.spend_ops import LEAST_SAMPLES
 from zoea.text.dollars import format_dollars
+from zoea.text.sentences import count_of
 
 _MOST_LINES = 24
+_BAR = 20
 
 
 def stats(
@@ -28,16 +29,18 @@ def stats(
 ) -> Output:
     """Show tokens, spending, myses by status, turns by outcome and waiting messages over time.
 
-    The last lines compare the token estimates of each model with what its provider counted in the last week.
+    Each budget follows, with what you can do where little of it is left. Requests whose price is not known are counted
+    apart; `zoea prices` sets prices. The last lines compare the token estimates of each model with what its provider
+    counted in the last week.
     """
     now = SystemClock().now()
     found = read_stats(where.database, span, now)
     calibrations = read_calibrations(where.database)
-    budgets = as_json(read_budgets(where.database, load(where).settings, now)) if output.is_json else []
+    budgets = read_budgets(where.database, load(where).settings, now)
     totals = {"tokens": found.tokens, "cost_micros": found.cost_micros, "turns": dict(found.turns)}
     return Output(
-        encode(found) | totals | {"budgets": budgets, "calibrations": calibrations},
-        [_table(found), *map(_describe_calibration, calibrations)],
+        encode(found) | totals | {"budgets": as_json(budgets), "calibrations": calibrations},
+        [_table(found), "", *_budget_lines(budgets), *map(_describe_calibration, calibrations)],
     )
 
 
@@ -86,3 +89,29 @@ def _line(point: StatPoint) -> str:
 
 def _counts(counted: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counted.items() if count)
+
+
+def _budget_lines(uses: Sequence[BudgetUse]) -> Iterator[str]:
+    """Describe each budget and what can be done: day, summaries, myses, messages with a total."""
+    width = max(len(one.title) for one in uses)
+    for one in uses:
+        yield f"{one.title:<{width}}  {_budget_use(one)}"
+        if one.advice:
+            yield f"{'':<{width}}  {one.pressure}: {one.advice}"
+
+
+def _budget_use(one: BudgetUse) -> str:
+    filled = min(_BAR, round(one.share * _BAR))
+    bar = f"[{'#' * filled}{'.' * (_BAR - filled)}]" if one.limit is not None else " " * (_BAR + 2)
+    text = f"{bar} {_amount(one.used, one)}"
+    text += f" of {_amount(one.limit, one)}" if one.limit is not None else ", no limit"
+    text += "" if one.is_money else " tokens"
+    if one.reserved:
+        text += f", {_amount(one.reserved, one)} reserved"
+    if one.is_money and one.unpriced:
+        text += f", and {count_of(one.unpriced, 'request')} of unknown price"
+    return f"{text} ({one.enforcement})" if one.limit is not None else text
+
+
+def _amount(number: int, one: BudgetUse) -> str:
+    return format_dollars(number) if one.is_money else f"{number:,}"

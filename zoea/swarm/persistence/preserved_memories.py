@@ -45,7 +45,7 @@ def preserve_memory(conn: WriterConnection, memory_id: int, on: bool, *, mysis_i
     if on and conn.execute(_COUNT, (row["mysis_id"],)).fetchone()[0] >= MOST_PRESERVED:
         raise UsageError(
             f"this mysis keeps {MOST_PRESERVED} messages already",
-            hint="Release one first: `zoea preserved NAME` lists them, `zoea preserve ID --remove` releases one",
+            hint="Release one first: `zoea keep --of NAME` lists them, `zoea keep ID --remove` releases one",
         )
     conn.execute("UPDATE memory SET preserved = ? WHERE id = ?", (int(on), memory_id))
     kind = "memory.preserved" if on else "memory.released"
