@@ -24,7 +24,7 @@ from zoea.settings.key_paths import (
 from zoea.settings.layers import LoadedSettings, check_settings, load, read_environment
 from zoea.settings.paths import places
 from zoea.settings.trust import Trust
-from zoea.swarm.resolved_template import wait_rules
+from zoea.swarm.rules import WaitRules
 
 USER, PROJECT = "user", "project"
 
@@ -281,10 +281,10 @@ def test_an_upstream_may_name_its_ticks_differently() -> None:
     found = loaded(
         '[upstream.board]\nurl = "http://127.0.0.1:1/"\n[upstream.board.wait]\ntick_fields = ["turn_number"]\n'
     )
-    rules = wait_rules(found.settings)
-    assert rules.of("board").tick_fields == ("turn_number",)
-    assert rules.of("board").until_fields == rules.fields.until_fields
-    assert rules.of("other").tick_fields == ("current_tick", "tick")
+    rules = WaitRules.of(found.settings)
+    assert rules.names_of("board").tick_fields == ("turn_number",)
+    assert rules.names_of("board").until_fields == rules.wait.until_fields
+    assert rules.names_of("other").tick_fields == ("current_tick", "tick")
 
 
 def test_many_unknown_keys_are_counted_and_few_are_compared_with_the_known_ones(

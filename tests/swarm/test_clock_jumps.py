@@ -333,7 +333,7 @@ async def test_an_input_queued_before_the_jump_is_processed_with_the_time_after_
 @JUMPS
 def test_every_time_of_a_life_moves_by_the_jump(jump: int) -> None:
     life = lf.Life(
-        LifeRules(nudges_per_hour=3),
+        LifeRules.of(Settings.model_validate({"nudge": {"max_per_hour": 3}})),
         MysisState.RUNNING,
         quiet_since=START,
         wait_until=START + MINUTE,

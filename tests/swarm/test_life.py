@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from zoea.model.enums import DeliveryMode, ErrorClass, MysisState, Outcome
 from zoea.model.values import Failure
+from zoea.settings import Settings
 from zoea.swarm.life import (
     BREAKER_OPEN,
     Arrived,
@@ -42,8 +43,9 @@ FAILURE = Failure("ProviderError", "The key was refused", "401", "set the key")
 MESSAGE = Pending(1, DeliveryMode.QUEUE, 0, True)
 
 
-def idle(**rules: object) -> Life:
-    return Life(LifeRules(**rules), has_goal=True, quiet_since=T)  # type: ignore[arg-type]  # every test names real rules
+def idle(*, run_once: bool = False, **nudge: object) -> Life:
+    rules = LifeRules.of(Settings.model_validate({"nudge": nudge}), run_once=run_once)
+    return Life(rules, has_goal=True, quiet_since=T)
 
 
 def fed(life: Life, *inputs: LifeInput) -> tuple[Life, tuple[LifeEffect, ...]]:
@@ -334,16 +336,16 @@ class TestNudges:
 
     def test_new_rules_act_at_once(self) -> None:
         life = running(idle())
-        life, effects = fed(life, NewRules(T + SECOND, replace(life.rules, nudge_enabled=False)))
+        life, effects = fed(life, NewRules(T + SECOND, idle(enabled=False).rules))
         assert effects == (WakeAt(None),)
-        assert fed(life, NewRules(T + SECOND, LifeRules()))[1] == (WakeAt(T + 30 * SECOND),)
+        assert fed(life, NewRules(T + SECOND, LifeRules.of(Settings())))[1] == (WakeAt(T + 30 * SECOND),)
 
     def test_switched_off_makes_it_purely_reactive(self) -> None:
-        life = running(idle(nudge_enabled=False))
+        life = running(idle(enabled=False))
         assert fed(life, Now(T + 24 * HOUR))[1] == (WakeAt(None),)
 
     def test_the_bound_of_an_hour_makes_it_idle_with_the_reason_and_the_time_it_goes_on(self) -> None:
-        life, at = running(idle(nudges_per_hour=2)), T
+        life, at = running(idle(max_per_hour=2)), T
         for _ in range(2):
             at += 30 * SECOND
             life, _ = fed(life, Now(at), TurnEnded(at, Outcome.ANSWERED, nudged=True))
@@ -357,7 +359,7 @@ class TestNudges:
         assert effects[-1] == OpenTurn(nudge_level=1)
 
     def test_a_template_may_set_no_bound(self) -> None:
-        life, at = running(idle(nudges_per_hour=0)), T
+        life, at = running(idle(max_per_hour=0)), T
         for _ in range(200):
             at += 30 * SECOND
             life, effects = fed(life, Now(at))
@@ -403,7 +405,7 @@ class TestNudges:
 
     def test_a_failure_that_mends_itself_ends_no_wait_and_neither_does_the_bound_of_an_hour(self) -> None:
         waiting = TurnEnded(T, Outcome.ANSWERED, wait_until=T + HOUR, wait_reason="travel")
-        life, at = fed(in_turn(idle(nudges_per_hour=2)), waiting)[0], T + 2 * MINUTE
+        life, at = fed(in_turn(idle(max_per_hour=2)), waiting)[0], T + 2 * MINUTE
         life, _ = fed(life, Now(at), replace(failed(ErrorClass.TRANSIENT, at), nudged=True), Now(at + MINUTE))
         life, effects = fed(life, TurnEnded(at + MINUTE, Outcome.ANSWERED))
         assert effects == (WakeAt(at + 3 * MINUTE),)

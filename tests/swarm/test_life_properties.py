@@ -13,16 +13,19 @@ from msgspec.structs import replace
 
 from zoea.model.enums import DeliveryMode, ErrorClass, MysisState, Outcome
 from zoea.model.values import Failure
+from zoea.settings import Settings
 from zoea.swarm import life as lf
 from zoea.swarm.rules import HOUR, MINUTE, SECOND, LifeRules
 
 RULES = st.builds(
-    LifeRules,
-    run_once=st.booleans(),
-    nudge_enabled=st.sampled_from((True, True, True, False)),
+    lambda once, delays, **nudge: LifeRules.of(
+        Settings.model_validate({"nudge": nudge, "recovery": {"delays": delays}}), run_once=once
+    ),
+    once=st.booleans(),
+    delays=st.sampled_from(((30, 120, 600), ())),
+    enabled=st.sampled_from((True, True, True, False)),
     without_goal=st.booleans(),
-    nudges_per_hour=st.sampled_from((0, 1, 2, 5, 60)),
-    recovery_delays=st.sampled_from(((30 * SECOND, 2 * MINUTE, 10 * MINUTE), ())),
+    max_per_hour=st.sampled_from((0, 1, 2, 5, 60)),
 )
 FAILURE = Failure("ProviderError", "The model's provider failed", "503", "wait")
 JUMPS = st.sampled_from((0, 1, SECOND, 29 * SECOND, 30 * SECOND, 3 * MINUTE, HOUR, -SECOND, -MINUTE, -2 * HOUR))
@@ -100,7 +103,7 @@ class Lives(RuleBasedStateMachine):
         self.unanswered = self.fruitless = 0
         self.has_goal = self.has_goal or pending.is_task
         self.done = self.done and not pending.is_task
-        if self.stored is MysisState.IDLE and hop < self.life.rules.max_hops:
+        if self.stored is MysisState.IDLE and hop < self.life.rules.swarm.max_hops:
             self.waits_until = None  # it starts an idle one, held or not
         self.feed(lf.Arrived(self.now, pending))
 
@@ -292,10 +295,10 @@ class Lives(RuleBasedStateMachine):
 
     def nudge(self, level: int) -> None:
         rules = self.life.rules
-        assert rules.nudge_enabled
+        assert rules.nudge.enabled
         assert not rules.run_once
         assert not self.done
-        if not (self.has_goal or rules.without_goal):
+        if not (self.has_goal or rules.nudge.without_goal):
             assert self.waits_until is not None
             assert self.now >= self.waits_until
         assert not self.inbox
@@ -303,14 +306,14 @@ class Lives(RuleBasedStateMachine):
         self.unanswered = level
         self.the_wait_ends_with_its_time()
         if self.waits_until is not None:
-            assert self.now >= self.life.quiet_since + rules.wait_interval
+            assert self.now >= self.life.quiet_since + rules.nudge.wait_interval * SECOND
         # What was more than an hour ago stays so, even where the clock is put back.
         self.nudges = [*(at for at in self.nudges if at > self.now - HOUR), self.now]
-        if rules.nudges_per_hour:
-            assert len(self.nudges) <= rules.nudges_per_hour
+        if rules.nudge.max_per_hour:
+            assert len(self.nudges) <= rules.nudge.max_per_hour
 
     def waking(self) -> bool:
-        return any(pending.hop < self.life.rules.max_hops for pending in self.inbox.values())
+        return any(pending.hop < self.life.rules.swarm.max_hops for pending in self.inbox.values())
 
     # What holds at any time.
 
@@ -339,8 +342,8 @@ class Lives(RuleBasedStateMachine):
             case MysisState.RUNNING:
                 assert not self.life.rules.run_once
                 assert not self.done
-                is_nudged = self.has_goal or self.life.rules.without_goal or self.waits_until is not None
-                assert (self.life.rules.nudge_enabled and is_nudged) == self.progresses()
+                is_nudged = self.has_goal or self.life.rules.nudge.without_goal or self.waits_until is not None
+                assert (self.life.rules.nudge.enabled and is_nudged) == self.progresses()
             case MysisState.ERRORED | MysisState.IDLE:
                 assert self.life.retry_at is None or self.progresses()
             case MysisState.STOPPED:
@@ -368,7 +371,7 @@ TestLives = Lives.TestCase
 
 @given(st.lists(st.sampled_from((lf.Start(0), lf.Stop(0), lf.Hold(0, True), lf.Hold(0, False), lf.Now(0)))))
 def test_the_same_inputs_give_the_same_effects(inputs: list[lf.LifeInput]) -> None:
-    one = two = lf.Life(LifeRules())
+    one = two = lf.Life(LifeRules.of(Settings()))
     for given_ in inputs:
         one, effects = lf.step(one, given_)
         two, again = lf.step(two, given_)

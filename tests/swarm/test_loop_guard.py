@@ -13,11 +13,11 @@ from zoea.context import Note
 from zoea.model.enums import CallState, Role, Source
 from zoea.model.request import Answer
 from zoea.model.values import Memory, ToolCall
-from zoea.swarm.rules import LoopRules
+from zoea.settings.schema import LoopSettings
 from zoea.swarm.turn import fingerprint, loop_guard
 from zoea.swarm.turn.turn_types import PastCall
 
-RULES = LoopRules()
+RULES = LoopSettings()
 VOLATILE = RULES.volatile
 
 

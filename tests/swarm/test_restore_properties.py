@@ -24,12 +24,13 @@ from zoea.context import FrozenTurn
 from zoea.model.enums import ApprovalAnswer, CallState, ErrorClass, Outcome, Role
 from zoea.model.request import Answer, RequestMessage, ToolResult
 from zoea.model.values import Failure
+from zoea.settings import Settings
 from zoea.swarm.persistence.restore import MAY_HAVE_RUN, NEVER_RAN
 from zoea.swarm.rules import SECOND, TurnRules
 from zoea.swarm.turn import turn_types as t
 
 NAMES = ("get_status", "get_map", "look", "mine", "act", "login", "burn", "nowhere")
-RULES = TurnRules(max_iterations=6)
+RULES = TurnRules.of(Settings.model_validate({"turn": {"max_iterations": 6}}))
 
 
 class Iteration(Struct, frozen=True):
@@ -369,13 +370,13 @@ def test_an_empty_answer_is_retried_once_however_often_zoea_restarts() -> None:
 def test_a_cut_off_answer_behind_the_loop_warning_does_not_end_the_turn() -> None:
     rows = Rows()
     row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s"))
-    run = Run.opened(rows, row, TurnRules(), lambda r: t.BudgetVerdict(r.rows.now))
+    run = Run.opened(rows, row, TurnRules.of(Settings()), lambda r: t.BudgetVerdict(r.rows.now))
     run.begin()
     for number in (1, 2, 3):
         run.give(answered(rows.now, "", prepared("act", "{}")))
         run.give(t.CallFinished(rows.now, number, ToolResult("same")))
     run.give(t.TurnCancelled(rows.now, Outcome.CRASHED, Answer(text="I was just about to")))
-    again = Run.restored(rows, row, TurnRules(), lambda r: t.BudgetVerdict(r.rows.now))
+    again = Run.restored(rows, row, TurnRules.of(Settings()), lambda r: t.BudgetVerdict(r.rows.now))
     assert again.end is None
     assert "You are repeating yourself" in again.planned[0].plan.messages[-1].content
 
@@ -384,7 +385,7 @@ def in_circles(calls: str) -> list[Run]:
     """A turn that makes these calls, a letter each, all with the same result: as it was, and cut after every row."""
     rows = Rows()
     row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0, system="s"))
-    rules = TurnRules(max_iterations=99)
+    rules = TurnRules.of(Settings.model_validate({"turn": {"max_iterations": 99}}))
     cuts: list[Rows] = []
     run = Run.opened(
         rows, row, rules, lambda r: t.BudgetVerdict(r.rows.now), at_each_store=lambda r: cuts.append(r.rows.copy())
@@ -438,7 +439,7 @@ def test_a_note_that_was_stored_is_not_written_twice() -> None:
     run = Run.opened(
         rows,
         row,
-        TurnRules(),
+        TurnRules.of(Settings()),
         lambda r: t.BudgetVerdict(r.rows.now),
         at_each_store=lambda r: cuts.append(r.rows.copy()),
     )
@@ -447,6 +448,6 @@ def test_a_note_that_was_stored_is_not_written_twice() -> None:
         run.give(answered(rows.now, "", prepared("act", "{}")))
         run.give(t.CallFinished(rows.now, number, ToolResult("same")))
     assert [note.kind for note in row.notes] == ["loop"]
-    again = Run.restored(cuts[-1], row, TurnRules(), lambda r: t.BudgetVerdict(r.rows.now))
+    again = Run.restored(cuts[-1], row, TurnRules.of(Settings()), lambda r: t.BudgetVerdict(r.rows.now))
     assert len(again.row.notes) == 1
     assert again.planned[0].plan.messages == run.planned[-1].plan.messages

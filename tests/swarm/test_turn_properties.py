@@ -18,6 +18,7 @@ from zoea.context import FrozenTurn
 from zoea.model.enums import ApprovalAnswer, CallState, ErrorClass, Outcome
 from zoea.model.request import Answer, ToolResult
 from zoea.model.values import Failure, ToolCall
+from zoea.settings import Settings
 from zoea.swarm.rules import HOUR, SECOND, TurnRules
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.machine import step
@@ -36,7 +37,13 @@ FROZEN = st.builds(
     keep_answer=st.booleans(),
     tools_tokens=st.sampled_from((0, 60)),
 )
-RULES = st.builds(TurnRules, max_iterations=st.sampled_from((1, 2, 5, 20)), retries=st.sampled_from((0, 1, 4)))
+RULES = st.builds(
+    lambda requests, retries: TurnRules.of(
+        Settings.model_validate({"turn": {"max_iterations": requests}, "llm": {"retries": retries}})
+    ),
+    st.sampled_from((1, 2, 5, 20)),
+    st.sampled_from((0, 1, 4)),
+)
 NUMBERS = ("5", "6", "9", "2.5", "1e308", "-1e308", "1e999", "NaN", "true", '"6"', "1" * 400, "null")
 TIMED = st.builds(
     lambda now, key, then: f'{{"current_tick": {now}, "{key}": {then}}}',
@@ -268,16 +275,16 @@ def test_a_turn_never_asks_its_model_more_often_than_its_limits_allow(
     outside = Outside(data, frozen, rules)
     outside.live(1)
     answers = [one for one in outside.rows.memories.values() if one.role == "assistant" and not one.partial]
-    assert len(answers) <= rules.max_iterations
+    assert len(answers) <= rules.turn.max_iterations
     # Each answer may be tried again after a passing failure, once after silence, once per turn with less,
     # with what was said during a hold once it is lifted, and with what was said while its tokens were reserved.
-    assert len(outside.planned) <= rules.max_iterations + 1 + outside.lifts + outside.steered
+    assert len(outside.planned) <= rules.turn.max_iterations + 1 + outside.lifts + outside.steered
 
 
 def test_every_call_of_a_closed_turn_has_exactly_one_result_in_call_order() -> None:
     rows = Rows()
     row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0))
-    run = Run.opened(rows, row, TurnRules(), lambda r: t.BudgetVerdict(r.rows.now))
+    run = Run.opened(rows, row, TurnRules.of(Settings()), lambda r: t.BudgetVerdict(r.rows.now))
     run.begin()
     run.give(answered(rows.now, "", prepared("look", "{}"), prepared("get_map", "{}"), prepared("act", "{}")))
     assert run.running == [1, 2]
@@ -294,7 +301,7 @@ def test_every_call_of_a_closed_turn_has_exactly_one_result_in_call_order() -> N
 def test_a_call_on_the_wire_when_the_turn_is_stopped_is_unknown_and_one_not_sent_cancelled(outcome: Outcome) -> None:
     rows = Rows()
     row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0))
-    run = Run.opened(rows, row, TurnRules(), lambda r: t.BudgetVerdict(r.rows.now))
+    run = Run.opened(rows, row, TurnRules.of(Settings()), lambda r: t.BudgetVerdict(r.rows.now))
     run.begin()
     run.give(answered(rows.now, "", prepared("look", "{}"), prepared("get_map", "{}"), prepared("act", "{}")))
     run.give(t.TurnCancelled(rows.now, outcome, on_wire=frozenset({2})))
@@ -310,7 +317,7 @@ def test_a_call_on_the_wire_when_the_turn_is_stopped_is_unknown_and_one_not_sent
 def test_a_hold_that_is_on_again_before_it_is_told_keeps_back_what_it_kept_back() -> None:
     rows = Rows()
     row = rows.open_turn((rows.arrive("go"),), 0, FrozenTurn(1, 0, 0))
-    run = Run.opened(rows, row, TurnRules(), lambda r: t.BudgetVerdict(r.rows.now))
+    run = Run.opened(rows, row, TurnRules.of(Settings()), lambda r: t.BudgetVerdict(r.rows.now))
     run.on_hold = True
     run.begin()
     for _ in range(2):

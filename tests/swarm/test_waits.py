@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from zoea.model.enums import CallState, Role, Source
 from zoea.model.values import Memory, ToolCall
-from zoea.swarm.rules import SECOND, TickFields, WaitRules
+from zoea.settings.schema import WaitSettings
+from zoea.swarm.rules import SECOND, WaitRules
 from zoea.swarm.turn import waits
 
 T = 1_000 * SECOND
-RULES = WaitRules()
+RULES = WaitRules(WaitSettings())
 
 
 def answer(*calls: ToolCall, text: str = "") -> Memory:
@@ -210,7 +211,7 @@ class TestOtherShapes:
         assert found.until == T + 60 * SECOND
 
     def test_an_upstream_may_have_names_of_its_own(self) -> None:
-        own = TickFields(("turn_number",), ("ready_at_turn",), ("busy_for",))
+        own = WaitSettings(tick_fields=("turn_number",), until_fields=("ready_at_turn",), for_fields=("busy_for",))
         rules = replace(RULES, upstreams=(("board", own),))
         told = result({"state": {"turn_number": 7, "ready_at_turn": 9}})
         found = waits.asked((of_upstream("board"), told, answer(text="I wait")), rules, T, 0)

@@ -44,6 +44,7 @@ from zoea.model.enums import CallState, ErrorClass, OpenedBy, Outcome, Role, Sou
 from zoea.model.errors import PlanError
 from zoea.model.request import Answer, AnswerCall, ToolResult
 from zoea.model.values import Failure, Memory, ToolCall
+from zoea.settings import Settings
 from zoea.swarm.persistence.restore import restore
 from zoea.swarm.rules import SECOND, TurnRules, WaitRules
 from zoea.swarm.turn import fingerprint, loop_guard
@@ -409,7 +410,7 @@ class Run:
         turn = t.TurnState(
             turn_id=row.id,
             rules=rules,
-            rules_wait=WaitRules(),
+            rules_wait=WaitRules.of(Settings()),
             nudged=row.frozen.is_nudged,
             at=rows.now,
             memories=rows.of_turn(row.id),
@@ -432,7 +433,7 @@ class Run:
             memories=rows.of_turn(row.id),
             notes=tuple(row.notes),
             rules=rules,
-            rules_wait=WaitRules(),
+            rules_wait=WaitRules.of(Settings()),
             read_only=READ_ONLY,
             nudged=row.frozen.is_nudged,
             at=rows.now,

@@ -15,10 +15,14 @@ from zoea.model.enums import DeliveryMode, ErrorClass, MysisState, Outcome
 from zoea.model.status import BY_PERSON, DONE, NOTHING_NEW
 from zoea.model.values import Failure
 from zoea.swarm.moved_times import move_times
-from zoea.swarm.rules import HOUR, MAX_TOPIC_HOPS, LifeRules
+from zoea.swarm.rules import HOUR, MAX_TOPIC_HOPS, LifeRules, to_micros
 from zoea.text.sentences import count_of
 
-BREAKER_OPEN = "Failed to respond after 3 encouragements"
+ENCOURAGEMENTS = 3
+"""Nudges without an answer after which a mysis rests."""
+FRUITLESS_NUDGES = 3
+"""Nudges that changed nothing after which it rests."""
+BREAKER_OPEN = f"Failed to respond after {ENCOURAGEMENTS} encouragements"
 ANSWERED = "answered"
 """State reason of a mysis with `run = once` that has answered."""
 
@@ -368,7 +372,7 @@ def _arrived(life: Life, given: Arrived) -> tuple[Life, tuple[LifeEffect, ...]]:
 
 def can_wake(life: Life, pending: Pending) -> bool:
     """Return whether a message may open a turn: its hop is below the limit of its kind."""
-    return pending.hop < (MAX_TOPIC_HOPS if pending.is_topic else life.rules.max_hops)
+    return pending.hop < (MAX_TOPIC_HOPS if pending.is_topic else life.rules.swarm.max_hops)
 
 
 def _now(life: Life, at: int) -> tuple[Life, tuple[LifeEffect, ...]]:
@@ -380,7 +384,7 @@ def _now(life: Life, at: int) -> tuple[Life, tuple[LifeEffect, ...]]:
         resting = life.state is MysisState.IDLE
         count = life.retry_count
         # The longest allowed silence has passed, so a nudge is due.
-        longest = max(life.rules.idle_interval, life.rules.wait_interval)
+        longest = to_micros(max(life.rules.nudge.idle_interval, life.rules.nudge.wait_interval))
         life = replace(life, state=MysisState.RUNNING, retry_at=None, quiet_since=at - longest if resting else at)
         return _then(life, at, (SetState(MysisState.RUNNING, retry_count=count),))
     return _then(life, at, ())
@@ -410,7 +414,7 @@ def _turn_ended(life: Life, given: TurnEnded) -> tuple[Life, tuple[LifeEffect, .
         return _failed(life, given)
     if given.responded and given.outcome is not Outcome.TIMEOUT:
         life = replace(life, encouragement=0, retry_count=0)
-    elif given.nudged and life.encouragement >= life.rules.encouragements:
+    elif given.nudged and life.encouragement >= ENCOURAGEMENTS:
         return _breaker(life)
     if given.done and not any(pending.is_task for pending in life.pending):
         # A task that arrived during the turn is not the one that was reported as done.
@@ -421,7 +425,7 @@ def _turn_ended(life: Life, given: TurnEnded) -> tuple[Life, tuple[LifeEffect, .
         life = replace(life, nothing_new=0)
     elif life.wait_until is None:  # "still on my way" is no sign that nothing more will come
         life = replace(life, nothing_new=life.nothing_new + 1)
-    if life.nothing_new >= life.rules.fruitless_nudges and not any(can_wake(life, p) for p in life.pending):
+    if life.nothing_new >= FRUITLESS_NUDGES and not any(can_wake(life, p) for p in life.pending):
         life = replace(_without_wait(life), state=MysisState.IDLE, encouragement=0, nothing_new=0)
         return life, (SetState(MysisState.IDLE, NOTHING_NEW), WakeAt(None))
     return _then(life, given.at, ())
@@ -440,12 +444,12 @@ def _breaker(life: Life) -> tuple[Life, tuple[LifeEffect, ...]]:
 
 
 def _failed(life: Life, given: TurnEnded) -> tuple[Life, tuple[LifeEffect, ...]]:
-    delays = life.rules.recovery_delays
+    delays = life.rules.recovery.delays
     transient = given.outcome is not Outcome.FAILED or given.error_class is ErrorClass.TRANSIENT
     retry_at = None
     count = life.retry_count
     if transient and not given.final and count < len(delays):
-        retry_at = given.at + int(delays[count] * given.jitter)
+        retry_at = given.at + to_micros(delays[count] * given.jitter)
         count += 1
     reason = given.failure.title if given.failure else str(given.outcome)
     life = replace(life, state=MysisState.ERRORED, retry_at=retry_at, retry_count=count)
@@ -472,14 +476,14 @@ def _then(life: Life, at: int, effects: tuple[LifeEffect, ...]) -> tuple[Life, t
         # Messages over the hop limit wait: they join the turn that the next other message opens.
         life = replace(life, state=MysisState.IDLE)
         return life, (*effects, SetState(MysisState.IDLE, DONE if life.done else ANSWERED), WakeAt(None))
-    if not life.rules.nudge_enabled or not (has_aim(life) or life.wait_until is not None):
+    if not life.rules.nudge.enabled or not (has_aim(life) or life.wait_until is not None):
         return life, (*effects, WakeAt(None))
     return _nudge(life, at, effects)
 
 
 def has_aim(life: Life) -> bool:
     """Return whether silence is ended by nudges: the mysis has a goal, or needs none."""
-    return life.has_goal or life.rules.without_goal
+    return life.has_goal or life.rules.nudge.without_goal
 
 
 def _open(life: Life, effects: tuple[LifeEffect, ...]) -> tuple[Life, tuple[LifeEffect, ...]]:
@@ -497,12 +501,12 @@ def _next_prompts(pending: tuple[Pending, ...]) -> tuple[Pending, ...]:
 def nudge_due(life: Life) -> int:
     """Return when the next nudge is due, if nothing comes before it."""
     if life.wait_until is None:
-        return life.quiet_since + life.rules.idle_interval
+        return life.quiet_since + to_micros(life.rules.nudge.idle_interval)
     if not has_aim(life):
         # It answers and rests, but what it waits for itself is not lost.
         return max(life.wait_until, life.quiet_since)
     # The end of a wait nudges at once; no silence is longer than the wait interval.
-    return min(max(life.wait_until, life.quiet_since), life.quiet_since + life.rules.wait_interval)
+    return min(max(life.wait_until, life.quiet_since), life.quiet_since + to_micros(life.rules.nudge.wait_interval))
 
 
 def _nudge(life: Life, at: int, effects: tuple[LifeEffect, ...]) -> tuple[Life, tuple[LifeEffect, ...]]:
@@ -513,13 +517,13 @@ def _nudge(life: Life, at: int, effects: tuple[LifeEffect, ...]) -> tuple[Life, 
         # Messages over the hop limit open no turn, but join the one that opens now.
         return _open(life, effects)
     recent = tuple(t for t in life.nudged_at if t > at - HOUR)
-    bound = life.rules.nudges_per_hour
+    bound = life.rules.nudge.max_per_hour
     if bound and len(recent) >= bound:
         goes_on = recent[-bound] + HOUR
         reason = f"nudged {count_of(bound, 'time')} within an hour (nudge.max_per_hour)"
         life = replace(life, state=MysisState.IDLE, retry_at=goes_on, nudged_at=recent)
         return life, (*effects, SetState(MysisState.IDLE, reason, retry_at=goes_on), WakeAt(goes_on))
-    level = min(life.encouragement + 1, life.rules.encouragements)
+    level = min(life.encouragement + 1, ENCOURAGEMENTS)
     life = replace(
         _without_ended_wait(life, at),
         open_turn=True,

@@ -20,7 +20,7 @@ from zoea.model.request import Catalogue, ModelInfo
 from zoea.model.values import Mysis
 from zoea.settings import Settings, Template, effective_settings, parse_template
 from zoea.settings.topic_source import ContextStrategy
-from zoea.swarm.rules import SECOND, LifeRules, LoopRules, TickFields, TurnRules, WaitRules
+from zoea.swarm.rules import TurnRules, WaitRules, to_micros
 from zoea.text.shorten import head
 
 NUDGES = (
@@ -75,11 +75,11 @@ class MysisProfile(Struct, frozen=True):
 
     @property
     def turn_rules(self) -> TurnRules:
-        return turn_rules(self.settings)
+        return TurnRules.of(self.settings)
 
     @property
     def wait_rules(self) -> WaitRules:
-        return wait_rules(self.settings)
+        return WaitRules.of(self.settings)
 
 
 class ResolvedTemplate(Struct, frozen=True):
@@ -91,6 +91,10 @@ class ResolvedTemplate(Struct, frozen=True):
     template: Template
     settings: Settings
     damage: TemplateError | None = None
+
+    def runs_once(self, mysis: Mysis) -> bool:
+        """Return whether a mysis rests after each turn. One that answers questions in a thread does."""
+        return self.template.run == "once" or mysis.is_asked
 
 
 def resolve_stored_template(body: str, settings: Settings) -> ResolvedTemplate:
@@ -267,7 +271,7 @@ def window_rules(settings: Settings, now: int) -> WindowRules:
         target=session.compression_target_ratio,
         max_history=session.max_history,
         debugging=session.context_window_debugging,
-        since=now - _us(session.ttl) if session.ttl else 0,
+        since=now - to_micros(session.ttl) if session.ttl else 0,
     )
 
 
@@ -312,39 +316,3 @@ def drop_told_goal(nudge: str, order: str) -> str:
     if not mark or goal.removesuffix("…") not in " ".join(order.split()):
         return nudge
     return f"{opening}\n{_ORDER_REACHED}" if more == _REACHED else opening
-
-
-def life_rules(known: ResolvedTemplate, mysis: Mysis) -> LifeRules:
-    """Return the rules of a mysis. One that answers questions in a thread rests after each."""
-    settings = known.settings
-    return LifeRules(
-        run_once=known.template.run == "once" or mysis.is_asked,
-        nudge_enabled=settings.nudge.enabled,
-        without_goal=settings.nudge.without_goal,
-        idle_interval=_us(settings.nudge.idle_interval),
-        wait_interval=_us(settings.nudge.wait_interval),
-        nudges_per_hour=settings.nudge.max_per_hour,
-        recovery_delays=tuple(_us(delay) for delay in settings.recovery.delays),
-        max_hops=settings.swarm.max_hops,
-    )
-
-
-def turn_rules(settings: Settings) -> TurnRules:
-    loop = settings.loop
-    return TurnRules(
-        max_iterations=settings.turn.max_iterations,
-        timeout=_us(settings.turn.timeout),
-        retries=settings.llm.retries,
-        loop=LoopRules(loop.volatile, loop.exempt),
-    )
-
-
-def wait_rules(settings: Settings) -> WaitRules:
-    wait = settings.wait
-    fields = TickFields(wait.tick_fields, wait.until_fields, wait.for_fields)
-    own = ((name, replace(fields, **upstream.wait)) for name, upstream in settings.upstream.items() if upstream.wait)
-    return WaitRules(fields, tuple(own), _us(wait.default_tick))
-
-
-def _us(seconds: float) -> int:
-    return int(seconds * SECOND)

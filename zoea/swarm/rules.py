@@ -1,8 +1,22 @@
-"""Settings of the two machines as values. Durations are in µs."""
+"""The rules of the machines: the sections of the settings that each of them reads."""
 
 from __future__ import annotations
 
-from msgspec import Struct, field
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:  # the machines need their values alone
+    from zoea.settings.schema import (
+        LlmSettings,
+        LoopSettings,
+        NudgeSettings,
+        RecoverySettings,
+        Settings,
+        SwarmSettings,
+        TurnSettings,
+        WaitSettings,
+    )
 
 SECOND = 1_000_000
 MINUTE = 60 * SECOND
@@ -14,56 +28,51 @@ It is far above the hops of messages between myses, because each step of a pipel
 """
 
 
+def to_micros(seconds: float) -> int:
+    """Convert a duration of the settings to µs, in which the machines count."""
+    return int(seconds * SECOND)
+
+
 class LifeRules(Struct, frozen=True):
     """Rules of the life machine."""
 
+    nudge: NudgeSettings
+    recovery: RecoverySettings
+    swarm: SwarmSettings
     run_once: bool = False
-    nudge_enabled: bool = True
-    without_goal: bool = False
-    idle_interval: int = 30 * SECOND
-    wait_interval: int = 2 * MINUTE
-    nudges_per_hour: int = 60  # 0 = no bound
-    recovery_delays: tuple[int, ...] = (30 * SECOND, 2 * MINUTE, 10 * MINUTE)
-    max_hops: int = 3
-    encouragements: int = 3
-    fruitless_nudges: int = 3
 
-
-class LoopRules(Struct, frozen=True):
-    """What the loop guard does not compare: fields of results, and tools."""
-
-    volatile: tuple[str, ...] = ("current_tick", "*timestamp*", "*_at")
-    exempt: tuple[str, ...] = ("zoea_wait", "mine", "get_notifications")
-
-
-class TickFields(Struct, frozen=True):
-    """Names of fields that tell of ticks: the present one, one ahead, a number of them."""
-
-    tick_fields: tuple[str, ...] = ("current_tick", "tick")
-    until_fields: tuple[str, ...] = ("arrival_tick", "travel_arrival_tick")
-    for_fields: tuple[str, ...] = ("cooldown_ticks",)
-
-    @property
-    def all(self) -> tuple[str, ...]:
-        return (*self.tick_fields, *self.until_fields, *self.for_fields)
+    @classmethod
+    def of(cls, settings: Settings, *, run_once: bool = False) -> LifeRules:
+        return cls(settings.nudge, settings.recovery, settings.swarm, run_once)
 
 
 class WaitRules(Struct, frozen=True):
     """Fields of a tool result that make a mysis wait, and other names of single upstreams."""
 
-    fields: TickFields = TickFields()
-    upstreams: tuple[tuple[str, TickFields], ...] = ()
-    default_tick: int = 10 * SECOND
+    wait: WaitSettings
+    upstreams: tuple[tuple[str, WaitSettings], ...] = ()
 
-    def of(self, upstream: str) -> TickFields:
+    @classmethod
+    def of(cls, settings: Settings) -> WaitRules:
+        own = {
+            upstream: settings.wait.model_copy(update={str(key): names for key, names in one.wait.items()})
+            for upstream, one in settings.upstream.items()
+            if one.wait
+        }
+        return cls(settings.wait, tuple(own.items()))
+
+    def names_of(self, upstream: str) -> WaitSettings:
         """Return the names of the fields in results of this upstream."""
-        return next((fields for name, fields in self.upstreams if name == upstream), self.fields)
+        return next((names for name, names in self.upstreams if name == upstream), self.wait)
 
 
 class TurnRules(Struct, frozen=True):
     """Rules of the turn machine."""
 
-    max_iterations: int = 20
-    timeout: int = 5 * MINUTE
-    retries: int = 4
-    loop: LoopRules = field(default_factory=LoopRules)
+    turn: TurnSettings
+    llm: LlmSettings
+    loop: LoopSettings
+
+    @classmethod
+    def of(cls, settings: Settings) -> TurnRules:
+        return cls(settings.turn, settings.llm, settings.loop)

@@ -32,8 +32,8 @@ from zoea.swarm.resolved_template import (
     ResolvedTemplate,
     build_profile,
     freezer,
-    life_rules,
 )
+from zoea.swarm.rules import LifeRules
 from zoea.swarm.services import Services
 from zoea.swarm.situation import situation_text
 from zoea.swarm.turn import turn_types as t
@@ -147,7 +147,7 @@ class MysisRunner:
         """Take changed settings: rules of nudges at once, all others from the next turn on."""
         self._known = known
         self.capture.adopt(known.settings.chain)
-        self.tell(lf.NewRules(self._now(), life_rules(known, self.mysis)))
+        self.tell(lf.NewRules(self._now(), LifeRules.of(known.settings, run_once=known.runs_once(self.mysis))))
 
     async def stopped(self) -> None:
         """Wait until no turn is running."""

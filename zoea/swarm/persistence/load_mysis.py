@@ -15,7 +15,8 @@ from zoea.store import Store
 from zoea.swarm import life as lf
 from zoea.swarm.live_view import LiveMysis
 from zoea.swarm.persistence import row_values, turn_records
-from zoea.swarm.resolved_template import ResolvedTemplate, life_rules
+from zoea.swarm.resolved_template import ResolvedTemplate
+from zoea.swarm.rules import LifeRules
 from zoea.swarm.runner import pending_of
 
 
@@ -85,7 +86,7 @@ def build_life(found: StoredMysis, known: ResolvedTemplate, *, now: int, held: b
     mysis = found.mysis
     has_task = any(delivery.is_task for delivery in found.inbox)
     return lf.Life(
-        rules=life_rules(known, mysis),
+        rules=LifeRules.of(known.settings, run_once=known.runs_once(mysis)),
         state=mysis.state,
         has_goal=bool(mysis.goal),
         done=mysis.goal_reached_at is not None and not has_task,

@@ -85,4 +85,4 @@ def _attempt(requests: tuple[PastRequest, ...], rules: TurnRules) -> int:
         return last.attempt + last.was_empty
     if last.error_class is ErrorClass.CANCELLED:
         return last.attempt
-    return last.attempt + 1 if last.error_class.is_transient and last.attempt <= rules.retries else 1
+    return last.attempt + 1 if last.error_class.is_transient and last.attempt <= rules.llm.retries else 1

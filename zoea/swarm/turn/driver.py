@@ -26,7 +26,7 @@ from zoea.swarm.live_view import LiveMysis
 from zoea.swarm.moved_times import move_times
 from zoea.swarm.persistence import mysis_ops, turn_ops
 from zoea.swarm.resolved_template import MysisProfile
-from zoea.swarm.rules import SECOND
+from zoea.swarm.rules import SECOND, to_micros
 from zoea.swarm.services import Services
 from zoea.swarm.turn import loop_guard, message_budget
 from zoea.swarm.turn import turn_types as t
@@ -270,7 +270,7 @@ class TurnDriver:
                 self._show(Activity.WAITING)
                 turn = self._turn
                 if turn.next is t.NextStep.RESERVE:
-                    self._live.show_attempt(turn.attempt, turn.rules.retries + 1, turn.rest_until, self._failed_by)
+                    self._live.show_attempt(turn.attempt, turn.rules.llm.retries + 1, turn.rest_until, self._failed_by)
                 left = turn.rest_until - self._now()
                 self._services.clock.call_after(left, lambda: self._continue_after_wait(self._turn.rest_until))
             case t.AwaitLift():
@@ -550,7 +550,7 @@ class TurnDriver:
     # Tasks.
 
     def _watch_later(self) -> Timer:
-        every = max(SECOND, self._turn.rules.timeout // 10)
+        every = max(SECOND, to_micros(self._turn.rules.turn.timeout) // 10)
         return self._services.clock.call_after(every, self._watch)
 
     def _watch(self) -> None:
@@ -563,7 +563,7 @@ class TurnDriver:
         )
         if excused:
             self._progress_at = self._now()
-        elif self._now() - self._progress_at >= self._turn.rules.timeout:
+        elif self._now() - self._progress_at >= to_micros(self._turn.rules.turn.timeout):
             self.post(t.TimePassed(self._now(), self._progress_at))
         self._watchdog = self._watch_later()
 

@@ -6,14 +6,17 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from zoea.context import Note
 from zoea.model.enums import Role
 from zoea.model.values import Memory
-from zoea.swarm.rules import LoopRules
 from zoea.swarm.turn.turn_types import PastCall
+
+if TYPE_CHECKING:
+    from zoea.settings.schema import LoopSettings
 
 NOTE_KIND = "loop"
 COMPARED_CALLS = 10
@@ -73,7 +76,10 @@ def texts_of(memories: tuple[Memory, ...]) -> tuple[str, ...]:
 
 
 def find_repetition(
-    memories: tuple[Memory, ...], earlier_calls: tuple[PastCall, ...], earlier_texts: tuple[str, ...], rules: LoopRules
+    memories: tuple[Memory, ...],
+    earlier_calls: tuple[PastCall, ...],
+    earlier_texts: tuple[str, ...],
+    rules: LoopSettings,
 ) -> Repetition | None:
     """Return a repetition in the last calls or texts, if there is one.
 
@@ -102,7 +108,7 @@ def is_warning_of(
     memories: tuple[Memory, ...],
     earlier_calls: tuple[PastCall, ...],
     earlier_texts: tuple[str, ...],
-    rules: LoopRules,
+    rules: LoopSettings,
 ) -> bool:
     """True where the note at that place warned of this repetition.
 
@@ -133,5 +139,5 @@ def _calls(window: list[PastCall]) -> Repetition | None:
     return None
 
 
-def _is_exempt(call: PastCall, rules: LoopRules) -> bool:
+def _is_exempt(call: PastCall, rules: LoopSettings) -> bool:
     return any(fnmatchcase(call.name, pattern) for pattern in rules.exempt)

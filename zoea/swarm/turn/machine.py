@@ -16,7 +16,7 @@ from zoea.model.enums import DONE_TOOL, WAIT_TOOL, CallState, ErrorClass, Outcom
 from zoea.model.request import Answer, ToolResult
 from zoea.model.values import Failure, Memory, ToolCall
 from zoea.swarm.moved_times import move_times
-from zoea.swarm.rules import SECOND
+from zoea.swarm.rules import SECOND, to_micros
 from zoea.swarm.turn import loop_guard, message_budget
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn.call_slice import find_call, first_batch, next_batch, repeats_of, slice_calls
@@ -131,7 +131,7 @@ def _after_slice(turn: t.TurnState, at: int) -> Step:
     if any(call.name in (WAIT_TOOL, DONE_TOOL) and call.state is CallState.DONE for call in calls):
         return close_turn(turn, Outcome.ANSWERED, at=at)
     done = iterations(turn.memories)
-    if done >= turn.rules.max_iterations:
+    if done >= turn.rules.turn.max_iterations:
         return close_turn(turn, Outcome.ITERATION_LIMIT)
     circling = _in_circles(turn) if done else None
     return circling or _request(turn)
@@ -275,8 +275,8 @@ def _conclude(turn: t.TurnState, given: t.Answered, op: t.StoreAnswer) -> Step:
 
 def _call_failed(turn: t.TurnState, given: t.CallFailed) -> Step:
     op = t.FailRequest(turn.request_id, given.error_class, given.usage)
-    rules = turn.rules
-    if given.error_class is ErrorClass.TRANSIENT and turn.attempt <= rules.retries:
+    retries = turn.rules.llm.retries
+    if given.error_class is ErrorClass.TRANSIENT and turn.attempt <= retries:
         if given.retry_after is not None:
             rest = int(given.retry_after * SECOND)
         else:
@@ -287,7 +287,7 @@ def _call_failed(turn: t.TurnState, given: t.CallFailed) -> Step:
             turn.turn_id,
             _last_seq(turn.memories),
             turn.attempt + 1,
-            rules.retries + 1,
+            retries + 1,
             rest,
             given.cause,
             given.failure.what or given.failure.title,
@@ -424,7 +424,7 @@ def _now(turn: t.TurnState, given: t.TimePassed) -> Step:
             return _call(turn)
         return _reserve(turn) if turn.next is t.NextStep.RESERVE else (turn, ())
     asking = any(call.state is CallState.APPROVAL for call in slice_calls(turn))
-    if turn.held or asking or given.at - given.progress_at < turn.rules.timeout:
+    if turn.held or asking or given.at - given.progress_at < to_micros(turn.rules.turn.timeout):
         return turn, ()
     return turn, (t.Abort(Outcome.TIMEOUT),)
 

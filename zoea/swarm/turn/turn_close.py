@@ -7,7 +7,6 @@ from msgspec.structs import replace
 from zoea.model.enums import DONE_TOOL, CallState, ErrorClass, Outcome, Role
 from zoea.model.request import Answer, ToolResult
 from zoea.model.values import Failure, Memory, Usage
-from zoea.swarm.rules import SECOND
 from zoea.swarm.turn import turn_types as t
 from zoea.swarm.turn import waits
 from zoea.swarm.turn.call_slice import find_call, slice_calls
@@ -41,7 +40,7 @@ def result_op(turn: t.TurnState, call_id: int, result: ToolResult, state: CallSt
 
 
 def report_timeout(turn: t.TurnState) -> Failure:
-    seconds = turn.rules.timeout / SECOND
+    seconds = turn.rules.turn.timeout
     return Failure(
         "TurnTimeout",
         "Its turn made no progress",

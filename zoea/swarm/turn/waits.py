@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from zoea.model.enums import WAIT_TOOL, CallState, Role
 from zoea.model.values import Memory
-from zoea.swarm.rules import SECOND, TickFields, WaitRules
+from zoea.swarm.rules import SECOND, WaitRules, to_micros
 from zoea.swarm.turn.fingerprint import LARGEST_PARSED, parsed
+
+if TYPE_CHECKING:
+    from zoea.settings.schema import WaitSettings
 
 _LONGEST = 3600 * SECOND
 _FAR = 30 * 24 * 3600 * SECOND  # results are not trusted: a wait stays below this
@@ -58,7 +61,7 @@ def asked(
     """
     known = known or {}
     seen = newest_ticks(memories, rules)
-    length = tick_length or rules.default_tick
+    length = tick_length or to_micros(rules.wait.default_tick)
     for memory in reversed(memories):
         if memory.role is Role.ASSISTANT and memory.calls:
             by_tool = _by_tool(memory, seen, known.values(), at, length)
@@ -151,7 +154,7 @@ def learn_tick(memories: tuple[Memory, ...], rules: WaitRules, known: int) -> in
         return known
     passed, took = seen[-1][0] - seen[0][0], seen[-1][1] - seen[0][1]
     longest = took / (passed - 1) if passed > 1 else math.inf
-    if took / (passed + 1) <= (known or rules.default_tick) <= longest:
+    if took / (passed + 1) <= (known or to_micros(rules.wait.default_tick)) <= longest:
         return known
     measured = took / passed
     return int(measured) if 1 <= measured <= _LONGEST_TICK else known
@@ -180,7 +183,7 @@ class _Result(Struct, frozen=True):
 
     memory: Memory
     upstream: str
-    names: TickFields
+    names: WaitSettings
     value: dict[str, Any]
     tick: float | None
 
@@ -193,8 +196,8 @@ def _results(memories: tuple[Memory, ...], rules: WaitRules) -> list[_Result]:
         if memory.role is not Role.TOOL or memory.is_error or len(memory.content) > LARGEST_PARSED:
             continue
         upstream = upstreams.get(memory.call_id or 0, "")
-        names = rules.of(upstream)
-        if not any(field in memory.content for field in names.all):
+        names = rules.names_of(upstream)
+        if not any(field in memory.content for field in (*names.tick_fields, *names.until_fields, *names.for_fields)):
             continue
         value = parsed(memory.content)
         if isinstance(value, dict):
@@ -202,7 +205,7 @@ def _results(memories: tuple[Memory, ...], rules: WaitRules) -> list[_Result]:
     return found
 
 
-def _told_tick(value: dict[str, Any], names: TickFields) -> float | None:
+def _told_tick(value: dict[str, Any], names: WaitSettings) -> float | None:
     """Return the tick that a result tells, by the first of the names that it has."""
     ticks = (_number(_find_field(value, field, lists=True)[1]) for field in names.tick_fields)
     return next((tick for tick in ticks if tick is not None), None)

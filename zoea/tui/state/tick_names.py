@@ -22,9 +22,9 @@ class TickNames:
 
     def use(self, settings: Settings) -> None:
         """Take the names of fields from these settings."""
-        from zoea.swarm.resolved_template import wait_rules  # imported after the first paint
+        from zoea.swarm.rules import WaitRules  # imported after the first paint
 
-        self._rules = wait_rules(settings)
+        self._rules = WaitRules.of(settings)
 
     def read_ticks(self, places: Places | None, memories: tuple[Memory, ...]) -> Mapping[int, float]:
         """Return the tick that each result tells, by the id of its memory. Call it in a thread.
@@ -41,12 +41,10 @@ class TickNames:
 
 def _read_rules(places: Places | None) -> WaitRules:
     from zoea.settings.layers import load
-    from zoea.swarm.resolved_template import wait_rules
+    from zoea.settings.schema import Settings
     from zoea.swarm.rules import WaitRules
 
-    if places is None:
-        return WaitRules()
     try:
-        return wait_rules(load(places).settings)
+        return WaitRules.of(load(places).settings if places is not None else Settings())
     except ZoeaError:  # shown where the settings are used
-        return WaitRules()
+        return WaitRules.of(Settings())
