@@ -10,12 +10,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from documentation.keys_reference import reference as keys_reference
 from zoea.__main__ import BROKEN_PIPE, INTERRUPTED, UNWRITABLE
 from zoea.cli.dispatch import COMMANDS, LoadedCommand, load, overview
 from zoea.model.errors import ZoeaError
 from zoea.process.forced_end import FORCED
 from zoea.settings.reference import render_reference as settings_reference
-from zoea.tui.commands.keys_reference import reference as keys_reference
 
 REFERENCE = Path(__file__).parent / "reference"
 WIDTH = 100

@@ -109,7 +109,7 @@ def _offer_screen() -> None:
 def _offer_cockpit_check() -> None:
     """Let `zoea config check` check themes and keys, which the cockpit reads."""
     from zoea.cli.commands import config
-    from zoea.tui.cockpit_check import check_cockpit
+    from zoea.tui.commands.keymap import check_cockpit
 
     config.check_cockpit = check_cockpit
 

@@ -19,7 +19,7 @@ from zoea.process import signal_watchdog
 from zoea.runtime.connections import LiveConnections
 from zoea.tui import start
 from zoea.tui.app import CockpitApp
-from zoea.tui.terminal import terminal_output
+from zoea.tui.terminal import terminal_driver
 
 ANSWER_S = 0.5
 LAG_S = 1.0
@@ -84,7 +84,7 @@ def main(hindrance: str, file: str, *arguments: str) -> int:
     if hindrance == "lag":
         hold_up_upstreams()
     elif hindrance == "small-queue":
-        terminal_output.LIMIT = 50_000
+        terminal_driver.LIMIT = 50_000
     elif hindrance == "unopened":
         open_when(Path(file))
     elif hindrance == "defect":

@@ -20,8 +20,7 @@ from tests.fakes.swarm import FakeSwarm
 from zoea.model.enums import MysisState
 from zoea.model.values import Failure
 from zoea.tui.commands import actions, history_actions
-from zoea.tui.commands.action import Action, ActionPlace
-from zoea.tui.commands.action_requirements import ActionContext
+from zoea.tui.commands.action import Action, ActionContext, ActionPlace
 from zoea.tui.commands.actions import ACTIONS, BY_ID, bindings, of
 from zoea.tui.commands.keymap import clashes
 

@@ -12,7 +12,7 @@ from rich.cells import cell_len
 from tests.tui.cockpit import cockpit
 from tests.tui.hostile_texts import HOSTILE
 from zoea.tui.theme import themes
-from zoea.tui.theme.ascii_filter import has_utf8, to_ascii
+from zoea.tui.theme.themes import has_utf8, to_ascii
 
 STATES = ("idle", "running", "stopped", "errored", "asking", "waiting")
 

@@ -17,7 +17,7 @@ from tests.tui.cockpit import QUIET, Stage, answering, cockpit, cockpit_over
 from zoea.ipc.remote_swarm import RemoteSwarm
 from zoea.ipc.socket_server import SocketServer
 from zoea.model.enums import MysisState
-from zoea.tui.dialogs.fork import ForkDialog
+from zoea.tui.dialogs.commit_forms import ForkDialog
 from zoea.tui.screens.history import HistoryScreen
 
 

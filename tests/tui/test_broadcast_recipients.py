@@ -9,7 +9,7 @@ import pytest
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import MysisState
 from zoea.settings import Settings
-from zoea.tui.dialogs.confirm import ConfirmDialog
+from zoea.tui.dialogs.modal import ConfirmDialog
 from zoea.tui.swarm_list import message_targets
 from zoea.tui.swarm_list.message_targets import AskAbove
 from zoea.tui.widgets.clickable_text import TextBlock

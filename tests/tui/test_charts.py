@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from tests.tui.cockpit import Stage, answering, cockpit
 from zoea.queries.swarm_stats import StatPoint, StatSpan, SwarmStats
 from zoea.swarm.persistence.stat_ops import MINUTE_US, store_minute
-from zoea.tui.screens.charts import ChartsScreen, StatPlot, plot_colour
-from zoea.tui.swarm_list.chart_series import build_charts, build_ticks
+from zoea.tui.screens.charts import ChartsScreen, StatPlot, build_charts, build_ticks, plot_colour
 from zoea.tui.theme.themes import load_themes
 
 STATS = SwarmStats(

@@ -9,11 +9,10 @@ from textual.widgets import Input
 
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import MysisState
-from zoea.tui.commands import command_prompt
 from zoea.tui.commands.actions import ACTIONS
-from zoea.tui.commands.command_prompt import complete
-from zoea.tui.dialogs.command_line import CommandPromptDialog
-from zoea.tui.dialogs.confirm import ConfirmDialog
+from zoea.tui.dialogs import command_line
+from zoea.tui.dialogs.command_line import CommandPromptDialog, complete
+from zoea.tui.dialogs.modal import ConfirmDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.search import SearchScreen
@@ -183,12 +182,12 @@ async def test_the_colon_in_a_text_is_a_colon(tmp_path: Path) -> None:
 
 
 def test_every_word_means_one_action() -> None:
-    words = [word for action in command_prompt.typed() for word in command_prompt.words_of(action)]
+    words = [word for action in command_line.typed() for word in command_line.words_of(action)]
     assert sorted(words) == sorted(set(words))
 
 
 def test_every_action_with_a_word_can_be_typed() -> None:
-    assert {action.id for action in ACTIONS if action.command} <= {action.id for action in command_prompt.typed()}
+    assert {action.id for action in ACTIONS if action.command} <= {action.id for action in command_line.typed()}
 
 
 # The palette.

@@ -7,7 +7,7 @@ from pathlib import Path
 from textual.widgets import Input, TextArea
 
 from tests.tui.cockpit import cockpit
-from zoea.tui.terminal.cursor_blink import IDLE_S
+from zoea.tui.terminal.terminal_control import IDLE_S
 
 
 class Watch:

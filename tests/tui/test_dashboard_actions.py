@@ -10,7 +10,7 @@ from zoea.llm.providers.scripted import Rule
 from zoea.model.enums import ErrorClass, MysisState
 from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, ModelRequest
-from zoea.tui.dialogs.confirm import ConfirmDialog
+from zoea.tui.dialogs.modal import ConfirmDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.widgets.message_prompt import MessagePrompt
 from zoea.tui.widgets.swarm_table import SwarmTable

@@ -22,12 +22,12 @@ from zoea.settings import Settings
 from zoea.tui.commands.actions import ACTIONS, BY_ID
 from zoea.tui.dialogs.clients import McpClientsDialog
 from zoea.tui.dialogs.command_line import CommandPromptDialog
+from zoea.tui.dialogs.commit_forms import ForkDialog
 from zoea.tui.dialogs.configure import ConfigureDialog
-from zoea.tui.dialogs.confirm import ConfirmDialog
 from zoea.tui.dialogs.connect import ConnectDialog
 from zoea.tui.dialogs.export import ExportDialog
-from zoea.tui.dialogs.fork import ForkDialog
 from zoea.tui.dialogs.grants import GrantsDialog
+from zoea.tui.dialogs.modal import ConfirmDialog
 from zoea.tui.dialogs.new_mysis import NewMysisDialog
 from zoea.tui.dialogs.quit import QuitDialog
 from zoea.tui.dialogs.topics import TopicsDialog

@@ -8,8 +8,7 @@ from msgspec.structs import replace
 from textual.geometry import Size
 
 from tests.tui.cockpit import Stage, cockpit
-from zoea.tui.commands.action import ActionPlace
-from zoea.tui.commands.action_requirements import ActionContext
+from zoea.tui.commands.action import ActionContext, ActionPlace
 from zoea.tui.commands.actions import BY_ID
 from zoea.tui.screens.help import HelpScreen
 from zoea.tui.widgets.pick_list import PickList

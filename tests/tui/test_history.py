@@ -10,9 +10,7 @@ from tests.queries.test_request_inspection import send_prompts
 from tests.tui.cockpit import QUIET, Stage, answering, cockpit
 from tests.tui.hostile_texts import HOSTILE, is_harmless
 from zoea.settings import Settings
-from zoea.tui.dialogs.commit_name import CommitNameDialog
-from zoea.tui.dialogs.context_sessions import AskDialog, ResumeDialog
-from zoea.tui.dialogs.fork import ForkDialog
+from zoea.tui.dialogs.commit_forms import AskDialog, CommitNameDialog, ForkDialog, ResumeDialog
 from zoea.tui.screens.comparison import ComparisonScreen
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.history import HistoryScreen

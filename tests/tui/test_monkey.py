@@ -26,7 +26,7 @@ from zoea.queries.stored_swarm import read_swarm_view
 from zoea.tui.app import CockpitApp
 from zoea.tui.commands.actions import ACTIONS
 from zoea.tui.dialogs.approvals import ApprovalDialog
-from zoea.tui.dialogs.confirm import ConfirmDialog
+from zoea.tui.dialogs.modal import ConfirmDialog
 from zoea.tui.dialogs.quit import QuitDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 

@@ -14,8 +14,8 @@ from textual.geometry import Size
 from textual.screen import Screen
 
 from tests.tui.cockpit import Stage, asks_when_told, cockpit
+from zoea.tui.app import MINIMUM, TooSmallScreen, is_too_small
 from zoea.tui.screens.dashboard import DashboardScreen
-from zoea.tui.screens.too_small import MINIMUM, TooSmallScreen, is_too_small
 from zoea.tui.theme import themes
 
 SCREENS = (

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from zoea.model.enums import Activity, MysisState
 from zoea.model.values import MysisView
-from zoea.tui.state.roster import Roster
+from zoea.tui.state.swarm_feed import Roster
 from zoea.tui.swarm_list import attention
 
 PLAIN = MysisView(1, "m", "t", "p", "x", MysisState.IDLE, "", 0, Activity.IDLE, None, None, False, ())

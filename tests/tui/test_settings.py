@@ -16,9 +16,8 @@ from zoea.runtime.model_lists import ModelLists
 from zoea.settings import Settings, load
 from zoea.settings.layers import LoadedSettings
 from zoea.settings.paths import Places
-from zoea.tui.dialogs.key_capture import KeyCaptureDialog
 from zoea.tui.screens.help import HelpScreen
-from zoea.tui.screens.settings import SettingsScreen
+from zoea.tui.screens.settings import KeyCaptureDialog, SettingsScreen
 from zoea.tui.state.settings_form import SettingField, groups, parsed
 from zoea.tui.widgets.status_bars import KeyFooter
 

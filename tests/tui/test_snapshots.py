@@ -31,12 +31,12 @@ from zoea.settings.paths import Places
 from zoea.store import WriterConnection
 from zoea.swarm import context_capture
 from zoea.swarm.persistence.stat_ops import MINUTE_US
+from zoea.tui.app import TooSmallScreen
 from zoea.tui.dialogs.approvals import ApprovalDialog
 from zoea.tui.dialogs.configure import ConfigureDialog
 from zoea.tui.dialogs.connect import ConnectDialog
-from zoea.tui.dialogs.try_tool import TryToolDialog
+from zoea.tui.dialogs.upstream_forms import TryToolDialog
 from zoea.tui.screens.dashboard import DashboardScreen
-from zoea.tui.screens.too_small import TooSmallScreen
 from zoea.tui.screens.welcome import WelcomeScreen
 from zoea.tui.state.swarm_connection import OpenSwarm
 from zoea.tui.state.swarm_feed import SPARK_POINTS, SPARK_SECONDS, SwarmFeed

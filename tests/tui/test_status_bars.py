@@ -10,10 +10,9 @@ from msgspec.structs import replace
 from tests.tui.cockpit import Stage, cockpit
 from zoea.model.enums import MysisState
 from zoea.model.values import Failure, SwarmView
-from zoea.tui.commands.typed_keys import TypedKey
 from zoea.tui.screens.base import LAG_SHOWN_US
 from zoea.tui.screens.focus import FocusScreen
-from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, fit_pieces
+from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, TypedKey, fit_pieces
 
 DISK_FULL = "disk full or failing: nothing can be stored"
 

@@ -11,8 +11,8 @@ from io import StringIO
 import pytest
 from textual.drivers._writer_thread import MAX_QUEUED_WRITES, WriterThread
 
-from zoea.tui.terminal import terminal_output
-from zoea.tui.terminal.terminal_output import TerminalOutput
+from zoea.tui.terminal import terminal_driver
+from zoea.tui.terminal.terminal_driver import TerminalOutput
 
 PATIENCE_S = 30.0
 BLOCK = "x" * 4_096
@@ -51,7 +51,7 @@ def test_a_write_to_a_terminal_that_does_not_read_returns(pair: tuple[int, int])
 
 
 def test_a_full_queue_means_that_the_terminal_is_lost(pair: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(terminal_output, "LIMIT", 100_000)
+    monkeypatch.setattr(terminal_driver, "LIMIT", 100_000)
     lost: list[str] = []
     output = TerminalOutput(pair[1], lambda: lost.append("lost"))
     for _ in range(100):

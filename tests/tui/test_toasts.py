@@ -12,7 +12,7 @@ from textual.widgets._toast import Toast
 
 from tests.tui.cockpit import cockpit
 from zoea.model.values import Receipt, ReceiptLine
-from zoea.tui.state.timed_notice import LEAST_S, TimedNotice
+from zoea.tui.state.cockpit import LEAST_S, TimedNotice
 from zoea.tui.swarm_list.broadcasts_panel import format_receipt
 from zoea.tui.widgets.message_prompt import MessagePrompt
 

@@ -17,14 +17,13 @@ from tests.tui.idle_pilot import key_event
 from zoea.model.values import ProviderView
 from zoea.runtime import mysis_options
 from zoea.tui.dialogs.command_line import CommandPromptDialog
-from zoea.tui.dialogs.confirm import ConfirmDialog
+from zoea.tui.dialogs.modal import ConfirmDialog
 from zoea.tui.dialogs.new_mysis import NewMysisDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.search import SearchScreen
 from zoea.tui.screens.settings import SettingsScreen
 from zoea.tui.state import type_ahead
-from zoea.tui.state.opening_wait import OpeningWait
-from zoea.tui.state.type_ahead import PUMP_S, TypeAhead
+from zoea.tui.state.type_ahead import PUMP_S, OpeningWait, TypeAhead
 from zoea.tui.widgets.message_prompt import MessagePrompt
 from zoea.tui.widgets.model_field import ModelField
 from zoea.tui.widgets.search_inputs import FilterLine

@@ -19,7 +19,7 @@ from zoea.model.values import ProviderView, ToolTrial, ToolView, UpstreamView
 from zoea.store import Store
 from zoea.text.large_json import indent
 from zoea.tui.conversation.tool_items import build_argument_skeleton
-from zoea.tui.dialogs.try_tool import TryToolDialog
+from zoea.tui.dialogs.upstream_forms import TryToolDialog
 from zoea.tui.screens.upstreams import UpstreamsScreen
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.folding_list import FoldingList

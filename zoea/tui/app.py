@@ -13,10 +13,12 @@ from pathlib import Path
 from signal import Signals
 from typing import Any, ClassVar
 
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.events import DescendantFocus, Key, MouseDown, MouseUp, Paste, Resize
 from textual.events import Event as TextualEvent
-from textual.screen import Screen
+from textual.geometry import Size
+from textual.screen import ModalScreen, Screen
 from textual.widgets import Input, TextArea
 
 from zoea.model.errors import OwnerError, SettingsError, ZoeaError
@@ -25,8 +27,7 @@ from zoea.model.values import Event
 from zoea.process.signal_watchdog import SignalWatchdog
 from zoea.text.control_characters import strip
 from zoea.tui.commands import actions, swarm_commands
-from zoea.tui.commands.action import Action, ActionPlace, BoundAction
-from zoea.tui.commands.action_requirements import ActionContext
+from zoea.tui.commands.action import Action, ActionContext, ActionPlace, BoundAction
 from zoea.tui.commands.actions import bindings, of
 from zoea.tui.screens.base import BaseScreen
 from zoea.tui.screens.screen_opener import ScreenOpener
@@ -38,6 +39,7 @@ from zoea.tui.terminal.paced_driver import PacedDriver
 from zoea.tui.terminal.terminal_control import build_title
 from zoea.tui.terminal.terminal_driver import TerminalDriver
 from zoea.tui.terminal.terminal_input import PASTE_LIMIT, PasteRefused
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.status_bars import key_name
 
 _log = logging.getLogger(__name__)
@@ -239,7 +241,6 @@ class CockpitApp(Cockpit):
     # Events.
 
     def on_resize(self, event: Resize) -> None:
-        from zoea.tui.screens.too_small import TooSmallScreen, is_too_small
 
         if is_too_small(event.size) and not any(isinstance(screen, TooSmallScreen) for screen in self.screen_stack):
             self.push_screen(TooSmallScreen())
@@ -386,3 +387,37 @@ async def run(cockpit: CockpitApp) -> str:
         except SettingsError as error:
             _log.warning("unsent texts are lost: %s", error.what)
         await cockpit.connection.close()
+
+
+MINIMUM = Size(80, 20)
+
+
+def is_too_small(size: Size) -> bool:
+    return size.width < MINIMUM.width or size.height < MINIMUM.height
+
+
+class TooSmallScreen(ModalScreen[None]):
+    """Takes every key and closes itself."""
+
+    CSS_PATH = "screens/too_small.tcss"
+
+    def compose(self) -> ComposeResult:
+        yield TextBlock(id="words")
+
+    def on_mount(self) -> None:
+        self._say(self.app.size)
+
+    def on_resize(self, event: Resize) -> None:
+        if is_too_small(event.size):
+            self._say(event.size)
+        elif self.is_current:
+            self.dismiss()
+
+    def on_screen_resume(self) -> None:
+        if not is_too_small(self.app.size):
+            self.call_after_refresh(self.dismiss)
+
+    def _say(self, size: Size) -> None:
+        # Each line fits into 20 cells, because nothing wraps here.
+        sizes = f"{size.width}x{size.height}, needs {MINIMUM.width}x{MINIMUM.height}"
+        self.query_one(TextBlock).put([[("Terminal too small", "title")], [(sizes, "quiet")]])

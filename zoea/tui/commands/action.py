@@ -1,6 +1,7 @@
 """An action: one thing that a person can do, where, by which key, and when.
 
-A screen or the app binds an action to the function that carries it out, with `Action.bind`.
+A requirement says why an action is impossible, or returns an empty text. A screen or the app binds an action to the
+function that carries it out, with `Action.bind`. Pure.
 """
 
 from __future__ import annotations
@@ -10,7 +11,138 @@ from enum import StrEnum
 
 from msgspec import Struct
 
-from zoea.tui.commands.action_requirements import ActionContext, Requirement, require_nothing
+from zoea.model.enums import MysisState
+from zoea.model.status import wants_review
+from zoea.model.values import MysisView
+
+OPENING = "the swarm is still opening"
+NO_TARGET = "there is no mysis under the cursor"
+
+
+class ActionContext(Struct, frozen=True):
+    """The state that decides which actions are possible.
+
+    Attributes:
+        targets: The marked myses, or the one under the cursor.
+        shown: Number of myses in the swarm.
+        approvals: Number of questions that wait for an answer.
+        failure: Why the swarm could not be opened.
+        hidden: How to reach the list that an action works on, where that list is hidden.
+        read_only_reason: Why the swarm cannot be commanded; empty where it can.
+        ended: Number of myses that ran when Zoea ended and were not started since.
+    """
+
+    targets: tuple[MysisView, ...] = ()
+    shown: int = 0
+    approvals: int = 0
+    held: bool = False
+    is_ready: bool = True
+    can_undo: bool = False
+    is_owner: bool = True
+    finding: bool = False
+    has_sandbox: bool = True
+    failure: str = ""
+    hidden: str = ""
+    read_only_reason: str = ""
+    ended: int = 0
+
+
+Requirement = Callable[[ActionContext], str]
+"""Returns why an action is not possible; an empty text where it is."""
+
+
+def needs_open_swarm(requires: Requirement) -> bool:
+    """Return whether something is possible in an open swarm only."""
+    return requires(ActionContext(is_ready=False)) == OPENING
+
+
+def needs_target(requires: Requirement) -> bool:
+    """Return whether something is done to the marked myses, or to the one under the cursor."""
+    return requires(ActionContext()) == NO_TARGET
+
+
+def require_nothing(context: ActionContext) -> str:
+    return ""
+
+
+def require_open_swarm(context: ActionContext) -> str:
+    return "" if context.is_ready else context.failure or OPENING
+
+
+def require_target(context: ActionContext) -> str:
+    return require_open_swarm(context) or ("" if context.targets else NO_TARGET)
+
+
+def require_one_target(context: ActionContext) -> str:
+    if why := require_target(context):
+        return why
+    return "" if len(context.targets) == 1 else "this works on one mysis; esc removes the marks"
+
+
+def require_stoppable_target(context: ActionContext) -> str:
+    if why := require_target(context):
+        return why
+    if all(view.state is MysisState.STOPPED for view in context.targets):
+        return "it is stopped already"
+    if all(view.state is MysisState.ERRORED and view.retry_at is None for view in context.targets):
+        return "it failed and does nothing; r relaunches it"
+    return ""
+
+
+def require_startable_target(context: ActionContext) -> str:
+    if why := require_target(context):
+        return why
+    if all(view.state is MysisState.RUNNING for view in context.targets):
+        return "it already runs; m sends it a message"
+    return ""
+
+
+def require_resting_target(context: ActionContext) -> str:
+    if why := require_target(context):
+        return why
+    is_running = any(view.state is MysisState.RUNNING for view in context.targets)
+    return "only a stopped mysis can be changed; s stops it" if is_running else ""
+
+
+def require_failed_target(context: ActionContext) -> str:
+    if why := require_target(context):
+        return why
+    can_dismiss = any(view.failure or wants_review(view) for view in context.targets)
+    return "" if can_dismiss else "it has no error and no report to read"
+
+
+def require_ended_mysis(context: ActionContext) -> str:
+    return require_open_swarm(context) or ("" if context.ended else "no mysis was running when Zoea ended")
+
+
+def require_any_mysis(context: ActionContext) -> str:
+    return require_open_swarm(context) or ("" if context.shown else "there is no mysis yet: press n")
+
+
+def require_open_approval(context: ActionContext) -> str:
+    return require_open_swarm(context) or ("" if context.approvals else "nothing waits for your answer")
+
+
+def require_undoable_command(context: ActionContext) -> str:
+    return "" if context.can_undo else "there is nothing to undo"
+
+
+def require_search_hits(context: ActionContext) -> str:
+    return "" if context.finding else "press / and type what to find first"
+
+
+def require_another_question(context: ActionContext) -> str:
+    return "" if context.approvals > 1 else "no other question waits"
+
+
+def require_visible_list(context: ActionContext) -> str:
+    return context.hidden
+
+
+def require_sandbox(context: ActionContext) -> str:
+    if not context.is_owner:
+        return "another process owns the swarm: start it there with --world reef"
+    return require_open_swarm(context) or ("" if context.has_sandbox else "this cockpit cannot open the sandbox world")
 
 
 class ActionPlace(StrEnum):

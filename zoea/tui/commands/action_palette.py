@@ -1,20 +1,166 @@
-"""The command palette over the action registry; an action that is not possible says why."""
+"""The command palette over the action registry, and over myses, themes, settings and messages that were sent.
+
+An action that is not possible says why.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import cast
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider, SearchIcon
 from textual.content import Content
 
-from zoea.tui.commands.action import Action, ActionPlace
-from zoea.tui.commands.action_requirements import ActionContext
+from zoea.model.errors import SettingsError, StoreError
+from zoea.text.control_characters import one_line
+from zoea.tui.commands.action import Action, ActionContext, ActionPlace
 from zoea.tui.commands.actions import ACTIONS
-from zoea.tui.commands.palette_sources import SOURCES
 from zoea.tui.screens.base import BaseScreen, CockpitScreen
 from zoea.tui.state.cockpit import Cockpit
+from zoea.tui.text_layout import fit_text
 from zoea.tui.widgets.status_bars import key_name
+
+if TYPE_CHECKING:
+    from zoea.tui.state.settings_form import SettingField
+
+_KIND, _NAME = 8, 22
+_MESSAGE = 60
+"""Characters of a message that is searched for."""
+_BELOW_ACTIONS = 0.9
+"""Factor on scores, because an action of the same name comes first."""
+
+
+class _CockpitProvider(Provider):
+    """Finds one kind of thing in the cockpit."""
+
+    KIND = ""
+
+    @property
+    def cockpit(self) -> Cockpit:
+        return cast("Cockpit", self.app)
+
+    def hit(self, score: float, name: str, about: str, run: Callable[[], object]) -> Hit:
+        """Return a line of the palette: kind, name, description."""
+        shown, said = one_line(name), one_line(about)
+        line = Content.assemble(
+            (f"{self.KIND:>{_KIND}}  ", "$footer-key-foreground"),
+            (f"{fit_text(shown, _NAME).rstrip():<16} ", "bold"),
+            (said, "$text-quiet"),
+        )
+        return Hit(score * _BELOW_ACTIONS, line, run, shown)
+
+
+class MysisProvider(_CockpitProvider):
+    """Finds myses by name, tag and template; opens the conversation."""
+
+    KIND = "mysis"
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        for view in self.cockpit.feed.in_order():
+            tags = " ".join(f"#{tag}" for tag in view.tags)
+            score = max(matcher.match(view.name), matcher.match(f"{view.template} {tags}") / 2)
+            if score > 0:
+                about = f"{view.status} · {view.template} {tags}"
+                yield self.hit(score, view.name, about, partial(self.cockpit.act_on_mysis, "mysis.focus", view.id))
+
+
+class ThemeProvider(_CockpitProvider):
+    """Finds themes by name and title; shows the theme."""
+
+    KIND = "theme"
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        self.cockpit.find_themes()
+        for name, spec in self.cockpit.theme_specs.items():
+            score = matcher.match(f"theme {name} {spec.title}")
+            if score > 0:
+                yield self.hit(score, name, spec.title, partial(self.cockpit.use_theme, name))
+
+
+class SettingProvider(_CockpitProvider):
+    """Finds settings by key and title; opens the setting in the form."""
+
+    KIND = "setting"
+    _fields: tuple[tuple[str, SettingField], ...] = ()
+
+    async def startup(self) -> None:
+        self._fields = await asyncio.to_thread(self._read)
+
+    def _read(self) -> tuple[tuple[str, SettingField], ...]:
+        from zoea.settings.layers import load
+        from zoea.tui.state.settings_form import KEYS, groups
+
+        try:
+            found = groups(load(self.cockpit.places))
+        except SettingsError:
+            return ()  # the settings screen shows the error
+        return tuple((group.id, field) for group in found if group.id != KEYS for field in group.fields)
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        for group, field in self._fields:
+            words = f"{field.key} {field.title} {field.description}"
+            score = max(matcher.match(field.key), matcher.match(words) / 2)
+            if score > 0 and _has_words(words, query):
+                about = f"{field.text or 'unset'} · {field.title}"
+                yield self.hit(score, field.key, about, partial(self._open, group, field.key))
+
+    def _open(self, group: str, key: str) -> None:
+        from zoea.tui.screens.settings import SettingsScreen
+
+        self.cockpit.push_screen(SettingsScreen(group=group, field=key))
+
+
+class SentMessageProvider(_CockpitProvider):
+    """Finds messages that you sent, the newest first; searches for the place of the message."""
+
+    KIND = "message"
+    _texts: tuple[str, ...] = ()
+
+    async def startup(self) -> None:
+        opened = self.cockpit.opened
+        if opened is not None:
+            self._texts = await asyncio.to_thread(_read_messages, opened.database)
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        for text in _newest_first(self._texts):
+            score = matcher.match(text[: _MESSAGE * 4])
+            if score > 0 and _has_words(text, query):
+                yield self.hit(score / 2, text[:_MESSAGE], "you said it; shows where", partial(self._open, text))
+
+    def _open(self, text: str) -> None:
+        from zoea.tui.screens.search import SearchScreen
+
+        self.cockpit.push_screen(SearchScreen(one_line(text)[:_MESSAGE]))
+
+
+def _has_words(text: str, query: str) -> bool:
+    """Return whether the text has every word. Letters in their order are in every long text."""
+    folded = text.casefold()
+    return all(word in folded for word in query.casefold().split())
+
+
+def _newest_first(texts: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(reversed(list(texts))))
+
+
+def _read_messages(database: Path) -> tuple[str, ...]:
+    from zoea.queries.broadcasts import read_commander_messages
+
+    try:
+        return read_commander_messages(database)
+    except StoreError:
+        return ()  # the other sources still serve
+
+
+SOURCES: tuple[type[Provider], ...] = (MysisProvider, ThemeProvider, SettingProvider, SentMessageProvider)
+"""The sources beside the actions."""
 
 TITLE_WEIGHT = 1.5
 """Factor on scores of titles, because descriptions have letters of everything."""

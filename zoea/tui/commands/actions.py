@@ -11,8 +11,9 @@ from typing import ParamSpec
 
 from textual.binding import Binding
 
-from zoea.tui.commands.action import Action, ActionPlace
-from zoea.tui.commands.action_requirements import (
+from zoea.tui.commands.action import (
+    Action,
+    ActionPlace,
     require_another_question,
     require_any_mysis,
     require_ended_mysis,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from zoea.tui.commands.action import Action, ActionPlace
-from zoea.tui.commands.action_requirements import require_undoable_command, require_visible_list
+from zoea.tui.commands.action import Action, ActionPlace, require_undoable_command, require_visible_list
 
 _history = partial(Action, ActionPlace.HISTORY)
 HISTORY_OPEN = _history("history.open", "enter", "open", "Show the commit, or unfold a message", footer=45)

@@ -17,8 +17,12 @@ from msgspec.structs import replace
 from textual.binding import Binding
 from textual.keys import Keys
 
+from zoea.model.errors import SettingsError
+from zoea.settings.key_paths import DEFAULT, Layer, Origin, Problem, find_nearest, format_key
+from zoea.settings.paths import Places
 from zoea.tui.commands.action import Action, ActionPlace
 from zoea.tui.commands.actions import ACTIONS, APP_QUIT, APPROVAL_OLDEST, BY_ID, SCREEN_GRANTS
+from zoea.tui.theme.themes import load_themes
 from zoea.tui.widgets.status_bars import key_name
 
 _MODIFIERS = ("ctrl", "alt", "shift", "super", "hyper", "meta")
@@ -220,3 +224,24 @@ def _name_character(character: str) -> str:
 def fixed_keys(*places: ActionPlace) -> Iterator[FixedKey]:
     """Return the fixed keys of these places."""
     return (fixed for fixed in FIXED_KEYS if fixed.place in places)
+
+
+def check_cockpit(where: Places) -> list[Problem]:
+    """Return the problems of theme files, of the theme's name and of remapped keys."""
+    from zoea.settings.layers import load  # loads pydantic, and the first paint needs the keys
+
+    themes, errors = load_themes(where.config)
+    found = [Problem("", error.what, Origin(Layer.USER)) for error in errors]
+    try:
+        loaded = load(where)
+    except SettingsError:
+        return found  # reported by the check of the settings
+    chosen = loaded.settings.tui.theme
+    if chosen not in themes:
+        origin = loaded.origins.get("tui.theme", DEFAULT)
+        found.append(Problem("tui.theme", f"there is no theme {chosen!r}", origin, find_nearest(chosen, themes)))
+    for action, message in problems(loaded.settings.tui.keys).items():
+        key = format_key(("tui", "keys", action))
+        near = "" if action in BY_ID else find_nearest(action, BY_ID)
+        found.append(Problem(key, message, loaded.origins.get(key, DEFAULT), near))
+    return found

@@ -165,7 +165,7 @@ def confirm(
     refused: Callable[[], None] = lambda: None,
 ) -> None:
     """Ask a question, and go on after a yes."""
-    from zoea.tui.dialogs.confirm import ConfirmDialog
+    from zoea.tui.dialogs.modal import ConfirmDialog
 
     def answered(answer: bool | None) -> None:
         if answer:

@@ -31,12 +31,11 @@ from zoea.tui import number_format
 from zoea.tui.commands import actions
 from zoea.tui.commands.action import ActionPlace, BoundAction
 from zoea.tui.commands.actions import bindings, of
-from zoea.tui.commands.typed_keys import TypedKey
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
-from zoea.tui.widgets.status_bars import KeyFooter, key_name
+from zoea.tui.widgets.status_bars import KeyFooter, TypedKey, key_name
 from zoea.tui.widgets.text_lines import TextLines
 
 DEAF_S = 0.7

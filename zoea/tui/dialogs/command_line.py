@@ -1,23 +1,303 @@
-"""The `:` prompt at the bottom of a screen, with completions above it."""
+"""The `:` prompt at the bottom of a screen: its commands, their completions, and how a line is run.
+
+Every action with a command word can be typed. Those on myses take names, so that the cursor does not matter.
+"""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from functools import partial
 from typing import ClassVar
 
+from msgspec import Struct
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.types import CSSPathType
 from textual.widgets import Input, Static
 
-from zoea.model.errors import ZoeaError
+from zoea.model.errors import MysisMissing, UsageError, ZoeaError
+from zoea.model.values import MysisView, Recipients
 from zoea.text.control_characters import one_line
-from zoea.tui.commands.action_requirements import ActionContext
-from zoea.tui.commands.command_prompt import CommandCompletion, complete, needs_open_swarm_for, run
+from zoea.tui.commands import actions, swarm_commands
+from zoea.tui.commands.action import Action, ActionContext, needs_open_swarm
+from zoea.tui.commands.actions import ACTIONS
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.screens.base import BaseScreen
+from zoea.tui.state.cockpit import Cockpit
+from zoea.tui.swarm_list.message_targets import Audience, target_many
 from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.clickable_text import TextBlock
+
+NAMES = frozenset({"mysis.stop", "mysis.relaunch", "mysis.delete", "mysis.dismiss", "mysis.pause", "swarm.hold"})
+"""Actions that take one or more names."""
+ONE_NAME = frozenset({"mysis.focus", "mysis.inspect", "mysis.message"})
+_SAID = {"swarm.stop-all": "Stop every mysis, or only the marked or filtered ones (asks you first)"}
+"""Descriptions of actions that work differently when they are typed."""
+_ALIASES = {"mysis.relaunch": "start"}
+"""Other words of actions, the same as the CLI's; completions do not show them."""
+SHOWN = 8
+THEME = "theme"
+WITHDRAW = "withdraw"
+
+
+class CommandCompletion(Struct, frozen=True):
+    """A possible line with its description; `why_not` where it is not possible now."""
+
+    line: str
+    title: str
+    why_not: str = ""
+
+
+def words_of(action: Action) -> tuple[str, ...]:
+    """Return the words of an action at the prompt: its command word, its id, and an earlier word."""
+    return tuple(word for word in (action.command, action.id, _ALIASES.get(action.id, "")) if word)
+
+
+def complete(cockpit: Cockpit, line: str) -> list[CommandCompletion]:
+    """Return the possible completions of a line, the nearest first."""
+    word, space, rest = line.lstrip().partition(" ")
+    if not space:
+        return _commands(cockpit, word)
+    if word == THEME:
+        cockpit.find_themes()
+        return [
+            CommandCompletion(f"{THEME} {name}", look.title)
+            for name, look in cockpit.theme_specs.items()
+            if name.startswith(rest.strip())
+        ]
+    if word == WITHDRAW:
+        return [
+            CommandCompletion(f"{WITHDRAW} {view.name}", f"{view.pending} waiting")
+            for view in cockpit.feed.in_order()
+            if view.pending and view.name.casefold().startswith(rest.strip().casefold())
+        ][:SHOWN]
+    action = _action(word)
+    if action is None or action.id not in NAMES | ONE_NAME:
+        return []
+    *before, part = rest.split(" ")
+    if before and action.id in ONE_NAME:
+        return []
+    head = " ".join([word, *before])
+    return [
+        CommandCompletion(f"{head} {view.name}", f"{view.state} · {one_line(view.template)}")
+        for view in cockpit.feed.in_order()
+        if view.name.casefold().startswith(part.casefold()) and view.name not in before
+    ][:SHOWN]
+
+
+def needs_open_swarm_for(line: str) -> bool:
+    """Return whether a line is possible in an open swarm only."""
+    word = line.strip().partition(" ")[0]
+    action = _action(word)
+    return word == WITHDRAW or (action is not None and needs_open_swarm(action.requires))
+
+
+def run(cockpit: Cockpit, line: str) -> None:
+    """Run a line.
+
+    Raises:
+        UsageError: The line is no command, lacks an argument or is not possible now.
+        MysisMissing: It names a mysis that does not exist.
+    """
+    word, _, rest = line.strip().partition(" ")
+    rest = rest.strip()
+    if word == THEME:
+        _theme(cockpit, rest)
+        return
+    if word == WITHDRAW:
+        _withdraw(cockpit, rest)
+        return
+    action = _action(word)
+    if action is None:
+        raise UsageError(f"there is no command {word!r}", hint="Type a part of it; tab completes.")
+    takes = _TAKING.get(action.id)
+    if rest and takes is None:
+        raise UsageError(f"{word} takes nothing after it")
+    if rest and takes is not None:
+        takes(cockpit, action, rest)
+        return
+    if action.id == "swarm.stop-all":
+        swarm_commands.confirm_stop_all(cockpit)
+        return
+    why = action.why_not(cockpit.action_context())
+    if why:
+        raise UsageError(why)
+    cockpit.call_later(cockpit.action_do, action.id)
+
+
+def _commands(cockpit: Cockpit, word: str) -> list[CommandCompletion]:
+    context = cockpit.action_context()
+    found: list[tuple[int, str, CommandCompletion]] = []
+    for action in ACTIONS:
+        if not _is_typed(action):
+            continue
+        rank = _rank(word, action)
+        if rank is not None:
+            shown = words_of(action)[0]
+            said = _SAID.get(action.id, action.description)
+            found.append((rank, shown, CommandCompletion(shown, said, action.why_not(context))))
+    if THEME.startswith(word):
+        found.append((0, THEME, CommandCompletion(THEME, "Show another theme")))
+    if WITHDRAW.startswith(word):
+        found.append((0, WITHDRAW, CommandCompletion(WITHDRAW, "Withdraw all waiting messages of a mysis")))
+    return [completion for _, _, completion in sorted(found, key=lambda one: one[:2])][:SHOWN]
+
+
+def _is_typed(action: Action) -> bool:
+    """Return whether an action is a command; keys of one screen only are not."""
+    return bool(action.command) or action.id.startswith(("app.", "swarm.", "screen.", "mysis.", "approval.oldest"))
+
+
+def _rank(word: str, action: Action) -> int | None:
+    names = words_of(action)
+    if any(name.startswith(word) for name in names):
+        return 0
+    if any(word in name for name in names):
+        return 1
+    return 2 if word in action.description.casefold() and len(word) > 2 else None
+
+
+def _action(word: str) -> Action | None:
+    return next((action for action in ACTIONS if word in words_of(action) and _is_typed(action)), None)
+
+
+def _find(cockpit: Cockpit, name: str) -> MysisView:
+    for view in cockpit.feed.myses.values():
+        if view.name.casefold() == name.casefold() or name == f"#{view.id}":
+            return view
+    raise MysisMissing(f"there is no mysis {name!r}")
+
+
+def _theme(cockpit: Cockpit, name: str) -> None:
+    cockpit.find_themes()
+    if name not in cockpit.theme_specs:
+        known = ", ".join(cockpit.theme_specs)
+        raise UsageError(f"there is no theme {name!r}" if name else "theme needs a name", hint=f"There are: {known}.")
+    cockpit.use_theme(name)
+
+
+def _withdraw(cockpit: Cockpit, name: str) -> None:
+    """Withdraw the messages that no turn of a mysis has taken yet."""
+    if not name:
+        raise UsageError(f"{WITHDRAW} needs a name")
+    view, opened = _find(cockpit, name), cockpit.opened
+    assert opened is not None, "who is in the list was read from a swarm"
+
+    async def work() -> int:
+        from zoea.queries.stored_swarm import read_queued  # imported after the first paint
+
+        count = 0
+        for delivery in await asyncio.to_thread(read_queued, opened.database, f"#{view.id}"):
+            with suppress(UsageError):
+                await cockpit.api.withdraw(delivery.id)
+                count += 1
+        return count
+
+    def told(count: int) -> None:
+        what = f"{count} taken back" if count else "nothing waits"
+        cockpit.notify(f"{one_line(view.name)}: {what}", markup=False)
+
+    cockpit.ask_swarm(work(), done=told)
+
+
+def _named(cockpit: Cockpit, names: str) -> list[MysisView]:
+    return [_find(cockpit, name) for name in dict.fromkeys(names.split())]
+
+
+def _refuse(action: Action, cockpit: Cockpit, views: Sequence[MysisView]) -> None:
+    why = action.why_not(cockpit.build_context(tuple(views)))
+    if why:
+        raise UsageError(why)
+
+
+def _give(command: swarm_commands.BatchCommand, cockpit: Cockpit, action: Action, rest: str) -> None:
+    views = _named(cockpit, rest)
+    _refuse(action, cockpit, views)
+    swarm_commands.give(cockpit, views, command)
+
+
+def _pause(cockpit: Cockpit, action: Action, rest: str) -> None:
+    views = _named(cockpit, rest)
+    _refuse(action, cockpit, views)
+    swarm_commands.toggle_pause(cockpit, views)
+
+
+def _delete(cockpit: Cockpit, action: Action, rest: str) -> None:
+    views = _named(cockpit, rest)
+    cockpit.call_later(swarm_commands.confirm_deletion, cockpit, views)
+
+
+def _send(cockpit: Cockpit, action: Action, rest: str) -> None:
+    name, _, text = rest.partition(" ")
+    view = _find(cockpit, name)
+    if not text.strip():
+        _at(cockpit, action, name)
+        return
+    if not view.state.accepts_messages:
+        raise UsageError(f"{one_line(view.name)} is {view.state}", hint=f"`:relaunch {one_line(view.name)}` first.")
+    cockpit.ask_swarm(
+        cockpit.api.send(f"#{view.id}", text.strip(), is_task=action.id == "mysis.task"),
+        done=partial(swarm_commands.show_receipt, cockpit),
+    )
+
+
+def _broadcast(cockpit: Cockpit, action: Action, rest: str) -> None:
+    _refuse(action, cockpit, ())
+    everyone = action is actions.SWARM_BROADCAST_ALL
+    audience = Audience(tuple(cockpit.feed.in_order())) if everyone else cockpit.choose_audience()
+    if not audience.views:
+        raise UsageError(f"no mysis matches the {audience.why}", hint="broadcast-all speaks to all.")
+    target = target_many(audience)
+
+    def send() -> None:
+        cockpit.ask_swarm(
+            cockpit.api.broadcast(rest, to=Recipients(names=target.names)),
+            done=partial(swarm_commands.show_receipt, cockpit),
+        )
+
+    swarm_commands.confirm_broadcast(cockpit, target, rest, send, refused=lambda why: cockpit.notify(why, markup=False))
+
+
+def _new(cockpit: Cockpit, action: Action, rest: str) -> None:
+    name, _, template = rest.partition(" ")
+    _refuse(action, cockpit, ())
+    given = cockpit.new_myses
+    work = cockpit.api.create(
+        name, template=template.strip() or given.template, provider=given.provider, model=given.model
+    )
+    cockpit.ask_swarm(work)
+
+
+def _at(cockpit: Cockpit, action: Action, rest: str) -> None:
+    """Select the mysis in the list, then run the action there."""
+    view = _find(cockpit, rest)
+    cockpit.call_later(cockpit.act_on_mysis, action.id, view.id)
+
+
+_TAKING: dict[str, Callable[[Cockpit, Action, str], None]] = {
+    "mysis.stop": partial(_give, swarm_commands.STOP),
+    "mysis.relaunch": partial(_give, swarm_commands.RELAUNCH),
+    "mysis.dismiss": partial(_give, swarm_commands.DISMISS),
+    "mysis.pause": _pause,
+    "swarm.hold": _pause,
+    "mysis.delete": _delete,
+    "mysis.message": _send,
+    "mysis.task": _send,
+    "mysis.new": _new,
+    "mysis.focus": _at,
+    "mysis.inspect": _at,
+    "swarm.broadcast": _broadcast,
+    "swarm.broadcast-all": _broadcast,
+}
+
+
+def typed() -> Iterable[Action]:
+    """Yield every action that can be typed."""
+    return (action for action in ACTIONS if _is_typed(action))
+
 
 _WORD = 24
 

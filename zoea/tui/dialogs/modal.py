@@ -1,13 +1,14 @@
-"""The base class of dialogs, and the lines of their forms."""
+"""The base class of dialogs, the lines of their forms, and the question before something is spent or destroyed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, TypeVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
-from textual.containers import Horizontal
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.content import Content
 from textual.screen import ModalScreen
 from textual.types import CSSPathType
 from textual.widget import Widget
@@ -17,6 +18,8 @@ from zoea.tui.commands import actions
 from zoea.tui.commands.action import BoundAction
 from zoea.tui.commands.actions import bindings
 from zoea.tui.screens.base import BaseScreen
+from zoea.tui.text_layout import Piece
+from zoea.tui.widgets.clickable_text import TextBlock
 
 T = TypeVar("T")
 
@@ -40,3 +43,37 @@ def form_row(label: str, widget: Widget) -> ComposeResult:
     with Horizontal(classes="field"):
         yield Static(label, classes="label", markup=False)
         yield widget
+
+
+class ConfirmDialog(CockpitDialog[bool]):
+    """Returns True when the person said yes.
+
+    Args:
+        title: The action, in capitals.
+        lines: Its effect; the first line is the question.
+        yes: What `y` does, as a verb.
+    """
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "answer(True)", "yes"),
+        Binding("n,escape", "answer(False)", "no"),
+    ]
+
+    def __init__(self, title: str, lines: Sequence[str], yes: str) -> None:
+        super().__init__()
+        self._title = title
+        self._lines = lines
+        self._yes = yes
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = Content(self._title)
+            yield TextBlock(id="words")
+
+    def on_mount(self) -> None:
+        lines: list[list[Piece]] = [[(line, "" if number else "strong")] for number, line in enumerate(self._lines)]
+        lines += [[], [("y", "key"), (f"  {self._yes}", ""), ("     esc", "key"), ("  cancel", "")]]
+        self.query_one(TextBlock).put(lines)
+
+    def action_answer(self, answer: bool) -> None:
+        self.dismiss(answer)

@@ -17,13 +17,11 @@ from zoea.text.control_characters import one_line
 from zoea.text.dollars import format_dollars
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
-from zoea.tui.commands.action import Action, ActionPlace, BoundAction
-from zoea.tui.commands.action_requirements import ActionContext
+from zoea.tui.commands.action import Action, ActionContext, ActionPlace, BoundAction
 from zoea.tui.commands.actions import of
-from zoea.tui.commands.typed_keys import is_typing, typed_keys
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.text_layout import Piece, count_cells
-from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, key_name
+from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, is_typing, key_name, typed_keys
 
 if TYPE_CHECKING:
     from zoea.tui.conversation.blocks import Symbols

@@ -21,8 +21,7 @@ from zoea.queries.phrases import approval_line
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
 from zoea.tui.commands import actions, swarm_commands
-from zoea.tui.commands.action import ActionPlace, BoundAction
-from zoea.tui.commands.action_requirements import ActionContext
+from zoea.tui.commands.action import ActionContext, ActionPlace, BoundAction
 from zoea.tui.commands.actions import bindings, of
 from zoea.tui.screens.base import NARROW, CockpitScreen
 from zoea.tui.screens.message_controller import MessageController

@@ -13,8 +13,7 @@ from textual.widgets import Input
 from zoea.model.status import MEANINGS
 from zoea.text.sentences import begin_sentence
 from zoea.tui.commands import actions
-from zoea.tui.commands.action import Action, ActionPlace, BoundAction
-from zoea.tui.commands.action_requirements import ActionContext
+from zoea.tui.commands.action import Action, ActionContext, ActionPlace, BoundAction
 from zoea.tui.commands.actions import ACTIONS, BY_ID
 from zoea.tui.commands.keymap import fixed_keys
 from zoea.tui.screens.base import CockpitScreen

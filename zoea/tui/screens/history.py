@@ -21,8 +21,7 @@ from zoea.queries.commit_details import CommitDetails, read_conversation_until, 
 from zoea.queries.context_history import ContextHistory, read_history, read_newer, read_older
 from zoea.text.control_characters import one_line
 from zoea.tui.commands import actions, history_actions, swarm_commands
-from zoea.tui.commands.action import ActionPlace, BoundAction
-from zoea.tui.commands.action_requirements import ActionContext
+from zoea.tui.commands.action import ActionContext, ActionPlace, BoundAction
 from zoea.tui.commands.actions import bindings, of
 from zoea.tui.conversation import history_lines
 from zoea.tui.screens.tabbed_screen import TabbedScreen
@@ -391,26 +390,26 @@ class HistoryScreen(TabbedScreen):
             self.go_to_part(next((one for one in self.PARTS[1:] if self.has_class(f"-shows-{one}")), "about"))
 
     def _open_fork(self) -> None:
-        from zoea.tui.dialogs.fork import ForkDialog
+        from zoea.tui.dialogs.commit_forms import ForkDialog
 
         if (commit := self.chosen) is not None:
             self.cockpit.push_screen(ForkDialog(commit, self._short_id(commit)))
 
     def _open_ask(self) -> None:
-        from zoea.tui.dialogs.context_sessions import AskDialog
+        from zoea.tui.dialogs.commit_forms import AskDialog
 
         if (commit := self.chosen) is not None:
             self.cockpit.push_screen(AskDialog(commit, self._short_id(commit)))
 
     def _open_name(self) -> None:
-        from zoea.tui.dialogs.commit_name import CommitNameDialog
+        from zoea.tui.dialogs.commit_forms import CommitNameDialog
 
         if (commit := self.chosen) is not None:
             self.cockpit.push_screen(CommitNameDialog(commit, self._short_id(commit)))
 
     def _open_resume(self) -> None:
         """Resume the mysis of the commit, from the newest commit on its branch."""
-        from zoea.tui.dialogs.context_sessions import ResumeDialog
+        from zoea.tui.dialogs.commit_forms import ResumeDialog
 
         mysis_id = self.chosen.provenance.mysis_id if self.chosen is not None else None
         branch = self.history.find_branch(mysis_id) if mysis_id is not None else None

@@ -28,8 +28,7 @@ from zoea.queries.request_troubles import Trouble, find_troubles
 from zoea.text.control_characters import one_line
 from zoea.text.sentences import count_of
 from zoea.tui.commands import actions
-from zoea.tui.commands.action import ActionPlace, BoundAction
-from zoea.tui.commands.action_requirements import ActionContext
+from zoea.tui.commands.action import ActionContext, ActionPlace, BoundAction
 from zoea.tui.commands.actions import bindings, of
 from zoea.tui.conversation.request_lines import (
     build_head_lines,

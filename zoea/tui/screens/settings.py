@@ -10,10 +10,12 @@ from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, ClassVar
 
+from textual import events
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Vertical
 from textual.content import Content
+from textual.types import CSSPathType
 from textual.widgets import Input
 
 from zoea.model.errors import SettingsError, ZoeaError
@@ -21,20 +23,20 @@ from zoea.runtime.model_lists import check_setting, has_list, keep_setting
 from zoea.settings.key_paths import DEFAULT, Layer, SettingsInvalid
 from zoea.settings.layers import LoadedSettings, load
 from zoea.text.control_characters import one_line, reveal
-from zoea.tui.commands import actions
-from zoea.tui.commands.action import ActionPlace, BoundAction
+from zoea.tui.commands import actions, keymap
+from zoea.tui.commands.action import Action, ActionPlace, BoundAction
 from zoea.tui.commands.actions import BY_ID, bindings, of
 from zoea.tui.commands.swarm_commands import reload_settings
-from zoea.tui.dialogs.key_capture import KeyCaptureDialog
+from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.screens.help import PLACE_TITLES
 from zoea.tui.screens.theme_choice import TITLE_WIDTH, ThemeChooser
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.settings_form import KEYS, LOOK, SettingField, SettingGroup, groups, parsed, save
-from zoea.tui.text_layout import fit_text
+from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.pick_list import PickItem, PickList
-from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
+from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, key_name
 
 CONNECT = "+"
 POLL_S = 1.0
@@ -428,3 +430,53 @@ class SettingsScreen(CockpitScreen[None]):
         super().theme_changed()
         if self._group == LOOK and self.query("#editor"):
             self._draw_editor()
+
+
+class KeyCaptureDialog(CockpitDialog[str]):
+    """Returns the pressed key; None after escape, which only `app.back` may have.
+
+    Args:
+        action: The action that gets the key.
+        chosen: The person's keys, by action id.
+    """
+
+    CSS_PATH: ClassVar[CSSPathType | None] = "../dialogs/modal.tcss"
+    BINDINGS: ClassVar[list[BindingType]] = []
+
+    def __init__(self, action: Action, chosen: dict[str, str]) -> None:
+        super().__init__()
+        self._action = action
+        self._chosen = chosen
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = Content(f"A KEY FOR {self._action.title.upper()}")
+            yield TextBlock(id="words")
+
+    def on_mount(self) -> None:
+        self._draw("")
+
+    def _draw(self, problem: str) -> None:
+        now = key_name(self.cockpit.keys[self._action.id])
+        lines: list[list[Piece]] = [
+            [(self._action.description, "strong"), (f"   now {now}", "quiet")],
+            [],
+            [("Press the new key", ""), ("     esc", "key"), (" cancels", "")],
+        ]
+        self.query_one(TextBlock).put([*lines, [], [(problem, "errored")]] if problem else lines)
+
+    async def on_event(self, event: events.Event) -> None:
+        """Take every key as the answer."""
+        if not isinstance(event, events.Key):
+            await super().on_event(event)
+            return
+        event.stop()
+        event.prevent_default()
+        if event.key == "escape":
+            self.dismiss(None)
+            return
+        problem = keymap.problems({**self._chosen, self._action.id: event.key}).get(self._action.id, "")
+        if problem:
+            self._draw(problem)
+        else:
+            self.dismiss(event.key)

@@ -22,8 +22,7 @@ from zoea.text.control_characters import one_line
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.commands import actions, swarm_commands
-from zoea.tui.commands.action import ActionPlace, BoundAction
-from zoea.tui.commands.action_requirements import ActionContext
+from zoea.tui.commands.action import ActionContext, ActionPlace, BoundAction
 from zoea.tui.commands.actions import bindings, of
 from zoea.tui.conversation.tool_items import build_tool_item
 from zoea.tui.screens.tabbed_screen import TabbedScreen
@@ -290,7 +289,7 @@ class UpstreamsScreen(TabbedScreen):
         self._read_upstreams()
 
     def _add(self) -> None:
-        from zoea.tui.dialogs.add_upstream import AddUpstreamDialog
+        from zoea.tui.dialogs.upstream_forms import AddUpstreamDialog
 
         def added(names: tuple[str, ...] | None) -> None:
             if names:
@@ -339,7 +338,7 @@ class UpstreamsScreen(TabbedScreen):
         if not isinstance(row, UpstreamView) or at is None or at >= len(row.tools):
             self.notify("Put the cursor on a tool of an upstream first", title="try a tool", markup=False)
             return
-        from zoea.tui.dialogs.try_tool import TryToolDialog
+        from zoea.tui.dialogs.upstream_forms import TryToolDialog
 
         self.cockpit.push_screen(TryToolDialog(row.name, row.tools[at]))
 

@@ -10,51 +10,153 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from textual.app import App
-from textual.notifications import Notify, SeverityLevel
+from textual.notifications import Notification, Notify, SeverityLevel
 from textual.screen import Screen
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.worker import Worker, WorkerState
 
 from zoea.model.errors import SettingsError, ZoeaError
-from zoea.model.values import Event, MysisView, SwarmView
+from zoea.model.values import Event, Memory, MysisView, SwarmView
 from zoea.runtime.run_options import StartOptions
 from zoea.settings.paths import Places
 from zoea.text.control_characters import reveal
 from zoea.text.sentences import begin_sentence
 from zoea.tui.commands import keymap as keymaps
-from zoea.tui.commands.action import Action, BoundAction
-from zoea.tui.commands.action_requirements import OPENING, ActionContext, needs_target
+from zoea.tui.commands.action import OPENING, Action, ActionContext, BoundAction, needs_target
 from zoea.tui.commands.actions import BY_ID
-from zoea.tui.commands.key_arming import KeyArming
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.drafts import Drafts
 from zoea.tui.state.open_approvals import OpenApprovals
-from zoea.tui.state.opening_wait import OpeningWait
 from zoea.tui.state.settings_watch import SettingsWatch
 from zoea.tui.state.swarm_connection import Opener, OpenSwarm, SwarmConnection
 from zoea.tui.state.swarm_feed import SwarmFeed
-from zoea.tui.state.tick_names import TickNames
-from zoea.tui.state.timed_notice import TimedNotice
-from zoea.tui.state.type_ahead import TypeAhead
+from zoea.tui.state.type_ahead import OpeningWait, TypeAhead
 from zoea.tui.state.undo_history import UndoHistory
 from zoea.tui.swarm_list.message_targets import AskAbove, Audience
 from zoea.tui.swarm_list.row_filter import RowFilter
-from zoea.tui.terminal.cursor_blink import CursorBlink
-from zoea.tui.terminal.terminal_control import TerminalControl
+from zoea.tui.terminal.terminal_control import CursorBlink, TerminalControl
 from zoea.tui.theme import themes
-from zoea.tui.theme.ascii_filter import AsciiFilter, has_utf8
 from zoea.tui.theme.role_styles import RoleStyles
+from zoea.tui.theme.themes import AsciiFilter, has_utf8
 
 if TYPE_CHECKING:
     from zoea.model.swarm_api import SwarmApi
     from zoea.settings import Settings
+    from zoea.settings.paths import Places
+    from zoea.swarm.rules import WaitRules
+
+
+class TickNames:
+    """Reads the tick of each result; the settings are read at the first use."""
+
+    def __init__(self) -> None:
+        self._rules: WaitRules | None = None
+
+    def use(self, settings: Settings) -> None:
+        """Take the names of fields from these settings."""
+        from zoea.swarm.rules import WaitRules  # imported after the first paint
+
+        self._rules = WaitRules.of(settings)
+
+    def read_ticks(self, places: Places | None, memories: tuple[Memory, ...]) -> Mapping[int, float]:
+        """Return the tick that each result tells, by the id of its memory. Call it in a thread.
+
+        Args:
+            places: Where the settings are; without them, or where they are invalid, the usual names count.
+        """
+        from zoea.swarm.turn.waits import told_ticks  # imported after the first paint
+
+        if self._rules is None:
+            self._rules = _read_rules(places)
+        return told_ticks(memories, self._rules)
+
+
+def _read_rules(places: Places | None) -> WaitRules:
+    from zoea.settings.layers import load
+    from zoea.settings.schema import Settings
+    from zoea.swarm.rules import WaitRules
+
+    try:
+        return WaitRules.of(load(places).settings if places is not None else Settings())
+    except ZoeaError:  # shown where the settings are used
+        return WaitRules.of(Settings())
+
+
+LEAST_S = 0.05
+"""How long a toast is shown at least."""
+
+
+@dataclass
+class TimedNotice(Notification):
+    """A notice that lasts by the process's own clock.
+
+    Textual's ends by the wall clock, and a toast that is made in the moment in which its notice ends gets a timer with
+    a negative interval. Such a timer loops for ever: the cockpit stands still, and with it the swarm that it owns.
+    """
+
+    begun: float = field(default_factory=time.monotonic)
+
+    @property
+    def time_left(self) -> float:
+        """Seconds that a toast made now is shown; never 0."""
+        return max(self.begun + self.timeout - time.monotonic(), LEAST_S)
+
+    @property
+    def has_expired(self) -> bool:
+        return time.monotonic() >= self.begun + self.timeout
+
+
+WITHIN_S = 2.0
+
+
+class KeyArming:
+    """Remembers the first press of at most one key.
+
+    Args:
+        clock: Returns seconds that never go back.
+        changed: Called when `note` changed.
+    """
+
+    def __init__(self, clock: Callable[[], float], changed: Callable[[], None]) -> None:
+        self._clock = clock
+        self._changed = changed
+        self._what = ""
+        self._until = 0.0
+        self._note = ""
+        self._key = ""
+
+    @property
+    def note(self) -> str:
+        """What a second press does; empty where no key is armed."""
+        return self._note if self._clock() < self._until else ""
+
+    def press(self, what: str, note: str) -> bool:
+        """Arm a key. True on the second press in time."""
+        if what == self._what and self._clock() < self._until:
+            self.disarm()
+            return True
+        self._what, self._note, self._until = what, note, self._clock() + WITHIN_S
+        self._changed()
+        return False
+
+    def saw(self, key: str) -> None:
+        """Disarm when another key than the armed one was pressed."""
+        if self._what and key != self._key:
+            self.disarm()
+        self._key = key
+
+    def disarm(self) -> None:
+        self._what, self._note, self._until = "", "", 0.0
+        self._changed()
+
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,6 @@
-"""Escape sequences for the terminal: title, bell and notifications, with control characters of models escaped.
+"""Escape sequences for the terminal, and cursors that blink only shortly after input.
+
+Control characters of models are escaped.
 
 OSC 2 sets the title; OSC 9 and OSC 777 raise a notification in terminals that know one of them. The earlier title is
 pushed at the start and popped at the end.
@@ -6,7 +8,11 @@ pushed at the start and popped at the end.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
+
+from textual.widget import Widget
+from textual.widgets import Input, TextArea
 
 from zoea.model.values import MysisView
 from zoea.text.control_characters import one_line
@@ -83,3 +89,40 @@ class TerminalControl:
         others = f" and {len(fresh) - 1} more" if len(fresh) > 1 else ""
         self.bell()
         self.write(build_notification("Zoea", f"{fresh[0].name}{others}: {attention.attention_reason(fresh[0])}"))
+
+
+IDLE_S = 5.0
+
+
+class CursorBlink:
+    """Starts and stops blinking of the focused input.
+
+    Args:
+        focused: Returns the widget that has the focus.
+        is_calm: Returns whether nothing may blink.
+        clock: Returns seconds that never go back.
+    """
+
+    def __init__(
+        self,
+        focused: Callable[[], Widget | None],
+        is_calm: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._focused = focused
+        self._is_calm = is_calm
+        self._clock = clock
+        self._woken = clock()
+
+    def wake(self) -> None:
+        """Note input of the person."""
+        self._woken = self._clock()
+        self.settle()
+
+    def settle(self) -> None:
+        """Turn blinking of the focused input on or off."""
+        widget = self._focused()
+        if isinstance(widget, Input | TextArea):
+            should = not self._is_calm() and self._clock() - self._woken < IDLE_S
+            if widget.cursor_blink != should:
+                widget.cursor_blink = should

@@ -1,7 +1,8 @@
 """Read themes from TOML files: colours, roles, glyphs.
 
 Shipped files are in `themes/`, a person's own in the configuration directory, where a file of the same name wins.
-All errors of a file come in one message. Widgets use roles, never colours.
+All errors of a file come in one message. Widgets use roles, never colours. Terminals without UTF-8 get ASCII of the
+same width by one filter over all output.
 """
 
 from __future__ import annotations
@@ -9,11 +10,15 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from rich.cells import cell_len
+from rich.segment import Segment
 from textual.color import Color
+from textual.filter import LineFilter
 from textual.theme import Theme
 
 import zoea
@@ -282,3 +287,72 @@ def _roles(table: Mapping[str, Any], colours: Mapping[str, str], problems: list[
         if colour not in colours:
             problems.append(f"roles.{name}: {colour!r} is no colour of this theme")
     return {name: colours.get(colour, "#FFFFFF") for name, colour in roles.items()}
+
+
+_CORNERS = "╭╮╰╯┌┐└┘├┤┬┴┼╔╗╚╝╠╣╦╩╬┏┓┗┛┣┫┳┻╋"
+_LETTERS = {
+    **dict.fromkeys(_CORNERS, "+"),
+    **dict.fromkeys("─━═╌╍┄┅▔▁", "-"),
+    **dict.fromkeys("│┃║╎╏┆┇▏▎▍▕▌▐", "|"),
+    **dict.fromkeys("█▇▆▅▓▄▀■", "#"),
+    **dict.fromkeys("▃▂▒░", ":"),
+    **dict.fromkeys("·•∙", "."),
+    **dict.fromkeys("–—−", "-"),
+    **dict.fromkeys("“”„", '"'),
+    **dict.fromkeys("‘’‹›", "'"),
+    **dict.fromkeys("→▶▸", ">"),
+    **dict.fromkeys("←◀◂", "<"),
+    **dict.fromkeys("↑▲▴", "^"),
+    **dict.fromkeys("↓▼▾", "v"),
+    "…": "~",
+    "×": "x",
+    "✓": "+",
+    "√": "v",
+    # Glyphs of states that may occur in text.
+    "●": "*",
+    "◆": "+",
+    "▣": "%",
+    "▤": "=",
+    "★": "!",
+    "⬡": "o",
+    "⬢": "*",
+    "◌": "-",
+    "✖": "x",
+    "⚑": "?",
+    "◔": "~",
+    "⚙": ">",
+    "≡": "=",
+    "↻": "@",
+    "◫": "H",
+    "‖": "P",
+}
+
+
+def has_utf8(env: Mapping[str, str]) -> bool:
+    """Return whether the locale allows more than ASCII; an unset locale counts as UTF-8.
+
+    Python sets `LC_CTYPE=C.UTF-8` itself if the locale is C, so that value is ignored.
+    """
+    if env.get("TERM") == "dumb":
+        return False
+    coerced = env.get("LC_CTYPE") == "C.UTF-8"
+    locale = env.get("LC_ALL") or ("" if coerced else env.get("LC_CTYPE")) or env.get("LANG") or ""
+    return not locale or "utf" in locale.lower()
+
+
+@lru_cache(4096)
+def to_ascii(text: str) -> str:
+    """Return the text in ASCII with the same number of cells."""
+    if text.isascii():
+        return text
+    return "".join(char if char.isascii() else _LETTERS.get(char, "?" * cell_len(char)) for char in text)
+
+
+class AsciiFilter(LineFilter):
+    """Replace characters that the terminal cannot show."""
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        return [
+            segment if segment.control or segment.text.isascii() else Segment(to_ascii(segment.text), segment.style)
+            for segment in segments
+        ]

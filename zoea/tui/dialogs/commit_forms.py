@@ -1,4 +1,7 @@
-"""The base of forms that begin with a conversation. They say what the first request costs before they spend."""
+"""Forms that begin with a commit: fork it, ask it, resume its mysis, name it.
+
+Those that send a request say what it costs before they spend.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,13 @@ from textual.widgets import Input
 from zoea.chain.commit import ContextCommit
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.model.values import SAME_MYSIS, MysisOverrides, MysisView
-from zoea.runtime.first_request_estimate import FirstRequestEstimate, describe_first_request, estimate_from_commit
+from zoea.runtime.first_request_estimate import (
+    MOST_FORKS,
+    FirstRequestEstimate,
+    describe_first_request,
+    estimate_from_commit,
+)
+from zoea.runtime.mysis_options import read_options
 from zoea.text.control_characters import one_line, prose_line
 from zoea.tui.dialogs.modal import CockpitDialog, form_row
 from zoea.tui.state.deferred_work import DeferredWork
@@ -183,6 +192,170 @@ class FirstRequestDialog(CockpitDialog[None]):
     def say(self, error: ZoeaError) -> None:
         """Show an error in the form, which keeps its text."""
         self._is_proceeding = False
+        if not self.is_attached:
+            self.cockpit.show_error(error)
+            return
+        self.query_one("#error", TextBlock).put_error(error)
+
+
+class AskDialog(FirstRequestDialog):
+    """A question and the thread that it belongs to."""
+
+    VERB: ClassVar[str] = "ask"
+
+    def fields(self) -> Iterable[tuple[str, Widget]]:
+        thread = self.commit.provenance.thread_id or ""
+        return (
+            ("question", Input(id="message", placeholder="answered with what it knew then", compact=True)),
+            (
+                "thread",
+                Input(thread, id="thread", placeholder="empty: a new one; or the name of an earlier one", compact=True),
+            ),
+        )
+
+    @property
+    def thread(self) -> str:
+        return self.query_one("#thread", Input).value.strip()
+
+    async def carry_out(self, count: int, message: str) -> None:
+        if not message:
+            raise UsageError("there is no question", hint="Write what you want to know.")
+        asked = await self.cockpit.api.ask(self.commit.id, message, thread=self.thread)
+        self.let_undo([asked.mysis])
+        said = f"{one_line(asked.mysis.name)} answers in thread {one_line(asked.thread)}. z removes it"
+        self.cockpit.notify(said, markup=False)
+
+
+class ResumeDialog(FirstRequestDialog):
+    """The first message of the new session.
+
+    Args:
+        commit: The newest one of the mysis.
+        ref: The mysis, or the branch of a deleted one.
+    """
+
+    VERB: ClassVar[str] = "resume"
+
+    def __init__(self, commit: ContextCommit, short_id: str, ref: str) -> None:
+        super().__init__(commit, short_id)
+        self._ref = ref
+
+    def fields(self) -> Iterable[tuple[str, Widget]]:
+        return (("first message", Input(id="message", placeholder="empty: it waits for one", compact=True)),)
+
+    async def carry_out(self, count: int, message: str) -> None:
+        api = self.cockpit.api
+        made = await api.resume(self._ref)
+        if message:
+            await api.send(f"#{made.id}", message)
+        said = f"{one_line(made.name)} goes on from {self.short_id} with its whole conversation"
+        self.cockpit.notify(said, markup=False)
+
+
+class ForkDialog(FirstRequestDialog):
+    """How many, their first message and template."""
+
+    VERB: ClassVar[str] = "fork"
+
+    def fields(self) -> Iterable[tuple[str, Widget]]:
+        return (
+            ("how many", Input("1", id="count", compact=True, max_length=2)),
+            ("first message", Input(id="message", placeholder="empty: they wait for one", compact=True)),
+            ("template", InlineChoice([("", "the commit's own")], id="template")),
+        )
+
+    def on_mount(self) -> None:
+        super().on_mount()
+        self.run_worker(DeferredWork(self._read_templates), exit_on_error=False)
+
+    async def _read_templates(self) -> None:
+        cockpit = self.cockpit
+        opened = cockpit.opened
+        if opened is None:
+            return
+        try:
+            found = await asyncio.to_thread(read_options, opened.places, opened.database, cockpit.now())
+        except ZoeaError as error:
+            self.say(error)
+            return
+        if self.is_attached:
+            named = [(one.name, f"{one.name}  {one.title}") for one in found.templates]
+            self.query_one("#template", InlineChoice).offer([("", "the commit's own"), *named])
+
+    @property
+    def wanted(self) -> tuple[int, str]:
+        written = self.query_one("#count", Input).value.strip()
+        if not written.isdecimal() or not 1 <= int(written) <= MOST_FORKS:
+            raise UsageError(f"{written!r} is no number of forks", hint=f"Give 1 to {MOST_FORKS}.")
+        return int(written), super().wanted[1]
+
+    @property
+    def overrides(self) -> MysisOverrides:
+        return MysisOverrides(template=self.query_one("#template", InlineChoice).value)
+
+    async def carry_out(self, count: int, message: str) -> None:
+        cockpit, made, template = self.cockpit, list[MysisView](), self.overrides.template
+        try:
+            for _ in range(count):
+                one = await cockpit.api.create("", template=template, context=self.commit.id)
+                made.append(one)
+                if message:
+                    await cockpit.api.send(f"#{one.id}", message)
+        finally:
+            # Those made before one was refused stay, and can be removed.
+            self.let_undo(made)
+            if made:
+                names = ", ".join(one_line(one.name) for one in made)
+                words = "it" if len(made) == 1 else "them"
+                cockpit.notify(f"{names}: made from {self.short_id}. z removes {words}", markup=False)
+
+
+class CommitNameDialog(CockpitDialog[None]):
+    """A name, which becomes the ref `tag/NAME`."""
+
+    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "first_request.tcss"]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "give", "name it", priority=True),
+        Binding("escape", "leave", "back"),
+    ]
+
+    def __init__(self, commit: ContextCommit, short_id: str) -> None:
+        super().__init__()
+        self._commit = commit
+        self._short_id = short_id
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = "NAME"
+            box.border_subtitle = key_hints("enter name it · esc back")
+            yield TextBlock(id="from")
+            yield from form_row("name", Input(id="name", placeholder="before-the-storm", compact=True))
+            yield TextBlock(id="error")
+
+    def on_mount(self) -> None:
+        said = prose_line(self._commit.note.summary)
+        self.query_one("#from", TextBlock).put([[(self._short_id, "title")], [(said, "quiet")]])
+        self.query_one("#name", Input).focus()
+
+    def action_leave(self) -> None:
+        self.dismiss()
+
+    def action_give(self) -> None:
+        name = self.query_one("#name", Input).value.strip()
+        if not name:
+            self._say(UsageError("there is no name", hint="Write one, such as before-the-storm."))
+            return
+        self.cockpit.ask_swarm(
+            self.cockpit.api.name_context(name, self._commit.id), done=self._named, refused=self._say
+        )
+
+    def _named(self, ref: str) -> None:
+        self.cockpit.notify(f"{one_line(ref)} names {self._short_id}", markup=False)
+        self.cockpit.feed_changed(frozenset())
+        if self.is_current:
+            self.dismiss()
+
+    def _say(self, error: ZoeaError) -> None:
         if not self.is_attached:
             self.cockpit.show_error(error)
             return
