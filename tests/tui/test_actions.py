@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
 import pkgutil
-import re
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,13 @@ import pytest
 from msgspec.structs import replace
 from textual.binding import Binding
 from textual.dom import DOMNode
+from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
 import zoea.tui
 from tests.fakes.swarm import FakeSwarm
 from zoea.model.enums import MysisState
 from zoea.model.values import Failure
-from zoea.tui.commands import actions, history_actions
 from zoea.tui.commands.action import Action, ActionContext, ActionPlace
 from zoea.tui.commands.actions import ACTIONS, BY_ID, bindings, of
 from zoea.tui.commands.keymap import clashes
@@ -77,11 +77,30 @@ def test_letters_never_have_priority_over_an_input() -> None:
             assert not binding.priority
 
 
+def bound_ids() -> set[str]:
+    """The ids to which a screen or the app binds a function."""
+    return {
+        key.value
+        for file in Path(zoea.tui.__file__).parent.rglob("*.py")
+        for function in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(function, ast.FunctionDef) and function.name in ("bind_actions", "_handlers")
+        for table in ast.walk(function)
+        if isinstance(table, ast.Dict)
+        for key in table.keys
+        if isinstance(key, ast.Constant) and isinstance(key.value, str)
+    }
+
+
 def test_every_action_is_carried_out_by_some_screen_or_the_app() -> None:
-    sources = "".join(file.read_text("utf-8") for file in Path(zoea.tui.__file__).parent.rglob("*.py"))
-    modules = {"actions": actions, "history_actions": history_actions}
-    bound = set(re.findall(r"\b((?:history_)?actions)\.([A-Z_]+)\.bind\(", sources))
-    assert {action.id for action in ACTIONS} == {getattr(modules[module], name).id for module, name in bound}
+    assert bound_ids() | {action.id for action in ACTIONS if action.opens} == BY_ID.keys()
+
+
+@pytest.mark.parametrize("path", sorted(action.opens for action in ACTIONS if action.opens))
+def test_what_an_action_opens_is_a_screen_that_can_be_opened_over_another(path: str) -> None:
+    module, _, name = path.rpartition(".")
+    kind = getattr(importlib.import_module(f"zoea.tui.{module}"), name)
+    assert issubclass(kind, Screen)
+    assert callable(kind.open_over)
 
 
 def test_ids_are_unique() -> None:

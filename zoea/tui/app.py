@@ -6,9 +6,10 @@ import asyncio
 import contextlib
 import gc
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
+from importlib import import_module
 from pathlib import Path
 from signal import Signals
 from typing import Any, ClassVar
@@ -26,11 +27,10 @@ from zoea.model.status import StatusWord
 from zoea.model.values import Event
 from zoea.process.signal_watchdog import SignalWatchdog
 from zoea.text.control_characters import strip
-from zoea.tui.commands import actions, swarm_commands
-from zoea.tui.commands.action import Action, ActionContext, ActionPlace, BoundAction
+from zoea.tui.commands import swarm_commands
+from zoea.tui.commands.action import Action, ActionContext, ActionPlace, Handlers
 from zoea.tui.commands.actions import bindings, of
 from zoea.tui.screens.base import BaseScreen
-from zoea.tui.screens.screen_opener import ScreenOpener
 from zoea.tui.state.cockpit import OTHER_WORKSPACE, Cockpit
 from zoea.tui.state.swarm_connection import Opener
 from zoea.tui.swarm_list.message_targets import list_unsent
@@ -40,7 +40,6 @@ from zoea.tui.terminal.terminal_control import build_title
 from zoea.tui.terminal.terminal_driver import TerminalDriver
 from zoea.tui.terminal.terminal_input import PASTE_LIMIT, PasteRefused
 from zoea.tui.widgets.clickable_text import TextBlock
-from zoea.tui.widgets.status_bars import key_name
 
 _log = logging.getLogger(__name__)
 
@@ -60,41 +59,28 @@ class CockpitApp(Cockpit):
     """Passes the process's signals to the app; None where it has no process of its own."""
     _has_offered_welcome = False
 
-    def bind_actions(self) -> Iterable[BoundAction]:
-        """Return the actions that are carried out over any screen. A screen's own come before them."""
-        screens = ScreenOpener(self)
-        return (
-            actions.APP_COMMAND.bind(screens.open_command_prompt),
-            actions.APP_PALETTE.bind(screens.open_palette),
-            actions.APP_HELP.bind(screens.open_help),
-            actions.APP_QUIT.bind(screens.open_quit),
-            actions.APP_BACK.bind(self._back),
-            actions.APP_RELOAD.bind(self._reload_or_reopen),
-            actions.APP_SCREENSHOT.bind(lambda: self.start_work(self._write_screenshot)),
-            actions.SWARM_HOLD.bind(lambda: swarm_commands.toggle_hold(self)),
-            actions.SWARM_STOP_ALL.bind(lambda: swarm_commands.stop_all_when_pressed_twice(self)),
-            actions.APPROVAL_OLDEST.bind(screens.open_approvals),
-            actions.SCREEN_SEARCH.bind(screens.open_search),
-            actions.SCREEN_UPSTREAMS.bind(screens.open_upstreams),
-            actions.SCREEN_CLIENTS.bind(screens.open_mcp_clients),
-            actions.SCREEN_GRANTS.bind(screens.open_grants),
-            actions.SCREEN_TOPICS.bind(screens.open_topics),
-            actions.SCREEN_LOG.bind(screens.open_log),
-            actions.SCREEN_BUDGETS.bind(screens.open_budgets),
-            actions.SCREEN_CHARTS.bind(screens.open_charts),
-            actions.SCREEN_SETTINGS.bind(screens.open_settings),
-            actions.SCREEN_WELCOME.bind(screens.open_welcome),
-            actions.MYSIS_INSPECT.bind(lambda: screens.open_inspector(self.action_context().targets[0].id)),
-            actions.MYSIS_HISTORY.bind(lambda: screens.open_history(self.action_context().targets[0].id)),
-        )
-
     @cached_property
-    def _bound_actions(self) -> dict[str, BoundAction]:
-        return {bound.action.id: bound for bound in self.bind_actions()}
+    def _handlers(self) -> Handlers:
+        """The actions that are carried out over any screen. A screen's own come before them."""
+        return {
+            "app.back": self._back,
+            "app.reload": self._reload_or_reopen,
+            "app.screenshot": lambda: self.start_work(self._write_screenshot),
+            "swarm.hold": lambda: swarm_commands.toggle_hold(self),
+            "swarm.stop-all": lambda: swarm_commands.stop_all_when_pressed_twice(self),
+        }
 
-    def find_action(self, action: Action, screen: Screen[Any]) -> BoundAction | None:
-        of_screen = screen.bound_actions.get(action.id) if isinstance(screen, BaseScreen) else None
-        return of_screen or self._bound_actions.get(action.id)
+    def find_action(self, action: Action, screen: Screen[Any]) -> Callable[[], object] | None:
+        handler = screen.handlers.get(action.id) if isinstance(screen, BaseScreen) else None
+        handler = handler or self._handlers.get(action.id)
+        return handler or (partial(self._open, action.opens) if action.opens else None)
+
+    def _open(self, path: str) -> None:
+        """Show the screen or dialog of an action, which is imported at its first use."""
+        module, _, name = path.rpartition(".")
+        screen: Screen[Any] | None = getattr(import_module(f"zoea.tui.{module}"), name).open_over(self)
+        if screen is not None:
+            self.push_screen(screen)
 
     def action_context(self) -> ActionContext:
         screen = self.screen
@@ -236,7 +222,7 @@ class CockpitApp(Cockpit):
         if unsent := list_unsent(self.feed.in_order(), self.drafts.of):
             self.notify(f"Unsent text is kept for {unsent}: it stands in the prompt again", markup=False, timeout=10)
         if not self.feed.myses and len(self.screen_stack) == 2:
-            self.action_do(actions.SCREEN_WELCOME.id)
+            self.action_do("screen.welcome")
 
     # Events.
 
@@ -253,7 +239,7 @@ class CockpitApp(Cockpit):
         if isinstance(event, Key) and not event.is_forwarded:
             self.arming.saw(event.key)
         if isinstance(event, Paste) and not event.is_forwarded and not isinstance(self.focused, Input | TextArea):
-            key = key_name(self.keys[actions.MYSIS_MESSAGE.id])
+            key = self.key("mysis.message")
             self.notify(f"Nothing here takes a pasted text: {key} writes a message", markup=False)
         if isinstance(event, Paste):
             # Inputs show pasted text as it is, so control characters must not reach them.
@@ -284,7 +270,7 @@ class CockpitApp(Cockpit):
         if self.settings_watch.look_for_reload():
             swarm_commands.follow_reload(self)
         elif self.settings_watch.look():
-            key = key_name(self.keys[actions.APP_RELOAD.id])
+            key = self.key("app.reload")
             self.notify(
                 f"Settings, credentials or themes were changed outside this cockpit: {key} loads them (:reload)",
                 markup=False,
@@ -321,7 +307,7 @@ class CockpitApp(Cockpit):
 
     async def action_quit(self) -> None:
         """Replace Textual's quit, which would not ask."""
-        self.action_do(actions.APP_QUIT.id)
+        self.action_do("app.quit")
 
     def action_press(self, key: str) -> None:
         """Handle a click on a key's name as that key."""
@@ -342,7 +328,7 @@ class CockpitApp(Cockpit):
             self.copy_to_clipboard(selected)
             self.notify("Copied", markup=False, timeout=1.5)
         elif not _clear_input(self.focused) and self.arming.press("quit", "press ^c again to quit"):
-            self.action_do(actions.APP_QUIT.id)
+            self.action_do("app.quit")
 
     def _selected_text(self) -> str:
         focused = self.focused

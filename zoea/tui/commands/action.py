@@ -1,12 +1,12 @@
 """An action: one thing that a person can do, where, by which key, and when.
 
-A requirement says why an action is impossible, or returns an empty text. A screen or the app binds an action to the
-function that carries it out, with `Action.bind`. Pure.
+A requirement says why an action is impossible, or returns an empty text. A screen or the app binds actions to
+the functions that carry them out, in `bind_actions`. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 from msgspec import Struct
@@ -165,6 +165,10 @@ class ActionPlace(StrEnum):
     TIMELINE = "timeline"
 
 
+SWARM, TEXT, SPARE, ASKS = 1, 2, 4, 8
+"""Flags of actions: see `Action.flags`."""
+
+
 class Action(Struct, frozen=True):
     """One thing a person can do.
 
@@ -173,27 +177,38 @@ class Action(Struct, frozen=True):
         key: Default key, as Textual names it.
         requires: Says why the action is not possible in a context.
         footer: Rank in the footer, lowest first; None keeps it out.
-        only_if_room: In the footer only where all others fit.
-        asks_first: Spends or destroys, so that it is confirmed.
         command: Word at the `:` prompt, the same as the CLI's where the CLI has one.
-        commands_swarm: Changes the swarm, so that it is not possible in a read-only cockpit.
-        takes_text: Opens an input; where it is refused, the text that follows in the same burst is dropped.
+        flags: SWARM: changes the swarm, so that it is not possible in a read-only cockpit. TEXT: opens an input; where
+            it is refused, the text that follows in the same burst is dropped. SPARE: in the footer only where all
+            others fit. ASKS: spends or destroys, so that it is confirmed.
         pair: The title in the footer of this action and its neighbour with the same pair, shown as one.
+        opens: The screen or dialog that it opens where no screen carries it out itself: module and class in `zoea.tui`.
+        place: Where the key works.
     """
 
-    place: ActionPlace
     id: str
     key: str
     title: str
     description: str
     requires: Requirement = require_nothing
     footer: int | None = None
-    only_if_room: bool = False
-    asks_first: bool = False
     command: str = ""
-    commands_swarm: bool = False
-    takes_text: bool = False
+    flags: int = 0
     pair: str = ""
+    opens: str = ""
+    place: ActionPlace = ActionPlace.EVERYWHERE
+
+    @property
+    def commands_swarm(self) -> bool:
+        return bool(self.flags & SWARM)
+
+    @property
+    def takes_text(self) -> bool:
+        return bool(self.flags & TEXT)
+
+    @property
+    def only_if_room(self) -> bool:
+        return bool(self.flags & SPARE)
 
     def why_not(self, context: ActionContext) -> str:
         """Return why this is not possible now; an empty text where it is."""
@@ -201,13 +216,6 @@ class Action(Struct, frozen=True):
             return context.read_only_reason
         return self.requires(context)
 
-    def bind(self, run: Callable[[], object]) -> BoundAction:
-        """Return this action with the function that carries it out."""
-        return BoundAction(self, run)
 
-
-class BoundAction(Struct, frozen=True):
-    """An action and its handler on one screen, or on the app for every screen."""
-
-    action: Action
-    run: Callable[[], object]
+Handlers = Mapping[str, Callable[[], object]]
+"""The functions that carry actions out, by action id."""

@@ -17,7 +17,7 @@ from textual.content import Content
 from zoea.model.errors import SettingsError, StoreError
 from zoea.text.control_characters import one_line
 from zoea.tui.commands.action import Action, ActionContext, ActionPlace
-from zoea.tui.commands.actions import ACTIONS
+from zoea.tui.commands.actions import of
 from zoea.tui.screens.base import BaseScreen, CockpitScreen
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.text_layout import fit_text
@@ -181,6 +181,10 @@ class ActionPalette(CommandPalette):
         )
         self._sign = sign
 
+    @classmethod
+    def open_over(cls, cockpit: Cockpit) -> ActionPalette:
+        return cls(cockpit.glyphs["brand"])
+
     @property
     def holds_keys(self) -> bool:
         """Whether actions with the typed words are still to come. Until then enter would run another one."""
@@ -213,8 +217,8 @@ class ActionProvider(Provider):
                 yield Hit(score, self._line(action, context), does, action.title)
 
     def _actions(self) -> list[Action]:
-        places = self.screen.PLACES if isinstance(self.screen, CockpitScreen) else (ActionPlace.EVERYWHERE,)
-        found = [action for action in ACTIONS if action.place in places and action.id != "app.palette"]
+        place = self.screen.PLACE if isinstance(self.screen, CockpitScreen) else ActionPlace.EVERYWHERE
+        found = [action for action in of(place, ActionPlace.EVERYWHERE) if action.id != "app.palette"]
         # Actions of the screen below come before those of every screen.
         return sorted(found, key=lambda action: action.place is ActionPlace.EVERYWHERE)
 

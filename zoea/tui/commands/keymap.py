@@ -21,7 +21,7 @@ from zoea.model.errors import SettingsError
 from zoea.settings.key_paths import DEFAULT, Layer, Origin, Problem, find_nearest, format_key
 from zoea.settings.paths import Places
 from zoea.tui.commands.action import Action, ActionPlace
-from zoea.tui.commands.actions import ACTIONS, APP_QUIT, APPROVAL_OLDEST, BY_ID, SCREEN_GRANTS
+from zoea.tui.commands.actions import ACTIONS, BY_ID
 from zoea.tui.theme.themes import load_themes
 from zoea.tui.widgets.status_bars import key_name
 
@@ -77,13 +77,13 @@ class Decision(Struct, frozen=True):
 DECISIONS: tuple[Decision, ...] = (
     Decision(
         "a call that waits for your approval",
-        lambda action: action.id == APPROVAL_OLDEST.id,
+        lambda action: action.id == "approval.oldest",
         actions=("approval.once", "approval.session", "approval.template", "approval.deny"),
     ),
     Decision("a question before something is done", lambda action: action.commands_swarm, ("y",)),
     Decision("a form", lambda action: action.commands_swarm, ("enter", "ctrl+r", "ctrl+t", "ctrl+o")),
-    Decision("the question of how to quit", lambda action: action.id == APP_QUIT.id, ("s", "l")),
-    Decision("the list of what you allowed", lambda action: action.id == SCREEN_GRANTS.id, ("r",)),
+    Decision("the question of how to quit", lambda action: action.id == "app.quit", ("s", "l")),
+    Decision("the list of what you allowed", lambda action: action.id == "screen.grants", ("r",)),
 )
 
 

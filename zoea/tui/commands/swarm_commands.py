@@ -14,7 +14,6 @@ from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView, Receipt, Recipients, ReloadReport
 from zoea.queries.phrases import describe_reload
 from zoea.text.control_characters import one_line
-from zoea.tui.commands import actions
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.state.undo_history import UndoStep
 from zoea.tui.swarm_list.broadcasts_panel import format_receipt
@@ -101,7 +100,7 @@ def toggle_pause(cockpit: Cockpit, views: Sequence[MysisView], *, shows_result: 
 
 def stop_all_when_pressed_twice(cockpit: Cockpit) -> None:
     """Stop the marked, else the filtered, else all myses on the second press in time."""
-    key = cockpit.keys[actions.SWARM_STOP_ALL.id]
+    key = cockpit.keys["swarm.stop-all"]
     views, who = _stoppable(cockpit)
     if cockpit.arming.press("stop-all", f"press {key} again to stop {who}"):
         _stop(cockpit, views)

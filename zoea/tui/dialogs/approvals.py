@@ -7,7 +7,6 @@ screen and no other answer was tried, so that no key pressed for something else 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -28,14 +27,13 @@ from zoea.text.control_characters import one_line
 from zoea.text.large_json import indent
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
-from zoea.tui.commands import actions
-from zoea.tui.commands.action import ActionPlace, BoundAction
-from zoea.tui.commands.actions import bindings, of
+from zoea.tui.commands.action import ActionPlace, Handlers
+from zoea.tui.commands.actions import of
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
-from zoea.tui.widgets.status_bars import KeyFooter, TypedKey, key_name
+from zoea.tui.widgets.status_bars import KeyFooter, TypedKey
 from zoea.tui.widgets.text_lines import TextLines
 
 DEAF_S = 0.7
@@ -51,9 +49,9 @@ class ApprovalDialog(CockpitDialog[None]):
         first: Show the question of this mysis first, by id.
     """
 
+    PLACE = ActionPlace.APPROVAL
     CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "approvals.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings(of(ActionPlace.APPROVAL)),
         Binding("right", "other(1)", "next question", show=False),
         Binding("left", "other(-1)", "question before", show=False),
     ]
@@ -72,16 +70,16 @@ class ApprovalDialog(CockpitDialog[None]):
         self.is_listening = False
         """False until a question was shown for `DEAF_S` without a key: no key answers before."""
 
-    def bind_actions(self) -> Iterable[BoundAction]:
-        return (
-            actions.APP_BACK.bind(self.back),
-            actions.APPROVAL_ONCE.bind(lambda: self._answer(ApprovalAnswer.ONCE)),
-            actions.APPROVAL_SESSION.bind(lambda: self._answer(ApprovalAnswer.SESSION)),
-            actions.APPROVAL_TEMPLATE.bind(lambda: self._answer(ApprovalAnswer.TEMPLATE)),
-            actions.APPROVAL_DENY.bind(self._deny),
-            actions.APPROVAL_NEXT.bind(lambda: self.action_other(1)),
-            actions.APPROVAL_LATER.bind(self._leave_open),
-        )
+    def bind_actions(self) -> Handlers:
+        return {
+            "app.back": self.back,
+            "approval.once": lambda: self._answer(ApprovalAnswer.ONCE),
+            "approval.session": lambda: self._answer(ApprovalAnswer.SESSION),
+            "approval.template": lambda: self._answer(ApprovalAnswer.TEMPLATE),
+            "approval.deny": self._deny,
+            "approval.next": lambda: self.action_other(1),
+            "approval.later": self._leave_open,
+        }
 
     def compose(self) -> ComposeResult:
         with self._box:
@@ -187,7 +185,7 @@ class ApprovalDialog(CockpitDialog[None]):
         place = next((at for at, one in enumerate(waiting, 1) if one.id == shown.id), 1)
         box = self._box
         box.border_title = Content(f"{self.cockpit.glyphs['asking']} {one_line(shown.mysis)} asks")
-        later = key_hints(f"{key_name(self.cockpit.keys[actions.APPROVAL_LATER.id])} later")
+        later = key_hints(f"{self.cockpit.key('approval.later')} later")
         below = self._call.lines_below
         more = f"{count_of(below, 'line')} below · " if below else ""
         count = Content(f"{more}{place} of {max(place, len(waiting))}")
@@ -217,11 +215,10 @@ class ApprovalDialog(CockpitDialog[None]):
         """Return for how long each key allows it; nothing for a question."""
         if self._is_question:
             return []
-        keys = self.cockpit.keys
-        until, template = key_name(keys[actions.APPROVAL_SESSION.id]), key_name(keys[actions.APPROVAL_TEMPLATE.id])
+        until, template = self.cockpit.key("approval.session"), self.cockpit.key("approval.template")
         if shown.kind == "budget":
             return [[(f"{until} lets this mysis exceed the limit until it stops", "quiet")]]
-        grants = key_name(keys[actions.SCREEN_GRANTS.id])
+        grants = self.cockpit.key("screen.grants")
         if shown.grant_scope == "":
             return [[("a command that a shell may read as more than one program can be allowed only once", "quiet")]]
         what = "this tool with any arguments" if shown.grant_scope is None else "exactly this command"

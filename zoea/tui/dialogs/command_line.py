@@ -21,9 +21,9 @@ from textual.widgets import Input, Static
 from zoea.model.errors import MysisMissing, UsageError, ZoeaError
 from zoea.model.values import MysisView, Recipients
 from zoea.text.control_characters import one_line
-from zoea.tui.commands import actions, swarm_commands
+from zoea.tui.commands import swarm_commands
 from zoea.tui.commands.action import Action, ActionContext, needs_open_swarm
-from zoea.tui.commands.actions import ACTIONS
+from zoea.tui.commands.actions import ACTIONS, BY_ID
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.screens.base import BaseScreen
 from zoea.tui.state.cockpit import Cockpit
@@ -246,7 +246,7 @@ def _send(cockpit: Cockpit, action: Action, rest: str) -> None:
 
 def _broadcast(cockpit: Cockpit, action: Action, rest: str) -> None:
     _refuse(action, cockpit, ())
-    everyone = action is actions.SWARM_BROADCAST_ALL
+    everyone = action is BY_ID["swarm.broadcast-all"]
     audience = Audience(tuple(cockpit.feed.in_order())) if everyone else cockpit.choose_audience()
     if not audience.views:
         raise UsageError(f"no mysis matches the {audience.why}", hint="broadcast-all speaks to all.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar, TypeVar
 
 from textual.app import ComposeResult
@@ -14,9 +14,8 @@ from textual.types import CSSPathType
 from textual.widget import Widget
 from textual.widgets import Static
 
-from zoea.tui.commands import actions
-from zoea.tui.commands.action import BoundAction
-from zoea.tui.commands.actions import bindings
+from zoea.tui.commands.action import Handlers
+from zoea.tui.commands.actions import BY_ID, bindings
 from zoea.tui.screens.base import BaseScreen
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -28,10 +27,10 @@ class CockpitDialog(ModalScreen[T], BaseScreen[T]):
     """A box in the middle of the screen. Keys do not reach the screen behind it, or the app."""
 
     CSS_PATH: ClassVar[CSSPathType | None] = "modal.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings((actions.APP_BACK,))]
+    BINDINGS: ClassVar[list[BindingType]] = [*bindings((BY_ID["app.back"],))]
 
-    def bind_actions(self) -> Iterable[BoundAction]:
-        return (actions.APP_BACK.bind(self.back),)
+    def bind_actions(self) -> Handlers:
+        return {"app.back": self.back}
 
     def back(self) -> None:
         """Close the dialog without a result."""

@@ -16,11 +16,9 @@ from textual.types import CSSPathType
 from zoea.model.status import StatusWord
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
-from zoea.tui.commands import actions
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
-from zoea.tui.widgets.status_bars import key_name
 
 _WITHIN_S = 10
 _BAR = 40
@@ -82,7 +80,7 @@ class QuitDialog(CockpitDialog[None]):
         said += f", {waiting} waiting" if waiting else ""
         rest = len(running) - busy - asking - waiting
         said += f", {rest} at rest" if rest > 0 else ""
-        again = key_name(self.cockpit.keys[actions.SWARM_AGAIN.id])
+        again = self.cockpit.key("swarm.again")
         lines: list[list[Piece]] = [
             [(said, "strong")],
             [],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 
@@ -17,11 +17,11 @@ from zoea.text.control_characters import one_line
 from zoea.text.dollars import format_dollars
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
-from zoea.tui.commands.action import Action, ActionContext, ActionPlace, BoundAction
-from zoea.tui.commands.actions import of
+from zoea.tui.commands.action import Action, ActionContext, ActionPlace, Handlers
+from zoea.tui.commands.actions import bindings, of
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.text_layout import Piece, count_cells
-from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, is_typing, key_name, typed_keys
+from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, is_typing, typed_keys
 
 if TYPE_CHECKING:
     from zoea.tui.conversation.blocks import Symbols
@@ -39,6 +39,19 @@ WORDS_FROM = 150
 
 class BaseScreen(Screen[T]):
     """A screen or dialog of the cockpit. The app calls the hooks of every screen on its stack."""
+
+    PLACE: ClassVar[ActionPlace] = ActionPlace.EVERYWHERE
+    """The place of its own actions, whose keys are bound here."""
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        if "PLACE" in vars(cls):
+            cls.BINDINGS = [*bindings(of(cls.PLACE)), *vars(cls).get("BINDINGS", ())]
+        super().__init_subclass__(**more)
+
+    @classmethod
+    def open_over(cls, cockpit: Cockpit) -> Screen[Any] | None:
+        """Create it as its action opens it; None where one is on top."""
+        return None if type(cockpit.screen) is cls else cls()
 
     @property
     def cockpit(self) -> Cockpit:
@@ -67,14 +80,14 @@ class BaseScreen(Screen[T]):
             if reached:
                 self.add_class(max(reached)[1])
 
-    def bind_actions(self) -> Iterable[BoundAction]:
+    def bind_actions(self) -> Handlers:
         """Return the actions that this screen carries out, each with its handler."""
-        return ()
+        return {}
 
     @cached_property
-    def bound_actions(self) -> Mapping[str, BoundAction]:
-        """The actions of `bind_actions` by id."""
-        return {bound.action.id: bound for bound in self.bind_actions()}
+    def handlers(self) -> Handlers:
+        """What `bind_actions` returns, made once."""
+        return self.bind_actions()
 
     def action_context(self) -> ActionContext:
         """Return what decides which actions are possible here."""
@@ -131,7 +144,6 @@ class _Bars(Struct, frozen=True):
 class CockpitScreen(BaseScreen[T]):
     """A screen with a header `#top` and a footer `#keys`; subclasses compose both."""
 
-    PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE,)
     TITLES: ClassVar[dict[str, str]] = {}
     """Footer titles by action id, where an action has another title here."""
     LEADS_BACK: ClassVar[bool] = True
@@ -172,7 +184,7 @@ class CockpitScreen(BaseScreen[T]):
             titles = {**self.TITLES, **self._retitled}
             possible = [
                 replace(action, title=titles.get(action.id, action.title))
-                for action in of(*self.PLACES)
+                for action in of(ActionPlace.EVERYWHERE, self.PLACE)
                 if self.cockpit.find_action(action, self) is not None
             ]
             self._bars = _Bars(
@@ -207,11 +219,11 @@ class CockpitScreen(BaseScreen[T]):
         if self.cockpit.opening_wait.holds_keys:
             return "your keys wait until the swarm is open; ^c forgets them "
         if self.cockpit.feed.lost:
-            return f"{key_name(self.cockpit.keys['app.reload'])} opens the swarm again "
+            return f"{self.cockpit.key('app.reload')} opens the swarm again "
         if self.cockpit.settings_watch.has_changed:
-            return f"settings changed: {key_name(self.cockpit.keys['app.reload'])} loads them "
+            return f"settings changed: {self.cockpit.key('app.reload')} loads them "
         if self.zoomed:
-            return f"{self.ZOOM_NOTE}{key_name(self.cockpit.keys['app.zoom'])} shows all "
+            return f"{self.ZOOM_NOTE}{self.cockpit.key('app.zoom')} shows all "
         opened = self.cockpit.opened
         if opened is not None and opened.read_only_reason:
             return "read-only "

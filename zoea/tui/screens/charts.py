@@ -16,7 +16,6 @@ from typing import ClassVar
 from msgspec import Struct
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Grid
 from textual.content import Content
 from textual_plotext import PlotextPlot
@@ -27,9 +26,7 @@ from zoea.model.status import StatusWord
 from zoea.queries.swarm_stats import StatPoint, StatSpan, SwarmStats, read_stats
 from zoea.text.dollars import format_dollars
 from zoea.tui import number_format
-from zoea.tui.commands import actions
-from zoea.tui.commands.action import ActionPlace, BoundAction
-from zoea.tui.commands.actions import bindings, of
+from zoea.tui.commands.action import ActionPlace, Handlers
 from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.theme.themes import ThemeSpec
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
@@ -236,16 +233,14 @@ class ChartsScreen(TabbedScreen):
     """All charts side by side where there is room, else one at a time."""
 
     CSS_PATH = "charts.tcss"
-    PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.CHARTS)
-    PARTS: ClassVar[tuple[str, ...]] = ("tokens", "spend", "myses", "turns", "waiting")
-    PART_TITLES: ClassVar[dict[str, str]] = {
+    PLACE = ActionPlace.CHARTS
+    PARTS: ClassVar[dict[str, str]] = {
         "tokens": "TOKENS",
         "spend": "SPENT",
         "myses": "MYSES",
         "turns": "TURNS",
         "waiting": "QUEUED",
     }
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(ActionPlace.CHARTS))]
 
     def __init__(self) -> None:
         super().__init__()
@@ -253,12 +248,12 @@ class ChartsScreen(TabbedScreen):
         self.stats: SwarmStats | None = None
         self._seconds = 0
 
-    def bind_actions(self) -> Iterable[BoundAction]:
-        return (
-            actions.APP_BACK.bind(self.back),
-            actions.CHARTS_SHORTER.bind(lambda: self._change_span(-1)),
-            actions.CHARTS_LONGER.bind(lambda: self._change_span(1)),
-        )
+    def bind_actions(self) -> Handlers:
+        return {
+            "app.back": self.back,
+            "charts.shorter": lambda: self._change_span(-1),
+            "charts.longer": lambda: self._change_span(1),
+        }
 
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")

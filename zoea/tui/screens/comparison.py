@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from typing import ClassVar
 
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container
 
 from zoea.model.errors import ZoeaError
@@ -16,9 +14,7 @@ from zoea.queries.commit_details import ComparedCommits, compare_commits
 from zoea.text.control_characters import one_line, prose_line
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
-from zoea.tui.commands import history_actions
-from zoea.tui.commands.action import ActionPlace, BoundAction
-from zoea.tui.commands.actions import bindings, of
+from zoea.tui.commands.action import ActionPlace, Handlers
 from zoea.tui.conversation.history_lines import build_entry_items
 from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.text_layout import Piece
@@ -39,22 +35,20 @@ class ComparisonScreen(TabbedScreen):
     """
 
     CSS_PATH = "comparison.tcss"
-    PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.COMPARISON)
-    PARTS: ClassVar[tuple[str, ...]] = ("one", "other")
-    PART_TITLES: ClassVar[dict[str, str]] = {"one": "THE MARKED COMMIT", "other": "THE OTHER COMMIT"}
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(ActionPlace.COMPARISON))]
+    PLACE = ActionPlace.COMPARISON
+    PARTS: ClassVar[dict[str, str]] = {"one": "THE MARKED COMMIT", "other": "THE OTHER COMMIT"}
 
     def __init__(self, one: int, other: int) -> None:
         super().__init__()
         self._chosen = (one, other)
         self.compared: ComparedCommits | None = None
 
-    def bind_actions(self) -> Iterable[BoundAction]:
-        return (
-            *super().bind_actions(),
-            history_actions.COMPARE_FOLD.bind(lambda: self._focused_list.toggle()),
-            history_actions.COMPARE_VERBOSE.bind(self._fold_all),
-        )
+    def bind_actions(self) -> Handlers:
+        return {
+            **super().bind_actions(),
+            "compare.fold": lambda: self._focused_list.toggle(),
+            "compare.verbose": self._fold_all,
+        }
 
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")
@@ -75,7 +69,7 @@ class ComparisonScreen(TabbedScreen):
         return self.query_one(f"#{self.part or 'one'}", FoldingList)
 
     def count_of(self, part: str) -> int | None:
-        return None if self.compared is None else len(self.compared.learned[self.PARTS.index(part)])
+        return None if self.compared is None else len(self.compared.learned[self.parts().index(part)])
 
     @work(exit_on_error=False)
     async def _read(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
@@ -20,9 +19,8 @@ from zoea.queries.broadcasts import Broadcast, read_broadcasts
 from zoea.queries.phrases import approval_line
 from zoea.text.control_characters import one_line
 from zoea.tui import number_format
-from zoea.tui.commands import actions, swarm_commands
-from zoea.tui.commands.action import ActionContext, ActionPlace, BoundAction
-from zoea.tui.commands.actions import bindings, of
+from zoea.tui.commands import swarm_commands
+from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
 from zoea.tui.screens.base import NARROW, CockpitScreen
 from zoea.tui.screens.message_controller import MessageController
 from zoea.tui.screens.mysis_controller import MysisController
@@ -55,10 +53,9 @@ class DashboardScreen(CockpitScreen[None]):
     """The screen at the bottom of the stack."""
 
     CSS_PATH = "dashboard.tcss"
-    PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.DASHBOARD)
+    PLACE = ActionPlace.DASHBOARD
     LEADS_BACK: ClassVar[bool] = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings(of(ActionPlace.DASHBOARD)),
         Binding("tab,shift+tab", "part", show=False),
         Binding("j,down", "cursor(1)", show=False),
         Binding("k,up", "cursor(-1)", show=False),
@@ -99,33 +96,33 @@ class DashboardScreen(CockpitScreen[None]):
         self._filter = FilterLine(id="filter")
         self._prompt = MessagePrompt(id="prompt")
 
-    def bind_actions(self) -> Iterable[BoundAction]:
-        return (
-            actions.APP_BACK.bind(self.back),
-            actions.APP_FIND.bind(self._open_filter),
-            actions.APP_ZOOM.bind(lambda: self._zoom(ZOOMABLE[0] if not self.zoomed else "")),
-            actions.APPROVAL_OLDEST.bind(self._open_approvals),
-            actions.SWARM_BROADCAST.bind(self._messages.write_to_many),
-            actions.SWARM_BROADCAST_ALL.bind(self._messages.write_to_all),
-            actions.SWARM_ATTENTION.bind(self._toggle_attention),
-            actions.SWARM_HIVE.bind(self._toggle_hive),
-            actions.SWARM_GROUPING.bind(self._change_grouping),
-            actions.SWARM_NEXT_IN_NEED.bind(self._go_to_next_in_need),
-            actions.MYSIS_FOCUS.bind(self._open_conversation),
-            actions.MYSIS_MESSAGE.bind(self._write_message),
-            actions.MYSIS_TASK.bind(self._write_task),
-            actions.SWARM_AGAIN.bind(self._myses.run_again),
-            actions.MYSIS_MARK.bind(self._mark),
-            actions.MYSIS_MARK_ALL.bind(self._mark_all),
-            actions.MYSIS_NEW.bind(self._myses.create),
-            actions.MYSIS_CONFIGURE.bind(self._myses.configure),
-            actions.MYSIS_STOP.bind(self._myses.stop),
-            actions.MYSIS_RELAUNCH.bind(self._myses.relaunch),
-            actions.MYSIS_DISMISS.bind(self._myses.dismiss_errors),
-            actions.MYSIS_DELETE.bind(self._myses.delete),
-            actions.MYSIS_PAUSE.bind(self._myses.toggle_pause),
-            actions.MYSIS_UNDO.bind(lambda: swarm_commands.undo_last(self.cockpit)),
-        )
+    def bind_actions(self) -> Handlers:
+        return {
+            "app.back": self.back,
+            "app.find": self._open_filter,
+            "app.zoom": lambda: self._zoom(ZOOMABLE[0] if not self.zoomed else ""),
+            "approval.oldest": self._open_approvals,
+            "swarm.broadcast": self._messages.write_to_many,
+            "swarm.broadcast-all": self._messages.write_to_all,
+            "swarm.attention": self._toggle_attention,
+            "swarm.hive": self._toggle_hive,
+            "swarm.grouping": self._change_grouping,
+            "swarm.next-in-need": self._go_to_next_in_need,
+            "mysis.focus": self._open_conversation,
+            "mysis.message": self._write_message,
+            "mysis.task": self._write_task,
+            "swarm.again": self._myses.run_again,
+            "mysis.mark": self._mark,
+            "mysis.mark-all": self._mark_all,
+            "mysis.new": self._myses.create,
+            "mysis.configure": self._myses.configure,
+            "mysis.stop": self._myses.stop,
+            "mysis.relaunch": self._myses.relaunch,
+            "mysis.dismiss": self._myses.dismiss_errors,
+            "mysis.delete": self._myses.delete,
+            "mysis.pause": self._myses.toggle_pause,
+            "mysis.undo": lambda: swarm_commands.undo_last(self.cockpit),
+        }
 
     def on_compose(self) -> None:
         self._take_size(self.app.size)
@@ -519,7 +516,7 @@ class DashboardScreen(CockpitScreen[None]):
         self._name_hive_key()
 
     def _name_hive_key(self) -> None:
-        self.retitle(actions.SWARM_HIVE.id, "rows" if self.table.grouping is not None else "")
+        self.retitle("swarm.hive", "rows" if self.table.grouping is not None else "")
 
     def _open_conversation(self) -> None:
         from zoea.tui.screens.focus import FocusScreen

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from functools import partial
 from typing import Any, ClassVar
 
 from msgspec import Struct
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.css.query import NoMatches
@@ -21,9 +19,8 @@ from zoea.queries.conversation import read_content
 from zoea.queries.status_phrases import describe_preparation
 from zoea.text.control_characters import strip
 from zoea.tui import number_format
-from zoea.tui.commands import actions, swarm_commands
-from zoea.tui.commands.action import ActionContext, ActionPlace, BoundAction
-from zoea.tui.commands.actions import bindings, of
+from zoea.tui.commands import swarm_commands
+from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
 from zoea.tui.conversation.blocks import BlockKind
 from zoea.tui.conversation.conversation_reader import (
     ConversationReader,
@@ -51,7 +48,7 @@ from zoea.tui.widgets.conversation_view import ConversationView
 from zoea.tui.widgets.live_answer import LiveAnswer
 from zoea.tui.widgets.message_prompt import MessagePrompt
 from zoea.tui.widgets.search_inputs import FindBar
-from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, key_name
+from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 from zoea.tui.widgets.widget_part import WidgetPart
 
 LIVE_SHARE = 2
@@ -78,8 +75,7 @@ class FocusScreen(CockpitScreen[None]):
     CSS_PATH = "focus.tcss"
     TITLES: ClassVar[dict[str, str]] = {"app.find": "find"}
     ZOOM_NOTE: ClassVar[str] = ""
-    PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.FOCUS)
-    BINDINGS: ClassVar[list[BindingType]] = list(bindings(of(ActionPlace.FOCUS)))
+    PLACE = ActionPlace.FOCUS
 
     def __init__(self, mysis_id: int, *, turn: int | None = None, key: str = "", words: str = "") -> None:
         super().__init__()
@@ -96,30 +92,30 @@ class FocusScreen(CockpitScreen[None]):
         self._is_ready = False
         self._wrong = TextBlock(id="wrong")
 
-    def bind_actions(self) -> Iterable[BoundAction]:
-        return (
-            actions.APP_BACK.bind(self.back),
-            actions.APP_FIND.bind(self._finder.open),
-            actions.SWARM_BROADCAST.bind(self._messages.write_to_many),
-            actions.SWARM_BROADCAST_ALL.bind(self._messages.write_to_all),
-            actions.APP_ZOOM.bind(self._toggle_zoom),
-            actions.FOCUS_PREVIOUS_TURN.bind(self._go_to_previous_turn),
-            actions.FOCUS_NEXT_TURN.bind(self._go_to_next_turn),
-            actions.FOCUS_PREVIOUS_MYSIS.bind(lambda: self._show_other_mysis(-1)),
-            actions.FOCUS_NEXT_MYSIS.bind(lambda: self._show_other_mysis(1)),
-            actions.FOCUS_NEXT_HIT.bind(lambda: self._finder.step(1)),
-            actions.FOCUS_PREVIOUS_HIT.bind(lambda: self._finder.step(-1)),
-            actions.FOCUS_VERBOSE.bind(self._toggle_verbose),
-            actions.FOCUS_INSPECT.bind(self._open_inspector),
-            actions.FOCUS_HISTORY.bind(self._open_history),
-            actions.FOCUS_EXPORT.bind(self._open_export),
-            actions.FOCUS_COPY.bind(self._copier.copy),
-            actions.FOCUS_KEEP.bind(self._toggle_kept),
-            actions.FOCUS_MESSAGE.bind(self._write_message),
-            actions.FOCUS_STOP.bind(self._stop),
-            actions.FOCUS_RELAUNCH.bind(self._relaunch),
-            actions.FOCUS_PAUSE.bind(self._toggle_pause),
-        )
+    def bind_actions(self) -> Handlers:
+        return {
+            "app.back": self.back,
+            "app.find": self._finder.open,
+            "swarm.broadcast": self._messages.write_to_many,
+            "swarm.broadcast-all": self._messages.write_to_all,
+            "app.zoom": self._toggle_zoom,
+            "focus.previous-turn": self._go_to_previous_turn,
+            "focus.next-turn": self._go_to_next_turn,
+            "focus.previous-mysis": lambda: self._show_other_mysis(-1),
+            "focus.next-mysis": lambda: self._show_other_mysis(1),
+            "focus.next-hit": lambda: self._finder.step(1),
+            "focus.previous-hit": lambda: self._finder.step(-1),
+            "focus.verbose": self._toggle_verbose,
+            "focus.inspect": self._open_inspector,
+            "focus.history": self._open_history,
+            "focus.export": self._open_export,
+            "focus.copy": self._copier.copy,
+            "focus.keep": self._toggle_kept,
+            "focus.message": self._write_message,
+            "focus.stop": self._stop,
+            "focus.relaunch": self._relaunch,
+            "focus.pause": self._toggle_pause,
+        }
 
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")
@@ -280,7 +276,7 @@ class FocusScreen(CockpitScreen[None]):
             return
         window = self._reading.window
         is_told = bool(window.blocks) and window.blocks[-1].kind is BlockKind.OUTCOME and not window.has_newer
-        key = key_name(self.cockpit.keys["focus.relaunch"])
+        key = self.cockpit.key("focus.relaunch")
         wrong = build_failure_lines(view, self.symbols.bad, key, self.cockpit.now(), is_told=is_told)
         self._wrong.put(wrong)
         self._wrong.display = bool(wrong)
@@ -446,7 +442,7 @@ class FocusScreen(CockpitScreen[None]):
 
     def _toggle_verbose(self) -> None:
         self.transcript.set_verbose(not self.transcript.verbose)
-        self.retitle(actions.FOCUS_VERBOSE.id, "brief" if self.transcript.verbose else "")
+        self.retitle("focus.verbose", "brief" if self.transcript.verbose else "")
         self._subtitle()
 
     def _open_inspector(self) -> None:

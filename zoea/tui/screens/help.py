@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -12,11 +12,11 @@ from textual.widgets import Input
 
 from zoea.model.status import MEANINGS
 from zoea.text.sentences import begin_sentence
-from zoea.tui.commands import actions
-from zoea.tui.commands.action import Action, ActionContext, ActionPlace, BoundAction
+from zoea.tui.commands.action import Action, ActionContext, ActionPlace, Handlers
 from zoea.tui.commands.actions import ACTIONS, BY_ID
 from zoea.tui.commands.keymap import fixed_keys
 from zoea.tui.screens.base import CockpitScreen
+from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.pick_list import PickItem, PickList
@@ -107,12 +107,18 @@ class HelpScreen(CockpitScreen[None]):
         self._places = places
         self._action_context = context
 
-    def bind_actions(self) -> Iterable[BoundAction]:
-        return (
-            actions.APP_BACK.bind(self.back),
-            actions.APP_FIND.bind(self._focus_search),
-            actions.APP_HELP.bind(self._close),
-        )
+    @classmethod
+    def open_over(cls, cockpit: Cockpit) -> HelpScreen:
+        screen = cockpit.screen
+        places = (ActionPlace.EVERYWHERE, screen.PLACE) if isinstance(screen, CockpitScreen) else ()
+        return cls(places, cockpit.action_context(), lambda action: cockpit.find_action(action, screen) is not None)
+
+    def bind_actions(self) -> Handlers:
+        return {
+            "app.back": self.back,
+            "app.find": self._focus_search,
+            "app.help": self._close,
+        }
 
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")

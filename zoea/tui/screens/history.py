@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
 from msgspec.structs import replace
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container
 from textual.message import Message
 
@@ -20,16 +19,16 @@ from zoea.model.errors import ZoeaError
 from zoea.queries.commit_details import CommitDetails, read_conversation_until, read_details
 from zoea.queries.context_history import ContextHistory, read_history, read_newer, read_older
 from zoea.text.control_characters import one_line
-from zoea.tui.commands import actions, history_actions, swarm_commands
-from zoea.tui.commands.action import ActionContext, ActionPlace, BoundAction
-from zoea.tui.commands.actions import bindings, of
+from zoea.tui.commands import swarm_commands
+from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
 from zoea.tui.conversation import history_lines
 from zoea.tui.screens.tabbed_screen import TabbedScreen
+from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.text_layout import Piece, wrap_words
 from zoea.tui.widgets.folding_list import FoldingList
 from zoea.tui.widgets.line_list import LineList
 from zoea.tui.widgets.search_inputs import FilterLine
-from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, key_name
+from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 
 PAGE = 200
 """Commits that are read when the screen opens."""
@@ -38,6 +37,8 @@ MORE = 1_000
 NEAR = 50
 ENTRIES = 2_000
 """The newest messages that a conversation shows here."""
+SIDES = ("about", "delta", "saw")
+"""The parts about one commit, of which a wide screen shows one beside the commits."""
 NO_COMMIT = "No commit yet: the first answer makes one"
 NOT_COMMITTED = "choose a commit: this work is not committed yet"
 
@@ -63,12 +64,13 @@ class HistoryScreen(TabbedScreen):
     """
 
     CSS_PATH = "history.tcss"
-    PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.HISTORY)
-    PARTS: ClassVar[tuple[str, ...]] = ("commits", "about", "delta", "saw")
-    PART_TITLES: ClassVar[dict[str, str]] = {
-        "commits": "COMMITS", "about": "ABOUT", "delta": "NEW IN IT", "saw": "ALL IT KNEW"
-    }  # fmt: skip
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(ActionPlace.HISTORY))]
+    PLACE = ActionPlace.HISTORY
+    PARTS: ClassVar[dict[str, str]] = {
+        "commits": "COMMITS",
+        "about": "ABOUT",
+        "delta": "NEW IN IT",
+        "saw": "ALL IT KNEW",
+    }
 
     def __init__(self, mysis_id: int, seq: int | None = None) -> None:
         super().__init__()
@@ -88,22 +90,26 @@ class HistoryScreen(TabbedScreen):
         self._about: list[list[Piece]] = []
         self._filter = FilterLine(placeholder="words of the summary, a name, an id", id="filter")
 
-    def bind_actions(self) -> Iterable[BoundAction]:
-        return (
-            *super().bind_actions(),
-            actions.APP_BACK.bind(self.back),
-            actions.APP_FIND.bind(self._filter.open),
-            history_actions.HISTORY_OPEN.bind(self._open_commit),
-            history_actions.HISTORY_FORK.bind(self._open_fork),
-            history_actions.HISTORY_ASK.bind(self._open_ask),
-            history_actions.HISTORY_RESUME.bind(self._open_resume),
-            history_actions.HISTORY_NAME.bind(self._open_name),
-            history_actions.HISTORY_COMPARE.bind(self._compare),
-            history_actions.HISTORY_TIMELINE.bind(self._open_timeline),
-            history_actions.HISTORY_UNDO.bind(lambda: swarm_commands.undo_last(self.cockpit)),
-            history_actions.HISTORY_VERBOSE.bind(self._fold_all),
-            history_actions.HISTORY_COPY.bind(self._copy),
-        )
+    @classmethod
+    def open_over(cls, cockpit: Cockpit) -> HistoryScreen:
+        return cls(cockpit.action_context().targets[0].id)
+
+    def bind_actions(self) -> Handlers:
+        return {
+            **super().bind_actions(),
+            "app.back": self.back,
+            "app.find": self._filter.open,
+            "history.open": self._open_commit,
+            "history.fork": self._open_fork,
+            "history.ask": self._open_ask,
+            "history.resume": self._open_resume,
+            "history.name": self._open_name,
+            "history.compare": self._compare,
+            "history.timeline": self._open_timeline,
+            "history.undo": lambda: swarm_commands.undo_last(self.cockpit),
+            "history.verbose": self._fold_all,
+            "history.copy": self._copy,
+        }
 
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")
@@ -160,9 +166,9 @@ class HistoryScreen(TabbedScreen):
     def _mark(self, part: str | None) -> None:
         super()._mark(part)
         if self.part != "commits":
-            for other in self.PARTS[1:]:
+            for other in SIDES:
                 self.set_class(other == self.part, f"-shows-{other}")
-        elif not any(self.has_class(f"-shows-{other}") for other in self.PARTS[1:]):
+        elif not any(self.has_class(f"-shows-{other}") for other in SIDES):
             self.add_class("-shows-about")
         if self.part == "saw":
             self._read_context()
@@ -387,7 +393,7 @@ class HistoryScreen(TabbedScreen):
 
     def _open_commit(self) -> None:
         if self.part == "commits" and self.chosen is not None:
-            self.go_to_part(next((one for one in self.PARTS[1:] if self.has_class(f"-shows-{one}")), "about"))
+            self.go_to_part(next((one for one in SIDES if self.has_class(f"-shows-{one}")), "about"))
 
     def _open_fork(self) -> None:
         from zoea.tui.dialogs.commit_forms import ForkDialog
@@ -433,7 +439,7 @@ class HistoryScreen(TabbedScreen):
             return
         if marked is None:
             self.marked = commit
-            key = key_name(self.cockpit.keys[history_actions.HISTORY_COMPARE.id])
+            key = self.cockpit.key("history.compare")
             said = f"{self._short_id(commit)} is marked: {key} on another commit compares them, esc removes the mark"
             self.notify(said, markup=False, timeout=4)
         else:

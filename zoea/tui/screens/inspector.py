@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
 from msgspec.structs import replace
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container
 
 from zoea.context import explain
@@ -27,9 +25,7 @@ from zoea.queries.request_inspection import (
 from zoea.queries.request_troubles import Trouble, find_troubles
 from zoea.text.control_characters import one_line
 from zoea.text.sentences import count_of
-from zoea.tui.commands import actions
-from zoea.tui.commands.action import ActionContext, ActionPlace, BoundAction
-from zoea.tui.commands.actions import bindings, of
+from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
 from zoea.tui.conversation.request_lines import (
     build_head_lines,
     build_message_items,
@@ -38,6 +34,7 @@ from zoea.tui.conversation.request_lines import (
 )
 from zoea.tui.conversation.tool_items import build_offered_items
 from zoea.tui.screens.tabbed_screen import TabbedScreen
+from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.folding_list import FoldingList
@@ -59,12 +56,13 @@ class InspectorScreen(TabbedScreen):
     """
 
     CSS_PATH = "inspector.tcss"
-    PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.INSPECTOR)
-    PARTS: ClassVar[tuple[str, ...]] = ("packs", "messages", "tools", "requests")
-    PART_TITLES: ClassVar[dict[str, str]] = {
-        "packs": "PARTS", "messages": "MESSAGES", "tools": "TOOLS", "requests": "REQUESTS"
-    }  # fmt: skip
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(ActionPlace.INSPECTOR))]
+    PLACE = ActionPlace.INSPECTOR
+    PARTS: ClassVar[dict[str, str]] = {
+        "packs": "PARTS",
+        "messages": "MESSAGES",
+        "tools": "TOOLS",
+        "requests": "REQUESTS",
+    }
 
     def __init__(self, mysis_id: int, request_id: int | None = None) -> None:
         super().__init__()
@@ -79,17 +77,21 @@ class InspectorScreen(TabbedScreen):
         self._troubles: tuple[Trouble, ...] = ()
         self.is_outdated = False
 
-    def bind_actions(self) -> Iterable[BoundAction]:
-        return (
-            *super().bind_actions(),
-            actions.INSPECT_OLDER.bind(lambda: self._go(self._at + 1)),
-            actions.INSPECT_NEWER.bind(lambda: self._go(self._at - 1)),
-            actions.INSPECT_PREVIOUS_TURN.bind(self._go_to_previous_turn),
-            actions.INSPECT_NEXT_TURN.bind(self._go_to_next_turn),
-            actions.INSPECT_FOLD.bind(self._fold),
-            actions.INSPECT_VERBOSE.bind(self._fold_all),
-            actions.INSPECT_COPY.bind(self._copy),
-        )
+    @classmethod
+    def open_over(cls, cockpit: Cockpit) -> InspectorScreen:
+        return cls(cockpit.action_context().targets[0].id)
+
+    def bind_actions(self) -> Handlers:
+        return {
+            **super().bind_actions(),
+            "inspect.older": lambda: self._go(self._at + 1),
+            "inspect.newer": lambda: self._go(self._at - 1),
+            "inspect.previous-turn": self._go_to_previous_turn,
+            "inspect.next-turn": self._go_to_next_turn,
+            "inspect.fold": self._fold,
+            "inspect.verbose": self._fold_all,
+            "inspect.copy": self._copy,
+        }
 
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")
@@ -112,7 +114,7 @@ class InspectorScreen(TabbedScreen):
 
     def parts(self) -> tuple[str, ...]:
         """Return the parts; the list of requests needs a wide screen."""
-        return self.PARTS if self.has_class("-wide") else self.PARTS[:-1]
+        return super().parts() if self.has_class("-wide") else super().parts()[:-1]
 
     @property
     def messages(self) -> FoldingList:

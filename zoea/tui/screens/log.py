@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.widgets import Input
 
 from zoea.model.errors import StoreError
@@ -27,9 +26,7 @@ from zoea.queries.events import (
 from zoea.queries.phrases import UNREMARKABLE
 from zoea.queries.request_log import find_line_id
 from zoea.tui import number_format
-from zoea.tui.commands import actions
-from zoea.tui.commands.action import ActionPlace, BoundAction
-from zoea.tui.commands.actions import bindings, of
+from zoea.tui.commands.action import ActionPlace, Handlers
 from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.line_list import LineList
@@ -52,11 +49,9 @@ class LogScreen(TabbedScreen):
     """
 
     CSS_PATH = "log.tcss"
-    PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.LOG)
+    PLACE = ActionPlace.LOG
     ON_ENTER: ClassVar[str] = "to the lines"
-    PARTS: ClassVar[tuple[str, ...]] = ("events", "whole", "file")
-    PART_TITLES: ClassVar[dict[str, str]] = {"events": "EVENTS", "whole": "THE CHOSEN EVENT", "file": "ZOEA.LOG"}
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(ActionPlace.LOG))]
+    PARTS: ClassVar[dict[str, str]] = {"events": "EVENTS", "whole": "THE CHOSEN EVENT", "file": "ZOEA.LOG"}
 
     def __init__(self) -> None:
         super().__init__()
@@ -75,14 +70,14 @@ class LogScreen(TabbedScreen):
         self._tail: Sequence[str] = ()
         self._whole = 0
 
-    def bind_actions(self) -> Iterable[BoundAction]:
-        return (
-            actions.APP_BACK.bind(self.back),
-            actions.APP_FIND.bind(self._open_find),
-            actions.LOG_FOLLOW.bind(self._follow),
-            actions.LOG_OPEN.bind(self._open_conversation),
-            actions.LOG_REQUESTS.bind(self._toggle_requests),
-        )
+    def bind_actions(self) -> Handlers:
+        return {
+            "app.back": self.back,
+            "app.find": self._open_find,
+            "log.follow": self._follow,
+            "log.open": self._open_conversation,
+            "log.requests": self._toggle_requests,
+        }
 
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")
@@ -353,7 +348,7 @@ class LogScreen(TabbedScreen):
     def _toggle_requests(self) -> None:
         """Show or hide what each request held and used, among the events."""
         self._has_requests = not self._has_requests
-        self.retitle(actions.LOG_REQUESTS.id, "hide request events" if self._has_requests else "")
+        self.retitle("log.requests", "hide request events" if self._has_requests else "")
         self.go_to_part("events")
         self._open()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from typing import ClassVar
 
 from textual import work
@@ -23,9 +22,7 @@ from zoea.queries.search_reader import (
 )
 from zoea.text.control_characters import one_line, prose_line
 from zoea.tui import number_format
-from zoea.tui.commands import actions
-from zoea.tui.commands.action import ActionPlace, BoundAction
-from zoea.tui.commands.actions import bindings, of
+from zoea.tui.commands.action import ActionPlace, Handlers
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -48,10 +45,9 @@ class SearchScreen(CockpitScreen[None]):
 
     CSS_PATH = "search.tcss"
     TITLES: ClassVar[dict[str, str]] = {"app.find": "find"}
-    PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.SEARCH)
+    PLACE = ActionPlace.SEARCH
     ON_ENTER: ClassVar[str] = "open"
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings(of(ActionPlace.SEARCH)),
         Binding("down", "move(1)", show=False),
         Binding("up", "move(-1)", show=False),
         Binding("pagedown", "leaf(1)", show=False),
@@ -68,12 +64,12 @@ class SearchScreen(CockpitScreen[None]):
         self._searcher: SwarmSearcher | None = None
         self._is_searching = False
 
-    def bind_actions(self) -> Iterable[BoundAction]:
-        return (
-            actions.APP_BACK.bind(self.back),
-            actions.APP_FIND.bind(self._focus_words),
-            actions.SEARCH_OPEN.bind(self._open_hit),
-        )
+    def bind_actions(self) -> Handlers:
+        return {
+            "app.back": self.back,
+            "app.find": self._focus_words,
+            "search.open": self._open_hit,
+        }
 
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")

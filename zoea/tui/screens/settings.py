@@ -6,7 +6,6 @@ A value is written to the person's `config.toml` when it is entered.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from contextlib import suppress
 from typing import Any, ClassVar
 
@@ -23,9 +22,9 @@ from zoea.runtime.model_lists import check_setting, has_list, keep_setting
 from zoea.settings.key_paths import DEFAULT, Layer, SettingsInvalid
 from zoea.settings.layers import LoadedSettings, load
 from zoea.text.control_characters import one_line, reveal
-from zoea.tui.commands import actions, keymap
-from zoea.tui.commands.action import Action, ActionPlace, BoundAction
-from zoea.tui.commands.actions import BY_ID, bindings, of
+from zoea.tui.commands import keymap
+from zoea.tui.commands.action import Action, ActionPlace, Handlers
+from zoea.tui.commands.actions import BY_ID
 from zoea.tui.commands.swarm_commands import reload_settings
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.screens.base import CockpitScreen
@@ -36,7 +35,7 @@ from zoea.tui.state.settings_form import KEYS, LOOK, SettingField, SettingGroup,
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.pick_list import PickItem, PickList
-from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, key_name
+from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 
 CONNECT = "+"
 POLL_S = 1.0
@@ -54,10 +53,9 @@ class SettingsScreen(CockpitScreen[None]):
     """
 
     CSS_PATH = "settings.tcss"
-    PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.SETTINGS)
+    PLACE = ActionPlace.SETTINGS
     ON_ENTER: ClassVar[str] = "save"
     BINDINGS: ClassVar[list[BindingType]] = [
-        *bindings(of(ActionPlace.SETTINGS)),
         Binding("right", "deeper", show=False),
         Binding("left", "shallower", show=False),
     ]
@@ -73,12 +71,12 @@ class SettingsScreen(CockpitScreen[None]):
         self._doubted: tuple[str, str] | None = None
         self._own_keys: dict[str, str] = {}
 
-    def bind_actions(self) -> Iterable[BoundAction]:
-        return (
-            actions.APP_BACK.bind(self.back),
-            actions.SETTINGS_CHANGE.bind(self._choose),
-            actions.SETTINGS_DEFAULT.bind(self._restore_default),
-        )
+    def bind_actions(self) -> Handlers:
+        return {
+            "app.back": self.back,
+            "settings.change": self._choose,
+            "settings.default": self._restore_default,
+        }
 
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")
@@ -457,7 +455,7 @@ class KeyCaptureDialog(CockpitDialog[str]):
         self._draw("")
 
     def _draw(self, problem: str) -> None:
-        now = key_name(self.cockpit.keys[self._action.id])
+        now = self.cockpit.key(self._action.id)
         lines: list[list[Piece]] = [
             [(self._action.description, "strong"), (f"   now {now}", "quiet")],
             [],

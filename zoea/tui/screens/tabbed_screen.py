@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import ClassVar
 
 from textual import events
 from textual.binding import Binding, BindingType
 
-from zoea.tui.commands import actions
-from zoea.tui.commands.action import BoundAction
+from zoea.tui.commands.action import Handlers
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.widgets.clickable_text import ClickablePiece, TextBlock
 
@@ -17,11 +15,11 @@ from zoea.tui.widgets.clickable_text import ClickablePiece, TextBlock
 class TabbedScreen(CockpitScreen[None]):
     """Tab moves through `PARTS`; the class `-part-ID` of the screen names the focused one.
 
-    On narrow screens, and while it is zoomed, the style files show that part only. `strip` names all, by `PART_TITLES`.
+    On narrow screens, and while it is zoomed, the style files show that part only. `strip` names all.
     """
 
-    PARTS: ClassVar[tuple[str, ...]] = ()
-    PART_TITLES: ClassVar[dict[str, str]] = {}
+    PARTS: ClassVar[dict[str, str]] = {}
+    """The titles of the parts by their ids, in the order of tab."""
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "part(1)", show=False),
         Binding("shift+tab", "part(-1)", show=False),
@@ -29,16 +27,16 @@ class TabbedScreen(CockpitScreen[None]):
 
     part = ""
 
-    def bind_actions(self) -> Iterable[BoundAction]:
-        return (actions.APP_ZOOM.bind(self._toggle_zoom),)
+    def bind_actions(self) -> Handlers:
+        return {"app.zoom": self._toggle_zoom}
 
     def on_mount(self) -> None:
         super().on_mount()
-        self.go_to_part(self.PARTS[0])
+        self.go_to_part(next(iter(self.PARTS)))
 
     def parts(self) -> tuple[str, ...]:
         """Return the ids of the parts that exist now."""
-        return self.PARTS
+        return tuple(self.PARTS)
 
     def strip(self) -> TextBlock:
         """Return the line with the names of the parts, to be composed."""
@@ -54,7 +52,7 @@ class TabbedScreen(CockpitScreen[None]):
             words: list[ClickablePiece] = []
             for part in self.parts():
                 count = self.count_of(part)
-                title = self.PART_TITLES[part] + (f" {count:,}" if count else "")
+                title = self.PARTS[part] + (f" {count:,}" if count else "")
                 role = "title" if part == self.part else "quiet"
                 words += [(" · ", "quiet", "")] if words else []
                 words.append((title, role, f"screen.to_part({part!r})"))
@@ -93,7 +91,7 @@ class TabbedScreen(CockpitScreen[None]):
         self.zoomed = "" if self.zoomed else self.part
         self._take_width()
         if self.part not in self.parts():
-            self.go_to_part(self.PARTS[0])
+            self.go_to_part(next(iter(self.PARTS)))
         self.redraw_bars()
 
     def _take_width(self) -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from typing import ClassVar
 
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.widgets import Input
 
 from zoea.chain.commit import ContextCommit
@@ -18,9 +16,7 @@ from zoea.queries.written_times import read_written_time
 from zoea.text.control_characters import one_line, prose_line
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
-from zoea.tui.commands import actions, history_actions
-from zoea.tui.commands.action import ActionPlace, BoundAction
-from zoea.tui.commands.actions import bindings, of
+from zoea.tui.commands.action import ActionPlace, Handlers
 from zoea.tui.conversation.history_lines import ID_DIGITS, SIGNS, sign_of
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.text_layout import Piece, fit_text, spread_pieces
@@ -40,23 +36,22 @@ class TimelineScreen(CockpitScreen[None]):
     """
 
     CSS_PATH = "timeline.tcss"
-    PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.TIMELINE)
+    PLACE = ActionPlace.TIMELINE
     TITLES: ClassVar[dict[str, str]] = {"app.find": "choose a time"}
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(ActionPlace.TIMELINE))]
 
     def __init__(self, at: int) -> None:
         super().__init__()
         self.known = KnownThen(at)
         self._said: Piece = ("", "")
 
-    def bind_actions(self) -> Iterable[BoundAction]:
-        return (
-            actions.APP_BACK.bind(self.back),
-            actions.APP_FIND.bind(self._write_time),
-            history_actions.TIMELINE_EARLIER.bind(lambda: self._go(self.known.before, "no commit is older")),
-            history_actions.TIMELINE_LATER.bind(lambda: self._go(self.known.after, "no commit is newer")),
-            history_actions.TIMELINE_OPEN.bind(self._open),
-        )
+    def bind_actions(self) -> Handlers:
+        return {
+            "app.back": self.back,
+            "app.find": self._write_time,
+            "timeline.earlier": lambda: self._go(self.known.before, "no commit is older"),
+            "timeline.later": lambda: self._go(self.known.after, "no commit is newer"),
+            "timeline.open": self._open,
+        }
 
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 from msgspec.structs import replace
 from textual import work
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Container, Vertical
 
 from zoea.model.errors import SettingsError, ZoeaError
@@ -21,9 +20,8 @@ from zoea.settings.layers import load
 from zoea.text.control_characters import one_line
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
-from zoea.tui.commands import actions, swarm_commands
-from zoea.tui.commands.action import ActionContext, ActionPlace, BoundAction
-from zoea.tui.commands.actions import bindings, of
+from zoea.tui.commands import swarm_commands
+from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
 from zoea.tui.conversation.tool_items import build_tool_item
 from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.text_layout import Piece, fit_text, wrap_words
@@ -57,10 +55,8 @@ class UpstreamsScreen(TabbedScreen):
     """A list on the left, the item under its cursor on the right."""
 
     CSS_PATH = "upstreams.tcss"
-    PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.UPSTREAMS)
-    PARTS: ClassVar[tuple[str, ...]] = ("list", "offers", "stderr")
-    PART_TITLES: ClassVar[dict[str, str]] = {"list": "UPSTREAMS", "offers": "TOOLS", "stderr": "STDERR"}
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(ActionPlace.UPSTREAMS))]
+    PLACE = ActionPlace.UPSTREAMS
+    PARTS: ClassVar[dict[str, str]] = {"list": "UPSTREAMS", "offers": "TOOLS", "stderr": "STDERR"}
 
     def __init__(self) -> None:
         super().__init__()
@@ -73,15 +69,15 @@ class UpstreamsScreen(TabbedScreen):
         self._tail: Sequence[str] = ()
         self._ticks = 0
 
-    def bind_actions(self) -> Iterable[BoundAction]:
-        return (
-            *super().bind_actions(),
-            actions.UPSTREAMS_RECONNECT.bind(self._reconnect),
-            actions.UPSTREAMS_TRY.bind(self._try_tool),
-            actions.UPSTREAMS_ADD.bind(self._add),
-            actions.UPSTREAMS_SWITCH.bind(self._switch),
-            actions.UPSTREAMS_REMOVE.bind(self._remove),
-        )
+    def bind_actions(self) -> Handlers:
+        return {
+            **super().bind_actions(),
+            "upstreams.reconnect": self._reconnect,
+            "upstreams.try": self._try_tool,
+            "upstreams.add": self._add,
+            "upstreams.switch": self._switch,
+            "upstreams.remove": self._remove,
+        }
 
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import BindingType
 from textual.containers import Vertical
 
 from zoea.model.errors import SettingsError, ZoeaError
 from zoea.runtime.run_options import StartOptions
 from zoea.settings.key_paths import SettingsInvalid
 from zoea.text.control_characters import one_line
-from zoea.tui.commands import actions
-from zoea.tui.commands.action import ActionPlace, BoundAction
-from zoea.tui.commands.actions import BY_ID, bindings, of
+from zoea.tui.commands.action import ActionPlace, Handlers
+from zoea.tui.commands.actions import BY_ID
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import fit_text
@@ -44,9 +42,8 @@ class WelcomeScreen(CockpitScreen[None]):
     """Closes itself once there is a mysis."""
 
     CSS_PATH = "welcome.tcss"
-    PLACES: ClassVar[tuple[ActionPlace, ...]] = (ActionPlace.EVERYWHERE, ActionPlace.WELCOME)
+    PLACE = ActionPlace.WELCOME
     LEADS_BACK: ClassVar[bool] = False
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings(of(ActionPlace.WELCOME))]
 
     def __init__(self, ports: Sequence[Any] | None = None) -> None:
         super().__init__()
@@ -59,12 +56,12 @@ class WelcomeScreen(CockpitScreen[None]):
         self._had_none = False
         self._connected_to = ""
 
-    def bind_actions(self) -> Iterable[BoundAction]:
-        return (
-            actions.WELCOME_SANDBOX.bind(self._start_sandbox),
-            actions.WELCOME_CONNECT.bind(lambda: self._connect(None)),
-            actions.WELCOME_NEW.bind(lambda: self._create_mysis(self.cockpit.new_myses)),
-        )
+    def bind_actions(self) -> Handlers:
+        return {
+            "welcome.sandbox": self._start_sandbox,
+            "welcome.connect": lambda: self._connect(None),
+            "welcome.new": lambda: self._create_mysis(self.cockpit.new_myses),
+        }
 
     def compose(self) -> ComposeResult:
         yield PieceLine(id="top")
@@ -121,7 +118,7 @@ class WelcomeScreen(CockpitScreen[None]):
         elif not is_empty:
             said = "There are myses already: esc shows them."
         elif self._connected_to:
-            key = key_name(cockpit.keys[actions.WELCOME_NEW.id])
+            key = key_name(cockpit.keys["welcome.new"])
             said = f"{one_line(self._connected_to)} is connected. Next: {key} creates a mysis, which works with it."
         else:
             said = "There is no mysis yet. A mysis is an agent: a model that works on a task with tools."
@@ -152,7 +149,7 @@ class WelcomeScreen(CockpitScreen[None]):
 
     def _way(self, action_id: str, text: str, why: str) -> PickItem:
         action = BY_ID[action_id]
-        key = key_name(self.cockpit.keys[action_id])
+        key = self.cockpit.key(action_id)
         pieces = (
             (f" {fit_text(key, 4)}", "quiet" if why else "key"),
             (fit_text(action.title, TITLE_WIDTH), "quiet" if why else "strong"),

@@ -30,7 +30,7 @@ from zoea.settings.paths import Places
 from zoea.text.control_characters import reveal
 from zoea.text.sentences import begin_sentence
 from zoea.tui.commands import keymap as keymaps
-from zoea.tui.commands.action import OPENING, Action, ActionContext, BoundAction, needs_target
+from zoea.tui.commands.action import OPENING, Action, ActionContext, needs_target
 from zoea.tui.commands.actions import BY_ID
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.drafts import Drafts
@@ -46,6 +46,7 @@ from zoea.tui.terminal.terminal_control import CursorBlink, TerminalControl
 from zoea.tui.theme import themes
 from zoea.tui.theme.role_styles import RoleStyles
 from zoea.tui.theme.themes import AsciiFilter, has_utf8
+from zoea.tui.widgets.status_bars import key_name
 
 if TYPE_CHECKING:
     from zoea.model.swarm_api import SwarmApi
@@ -399,8 +400,8 @@ class Cockpit(App[str]):
         """Return the context as the screen on top sees it. Implemented by the app."""
         raise NotImplementedError
 
-    def find_action(self, action: Action, screen: Screen[Any]) -> BoundAction | None:
-        """Return the action as a screen, or else the app, carries it out. Implemented by the app."""
+    def find_action(self, action: Action, screen: Screen[Any]) -> Callable[[], object] | None:
+        """Return what carries an action out: a screen, else the app. Implemented by the app."""
         raise NotImplementedError
 
     def action_do(self, action_id: str, again: Callable[[], object] | None = None) -> None:
@@ -415,10 +416,10 @@ class Cockpit(App[str]):
             once_open = again or partial(self._do_once_open, action, context.targets)
             if why != OPENING or not self.opening_wait.defer(once_open):
                 self._refuse(action, why)
-        elif (bound := self.find_action(action, self.screen)) is None:
+        elif (carry_out := self.find_action(action, self.screen)) is None:
             self._refuse(action, "Not on this screen")
         else:
-            bound.run()
+            carry_out()
 
     def _do_once_open(self, action: Action, targets: tuple[MysisView, ...]) -> None:
         """Carry out an action that waited, where it still concerns the same myses."""
@@ -543,6 +544,10 @@ class Cockpit(App[str]):
     def glyphs(self) -> dict[str, str]:
         """The theme's glyphs, or ASCII ones where the terminal has no UTF-8."""
         return dict(themes.ASCII_GLYPHS if self.is_ascii else self.theme_spec.glyphs)
+
+    def key(self, action_id: str) -> str:
+        """Return the key of an action as people write it."""
+        return key_name(self.keys[action_id])
 
     def use_keys(self, chosen: dict[str, str]) -> None:
         """Put a person's keys in force over the defaults, and show which of them are invalid."""
