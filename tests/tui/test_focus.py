@@ -662,7 +662,7 @@ async def test_the_end_is_kept_although_a_jump_asked_for_before_arrives_late(
         return read_around(*of)
 
     async with focus(tmp_path, Answer(text="ok"), prompts=40, size=(120, 40)) as stage:
-        await stage.until(lambda: view(stage).follows)
+        await stage.until(lambda: view(stage).follows and view(stage).height)
         monkeypatch.setattr(conversation, "read_around", read_late)
         screen = stage.screen
         assert isinstance(screen, FocusScreen)
