@@ -98,6 +98,12 @@ def toggle_pause(cockpit: Cockpit, views: Sequence[MysisView], *, shows_result: 
     give(cockpit, chosen, command, shows_result=shows_result)
 
 
+def run_again(cockpit: Cockpit) -> None:
+    """Continue the myses that were running when Zoea ended."""
+    work = cockpit.api.start_all(again=True)
+    cockpit.ask_swarm(work, done=lambda count: cockpit.notify(f"{count} continued", markup=False))
+
+
 def stop_all_when_pressed_twice(cockpit: Cockpit) -> None:
     """Stop the marked, else the filtered, else all myses on the second press in time."""
     key = cockpit.keys["swarm.stop-all"]

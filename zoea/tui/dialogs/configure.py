@@ -22,6 +22,7 @@ from zoea.model.values import MysisView
 from zoea.text.control_characters import one_line, strip
 from zoea.text.sentences import count_of
 from zoea.tui.dialogs.modal import CockpitDialog, form_row
+from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.server_models import ServerModels
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
@@ -74,6 +75,10 @@ class ConfigureDialog(CockpitDialog[None]):
         self._is_keeping = False
         self._server_models: ServerModels | None = None
         self._is_reading = True
+
+    @classmethod
+    def open_over(cls, cockpit: Cockpit) -> ConfigureDialog:
+        return cls(cockpit.action_context().targets)
 
     @property
     def holds_keys(self) -> bool:

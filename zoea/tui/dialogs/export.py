@@ -16,6 +16,7 @@ from zoea.text.control_characters import one_line
 from zoea.text.sentences import count_of
 from zoea.transfer.export import Format, export_to_file, file_name
 from zoea.tui.dialogs.modal import CockpitDialog
+from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
@@ -58,6 +59,11 @@ class ExportDialog(CockpitDialog[None]):
         self._replaces = ""
         self._problem = ""
         self._is_writing = False
+
+    @classmethod
+    def open_over(cls, cockpit: Cockpit) -> ExportDialog:
+        view = cockpit.action_context().targets[0]
+        return cls(view.id, view.name)
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="box") as box:

@@ -19,6 +19,7 @@ from zoea.runtime.mysis_options import MysisOptions, read_options
 from zoea.runtime.run_options import StartOptions
 from zoea.text.control_characters import one_line, strip
 from zoea.tui.dialogs.modal import CockpitDialog, form_row
+from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.server_models import ServerModels
 from zoea.tui.swarm_list.mysis_row import AUTOPILOT
@@ -52,6 +53,10 @@ class NewMysisDialog(CockpitDialog[None]):
         self._server_models: ServerModels | None = None
         self._is_creating = False
         self._is_reading = True
+
+    @classmethod
+    def open_over(cls, cockpit: Cockpit) -> NewMysisDialog:
+        return cls(cockpit.new_myses)
 
     @property
     def holds_keys(self) -> bool:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Concatenate, ParamSpec, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,6 +27,8 @@ from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, is_typing, typed_
 if TYPE_CHECKING:
     from zoea.tui.conversation.blocks import Symbols
 
+P = ParamSpec("P")
+R = TypeVar("R")
 T = TypeVar("T")
 NARROW = 100
 """Columns below which the header leaves out what matters less."""
@@ -69,6 +72,11 @@ class BaseScreen(Screen[T]):
     def holds_keys(self) -> bool:
         """Whether the next key has to wait, because what the last one began is not complete."""
         return False
+
+    async def read(self, query: Callable[Concatenate[Path, P], R], *args: P.args, **more: P.kwargs) -> R | None:
+        """Run a query as `Cockpit.read` does. None also where this screen was left meanwhile."""
+        result = await self.cockpit.read(query, *args, **more)
+        return result if self.is_attached else None
 
     def on_compose(self) -> None:
         """Set the classes of the terminal's size, while there are no widgets that would be styled again for them."""
@@ -123,6 +131,8 @@ class BaseScreen(Screen[T]):
     def theme_changed(self) -> None:
         """Another theme is in force."""
         for widget in self.query("*"):
+            if hasattr(widget, "symbols"):
+                widget.symbols = self.symbols
             restyle: Any = getattr(widget, "restyle", None)
             if restyle is not None:
                 restyle()

@@ -5,7 +5,6 @@ A chart is named series of numbers; Plotext draws it.
 
 from __future__ import annotations
 
-import asyncio
 import math
 import re
 from collections import Counter
@@ -21,7 +20,6 @@ from textual.content import Content
 from textual_plotext import PlotextPlot
 
 from zoea.model.enums import Outcome
-from zoea.model.errors import StoreError
 from zoea.model.status import StatusWord
 from zoea.queries.swarm_stats import StatPoint, StatSpan, SwarmStats, read_stats
 from zoea.text.dollars import format_dollars
@@ -288,15 +286,9 @@ class ChartsScreen(TabbedScreen):
 
     @work(exclusive=True, exit_on_error=False, group="stats")
     async def _read(self) -> None:
-        opened = self.cockpit.opened
-        if opened is None:
-            return
-        try:
-            self.stats = await asyncio.to_thread(read_stats, opened.database, self.span, self.cockpit.now())
-        except StoreError as error:
-            self.cockpit.show_error(error)
-            return
-        self._draw()
+        if (stats := await self.read(read_stats, self.span, self.cockpit.now())) is not None:
+            self.stats = stats
+            self._draw()
 
     def _draw(self) -> None:
         stats, cockpit = self.stats, self.cockpit

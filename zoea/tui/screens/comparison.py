@@ -46,8 +46,8 @@ class ComparisonScreen(TabbedScreen):
     def bind_actions(self) -> Handlers:
         return {
             **super().bind_actions(),
-            "compare.fold": lambda: self._focused_list.toggle(),
-            "compare.verbose": self._fold_all,
+            "compare.fold": lambda: self.query_one(f"#{self.part or 'one'}", FoldingList).toggle(),
+            "compare.verbose": self.fold_all,
         }
 
     def compose(self) -> ComposeResult:
@@ -64,10 +64,6 @@ class ComparisonScreen(TabbedScreen):
         self.query_one("#common").border_title = "IN COMMON"
         self._read()
 
-    @property
-    def _focused_list(self) -> FoldingList:
-        return self.query_one(f"#{self.part or 'one'}", FoldingList)
-
     def count_of(self, part: str) -> int | None:
         return None if self.compared is None else len(self.compared.learned[self.parts().index(part)])
 
@@ -82,11 +78,9 @@ class ComparisonScreen(TabbedScreen):
             for part in self.PARTS:
                 self.query_one(f"#{part}", FoldingList).put([], empty=one_line(error.text))
             return
-        if self.is_mounted:
-            self.compared = found
-            self._show(found)
-
-    def _show(self, found: ComparedCommits) -> None:
+        if not self.is_mounted:
+            return
+        self.compared = found
         lines: list[list[Piece]] = [[("Nothing: their conversations begin apart", "quiet")]]
         if found.common is not None:
             age = number_format.age(found.common.created_at, self.cockpit.now())
@@ -103,12 +97,3 @@ class ComparisonScreen(TabbedScreen):
             more = f"; the newest {ENTRIES:,} are listed" if left_out else ""
             listed.caption(f"{found.short_ids[at]} {name}", foot + more)
         self.draw_strip()
-
-    def theme_changed(self) -> None:
-        super().theme_changed()
-        for folding in self.query(FoldingList):
-            folding.symbols = self.symbols
-
-    def _fold_all(self) -> None:
-        for folding in self.query(FoldingList):
-            folding.toggle_all()

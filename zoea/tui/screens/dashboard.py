@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
@@ -13,7 +14,8 @@ from textual.containers import Container, Vertical
 from textual.content import Content
 from textual.geometry import Size
 
-from zoea.model.errors import StoreError
+from zoea.model.enums import MysisState
+from zoea.model.status import wants_review
 from zoea.model.values import Event, MysisView
 from zoea.queries.broadcasts import Broadcast, read_broadcasts
 from zoea.queries.phrases import approval_line
@@ -23,7 +25,6 @@ from zoea.tui.commands import swarm_commands
 from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
 from zoea.tui.screens.base import NARROW, CockpitScreen
 from zoea.tui.screens.message_controller import MessageController
-from zoea.tui.screens.mysis_controller import MysisController
 from zoea.tui.state.swarm_connection import OpenSwarm
 from zoea.tui.swarm_list.broadcasts_panel import build_broadcast_lines
 from zoea.tui.swarm_list.hive_layout import HIVE_CELLS, HiveCell, HiveGrouping, find_level
@@ -75,7 +76,6 @@ class DashboardScreen(CockpitScreen[None]):
     def __init__(self) -> None:
         super().__init__()
         self._messages = MessageController(self)
-        self._myses = MysisController(self, self.targets, lambda: bool(self.cockpit.marks) or self._meant is not None)
         self.broadcasts: tuple[Broadcast, ...] | None = None
         self._broadcasts_from: OpenSwarm | None = None
         self._broadcasts_task: asyncio.Task[None] | None = None
@@ -99,28 +99,31 @@ class DashboardScreen(CockpitScreen[None]):
     def bind_actions(self) -> Handlers:
         return {
             "app.back": self.back,
-            "app.find": self._open_filter,
+            "app.find": self._filter.open,
             "app.zoom": lambda: self._zoom(ZOOMABLE[0] if not self.zoomed else ""),
             "approval.oldest": self._open_approvals,
             "swarm.broadcast": self._messages.write_to_many,
             "swarm.broadcast-all": self._messages.write_to_all,
             "swarm.attention": self._toggle_attention,
-            "swarm.hive": self._toggle_hive,
-            "swarm.grouping": self._change_grouping,
+            "swarm.hive": lambda: self._group_by(self._grouping if self.table.grouping is None else None),
+            "swarm.grouping": lambda: self._group_by(self._grouping.following),
             "swarm.next-in-need": self._go_to_next_in_need,
-            "mysis.focus": self._open_conversation,
-            "mysis.message": self._write_message,
-            "mysis.task": self._write_task,
-            "swarm.again": self._myses.run_again,
+            "mysis.message": lambda: self._messages.write_to(self.targets()[0]),
+            "mysis.task": lambda: self._messages.write_to(self.targets()[0], is_task=True),
+            "swarm.again": lambda: swarm_commands.run_again(self.cockpit),
             "mysis.mark": self._mark,
             "mysis.mark-all": self._mark_all,
-            "mysis.new": self._myses.create,
-            "mysis.configure": self._myses.configure,
-            "mysis.stop": self._myses.stop,
-            "mysis.relaunch": self._myses.relaunch,
-            "mysis.dismiss": self._myses.dismiss_errors,
-            "mysis.delete": self._myses.delete,
-            "mysis.pause": self._myses.toggle_pause,
+            "mysis.stop": lambda: self._give(swarm_commands.STOP, lambda view: view.state is not MysisState.STOPPED),
+            "mysis.relaunch": lambda: self._give(
+                swarm_commands.RELAUNCH, lambda view: view.state is not MysisState.RUNNING
+            ),
+            "mysis.dismiss": lambda: self._give(
+                swarm_commands.DISMISS, lambda view: view.failure is not None or wants_review(view)
+            ),
+            "mysis.delete": lambda: swarm_commands.confirm_deletion(self.cockpit, self.targets()),
+            "mysis.pause": lambda: swarm_commands.toggle_pause(
+                self.cockpit, self.targets(), shows_result=self._shows_result
+            ),
             "mysis.undo": lambda: swarm_commands.undo_last(self.cockpit),
         }
 
@@ -303,15 +306,10 @@ class DashboardScreen(CockpitScreen[None]):
         while self._broadcasts_are_stale:
             await asyncio.sleep(_FEED_WAIT_S)
             self._broadcasts_are_stale = False
-            opened = self.cockpit.opened
-            if opened is None:
+            if (broadcasts := await self.read(read_broadcasts)) is None:
                 return
-            try:
-                self.broadcasts = await asyncio.to_thread(read_broadcasts, opened.database)
-            except StoreError as error:
-                self.cockpit.show_error(error)
-                return
-            if self.is_attached and self.is_mounted:
+            self.broadcasts = broadcasts
+            if self.is_mounted:
                 self._draw_broadcasts()
 
     def on_unmount(self) -> None:
@@ -503,33 +501,23 @@ class DashboardScreen(CockpitScreen[None]):
         self.table.toggle_attention()
         self._draw_titles()
 
-    def _toggle_hive(self) -> None:
-        """Show one cell a mysis instead of one row, or rows again."""
-        self.table.group_by(self._grouping if self.table.grouping is None else None)
+    def _group_by(self, grouping: HiveGrouping | None) -> None:
+        """Show one cell a mysis, in groups, instead of one row, or rows again for None."""
+        self._grouping = grouping or self._grouping
+        self.table.group_by(grouping)
         self._draw_titles()
-        self._name_hive_key()
+        self.retitle("swarm.hive", "rows" if grouping is not None else "")
 
-    def _change_grouping(self) -> None:
-        self._grouping = self._grouping.following
-        self.table.group_by(self._grouping)
-        self._draw_titles()
-        self._name_hive_key()
+    @property
+    def _shows_result(self) -> bool:
+        """Whether the targets may differ from the row under the cursor, so that the result of a command is shown."""
+        return bool(self.cockpit.marks) or self._meant is not None
 
-    def _name_hive_key(self) -> None:
-        self.retitle("swarm.hive", "rows" if self.table.grouping is not None else "")
-
-    def _open_conversation(self) -> None:
-        from zoea.tui.screens.focus import FocusScreen
-
-        self.cockpit.push_screen(FocusScreen(self.targets()[0].id))
+    def _give(self, command: swarm_commands.BatchCommand, concerns: Callable[[MysisView], bool]) -> None:
+        views = [view for view in self.targets() if concerns(view)]
+        swarm_commands.give(self.cockpit, views, command, shows_result=self._shows_result)
 
     # Messages.
-
-    def _write_message(self) -> None:
-        self._messages.write_to(self.targets()[0])
-
-    def _write_task(self) -> None:
-        self._messages.write_to(self.targets()[0], is_task=True)
 
     def on_screen_resume(self) -> None:
         super().on_screen_resume()
@@ -548,9 +536,6 @@ class DashboardScreen(CockpitScreen[None]):
         self._draw_needs()
 
     # Filter.
-
-    def _open_filter(self) -> None:
-        self._filter.open()
 
     def on_filter_line_changed(self, event: FilterLine.Changed) -> None:
         self._use_filter(RowFilter.parse(event.text))

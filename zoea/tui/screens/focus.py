@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from msgspec import Struct
+from textual import work
 from textual.app import ComposeResult
 from textual.containers import Container, Vertical
 from textual.content import Content
@@ -36,10 +37,10 @@ from zoea.tui.conversation.focus_lines import (
     shorten,
 )
 from zoea.tui.conversation.line_index import LinePosition
-from zoea.tui.screens.base import NARROW, BaseScreen, CockpitScreen
+from zoea.tui.screens.base import NARROW, CockpitScreen
 from zoea.tui.screens.find import FindController
 from zoea.tui.screens.message_controller import MessageController
-from zoea.tui.state.deferred_work import DeferredWork
+from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.text_layout import count_cells
 from zoea.tui.theme.role_styles import ConversationPalette
 from zoea.tui.widgets.clickable_text import TextBlock
@@ -82,7 +83,6 @@ class FocusScreen(CockpitScreen[None]):
         self.mysis_id = mysis_id
         self._start: tuple[int | None, str, str] = (turn, key, words)
         self._messages = MessageController(self)
-        self._copier = TextCopier(self)
         self._finder = FindController(self, self.source, self.load_around, self.share_room)
         self._reading = ConversationReader(self.source, self._shown, self._failed)
         self._worth: tuple[Any, ...] = ()
@@ -92,6 +92,10 @@ class FocusScreen(CockpitScreen[None]):
         self._is_ready = False
         self._wrong = TextBlock(id="wrong")
 
+    @classmethod
+    def open_over(cls, cockpit: Cockpit) -> FocusScreen:
+        return cls(cockpit.action_context().targets[0].id)
+
     def bind_actions(self) -> Handlers:
         return {
             "app.back": self.back,
@@ -99,22 +103,19 @@ class FocusScreen(CockpitScreen[None]):
             "swarm.broadcast": self._messages.write_to_many,
             "swarm.broadcast-all": self._messages.write_to_all,
             "app.zoom": self._toggle_zoom,
-            "focus.previous-turn": self._go_to_previous_turn,
-            "focus.next-turn": self._go_to_next_turn,
+            "focus.previous-turn": lambda: self._go_to_turn(-1),
+            "focus.next-turn": lambda: self._go_to_turn(1),
             "focus.previous-mysis": lambda: self._show_other_mysis(-1),
             "focus.next-mysis": lambda: self._show_other_mysis(1),
             "focus.next-hit": lambda: self._finder.step(1),
             "focus.previous-hit": lambda: self._finder.step(-1),
             "focus.verbose": self._toggle_verbose,
-            "focus.inspect": self._open_inspector,
-            "focus.history": self._open_history,
-            "focus.export": self._open_export,
-            "focus.copy": self._copier.copy,
+            "focus.copy": self._copy,
             "focus.keep": self._toggle_kept,
-            "focus.message": self._write_message,
-            "focus.stop": self._stop,
-            "focus.relaunch": self._relaunch,
-            "focus.pause": self._toggle_pause,
+            "focus.message": lambda: self._messages.write_to(self.action_context().targets[0]),
+            "focus.stop": lambda: self._give(swarm_commands.STOP),
+            "focus.relaunch": lambda: self._give(swarm_commands.RELAUNCH),
+            "focus.pause": lambda: swarm_commands.toggle_pause(self.cockpit, self.action_context().targets),
         }
 
     def compose(self) -> ComposeResult:
@@ -330,6 +331,12 @@ class FocusScreen(CockpitScreen[None]):
         if str(transcript.styles.height) != str(height):
             transcript.styles.height = height
 
+    @property
+    def request_id(self) -> int | None:
+        """The request of the block under the cursor, at which the inspector opens."""
+        block = self.transcript.cursor
+        return block.request_id if block is not None else None
+
     # Header and subtitle.
 
     def header_pieces(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
@@ -376,19 +383,37 @@ class FocusScreen(CockpitScreen[None]):
     def on_find_bar_other(self, event: FindBar.Other) -> None:
         self._finder.step(event.by)
 
-    def on_conversation_view_whole_wanted(self, event: ConversationView.WholeWanted) -> None:
-        self._copier.show_whole(event.memory_id)
+    @work
+    async def on_conversation_view_whole_wanted(self, event: ConversationView.WholeWanted) -> None:
+        """Read the text of a memory, and show it in full."""
+        text = await self.read(read_content, event.memory_id)
+        shown = await asyncio.to_thread(strip, text or "")
+        for transcript in self.query(ConversationView) if text is not None else ():  # none where the screen was left
+            transcript.put_whole(event.memory_id, shown)
+
+    @work
+    async def _copy(self) -> None:
+        """Copy the block under the cursor, in full."""
+        if (block := self.transcript.cursor) is None:
+            return
+        text: str | None = block.copy
+        if block.missing and block.memory_id is not None:
+            text = await self.read(read_content, block.memory_id)
+        if text is not None:
+            self.cockpit.copy_to_clipboard(text)
+            self.notify(f"{block.kind} copied, {number_format.size(len(text))}", markup=False, timeout=2)
 
     # Moving.
 
-    def _go_to_previous_turn(self) -> None:
-        if not self.transcript.turn_beside(-1) and self._reading.window.has_older:
+    def _go_to_turn(self, by: int) -> None:
+        """Go to the turn before or after; read the one before where it is not loaded."""
+        if self.transcript.turn_beside(by):
+            return
+        if by > 0:
+            self.transcript.action_edge(1)
+        elif self._reading.window.has_older:
             self._jump = self._reading.window.turns[0].number - 1
             self._reading.around(self._jump, "turn")
-
-    def _go_to_next_turn(self) -> None:
-        if not self.transcript.turn_beside(1):
-            self.transcript.action_edge(1)
 
     def load_around(self, turn: int) -> None:
         """Read the turns around a turn that is not loaded."""
@@ -445,37 +470,8 @@ class FocusScreen(CockpitScreen[None]):
         self.retitle("focus.verbose", "brief" if self.transcript.verbose else "")
         self._subtitle()
 
-    def _open_inspector(self) -> None:
-        from zoea.tui.screens.inspector import InspectorScreen
-
-        block = self.transcript.cursor
-        self.cockpit.push_screen(InspectorScreen(self.mysis_id, block.request_id if block is not None else None))
-
-    def _open_history(self) -> None:
-        from zoea.tui.screens.history import HistoryScreen
-
-        self.cockpit.push_screen(HistoryScreen(self.mysis_id))
-
-    def _open_export(self) -> None:
-        from zoea.tui.dialogs.export import ExportDialog
-
-        view = self.view
-        if view is not None:
-            self.cockpit.push_screen(ExportDialog(view.id, view.name))
-
-    # Actions on the mysis.
-
-    def _stop(self) -> None:
-        self._give(swarm_commands.STOP)
-
-    def _relaunch(self) -> None:
-        self._give(swarm_commands.RELAUNCH)
-
     def _give(self, command: swarm_commands.BatchCommand) -> None:
         swarm_commands.give(self.cockpit, self.action_context().targets, command, shows_result=False)
-
-    def _toggle_pause(self) -> None:
-        swarm_commands.toggle_pause(self.cockpit, self.action_context().targets)
 
     def _toggle_kept(self) -> None:
         """Keep the message under the cursor, or keep it no longer."""
@@ -495,11 +491,6 @@ class FocusScreen(CockpitScreen[None]):
 
         self.cockpit.ask_swarm(keep())
 
-    def _write_message(self) -> None:
-        view = self.view
-        if view is not None:
-            self._messages.write_to(view)
-
     def on_screen_resume(self) -> None:
         super().on_screen_resume()
         self.transcript.show_reasoning(self.cockpit.shows_reasoning)
@@ -513,53 +504,3 @@ class FocusScreen(CockpitScreen[None]):
 
     def on_message_prompt_closed(self, event: MessagePrompt.Closed) -> None:
         self.transcript.focus()
-
-
-class TextCopier:
-    """Serves a screen that shows a transcript."""
-
-    def __init__(self, screen: BaseScreen[Any]) -> None:
-        self._screen = screen
-
-    def show_whole(self, memory_id: int) -> None:
-        """Read the text of a memory, and show it in full in the transcript."""
-        self._screen.run_worker(DeferredWork(lambda: self._show_whole(memory_id)))
-
-    async def _show_whole(self, memory_id: int) -> None:
-        text = await self._read(memory_id)
-        if text is None:
-            return
-        shown = await asyncio.to_thread(strip, text)
-        for transcript in self._screen.query(ConversationView):  # none where the screen was left
-            transcript.put_whole(memory_id, shown)
-
-    def copy(self) -> None:
-        """Copy the block under the cursor, in full."""
-        block = self._screen.query_one(ConversationView).cursor
-        if block is None:
-            return
-        if block.missing and block.memory_id is not None:
-            memory_id = block.memory_id
-            self._screen.run_worker(DeferredWork(lambda: self._copy_whole(memory_id, block.kind)))
-            return
-        self._copy(block.copy, block.kind)
-
-    async def _copy_whole(self, memory_id: int, kind: BlockKind) -> None:
-        text = await self._read(memory_id)
-        if text is not None:
-            self._copy(text, kind)
-
-    async def _read(self, memory_id: int) -> str | None:
-        """Return the text of a memory. None while the swarm is not open, and after an error, which is shown."""
-        opened = self._screen.cockpit.opened
-        if opened is None:
-            return None
-        try:
-            return await asyncio.to_thread(read_content, opened.database, memory_id)
-        except StoreError as error:
-            self._screen.cockpit.show_error(error)
-            return None
-
-    def _copy(self, text: str, kind: BlockKind) -> None:
-        self._screen.cockpit.copy_to_clipboard(text)
-        self._screen.notify(f"{kind} copied, {number_format.size(len(text))}", markup=False, timeout=2)

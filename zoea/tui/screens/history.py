@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from msgspec.structs import replace
 from textual import work
 from textual.app import ComposeResult
 from textual.containers import Container
 from textual.message import Message
+from textual.screen import Screen
 
 from zoea.chain.commit import ID_PREFIX, ContextCommit
 from zoea.chain.materialize import MaterializedContext
@@ -22,6 +23,8 @@ from zoea.text.control_characters import one_line
 from zoea.tui.commands import swarm_commands
 from zoea.tui.commands.action import ActionContext, ActionPlace, Handlers
 from zoea.tui.conversation import history_lines
+from zoea.tui.dialogs.commit_forms import AskDialog, CommitNameDialog, ForkDialog, ResumeDialog
+from zoea.tui.screens.comparison import ComparisonScreen
 from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.text_layout import Piece, wrap_words
@@ -100,15 +103,15 @@ class HistoryScreen(TabbedScreen):
             "app.back": self.back,
             "app.find": self._filter.open,
             "history.open": self._open_commit,
-            "history.fork": self._open_fork,
-            "history.ask": self._open_ask,
+            "history.fork": lambda: self._open_form(ForkDialog),
+            "history.ask": lambda: self._open_form(AskDialog),
             "history.resume": self._open_resume,
-            "history.name": self._open_name,
+            "history.name": lambda: self._open_form(CommitNameDialog),
             "history.compare": self._compare,
             "history.timeline": self._open_timeline,
             "history.undo": lambda: swarm_commands.undo_last(self.cockpit),
-            "history.verbose": self._fold_all,
-            "history.copy": self._copy,
+            "history.verbose": self.fold_all,
+            "history.copy": lambda: self.cockpit.copy(self.chosen.id if self.chosen is not None else ""),
         }
 
     def compose(self) -> ComposeResult:
@@ -185,16 +188,8 @@ class HistoryScreen(TabbedScreen):
 
     async def _read(self, read: Callable[[Path], ContextHistory], *, oldest: bool = False) -> None:
         """Read the history again in a thread, and keep the cursor on its commit."""
-        opened = self.cockpit.opened
-        if opened is None:
-            return
         async with self._reading:
-            try:
-                found = await asyncio.to_thread(read, opened.database)
-            except ZoeaError as error:
-                self.cockpit.show_error(error)
-                return
-            if not self.is_mounted:
+            if (found := await self.read(read)) is None:
                 return
             chosen = self.chosen if self._is_read else None
             was_live = self._is_read and chosen is None
@@ -239,19 +234,15 @@ class HistoryScreen(TabbedScreen):
     @work(exclusive=True, exit_on_error=False, group="details")
     async def _read_details(self) -> None:
         """Read the commit under the cursor and show it."""
-        opened, commit = self.cockpit.opened, self.chosen
-        if opened is None or commit is None:
+        commit = self.chosen
+        if commit is None:
             self._show_details(None)
             return
         if self.details is not None and self.details.commit.seq == commit.seq:
             self._show_about()
             return
-        try:
-            found = await asyncio.to_thread(read_details, opened.database, commit.seq)
-        except ZoeaError as error:
-            self.cockpit.show_error(error)
-            return
-        if self.is_mounted and self.chosen == commit:
+        found = await self.read(read_details, commit.seq)
+        if found is not None and self.chosen == commit:
             self._show_details(found)
 
     @work(exclusive=True, exit_on_error=False, group="context")
@@ -308,10 +299,9 @@ class HistoryScreen(TabbedScreen):
         said = f"{count} · {branches} branch{'es' * (branches != 1)}" if history.commits else ""
         if self._matching is not None:
             said = f"{len(self._matching):,} of {said}"
-        return said if self.has_class("-narrow") or not said else f"{said} · {self._legend()}"
-
-    def _legend(self) -> str:
-        return history_lines.build_legend(self.history.commits, has_live=self._has_live)
+        if self.has_class("-narrow") or not said:
+            return said
+        return f"{said} · {history_lines.build_legend(self.history.commits, has_live=self._has_live)}"
 
     def _line_of(self, commit: ContextCommit) -> int | None:
         """Return the line of a commit."""
@@ -332,12 +322,10 @@ class HistoryScreen(TabbedScreen):
         if self._matching is not None:
             row = replace(row, joined=(), passing=())
         refs = history.refs.get(commit.seq, ())
+        is_marked = self.marked is not None and commit.seq == self.marked.seq
         return history_lines.build_commit_line(
-            commit, row, refs, width, now=now, lanes=self._lanes, is_marked=self._is_marked(commit)
+            commit, row, refs, width, now=now, lanes=self._lanes, is_marked=is_marked
         )
-
-    def _is_marked(self, commit: ContextCommit) -> bool:
-        return self.marked is not None and commit.seq == self.marked.seq
 
     def _show_details(self, details: CommitDetails | None) -> None:
         self.details = details
@@ -369,11 +357,6 @@ class HistoryScreen(TabbedScreen):
             self._about = [[(line, "quiet")] for line in wrap_words(NO_COMMIT if self._is_read else "", width)]
         about.show(len(self._about))
 
-    def theme_changed(self) -> None:
-        super().theme_changed()
-        for folding in self.query(FoldingList):
-            folding.symbols = self.symbols
-
     def on_line_list_resized(self, event: LineList.Resized) -> None:
         if event.lines.id == "about":
             self._show_about()
@@ -395,28 +378,12 @@ class HistoryScreen(TabbedScreen):
         if self.part == "commits" and self.chosen is not None:
             self.go_to_part(next((one for one in SIDES if self.has_class(f"-shows-{one}")), "about"))
 
-    def _open_fork(self) -> None:
-        from zoea.tui.dialogs.commit_forms import ForkDialog
-
+    def _open_form(self, form: Callable[[ContextCommit, str], Screen[Any]]) -> None:
         if (commit := self.chosen) is not None:
-            self.cockpit.push_screen(ForkDialog(commit, self._short_id(commit)))
-
-    def _open_ask(self) -> None:
-        from zoea.tui.dialogs.commit_forms import AskDialog
-
-        if (commit := self.chosen) is not None:
-            self.cockpit.push_screen(AskDialog(commit, self._short_id(commit)))
-
-    def _open_name(self) -> None:
-        from zoea.tui.dialogs.commit_forms import CommitNameDialog
-
-        if (commit := self.chosen) is not None:
-            self.cockpit.push_screen(CommitNameDialog(commit, self._short_id(commit)))
+            self.cockpit.push_screen(form(commit, self._short_id(commit)))
 
     def _open_resume(self) -> None:
         """Resume the mysis of the commit, from the newest commit on its branch."""
-        from zoea.tui.dialogs.commit_forms import ResumeDialog
-
         mysis_id = self.chosen.provenance.mysis_id if self.chosen is not None else None
         branch = self.history.find_branch(mysis_id) if mysis_id is not None else None
         if branch is None:
@@ -432,8 +399,6 @@ class HistoryScreen(TabbedScreen):
 
     def _compare(self) -> None:
         """Mark the commit; with another one marked, show what each learned since their common one."""
-        from zoea.tui.screens.comparison import ComparisonScreen
-
         commit, marked = self.chosen, self.marked
         if commit is None:
             return
@@ -465,15 +430,6 @@ class HistoryScreen(TabbedScreen):
             self._filter.clear()
         else:
             self.dismiss()
-
-    def _fold_all(self) -> None:
-        for folding in self.query(FoldingList):
-            folding.toggle_all()
-
-    def _copy(self) -> None:
-        if self.chosen is not None:
-            self.cockpit.copy_to_clipboard(self.chosen.id)
-            self.notify("Copied", markup=False, timeout=1.5)
 
     # Filter.
 

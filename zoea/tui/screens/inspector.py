@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import ClassVar
@@ -13,7 +12,6 @@ from textual.app import ComposeResult
 from textual.containers import Container
 
 from zoea.context import explain
-from zoea.model.errors import StoreError, UsageError
 from zoea.model.request import RequestMessage
 from zoea.queries.request_inspection import (
     Inspection,
@@ -79,18 +77,18 @@ class InspectorScreen(TabbedScreen):
 
     @classmethod
     def open_over(cls, cockpit: Cockpit) -> InspectorScreen:
-        return cls(cockpit.action_context().targets[0].id)
+        return cls(cockpit.action_context().targets[0].id, getattr(cockpit.screen, "request_id", None))
 
     def bind_actions(self) -> Handlers:
         return {
             **super().bind_actions(),
             "inspect.older": lambda: self._go(self._at + 1),
             "inspect.newer": lambda: self._go(self._at - 1),
-            "inspect.previous-turn": self._go_to_previous_turn,
-            "inspect.next-turn": self._go_to_next_turn,
-            "inspect.fold": self._fold,
-            "inspect.verbose": self._fold_all,
-            "inspect.copy": self._copy,
+            "inspect.previous-turn": lambda: self._go_to_turn(older=True),
+            "inspect.next-turn": lambda: self._go_to_turn(older=False),
+            "inspect.fold": lambda: self._folding.toggle(),
+            "inspect.verbose": lambda: self._folding.toggle_all(),
+            "inspect.copy": lambda: self.cockpit.copy(self.build_copy()),
         }
 
     def compose(self) -> ComposeResult:
@@ -98,7 +96,10 @@ class InspectorScreen(TabbedScreen):
         yield TextBlock(id="head", classes="panel")
         yield self.strip()
         with Container(id="body"):
-            yield LineList(self._request_line, id="requests", classes="panel", empty="No request yet")
+            yield LineList(
+                lambda at, width: build_request_line(self._requests[at], width, self.symbols),
+                id="requests", classes="panel", empty="No request yet",
+            )  # fmt: skip
             yield LineList(lambda at, _: self._packs[at], has_cursor=False, id="packs", classes="panel")
             yield FoldingList(self.symbols, id="messages", classes="panel")
             yield FoldingList(self.symbols, id="tools", classes="panel")
@@ -154,32 +155,19 @@ class InspectorScreen(TabbedScreen):
 
     async def _read_older(self, before: int | None = None) -> None:
         """Append a page of older requests to the list."""
-        opened = self.cockpit.opened
-        if opened is None:
-            return
         if before is None and self._requests:
             before = self._requests[-1].id
-        given = {"limit": PAGE} if before is None else {"limit": PAGE, "before": before}
-        try:
-            page = await asyncio.to_thread(read_requests, opened.database, self.mysis_id, **given)
-        except StoreError as error:
-            self.cockpit.show_error(error)
-            return
-        self._requests += page
-        self._has_older = len(page) == PAGE
+        bounds = {"limit": PAGE} if before is None else {"limit": PAGE, "before": before}
+        if (page := await self.read(read_requests, self.mysis_id, **bounds)) is not None:
+            self._requests += page
+            self._has_older = len(page) == PAGE
 
     async def _read_newer(self) -> None:
         """Read new requests and changes of the newest; the shown one stays."""
-        opened = self.cockpit.opened
-        if opened is None:
-            return
         since = next((each.id for each in reversed(self._requests) if each.state == "reserved"), None)
         if since is None:
             since = self._requests[0].id if self._requests else 0
-        try:
-            fresh = await asyncio.to_thread(read_requests_since, opened.database, self.mysis_id, since)
-        except StoreError as error:
-            self.cockpit.show_error(error)
+        if (fresh := await self.read(read_requests_since, self.mysis_id, since)) is None:
             return
         shown = self.request  # read it now, because a key may have chosen another request during the read
         self._requests = [*fresh, *(each for each in self._requests if each.id < since)]
@@ -188,20 +176,16 @@ class InspectorScreen(TabbedScreen):
 
     async def _inspect(self) -> None:
         """Read the chosen request and show it."""
-        request, opened = self.request, self.cockpit.opened
-        if request is None or opened is None:
+        request = self.request
+        if request is None:
             self._show(None)
             return
-        try:
-            found, troubles = await asyncio.to_thread(_read_with_troubles, opened.database, request.id)
-        except (StoreError, UsageError) as error:
-            self.cockpit.show_error(error)
-            return
+        read = await self.read(_read_with_troubles, request.id)
         now = self.request  # the row may have been replaced during the read
-        if now is not None and now.id == request.id and self.is_mounted:
-            self._requests[self._at] = found.request
-            self._troubles = troubles
-            self._show(found)
+        if read is not None and now is not None and now.id == request.id:
+            inspection, self._troubles = read
+            self._requests[self._at] = inspection.request
+            self._show(inspection)
 
     # News.
 
@@ -288,14 +272,6 @@ class InspectorScreen(TabbedScreen):
         if self._is_read:
             self._show_head()
 
-    def _request_line(self, place: int, width: int) -> list[Piece]:
-        return build_request_line(self._requests[place], width, self.symbols)
-
-    def theme_changed(self) -> None:
-        super().theme_changed()
-        for folding in self.query(FoldingList):
-            folding.symbols = self.symbols
-
     def on_line_list_resized(self, event: LineList.Resized) -> None:
         if event.lines.id == "packs":
             self._show_packs()
@@ -306,25 +282,18 @@ class InspectorScreen(TabbedScreen):
         if event.lines.id == "requests" and event.place != self._at:
             self._go(event.place)
 
-    def _go(self, place: int) -> None:
-        """Show the request at a place of the list; read older ones at its end."""
-        self._go_there(place)
-
     @work(exclusive=True, exit_on_error=False, group="go")
-    async def _go_there(self, place: int) -> None:
+    async def _go(self, place: int) -> None:
+        """Show the request at a place of the list; read older ones at its end."""
         if place >= len(self._requests) - 1 and self._has_older:
             await self._read_older()
         self._at = max(0, min(place, len(self._requests) - 1))
         await self._inspect()
 
-    def _go_to_previous_turn(self) -> None:
-        self._turn(range(self._at + 1, len(self._requests)), older=True)
-
-    def _go_to_next_turn(self) -> None:
-        self._turn(range(self._at - 1, -1, -1), older=False)
-
-    def _turn(self, places: range, *, older: bool) -> None:
+    def _go_to_turn(self, *, older: bool) -> None:
+        """Show the last request of the turn before, or the first one of the turn after."""
         here = self.request
+        places = range(self._at + 1, len(self._requests)) if older else range(self._at - 1, -1, -1)
         if here is None:
             return
         other = next((place for place in places if self._requests[place].turn_number != here.turn_number), None)
@@ -340,18 +309,6 @@ class InspectorScreen(TabbedScreen):
     @property
     def _folding(self) -> FoldingList:
         return self.query_one("#tools", FoldingList) if self.part == "tools" else self.messages
-
-    def _fold(self) -> None:
-        self._folding.toggle()
-
-    def _fold_all(self) -> None:
-        self._folding.toggle_all()
-
-    def _copy(self) -> None:
-        text = self.build_copy()
-        if text:
-            self.cockpit.copy_to_clipboard(text)
-            self.notify("Copied", markup=False, timeout=1.5)
 
     def build_copy(self) -> str:
         """Return the message under the cursor as JSON, the tool's schema, or the plan in words."""

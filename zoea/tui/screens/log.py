@@ -12,7 +12,6 @@ from textual import work
 from textual.app import ComposeResult
 from textual.widgets import Input
 
-from zoea.model.errors import StoreError
 from zoea.model.values import Event
 from zoea.queries.events import (
     PAGE,
@@ -27,6 +26,7 @@ from zoea.queries.phrases import UNREMARKABLE
 from zoea.queries.request_log import find_line_id
 from zoea.tui import number_format
 from zoea.tui.commands.action import ActionPlace, Handlers
+from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.line_list import LineList
@@ -75,7 +75,7 @@ class LogScreen(TabbedScreen):
             "app.back": self.back,
             "app.find": self._open_find,
             "log.follow": self._follow,
-            "log.open": self._open_conversation,
+            "log.open": lambda: self._open_conversation(self.events.place),
             "log.requests": self._toggle_requests,
         }
 
@@ -88,7 +88,9 @@ class LogScreen(TabbedScreen):
         whole = TextLines(by_words=True, id="whole", classes="panel")
         whole.border_title = "THE CHOSEN EVENT"
         yield whole
-        file = LineList(self._file_line, has_cursor=False, id="file", classes="panel", empty="The log is empty")
+        file = LineList(
+            lambda at, _: [self._file[at]], has_cursor=False, id="file", classes="panel", empty="The log is empty"
+        )
         file.caption("ZOEA.LOG", "tab goes back to the events")
         yield file
         find = Input(id="find", placeholder="Show only lines with these words; esc shows all")
@@ -110,32 +112,24 @@ class LogScreen(TabbedScreen):
     @work(exclusive=True, exit_on_error=False, group="log")
     async def _open(self) -> None:
         """Read the list of events: all, or those with the words."""
-        opened = self.cockpit.opened
-        if opened is None:
-            return
         words = self._words
         self._heard = []  # events that arrive during the read
-        try:
-            if words:
-                await asyncio.sleep(AFTER_KEY_S)
-            ids = await asyncio.to_thread(read_line_ids, opened.database, with_requests=self._has_requests)
-            if words:
-                await self._search(words, ids)
-            else:
-                self._is_searching = False
-                self._ids = self._with_arrivals(ids)
-                self.events.show(len(self._ids), empty="No event yet")
-                self.events.to_end()
-        except StoreError as error:
-            self.cockpit.show_error(error)
+        if words:
+            await asyncio.sleep(AFTER_KEY_S)
+        ids = await self.read(read_line_ids, with_requests=self._has_requests)
+        if ids is not None and words:
+            await self._search(words, ids)
+        elif ids is not None:
+            self._is_searching = False
+            self._ids = self._with_arrivals(ids)
+            self.events.show(len(self._ids), empty="No event yet")
+            self.events.to_end()
         self._heard = None
         self._describe()
         self._show_whole()
 
     async def _search(self, words: str, ids: array[int]) -> None:
         """Search in batches, newest first, so that the first hits are shown early."""
-        opened = self.cockpit.opened
-        assert opened is not None
         found: list[int] = []
         self._is_searching = True
         self._ids = array("q")
@@ -143,7 +137,8 @@ class LogScreen(TabbedScreen):
         while True:
             part = ids[-SEARCHED:]
             del ids[-SEARCHED:]
-            read = await asyncio.to_thread(read_log_lines, opened.database, part)
+            if (read := await self.read(read_log_lines, part)) is None:
+                break
             lines = [line for line in reversed(read) if contains_words(line, words)]
             found += [line.id for line in lines]
             self._keep(lines)
@@ -179,15 +174,11 @@ class LogScreen(TabbedScreen):
     async def _read(self) -> None:
         while self._wanted:
             first = self._wanted.pop()
-            opened = self.cockpit.opened
-            ids = self._ids[first : first + PAGE]
-            if opened is None or not ids:
+            if not (ids := self._ids[first : first + PAGE]):
                 continue
-            try:
-                self._keep(await asyncio.to_thread(read_log_lines, opened.database, ids))
-            except StoreError as error:
-                self.cockpit.show_error(error)
+            if (lines := await self.read(read_log_lines, ids)) is None:
                 return
+            self._keep(lines)
             if self._has_widgets:
                 self.events.refresh()
 
@@ -211,14 +202,8 @@ class LogScreen(TabbedScreen):
         while self._arriving and self._has_widgets:
             await asyncio.sleep(AT_MOST_EVERY_S)
             new, self._arriving = [one for one in self._arriving if one > 0 or self._has_requests], []
-            opened = self.cockpit.opened
-            if opened is None:
-                return
             if self._words:
-                try:
-                    lines = await asyncio.to_thread(read_log_lines, opened.database, new)
-                except StoreError as error:
-                    self.cockpit.show_error(error)
+                if (lines := await self.read(read_log_lines, new)) is None:
                     return
                 self._keep(lines)
                 new = [line.id for line in lines if contains_words(line, self._words)]
@@ -257,9 +242,6 @@ class LogScreen(TabbedScreen):
             (fit_text(line.text, room), "errored" if line.is_trouble else ""),
         ]
 
-    def _file_line(self, place: int, width: int) -> list[Piece]:
-        return [self._file[place]]
-
     def _describe(self) -> None:
         if not self._has_widgets:
             return
@@ -290,16 +272,9 @@ class LogScreen(TabbedScreen):
 
     @work(exclusive=True, exit_on_error=False, group="whole")
     async def _read_whole(self, line_id: int) -> None:
-        opened = self.cockpit.opened
-        if opened is None:
-            return
         await asyncio.sleep(AFTER_KEY_S)  # moving on through the list reads none of them
-        try:
-            text = await asyncio.to_thread(read_full_text, opened.database, line_id) if line_id else ""
-        except StoreError as error:
-            self.cockpit.show_error(error)
-            return
-        if self._has_widgets and line_id == self._whole:
+        text = await self.read(read_full_text, line_id) if line_id else ""
+        if text is not None and self._has_widgets and line_id == self._whole:
             self.query_one("#whole", TextLines).put(text)
 
     def on_line_list_resized(self, event: LineList.Resized) -> None:
@@ -308,17 +283,10 @@ class LogScreen(TabbedScreen):
 
     # The file.
 
-    def _read_file(self) -> None:
-        opened = self.cockpit.opened
-        if opened is not None:
-            self._take_file()
-
     @work(exclusive=True, exit_on_error=False, group="file")
-    async def _take_file(self) -> None:
-        opened = self.cockpit.opened
-        assert opened is not None
-        tail = await asyncio.to_thread(read_log_tail, opened.database.with_name("zoea.log"))
-        if tail != self._tail and self._has_widgets:
+    async def _read_file(self) -> None:
+        tail = await self.read(lambda database: read_log_tail(database.with_name("zoea.log")))
+        if tail is not None and tail != self._tail and self._has_widgets:
             self._tail = tail
             self._wrap_file()
 
@@ -352,15 +320,13 @@ class LogScreen(TabbedScreen):
         self.go_to_part("events")
         self._open()
 
-    def _open_conversation(self) -> None:
-        if self._ids:
-            self.on_line_list_chosen(LineList.Chosen(self.events, self.events.place))
-
     def on_line_list_chosen(self, event: LineList.Chosen) -> None:
-        line = self.kept_lines.get(self._ids[event.place]) if event.lines.id == "events" else None
-        if line is not None and line.mysis_id is not None:
-            from zoea.tui.screens.focus import FocusScreen
+        if event.lines.id == "events":
+            self._open_conversation(event.place)
 
+    def _open_conversation(self, place: int) -> None:
+        line = self.kept_lines.get(self._ids[place]) if place < len(self._ids) else None
+        if line is not None and line.mysis_id is not None:
             self.cockpit.push_screen(FocusScreen(line.mysis_id))
 
     def _open_find(self) -> None:

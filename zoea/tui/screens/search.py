@@ -24,6 +24,7 @@ from zoea.text.control_characters import one_line, prose_line
 from zoea.tui import number_format
 from zoea.tui.commands.action import ActionPlace, Handlers
 from zoea.tui.screens.base import CockpitScreen
+from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import LineList
@@ -67,7 +68,7 @@ class SearchScreen(CockpitScreen[None]):
     def bind_actions(self) -> Handlers:
         return {
             "app.back": self.back,
-            "app.find": self._focus_words,
+            "app.find": lambda: self.query_one("#words").focus(),
             "search.open": self._open_hit,
         }
 
@@ -130,13 +131,12 @@ class SearchScreen(CockpitScreen[None]):
         opened = self.cockpit.opened
         if opened is None:
             return None
-        if self._searcher is None:
-            self._searcher = SwarmSearcher(opened.database)
-        number = self._searcher.begin()
+        searcher = self._searcher = self._searcher or SwarmSearcher(opened.database)
+        number = searcher.begin()
         self._is_searching = True
         self._describe()
         try:
-            found = await asyncio.to_thread(self._searcher.search, number, wish, before)
+            found = await asyncio.to_thread(searcher.search, number, wish, before)
         except StoreError as error:
             self.cockpit.show_error(error)
             found = SwarmSearchPage()
@@ -240,16 +240,10 @@ class SearchScreen(CockpitScreen[None]):
         self.cockpit.action_do("search.open")
 
     def _open_hit(self) -> None:
-        if not self._hits:
-            return
-        from zoea.tui.screens.focus import FocusScreen
-
-        hit = self._hits[self.hits.place]
-        words = self._wish.words
-        self.cockpit.push_screen(FocusScreen(hit.mysis_id, turn=hit.turn_number, key=key_of(hit), words=words))
-
-    def _focus_words(self) -> None:
-        self.query_one("#words").focus()
+        if self._hits:
+            hit = self._hits[self.hits.place]
+            words = self._wish.words
+            self.cockpit.push_screen(FocusScreen(hit.mysis_id, turn=hit.turn_number, key=key_of(hit), words=words))
 
     def back(self) -> None:
         self.cockpit.pop_screen()

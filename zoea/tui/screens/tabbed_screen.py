@@ -10,6 +10,7 @@ from textual.binding import Binding, BindingType
 from zoea.tui.commands.action import Handlers
 from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.widgets.clickable_text import ClickablePiece, TextBlock
+from zoea.tui.widgets.folding_list import FoldingList
 
 
 class TabbedScreen(CockpitScreen[None]):
@@ -70,6 +71,11 @@ class TabbedScreen(CockpitScreen[None]):
         parts = self.parts()
         here = parts.index(self.part) if self.part in parts else 0
         self.go_to_part(parts[(here + by) % len(parts)])
+
+    def fold_all(self) -> None:
+        """Unfold or fold the items of all lists."""
+        for folding in self.query(FoldingList):
+            folding.toggle_all()
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         if event.widget.id in self.parts():

@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 from textual.app import App
 from textual.notifications import Notification, Notify, SeverityLevel
@@ -160,6 +160,8 @@ class KeyArming:
 
 
 _log = logging.getLogger(__name__)
+P = ParamSpec("P")
+R = TypeVar("R")
 
 DRAFTS_PAUSE_S = 0.5
 """Seconds without typing after which unsent texts are saved."""
@@ -292,6 +294,16 @@ class Cockpit(App[str]):
         data = opened.database.parent if opened is not None else self.config
         return Places(data=data, config=self.config, runtime=data)
 
+    async def read(self, query: Callable[Concatenate[Path, P], R], *args: P.args, **more: P.kwargs) -> R | None:
+        """Run a query on the database in a thread. None while no swarm is open, and after an error, which is shown."""
+        if self.opened is None:
+            return None
+        try:
+            return await asyncio.to_thread(query, self.opened.database, *args, **more)
+        except ZoeaError as error:
+            self.show_error(error)
+            return None
+
     def ask_swarm(
         self,
         work: Coroutine[Any, Any, Any],
@@ -337,6 +349,12 @@ class Cockpit(App[str]):
             await asyncio.to_thread(self.drafts.store)
         except SettingsError as error:
             _log.warning("unsent texts are not saved yet: %s", error.what)
+
+    def copy(self, text: str) -> None:
+        """Copy a text, and say so; nothing where it is empty."""
+        if text:
+            self.copy_to_clipboard(text)
+            self.notify("Copied", markup=False, timeout=1.5)
 
     # Errors.
 
