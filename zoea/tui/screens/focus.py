@@ -122,7 +122,8 @@ class FocusScreen(CockpitScreen[None]):
         yield PieceLine(id="top")
         with Container(id="body"):
             with Vertical(id="talk", classes="panel"):
-                yield ConversationView(ConversationPalette(self.cockpit.theme_spec), self.symbols, id="transcript")
+                palette = ConversationPalette(self.cockpit.theme_spec)
+                yield ConversationView(palette, self.symbols, self._edge_reached, id="transcript")
                 yield LiveAnswer(id="live")
                 yield self._wrong
                 yield FindBar(id="find")
@@ -239,7 +240,7 @@ class FocusScreen(CockpitScreen[None]):
             self._jump = 1
             self._reading.around(1, "turn")
 
-    def on_conversation_view_edge_reached(self) -> None:
+    def _edge_reached(self) -> None:
         if self._reading.is_loaded:
             self._reading.stay()
 

@@ -7,7 +7,7 @@ and follows the end only while the reader is there.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from msgspec.structs import replace
@@ -35,7 +35,12 @@ _COUNTED = (BlockKind.PROMPT, BlockKind.REASONING, BlockKind.CALL, BlockKind.ANS
 
 
 class ConversationView(ScrollView, can_focus=True):
-    """Show painted blocks; paint them in a thread if there are many."""
+    """Show painted blocks; paint them in a thread if there are many.
+
+    Args:
+        edge_reached: Called at once when the reader goes to a first or last turn that is loaded, because a read that
+            was asked for before may end at any moment.
+    """
 
     DEFAULT_CSS = "ConversationView { overflow-x: hidden; overflow-y: scroll; scrollbar-size-vertical: 1; }"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -54,9 +59,6 @@ class ConversationView(ScrollView, can_focus=True):
     class NewerWanted(Message):
         """Sent when the reader nears the end of the loaded turns and newer ones exist."""
 
-    class EdgeReached(Message):
-        """Sent when the reader goes to a first or last turn that is loaded."""
-
     class EdgeWanted(Message):
         """Sent when the reader goes to a first or last turn that is not loaded."""
 
@@ -74,8 +76,16 @@ class ConversationView(ScrollView, can_focus=True):
     class Moved(Message):
         """Sent when the cursor, the scroll position or the number of unseen blocks changed."""
 
-    def __init__(self, palette: ConversationPalette, symbols: Symbols, *, id: str | None = None) -> None:
+    def __init__(
+        self,
+        palette: ConversationPalette,
+        symbols: Symbols,
+        edge_reached: Callable[[], None] = lambda: None,
+        *,
+        id: str | None = None,
+    ) -> None:
         super().__init__(id=id)
+        self._edge_reached = edge_reached
         self._document = ConversationDocument(PaintOptions(80, palette, symbols))
         self._index = LineIndex()
         self._has_older = self._has_newer = False
@@ -316,7 +326,7 @@ class ConversationView(ScrollView, can_focus=True):
         if (self._has_newer if last else self._has_older) and self._document.blocks:
             self.post_message(self.EdgeWanted(bool(last)))
             return
-        self.post_message(self.EdgeReached())
+        self._edge_reached()
         self._bring(self.max_scroll_y if last else 0)
         if self._index.blocks:
             self._move_cursor(self._index.blocks[-1 if last else 0].key)
