@@ -24,9 +24,9 @@ from zoea.tui.dialogs.approvals import ApprovalDialog
 from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.text_layout import wrap_characters
 from zoea.tui.widgets.clickable_text import TextBlock
+from zoea.tui.widgets.line_list import TextLines
 from zoea.tui.widgets.message_prompt import MessagePrompt
 from zoea.tui.widgets.status_bars import KeyFooter
-from zoea.tui.widgets.text_lines import TextLines
 
 
 async def ask(stage: Stage, *names: str, text: str = "burn it") -> None:

@@ -19,8 +19,8 @@ from zoea.tui.screens.search import SearchScreen
 from zoea.tui.screens.settings import SettingsScreen
 from zoea.tui.theme import themes
 from zoea.tui.widgets.clickable_text import TextBlock
+from zoea.tui.widgets.line_list import PickList
 from zoea.tui.widgets.message_prompt import MessagePrompt
-from zoea.tui.widgets.pick_list import PickList
 
 
 async def typed(stage: Stage, line: str) -> None:

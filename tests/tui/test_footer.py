@@ -11,7 +11,7 @@ from tests.tui.cockpit import Stage, cockpit
 from zoea.tui.commands.action import ActionContext, ActionPlace
 from zoea.tui.commands.actions import BY_ID
 from zoea.tui.screens.help import HelpScreen
-from zoea.tui.widgets.pick_list import PickList
+from zoea.tui.widgets.line_list import PickList
 from zoea.tui.widgets.status_bars import KeyFooter
 
 

@@ -18,7 +18,7 @@ from zoea.model.enums import ApprovalAnswer
 from zoea.model.errors import NoRunningSwarm
 from zoea.model.values import GrantView
 from zoea.tui.dialogs.grants import GrantsDialog
-from zoea.tui.widgets.pick_list import PickList
+from zoea.tui.widgets.line_list import PickList
 
 MINUTE = 60_000_000
 PRESS_AGAIN = "press r again to revoke it"

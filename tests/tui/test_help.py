@@ -13,7 +13,7 @@ from zoea.model.status import MEANINGS
 from zoea.tui.commands.actions import ACTIONS, BY_ID
 from zoea.tui.screens.help import WORDS, HelpScreen
 from zoea.tui.widgets.clickable_text import TextBlock
-from zoea.tui.widgets.pick_list import PickList
+from zoea.tui.widgets.line_list import PickList
 
 
 async def open_help(stage: Stage) -> PickList:

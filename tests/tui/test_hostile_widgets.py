@@ -32,10 +32,10 @@ from zoea.tui.screens.inspector import InspectorScreen
 from zoea.tui.widgets.clickable_text import TitledRule
 from zoea.tui.widgets.context_panel import ContextPanel
 from zoea.tui.widgets.conversation_view import ConversationView
+from zoea.tui.widgets.line_list import PickList
 from zoea.tui.widgets.live_answer import LiveAnswer
 from zoea.tui.widgets.message_prompt import LimitsInput, MessagePrompt
 from zoea.tui.widgets.model_field import ModelField
-from zoea.tui.widgets.pick_list import PickList
 from zoea.tui.widgets.status_bars import KeyFooter
 
 MARK = "list[int]"

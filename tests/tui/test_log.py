@@ -15,8 +15,7 @@ from zoea.model.errors import ProviderError
 from zoea.model.request import Answer, ModelRequest
 from zoea.store import WriterConnection
 from zoea.tui.screens.log import LogScreen
-from zoea.tui.widgets.line_list import LineList
-from zoea.tui.widgets.text_lines import TextLines
+from zoea.tui.widgets.line_list import LineList, TextLines
 
 
 async def open_log(stage: Stage) -> LineList:

@@ -40,7 +40,7 @@ from zoea.tui.screens.dashboard import DashboardScreen
 from zoea.tui.screens.welcome import WelcomeScreen
 from zoea.tui.state.swarm_connection import OpenSwarm
 from zoea.tui.state.swarm_feed import SPARK_POINTS, SPARK_SECONDS, SwarmFeed
-from zoea.tui.widgets.pick_list import PickList
+from zoea.tui.widgets.line_list import PickList
 
 SIZES = ((80, 24), (120, 40), (200, 60))
 THEMES = ("nova", "tide")

@@ -18,7 +18,7 @@ from zoea.queries.topic_ledger import read_messages, read_topics
 from zoea.text.control_characters import prose_line
 from zoea.tui.dialogs import topics
 from zoea.tui.dialogs.topics import LINE_CHARS, TopicsDialog
-from zoea.tui.widgets.pick_list import PickList
+from zoea.tui.widgets.line_list import PickList
 
 DONE = script(Answer(text="Done."))
 

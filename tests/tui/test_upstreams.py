@@ -23,8 +23,7 @@ from zoea.tui.dialogs.upstream_forms import TryToolDialog
 from zoea.tui.screens.upstreams import UpstreamsScreen
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.folding_list import FoldingList
-from zoea.tui.widgets.line_list import LineList
-from zoea.tui.widgets.text_lines import TextLines
+from zoea.tui.widgets.line_list import LineList, TextLines
 
 SCHEMA = json.dumps(
     {

@@ -39,8 +39,8 @@ from zoea.tui.screens.welcome import WelcomeScreen
 from zoea.tui.state.swarm_connection import OpenSwarm
 from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import InlineChoice
+from zoea.tui.widgets.line_list import PickList
 from zoea.tui.widgets.model_field import ModelField
-from zoea.tui.widgets.pick_list import PickList
 
 
 @asynccontextmanager

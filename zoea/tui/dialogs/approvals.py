@@ -33,8 +33,8 @@ from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
+from zoea.tui.widgets.line_list import TextLines
 from zoea.tui.widgets.status_bars import KeyFooter, TypedKey
-from zoea.tui.widgets.text_lines import TextLines
 
 DEAF_S = 0.7
 """Seconds; more than the 0.66 after which the slowest usual keyboards begin to repeat a key that is held."""

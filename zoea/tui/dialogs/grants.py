@@ -18,7 +18,7 @@ from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
-from zoea.tui.widgets.pick_list import PickItem, PickList
+from zoea.tui.widgets.line_list import PickItem, PickList
 
 _TEMPLATE, _TOOL, _UPSTREAM = 18, 30, 12
 """Column widths; with the age they fill a box of 80 columns."""
@@ -74,7 +74,7 @@ class GrantsDialog(CockpitDialog[None]):
             self._to_revoke = grant
             self._read()
 
-    def on_pick_list_highlighted(self, event: PickList.Highlighted) -> None:
+    def on_pick_list_moved(self, event: PickList.Moved) -> None:
         event.stop()
         self._draw()
 

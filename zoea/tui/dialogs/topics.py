@@ -32,7 +32,7 @@ from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
-from zoea.tui.widgets.pick_list import PickItem, PickList
+from zoea.tui.widgets.line_list import PickItem, PickList
 
 _TOPIC, _COUNT, _SENDER = 23, 8, 16
 """Column widths of a topic, its number of messages, and a sender."""
@@ -114,7 +114,7 @@ class TopicsDialog(CockpitDialog[None]):
         event.stop()
         self.cockpit.run_worker(DeferredWork(lambda: self._publish(event.value)), exit_on_error=False)
 
-    def on_pick_list_highlighted(self, event: PickList.Highlighted) -> None:
+    def on_pick_list_moved(self, event: PickList.Moved) -> None:
         event.stop()
         self._draw()
 

@@ -23,7 +23,7 @@ from zoea.tui.dialogs.modal import CockpitDialog, form_row
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece
 from zoea.tui.widgets.clickable_text import TextBlock, key_hints
-from zoea.tui.widgets.text_lines import TextLines
+from zoea.tui.widgets.line_list import TextLines
 
 
 class ServerInput(Input):

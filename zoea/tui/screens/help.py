@@ -19,7 +19,7 @@ from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.state.cockpit import Cockpit
 from zoea.tui.text_layout import Piece, fit_text, wrap_words
 from zoea.tui.widgets.clickable_text import TextBlock
-from zoea.tui.widgets.pick_list import PickItem, PickList
+from zoea.tui.widgets.line_list import PickItem, PickList
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, key_name
 
 KEY_WIDTH = 11
@@ -150,7 +150,7 @@ class HelpScreen(CockpitScreen[None]):
     def on_input_submitted(self, event: Input.Submitted) -> None:
         self.lines.action_choose()
 
-    def on_pick_list_highlighted(self, event: PickList.Highlighted) -> None:
+    def on_pick_list_moved(self, event: PickList.Moved) -> None:
         self._describe(event.id)
 
     def on_pick_list_chosen(self, event: PickList.Chosen) -> None:
@@ -167,7 +167,7 @@ class HelpScreen(CockpitScreen[None]):
         self.lines.action_move(by)
 
     def action_page(self, by: int) -> None:
-        self.lines.action_page(by)
+        self.lines.action_leaf(by)
 
     def _close(self) -> None:
         self.cockpit.pop_screen()

@@ -29,9 +29,8 @@ from zoea.tui.commands.action import ActionPlace, Handlers
 from zoea.tui.screens.focus import FocusScreen
 from zoea.tui.screens.tabbed_screen import TabbedScreen
 from zoea.tui.text_layout import Piece, fit_text, wrap_words
-from zoea.tui.widgets.line_list import LineList
+from zoea.tui.widgets.line_list import LineList, TextLines
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
-from zoea.tui.widgets.text_lines import TextLines
 
 WHO_WIDTH = 12
 KEPT_LINES = 4_000

@@ -34,7 +34,7 @@ from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.settings_form import KEYS, LOOK, SettingField, SettingGroup, groups, parsed, save
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
-from zoea.tui.widgets.pick_list import PickItem, PickList
+from zoea.tui.widgets.line_list import PickItem, PickList
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine
 
 CONNECT = "+"
@@ -241,8 +241,8 @@ class SettingsScreen(CockpitScreen[None]):
 
     # Moving.
 
-    def on_pick_list_highlighted(self, event: PickList.Highlighted) -> None:
-        if event.picker is self.sections:
+    def on_pick_list_moved(self, event: PickList.Moved) -> None:
+        if event.lines is self.sections:
             if event.id in self._groups and event.id != self._group:
                 self._themes.restore()
                 self._group = event.id
@@ -257,7 +257,7 @@ class SettingsScreen(CockpitScreen[None]):
             self._draw_editor()
 
     def on_pick_list_chosen(self, event: PickList.Chosen) -> None:
-        if event.picker is self.sections:
+        if event.lines is self.sections:
             if event.id == CONNECT:
                 self._connect()
             else:

@@ -14,7 +14,7 @@ from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.state.settings_form import save
 from zoea.tui.text_layout import Piece, fit_text
 from zoea.tui.theme import themes
-from zoea.tui.widgets.pick_list import PickItem, PickList
+from zoea.tui.widgets.line_list import PickItem, PickList
 
 TITLE_WIDTH = 24
 _STATUSES = tuple(StatusWord)

@@ -21,7 +21,7 @@ from zoea.tui.screens.base import CockpitScreen
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import fit_text
 from zoea.tui.widgets.clickable_text import TextBlock
-from zoea.tui.widgets.pick_list import PickItem, PickList
+from zoea.tui.widgets.line_list import PickItem, PickList
 from zoea.tui.widgets.status_bars import KeyFooter, PieceLine, key_name
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class WelcomeScreen(CockpitScreen[None]):
     def on_resize(self) -> None:
         self.call_after_refresh(self._draw)
 
-    def on_pick_list_highlighted(self, event: PickList.Highlighted) -> None:
+    def on_pick_list_moved(self, event: PickList.Moved) -> None:
         self._draw_foot()
 
     def _way(self, action_id: str, text: str, why: str) -> PickItem:

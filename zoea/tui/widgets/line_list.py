@@ -1,16 +1,20 @@
-"""Line API list: lines are requested when they come into view.
+"""Line API lists: lines are requested when they come into view.
 
-Used for requests, hits, events, tools and long texts. The owner says how many lines there are and draws each.
+`LineList` is used for requests, hits, events and tools: the owner says how many lines there are and draws each. In a
+`PickList` one of several items is chosen, below headings. `TextLines` is a long text that scrolls.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
+from msgspec import Struct
+from rich.cells import cell_len
 from rich.segment import Segment
 from rich.style import Style
-from textual import events
+from textual import events, work
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.geometry import Region, Size
@@ -20,7 +24,7 @@ from textual.selection import Selection
 from textual.strip import Strip
 
 from zoea.text.control_characters import strip
-from zoea.tui.text_layout import Piece
+from zoea.tui.text_layout import Piece, wrap_characters, wrap_words
 from zoea.tui.theme.role_styles import styles_of
 from zoea.tui.widgets import strip_overlay
 from zoea.tui.widgets.strip_overlay import clip_strip
@@ -29,6 +33,8 @@ LineOf = Callable[[int, int], Sequence[Piece]]
 """Returns the pieces of a line by its place and width in cells; the role `hit` highlights a match."""
 
 _UNDERLINE = Style(underline=True)
+_AT_ONCE = 20_000
+"""Texts of up to this many characters are wrapped on the event loop, longer ones in a thread."""
 
 
 class LineList(ScrollView, can_focus=True, inherit_bindings=False):
@@ -38,6 +44,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         line_of: Returns the pieces of a line.
         has_cursor: False for a text that is only read; keys scroll it.
         is_title: Says of a place that the cursor passes over it. Without it the cursor goes to every line.
+        right_of: Returns the pieces at the right end of a line, which are never cut.
         empty: Text that is shown when there are no lines.
     """
 
@@ -50,6 +57,9 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         Binding("pageup", "leaf(-1)", show=False),
         Binding("enter", "choose", show=False),
     ]
+
+    SELECTS: ClassVar[bool] = True
+    """Whether the text can be selected with the mouse."""
 
     class Moved(Message):
         """Sent when the cursor is on another line."""
@@ -92,7 +102,8 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         line_of: LineOf,
         *,
         has_cursor: bool = True,
-        is_title: Callable[[int], bool] | None = None,
+        is_title: Callable[[int], bool] = lambda place: False,
+        right_of: Callable[[int], Sequence[Piece]] = lambda place: (),
         empty: str = "",
         id: str | None = None,
         classes: str | None = None,
@@ -101,6 +112,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
         self._line_of = line_of
         self._has_cursor = has_cursor
         self._is_title = is_title
+        self._right_of = right_of
         self._empty = empty
         self._width = 0
         self.count = 0
@@ -150,7 +162,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
     def move_to(self, place: int, *, follow: bool = True) -> None:
         """Put the cursor on a line and scroll to it."""
         place = max(0, min(self.count - 1, place))
-        if self._is_title is not None and self.count:
+        if self.count:
             ahead, back = range(place, self.count), range(place, -1, -1)
             ways = (*ahead, *back) if place >= self.place else (*back, *ahead)
             place = next((at for at in ways if not self._is_title(at)), place)
@@ -159,10 +171,13 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
             self.refresh_line(old)
             self.refresh_line(place)
         if follow and self.count:
-            region = Region(0, place, max(1, self.size.width), 1)
-            self.scroll_to_region(region, animate=False, force=True, immediate=True)
+            self.scroll_to_region(self._shown_with(place), animate=False, force=True, immediate=True)
         if old != place:
             self.post_message(self.Moved(self, place))
+
+    def _shown_with(self, place: int) -> Region:
+        """Return the lines that come into view with the cursor."""
+        return Region(0, place, max(1, self.size.width), 1)
 
     def action_move(self, by: int) -> None:
         if self._has_cursor:
@@ -187,10 +202,9 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
-        if offset is None or offset.y + self.scroll_offset.y >= self.count:
-            return
-        if self._has_cursor:
-            self.move_to(offset.y + self.scroll_offset.y)
+        place = self.count if offset is None else offset.y + self.scroll_offset.y
+        if self._has_cursor and place < self.count and not self._is_title(place):
+            self.move_to(place)
             if event.chain == 2:
                 self.action_choose()
 
@@ -199,7 +213,7 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
             self._width = self.width
             self.post_message(self.Resized(self, self._width))
         if self._has_cursor and self.count:
-            self.scroll_to_region(Region(0, self.place, 1, 1), animate=False, force=True, immediate=True)
+            self.scroll_to_region(self._shown_with(self.place), animate=False, force=True, immediate=True)
         self.refresh()
 
     def restyle(self) -> None:
@@ -210,7 +224,8 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def text_of(self, place: int) -> str:
         """Return a line as text."""
-        return "".join(strip(text).replace("\n", " ") for text, _ in self._line_of(place, max(1, self.width)))
+        pieces = (*self._line_of(place, max(1, self.width)), *self._right_of(place))
+        return "".join(strip(text).replace("\n", " ") for text, _ in pieces)
 
     @property
     def plain(self) -> str:
@@ -230,16 +245,26 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
                 return Strip([said]).adjust_cell_length(width, plain)
             return Strip.blank(width, plain)
         under = plain
-        if self._has_cursor and place == self.place:
+        if self._has_cursor and place == self.place and not self._is_title(place):
             under = plain + styles.of("cursor", background=True)
             if self.has_focus:
                 under += Style(bold=True)
-        segments = []
-        for text, role in self._line_of(place, width):
-            style = styles.of("asking") + _UNDERLINE if role == "hit" else styles.of(role)
-            segments.append(Segment(strip(text).replace("\n", " ").expandtabs(2), under + style))
-        line = strip_overlay.highlight_selection(self, Strip(segments), place)
-        return clip_strip(line, width).adjust_cell_length(width, under).apply_offsets(0, place)
+        left, right = (
+            [
+                Segment(
+                    strip(text).replace("\n", " ").expandtabs(2),
+                    under + (styles.of("asking") + _UNDERLINE if role == "hit" else styles.of(role)),
+                )
+                for text, role in pieces
+            ]
+            for pieces in (self._line_of(place, width), self._right_of(place))
+        )
+        line = strip_overlay.highlight_selection(self, Strip(left), place)
+        if right:
+            room = max(0, width - sum(segment.cell_length for segment in right))
+            line = Strip([*clip_strip(line, room).adjust_cell_length(room, under), *right])
+        line = clip_strip(line, width).adjust_cell_length(width, under)
+        return line.apply_offsets(0, place) if self.SELECTS else line
 
     # Selection.
 
@@ -248,3 +273,172 @@ class LineList(ScrollView, can_focus=True, inherit_bindings=False):
 
     def selection_updated(self, selection: Selection | None) -> None:
         self.refresh()
+
+
+class PickItem(Struct, frozen=True):
+    """Define one line. Without an id it is a heading or a gap, which the cursor skips."""
+
+    pieces: tuple[Piece, ...] = ()
+    id: str = ""
+    right: tuple[Piece, ...] = ()
+
+
+class PickList(LineList):
+    """Show items; enter or a double click chooses one."""
+
+    SELECTS = False
+
+    class Moved(LineList.Moved):
+        """Sent when the cursor is on another item."""
+
+        def __init__(self, sender: PickList, place: int) -> None:
+            super().__init__(sender, place)
+            self.id = sender.chosen
+
+    class Chosen(LineList.Chosen):
+        """Sent on enter or on a double click."""
+
+        def __init__(self, sender: PickList, place: int) -> None:
+            super().__init__(sender, place)
+            self.id = sender.chosen
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(
+            lambda place, _: self._choices[place].pieces,
+            is_title=lambda place: not self._choices[place].id,
+            right_of=lambda place: self._choices[place].right,
+            id=id,
+            classes=classes,
+        )
+        self._choices: Sequence[PickItem] = ()
+
+    def put(self, choices: Sequence[PickItem], *, on: str = "") -> None:
+        """Show these items; the cursor stays on its id, or goes to `on`."""
+        if list(choices) == list(self._choices) and not on:
+            return
+        before, wanted = self.chosen, on or self.chosen
+        self._choices = list(choices)
+        places = [place for place, choice in enumerate(self._choices) if choice.id and choice.id == wanted]
+        with self.prevent(self.Moved):
+            self.show(len(self._choices), place=places[0] if places else 0)
+        self.refresh(layout=True)
+        if self.chosen != before:
+            self.post_message(self.Moved(self, self.place))
+
+    @property
+    def _choice(self) -> PickItem:
+        """The item under the cursor; an empty one where there is none."""
+        return self._choices[self.place] if self.place < len(self._choices) else PickItem()
+
+    @property
+    def chosen(self) -> str:
+        """Return the id under the cursor; empty if there is no item."""
+        return self._choice.id
+
+    @property
+    def chosen_text(self) -> str:
+        """Return the last piece of the line under the cursor."""
+        return self._choice.pieces[-1][0].strip() if self.chosen else ""
+
+    @property
+    def is_cut(self) -> bool:
+        """Return whether the line under the cursor is too wide for the list."""
+        width = sum(cell_len(text) for text, _ in (*self._choice.pieces, *self._choice.right))
+        return bool(self.chosen) and 0 < self.width < width
+
+    @property
+    def ids(self) -> list[str]:
+        return [choice.id for choice in self._choices if choice.id]
+
+    def select(self, id: str) -> None:
+        """Put the cursor on an item if it is shown."""
+        places = [place for place, choice in enumerate(self._choices) if choice.id == id]
+        if places:
+            self.move_to(places[0])
+
+    def action_move(self, by: int) -> None:
+        """Put the cursor on an item, or scroll a page where lines before it, which have no item, were never in view."""
+        items = [place for place, choice in enumerate(self._choices) if choice.id]
+        if not items:
+            return
+        wanted = items.index(self.place) + by if self.place in items else 0
+        place = items[min(len(items) - 1, max(0, wanted))]
+        height, top = self.scrollable_content_region.height, self.scroll_offset.y
+        page = height - 1 if place > top + 2 * height - 1 else 1 - height if place < top - height else 0
+        if height > 1 and page:
+            self.scroll_to(y=top + page, animate=False, force=True)
+        else:
+            self.move_to(place)
+
+    def action_choose(self) -> None:
+        if self.chosen:
+            super().action_choose()
+
+    def _shown_with(self, place: int) -> Region:
+        """Return the line with the heading above the first item of a group, or all lines above the first item."""
+        above = place - 1 if place and not self._choices[place - 1].id else place
+        top = 0 if not any(choice.id for choice in self._choices[:place]) else above
+        return Region(0, top, 1, place - top + 1)
+
+
+class TextLines(LineList):
+    """Show a text in full, wrapped once per width. A Static would lay out a megabyte of text for every repaint.
+
+    Args:
+        by_words: Break lines between words, for prose; else keep every character, for data.
+    """
+
+    def __init__(self, *, by_words: bool = False, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(lambda at, _: [(self._lines[at], "")], has_cursor=False, id=id, classes=classes)
+        self._by_words = by_words
+        self._text = ""
+        self._lines: list[str] = []
+
+    def put(self, text: str) -> None:
+        """Show this text from its beginning."""
+        if text != self._text:
+            self._text = text
+            self.scroll_to(0, 0, animate=False)
+            if len(text) > _AT_ONCE:
+                self._take([])  # until it is wrapped: what stood here belongs to something else
+            self._wrap()
+
+    @property
+    def plain(self) -> str:
+        """Return the wrapped text."""
+        return "\n".join(self._lines)
+
+    @property
+    def is_laid_out(self) -> bool:
+        """Whether the text is on the screen."""
+        return bool(self._lines) or not self._text
+
+    @property
+    def lines_below(self) -> int:
+        """Return how many lines follow below the visible ones."""
+        return max(0, len(self._lines) - self.scroll_offset.y - self.scrollable_content_region.height)
+
+    def on_resize(self, event: events.Resize) -> None:
+        if self.width != self._width:  # the list takes it after this
+            self._wrap()
+
+    def _wrap(self) -> None:
+        if self.width <= 0:
+            return
+        if len(self._text) <= _AT_ONCE:
+            self._take(self._wrapped(self._text, self.width))
+        else:
+            self._wrap_aside(self._text, self.width)
+
+    @work(exclusive=True, group="wrap")
+    async def _wrap_aside(self, text: str, width: int) -> None:
+        lines = await asyncio.to_thread(self._wrapped, text, width)
+        if text == self._text and width == self.width:
+            self._take(lines)
+
+    def _wrapped(self, text: str, width: int) -> list[str]:
+        return list(wrap_words(strip(text), width)) if self._by_words else wrap_characters(text, width)
+
+    def _take(self, lines: list[str]) -> None:
+        self._lines = lines
+        self.show(len(lines))
