@@ -14,7 +14,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.timer import Timer
-from textual.types import CSSPathType
 from textual.widgets import Input
 
 from zoea.model.enums import ApprovalAnswer
@@ -50,7 +49,6 @@ class ApprovalDialog(CockpitDialog[None]):
     """
 
     PLACE = ActionPlace.APPROVAL
-    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "approvals.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("right", "other(1)", "next question", show=False),
         Binding("left", "other(-1)", "question before", show=False),

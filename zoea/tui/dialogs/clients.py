@@ -38,7 +38,6 @@ class _Name(Input):
 class McpClientsDialog(CockpitDialog[None]):
     """Shows a new token until it closes, and never again."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "back")]
     DEFAULT_CSS = """
     McpClientsDialog .box { width: 84; }
     McpClientsDialog #door { height: auto; margin-bottom: 1; }
@@ -72,9 +71,6 @@ class McpClientsDialog(CockpitDialog[None]):
         return self.query_one(_Name).value.strip()
 
     # Actions.
-
-    def action_leave(self) -> None:
-        self.back()
 
     def action_other_scope(self) -> None:
         self._scope = TokenScope.COMMAND if self._scope is TokenScope.READ else TokenScope.READ

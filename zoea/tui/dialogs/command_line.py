@@ -15,7 +15,6 @@ from msgspec import Struct
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
-from textual.types import CSSPathType
 from textual.widgets import Input, Static
 
 from zoea.model.errors import MysisMissing, UsageError, ZoeaError
@@ -305,13 +304,11 @@ _WORD = 24
 class CommandPromptDialog(CockpitDialog[None]):
     """Tab takes a completion, up and down choose one, enter runs the line."""
 
-    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "command_line.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "take", "complete", priority=True),
         Binding("up", "choose(-1)", show=False, priority=True),
         Binding("down", "choose(1)", show=False, priority=True),
         Binding("enter", "run", "run", priority=True),
-        Binding("escape", "leave", "back"),
     ]
 
     def __init__(self) -> None:
@@ -366,9 +363,6 @@ class CommandPromptDialog(CockpitDialog[None]):
             line = self.query_one(Input)
             line.value = f"{self._found[max(0, self._chosen)].line} "
             line.cursor_position = len(line.value)
-
-    def action_leave(self) -> None:
-        self.dismiss()
 
     def action_run(self) -> None:
         line = self.query_one(Input).value.strip()

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import ClassVar
 
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.types import CSSPathType
+from textual.widget import Widget
 from textual.widgets import Input
 
 from zoea.llm.discovery import ProbeResult, ProbeStatus
-from zoea.model.errors import SettingsError
+from zoea.model.errors import SettingsError, ZoeaError
 from zoea.runtime.model_discovery import (
     ModelConnection,
     check_connection,
@@ -26,10 +25,10 @@ from zoea.settings.endpoints import ProviderSettings
 from zoea.settings.key_paths import SettingsInvalid
 from zoea.settings.layers import load
 from zoea.text.control_characters import one_line
-from zoea.tui.dialogs.modal import CockpitDialog, form_row
+from zoea.tui.dialogs.modal import FormDialog
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece
-from zoea.tui.widgets.clickable_text import TextBlock, key_hints
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.inline_choice import InlineChoice
 from zoea.tui.widgets.model_field import ModelField
 
@@ -54,75 +53,43 @@ _SELF_CONTAINED = ("embedded",)
 LEAST_WINDOW = 1_024
 
 
-class ConnectDialog(CockpitDialog[str | None]):
+class ConnectDialog(FormDialog[str | None]):
     """Writes the provider to the settings. Returns its name, else None."""
 
-    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "connect.tcss"]
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "connect", "connect", priority=True),
-        Binding("ctrl+t", "try_it", "test", priority=True),
-        Binding("escape", "leave", "back"),
-        Binding("down", "app.focus_next", show=False),
-        Binding("up", "app.focus_previous", show=False),
-    ]
+    TITLE = "CONNECT A MODEL"
+    VERB = "connect"
+    HINTS = "^t test, list models · tab next field"
+    GOES_ON = False
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+t", "try_it", "test", priority=True)]
 
     def __init__(self, given: ModelConnection | None = None) -> None:
         super().__init__()
         self._given = given or ModelConnection("")
-        self._is_busy = False
         self._probed: tuple[object, ProbeResult | None] = (None, None)
         self._doubted: ModelConnection | None = None
         self._known: Mapping[str, ProviderSettings] = {}
         self._filled: tuple[str, ProviderSettings | None] = ("", None)
         self._told_of = ""
-        self._is_reading = True
 
-    @property
-    def holds_keys(self) -> bool:
-        """Hold keys until the connected providers are known, whose values a typed name fills in."""
-        return self._is_reading
-
-    def compose(self) -> ComposeResult:
-        given = self._given
-        with Vertical(classes="box") as box:
-            box.border_title = "CONNECT A MODEL"
-            box.border_subtitle = key_hints("enter connect · ^t test, list models · tab next field · esc back")
-            yield from form_row("kind", InlineChoice(TYPES, id="type"))
-            yield from form_row("name", Input(given.name, id="name", placeholder="a name of your choice", compact=True))
-            yield from form_row("address", Input(given.base_url, id="address", compact=True))
-            yield from form_row(
-                "model", ModelField(given.model, id="model", placeholder="its name; ^t tests and lists models")
-            )
-            yield from form_row(
-                "window",
-                Input(id="window", placeholder="most tokens it reads at once; empty: ask the server", compact=True),
-            )
-            yield from form_row(
-                "key",
-                Input(
-                    given.key,
-                    id="key",
-                    password=not given.key.startswith("env:"),
-                    placeholder=_NO_KEY,
-                    compact=True,
-                ),
-            )
-            yield TextBlock(id="error")
+    def fields(self) -> Iterable[tuple[str, Widget]]:
+        given, is_secret = self._given, not self._given.key.startswith("env:")
+        window = "most tokens it reads at once; empty: ask the server"
+        return (
+            ("kind", InlineChoice(TYPES, id="type")),
+            ("name", Input(given.name, id="name", placeholder="a name of your choice", compact=True)),
+            ("address", Input(given.base_url, id="address", placeholder=_ADDRESSES["openai"], compact=True)),
+            ("model", ModelField(given.model, id="model", placeholder="its name; ^t tests and lists models")),
+            ("window", Input(id="window", placeholder=window, compact=True)),
+            ("key", Input(given.key, id="key", password=is_secret, placeholder=_NO_KEY, compact=True)),
+        )
 
     def on_mount(self) -> None:
-        kind = self.query_one("#type", InlineChoice)
-        kind.choose(str(self._given.type))
-        self.query_one("#address", Input).placeholder = _ADDRESSES.get(kind.value, "")
-        self.query_one("#name", Input).focus()
-        self.run_worker(DeferredWork(self._read_known), exit_on_error=False)
+        self.query_one("#type", InlineChoice).choose(str(self._given.type))  # and so the hint of the address
 
-    async def _read_known(self) -> None:
-        try:
+    async def fill(self) -> None:
+        """Read the connected providers, whose values a typed name fills in."""
+        with suppress(SettingsError):  # saving says what is wrong with the settings
             self._known = (await asyncio.to_thread(load, self.cockpit.places)).settings.provider
-        except SettingsError:
-            self._known = {}  # saving says what is wrong with the settings
-        finally:
-            self._is_reading = False
 
     def on_input_blurred(self, event: Input.Blurred) -> None:
         if event.input.id == "name" and event.value.strip() != self._filled[0]:
@@ -139,7 +106,7 @@ class ConnectDialog(CockpitDialog[str | None]):
             if (at := self.query_one(f"#{field}", Input)).value == value:
                 at.value = ""
         self.query_one("#key", Input).placeholder = _NO_KEY
-        self._say([])
+        self._tell([])
 
     def _fill_in_known(self) -> None:
         """Fill empty fields with what a connected provider of the typed name has, so that its key can be replaced."""
@@ -153,7 +120,7 @@ class ConnectDialog(CockpitDialog[str | None]):
             fields[field].value = one_line(value)
         fields["key"].placeholder = "empty: the key that it has" if known.api_key else _NO_KEY
         self._filled = (name.value.strip(), known)
-        self._say([[(f"{one_line(name.value)} is connected already; what you change here replaces it", "quiet")]])
+        self._tell([[(f"{one_line(name.value)} is connected already; what you change here replaces it", "quiet")]])
 
     def on_inline_choice_changed(self, event: InlineChoice.Changed) -> None:
         self.query_one("#address", Input).placeholder = _ADDRESSES.get(event.choice.value, "")
@@ -167,24 +134,17 @@ class ConnectDialog(CockpitDialog[str | None]):
     def connection(self) -> ModelConnection:
         """The connection as the fields describe it."""
         kind = self.query_one("#type", InlineChoice).value
-        name, address, model, key = (
-            self.query_one(f"#{field}", Input).value.strip() for field in ("name", "address", "model", "key")
-        )
-        window = self.query_one("#window", Input).value.strip().replace(",", "").replace("_", "")
+        name, address, model, key = map(self.typed, ("name", "address", "model", "key"))
+        window = self.typed("window").replace(",", "").replace("_", "")
         of, filled = self._filled
         if not key and filled is not None and name == of:
             key = filled.api_key
         return ModelConnection(name or kind, kind, address, model, key, int(window) if window.isdecimal() else None)
 
-    def action_leave(self) -> None:
-        self.dismiss(None)
-
-    def back(self) -> None:
-        self.dismiss(None)
-
     def action_try_it(self) -> None:
         if not self._is_busy:
-            self._say([[("Asking for its models…", "quiet")]])
+            self._is_busy = True
+            self._tell([[("Asking for its models…", "quiet")]])
             self.run_worker(DeferredWork(self._try), exclusive=True)
 
     async def _try(self) -> None:
@@ -193,9 +153,11 @@ class ConnectDialog(CockpitDialog[str | None]):
                 return
             found = await self._probe(self.connection)
         except SettingsError as error:
-            self._show_error(error)
+            self.say(error)
             return
-        self._say(_result(found))
+        finally:
+            self._is_busy = False
+        self._tell(_result(found))
         if found.models:
             self._models.value = self._models.value or found.models[0].name
             self.query_one("#model", Input).focus()
@@ -207,7 +169,7 @@ class ConnectDialog(CockpitDialog[str | None]):
         if filled is None or self._known.get(name) == filled:
             return False
         self._take_back()
-        self._say(
+        self._tell(
             [[(f"{one_line(name)} was changed meanwhile: leave its name field to see what it has now", "errored")]]
         )
         self.query_one("#name", Input).focus()
@@ -215,63 +177,46 @@ class ConnectDialog(CockpitDialog[str | None]):
 
     async def _probe(self, connection: ModelConnection) -> ProbeResult:
         """Ask the server for its models, and offer them. Raises SettingsError."""
-        self._is_busy = True
-        try:
-            found = await probe_connection(self.cockpit.places, connection)
-        finally:
-            self._is_busy = False
+        found = await probe_connection(self.cockpit.places, connection)
         self._probed = (_place(connection), found)
         self._models.offer([model.name for model in found.models] if found.models else None)
         return found
 
-    def action_connect(self) -> None:
-        if not self._is_busy:
-            self.run_worker(DeferredWork(self._connect), exclusive=True)
-
-    async def _connect(self) -> None:
-        try:
-            if await self._was_changed():
-                return
-            connection = self.connection
-            await asyncio.to_thread(check_connection, self.cockpit.places, connection)
-            if connection.name in self._known and connection.name not in (self._filled[0], self._told_of):
-                self._told_of = connection.name
-                said = f"{one_line(connection.name)} is connected already; enter again changes what is filled in here"
-                self._say([[(said, "errored")]])
-                return
-            doubt = await self._find_doubt(connection)
-            if doubt:
-                self._doubted = connection
-                self._say([[(doubt, "errored")]])
-                return
-            self._is_busy = True
-            of, filled = self._filled
-            shown = _field_values(filled) if filled is not None and connection.name == of else {}
-            emptied = [field for field in shown if not self.query_one(f"#{field}", Input).value.strip()]
-            with self.cockpit.settings_watch.own_change():
-                await asyncio.to_thread(
-                    save_connection, self.cockpit.places, connection, cleared=[_KEYS[field] for field in emptied]
-                )
-        except SettingsError as error:
-            self._show_error(error)
-        else:
-            self.dismiss(connection.name)
-        finally:
-            self._is_busy = False
+    async def carry_out(self) -> None:
+        """Save the connection, unless something speaks against it that was not confirmed by a second enter."""
+        if await self._was_changed():
+            return
+        connection = self.connection
+        await asyncio.to_thread(check_connection, self.cockpit.places, connection)
+        if connection.name in self._known and connection.name not in (self._filled[0], self._told_of):
+            self._told_of = connection.name
+            name = one_line(connection.name)
+            self._tell([[(f"{name} is connected already; enter again changes what is filled in here", "errored")]])
+            return
+        if doubt := await self._find_doubt(connection):
+            self._doubted = connection
+            self._tell([[(doubt, "errored")]])
+            return
+        of, filled = self._filled
+        shown = _field_values(filled) if filled is not None and connection.name == of else {}
+        emptied = [_KEYS[field] for field in shown if not self.typed(field)]
+        with self.cockpit.settings_watch.own_change():
+            await asyncio.to_thread(save_connection, self.cockpit.places, connection, cleared=emptied)
+        self.close(connection.name)
 
     async def _find_doubt(self, connection: ModelConnection) -> str:
         """Return what speaks against saving this connection; empty where it is fine, or was confirmed.
 
         Raises SettingsError where the key cannot be found.
         """
-        typed = self.query_one("#window", Input).value.strip()
+        typed = self.typed("window")
         if typed and not (connection.context_window and connection.context_window >= LEAST_WINDOW):
             return f"window: {typed!r} is not a number of tokens from {LEAST_WINDOW:,} on"
         if connection.type in _SELF_CONTAINED:
             return ""
         place, found = self._probed
         if found is None or place != _place(connection):
-            self._say([[("asking for its models…", "quiet")]])
+            self._tell([[("asking for its models…", "quiet")]])
             found = await self._probe(connection)
         if doubt := self._models.check(may_be_empty=False):
             return doubt
@@ -299,15 +244,15 @@ class ConnectDialog(CockpitDialog[str | None]):
     def _models(self) -> ModelField:
         return self.query_one(ModelField)
 
-    def _show_error(self, error: SettingsError) -> None:
+    def say(self, error: ZoeaError) -> None:
         if isinstance(error, SettingsInvalid):
             # A file that cannot be read has no key, but a place.
             said = [f"{one.key.rpartition('.')[2]}: {one.message}" if one.key else str(one) for one in error.problems]
-            self._say([[(line, "errored")] for line in said])
+            self._tell([[(line, "errored")] for line in said])
         else:
-            self._say([[(error.what, "errored")], [(error.hint, "quiet")]])
+            self._tell([[(error.what, "errored")], [(error.hint, "quiet")]])
 
-    def _say(self, lines: list[list[Piece]]) -> None:
+    def _tell(self, lines: list[list[Piece]]) -> None:
         self.query_one("#error", TextBlock).put(lines)
 
 

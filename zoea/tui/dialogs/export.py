@@ -43,7 +43,6 @@ class ExportDialog(CockpitDialog[None]):
         name: Its name.
     """
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "back")]
     DEFAULT_CSS = """
     ExportDialog .box { width: 84; }
     ExportDialog #forms { height: auto; margin-bottom: 1; }
@@ -87,9 +86,6 @@ class ExportDialog(CockpitDialog[None]):
 
     def _proposal(self) -> str:
         return file_name(self._mysis, self._form, self.cockpit.now())
-
-    def action_leave(self) -> None:
-        self.back()
 
     def action_other_format(self) -> None:
         """Choose the next format, with its file extension."""

@@ -7,7 +7,6 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.types import CSSPathType
 
 from zoea.model.enums import ApprovalAnswer
 from zoea.model.errors import ZoeaError
@@ -30,10 +29,8 @@ _OWN = "Zoea's own"
 class GrantsDialog(CockpitDialog[None]):
     """One row for each grant, with errors below the rows."""
 
-    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "grants.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("r", "revoke", "revoke"),
-        Binding("escape", "leave", "back"),
     ]
 
     def __init__(self) -> None:
@@ -60,9 +57,6 @@ class GrantsDialog(CockpitDialog[None]):
         self._read()
 
     # Actions.
-
-    def action_leave(self) -> None:
-        self.back()
 
     def action_revoke(self) -> None:
         """Revoke the grant under the cursor, on the second press."""

@@ -1,8 +1,8 @@
-"""The base class of dialogs, the lines of their forms, and the question before something is spent or destroyed."""
+"""The bases of dialogs and of forms, and the question before something is spent or destroyed."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import ClassVar, TypeVar
 
 from textual.app import ComposeResult
@@ -12,13 +12,15 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.types import CSSPathType
 from textual.widget import Widget
-from textual.widgets import Static
+from textual.widgets import Input, Static
 
+from zoea.model.errors import ZoeaError
 from zoea.tui.commands.action import Handlers
 from zoea.tui.commands.actions import BY_ID, bindings
 from zoea.tui.screens.base import BaseScreen
+from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.text_layout import Piece
-from zoea.tui.widgets.clickable_text import TextBlock
+from zoea.tui.widgets.clickable_text import TextBlock, key_hints
 
 T = TypeVar("T")
 
@@ -27,14 +29,114 @@ class CockpitDialog(ModalScreen[T], BaseScreen[T]):
     """A box in the middle of the screen. Keys do not reach the screen behind it, or the app."""
 
     CSS_PATH: ClassVar[CSSPathType | None] = "modal.tcss"
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings((BY_ID["app.back"],))]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        *bindings((BY_ID["app.back"],)),
+        Binding("escape", "leave", "back", show=False),  # also where another key was chosen for it
+    ]
 
     def bind_actions(self) -> Handlers:
         return {"app.back": self.back}
 
+    def action_leave(self) -> None:
+        self.back()
+
     def back(self) -> None:
         """Close the dialog without a result."""
         self.dismiss()
+
+    def close(self, result: T | None = None) -> None:
+        """Close the dialog, unless it was left meanwhile or another one is above it."""
+        if self.is_current:
+            self.dismiss(result)
+
+
+class FormDialog(CockpitDialog[T]):
+    """Lines with a label and an input. Enter carries the form out, and an error is shown below its lines."""
+
+    TITLE: ClassVar[str] = ""
+    VERB: ClassVar[str] = ""
+    """What enter does."""
+    HINTS: ClassVar[str] = "tab next field"
+    """More keys, as the lower border names them."""
+    FIRST: ClassVar[str] = "#name"
+    """The input that has the focus first."""
+    GOES_ON: ClassVar[bool] = True
+    """Whether closing the form lets what it carries out go on."""
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "proceed", "proceed", priority=True),
+        Binding("down", "app.focus_next", show=False),
+        Binding("up", "app.focus_previous", show=False),
+    ]
+
+    _is_busy = False
+    _is_filled = False
+
+    @property
+    def heading(self) -> str:
+        return self.TITLE or self.VERB.upper()
+
+    def fields(self) -> Iterable[tuple[str, Widget] | Widget]:
+        """Return the lines of the form: a label with its input, or a widget alone."""
+        raise NotImplementedError
+
+    async def fill(self) -> None:
+        """Read what the inputs offer; keys wait until then. Raises ZoeaError, which is shown."""
+
+    async def carry_out(self) -> None:
+        """Do what the form is for, then `close` it. Raises ZoeaError, which is shown."""
+        raise NotImplementedError
+
+    @property
+    def holds_keys(self) -> bool:
+        """Hold keys until the inputs are filled, because they would replace a text typed before."""
+        return not self._is_filled
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="box") as box:
+            box.border_title = Content(self.heading)
+            box.border_subtitle = key_hints(" · ".join(filter(None, (f"enter {self.VERB}", self.HINTS, "esc back"))))
+            for field in self.fields():
+                yield from (field,) if isinstance(field, Widget) else form_row(*field)
+            yield TextBlock(id="error")
+
+    def on_mount(self) -> None:
+        self.query_one(self.FIRST).focus()
+        self.run_worker(DeferredWork(self._fill), exit_on_error=False)
+
+    async def _fill(self) -> None:
+        try:
+            await self.fill()
+        except ZoeaError as error:
+            self.say(error)
+        finally:
+            self._is_filled = True
+
+    def typed(self, field: str) -> str:
+        """Return the text of an input by its id, without blanks around it."""
+        return self.query_one(f"#{field}", Input).value.strip()
+
+    def action_proceed(self) -> None:
+        if not self._is_busy:
+            self._is_busy = True
+            worker = self.cockpit if self.GOES_ON else self
+            worker.run_worker(DeferredWork(self._proceed), exit_on_error=False)
+
+    async def _proceed(self) -> None:
+        try:
+            await self.carry_out()
+        except ZoeaError as error:
+            self.say(error)
+        finally:
+            self._is_busy = False
+
+    def say(self, error: ZoeaError) -> None:
+        """Show an error in the form, which keeps its texts."""
+        if not self.is_attached:
+            self.cockpit.show_error(error)
+            return
+        block = self.query_one("#error", TextBlock)
+        block.put_error(error)
+        self.call_after_refresh(block.scroll_visible, animate=False)
 
 
 def form_row(label: str, widget: Widget) -> ComposeResult:

@@ -9,7 +9,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
-from textual.types import CSSPathType
 from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
@@ -38,10 +37,8 @@ class NewMysisDialog(CockpitDialog[None]):
         given: Its template, provider and model are chosen first.
     """
 
-    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "new_mysis.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "create", "create", priority=True),
-        Binding("escape", "leave", "back"),
         Binding("down", "app.focus_next", show=False),
         Binding("up", "app.focus_previous", show=False),
     ]
@@ -148,9 +145,6 @@ class NewMysisDialog(CockpitDialog[None]):
             return "none: the autopilot needs no model"
         own = self._choices.models.get(provider, "")
         return f"empty: {strip(own)}" if own else "empty: the model of the provider"
-
-    def action_leave(self) -> None:
-        self.dismiss()
 
     def action_create(self) -> None:
         if self._is_creating:

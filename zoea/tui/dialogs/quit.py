@@ -11,7 +11,6 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.types import CSSPathType
 
 from zoea.model.status import StatusWord
 from zoea.text.sentences import count_of
@@ -35,7 +34,6 @@ _AT_WORK = (StatusWord.WORKING, StatusWord.QUEUED, StatusWord.RETRYING)
 class QuitDialog(CockpitDialog[None]):
     """The choices, then the progress of the end."""
 
-    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "quit.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("s", "end('stop')", "end the swarm"),
         Binding("l", "end('leave')", "leave it running"),

@@ -11,7 +11,6 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.types import CSSPathType
 from textual.widgets import Input
 
 from zoea.model.errors import StoreError, UsageError, ZoeaError
@@ -48,10 +47,8 @@ BODY_CHARS = 20_000
 class TopicsDialog(CockpitDialog[None]):
     """Lists the topics, or the messages of one, newest last. The text of the chosen one stands below."""
 
-    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "topics.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("p", "publish", "publish"),
-        Binding("escape", "leave", "back"),
     ]
 
     def __init__(self) -> None:

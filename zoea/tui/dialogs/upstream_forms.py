@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import ClassVar
 
 from textual import events, work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.types import CSSPathType
+from textual.widget import Widget
 from textual.widgets import Input, TextArea
 
 from zoea.model.errors import UsageError, ZoeaError
@@ -19,10 +20,9 @@ from zoea.text.control_characters import one_line
 from zoea.tools.mcp_json import drop_comments
 from zoea.tui import number_format
 from zoea.tui.conversation.tool_items import build_argument_skeleton, build_hint_pieces
-from zoea.tui.dialogs.modal import CockpitDialog, form_row
-from zoea.tui.state.deferred_work import DeferredWork
+from zoea.tui.dialogs.modal import CockpitDialog, FormDialog
 from zoea.tui.text_layout import Piece
-from zoea.tui.widgets.clickable_text import TextBlock, key_hints
+from zoea.tui.widgets.clickable_text import TextBlock
 from zoea.tui.widgets.line_list import TextLines
 
 
@@ -37,57 +37,34 @@ class ServerInput(Input):
             self.replace(joined, *self.selection)
 
 
-class AddUpstreamDialog(CockpitDialog[tuple[str, ...] | None]):
+class AddUpstreamDialog(FormDialog[tuple[str, ...] | None]):
     """Takes a command line, an address or a pasted JSON. Returns the names that were added, else None."""
 
-    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "connect.tcss"]
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "add", "add", priority=True),
-        Binding("escape", "leave", "back"),
-        Binding("down", "app.focus_next", show=False),
-        Binding("up", "app.focus_previous", show=False),
-    ]
+    TITLE = "ADD AN MCP SERVER"
+    VERB = "add"
+    GOES_ON = False
 
-    def compose(self) -> ComposeResult:
-        with Vertical(classes="box") as box:
-            box.border_title = "ADD AN MCP SERVER"
-            box.border_subtitle = key_hints("enter add · tab next field · esc back")
-            yield from form_row("name", Input(id="name", placeholder="a name of your choice", compact=True))
-            yield from form_row(
-                "server",
-                ServerInput(
-                    id="server", placeholder="npx -y some-server /data · https://… · pasted JSON", compact=True
-                ),
-            )
-            yield TextBlock(id="error")
+    def fields(self) -> Iterable[tuple[str, Widget]]:
+        example = "npx -y some-server /data · https://… · pasted JSON"
+        return (
+            ("name", Input(id="name", placeholder="a name of your choice", compact=True)),
+            ("server", ServerInput(id="server", placeholder=example, compact=True)),
+        )
 
-    def on_mount(self) -> None:
-        self.query_one("#name", Input).focus()
-
-    def action_leave(self) -> None:
-        self.dismiss(None)
-
-    def back(self) -> None:
-        self.dismiss(None)
-
-    def action_add(self) -> None:
-        self.run_worker(DeferredWork(self._add), exclusive=True)
-
-    async def _add(self) -> None:
-        name, server = (self.query_one(f"#{field}", Input).value.strip() for field in ("name", "server"))
-        try:
-            if not name and not server.startswith("{"):
-                raise UsageError("the name is empty", hint="Type a name of your choice.")
-            text = describe_server(name, server)
-            outcome = await asyncio.to_thread(import_servers, text, self.cockpit.places, replace=False)
-        except ZoeaError as error:
-            self.query_one("#error", TextBlock).put([[(error.what, "errored")], [(error.hint, "quiet")]])
-            return
+    async def carry_out(self) -> None:
+        name, server = self.typed("name"), self.typed("server")
+        if not name and not server.startswith("{"):
+            raise UsageError("the name is empty", hint="Type a name of your choice.")
+        text = describe_server(name, server)
+        outcome = await asyncio.to_thread(import_servers, text, self.cockpit.places, replace=False)
         if outcome.imported:
-            self.dismiss(tuple(outcome.imported))
+            self.close(tuple(outcome.imported))
         else:
             lines = [[(f"{name}: {why}", "errored")] for name, why in outcome.left_out.items()]
             self.query_one("#error", TextBlock).put(lines or [[("the JSON names no server", "errored")]])
+
+    def say(self, error: ZoeaError) -> None:
+        self.query_one("#error", TextBlock).put([[(error.what, "errored")], [(error.hint, "quiet")]])
 
 
 RUN_KEY = "ctrl+r"
@@ -96,7 +73,6 @@ RUN_KEY = "ctrl+r"
 class TryToolDialog(CockpitDialog[None]):
     """Calls the tool on ctrl+r; a destructive tool on the second press."""
 
-    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "try_tool.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding(RUN_KEY, "call", "call it", priority=True),
         Binding("escape", "leave", "back", priority=True),
@@ -122,31 +98,21 @@ class TryToolDialog(CockpitDialog[None]):
 
     def on_mount(self) -> None:
         tool = self._tool
+        hints = [(f"  {word}", role) for word, role in build_hint_pieces(tool)]
         lines: list[list[Piece]] = [
-            [(f"{one_line(self._upstream)}/", "quiet"), (one_line(tool.name), "tool")]
-            + [(f"  {word}", role) for word, role in build_hint_pieces(tool)],
+            [(f"{one_line(self._upstream)}/", "quiet"), (one_line(tool.name), "tool"), *hints],
             [(one_line(tool.description), "quiet")],
         ]
         if tool.injected:
-            filled = ", ".join(map(one_line, tool.injected))
-            lines.append(
-                [
-                    (
-                        f"{filled}: each mysis has its own, from its login. If this server has a tool that logs in, "
-                        "try it first and copy the value.",
-                        "asking",
-                    )
-                ]
-            )
+            filled = f"{', '.join(map(one_line, tool.injected))}: each mysis has its own, from its login."
+            login = "If this server has a tool that logs in, try it first and copy the value."
+            lines.append([(f"{filled} {login}", "asking")])
         self.query_one("#what", TextBlock).put(lines)
         self._say([("^r call it · tab go to the result · esc back", "quiet")])
         self.query_one("#arguments").focus()
 
     def _say(self, line: list[Piece]) -> None:
         self.query_one("#outcome", TextBlock).put([line])
-
-    def action_leave(self) -> None:
-        self.dismiss()
 
     def action_call(self) -> None:
         if self._is_calling:

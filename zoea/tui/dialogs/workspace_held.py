@@ -7,7 +7,6 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.types import CSSPathType
 from textual.widgets import Input
 
 from zoea.model.errors import NoRunningSwarm, WorkspaceHeld, ZoeaError
@@ -25,7 +24,6 @@ class WorkspaceHeldDialog(CockpitDialog[str]):
     """Returns TRY_AGAIN, READ_ONLY, QUIT, or OTHER_WORKSPACE with a workspace's name."""
 
     AUTO_FOCUS = ""
-    CSS_PATH: ClassVar[CSSPathType | None] = ["modal.tcss", "workspace_held.tcss"]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("a,r", f"choose('{TRY_AGAIN}')", "try again"),
         Binding("l", f"choose('{READ_ONLY}')", "open read-only"),

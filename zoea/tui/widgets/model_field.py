@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from difflib import get_close_matches
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
+from textual import work
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
@@ -13,7 +15,12 @@ from textual.content import Content
 from textual.widgets import Input, OptionList
 from textual.widgets.option_list import Option
 
+from zoea.model.errors import ZoeaError
+from zoea.model.values import ProviderView
 from zoea.text.control_characters import one_line
+
+if TYPE_CHECKING:
+    from zoea.model.swarm_api import SwarmApi
 
 
 class _ModelInput(Input):
@@ -33,6 +40,13 @@ class _ModelInput(Input):
             self.screen.focus_next()
         else:
             self.screen.focus_previous()
+
+
+class HasProviders(Protocol):
+    """A cockpit with the commands of its swarm."""
+
+    @property
+    def api(self) -> SwarmApi: ...
 
 
 class ModelField(Vertical):
@@ -58,6 +72,7 @@ class ModelField(Vertical):
         self._models: tuple[str, ...] | None = None
         self._confirmed = ""
         self._picked = ""
+        self._providers: Sequence[ProviderView] = ()
 
     def compose(self) -> ComposeResult:
         yield self._input
@@ -87,6 +102,19 @@ class ModelField(Vertical):
     def models(self) -> tuple[str, ...] | None:
         """The models of the server; None where they are not known."""
         return self._models
+
+    @work(exit_on_error=False)
+    async def read_providers(self, swarm: HasProviders, known: Callable[[], None]) -> None:
+        """Ask every provider for its models, which costs no tokens, then call `known`."""
+        with suppress(ZoeaError):  # no model is offered then, and every name is taken as typed
+            self._providers = await swarm.api.providers()
+            known()
+
+    def offer_of(self, provider: str) -> None:
+        """Offer the models of a provider, as far as they are known; of the default one for an empty name."""
+        found = (one for one in self._providers if one.name == provider or (not provider and one.is_default))
+        view = next(found, None)
+        self.offer(view.models or None if view is not None else None)
 
     def offer(self, models: Sequence[str] | None) -> None:
         """Show the models of a server; None where they are not known."""
