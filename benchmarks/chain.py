@@ -166,7 +166,7 @@ async def measure_forks() -> dict[str, float]:
         await grow(running.store, "alpha", 0, FORKED_COMMITS)
         began = time.process_time()
         for number in range(FORKS):
-            made = await running.commander.create(f"fork-{number}", context="@alpha")
+            made = await running.commander.create(f"fork-{number}", commit="@alpha")
             await running.commander.send(made.name, "try it differently")
         await model.has_all.wait()
         spent = (max(model.times[:FORKS]) - began) * 1000

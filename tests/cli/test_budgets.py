@@ -20,7 +20,7 @@ async def _spend(folder: Path) -> None:
     async with swarm(folder, script(answer)) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.configure("alpha", settings={"budget.mysis": 1_600_000})
-        await s.commander.broadcast("go", context='{"token_budget_total": 4000000}')
+        await s.commander.broadcast("go", limits='{"token_budget_total": 4000000}')
         await s.settled()
 
 

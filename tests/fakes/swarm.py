@@ -12,7 +12,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tests.fakes.no_contexts import NoContexts
+from tests.fakes.no_commits import NoCommits
 from zoea.model.enums import Activity, ApprovalAnswer, DeliveryMode, MysisState
 from zoea.model.errors import MysisMissing, NameRefused, NoRecipients, StateRefused, TemplateError, UsageError
 from zoea.model.topics import EVERYONE, PublishReceipt, TopicMessage, check_published_topic
@@ -56,7 +56,7 @@ class Subscriber:
         self.ready.set()
 
 
-class FakeSwarm(NoContexts):
+class FakeSwarm(NoCommits):
     """See the module.
 
     `said` holds `(sender, mysis or "", text)` in the order it came, `waiting` the deliveries that nobody took yet,
@@ -104,7 +104,7 @@ class FakeSwarm(NoContexts):
         start: bool = True,
         broadcast: int = 0,
         task: str = "",
-        context: str = "",
+        commit: str = "",
         allow_fresh: bool = False,
     ) -> MysisView:
         number = len(self._myses) + len(self._deleted) + 1
@@ -191,7 +191,7 @@ class FakeSwarm(NoContexts):
         is_task: bool = False,
         sender: Sender = COMMANDER,
         idempotency_key: str = "",
-        context: str = "",
+        limits: str = "",
     ) -> Receipt:
         if idempotency_key and idempotency_key in self._keys:
             return self._receipts[self._keys[idempotency_key]]
@@ -216,7 +216,7 @@ class FakeSwarm(NoContexts):
         mode: DeliveryMode = DeliveryMode.QUEUE,
         sender: Sender = COMMANDER,
         idempotency_key: str = "",
-        context: str = "",
+        limits: str = "",
     ) -> Receipt:
         if not text.strip():
             raise UsageError("a broadcast needs text")

@@ -36,7 +36,7 @@ from zoea.settings.template_library import Level
 from zoea.store import Store, WriterConnection
 from zoea.swarm import life
 from zoea.swarm.commander import Commander
-from zoea.swarm.context_commands import ContextCommands
+from zoea.swarm.commit_commands import CommitCommands
 from zoea.swarm.life import StoredLife
 from zoea.swarm.persistence.spend_ops import Reserved
 from zoea.swarm.persistence.turn_ops import OpenedTurn
@@ -142,7 +142,7 @@ class Driver:
 
     def __init__(self, commander: Commander, chance: random.Random) -> None:
         self._commander = commander
-        self._contexts = ContextCommands(commander)
+        self._contexts = CommitCommands(commander)
         self._chance = chance
         self._count = 0
         self._deleted: list[int] = []
@@ -191,7 +191,7 @@ class Driver:
         audience = Recipients() if self._chance.random() < 0.3 else Recipients(state=MysisState.RUNNING)
         context = json.dumps({"token_budget_total": 100_000}) if self._chance.random() < 0.5 else ""
         text, mode = self._text(), self._chance.choice(MODES)
-        self._said(await self._commander.broadcast(text, to=audience, mode=mode, context=context))
+        self._said(await self._commander.broadcast(text, to=audience, mode=mode, limits=context))
 
     async def stop(self) -> None:
         state_of(await self._commander.stop((await self._someone()).name))

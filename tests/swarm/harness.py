@@ -27,7 +27,7 @@ from zoea.runtime.compose import RunningSwarm
 from zoea.settings import Settings, Templates, parse_template
 from zoea.store import Store
 from zoea.swarm.commander import Commander
-from zoea.swarm.mysis_contexts import MysisContexts
+from zoea.swarm.mysis_commits import MysisCommits
 from zoea.swarm.resolved_template import Providers
 from zoea.swarm.swarm import Swarm as CoreSwarm
 from zoea.tools import AccountKeeper, Toolbox, ToolPolicy, UpstreamConfig
@@ -261,7 +261,7 @@ async def swarm(
             on_shutdown=on_shutdown,
             prices=prices,
         ),
-        serve_tools=lambda commander: toolbox.serve(MysisTools(commander.builtin_backend, MysisContexts(commander))),
+        serve_tools=lambda commander: toolbox.serve(MysisTools(commander.builtin_backend, MysisCommits(commander))),
     )
     try:
         yield Swarm(commander, store, clock, model, peer, path)

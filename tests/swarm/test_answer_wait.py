@@ -154,7 +154,7 @@ async def send_many(s: Swarm, context: str, modes: tuple[DeliveryMode, ...]) -> 
     await s.commander.send("alpha", "begin")
     await s.until(lambda: s.peer.running)
     for number, mode in enumerate(modes):
-        await s.commander.send("alpha", f"message {number}", mode=mode, context=context)
+        await s.commander.send("alpha", f"message {number}", mode=mode, limits=context)
     gate.set()
     await s.settled()
     rows = await s.rows("SELECT turn_id, content FROM memory WHERE role = 'user' ORDER BY turn_id, seq")
@@ -178,7 +178,7 @@ async def test_a_message_with_a_turn_of_its_own_parts_those_around_it(tmp_path: 
         await s.commander.send("alpha", "begin")
         await s.until(lambda: s.peer.running)
         for text, context in (("a", ""), ("b", ""), ("own", OWN), ("c", ""), ("d", "")):
-            await s.commander.send("alpha", text, context=context)
+            await s.commander.send("alpha", text, limits=context)
         gate.set()
         await s.settled()
         rows = await s.rows(

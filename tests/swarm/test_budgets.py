@@ -76,7 +76,7 @@ async def test_one_warning_event_when_80_per_cent_of_the_turns_budget_are_crosse
     settings = Settings.model_validate(limits)
     async with swarm(tmp_path, spending(4000, 3000, 1500, 100), settings=settings) as s:
         await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "go", context=context)
+        await s.commander.send("alpha", "go", limits=context)
         await s.settled_in_time()
         warnings = await s.rows("SELECT mysis_id, data FROM event WHERE kind = 'budget.warning'")
         assert warnings == [{"mysis_id": 1, "data": '{"scope": "turn", "used": 8500, "limit": 10000}'}]

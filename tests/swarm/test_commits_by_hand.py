@@ -126,7 +126,7 @@ async def test_a_compaction_without_a_model_chooses_lines_and_needs_no_mysis(tmp
             await contexts(s).compact(tip.id)
         await contexts(s).compact(tip.id, extract=True)
         ref = f"compact/ctx-{tip.digest.hex()[:8]}"
-        assert await contexts(s).name_context(ref, "") == ref, "the name of a compaction can be removed"
+        assert await contexts(s).name_commit(ref, "") == ref, "the name of a compaction can be removed"
         await contexts(s).compact(tip.id, extract=True)
         assert "8443" in read(s.path, read_chain(s.path, ref)[-1])[0].content
 

@@ -103,7 +103,7 @@ async def test_a_model_writes_the_summary_of_what_a_fork_has_no_room_for(tmp_pat
             await s.commander.send("alpha", text)
             await s.settled()
         tip = read_chain(s.path, "@alpha")[-1]
-        made = await s.commander.create("", context="@alpha")
+        made = await s.commander.create("", commit="@alpha")
         for text in ("go on", "and now?"):
             await s.commander.send(made.name, text)
             await s.settled(made.name)

@@ -23,7 +23,7 @@ from zoea.model.request import Answer
 from zoea.settings import Settings
 from zoea.settings.commit_settings import ChainSettings
 from zoea.store.database_file import connect_reader
-from zoea.swarm.context_capture import ContextCapture
+from zoea.swarm.commit_capture import CommitCapture
 from zoea.swarm.persistence import row_values, turn_records
 
 
@@ -221,7 +221,7 @@ async def test_a_prompt_whose_turn_was_cancelled_while_it_was_stored_is_committe
     async with swarm(tmp_path, script(*TWO_CALLS)) as s:
         await two_turns(s)
         (row,) = await s.store.read(row_values.MYSIS)
-        capture = ContextCapture(row_values.mysis(row), ChainSettings(), s.store, s.clock)
+        capture = CommitCapture(row_values.mysis(row), ChainSettings(), s.store, s.clock)
         await capture.load()
         await s.store.write(
             lambda conn: conn.execute(

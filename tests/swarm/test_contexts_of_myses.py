@@ -133,7 +133,7 @@ async def test_with_the_scope_swarm_a_mysis_reads_and_commits_what_others_know(t
 async def test_a_fork_reaches_what_it_inherited_and_not_what_came_later(tmp_path: Path) -> None:
     async with talking(tmp_path, USE) as talk:
         at = read_chain(talk.swarm.path, "@alpha")[-1].id
-        await talk.swarm.commander.create("carol", context="@alpha")
+        await talk.swarm.commander.create("carol", commit="@alpha")
         read = await talk.use("carol", "materialize", context=at)
         assert read["messages"][-1]["content"] == "alpha found iron at 7."
         await talk.say("alpha", "and now?", Answer(text="A secret."))

@@ -21,7 +21,7 @@ from zoea.queries.request_inspection import inspect_request
 from zoea.settings import Settings
 from zoea.store.database_file import connect_reader
 from zoea.store.redaction import REDACTED, redact_text
-from zoea.swarm.context_commands import ContextCommands
+from zoea.swarm.commit_commands import CommitCommands
 
 TALK = (
     Answer(text="I look.", calls=(call("look", "north"), call("act", "dig"))),
@@ -41,7 +41,7 @@ async def talk(s: Swarm, *texts: str) -> None:
 
 async def fork(s: Swarm, revision: str, text: str, **more: str) -> ModelRequest:
     """Make a mysis from a commit, send it a message, and return its first request."""
-    made = await s.commander.create("", context=revision, **more)  # type: ignore[arg-type]  # texts only
+    made = await s.commander.create("", commit=revision, **more)  # type: ignore[arg-type]  # texts only
     before = len(s.provider.requests)
     await s.commander.send(made.name, text)
     await s.settled(made.name)
@@ -91,7 +91,7 @@ async def test_forks_are_named_after_their_origin_and_their_branches_begin_at_th
     async with swarm(tmp_path, script(*TALK)) as s:
         await talk(s)
         tip = read_chain(s.path, "@alpha")[-1]
-        made = [await s.commander.create("", context="@alpha") for _ in range(3)]
+        made = [await s.commander.create("", commit="@alpha") for _ in range(3)]
         assert [one.name for one in made] == ["alpha-2", "alpha-3", "alpha-4"]
         assert {(one.template, one.provider, one.model) for one in made} == {
             (view.template, view.provider, view.model) for view in [await s.commander.mysis("alpha")]
@@ -168,7 +168,7 @@ async def test_a_session_that_shows_its_conversation_recalls_nothing_of_it(tmp_p
     settings = Settings.model_validate({"context": {"recall_items": 3, "keep_turns": 0}})
     async with swarm(tmp_path, script(Answer(text="ready")), settings=settings) as s:
         await talk(s, "the manganese stands at berth 7", "rest now")
-        await ContextCommands(s.commander).resume("@alpha")
+        await CommitCommands(s.commander).resume("@alpha")
         for text in ("one", "where is the manganese?"):
             await s.commander.send("alpha", text)
             await s.settled()
@@ -181,11 +181,11 @@ async def test_a_fork_of_a_context_with_a_missing_part_says_why_and_makes_nothin
         await talk(s)
         await s.store.write(lambda conn: conn.execute("UPDATE blob SET data = x'00'"))
         with pytest.raises(MissingBlob, match="damaged"):
-            await s.commander.create("", context="@alpha")
+            await s.commander.create("", commit="@alpha")
         with pytest.raises(RevisionError, match="beta"):
-            await s.commander.create("", context="@beta")
+            await s.commander.create("", commit="@beta")
         assert await s.value("SELECT count(*) FROM mysis") == 1
-        fresh = await s.commander.create("", context="@alpha", allow_fresh=True)
+        fresh = await s.commander.create("", commit="@alpha", allow_fresh=True)
         assert await s.value("SELECT fresh_at > 0 FROM ctx_origin") == 1
         await s.commander.send(fresh.name, "begin")
         await s.settled(fresh.name)
@@ -199,7 +199,7 @@ async def test_a_fork_of_a_context_with_a_missing_part_says_why_and_makes_nothin
 async def test_a_fork_goes_on_after_a_restart_with_the_same_context(tmp_path: Path) -> None:
     async with swarm(tmp_path, script(*TALK)) as s:
         await talk(s)
-        await s.commander.create("fork", context="@alpha")
+        await s.commander.create("fork", commit="@alpha")
     async with swarm(tmp_path, script(Answer(text="Back."))) as s:
         await s.commander.send("fork", "still there?")
         await s.settled("fork")
@@ -248,7 +248,7 @@ async def test_ephemeral_commits_lose_their_texts_and_what_a_living_mysis_began_
     settings = Settings.model_validate({"chain": {"ephemeral_days": 2}})
     async with swarm(tmp_path, script(*TALK), settings=settings) as s:
         await talk(s)
-        made = await s.commander.create("", context="@alpha")
+        made = await s.commander.create("", commit="@alpha")
         rows = await s.rows("SELECT until - created_at AS us FROM ctx_policy WHERE policy = 'ephemeral'")
         assert [row["us"] for row in rows] == [2 * 86_400_000_000] * len(read_chain(s.path, "@alpha"))
         await s.store.write(lambda conn: conn.execute("UPDATE ctx_policy SET until = 0"))
@@ -259,4 +259,4 @@ async def test_ephemeral_commits_lose_their_texts_and_what_a_living_mysis_began_
         await s.commander.delete(made.name)
         assert (await s.store.write(release_expired)).blobs > 0
         with pytest.raises(MissingBlob, match="were ephemeral"):
-            await s.commander.create("", context="@alpha")
+            await s.commander.create("", commit="@alpha")

@@ -34,7 +34,7 @@ async def test_each_turn_of_a_broadcast_gets_an_equal_share_of_what_is_left(tmp_
     async with swarm(tmp_path, provider=provider, settings=HARD) as s:
         for number in range(4):
             await s.commander.create(f"m{number}", start=False)
-        await s.commander.broadcast("all of you", context=total(40_000))
+        await s.commander.broadcast("all of you", limits=total(40_000))
         await s.until(lambda: all(s.commander.swarm.runner(f"m{number}").driver for number in range(4)))
         gate.set()
         for number in range(4):
@@ -52,10 +52,10 @@ async def test_what_finished_turns_left_goes_to_the_next(tmp_path: Path) -> None
     async with swarm(tmp_path, script(answer), settings=HARD) as s:
         await s.commander.create("alpha", start=False)
         await s.commander.create("beta", start=False)
-        await s.commander.broadcast("both", context=total(20_000))
+        await s.commander.broadcast("both", limits=total(20_000))
         for name in ("alpha", "beta"):
             await s.settled(name)
-        await s.commander.send("alpha", "alone", context=total(20_000))
+        await s.commander.send("alpha", "alone", limits=total(20_000))
         await s.settled()
         share = await s.value("SELECT frozen ->> 'task_tokens' FROM turn ORDER BY id DESC LIMIT 1")
         assert share == 20_000
@@ -72,7 +72,7 @@ async def test_a_hard_total_is_never_exceeded_while_usage_stays_within_reservati
     async with swarm(tmp_path, busy, settings=HARD) as s:
         for number in range(myses):
             await s.commander.create(f"m{number}", start=False)
-        await s.commander.broadcast("work", context=total(20_000))
+        await s.commander.broadcast("work", limits=total(20_000))
         for number in range(myses):
             await s.settled(f"m{number}")
         outcomes = {row["outcome"] for row in await s.rows("SELECT outcome FROM turn")}
@@ -89,7 +89,7 @@ async def test_the_lowest_total_of_several_prompts_counts(tmp_path: Path) -> Non
         await s.commander.send("alpha", "opens a turn")
         await s.until(lambda: s.commander.swarm.runner("alpha").driver is not None)
         for tokens in (30_000, 20_000, 25_000):
-            await s.commander.send("alpha", f"of {tokens}", context=total(tokens))
+            await s.commander.send("alpha", f"of {tokens}", limits=total(tokens))
         gate.set()
         await s.settled()
         [row] = await s.rows(
@@ -114,7 +114,7 @@ async def test_a_soft_total_allows_one_last_request_that_says_so(tmp_path: Path)
 
     async with swarm(tmp_path, busy, settings=SOFT) as s:
         await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "work", context=total(4_000))
+        await s.commander.send("alpha", "work", limits=total(4_000))
         await s.settled()
         [turn] = await s.rows("SELECT id, outcome FROM turn")
         assert turn["outcome"] == "answered"
@@ -136,7 +136,7 @@ async def test_a_turn_that_calls_tools_in_its_last_request_ends_without_running_
 
     async with swarm(tmp_path, stubborn, settings=SOFT) as s:
         await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "work", context=json.dumps({"token_budget_per_task": 50}))
+        await s.commander.send("alpha", "work", limits=json.dumps({"token_budget_per_task": 50}))
         await s.settled()
         [turn] = await s.rows("SELECT outcome, failure FROM turn")
         assert turn["outcome"] == "budget"
@@ -155,7 +155,7 @@ async def test_a_soft_total_leaves_a_turn_alone_that_reports_its_end_in_the_last
 
     async with swarm(tmp_path, reports, settings=SOFT) as s:
         await s.commander.create("alpha", start=False)
-        await s.commander.send("alpha", "work", is_task=True, context=total(1_000))
+        await s.commander.send("alpha", "work", is_task=True, limits=total(1_000))
         await s.settled()
         assert [row["outcome"] for row in await s.rows("SELECT outcome FROM turn")] == ["answered"]
         assert [row["state"] for row in await s.rows("SELECT state FROM tool_call")] == ["done"]

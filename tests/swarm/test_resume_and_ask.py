@@ -18,11 +18,11 @@ from zoea.model.request import Answer, ModelRequest
 from zoea.queries.context_history import read_history
 from zoea.settings import Settings
 from zoea.store.database_file import connect_reader
-from zoea.swarm.context_commands import ContextCommands
+from zoea.swarm.commit_commands import CommitCommands
 
 
-def contexts(s: Swarm) -> ContextCommands:
-    return ContextCommands(s.commander)
+def contexts(s: Swarm) -> CommitCommands:
+    return CommitCommands(s.commander)
 
 
 async def say(s: Swarm, name: str, text: str) -> ModelRequest:
@@ -108,7 +108,7 @@ async def test_a_later_session_stays_in_the_history_of_the_mysis_that_it_was_mad
             await s.settled(made)
             await contexts(s).ask("@alpha", "Why so?", thread="t")
         else:
-            made = (await s.commander.create("", context="@alpha")).name
+            made = (await s.commander.create("", commit="@alpha")).name
             await say(s, made, "Go on.")
             await contexts(s).resume(made)
             await say(s, made, "And now?")
@@ -126,7 +126,7 @@ async def test_a_question_leaves_a_ticket_where_a_person_put_it(tmp_path: Path) 
         await s.settled(one.mysis.name)
         answer = read_chain(s.path, "ticket/tkt-7")[-1]
         assert answer.id != known.id, "a new ticket names the answer"
-        await contexts(s).name_context("tkt-7", answer.id)
+        await contexts(s).name_commit("tkt-7", answer.id)
         two = await contexts(s).ask("tkt-7", "Why so?")
         await s.settled(two.mysis.name)
         assert read_chain(s.path, "ticket/tkt-7")[-1].id == answer.id
@@ -183,7 +183,7 @@ async def test_a_ticket_names_what_was_known_for_it_and_is_asked(tmp_path: Path)
     async with swarm(tmp_path, script(*TALK[:4], Answer(text="A leak."), Answer(text="Of memory."))) as s:
         await talk(s)
         earlier, tip = read_chain(s.path, "@alpha")[-2:]
-        assert await contexts(s).name_context("tkt-7", earlier.id) == "ticket/tkt-7"
+        assert await contexts(s).name_commit("tkt-7", earlier.id) == "ticket/tkt-7"
         one = await contexts(s).ask("tkt-7", "What is wrong?", ticket="tkt-7")
         await s.settled(one.mysis.name)
         assert one.context == earlier.id
@@ -196,15 +196,15 @@ async def test_a_ticket_names_what_was_known_for_it_and_is_asked(tmp_path: Path)
         assert (again.context, commits[-1].provenance.ticket_id) == (newest.id, "tkt-7"), "it goes on for the ticket"
         assert tip.provenance.ticket_id is None
         since = await s.value("SELECT max(created_at) + 1 FROM ctx_reflog")
-        await contexts(s).name_context(one.ref, "")
-        await contexts(s).name_context(again.ref, "")
+        await contexts(s).name_commit(one.ref, "")
+        await contexts(s).name_commit(again.ref, "")
         for asked in (one, again):
             await s.commander.delete(asked.mysis.name)
         with closing(connect_reader(s.path)) as conn:
             assert not {one.seq for one in commits} & set(find_unreached(conn, since)), "a ticket keeps its commits"
         with pytest.raises(UsageError, match="cannot be a ticket"):
             await contexts(s).ask("@alpha", "x", ticket="seven")
-        assert await contexts(s).name_context("tkt-7", "") == "ticket/tkt-7"
+        assert await contexts(s).name_commit("tkt-7", "") == "ticket/tkt-7"
         with pytest.raises(RevisionError):
             await contexts(s).ask("tkt-7", "Gone?")
 

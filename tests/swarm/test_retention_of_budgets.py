@@ -42,7 +42,7 @@ async def test_removed_turns_still_count_as_spent(tmp_path: Path, monkeypatch: p
     async with swarm(tmp_path, works, settings=HARD) as s:
         await s.commander.create("alpha", start=False)
         for number in range(5):
-            await s.commander.send("alpha", f"work {number}", context=json.dumps({"token_budget_total": TOTAL}))
+            await s.commander.send("alpha", f"work {number}", limits=json.dumps({"token_budget_total": TOTAL}))
             await s.settled()
         before = await sums(s)
         spent = await s.value("SELECT sum(input_tokens + output_tokens) FROM request")

@@ -156,7 +156,7 @@ async def test_a_prompt_may_override_the_window_and_the_budgets_of_its_turn(tmp_
         await s.commander.create("alpha", start=False)
         context = '{"history_window_size": "100", "token_budget_per_agent": 30000, "token_budget_per_task": 90000}'
         for number in range(1, 8):
-            await s.commander.send("alpha", f"number {number}", context=context)
+            await s.commander.send("alpha", f"number {number}", limits=context)
             await s.settled()
         shown = contents(s.provider.requests[-1].messages)[1:]
         assert [text for text in shown if text.startswith("number")] == [f"number {n}" for n in range(1, 8)]
@@ -173,7 +173,7 @@ async def test_an_unknown_key_of_a_context_sends_nothing(tmp_path: Path) -> None
     async with swarm(tmp_path, script(Answer(text="never")), settings=settings()) as s:
         await s.commander.create("alpha", start=False)
         with pytest.raises(UsageError) as raised:
-            await s.commander.send("alpha", "hello", context='{"primer_count": 3}')
+            await s.commander.send("alpha", "hello", limits='{"primer_count": 3}')
         assert "Did you mean primers_count?" in raised.value.hint
         assert await s.rows("SELECT id FROM message") == []
 

@@ -184,7 +184,7 @@ async def test_a_conversation_of_another_strategy_is_imported_beside_others(
     async with swarm(tmp_path, script(Answer(text="Aye.")), settings=settings) as s:
         await s.commander.create("alpha", start=False)
         for text in ("one", "two", "three"):
-            await s.commander.send("alpha", text, context='{"token_budget_total": 100000}')
+            await s.commander.send("alpha", text, limits='{"token_budget_total": 100000}')
             await s.settled("alpha")
     other = await import_beside_others(tmp_path, [1])
     before, after = (read_frozen(path, "alpha") for path in (tmp_path / "zoea.db", other))

@@ -72,7 +72,7 @@ async def test_enter_opens_the_commit_and_tab_shows_its_messages_and_all_that_it
 async def test_a_fork_is_a_lane_of_its_own(tmp_path: Path) -> None:
     async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(160, 40)) as stage:
         await send_prompts(stage.swarm, "one", "two")
-        fork = await stage.swarm.commander.create("", context="@alpha~1", start=True)
+        fork = await stage.swarm.commander.create("", commit="@alpha~1", start=True)
         await stage.swarm.commander.send(fork.name, "another way")
         await stage.swarm.settled(fork.name)
         await send_prompts(stage.swarm, "three")
@@ -231,7 +231,7 @@ async def test_a_fork_that_is_refused_says_what_to_do_and_keeps_what_was_written
 async def test_c_marks_one_commit_and_compares_another_with_it(tmp_path: Path) -> None:
     async with cockpit(tmp_path, answering("yes"), names=("alpha",), size=(120, 40)) as stage:
         await send_prompts(stage.swarm, "one", "two")
-        fork = await stage.swarm.commander.create("", context="@alpha~1", start=True)
+        fork = await stage.swarm.commander.create("", commit="@alpha~1", start=True)
         await stage.swarm.commander.send(fork.name, "another way")
         await stage.swarm.settled(fork.name)
         screen = await open_history(stage)

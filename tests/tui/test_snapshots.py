@@ -29,7 +29,7 @@ from tests.tui.snapshots_on_disk import ACCEPTS, SnapshotStore, export_svg
 from zoea.model.values import GrantView, McpView, ProviderView, ToolView, UpstreamView
 from zoea.settings.paths import Places
 from zoea.store import WriterConnection
-from zoea.swarm import context_capture
+from zoea.swarm import commit_capture
 from zoea.swarm.persistence.stat_ops import MINUTE_US
 from zoea.tui.app import TooSmallScreen
 from zoea.tui.dialogs.approvals import ApprovalDialog
@@ -297,7 +297,7 @@ def _same_everywhere(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         await asyncio.Event().wait()
 
     monkeypatch.setattr(SwarmFeed, "_measure", never)
-    monkeypatch.setattr(context_capture, "describe_machine", lambda: "kestrel 0f3a9c11d2e4")
+    monkeypatch.setattr(commit_capture, "describe_machine", lambda: "kestrel 0f3a9c11d2e4")
     monkeypatch.setenv("LANG", "C.UTF-8")
     monkeypatch.setenv("TZ", "UTC")
     for name in ("LC_ALL", "LC_CTYPE", "NO_COLOR", "COLORTERM", "TERM"):

@@ -2,5 +2,5 @@
 
 This package stores conversations; `zoea.context` plans requests and knows no commit. `commit` and `entries` are the
 values, `commit_rows` reads and `commit_ops` writes rows, `ref_names` and `revisions` name commits, and `chain_reader`
-builds conversations. Myses commit by `zoea.swarm.context_capture`.
+builds conversations. Myses commit by `zoea.swarm.commit_capture`.
 """

@@ -118,7 +118,7 @@ def build_picked(commit: ContextCommit, entries: Sequence[ContextEntry], name: s
 
 
 async def keep_commit(store: Store, revision: str, policy: str, days: float = 0.0, *, whole: bool = False) -> int:
-    """Set how long the texts of a commit stay; return how many commits that is. See `SwarmApi.keep_context`.
+    """Set how long the texts of a commit stay; return how many commits that is. See `SwarmApi.keep_commit`.
 
     Raises:
         RevisionError: There is no such commit.

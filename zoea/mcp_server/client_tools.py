@@ -20,7 +20,7 @@ from zoea.queries.stored_swarm import read_swarm_view
 from zoea.store.memory_reader import MemoryReader
 from zoea.store.search import SearchColumn
 from zoea.store.topic_reader import read_newest_messages, read_topics
-from zoea.swarm.context_tools import ContextTools
+from zoea.swarm.commit_tools import CommitTools
 from zoea.text.shorten import head
 from zoea.tools.builtin.answer_size import ROOM, shorten_tags, size, start_of, within
 from zoea.tools.builtin.arguments import (
@@ -57,7 +57,7 @@ class ClientTools:
         self._swarm_client = swarm_client
         self._memories = memories
         self._memory_tools = MemoryTools(memories, ClientRows())
-        self._contexts = ContextTools(memories)
+        self._contexts = CommitTools(memories)
         self._handlers: dict[str, Handler] = {
             "zoea_search_messages": self._search_messages,
             "zoea_search_broadcasts": self._search_broadcasts,
@@ -130,7 +130,7 @@ class ClientTools:
         swarm = await self._swarm_client.swarm(client)
         try:
             receipt = await swarm.send(
-                message.to, message.text, is_task=message.is_task, sender=client.sender, context=limits.to_json()
+                message.to, message.text, is_task=message.is_task, sender=client.sender, limits=limits.to_json()
             )
             return _receipt_row(receipt) | ({"note": " ".join(limits.ignored)} if limits.ignored else {})
         except StateRefused as error:
@@ -200,7 +200,7 @@ class ClientTools:
     async def _context_fork(self, arguments: Arguments, client: McpClient) -> dict[str, Any]:
         given = ContextForkArguments.parse(arguments)
         swarm = await self._swarm_client.swarm(client)
-        made = await swarm.create("", template=given.template, context=given.context)
+        made = await swarm.create("", template=given.template, commit=given.context)
         if given.message.strip():
             await swarm.send(made.name, given.message, sender=client.sender)
         return {"mysis": _mysis_row(made)}

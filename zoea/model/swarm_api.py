@@ -14,7 +14,7 @@ from zoea.model.topics import EVERYONE, PublishReceipt
 from zoea.model.values import (
     COMMANDER,
     ApprovalView,
-    ContextQuestion,
+    CommitQuestion,
     Event,
     GrantView,
     Lagged,
@@ -45,12 +45,12 @@ class MysisApi(Protocol):
         start: bool = True,
         broadcast: int = 0,
         task: str = "",
-        context: str = "",
+        commit: str = "",
         allow_fresh: bool = False,
     ) -> MysisView:
         """Create a mysis. An empty name is generated; an empty template means the default one.
 
-        With a `context`, a revision such as `@alpha` or `ctx-1a2b3c4d`, it knows the conversation up to that commit
+        With a `commit`, a revision such as `@alpha` or `ctx-1a2b3c4d`, it knows the conversation up to that commit
         and, unless they are given, has its template, provider and model. Where that conversation cannot be read it
         is refused, or, with `allow_fresh`, begins without it.
 
@@ -144,12 +144,12 @@ class MessageApi(Protocol):
         is_task: bool = False,
         sender: Sender = COMMANDER,
         idempotency_key: str = "",
-        context: str = "",
+        limits: str = "",
     ) -> Receipt:
         """Send a message to one mysis; with `is_task` it replaces its goal.
 
         Args:
-            context: JSON of what it overrides for the turn that it opens (`context/window/prompt_context.py`).
+            limits: JSON of what it overrides for the turn that it opens (`context/window/prompt_context.py`).
         """
         ...
 
@@ -161,9 +161,9 @@ class MessageApi(Protocol):
         mode: DeliveryMode = DeliveryMode.QUEUE,
         sender: Sender = COMMANDER,
         idempotency_key: str = "",
-        context: str = "",
+        limits: str = "",
     ) -> Receipt:
-        """Store a message, and deliver it to each mysis that takes messages. `context` as of `send`."""
+        """Store a message, and deliver it to each mysis that takes messages. `limits` as of `send`."""
         ...
 
     async def find_short_budgets(self, text: str, *, to: Recipients = Recipients()) -> tuple[str, ...]:
@@ -218,10 +218,10 @@ class ApprovalApi(Protocol):
         ...
 
 
-class ContextApi(Protocol):
+class CommitApi(Protocol):
     """Works with commits of what myses know. A revision is `@alpha`, `alpha~3` or `ctx-1a2b3c4d`, without a time."""
 
-    async def name_context(self, name: str, revision: str) -> str:
+    async def name_commit(self, name: str, revision: str) -> str:
         """Let the ref `tag/NAME` name a commit, and return the ref. An empty revision removes it.
 
         A ticket, such as `tkt-7`, has the ref `ticket/tkt-7`.
@@ -231,7 +231,7 @@ class ContextApi(Protocol):
         """
         ...
 
-    async def keep_context(self, revision: str, policy: str, *, days: float = 0.0, whole: bool = False) -> int:
+    async def keep_commit(self, revision: str, policy: str, *, days: float = 0.0, whole: bool = False) -> int:
         """Set how long the texts of a commit stay. Return how many commits that is.
 
         Args:
@@ -315,7 +315,7 @@ class ContextApi(Protocol):
 
     async def ask(
         self, revision: str, question: str, *, thread: str = "", ticket: str = "", sender: Sender = COMMANDER
-    ) -> ContextQuestion:
+    ) -> CommitQuestion:
         """Ask what a mysis knew at a commit. One with the commit's template answers, then rests.
 
         Its branch is `thread/THREAD/TEMPLATE`; the next question in the thread goes on from its newest commit.
@@ -391,5 +391,5 @@ class CoreSwarmApi(MysisApi, MessageApi, TopicApi, ApprovalApi, Protocol):
     """The part of `SwarmApi` that needs no connections."""
 
 
-class SwarmApi(CoreSwarmApi, ContextApi, ConnectionApi, Protocol):
+class SwarmApi(CoreSwarmApi, CommitApi, ConnectionApi, Protocol):
     """All of it. Bodies: `runtime.compose.RunningSwarm`, `ipc.remote_swarm.RemoteSwarm`, `ipc.read_only`."""

@@ -209,7 +209,7 @@ class Mysis(Struct, frozen=True):
     held_reason: str = ""
 
 
-class ContextQuestion(Struct, frozen=True):
+class CommitQuestion(Struct, frozen=True):
     """A question that a mysis made from a commit answers.
 
     Attributes:

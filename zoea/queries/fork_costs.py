@@ -15,7 +15,7 @@ from zoea.model.enums import OpenedBy, Role, Source
 from zoea.model.values import SAME_MYSIS, Memory, MysisOverrides
 from zoea.settings import Settings, Templates, effective_settings
 from zoea.settings.endpoints import ProviderType
-from zoea.swarm.creation import Wish, build_spec, find_template, read_maker
+from zoea.swarm.creation import NewMysis, build_spec, find_template, read_maker
 from zoea.swarm.inherited_context import estimate_inherited
 from zoea.text.estimate import tokens
 
@@ -73,7 +73,7 @@ def read_fork_cost(
     if overrides == SAME_MYSIS and origin.provider:
         provider, model = origin.provider, origin.model  # also where the settings know the provider no more
     else:
-        spec = build_spec(Wish("", provider=overrides.provider, model=overrides.model), template, origin, settings)
+        spec = build_spec(NewMysis("", provider=overrides.provider, model=overrides.model), template, origin, settings)
         provider, model = spec.provider, spec.model
     if not model and provider == origin.provider:
         asked = conn.execute(_ASKED_MODEL, (commit.provenance.mysis_id,)).fetchone()

@@ -22,7 +22,7 @@ from zoea.mcp_server.address import Address
 from zoea.mcp_server.supervisor import McpServerSupervisor
 from zoea.model.errors import SettingsError
 from zoea.model.ports import Provider
-from zoea.model.swarm_api import ConnectionApi, ContextApi, CoreSwarmApi
+from zoea.model.swarm_api import CommitApi, ConnectionApi, CoreSwarmApi
 from zoea.model.values import SwarmView
 from zoea.process.clock import SystemClock, SystemIds
 from zoea.process.gc_tuning import tuned_gc
@@ -46,15 +46,15 @@ from zoea.store import Store
 from zoea.store.retention import RetentionRule
 from zoea.swarm.command_tasks import CommandTasks
 from zoea.swarm.commander import Commander
-from zoea.swarm.context_commands import ContextCommands
-from zoea.swarm.mysis_contexts import MysisContexts
+from zoea.swarm.commit_commands import CommitCommands
+from zoea.swarm.mysis_commits import MysisCommits
 from zoea.swarm.swarm import Swarm
 from zoea.tools import Toolbox
 from zoea.tools.builtin.mysis_tools import MysisTools
 
 log = logging.getLogger(__name__)
 
-DOOR_CLOSE_S = 0.5
+MCP_CLOSE_S = 0.5
 SWARM_CLOSE_S = 3.0
 TOOLS_CLOSE_S = 3.0
 PROVIDERS_CLOSE_S = 0.5
@@ -91,9 +91,9 @@ class RunningSwarm(SwarmProxy):
         self.commander = commander
         self._lag = lag
         self._commands = CommandTasks()
-        self._bodies: dict[str, CoreSwarmApi | ContextApi | ConnectionApi]
+        self._bodies: dict[str, CoreSwarmApi | CommitApi | ConnectionApi]
         self._bodies = dict.fromkeys(api_functions(CoreSwarmApi), commander)
-        self._bodies |= dict.fromkeys(api_functions(ContextApi), ContextCommands(commander))
+        self._bodies |= dict.fromkeys(api_functions(CommitApi), CommitCommands(commander))
         self._bodies |= dict.fromkeys(api_functions(ConnectionApi), connections)
 
     @classmethod
@@ -157,7 +157,7 @@ async def running_swarm(
         toolbox = _toolbox(loaded, places, options)
         stack.push_async_callback(close_within, TOOLS_CLOSE_S, toolbox.close, "the upstreams")
         toolbox.open()
-        door = McpServerSupervisor(places, Address.of(loaded.settings.mcp), level=loaded.settings.log.level)
+        mcp_server = McpServerSupervisor(places, Address.of(loaded.settings.mcp), level=loaded.settings.log.level)
         swarm = Swarm(
             store=store,
             clock=clock,
@@ -171,15 +171,13 @@ async def running_swarm(
         )
         commander = await Commander.open(
             swarm,
-            serve_tools=lambda commander: toolbox.serve(
-                MysisTools(commander.builtin_backend, MysisContexts(commander))
-            ),
+            serve_tools=lambda commander: toolbox.serve(MysisTools(commander.builtin_backend, MysisCommits(commander))),
         )
         stack.push_async_callback(close_within, SWARM_CLOSE_S, commander.close, "the swarm")
         swarm.services.report_context = build_context_report(commander, os.environ, options.write_line)
-        stack.push_async_callback(close_within, DOOR_CLOSE_S, door.close, "the MCP server")
+        stack.push_async_callback(close_within, MCP_CLOSE_S, mcp_server.close, "the MCP server")
         if loaded.settings.mcp.http:
-            door.start()
+            mcp_server.start()
         keep = RetentionRule(loaded.settings.memory.keep_days, loaded.settings.memory.keep_memories)
         await stack.enter_async_context(run_maintenance(store, clock, keep))
         await stack.enter_async_context(run_releases(store, clock))
@@ -190,7 +188,7 @@ async def running_swarm(
         stack.enter_context(tuned_gc())
         lag = stack.enter_context(measured_lag(clock.now))
         yield RunningSwarm.of(
-            commander, LiveConnections(toolbox, providers, door, swarm.adopt, loaded, store.write), lag
+            commander, LiveConnections(toolbox, providers, mcp_server, swarm.adopt, loaded, store.write), lag
         )
 
 

@@ -46,7 +46,7 @@ class LiveConnections:
         self,
         toolbox: Toolbox,
         providers: ProviderSet,
-        door: McpServerSupervisor,
+        mcp_server: McpServerSupervisor,
         adopt: Callable[[Settings], None],
         loaded: LoadedSettings,
         write: Callable[[Callable[[WriterConnection], int]], Awaitable[int]],
@@ -56,7 +56,7 @@ class LiveConnections:
         self._settings = loaded.settings
         self._toolbox = toolbox
         self._providers = providers
-        self._door = door
+        self._mcp_server = mcp_server
         self._adopt = adopt
 
     async def upstreams(self) -> tuple[UpstreamView, ...]:
@@ -117,14 +117,14 @@ class LiveConnections:
         return ToolTrial(result.content, result.is_error, _since(began))
 
     async def mcp(self) -> McpView:
-        return self._door.view
+        return self._mcp_server.view
 
     async def apply_settings(self) -> tuple[str, ...]:
         await self.reload()
         return tuple(name for name in Settings.model_fields if name not in WAITING_SECTIONS)
 
     async def serve_mcp(self, on: bool) -> McpView:
-        return await self._door.serve(on)
+        return await self._mcp_server.serve(on)
 
     async def _tried(self, name: str) -> ProviderView:
         """Ask one provider for its models; report a failure in the view."""

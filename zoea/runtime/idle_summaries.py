@@ -12,7 +12,7 @@ from zoea.chain.commit_rows import read_unsummarised
 from zoea.model.errors import ZoeaError
 from zoea.model.ports import Clock
 from zoea.swarm.commander import Commander
-from zoea.swarm.context_commands import ContextCommands
+from zoea.swarm.commit_commands import CommitCommands
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +36,7 @@ async def run_idle_summaries(commander: Commander, clock: Clock) -> AsyncIterato
 
 
 async def _write_summaries(commander: Commander, clock: Clock) -> None:
-    commands, failed = ContextCommands(commander), set[str]()
+    commands, failed = CommitCommands(commander), set[str]()
     while True:
         await clock.sleep(SECONDS * 1_000_000)
         while (commit := await _find_next(commander, failed)) is not None:

@@ -45,25 +45,25 @@ class CheckedChange(Struct, frozen=True):
 
 
 def checked(
-    mysis: Mysis, body: str, wish: MysisChange, settings: Settings, templates: Templates, providers: Providers
+    mysis: Mysis, body: str, change: MysisChange, settings: Settings, templates: Templates, providers: Providers
 ) -> CheckedChange:
     """Check a change. Raises StateRefused while the mysis runs, TemplateError and ProviderError."""
     if mysis.state is MysisState.RUNNING:
         raise StateRefused(
             f"{mysis.name} is running", hint=f"stop {mysis.name} first: only a stopped mysis can be changed"
         )
-    template = templates.get(wish.template) if wish.template else parse_template(body)
-    if wish.settings:
-        template = change_settings(template, wish.settings)
+    template = templates.get(change.template) if change.template else parse_template(body)
+    if change.settings:
+        template = change_settings(template, change.settings)
     resolve_template(template.text, settings)
-    asked = wish.provider or (template.provider if wish.template else "")
+    asked = change.provider or (template.provider if change.template else "")
     provider = settings.provider_name(asked) if asked else mysis.provider
     providers.get(provider)
     own = settings.provider_named(provider)
-    model = wish.model or (template.model if wish.template else "")
+    model = change.model or (template.model if change.template else "")
     if not model:
         model = mysis.model if provider == mysis.provider else (own.model if own is not None else "")
-    tags = mysis.tags if wish.tags is None else wish.tags
+    tags = mysis.tags if change.tags is None else change.tags
     parts = {
         "template": template.name != mysis.template,
         "provider": provider != mysis.provider,

@@ -20,8 +20,8 @@ from zoea.swarm.persistence import capture_ops, message_ops, mysis_ops
 NO_WORK = capture_ops.Work()
 
 
-class Wish(Struct, frozen=True):
-    """What someone said about a new mysis; empty values are chosen.
+class NewMysis(Struct, frozen=True):
+    """The values of a new mysis; empty ones are chosen.
 
     Attributes:
         broadcast: The message of a broadcast that it gets before its task; 0 for none.
@@ -115,22 +115,22 @@ def find_template(name: str, origin: ContextOrigin, templates: Templates, settin
     return origin.template
 
 
-def build_spec(wish: Wish, template: Template, origin: ContextOrigin, settings: Settings) -> mysis_ops.MysisSpec:
+def build_spec(new: NewMysis, template: Template, origin: ContextOrigin, settings: Settings) -> mysis_ops.MysisSpec:
     """Return the values of a new mysis. Raises NameRefused, UsageError."""
     has_origin_template = origin.template is not None and origin.template.hash == template.hash
-    known = origin.provider if has_origin_template and not wish.provider else ""
-    provider = settings.provider_name(wish.provider or known or template.provider)
-    model = wish.model or (origin.model if known else "") or template.model or default_model(provider, settings)
+    known = origin.provider if has_origin_template and not new.provider else ""
+    provider = settings.provider_name(new.provider or known or template.provider)
+    model = new.model or (origin.model if known else "") or template.model or default_model(provider, settings)
     return mysis_ops.MysisSpec(
-        uid=wish.uid,
-        name=mysis_ops.check_name(wish.name) if wish.name.strip() else "",
+        uid=new.uid,
+        name=mysis_ops.check_name(new.name) if new.name.strip() else "",
         template_name=template.name,
         template_hash=template.hash,
         template_body=template.text,
         provider=provider,
         model=model,
-        tags=wish.tags,
-        goal=checked_prompt(wish.task, settings),
+        tags=new.tags,
+        goal=checked_prompt(new.task, settings),
         family=origin.family,
     )
 
@@ -148,10 +148,10 @@ def default_model(provider: str, settings: Settings) -> str:
 
 def store_new(
     conn: WriterConnection,
-    new: mysis_ops.MysisSpec,
+    spec: mysis_ops.MysisSpec,
     template: Template,
     settings: Settings,
-    wish: Wish,
+    new: NewMysis,
     origin: ContextOrigin = NO_ORIGIN,
 ) -> Mysis:
     """Store a mysis with its first messages: the chosen broadcast, then the task or the template's opening.
@@ -159,18 +159,18 @@ def store_new(
     One that is made from a commit gets no opening, because it goes on from there.
     Raises SwarmFull, NameRefused and UsageError.
     """
-    mysis = mysis_ops.create(conn, new, settings.swarm.max_myses)
+    mysis = mysis_ops.create(conn, spec, settings.swarm.max_myses)
     if origin.commit is not None:
-        capture_ops.begin_branch(conn, mysis, origin.commit.seq, wish.work)
+        capture_ops.begin_branch(conn, mysis, origin.commit.seq, new.work)
     elif origin.unread is not None:
         capture_ops.begin_fresh(conn, mysis.id, origin.unread.seq, origin.unread.seq)
-    if wish.broadcast:
-        message_ops.deliver_again(conn, wish.broadcast, mysis.id)
+    if new.broadcast:
+        message_ops.deliver_again(conn, new.broadcast, mysis.id)
     opening = "" if origin.commit is not None else template.opening
-    if first := new.goal or checked_prompt(opening, settings):
-        outgoing = message_ops.OutgoingMessage(first, COMMANDER, DeliveryMode.QUEUE, is_task=bool(new.goal))
+    if first := spec.goal or checked_prompt(opening, settings):
+        outgoing = message_ops.OutgoingMessage(first, COMMANDER, DeliveryMode.QUEUE, is_task=bool(spec.goal))
         message_ops.send(conn, mysis.id, outgoing, settings.swarm.max_hops, 0)
-    elif wish.question:
-        outgoing = message_ops.OutgoingMessage(wish.question, wish.asker, DeliveryMode.QUEUE, wish.hop)
+    elif new.question:
+        outgoing = message_ops.OutgoingMessage(new.question, new.asker, DeliveryMode.QUEUE, new.hop)
         message_ops.send(conn, mysis.id, outgoing, settings.swarm.max_hops, settings.swarm.messages_per_hour)
     return mysis_ops.find(conn, mysis.id)

@@ -19,7 +19,7 @@ from zoea.model.enums import Role, Source
 from zoea.model.errors import MissingBlob
 from zoea.model.request import RequestCall, RequestMessage
 from zoea.store import Store
-from zoea.swarm.context_capture import ContextCapture
+from zoea.swarm.commit_capture import CommitCapture
 from zoea.swarm.memory_entries import as_memories, source_of
 from zoea.swarm.services import Services
 from zoea.swarm.turn.summary_stage import SummaryStage
@@ -69,7 +69,7 @@ def estimate_inherited(conn: sqlite3.Connection, need: InheritedContext) -> Inhe
 
 
 async def begin_inherited(
-    services: Services, capture: ContextCapture, need: InheritedContext, summaries: SummaryStage
+    services: Services, capture: CommitCapture, need: InheritedContext, summaries: SummaryStage
 ) -> InheritedMessages | None:
     """Answer the need in the first turn, and commit the summary of what does not fit.
 

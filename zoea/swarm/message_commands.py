@@ -30,7 +30,7 @@ class MessageCommands(SwarmCommands):
         is_task: bool = False,
         sender: Sender = COMMANDER,
         idempotency_key: str = "",
-        context: str = "",
+        limits: str = "",
     ) -> Receipt:
         runner = self.swarm.runner(ref)
         room = self.swarm.resolved_template(runner.mysis.template_hash).settings.budget.token_budget_per_agent
@@ -41,7 +41,7 @@ class MessageCommands(SwarmCommands):
             0,
             idempotency_key,
             is_task,
-            context=read_stored(context).to_json(),
+            context=read_stored(limits).to_json(),
         )
         return await self.say(outgoing, runner.mysis.id)
 
@@ -53,11 +53,11 @@ class MessageCommands(SwarmCommands):
         mode: DeliveryMode = DeliveryMode.QUEUE,
         sender: Sender = COMMANDER,
         idempotency_key: str = "",
-        context: str = "",
+        limits: str = "",
     ) -> Receipt:
         room = self.swarm.settings.budget.token_budget_per_agent
         outgoing = message_ops.OutgoingMessage(
-            message_ops.checked(text, room), sender, mode, 0, idempotency_key, context=read_stored(context).to_json()
+            message_ops.checked(text, room), sender, mode, 0, idempotency_key, context=read_stored(limits).to_json()
         )
         return await self.say(outgoing, None, to)
 

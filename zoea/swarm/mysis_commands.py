@@ -36,25 +36,25 @@ class MysisCommands(SwarmCommands):
         start: bool = True,
         broadcast: int = 0,
         task: str = "",
-        context: str = "",
+        commit: str = "",
         allow_fresh: bool = False,
     ) -> MysisView:
         """See `MysisApi.create`. Raises also TemplateError and ProviderError (no such provider)."""
         services = self.swarm.services
-        origin = await creation.read_origin(services.store, context, allow_fresh=allow_fresh)
-        wish = creation.Wish(services.ids.uid(), name, provider, model, tags, task, broadcast)
-        return await self.spawn(wish, origin, template, start=start)
+        origin = await creation.read_origin(services.store, commit, allow_fresh=allow_fresh)
+        new = creation.NewMysis(services.ids.uid(), name, provider, model, tags, task, broadcast)
+        return await self.spawn(new, origin, template, start=start)
 
     async def spawn(
-        self, wish: creation.Wish, origin: creation.ContextOrigin, template: str = "", *, start: bool = True
+        self, new: creation.NewMysis, origin: creation.ContextOrigin, template: str = "", *, start: bool = True
     ) -> MysisView:
         """Store a new mysis, fresh or from a commit, and start it. Raises as `create`."""
         swarm, settings = self.swarm, self.swarm.settings
         found = creation.find_template(template, origin, swarm.templates, settings)
-        new = creation.build_spec(wish, found, origin, settings)
-        swarm.services.providers.get(new.provider)
+        spec = creation.build_spec(new, found, origin, settings)
+        swarm.services.providers.get(spec.provider)
         resolved = resolve_template(found.text, settings)
-        mysis = await swarm.write(lambda conn: creation.store_new(conn, new, found, settings, wish, origin))
+        mysis = await swarm.write(lambda conn: creation.store_new(conn, spec, found, settings, new, origin))
         swarm.add_template(found, resolved)
         runner = await swarm.reload(mysis)
         if start:

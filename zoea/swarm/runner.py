@@ -21,7 +21,7 @@ from zoea.model.request import Catalogue
 from zoea.model.values import Delivery, Failure, Mysis
 from zoea.store import WriterConnection
 from zoea.swarm import life as lf
-from zoea.swarm.context_capture import ContextCapture
+from zoea.swarm.commit_capture import CommitCapture
 from zoea.swarm.live_view import LiveMysis
 from zoea.swarm.moved_times import move_times
 from zoea.swarm.persistence import model_facts, mysis_ops, spend_ops, turn_ops, turn_records
@@ -77,7 +77,7 @@ class MysisRunner:
         self._live: LiveMysis = services.view.row(mysis.id)
         self._body = body
         self._known = known
-        self.capture = ContextCapture(mysis, known.settings.chain, services.store, services.clock)
+        self.capture = CommitCapture(mysis, known.settings.chain, services.store, services.clock)
         self._inputs: asyncio.Queue[_QueuedInput] = asyncio.Queue()
         self._unheard: dict[int, lf.Pending] = {}  # stored and in `_inputs`, not yet processed by the life machine
         self._timer: Timer | None = None

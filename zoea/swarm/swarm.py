@@ -23,7 +23,7 @@ from zoea.store import Store, WriterConnection
 from zoea.swarm import life as lf
 from zoea.swarm.approvals import ApprovalQueue
 from zoea.swarm.clock_watch import watch_clock
-from zoea.swarm.context_capture import RECOVERED, ContextCapture
+from zoea.swarm.commit_capture import RECOVERED, CommitCapture
 from zoea.swarm.live_view import LiveView
 from zoea.swarm.persistence import capture_ops, load_mysis, mysis_ops, spend_ops, swarm_reads, time_ops
 from zoea.swarm.resolved_template import Providers, ResolvedTemplate, resolve_stored_template
@@ -131,7 +131,7 @@ class Swarm:
 
     async def _commit_left_tail(self, mysis: Mysis, known: ResolvedTemplate) -> None:
         """Commit what a killed process left of a mysis. A failure is logged, and the next commit holds the same."""
-        capture = ContextCapture(mysis, known.settings.chain, self.services.store, self.services.clock)
+        capture = CommitCapture(mysis, known.settings.chain, self.services.store, self.services.clock)
         if not capture.policy.at_session_end:
             return
         try:

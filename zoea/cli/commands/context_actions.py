@@ -48,7 +48,7 @@ def tag(
     found = locate_commit(where, revision).id if revision else ""
     ref = edit(
         where,
-        lambda swarm: swarm.name_context(name, found),
+        lambda swarm: swarm.name_commit(name, found),
         lambda store: context_edits.name_commit(store, name, found),
     )
     return Output({"ref": ref, "context": found or None}, f"{ref} is removed" if delete else f"{ref} names {revision}")

@@ -40,7 +40,7 @@ def keep(
         policy = "pin" if pin else "default" if default else "ephemeral"
         count = edit(
             where,
-            lambda swarm: swarm.keep_context(found.id, policy, days=days or 0.0, whole=whole),
+            lambda swarm: swarm.keep_commit(found.id, policy, days=days or 0.0, whole=whole),
             lambda store: keep_commit(store, found.id, policy, days or 0.0, whole=whole),
         )
     with open_contexts(where) as conn:

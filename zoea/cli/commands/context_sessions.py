@@ -16,7 +16,7 @@ from zoea.cli.swarm_access import command
 from zoea.cli.terminal_rows import state_word
 from zoea.model.errors import MissingBlob, RevisionError, UsageError
 from zoea.model.swarm_api import SwarmApi
-from zoea.model.values import ContextQuestion, MysisView
+from zoea.model.values import CommitQuestion, MysisView
 from zoea.process.command_line import REQUIRED, argument, flag, number, option
 from zoea.queries.newest_answer import NewestAnswer, read_newest_answer
 from zoea.runtime.first_request_estimate import describe_first_request
@@ -89,7 +89,7 @@ def ask(
     said = estimate_first_request(where, revision, question, thread=thread)
     micros = said.price()
     warn(describe_first_request(said, 1, micros))
-    begun: list[ContextQuestion] = []
+    begun: list[CommitQuestion] = []
 
     async def work(swarm: SwarmApi) -> MysisView:
         begun.append(await swarm.ask(said.commit.id, question, thread=thread, ticket=ticket))
@@ -130,7 +130,7 @@ def ask(
     return Output(UNSET)
 
 
-def _check_answered(asked: ContextQuestion, view: MysisView, found: NewestAnswer) -> None:
+def _check_answered(asked: CommitQuestion, view: MysisView, found: NewestAnswer) -> None:
     if found.outcome == "answered":
         return
     why = view.failure.what if view.failure is not None else f"the turn ended: {found.outcome or 'not yet'}"
@@ -140,6 +140,6 @@ def _check_answered(asked: ContextQuestion, view: MysisView, found: NewestAnswer
     )
 
 
-def _goes_on(asked: ContextQuestion) -> str:
+def _goes_on(asked: CommitQuestion) -> str:
     name = shlex.quote(asked.mysis.name)
     return f"{asked.mysis.name} goes on: zoea log {name} shows its answer, zoea stop {name} stops it."

@@ -60,7 +60,7 @@ def fork(
 
     async def work(swarm: SwarmApi) -> None:
         for _ in range(count):
-            one = await swarm.create(name, template=template, provider=provider, model=model or "", context=commit_id)
+            one = await swarm.create(name, template=template, provider=provider, model=model or "", commit=commit_id)
             made.append(one)
             if message:
                 await swarm.send(one.name, message)

@@ -91,7 +91,7 @@ def send(
     given = _read_context(context, total, is_own=own_turn, mode=mode)
     _send(
         workspace,
-        lambda swarm: swarm.send(name, content, mode=mode, is_task=task, idempotency_key=key, context=given),
+        lambda swarm: swarm.send(name, content, mode=mode, is_task=task, idempotency_key=key, limits=given),
         _read_wait(wait, timeout),
         as_json=as_json,
     )
@@ -131,7 +131,7 @@ def broadcast(
         _confirm_budgets(workspace, content, recipients, asks=not as_json)
     _send(
         workspace,
-        lambda swarm: swarm.broadcast(content, to=recipients, mode=mode, idempotency_key=key, context=context),
+        lambda swarm: swarm.broadcast(content, to=recipients, mode=mode, idempotency_key=key, limits=context),
         _read_wait(wait, timeout),
         as_json=as_json,
         is_named=True,

@@ -76,7 +76,7 @@ def new(
         raise UsageError("the name is empty", hint="Give a name, or leave it out and Zoea chooses one.")
     settle_model(model, workspace, provider=provider, template=template, keeps=keep_model, asks=not as_json)
     first = _read_newest_broadcast(places(workspace)) if broadcast else None
-    context = locate_commit(workspace, from_).id if from_ else ""
+    commit = locate_commit(workspace, from_).id if from_ else ""
 
     async def create(swarm: SwarmApi) -> tuple[MysisView, ...]:
         made = await swarm.create(
@@ -88,7 +88,7 @@ def new(
             start=not idle,
             broadcast=first.id if first is not None else 0,
             task=task,
-            context=context,
+            commit=commit,
             allow_fresh=allow_fresh,
         )
         return (made,)

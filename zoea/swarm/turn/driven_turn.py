@@ -10,7 +10,7 @@ from msgspec import Struct
 from zoea.context import FrozenTurn
 from zoea.model.values import Mysis
 from zoea.store import WriterConnection
-from zoea.swarm.context_capture import ContextCapture
+from zoea.swarm.commit_capture import CommitCapture
 from zoea.swarm.persistence import turn_records
 from zoea.swarm.turn import turn_types as t
 
@@ -34,7 +34,7 @@ class DrivenTurn(Struct, frozen=True):
 class TurnOwner(Protocol):
     """The mysis of a turn, as the driver calls it."""
 
-    capture: ContextCapture
+    capture: CommitCapture
 
     def taken(self, delivery_ids: tuple[int, ...]) -> None:
         """Remove deliveries from the inbox because they joined the turn."""

@@ -37,7 +37,7 @@ from zoea.model.errors import PlanError, StoreError
 from zoea.model.values import Memory
 from zoea.store import WriterConnection
 from zoea.store.search import find_related
-from zoea.swarm.context_capture import ContextCapture
+from zoea.swarm.commit_capture import CommitCapture
 from zoea.swarm.inherited_context import begin_inherited, read_inherited
 from zoea.swarm.persistence import turn_ops, turn_records
 from zoea.swarm.services import Services
@@ -94,7 +94,7 @@ async def answer_needs(
     memories: Sequence[Memory],
     known: turn_records.BeforeTurn | None,
     summaries: SummaryStage,
-    capture: ContextCapture,
+    capture: CommitCapture,
 ) -> AnsweredNeeds | None:
     """Return the answers to all that the turn's strategy wants, of which `known` are already there.
 

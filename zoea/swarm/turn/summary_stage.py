@@ -30,7 +30,7 @@ from zoea.model.request import Answer, ModelRequest, RequestHeld, RequestSent
 from zoea.model.values import Memory, Usage
 from zoea.store import WriterConnection
 from zoea.swarm.budgets import BudgetLimit
-from zoea.swarm.context_capture import ContextCapture
+from zoea.swarm.commit_capture import CommitCapture
 from zoea.swarm.persistence import mysis_ops, spend_ops, turn_ops, turn_records
 from zoea.swarm.resolved_template import MysisProfile
 from zoea.swarm.rules import SECOND
@@ -354,4 +354,4 @@ class OpenedTurnFacts(Struct, frozen=True):
     frozen: FrozenTurn
     prompts: tuple[Memory, ...]
     summaries: SummaryStage
-    capture: ContextCapture
+    capture: CommitCapture

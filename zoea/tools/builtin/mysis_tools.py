@@ -96,7 +96,7 @@ class BuiltinBackend(Protocol):
         ...
 
 
-class ContextBackend(Protocol):
+class CommitBackend(Protocol):
     """The commits of the swarm as the tools of commits use them."""
 
     async def call(self, name: str, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> dict[str, Any]:
@@ -107,7 +107,7 @@ class ContextBackend(Protocol):
 class MysisTools:
     """Carries out Zoea's own tools for the myses of a swarm. Those of commits where `contexts` is given."""
 
-    def __init__(self, backend: BuiltinBackend, contexts: ContextBackend | None = None) -> None:
+    def __init__(self, backend: BuiltinBackend, contexts: CommitBackend | None = None) -> None:
         self._backend = backend
         self._contexts = contexts
         self._handlers: dict[str, Handler] = {

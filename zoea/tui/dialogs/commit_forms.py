@@ -249,7 +249,7 @@ class ForkDialog(FirstRequestDialog):
         cockpit, made, template = self.cockpit, list[MysisView](), self.overrides.template
         try:
             for _ in range(count):
-                one = await cockpit.api.create("", template=template, context=self.commit.id)
+                one = await cockpit.api.create("", template=template, commit=self.commit.id)
                 made.append(one)
                 if message:
                     await cockpit.api.send(f"#{one.id}", message)
@@ -276,7 +276,7 @@ class CommitNameDialog(CommitForm):
         name = self.typed("name")
         if not name:
             raise UsageError("there is no name", hint="Write one, such as before-the-storm.")
-        ref = await self.cockpit.api.name_context(name, self.commit.id)
+        ref = await self.cockpit.api.name_commit(name, self.commit.id)
         self.cockpit.notify(f"{one_line(ref)} names {self.short_id}", markup=False)
         self.cockpit.feed_changed(frozenset())
         self.close()

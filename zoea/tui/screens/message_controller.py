@@ -109,12 +109,12 @@ class MessageController:
         try:
             api = cockpit.api
             if target.mysis_id is None:
-                receipt = await api.broadcast(text, to=Recipients(names=target.names), mode=mode, context=limits)
+                receipt = await api.broadcast(text, to=Recipients(names=target.names), mode=mode, limits=limits)
             else:
                 ref = f"#{target.mysis_id}"
                 if target.relaunches:
                     await api.start(ref)
-                receipt = await api.send(ref, text, mode=mode, is_task=target.is_task, context=limits)
+                receipt = await api.send(ref, text, mode=mode, is_task=target.is_task, limits=limits)
         except ZoeaError as error:
             if prompt.is_attached:
                 prompt.refused(f"{error.title}: {error.what}")

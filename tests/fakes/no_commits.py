@@ -1,18 +1,18 @@
-"""`ContextApi` of a swarm without commits."""
+"""`CommitApi` of a swarm without commits."""
 
 from __future__ import annotations
 
 from zoea.model.errors import RevisionError
-from zoea.model.values import COMMANDER, ContextQuestion, MysisView, Sender
+from zoea.model.values import COMMANDER, CommitQuestion, MysisView, Sender
 
 
-class NoContexts:
+class NoCommits:
     """Knows no commit: every revision raises RevisionError."""
 
-    async def name_context(self, name: str, revision: str) -> str:
+    async def name_commit(self, name: str, revision: str) -> str:
         raise RevisionError(f"there is no context {revision!r}")
 
-    async def keep_context(self, revision: str, policy: str, *, days: float = 0.0, whole: bool = False) -> int:
+    async def keep_commit(self, revision: str, policy: str, *, days: float = 0.0, whole: bool = False) -> int:
         raise RevisionError(f"there is no context {revision!r}")
 
     async def resume(self, ref: str, *, name: str = "", allow_fresh: bool = False) -> MysisView:
@@ -20,7 +20,7 @@ class NoContexts:
 
     async def ask(
         self, revision: str, question: str, *, thread: str = "", ticket: str = "", sender: Sender = COMMANDER
-    ) -> ContextQuestion:
+    ) -> CommitQuestion:
         raise RevisionError(f"there is no context {revision!r}")
 
     async def checkpoint(self, ref: str, *, summary: str = "", timeout_s: float = 20.0) -> str:

@@ -1,4 +1,4 @@
-"""What people and clients ask of contexts while the swarm runs: `ContextApi` over the commander."""
+"""What people and clients ask of contexts while the swarm runs: `CommitApi` over the commander."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from zoea.chain.revisions import TICKET_ID, refuse_time, resolve_revision
 from zoea.context.window.conversation_summary import summarise
 from zoea.model.enums import DeliveryMode, MysisState, Role
 from zoea.model.errors import MysisMissing, RevisionError, StateRefused, StoreError, UsageError
-from zoea.model.values import COMMANDER, ContextQuestion, Mysis, MysisView, Sender
+from zoea.model.values import COMMANDER, CommitQuestion, Mysis, MysisView, Sender
 from zoea.process.host_name import describe_machine
 from zoea.settings import Settings
 from zoea.store import WriterConnection
@@ -42,8 +42,8 @@ class _Discussion(Struct, frozen=True):
     mysis_id: int
 
 
-class ContextCommands:
-    """The bodies of the methods of `ContextApi`, which says what each does."""
+class CommitCommands:
+    """The bodies of the methods of `CommitApi`, which says what each does."""
 
     def __init__(self, commander: Commander) -> None:
         self._commander = commander
@@ -54,16 +54,16 @@ class ContextCommands:
     def _settings(self) -> Settings:
         return self._services.settings
 
-    async def name_context(self, name: str, revision: str) -> str:
-        """See `ContextApi.name_context`."""
+    async def name_commit(self, name: str, revision: str) -> str:
+        """See `CommitApi.name_commit`."""
         return await context_edits.name_commit(self._services.store, name, revision)
 
-    async def keep_context(self, revision: str, policy: str, *, days: float = 0.0, whole: bool = False) -> int:
-        """See `ContextApi.keep_context`."""
+    async def keep_commit(self, revision: str, policy: str, *, days: float = 0.0, whole: bool = False) -> int:
+        """See `CommitApi.keep_commit`."""
         return await context_edits.keep_commit(self._services.store, revision, policy, days, whole=whole)
 
     async def checkpoint(self, ref: str, *, summary: str = "", timeout_s: float = 20.0) -> str:
-        """See `ContextApi.checkpoint`."""
+        """See `CommitApi.checkpoint`."""
         runner = self._swarm.runner(ref)
         note = CommitNote(clean(summary))
         if runner.is_settled:
@@ -80,15 +80,15 @@ class ContextCommands:
         return "" if made is None else made.id
 
     async def annotate(self, revision: str, *, summary: str | None = None, tags: tuple[str, ...] | None = None) -> str:
-        """See `ContextApi.annotate`."""
+        """See `CommitApi.annotate`."""
         return await context_edits.annotate_commit(self._services.store, revision, summary, tags)
 
     async def snapshot(self, revision: str) -> str:
-        """See `ContextApi.snapshot`."""
+        """See `CommitApi.snapshot`."""
         return (await context_edits.take_snapshot(self._services.store, revision)).id
 
     async def pick(self, revision: str, ref: str) -> str:
-        """See `ContextApi.pick`."""
+        """See `CommitApi.pick`."""
         runner = self._swarm.runner(ref)
         mysis = runner.mysis
         async with self._services.store.search_reader() as reader:
@@ -123,7 +123,7 @@ class ContextCommands:
         return was_running
 
     async def compact(self, revision: str, *, extract: bool = False, payer: str = "", timeout_s: float = 300.0) -> str:
-        """See `ContextApi.compact`."""
+        """See `CommitApi.compact`."""
         store = self._services.store
         if (own := self._find_own(revision)) is not None and own.is_settled:
             await own.capture.commit_now(CommitNote())
@@ -138,7 +138,7 @@ class ContextCommands:
         return (await hand_compaction.store_compaction(store, commit, len(entries), summary, model, now)).id
 
     async def summarise(self, revision: str, *, payer: str = "", timeout_s: float = 300.0) -> str:
-        """See `ContextApi.summarise`."""
+        """See `CommitApi.summarise`."""
         store = self._services.store
         commit, entries = await hand_compaction.read_delta(store, revision)
         runner = self._swarm.runner(payer or f"#{commit.provenance.mysis_id or 0}")
@@ -162,7 +162,7 @@ class ContextCommands:
             return None
 
     async def resume(self, ref: str, *, name: str = "", allow_fresh: bool = False) -> MysisView:
-        """See `ContextApi.resume`."""
+        """See `CommitApi.resume`."""
         try:
             runner = self._swarm.runner(ref)
         except MysisMissing as missing:
@@ -204,7 +204,7 @@ class ContextCommands:
         taken = {runner.mysis.name.casefold() for runner in self._swarm.runners.values()}
         origin = await creation.read_origin(self._services.store, branch, allow_fresh=allow_fresh)
         chosen = name or ("" if old.casefold() in taken else old)
-        return await self._commander.spawn(creation.Wish(self._services.ids.uid(), chosen), origin)
+        return await self._commander.spawn(creation.NewMysis(self._services.ids.uid(), chosen), origin)
 
     async def ask(
         self,
@@ -215,8 +215,8 @@ class ContextCommands:
         ticket: str = "",
         sender: Sender = COMMANDER,
         hop: int = 0,
-    ) -> ContextQuestion:
-        """See `ContextApi.ask`; `hop` is that of the question, 0 from a person."""
+    ) -> CommitQuestion:
+        """See `CommitApi.ask`; `hop` is that of the question, 0 from a person."""
         text = creation.checked_prompt(question, self._settings)
         if not text:
             raise UsageError("the question is empty", hint="Give its text.")
@@ -237,10 +237,10 @@ class ContextCommands:
             view = await self._go_on(runner, text, sender, hop)
         else:
             work = capture_ops.Work(ticket or place.commit.provenance.ticket_id, thread, moves_ticket=bool(ticket))
-            wish = creation.Wish(uid, work=work, question=text, asker=sender, hop=hop)
+            new = creation.NewMysis(uid, work=work, question=text, asker=sender, hop=hop)
             origin = await creation.read_origin(self._services.store, place.commit.id)
-            view = await self._commander.spawn(wish, origin)
-        return ContextQuestion(view, thread, place.ref, place.commit.id)
+            view = await self._commander.spawn(new, origin)
+        return CommitQuestion(view, thread, place.ref, place.commit.id)
 
     async def _go_on(self, runner: MysisRunner, text: str, sender: Sender, hop: int) -> MysisView:
         """Ask the mysis that answers in the thread already. At rest, it begins a session with its own tip."""

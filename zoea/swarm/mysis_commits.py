@@ -18,9 +18,9 @@ from zoea.model.request import CallMeta
 from zoea.model.values import Sender
 from zoea.swarm.command_tasks import CommandTasks
 from zoea.swarm.commander import Commander
-from zoea.swarm.context_commands import ContextCommands
-from zoea.swarm.context_tools import ContextTools, allow_all
-from zoea.swarm.creation import Wish, checked_prompt, read_origin
+from zoea.swarm.commit_commands import CommitCommands
+from zoea.swarm.commit_tools import CommitTools, allow_all
+from zoea.swarm.creation import NewMysis, checked_prompt, read_origin
 from zoea.swarm.persistence import capture_ops
 from zoea.text import clean
 from zoea.tools.builtin.arguments import ContextAskArguments, ContextCheckpointArguments, ContextForkArguments
@@ -32,19 +32,19 @@ _END_S = 2.0
 _FOREIGN = 'Only a template with search = "swarm" lets you; ask the commander, or the mysis itself.'
 
 
-class MysisContexts:
-    """Carries out the tools of commits for all myses: `zoea.tools.builtin.mysis_tools.ContextBackend`."""
+class MysisCommits:
+    """Carries out the tools of commits for all myses: `zoea.tools.builtin.mysis_tools.CommitBackend`."""
 
     def __init__(self, commander: Commander) -> None:
         self._memories = commander.builtin_backend.memories
         self._commander = commander
-        self._commands = ContextCommands(commander)
+        self._commands = CommitCommands(commander)
         self._tasks = CommandTasks()
 
     async def call(self, name: str, arguments: Mapping[str, Any], meta: CallMeta, policy: ToolPolicy) -> Answer:
         """Carry out a tool that the policy offers. Raises ZoeaError, also for commits out of reach."""
         is_free = policy.search is SearchScope.SWARM
-        tools = ContextTools(self._memories, allow_all if is_free else _Reach(meta).check)
+        tools = CommitTools(self._memories, allow_all if is_free else _Reach(meta).check)
         match name.removeprefix("zoea_context_"):
             case "log":
                 return await tools.list_commits(arguments)
@@ -66,7 +66,7 @@ class MysisContexts:
                 raise UsageError(f"there is no tool {name}")
 
     async def _checkpoint(
-        self, tools: ContextTools, arguments: Mapping[str, Any], meta: CallMeta, is_free: bool
+        self, tools: CommitTools, arguments: Mapping[str, Any], meta: CallMeta, is_free: bool
     ) -> Answer:
         """Commit what a mysis knows: its own with the result of this call, which is stored once it has ended."""
         given = ContextCheckpointArguments.parse(arguments)
@@ -78,7 +78,7 @@ class MysisContexts:
             raise UsageError(f"you may commit what you know yourself, {meta.mysis}, not {given.mysis}", hint=_FOREIGN)
         return await tools.checkpoint(arguments, self._commander, self._commands)
 
-    async def _ask(self, tools: ContextTools, arguments: Mapping[str, Any], meta: CallMeta, is_free: bool) -> Answer:
+    async def _ask(self, tools: CommitTools, arguments: Mapping[str, Any], meta: CallMeta, is_free: bool) -> Answer:
         given = ContextAskArguments.parse(arguments)
         self._check_hop(meta)
 
@@ -100,19 +100,19 @@ class MysisContexts:
             return answer
         return answer | {"hint": f"Read the answer later: zoea_context_materialize with context {asked.ref}."}
 
-    async def _fork(self, tools: ContextTools, arguments: Mapping[str, Any], meta: CallMeta) -> Answer:
+    async def _fork(self, tools: CommitTools, arguments: Mapping[str, Any], meta: CallMeta) -> Answer:
         given = ContextForkArguments.parse(arguments)
         self._check_hop(meta)
         commit = (await self._memories.run(lambda conn: tools.find(conn, given.context))).id
         services = self._commander.swarm.services
-        wish = Wish(
+        new = NewMysis(
             services.ids.uid(),
             question=checked_prompt(given.message, services.settings),
             asker=self._sender(meta),
             hop=meta.hop + 1,
         )
         origin = await read_origin(services.store, commit)
-        made = await self._tasks.run(self._commander.spawn(wish, origin, given.template))
+        made = await self._tasks.run(self._commander.spawn(new, origin, given.template))
         return {"mysis": {"id": made.id, "name": made.name, "state": made.state.value}}
 
     def _check_hop(self, meta: CallMeta) -> None:

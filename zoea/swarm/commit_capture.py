@@ -86,9 +86,7 @@ class CaptureStep:
     Call `write` at the end of the op, and `settle` once it is stored.
     """
 
-    def __init__(
-        self, owner: ContextCapture, new: NewCommit | None, covered: Sequence[PlacedEntry], added: int
-    ) -> None:
+    def __init__(self, owner: CommitCapture, new: NewCommit | None, covered: Sequence[PlacedEntry], added: int) -> None:
         self._owner = owner
         self._new = new
         self._covered = covered
@@ -130,7 +128,7 @@ class CompactionStep:
 
     def __init__(
         self,
-        owner: ContextCapture,
+        owner: CommitCapture,
         delta: NewCommit | None,
         covered: Sequence[PlacedEntry],
         compaction: NewCommit | None,
@@ -167,7 +165,7 @@ class CompactionStep:
             self._owner.forget(self._covered)
 
 
-class ContextCapture:
+class CommitCapture:
     """See the module. One for each runner of a mysis.
 
     Attributes:

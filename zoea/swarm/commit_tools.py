@@ -1,6 +1,6 @@
 """The tools with which clients and myses read contexts, commit, ask and fork.
 
-Both have the same tools; a mysis only reaches some commits, see `zoea.swarm.mysis_contexts`.
+Both have the same tools; a mysis only reaches some commits, see `zoea.swarm.mysis_commits`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from zoea.chain.commit_rows import read_children, read_commit, read_refs, resolv
 from zoea.chain.entries import ContextEntry
 from zoea.chain.revisions import refuse_time, resolve_revision
 from zoea.model.errors import RevisionError, UsageError
-from zoea.model.swarm_api import ContextApi, CoreSwarmApi
-from zoea.model.values import ContextQuestion
+from zoea.model.swarm_api import CommitApi, CoreSwarmApi
+from zoea.model.values import CommitQuestion
 from zoea.store.memory_reader import MemoryReader
 from zoea.text.shorten import head
 from zoea.tools.builtin.answer_size import ROOM, size, start_of, within
@@ -44,7 +44,7 @@ def allow_all(conn: sqlite3.Connection, commit: ContextCommit) -> None:
     """Let the caller read every commit."""
 
 
-class ContextTools:
+class CommitTools:
     """Carries out the tools for one caller. Every answer is an object of the tool's output schema."""
 
     def __init__(self, memories: MemoryReader, check: CommitCheck = allow_all) -> None:
@@ -103,7 +103,7 @@ class ContextTools:
 
         return await self._memories.run(read)
 
-    async def checkpoint(self, arguments: Arguments, myses: CoreSwarmApi, contexts: ContextApi) -> dict[str, Any]:
+    async def checkpoint(self, arguments: Arguments, myses: CoreSwarmApi, contexts: CommitApi) -> dict[str, Any]:
         """Commit what a mysis knows. Raises MysisMissing, UsageError."""
         given = ContextCheckpointArguments.parse(arguments)
         made = await contexts.checkpoint(given.mysis, summary=given.summary)
@@ -115,7 +115,7 @@ class ContextTools:
 
         return await self._memories.run(read)
 
-    async def annotate(self, arguments: Arguments, contexts: ContextApi) -> dict[str, Any]:
+    async def annotate(self, arguments: Arguments, contexts: CommitApi) -> dict[str, Any]:
         """Change the summary of a commit, and add tags. Raises RevisionError, UsageError."""
         given = ContextAnnotateArguments.parse(arguments)
         commit = await self._memories.run(lambda conn: self.find(conn, given.context))
@@ -123,7 +123,7 @@ class ContextTools:
         await contexts.annotate(commit.id, summary=given.summary or None, tags=tags)
         return await self._show(commit.id)
 
-    async def wait_for_answer(self, asked: ContextQuestion, myses: CoreSwarmApi, seconds: float) -> dict[str, Any]:
+    async def wait_for_answer(self, asked: CommitQuestion, myses: CoreSwarmApi, seconds: float) -> dict[str, Any]:
         """Wait for the answer to a question."""
         answer: dict[str, Any] = {"is_done": True, "thread": asked.thread, "mysis": asked.mysis.name, "answer": ""}
         try:
