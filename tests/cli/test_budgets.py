@@ -10,7 +10,7 @@ from tests.swarm.harness import script, swarm
 from zoea.model.request import Answer
 from zoea.model.values import Usage
 from zoea.queries.budget_report import Pressure, read_budgets
-from zoea.queries.calibrations import read_calibrations
+from zoea.queries.model_records import read_calibrations
 from zoea.settings import Settings
 from zoea.settings.paths import places
 

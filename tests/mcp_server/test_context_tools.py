@@ -15,7 +15,7 @@ from zoea.mcp_server.tokens import McpClient, TokenScope
 from zoea.model.errors import RevisionError, UsageError
 from zoea.model.request import Answer
 from zoea.store.memory_reader import MemoryReader
-from zoea.store.search_pool import SearchPool
+from zoea.store.readers import SearchPool
 from zoea.tools.builtin.definitions import CLIENT_TOOLS
 
 READER, WRITER = McpClient("reader"), McpClient("writer", TokenScope.COMMAND)

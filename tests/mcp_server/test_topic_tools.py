@@ -13,7 +13,7 @@ from zoea.mcp_server.tokens import McpClient, TokenScope
 from zoea.model.errors import UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.store.memory_reader import MemoryReader
-from zoea.store.search_pool import SearchPool
+from zoea.store.readers import SearchPool
 
 CODEX = McpClient("codex", TokenScope.COMMAND)
 

@@ -8,8 +8,7 @@ import time
 import pytest
 
 from zoea.process import clock as clock_module
-from zoea.process.clock import SystemClock, read_uptime
-from zoea.process.event_loop import BootTimeLoop, run_on_boot_time
+from zoea.process.clock import BootTimeLoop, SystemClock, read_uptime, run_on_boot_time
 
 DAY_US = 86_400_000_000
 
@@ -40,7 +39,7 @@ def test_uptime_counts_the_time_of_a_suspension() -> None:
 def test_a_deadline_passes_while_the_machine_is_suspended(monkeypatch: pytest.MonkeyPatch) -> None:
     """The loop's time goes on by an hour, as after a suspension, and the next thing that wakes it ends the deadline."""
     slept = 0.0
-    monkeypatch.setattr("zoea.process.event_loop.read_uptime_s", lambda: time.monotonic() + slept)
+    monkeypatch.setattr("zoea.process.clock.read_uptime_s", lambda: time.monotonic() + slept)
 
     async def main() -> bool:
         nonlocal slept

@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.waiting import until
-from zoea.process import descriptor_reserve
-from zoea.process.connection_limit import BoundedListener, ConnectionLimit
-from zoea.process.descriptor_reserve import DescriptorReserve
+from zoea.process import connection_limit
+from zoea.process.connection_limit import BoundedListener, ConnectionLimit, DescriptorReserve
 
 
 @pytest.fixture
 def reserve(monkeypatch: pytest.MonkeyPatch) -> Iterator[DescriptorReserve]:
-    monkeypatch.setattr(descriptor_reserve, "REFILL_S", 0.01)
+    monkeypatch.setattr(connection_limit, "REFILL_S", 0.01)
     made = DescriptorReserve(size=4)
     made.fill()
     yield made

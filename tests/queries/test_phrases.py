@@ -21,7 +21,7 @@ from zoea.queries.phrases import (
 )
 from zoea.swarm.turn import loop_guard
 from zoea.swarm.turn.machine import OUTPUT_NOTE
-from zoea.text.short_count import short_count
+from zoea.text.amounts import short_count
 
 
 @pytest.mark.parametrize(

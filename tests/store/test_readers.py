@@ -14,9 +14,9 @@ import pytest
 from tests.store.conftest import SettableClock
 from tests.waiting import until
 from zoea.model.errors import StoreClosed, StoreError, StoreMissing
-from zoea.store import Store, search_pool
+from zoea.store import Store, readers
 from zoea.store.database_file import open_reader
-from zoea.store.search_pool import SearchPool
+from zoea.store.readers import SearchPool
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
 
@@ -107,7 +107,7 @@ async def test_a_connection_opened_for_a_caller_that_left_serves_the_next(
         opened.append(path)
         return open_reader(path, any_thread=any_thread)
 
-    monkeypatch.setattr(search_pool, "open_reader", open_slowly)
+    monkeypatch.setattr(readers, "open_reader", open_slowly)
     for _ in range(3):
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.01), store.search_reader():
@@ -147,7 +147,7 @@ async def test_a_cancelled_close_of_the_searches_leaves_no_connection_open(
                 count += 1
         return count
 
-    monkeypatch.setattr(search_pool, "open_reader", open_slowly)
+    monkeypatch.setattr(readers, "open_reader", open_slowly)
     pool = SearchPool(path, 2)
     async with pool.reader():
         with pytest.raises(TimeoutError):

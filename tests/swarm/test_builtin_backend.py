@@ -16,8 +16,8 @@ from zoea.model.request import Answer
 from zoea.settings import Layer, Settings, Templates
 from zoea.settings.template_library import Level
 from zoea.store.memory_reader import MemoryReader
+from zoea.store.readers import SearchPool
 from zoea.store.search import SearchColumn
-from zoea.store.search_pool import SearchPool
 from zoea.tools.builtin.answer_size import ROOM
 from zoea.tools.builtin.arguments import PARTS, MemorySearchArguments, ReadArguments, SearchArguments
 from zoea.tools.builtin.memory_tools import MemoryTools, MysisRows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zoea.text.dollars import format_dollars
+from zoea.text.amounts import format_dollars
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ read is stored once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import cbor2
@@ -17,6 +17,7 @@ from msgspec import Struct
 from zoea.model.enums import Role
 from zoea.model.errors import ContextFormatError
 from zoea.text.estimate import tokens
+from zoea.text.shorten import head
 
 LIFTED_BYTES = 256
 """Length in UTF-8 from which a text is a blob of its own."""
@@ -358,3 +359,25 @@ def _load(data: bytes) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise ContextFormatError("the bytes are no context of format zoea-v1: no map")
     return body
+
+
+_CHARS = 300
+_TOOLS = 4
+
+
+def summarise_entries(entries: Sequence[ContextEntry]) -> str:
+    """Return what a context began with and said last, or called."""
+    first = next((one.content for one in entries if one.role is Role.USER and not one.is_synthetic), "")
+    last = next((one.content for one in reversed(entries) if one.role is Role.ASSISTANT and one.content), "")
+    parts = [_line(one) for one in (first, last) if one]
+    called = list(dict.fromkeys(call.name for one in entries for call in one.calls))
+    if called:
+        more = f" and {len(called) - _TOOLS} more" if len(called) > _TOOLS else ""
+        parts.append(f"calls {', '.join(f'{name}()' for name in called[:_TOOLS])}{more}")
+    if not parts and entries:
+        parts.append(_line(entries[-1].content))
+    return " … ".join(part for part in parts if part)
+
+
+def _line(text: str) -> str:
+    return head(" ".join(text[: 4 * _CHARS].split()), _CHARS)

@@ -15,8 +15,7 @@ from msgspec.structs import replace
 from zoea.chain.commit import Checkpoint, CommitNote, CommitType, ContextCommit, Provenance
 from zoea.chain.commit_ops import NewCommit, insert_commit, move_ref, prepare_blobs
 from zoea.chain.commit_rows import read_commit, read_ref, read_refs, walk_chain
-from zoea.chain.delta_summary import summarise_entries
-from zoea.chain.entries import ContextEntry
+from zoea.chain.entries import ContextEntry, summarise_entries
 from zoea.chain.formats import CLAUDE_CODE, ZOEA, clean_entries, known_formats
 from zoea.chain.formats.claude_code import build_entries
 from zoea.chain.formats.claude_lines import TranscriptKind, TranscriptLine, read_lines

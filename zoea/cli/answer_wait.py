@@ -15,7 +15,7 @@ from zoea.model.errors import AnswerHeld, AnswerLate, NoRunningSwarm, NotAnswere
 from zoea.model.status import StatusWord
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView, Receipt, ReceiptLine, SwarmView
-from zoea.queries.newest_answer import read_turn_answer
+from zoea.queries.stored_swarm import read_turn_answer
 from zoea.text.control_characters import one_line
 
 READ_AGAIN_S = 0.5

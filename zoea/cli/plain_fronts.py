@@ -23,7 +23,7 @@ from zoea.ipc.codec import encode
 from zoea.model.errors import MysisMissing, StoreClosed, StoreError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import Event, Lagged
-from zoea.process.hangup import detach_terminal
+from zoea.process.forced_end import detach_terminal
 from zoea.queries.events import read_event_text
 from zoea.queries.phrases import OF_REQUESTS, UNREMARKABLE, event_sentence, event_subject, event_text_source
 from zoea.text.control_characters import strip

@@ -31,7 +31,7 @@ from zoea.model.errors import NoRunningSwarm
 from zoea.model.status import count_ended
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import MysisView
-from zoea.process.hangup import detach_terminal
+from zoea.process.forced_end import detach_terminal
 from zoea.process.logs import logging_to
 from zoea.queries.stored_swarm import read_swarm_view
 from zoea.runtime.run_options import RunOptions, attach, leave_running, prepare_own_swarm, prepare_swarm

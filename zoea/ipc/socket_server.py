@@ -23,8 +23,7 @@ from zoea.model.enums import SenderKind
 from zoea.model.errors import OwnerError, UsageError, ZoeaError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import COMMANDER, Sender, SwarmView, check_client_name
-from zoea.process.connection_limit import BoundedListener, ConnectionLimit
-from zoea.process.descriptor_reserve import DescriptorReserve
+from zoea.process.connection_limit import BoundedListener, ConnectionLimit, DescriptorReserve
 from zoea.text.control_characters import one_line
 
 log = logging.getLogger(__name__)

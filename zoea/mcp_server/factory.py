@@ -41,7 +41,7 @@ from zoea.mcp_server.swarm_client import SwarmClient
 from zoea.mcp_server.tokens import McpClient
 from zoea.model.errors import UsageError, ZoeaError
 from zoea.store.memory_reader import MemoryReader
-from zoea.store.search_pool import SearchPool
+from zoea.store.readers import SearchPool
 from zoea.tools.builtin.definitions import CLIENT_TOOLS, BuiltinTool
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from zoea.mcp_server.factory import build_zoea_server, open_memories
 from zoea.mcp_server.http_transport import build_app, client_of, serve_app
 from zoea.mcp_server.swarm_client import SocketSwarmClient, SwarmClient
 from zoea.mcp_server.tokens import Tokens
-from zoea.process.event_loop import run_on_boot_time
+from zoea.process.clock import run_on_boot_time
 from zoea.process.gc_tuning import short_gc, tuned_gc
 from zoea.process.logs import logging_to
 from zoea.settings import Credentials, load

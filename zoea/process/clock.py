@@ -1,4 +1,8 @@
-"""The system's time, unique ids and randomness; other layers get them through `Clock` and `Ids`."""
+"""The system's time, unique ids and randomness; other layers get them through `Clock` and `Ids`.
+
+The event loop runs on boot time: timers and deadlines count the time of a suspension. A loop that sleeps is not woken
+by the end of one; the owner's check of the clock wakes it once a second.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from zoea.model.ports import Timer
+from collections.abc import Coroutine
+from typing import Any, TypeVar
 
 SET_US = 500_000
 """A wall clock that is off by less was not set, but drifts or is being adjusted."""
@@ -71,3 +77,19 @@ class SystemIds:
 
     def jitter(self) -> float:
         return random.random()
+
+
+T = TypeVar("T")
+
+
+class BootTimeLoop(asyncio.SelectorEventLoop):
+    """An event loop with `time` in seconds of boot time."""
+
+    def time(self) -> float:
+        return read_uptime_s()
+
+
+def run_on_boot_time(main: Coroutine[Any, Any, T]) -> T:
+    """Run `main` like `asyncio.run`, on a `BootTimeLoop`."""
+    with asyncio.Runner(loop_factory=BootTimeLoop) as runner:
+        return runner.run(main)

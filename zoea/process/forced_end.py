@@ -1,9 +1,10 @@
-"""The end of a process that cannot end by itself."""
+"""The end of a process that cannot end by itself, and of its terminal."""
 
 from __future__ import annotations
 
 import logging
 import os
+import stat
 import sys
 import threading
 from collections.abc import Callable
@@ -43,3 +44,17 @@ def attempt(work: Callable[[], object], within_s: float = LAST_WORDS_S) -> bool:
         return False
     thread.join(within_s)
     return not thread.is_alive()
+
+
+def detach_terminal() -> None:
+    """Redirect the terminal's descriptors to /dev/null, so that later writes do not raise.
+
+    Descriptors of files and pipes stay.
+    """
+    null = os.open(os.devnull, os.O_RDWR)
+    # The cockpit opens the terminal under further descriptors.
+    streams = {stream.fileno() for stream in (sys.__stdout__, sys.__stderr__) if stream is not None}
+    for descriptor in {0, 1, 2} | streams:
+        if stat.S_ISCHR(os.fstat(descriptor).st_mode):
+            os.dup2(null, descriptor)
+    os.close(null)

@@ -12,11 +12,10 @@ from enum import StrEnum
 
 from zoea.model.enums import ASK_TOOL, MASK, ErrorClass, MysisState, Outcome, RequestState
 from zoea.model.values import ApprovalView, Event, ReloadReport
+from zoea.text.amounts import format_dollars, short_count
 from zoea.text.call_text import MOST_CHARS, format_arguments, format_call
 from zoea.text.control_characters import reveal_exactly, reveal_unambiguously
-from zoea.text.dollars import format_dollars
 from zoea.text.sentences import count_of
-from zoea.text.short_count import short_count
 from zoea.text.shorten import head_with_length
 
 UNREMARKABLE = frozenset({"delivery.taken", "mysis.created"})

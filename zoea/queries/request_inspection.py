@@ -42,7 +42,7 @@ from zoea.settings.schema import BudgetSettings
 from zoea.swarm.persistence import row_values
 from zoea.swarm.persistence.spend_ops import KEPT_PLANS
 from zoea.text import estimate
-from zoea.text.short_count import short_count
+from zoea.text.amounts import short_count
 from zoea.text.tool_signature import write_signature
 
 _NEVER = 1 << 62

@@ -18,8 +18,9 @@ from zoea.model.enums import Activity, MysisState
 from zoea.model.errors import MysisMissing, StoreError, UsageError
 from zoea.model.status import KILLED
 from zoea.model.values import ApprovalView, Delivery, GrantView, Memory, Mysis, MysisView, Receipt, SwarmView
-from zoea.store.database_file import open_reader
+from zoea.store.database_file import connect_reader, open_reader
 from zoea.store.retention import ONLY_A_SENDER
+from zoea.store.sqlite_errors import translate_errors
 from zoea.swarm.persistence import approval_ops, row_values
 from zoea.text.control_characters import clean
 
@@ -316,3 +317,33 @@ def _view(reader: sqlite3.Connection, mysis: Mysis, counts: sqlite3.Row, *, swar
         goal_reached_at=mysis.goal_reached_at,
         is_reviewed=mysis.is_reviewed,
     )
+
+
+_OUTCOME = """
+SELECT t.outcome, (SELECT m.content FROM memory m WHERE m.turn_id = t.id AND m.role = 'assistant' AND m.partial = 0
+  AND m.content <> '' ORDER BY m.seq DESC LIMIT 1)
+FROM turn t WHERE
+"""
+
+
+class NewestAnswer(Struct, frozen=True):
+    """The outcome of a turn, empty while it is open, and its last answer."""
+
+    outcome: str = ""
+    text: str = ""
+
+
+def read_newest_answer(database: Path, mysis_id: int) -> NewestAnswer:
+    """Read the newest turn of a mysis. Raises StoreError."""
+    return _read_outcome(database, "t.mysis_id = ? ORDER BY t.id DESC LIMIT 1", mysis_id)
+
+
+def read_turn_answer(database: Path, turn_id: int) -> NewestAnswer:
+    """Read a turn by the id of its row. Raises StoreError."""
+    return _read_outcome(database, "t.id = ?", turn_id)
+
+
+def _read_outcome(database: Path, where: str, value: int) -> NewestAnswer:
+    with closing(connect_reader(database)) as conn, translate_errors():
+        row = conn.execute(f"{_OUTCOME} {where}", (value,)).fetchone()
+    return NewestAnswer() if row is None else NewestAnswer(row[0] or "", row[1] or "")

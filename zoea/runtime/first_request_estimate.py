@@ -13,7 +13,7 @@ from zoea.chain.commit_rows import read_commit, shortest_id
 from zoea.model.errors import RevisionError
 from zoea.model.values import SAME_MYSIS, MysisOverrides
 from zoea.queries.stored_swarm import open_database
-from zoea.text.dollars import format_dollars
+from zoea.text.amounts import format_dollars
 from zoea.text.sentences import count_of
 
 if TYPE_CHECKING:

@@ -23,8 +23,7 @@ from zoea.process.lock import OwnerLock
 from zoea.settings.paths import Places
 from zoea.store import Store, WriterConnection
 from zoea.store.database_file import open_reader
-from zoea.store.file_modes import find_open_files
-from zoea.store.integrity import IntegrityFinding, compact, inspect_database, unused_files
+from zoea.store.integrity import IntegrityFinding, compact, find_open_files, inspect_database, unused_files
 from zoea.store.retention import (
     IS_UNMERGED,
     MYSIS_IDS,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from zoea.store.blobs import get_blob, put_blob
     from zoea.store.database_file import open_reader
-    from zoea.store.search_pool import SearchReader
+    from zoea.store.readers import SearchReader
     from zoea.store.store import Store
     from zoea.store.writer import WriterStats
     from zoea.store.writer_connection import WriterConnection
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["SearchReader", "Store", "WriterConnection", "WriterStats", "get_blob", "open_reader", "put_blob"]
 
 _HOMES = {
-    "SearchReader": "search_pool",
+    "SearchReader": "readers",
     "WriterStats": "writer",
     "Store": "store",
     "WriterConnection": "writer_connection",

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from zoea.model.enums import SenderKind
 from zoea.model.errors import StoreError
+from zoea.store.readers import SearchPool
 from zoea.store.search import (
     BroadcastHit,
     BroadcastHits,
@@ -23,7 +24,6 @@ from zoea.store.search import (
     search_broadcasts,
     search_memories,
 )
-from zoea.store.search_pool import SearchPool
 
 DEADLINE_S = 10.0
 CALL_EXCERPT_CHARS = 500

@@ -24,9 +24,8 @@ from zoea.store.database_file import (
 )
 from zoea.store.memory_reader import MemoryReader
 from zoea.store.migrate import migrate
-from zoea.store.readers import ReaderPool
+from zoea.store.readers import ReaderPool, SearchReader
 from zoea.store.search.fts_index import catch_up, index_pending
-from zoea.store.search_pool import SearchReader
 from zoea.store.sqlite_errors import translate_errors
 from zoea.store.writer import Writer, WriterStats
 from zoea.store.writer_connection import WriterConnection

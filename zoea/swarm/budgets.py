@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from zoea.text.dollars import format_dollars
+from zoea.text.amounts import format_dollars
 
 # Share of the budget used, and the delay of the next request (µs).
 _BACKPRESSURE = ((1.0, 5_000_000), (0.95, 1_500_000), (0.90, 750_000), (0.85, 300_000), (0.80, 50_000))

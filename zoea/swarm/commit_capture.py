@@ -16,8 +16,7 @@ from msgspec.structs import replace
 
 from zoea.chain.commit import Checkpoint, CommitNote, CommitType, ContextCommit, Provenance
 from zoea.chain.commit_ops import NewCommit, prepare_blobs
-from zoea.chain.delta_summary import summarise_entries
-from zoea.chain.entries import ContextCall, ContextEntry, ContextMedia, encode_delta
+from zoea.chain.entries import ContextCall, ContextEntry, ContextMedia, encode_delta, summarise_entries
 from zoea.chain.formats import ZOEA
 from zoea.context import Note
 from zoea.context.inherited_pack import Inheritance

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from zoea.text.short_count import short_count
+from zoea.text.amounts import short_count
 
 SECOND = 1_000_000
 UNKNOWN = "–"

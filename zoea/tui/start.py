@@ -17,8 +17,7 @@ from msgspec import Struct, structs
 
 from zoea.model.errors import StoreError, WorkspaceHeld
 from zoea.model.values import SwarmView
-from zoea.process.clock import read_wall_time
-from zoea.process.event_loop import run_on_boot_time
+from zoea.process.clock import read_wall_time, run_on_boot_time
 from zoea.process.forced_end import attempt, force_end
 from zoea.process.lock import OwnerLock, read_holder
 from zoea.process.signal_watchdog import SignalWatchdog

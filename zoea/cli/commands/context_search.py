@@ -26,7 +26,7 @@ from zoea.cli.commands.context_access import (
 from zoea.cli.output import Output, Outputs, moment
 from zoea.model.errors import MissingBlob, RevisionError, UsageError
 from zoea.process.command_line import argument
-from zoea.queries.known_then import read_known_then
+from zoea.queries.commit_details import read_known_then
 from zoea.settings.paths import Places
 from zoea.text.control_characters import prose_line
 from zoea.text.sentences import count_of

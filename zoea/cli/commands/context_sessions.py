@@ -18,7 +18,7 @@ from zoea.model.errors import MissingBlob, RevisionError, UsageError
 from zoea.model.swarm_api import SwarmApi
 from zoea.model.values import CommitQuestion, MysisView
 from zoea.process.command_line import REQUIRED, argument, flag, number, option
-from zoea.queries.newest_answer import NewestAnswer, read_newest_answer
+from zoea.queries.stored_swarm import NewestAnswer, read_newest_answer
 from zoea.runtime.first_request_estimate import describe_first_request
 from zoea.settings.paths import Places
 

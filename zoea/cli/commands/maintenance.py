@@ -11,8 +11,7 @@ from zoea.model.errors import StoreError
 from zoea.process.command_line import flag
 from zoea.runtime.maintenance import check_database, rebuild_indexes, vacuum
 from zoea.settings.paths import Places
-from zoea.store.file_modes import close_files
-from zoea.store.integrity import IntegrityFinding
+from zoea.store.integrity import IntegrityFinding, close_files
 from zoea.text.sentences import count_of
 
 _MB = 1_000_000

@@ -10,9 +10,8 @@ from zoea.cli import output
 from zoea.cli.output import Output, moment
 from zoea.mcp_server.tokens import McpClient, Tokens, TokenScope
 from zoea.model.values import check_client_name
-from zoea.process.clock import read_wall_time
+from zoea.process.clock import read_wall_time, run_on_boot_time
 from zoea.process.command_line import REQUIRED, argument, choice, flag, option, whole_number
-from zoea.process.event_loop import run_on_boot_time
 from zoea.settings import Credentials, Places
 
 DEFAULT_NAME = "mcp"

@@ -18,7 +18,7 @@ from zoea.llm.provider_config import SLOW_READING
 from zoea.model.enums import ToolMode
 from zoea.model.errors import StoreError, UsageError
 from zoea.process.command_line import option
-from zoea.queries.learned_facts import ModelFact, read_model_facts
+from zoea.queries.model_records import ModelFact, read_model_facts
 from zoea.runtime.model_discovery import build_discovery
 from zoea.settings import Settings, load
 from zoea.settings.paths import Places

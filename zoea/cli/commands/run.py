@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from zoea.model.errors import UsageError, WorkspaceHeld
-from zoea.process.event_loop import run_on_boot_time
+from zoea.process.clock import run_on_boot_time
 from zoea.process.lock import read_holder
 from zoea.runtime.run_options import RunOptions, refuse_new_myses
 from zoea.settings.paths import Places, places

@@ -13,9 +13,9 @@ from typing import Any
 from zoea.cli import output
 from zoea.ipc.remote_swarm import RemoteSwarm
 from zoea.model.errors import NoRunningSwarm, UsageError, WorkspaceHeld
+from zoea.process.clock import run_on_boot_time
 from zoea.process.command_line import declare, option, whole_number
-from zoea.process.event_loop import run_on_boot_time
-from zoea.process.hangup import detach_terminal
+from zoea.process.forced_end import detach_terminal
 from zoea.process.lock import read_holder
 from zoea.runtime.owner import close_within
 from zoea.runtime.run_options import StartOptions, attach, prepare_own_swarm, prepare_swarm, refuse_new_myses

@@ -12,12 +12,12 @@ from zoea.model.errors import UsageError
 from zoea.process.clock import SystemClock
 from zoea.process.command_line import choice, option
 from zoea.queries.budget_report import BudgetUse, as_json, read_budgets
-from zoea.queries.calibrations import Calibration, read_calibrations
+from zoea.queries.model_records import Calibration, read_calibrations
 from zoea.queries.swarm_stats import StatPoint, StatSpan, SwarmStats, read_stats
 from zoea.settings import load
 from zoea.settings.paths import Places
 from zoea.swarm.persistence.spend_ops import LEAST_SAMPLES
-from zoea.text.dollars import format_dollars
+from zoea.text.amounts import format_dollars
 from zoea.text.sentences import count_of
 
 _MOST_LINES = 24

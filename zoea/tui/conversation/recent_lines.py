@@ -11,8 +11,8 @@ from zoea.model.values import MysisView
 from zoea.queries.error_report import ErrorReport, report_error
 from zoea.queries.request_summary import MysisContext, RequestSummary
 from zoea.queries.status_phrases import describe_preparation
+from zoea.text.amounts import format_dollars
 from zoea.text.control_characters import prose_line
-from zoea.text.dollars import format_dollars
 from zoea.tui import number_format
 from zoea.tui.conversation import focus_lines
 from zoea.tui.conversation.blocks import BlockKind, ConversationBlock

@@ -11,9 +11,9 @@ from zoea.model.enums import Finish, RequestState, Role
 from zoea.queries.phrases import failure_phrase, is_unsent
 from zoea.queries.request_inspection import Inspection, SentMessage, StoredRequest
 from zoea.queries.request_troubles import Trouble
+from zoea.text.amounts import format_dollars
 from zoea.text.call_text import reveal_call
 from zoea.text.control_characters import one_line
-from zoea.text.dollars import format_dollars
 from zoea.tui import number_format
 from zoea.tui.conversation.blocks import Symbols
 from zoea.tui.conversation.focus_lines import name_pack

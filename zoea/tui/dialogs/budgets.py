@@ -11,8 +11,8 @@ from zoea.model.errors import ZoeaError
 from zoea.queries.budget_report import BudgetUse, Pressure, read_budgets
 from zoea.settings import load
 from zoea.settings.endpoints import ProviderType
+from zoea.text.amounts import format_dollars
 from zoea.text.control_characters import one_line
-from zoea.text.dollars import format_dollars
 from zoea.tui import number_format
 from zoea.tui.dialogs.modal import CockpitDialog
 from zoea.tui.state.deferred_work import DeferredWork

@@ -14,8 +14,8 @@ from textual.screen import ModalScreen, Screen
 
 from zoea.model.status import StatusWord
 from zoea.model.values import Event, SwarmView
+from zoea.text.amounts import format_dollars
 from zoea.text.control_characters import one_line
-from zoea.text.dollars import format_dollars
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.commands.action import Action, ActionContext, ActionPlace, Handlers

@@ -22,7 +22,7 @@ from textual_plotext import PlotextPlot
 from zoea.model.enums import Outcome
 from zoea.model.status import StatusWord
 from zoea.queries.swarm_stats import StatPoint, StatSpan, SwarmStats, read_stats
-from zoea.text.dollars import format_dollars
+from zoea.text.amounts import format_dollars
 from zoea.tui import number_format
 from zoea.tui.commands.action import ActionPlace, Handlers
 from zoea.tui.screens.tabbed_screen import TabbedScreen

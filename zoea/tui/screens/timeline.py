@@ -11,7 +11,7 @@ from textual.widgets import Input
 
 from zoea.chain.commit import ContextCommit
 from zoea.model.errors import UsageError, ZoeaError
-from zoea.queries.known_then import KnownThen, read_known_then
+from zoea.queries.commit_details import KnownThen, read_known_then
 from zoea.queries.written_times import read_written_time
 from zoea.text.control_characters import one_line, prose_line
 from zoea.text.sentences import count_of

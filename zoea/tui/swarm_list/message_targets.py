@@ -12,8 +12,8 @@ from zoea.model.enums import MysisState
 from zoea.model.values import MysisView
 from zoea.runtime.unsent_texts import BROADCAST, name_recipient
 from zoea.text import estimate
+from zoea.text.amounts import format_dollars
 from zoea.text.control_characters import one_line
-from zoea.text.dollars import format_dollars
 from zoea.text.sentences import count_of
 from zoea.tui import number_format
 from zoea.tui.swarm_list.row_filter import RowFilter

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from zoea.process.hangup import detach_terminal
+from zoea.process.forced_end import detach_terminal
 from zoea.settings.private_file import open_private
 
 # As Textual's driver at its end: restore paste, wrapping, sizes, mouse, keys, main screen and cursor.

@@ -24,8 +24,8 @@ from zoea.model.status import StatusWord
 from zoea.model.values import MysisView
 from zoea.queries.error_report import report_error
 from zoea.queries.status_phrases import describe_assumed_window, describe_detail, describe_status
+from zoea.text.amounts import format_dollars
 from zoea.text.control_characters import one_line
-from zoea.text.dollars import format_dollars
 from zoea.tui import number_format
 from zoea.tui.state.deferred_work import DeferredWork
 from zoea.tui.swarm_list.mysis_row import (

@@ -1,4 +1,4 @@
-"""Reads how the token estimates of each model compare with what its provider reported."""
+"""Reads what is stored of models: how estimates of tokens compare with reports, and facts learnt from answers."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from zoea.model.errors import StoreMissing
 from zoea.queries.stored_swarm import open_database
 
 _CALIBRATIONS = """
@@ -42,3 +43,23 @@ def read_calibrations(database: Path) -> tuple[Calibration, ...]:
     with open_database(database) as reader:
         rows = reader.execute(_CALIBRATIONS).fetchall()
     return tuple(Calibration(*row) for row in rows)
+
+
+class ModelFact(Struct, frozen=True):
+    """One fact about a model of a provider: `tool_mode`, or `reading_rate` in tokens a second. Time in µs UTC."""
+
+    provider: str
+    model: str
+    name: str
+    value: str
+    learned_at: int
+
+
+def read_model_facts(database: Path) -> tuple[ModelFact, ...]:
+    """Return all facts by provider and model; none where there is no database yet. Raises StoreError."""
+    try:
+        with open_database(database) as reader:
+            rows = reader.execute("SELECT * FROM model_fact ORDER BY provider, model, name").fetchall()
+    except StoreMissing:
+        return ()
+    return tuple(ModelFact(row["provider"], row["model"], row["name"], row["value"], row["learned_at"]) for row in rows)

@@ -1,4 +1,4 @@
-"""Dollars as text, in one form for the cockpit, the command line and errors."""
+"""Dollars and counts as text, in one form for the cockpit, the command line and errors."""
 
 from __future__ import annotations
 
@@ -18,3 +18,12 @@ def format_dollars(micros: float | None) -> str:
     digits = 4 if abs(micros) >= _CENT // 100 else 6
     whole, _, part = f"{micros / _MICROS:.{digits}f}".partition(".")
     return f"${whole}.{part.rstrip('0'):0<2}"
+
+
+def short_count(count: int) -> str:
+    """Format a count: 999, 1k, 1.1k, 6.2k, 50k, 1.2M."""
+    if count < 1000:
+        return str(count)
+    if count < 999_950:
+        return f"{count / 1000:.1f}".removesuffix(".0") + "k"
+    return f"{count / 1_000_000:.1f}".removesuffix(".0") + "M"
