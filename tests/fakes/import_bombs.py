@@ -1,7 +1,9 @@
 """Runs one import command on files that are small, or plain, and would take gigabytes.
 
 Usage: `python -m tests.fakes.import_bombs FOLDER COMMAND…`. Prints one line of JSON for each file: the exit code, what
-the command wrote, and the most memory that the process has had.
+the command wrote, and the most memory that it took besides what the process had before.
+
+Bombs and the memory that a document may take are an eighth of their real size, because each is read by each command.
 """
 
 from __future__ import annotations
@@ -23,37 +25,40 @@ from zoea import __main__
 from zoea.chain.bundle_file import BundleCommit, BundleHeader, BundleWriter, FrameKind
 from zoea.chain.commit import Checkpoint, CommitIdentity, CommitType, commit_digest
 from zoea.chain.formats import ZOEA, known_formats
+from zoea.text import large_json
 from zoea.transfer.jsonl_export import VERSION
 
 MIB = 1024 * 1024
+SCALE = 8
+DOCUMENT_MEMORY = large_json.MOST_MEMORY // SCALE
 MOST_MEMORY = 2048 * MIB
 """Address space of the process, so that a bomb that goes off takes no more."""
 MESSAGE = b'{"role":"user","content":""}'
 LINE = b'{"type":"user","message":{"role":"user","content":""}}\n'
 CONVERSATIONS: dict[str, Callable[[], bytes]] = {
-    "messages": lambda: b"[" + MESSAGE + (b"," + MESSAGE) * 900_000 + b"]",
-    "empty lists": lambda: b"[[]" + b",[]" * 2_200_000 + b"]",
-    "one object": lambda: b'{"messages":[' + b"{}," * 2_200_000 + b"{}]}",
-    "wide text": lambda: b'[{"role":"user","content":"' + b"a" * (48 * MIB) + "\N{ROCKET}".encode() + b'"}]',
-    "escaped text": lambda: b'[{"role":"user","content":"\\ud83d\\ude80' + b"a" * (48 * MIB) + b'"}]',
-    "levels": lambda: b"[" * 1_000_000,
-    "empty lines": lambda: b"\n" * (24 * MIB),
-    "lines": lambda: LINE * 600_000,
-    "damaged lines": lambda: b"x\n" * 8_000_000,
+    "messages": lambda: b"[" + MESSAGE + (b"," + MESSAGE) * (900_000 // SCALE) + b"]",
+    "empty lists": lambda: b"[[]" + b",[]" * (2_200_000 // SCALE) + b"]",
+    "one object": lambda: b'{"messages":[' + b"{}," * (2_200_000 // SCALE) + b"{}]}",
+    "wide text": lambda: b'[{"role":"user","content":"' + b"a" * (48 * MIB // SCALE) + "\N{ROCKET}".encode() + b'"}]',
+    "escaped text": lambda: b'[{"role":"user","content":"\\ud83d\\ude80' + b"a" * (48 * MIB // SCALE) + b'"}]',
+    "levels": lambda: b"[" * (1_000_000 // SCALE),
+    "empty lines": lambda: b"\n" * (24 * MIB // SCALE),
+    "lines": lambda: LINE * (600_000 // SCALE),
+    "damaged lines": lambda: b"x\n" * (8_000_000 // SCALE),
 }
 """Also put into bundles."""
 HEADER = b'{"kind":"conversation","version":%d}\n' % VERSION
 FILES: dict[str, Callable[[], bytes]] = {
-    "rows": lambda: HEADER + b'{"kind":"tag","tag":"a"}\n' * 400_000,
-    "a row of values": lambda: HEADER + b'{"kind":"tag","a":[' + b"[]," * 2_200_000 + b"1]}\n",
-    "servers": lambda: b'{"mcpServers":{"a":{}' + b',"a":{}' * 130_000 + b"}}",
-    "open comments": lambda: b"/*" * 3_000_000,
-    "open texts": lambda: b'"\\' * 3_000_000,
-    "commas": lambda: b"," + b"/**/" * 1_000_000,
+    "rows": lambda: HEADER + b'{"kind":"tag","tag":"a"}\n' * (400_000 // SCALE),
+    "a row of values": lambda: HEADER + b'{"kind":"tag","a":[' + b"[]," * (2_200_000 // SCALE) + b"1]}\n",
+    "servers": lambda: b'{"mcpServers":{"a":{}' + b',"a":{}' * (130_000 // SCALE) + b"}}",
+    "open comments": lambda: b"/*" * (3_000_000 // SCALE),
+    "open texts": lambda: b'"\\' * (3_000_000 // SCALE),
+    "commas": lambda: b"," + b"/**/" * (1_000_000 // SCALE),
 }
 DELTAS: dict[str, Callable[[], bytes]] = {
     "maps": lambda: _delta(b"\x9a" + (8_000_000).to_bytes(4, "big") + b"\xa0" * 8_000_000),
-    "levels": lambda: _delta(b"\x81" * 1_000_000 + b"\x00"),
+    "levels": lambda: _delta(b"\x81" * (1_000_000 // SCALE) + b"\x00"),
     "announced": lambda: _delta((b"\x9a" + (2**31).to_bytes(4, "big")) * 90),
     "endless": lambda: _delta(b"\x9f" * 1_000_000),
 }
@@ -103,44 +108,58 @@ def bundle(format_name: str, data: bytes, *, lifted: bytes = b"", refs: int = 1)
     return stream.getvalue()
 
 
-def make_bombs() -> Iterator[tuple[str, bytes]]:
-    """Yield every bomb by name: each text as it is, and in a bundle in each known format; each delta in a bundle."""
+def make_bombs() -> Iterator[tuple[str, bytes, int]]:
+    """Yield every bomb with its name and the number of bytes that it unpacks to.
+
+    Each text comes as it is and in a bundle in each known format, each delta in a bundle.
+    """
     small = cbor2.dumps({"v": 1, "entries": [{"r": "user", "c": "hi"}]}, canonical=True)
-    yield "a bundle of names", bundle("zoea-v1", small, refs=200_000)
-    text = b"a" * (120 * MIB)
+    yield "a bundle of names", bundle("zoea-v1", small, refs=200_000 // SCALE), 200_000 // SCALE * 72
+    text = b"a" * (120 * MIB // SCALE)
     lifted = cbor2.CBORTag(23151, blake3(text).digest())
     long = cbor2.dumps({"v": 1, "entries": [{"r": "user", "c": lifted}] * 20}, canonical=True)
-    yield "a bundle of a long text", bundle("zoea-v1", long, lifted=text)
+    yield "a bundle of a long text", bundle("zoea-v1", long, lifted=text), len(text)
     for name, make in DELTAS.items():
-        yield f"a bundle of {name}", bundle("zoea-v1", make())
+        data = make()
+        yield f"a bundle of {name}", bundle("zoea-v1", data), len(data)
     for name, make in CONVERSATIONS.items():
         data = make()
-        yield name, data
+        yield name, data, len(data)
         for format_name in known_formats().keys() - {ZOEA}:
-            yield f"a bundle of {name} in {format_name}", bundle(format_name, data)
+            yield f"a bundle of {name} in {format_name}", bundle(format_name, data), len(data)
     for name, make in FILES.items():
-        yield name, make()
+        data = make()
+        yield name, data, len(data)
 
 
-def read_peak_mib() -> int:
-    """Return the most memory that this program has had, in MiB. `ru_maxrss` also counts what started it."""
+def read_peak() -> int:
+    """Return the bytes of memory that this program has had at most since `forget_peak`."""
     status = Path("/proc/self/status")
     if not status.exists():
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // (MIB if sys.platform == "darwin" else 1024)
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     peak = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM:"))
-    return int(peak.split()[1]) // 1024
+    return int(peak.split()[1]) * 1024
+
+
+def forget_peak() -> None:
+    """Count the peak from what is in use now, where the system can."""
+    with contextlib.suppress(OSError):
+        Path("/proc/self/clear_refs").write_text("5")
 
 
 def main() -> None:
     folder, command = Path(sys.argv[1]), sys.argv[2:]
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    large_json.MOST_MEMORY = DOCUMENT_MEMORY
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
+        __main__.run([*command, str(folder / "none")])  # loads what the command needs
     for file in sorted(folder.iterdir()):
-        wrote, begun = io.StringIO(), time.process_time()
+        forget_peak()
+        wrote, before, begun = io.StringIO(), read_peak(), time.process_time()
         with contextlib.redirect_stdout(wrote), contextlib.redirect_stderr(wrote):
             code = __main__.run([*command, str(file)])
-        peak = read_peak_mib()
-        seconds = round(time.process_time() - begun, 2)
-        line = {"file": file.name, "code": code, "mib": peak, "seconds": seconds, "wrote": wrote.getvalue()[-300:]}
+        took, seconds = read_peak() - before, round(time.process_time() - begun, 2)
+        line = {"file": file.name, "code": code, "took": took, "seconds": seconds, "wrote": wrote.getvalue()[-300:]}
         sys.stdout.write(json.dumps(line) + "\n")
 
 
