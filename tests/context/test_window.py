@@ -371,6 +371,37 @@ def test_a_rare_chinese_clause_weighs_more_than_one_that_is_said_often() -> None
     assert rank_lines(recorder.memories)[0].text == "钥匙在老黄牛下面的抽屉里。"
 
 
+PORTERS = "Ostrava sends the porters through the side gate."
+
+
+@pytest.mark.parametrize(
+    ("fact", "is_result"),
+    [(PORTERS, True), ("门禁的钥匙在老黄牛下面的抽屉里。", True), ("门禁的钥匙在老黄牛下面的抽屉里。", False)],
+)
+def test_a_fact_in_the_middle_of_a_long_message_is_kept(fact: str, is_result: bool) -> None:
+    recorder = Recorder()
+    for number in range(50):
+        talk = [
+            f"Error {number * 10 + other} was denied in build step {other}, so must be read." for other in range(12)
+        ]
+        if number == 20:
+            talk.insert(6, fact)
+        recorder.open("go on" if is_result else " ".join(talk))
+        if is_result:
+            recorder.slice("look", "\n".join(talk))
+        recorder.answer("I did.")
+    assert rank_lines(recorder.memories)[0].text == fact
+
+
+def test_what_was_said_often_before_a_range_is_worn_in_it() -> None:
+    older, newer = Recorder(), Recorder()
+    for _ in range(30):
+        older.open("Greta waters the plants of the foyer on Mondays.")
+    newer.open("Greta waters the plants in the foyer on Mondays.")
+    newer.open("Otto waters the trees of the yard on Fridays.")
+    assert rank_lines(newer.memories, older.memories)[0].text.startswith("Otto")
+
+
 def test_what_a_model_lost_is_appended_to_its_prose() -> None:
     recorder = Recorder()
     recorder.open("We decided to use port 8443. Never restart node n-17 by day. It rains.")

@@ -11,13 +11,17 @@ FACTS = FactSet.read(SETS / "a")
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize(
-    ("budget", "talk", "writer", "least", "strong"),
-    [(8_000, "dense", "dull", 0.6, 0.8), (25_000, "plain", "extract", 0.9, 0.95)],
+    ("budget", "talk", "writer", "within", "least", "strong"),
+    [
+        (8_000, "dense", "dull", False, 0.6, 0.8),
+        (25_000, "plain", "extract", False, 0.9, 0.95),
+        (25_000, "noisy", "extract", True, 0.95, 0.9),
+    ],
 )
 async def test_a_session_keeps_its_facts_with_few_summaries(
-    budget: int, talk: str, writer: str, least: float, strong: float
+    budget: int, talk: str, writer: str, within: bool, least: float, strong: float
 ) -> None:
-    session = await play(write_session(FACTS, talk, 120), budget, writer)
+    session = await play(write_session(FACTS, talk, 120, within=within), budget, writer)
     assert share_of(session, session.shown, ()) >= least
     assert share_of(session, session.shown, STRONG) >= strong
     assert session.most_in_100 <= MOST_SUMMARIES

@@ -37,6 +37,8 @@ _PROSE_SHARE = 0.6
 """The share of a summary that a model's prose may take where lines are to be kept beside it."""
 MOST_STORED = 6_000
 """Tokens of the lines that are stored of one range."""
+COMPARED_MESSAGES = 400
+"""Messages before a range that show what is said often."""
 _PREFIX, _JOINT = 4.5, 1.0
 """Tokens of the turn and the origin before a message's lines, and of what joins two of them."""
 _MOST_MISSES = 50
@@ -78,7 +80,7 @@ def digest_messages(memories: Sequence[Memory], before: Sequence[Memory] = ()) -
     """Condense a range of messages without a model. The same messages are condensed only once.
 
     Args:
-        before: Those of the range before, which show what is said often.
+        before: Older ones, which show what is said often.
     """
     key = (len(before), *[(one.id, hash(one.content)) for part in (before, memories) for one in part])
     digest = _digests.get(key)
@@ -102,9 +104,12 @@ def _digest(memories: Sequence[Memory], before: Sequence[Memory]) -> RangeDigest
 
 
 def digest_all(memories: Sequence[Memory], before: Sequence[Memory] = ()) -> list[RangeDigest]:
-    """Condense messages in ranges of about `RANGE_MESSAGES`."""
-    parts = split_ranges(memories)
-    return [digest_messages(part, former) for part, former in zip(parts, (before, *parts), strict=False)]
+    """Condense messages in ranges of about `RANGE_MESSAGES`, each with those before it."""
+    digests: list[RangeDigest] = []
+    for part in split_ranges(memories):
+        digests.append(digest_messages(part, before))
+        before = (*before, *part)[-COMPARED_MESSAGES:]
+    return digests
 
 
 def split_ranges(memories: Sequence[Memory]) -> list[Sequence[Memory]]:

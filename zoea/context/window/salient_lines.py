@@ -1,16 +1,17 @@
 """Rank the sentences of a conversation by what a summary must not lose, without a model.
 
-A line is a sentence of a prompt or an answer, or a line of a result. No single sign decides: what is said once and in
-rare words, in a short message, by a person, with names, numbers or paths, or with a word that marks an error, a
-decision or a constraint weighs more; what is said over and over in alike words wears off. All is measured over the
-lines of the messages together. Rarity counts words, and pairs of characters where a script has no spaces.
+A line is a sentence, of a result as of any other message. No single sign decides: what is said once and in rare words,
+in a short message, by a person, with names, numbers or paths, or with a word that marks an error, a decision or a
+constraint weighs more for each token that it takes; what is said over and over in alike words wears off. All is
+measured over the lines of the messages together, and those before them. Rarity counts words, and pairs of characters
+where a script has no spaces.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter as Tally
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import pairwise
 from math import log
@@ -27,10 +28,6 @@ from zoea.text.shorten import head
 
 LONGEST_LINE = 320
 """Characters kept of a line."""
-LINES_A_RESULT = 12
-"""Lines taken of one long result; a result is mostly data."""
-SHORT_RESULT = 600
-"""Characters up to which a result is read like a message."""
 ALIKE = 6
 """Lines that differ in their numbers and names alone, of which each weighs as if it were alone."""
 RESULT_CHARS = 8_000
@@ -39,10 +36,10 @@ _RAREST = 12
 """The rarest words of a line, by which its rarity is measured; of pairs of characters twice as many."""
 _DECAY = 0.8
 """What each further line of a message weighs, as a share of the one before."""
-_SHORT_MESSAGE, _SHORT_WIDE_MESSAGE = 100, 35
-"""Characters of a short message; longer ones say less with each sentence."""
-_FREE_TOKENS = 10
-"""Tokens beside which those of a line count little."""
+_SHORT_MESSAGE = 25
+"""Tokens of a short message; longer ones say less with each sentence."""
+_FREE_TOKENS = 15
+"""Tokens added to those of a line, because a line weighs by what it says for each token that it takes."""
 _PRECISE_SHARE = 0.5
 _LEAST_NEW = 0.05
 """What a line counts as new whose words were all said before, so that alike lines have an order too."""
@@ -115,13 +112,13 @@ class _Entry(Struct, frozen=True):
     signs: float
 
     @classmethod
-    def of(cls, line: SalientLine, role: Role, chars: int) -> _Entry:
+    def of(cls, line: SalientLine, role: Role, tokens: float) -> _Entry:
         text = line.text.casefold()
         words = find_words(_DIGITS.sub("#", text))
         is_wide = any(word[0] >= _FIRST_UNSPACED for word in words)
         worth = 1 + _MARKED[line.kind] + _SAID_BY[role] + (_PRECISE_SHARE if _PRECISE.search(line.text) else 0.0)
-        brevity = (1 + chars / (_SHORT_WIDE_MESSAGE if is_wide else _SHORT_MESSAGE)) ** -0.5
-        signs = worth * brevity / (estimate_text(line.text) + _FREE_TOKENS) ** 0.4
+        brevity = (1 + tokens / _SHORT_MESSAGE) ** -0.5
+        signs = worth * brevity / (estimate_text(line.text) + _FREE_TOKENS)
         pairs = frozenset(pairwise(words))
         return cls(line, text, _NUMBERED.sub("#", text), frozenset(words), pairs, is_wide, signs)
 
@@ -131,27 +128,57 @@ MOST_READ = 2_000
 """Memories whose lines are remembered."""
 
 
-def rank_lines(memories: Iterable[Memory], before: Iterable[Memory] = ()) -> list[SalientLine]:
+class _Vocabulary(Struct, frozen=True):
+    """How often words, and words side by side, stand in lines; each text counts once."""
+
+    texts: frozenset[str]
+    words: Tally[str]
+    pairs: Tally[tuple[str, str]]
+
+    @classmethod
+    def of(cls, entries: Mapping[str, _Entry]) -> _Vocabulary:
+        words = Tally([word for entry in entries.values() for word in entry.words])
+        return cls(frozenset(entries), words, Tally([pair for entry in entries.values() for pair in entry.pairs]))
+
+
+_vocabularies: dict[tuple[tuple[int, int], ...], _Vocabulary] = {}
+MOST_VOCABULARIES = 16
+"""Vocabularies that are remembered, because the same older messages are compared with in many turns."""
+
+
+def _read_vocabulary(memories: Sequence[Memory]) -> _Vocabulary:
+    """Return the vocabulary of older messages. That of the same messages is made only once."""
+    key = tuple([(one.id, hash(one.content)) for one in memories])
+    vocabulary = _vocabularies.get(key)
+    if vocabulary is None:
+        if len(_vocabularies) >= MOST_VOCABULARIES:
+            _vocabularies.clear()
+        vocabulary = _vocabularies[key] = _Vocabulary.of(_read_entries(memories))
+    return vocabulary
+
+
+def rank_lines(memories: Iterable[Memory], before: Sequence[Memory] = ()) -> list[SalientLine]:
     """Return the lines of memories, the weightiest first. Equal texts count once, as the newest of them.
 
     Args:
         before: Older memories, which only show what is said often.
     """
-    others = _read_entries(before)
+    older = _read_vocabulary(before)
     own = _read_entries(memories)
-    entries = [*(entry for key, entry in others.items() if key not in own), *own.values()]
-    count = len(entries)
-    rows = Tally(word for entry in entries for word in entry.words)
-    rarity = {word: log((count + 1) / found) / log(count + 1) for word, found in rows.items()}
-    times = Tally(pair for entry in entries for pair in entry.pairs)
+    entries = [*own.values()]
+    new = _Vocabulary.of({text: entry for text, entry in own.items() if text not in older.texts})
+    count = len(older.texts) + len(new.texts)
+    words = {word for entry in entries for word in entry.words}
+    rarity = {word: log((count + 1) / (older.words[word] + new.words[word])) / log(count + 1) for word in words}
     weighed = []
     for place, (entry, newer) in enumerate(zip(entries, _count_newer(entries), strict=True)):
         size = _RAREST * (2 if entry.is_wide else 1)
         rare = sum(sorted([rarity[word] for word in entry.words], reverse=True)[:size]) / size
-        new = sum([times[pair] == 1 for pair in entry.pairs]) / len(entry.pairs) if entry.pairs else 0.0
+        once = sum([older.pairs[pair] + new.pairs[pair] == 1 for pair in entry.pairs])
+        share = once / len(entry.pairs) if entry.pairs else 0.0
         worn = 1 + max(0, newer + 1 - ALIKE) / 2
-        weighed.append(((rare * (_LEAST_NEW + new)) ** 2 * entry.signs / worn, place))
-    weighed = sorted(weighed[count - len(own) :], reverse=True)
+        weighed.append(((rare * (_LEAST_NEW + share)) ** 2 * entry.signs / worn, place))
+    weighed.sort(reverse=True)
     # What a message says beside its weightiest line is worth less.
     further: Tally[tuple[int, int]] = Tally()
     ranked = []
@@ -180,7 +207,7 @@ def _read_memory(memory: Memory) -> tuple[_Entry, ...]:
     if entries is None:
         if len(_read) >= MOST_READ:
             _read.clear()
-        origin, size = _origin(memory), len(memory.content)
+        origin, size = _origin(memory), estimate_text(memory.content)
         lines = [
             SalientLine(memory.turn_number, memory.seq, index, origin, text, kind)
             for index, (kind, text) in enumerate(_lines_of(memory))
@@ -217,34 +244,13 @@ def _count_newer(entries: Sequence[_Entry]) -> list[int]:
 
 
 def _lines_of(memory: Memory) -> list[tuple[LineKind, str]]:
-    if memory.role is Role.TOOL and len(memory.content) > SHORT_RESULT:
-        return _result_lines(memory)
-    return [
-        (classify_line(text), head(text, LONGEST_LINE)) for text in split_sentences(memory.content) if len(text) > 1
-    ]
-
-
-def _result_lines(memory: Memory) -> list[tuple[LineKind, str]]:
-    """Return the errors of a result, its rules and decisions, and one line with its identifiers."""
+    """Return the sentences of a memory with their kinds. Of long results only head and tail are read."""
     content = memory.content
-    if len(content) > RESULT_CHARS:
+    if memory.role is Role.TOOL and len(content) > RESULT_CHARS:
         content = content[: RESULT_CHARS // 2] + "\n" + content[-RESULT_CHARS // 2 :]
-    lines: list[tuple[LineKind, str]] = []
-    for text in content.splitlines():
-        text = " ".join(text.split())
-        if not text:
-            continue
-        kind = classify_line(text)
-        if (memory.is_error and not lines) or kind is LineKind.ERROR:
-            lines.append((LineKind.ERROR, head(text, LONGEST_LINE)))
-        elif len(text) <= LONGEST_LINE and kind in (LineKind.CONSTRAINT, LineKind.DECISION):
-            lines.append((kind, text))
-        if len(lines) >= LINES_A_RESULT:
-            break
-    known = head(", ".join(find_identifiers(content)), LONGEST_LINE)
-    shown = "\n".join(text for _, text in lines)
-    if known and not all(one in shown for one in known.split(", ")):
-        lines.append((LineKind.IDENTIFIER, known))
+    lines = [(classify_line(text), head(text, LONGEST_LINE)) for text in split_sentences(content) if len(text) > 1]
+    if memory.is_error and lines:
+        lines[0] = (LineKind.ERROR, lines[0][1])
     return lines
 
 

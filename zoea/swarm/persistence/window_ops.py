@@ -54,8 +54,9 @@ _BEFORE = f"""{row_values.MEMORY} WHERE m.mysis_id = :mysis AND m.id > :floor AN
 _COUNT = """
 SELECT count(*) AS count FROM memory m WHERE m.mysis_id = :mysis AND m.id > :floor AND m.id <= :before
   AND (m.turn_id, m.seq) > (:turn, :seq)"""
-_OF_RANGE = f"""{row_values.MEMORY} WHERE m.mysis_id = :mysis AND m.turn_id BETWEEN :first AND :last
-  AND (m.turn_id, m.seq) BETWEEN (:first, :first_seq) AND (:last, :last_seq) ORDER BY m.turn_id, m.seq"""
+_COVERED = f"""{row_values.MEMORY} WHERE m.mysis_id = :mysis
+  AND m.id <= coalesce((SELECT max(id) FROM memory WHERE turn_id = :last), 0)
+  AND (m.turn_id, m.seq) <= (:last, :last_seq) ORDER BY m.id DESC LIMIT :most"""
 MOST_PLACES = 100
 """Rows of summaries that are looked at; most of them were replaced by later ones."""
 MOST_RANGES = 12
@@ -154,19 +155,11 @@ def _places(row: sqlite3.Row) -> tuple[tuple[int, int], tuple[int, int]]:
     return (row["first_turn"], row["first_seq"]), (row["last_turn"], row["last_seq"])
 
 
-async def read_range(store: Store, mysis_id: int, one: SummaryRange) -> tuple[Memory, ...]:
-    """Read the messages that a summary covers."""
-    rows = await store.read(
-        _OF_RANGE,
-        {
-            "mysis": mysis_id,
-            "first": one.first[0],
-            "first_seq": one.first[1],
-            "last": one.last[0],
-            "last_seq": one.last[1],
-        },
-    )
-    return tuple(map(row_values.memory, rows))
+async def read_covered(store: Store, mysis_id: int, newest: SummaryRange, most: int) -> tuple[Memory, ...]:
+    """Read the newest messages that summaries cover, in order, and all of the newest range."""
+    place = {"mysis": mysis_id, "last": newest.last[0], "last_seq": newest.last[1]}
+    rows = await store.read(_COVERED, {**place, "most": max(most, newest.messages)})
+    return tuple(sorted(map(row_values.memory, rows), key=lambda one: (one.turn_id, one.seq)))
 
 
 def store_range(conn: WriterConnection, mysis_id: int, new: SummaryRange, kept: int) -> int:

@@ -17,6 +17,7 @@ from zoea.context import FrozenTurn, ShownConversation, StoredAnswer, message_to
 from zoea.context.forms import FULL, render_memory
 from zoea.context.window.conversation_shape import Conversation, ConversationShape, SummaryRange, shape_conversation
 from zoea.context.window.conversation_summary import (
+    COMPARED_MESSAGES,
     ComposedSummary,
     RangeDigest,
     clean_prose,
@@ -48,7 +49,7 @@ class _Prepared(Struct, frozen=True):
 
     Attributes:
         compact: A shorter form of the summary.
-        before: The messages of the newest range, where they were read; they show what is said often.
+        before: Messages that summaries cover, as far as they were read; they show what is said often.
         covered: How many messages the summary stands for.
         failure: Why no model wrote it, where one was to.
     """
@@ -101,7 +102,7 @@ async def read_conversation_view(facts: OpenedTurnFacts, need: ShownConversation
             return None
         before: tuple[Memory, ...] = ()
         if shape.ranges:
-            before = await window_ops.read_range(services.store, frozen.mysis_id, shape.ranges[-1])
+            before = await window_ops.read_covered(services.store, frozen.mysis_id, shape.ranges[-1], COMPARED_MESSAGES)
         failure = "" if prose else summaries.failure
         new = await asyncio.to_thread(_write_ranges, shape, before, prose, summaries.model_name, failure)
         prepared = await asyncio.to_thread(_compose, replace(prepared, new=new), rows.unread)
@@ -133,11 +134,10 @@ def _shape(
 
 
 def _prepare(shape: ConversationShape, conversation: Conversation) -> _Prepared:
-    """Return a shape with the messages of its newest range, if all of them were read."""
-    if not shape.ranges:
-        return _Prepared(shape)
-    held = tuple([memory for memory in conversation.newer if shape.ranges[-1].holds(memory)])
-    return _Prepared(shape, before=held if len(held) == shape.ranges[-1].messages else ())
+    """Return a shape with the messages of those ranges of which all were read, the same for many turns."""
+    held = [tuple(filter(one.holds, conversation.newer)) for one in shape.ranges]
+    whole = [memories for one, memories in zip(shape.ranges, held, strict=True) if len(memories) == one.messages]
+    return _Prepared(shape, before=tuple([memory for memories in whole for memory in memories]))
 
 
 def _compose(prepared: _Prepared, unread: int) -> _Prepared:
@@ -174,23 +174,24 @@ def _write_ranges(
     """Return ranges for the middle, and one that joins old ones where there are too many.
 
     Args:
-        before: The messages of the newest range, which goes on where it is open.
+        before: The newest messages that ranges cover; those of the newest go on with the middle where it is open.
     """
     made: list[SummaryRange] = []
     for number, waiting in groupby(shape.middle, key=lambda memory: sum(_is_past(one, memory) for one in shape.ranges)):
         is_newest = number == len(shape.ranges)
         goes_on = is_newest and bool(shape.ranges) and shape.ranges[-1].is_open
-        parts = split_ranges([*(before if goes_on else ()), *waiting])
-        former: Sequence[Memory] = before if is_newest and not goes_on else ()
+        opened = [memory for memory in before if goes_on and shape.ranges[-1].holds(memory)]
+        parts = split_ranges([*opened, *waiting])
+        former = before[: len(before) - len(opened)] if is_newest else ()
         for place, part in enumerate(parts, 1):
             digest = replace(digest_messages(part, former), failure=failure)
-            former = part
+            former = (*former, *part)[-COMPARED_MESSAGES:]
             by = ""
             if is_newest and place == len(parts) and prose:
                 digest, by = replace(digest, prose=clean_prose(prose)), model
             elif goes_on and place == 1:
-                opened = shape.ranges[-1]
-                digest, by = replace(digest, prose=read_digest(opened.text, 0).prose), opened.model
+                former_range = shape.ranges[-1]
+                digest, by = replace(digest, prose=read_digest(former_range.text, 0).prose), former_range.model
             made.append(_make_range(part, digest, by))
     ranges = _replace_ranges(shape.ranges, made)
     if len(ranges) > window_ops.MOST_RANGES:
