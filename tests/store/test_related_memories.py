@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.store.sample_memories import database, remember
 from zoea.store.search import find_related
 from zoea.store.search.fts_index import catch_up
@@ -56,6 +58,30 @@ def test_a_long_text_is_shown_from_shortly_before_the_match() -> None:
 
     [(_, place)] = find_related(connection, 1, "Where is Ortrud?", NEWEST, 3, ())
     assert place == 5 * 200 - 80
+
+
+@pytest.mark.parametrize(
+    ("fact", "question", "talk"),
+    [
+        ("The harbour master is called Ortrud.", "Who is the harbour master?", "The harbour is calm. "),
+        ("Invoices of the harbour go to Ortrud.", "How does invoicing at the harbour work?", "The harbour is calm. "),
+        ("门禁的钥匙在老黄牛下面的抽屉里。", "门禁的钥匙在什么地方？", "今天的天气在这里不错。"),
+    ],
+)
+def test_a_long_text_is_shown_where_most_words_of_the_question_stand_together(
+    fact: str, question: str, talk: str
+) -> None:
+    connection = database()
+    long = talk * 50 + fact + talk * 50
+    memory = remember(connection, long, role="user", source="direct")
+    for _ in range(8):
+        remember(connection, "nothing else is said here", role="user", source="direct")
+        remember(connection, talk * 100, role="user", source="direct")
+    catch_up(connection)
+
+    [(best, place), *_] = find_related(connection, 1, question, NEWEST, 3, ())
+    assert best == memory
+    assert fact in long[place : place + 400]
 
 
 def test_words_of_a_script_without_spaces_are_found() -> None:

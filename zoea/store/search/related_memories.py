@@ -5,19 +5,25 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter as Tally
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import nlargest
 from itertools import chain
-from math import log
+from math import log, sqrt
+from operator import itemgetter
 
 from zoea.model.enums import Role
 from zoea.store.search import fts_terms
 from zoea.store.search.query import SEARCH_TOOLS
-from zoea.store.search.unspaced_words import is_unspaced, split_words, word_pattern
+from zoea.store.search.unspaced_words import is_unspaced, list_forms, split_words
 from zoea.text.sentences import UNSPACED
 
 LEAD_CHARS = 80
 """Characters before the first match that are shown too."""
+PASSAGE_CHARS = 240
+"""Characters of a text within which matches count together, because about as many are shown."""
+READ_CHARS = 20_000
+"""Characters of a text that are looked through for its best passage."""
 SHORTEST = 2
 _SHARES = {
     Role.ASSISTANT.value: 0.5
@@ -32,7 +38,11 @@ _COMMON = frozenset(
 MOST_ROWS = 1_000
 """Of each word the newest rows count; how common it is follows from how far they reach back."""
 CANDIDATES = 20
-"""How many memories are read for each hit, the best by their words alone."""
+"""How many memories are looked at for each hit, the best by their words alone."""
+READ = 4
+"""How many texts are read for each hit, the best by words, length and role."""
+MOST_SIGNS = 32
+"""The weightiest words that are looked for in these texts; a long prompt has hundreds."""
 # One row for all words and one for all candidates, because each row that Python takes costs the event loop a turn of
 # the interpreter's lock. They are not ranked by bm25(), which reads the whole list of every term for its frequency.
 _NEWEST_WITH = f"""
@@ -87,63 +97,101 @@ def find_related(
     skipped, scores = set(shown), dict[int, float]()
     spaced = [word for word in words if not is_unspaced(word)]
     unspaced = [word for word in words if is_unspaced(word)]
-    for found, weight in chain(
+    weights: dict[str, float] = {}
+    for sign, found, weight in chain(
         _find_newest(connection, spaced, mysis_id, before),
         _find_characters(connection, unspaced, mysis_id, before),
         _find_pairs(connection, unspaced, mysis_id, before),
     ):
+        weights[sign] = weight
         for memory_id in found:
             scores[memory_id] = scores.get(memory_id, 0.0) + weight
     likely = nlargest(items * CANDIDATES, ((score, one) for one, score in scores.items() if one not in skipped))
-    ranked = _rank(connection, mysis_id, {one: score for score, one in likely})[:items]
-    texts = {one: connection.execute(_CONTENT, (one,)).fetchone()[0] for one in ranked}
-    # The pattern takes as long as the rest of the search, and short texts are shown from their beginning anyway.
-    pattern = word_pattern(words) if any(len(text) > LEAD_CHARS * 2 for text in texts.values()) else None
-    return [(one, _place(pattern and pattern.search(text))) for one, text in texts.items()]
+    ranked = _rank(connection, mysis_id, {one: score for score, one in likely})[: items * READ]
+    weightiest = nlargest(MOST_SIGNS, weights.items(), key=itemgetter(1))
+    signs = [(_compile_sign(sign), weight) for sign, weight in weightiest]
+    passages = []
+    for order, (memory_id, share) in enumerate(ranked):
+        content = connection.execute(_CONTENT, (memory_id,)).fetchone()[0]
+        weight, start = _find_passage(content, signs)
+        passages.append((-weight * sqrt(share), order, memory_id, start))
+    return [(memory_id, start) for _, _, memory_id, start in sorted(passages)[:items]]
+
+
+def _compile_sign(sign: str) -> re.Pattern[str]:
+    """Return a pattern for a word, the beginning of a word (`invoi*`), or characters of a script without spaces."""
+    forms = "|".join(map(re.escape, list_forms(sign.removesuffix("*"))))
+    if is_unspaced(sign):
+        return re.compile(forms)
+    ending = "" if sign.endswith("*") else rf"\w{{0,{ENDING}}}(?!\w)"
+    return re.compile(rf"(?<!\w)(?:{forms}){ending}", re.IGNORECASE)
+
+
+def _find_passage(text: str, signs: Sequence[tuple[re.Pattern[str], float]]) -> tuple[float, int]:
+    """Return what the best passage of a text weighs, and where to begin showing the text."""
+    matches = [
+        (match.start(), number)
+        for number, (pattern, _) in enumerate(signs)
+        for match in pattern.finditer(text, 0, READ_CHARS)
+    ]
+    matches.sort()
+    best, start, weight, first = 0.0, 0, 0.0, 0
+    within = Tally[int]()
+    for place, number in matches:
+        within[number] += 1
+        weight += signs[number][1] if within[number] == 1 else 0.0
+        while matches[first][0] <= place - PASSAGE_CHARS:
+            left = matches[first][1]
+            within[left] -= 1
+            weight -= 0.0 if within[left] else signs[left][1]
+            first += 1
+        if weight > best:
+            best, start = weight, matches[first][0]
+    return best, 0 if start < LEAD_CHARS * 2 else start - LEAD_CHARS
 
 
 def _find_newest(
     connection: sqlite3.Connection, words: list[str], mysis_id: int, before: int
-) -> Iterator[tuple[Iterable[int], float]]:
+) -> Iterator[tuple[str, Iterable[int], float]]:
     """Find the newest memories with each word, or with its beginning, and what that weighs."""
-    shares: dict[str, float] = {}
+    signs: dict[str, tuple[str, float]] = {}
     for word in words:
         if (term := fts_terms.build_word_terms(word, "content", (mysis_id,), every=True)) is not None:
-            shares[term] = 1.0
+            signs[term] = word, 1.0
         if len(word) >= LONG_WORD:
-            stem = fts_terms.quote_term(word[: max(LEAST_STEM, len(word) - ENDING)])
+            stem = word[: max(LEAST_STEM, len(word) - ENDING)]
             owner = " AND ".join(f"owner : {one}" for one in fts_terms.build_owner_terms((mysis_id,)))
-            shares[f"{{content}} : {stem} * AND {owner}"] = STEM_SHARE
-    yield from _read_counted(connection, _NEWEST_WITH, shares, before)
+            signs[f"{{content}} : {fts_terms.quote_term(stem)} * AND {owner}"] = f"{stem}*", STEM_SHARE
+    yield from _read_counted(connection, _NEWEST_WITH, signs, before)
 
 
 def _find_characters(
     connection: sqlite3.Connection, runs: list[str], mysis_id: int, before: int
-) -> Iterator[tuple[Iterable[int], float]]:
+) -> Iterator[tuple[str, Iterable[int], float]]:
     """Find the newest memories with any three characters of scripts without spaces, by the exact index."""
     grams = dict.fromkeys(gram for run in runs for gram in fts_terms.build_exact_terms(run, fold=False))
     [owner] = fts_terms.build_owner_terms((mysis_id,))  # the exact index has no columns
-    shares = {f"{gram} AND {owner}": 1.0 for gram in list(grams)[: fts_terms.GRAMS]}
-    yield from _read_counted(connection, _NEWEST_EXACT, shares, before)
+    signs = {f"{gram} AND {owner}": (gram.strip('"'), 1.0) for gram in list(grams)[: fts_terms.GRAMS]}
+    yield from _read_counted(connection, _NEWEST_EXACT, signs, before)
 
 
 def _read_counted(
-    connection: sqlite3.Connection, sql: str, shares: Mapping[str, float], before: int
-) -> Iterator[tuple[Iterable[int], float]]:
-    """Yield the newest memories that each term of an index matches, and what it weighs."""
-    if not shares:
+    connection: sqlite3.Connection, sql: str, signs: Mapping[str, tuple[str, float]], before: int
+) -> Iterator[tuple[str, Iterable[int], float]]:
+    """Yield of each term of an index its sign, the newest memories that match it, and what it weighs."""
+    if not signs:
         return
-    rows = json.loads(connection.execute(sql, (before, json.dumps(list(shares)))).fetchone()[0])
-    for row, share in zip(rows, shares.values(), strict=True):
+    rows = json.loads(connection.execute(sql, (before, json.dumps(list(signs)))).fetchone()[0])
+    for row, (sign, share) in zip(rows, signs.values(), strict=True):
         ids, count, oldest = json.loads(row) if isinstance(row, str) else row
         if ids is not None:
             whole = count if count < MOST_ROWS else count * before / max(1, before - oldest + 1)
-            yield map(int, str(ids).split(",")), share * _weigh(before, whole)
+            yield sign, map(int, str(ids).split(",")), share * _weigh(before, whole)
 
 
 def _find_pairs(
     connection: sqlite3.Connection, runs: list[str], mysis_id: int, before: int
-) -> Iterator[tuple[Iterable[int], float]]:
+) -> Iterator[tuple[str, Iterable[int], float]]:
     """Find memories with two neighbouring characters of scripts without spaces, where most words have two."""
     pairs = dict.fromkeys(run[at : at + 2] for run in runs for at in range(max(1, len(run) - 1)))
     if not pairs:
@@ -152,16 +200,16 @@ def _find_pairs(
     for pair in pairs:
         found = [memory_id for memory_id, text in texts if pair in text]
         if found:
-            yield found, _weigh(max(len(texts), before), len(found))
+            yield pair, found, _weigh(max(len(texts), before), len(found))
 
 
-def _rank(connection: sqlite3.Connection, mysis_id: int, scores: dict[int, float]) -> list[int]:
-    """Sort memories by their words, their length and their role, the best first."""
+def _rank(connection: sqlite3.Connection, mysis_id: int, scores: dict[int, float]) -> list[tuple[int, float]]:
+    """Sort memories by their words, their length and their role, the best first; return what each word counts."""
     found = connection.execute(_CANDIDATES, (json.dumps(list(scores)), mysis_id)).fetchone()[0]
     read = json.loads(found)
     mean = sum(length for _, length, _ in read) / max(1, len(read))
-    weighed = [(scores[one] * _share(length / mean) * _SHARES.get(role, 1.0), one) for one, length, role in read]
-    return [one for _, one in sorted(weighed, reverse=True)]
+    shares = {one: _share(length / mean) * _SHARES.get(role, 1.0) for one, length, role in read}
+    return sorted(shares.items(), key=lambda one: (scores[one[0]] * one[1], one[0]), reverse=True)
 
 
 def _weigh(memories: int, having: float) -> float:
@@ -172,9 +220,3 @@ def _weigh(memories: int, having: float) -> float:
 def _share(length: float) -> float:
     """Return how much the words of a text count, as BM25 does. `length` is relative to the mean."""
     return 2.2 / (1 + 1.2 * (0.25 + 0.75 * length))
-
-
-def _place(match: re.Match[str] | None) -> int:
-    """Return where to begin, so that a match in the middle of a long text is shown."""
-    start = 0 if match is None else match.start()
-    return 0 if start < LEAD_CHARS * 2 else start - LEAD_CHARS
