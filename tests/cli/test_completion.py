@@ -59,7 +59,7 @@ def test_bash_completes_revisions_also_where_it_splits_them(capsys: pytest.Captu
 def test_the_scripts_of_other_shells_ask_for_revisions(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     dispatch(["completion", shell])
     script = capsys.readouterr().out
-    assert all(part in script for part in ("zoea completion revisions", "annotate", "fork"))
+    assert all(part in script for part in ("zoea completion revisions", "note", "fork"))
     if (found := shutil.which(shell)) is not None:
         checked = subprocess.run([found, "-n"], input=script, capture_output=True, text=True, check=False)
         assert (checked.returncode, checked.stderr) == (0, "")

@@ -231,7 +231,7 @@ def test_the_log_chooses_commits_by_time_maker_and_text(zoea: Zoea, transcript: 
     other = tmp_path / "other.json"
     other.write_bytes(OPENAI.write(TALK))
     zoea("ctx", "import", str(other))
-    zoea("ctx", "annotate", "talk~2", "--tag", "Parser")
+    zoea("ctx", "note", "talk~2", "--tag", "Parser")
 
     def summaries(*arguments: str) -> list[str]:
         return [one["summary"] for one in zoea("ctx", "log", *arguments, "--json").json]
@@ -264,14 +264,14 @@ def test_what_each_knew_at_a_moment_is_shown(zoea: Zoea, transcript: Path, tmp_p
 def test_an_empty_summary_is_refused_and_the_present_one_stays(zoea: Zoea, transcript: Path) -> None:
     made = zoea("ctx", "import", str(transcript), "--json").json
     for empty in ("", "  "):
-        refused = zoea("ctx", "annotate", "import/shop", "--summary", empty)
+        refused = zoea("ctx", "note", "import/shop", "--summary", empty)
         assert (refused.code, "a summary cannot be empty" in refused.err) == (2, True)
     assert zoea("ctx", "show", "import/shop", "--json").json["summary"] == made["summary"]
 
 
 def test_a_tag_and_an_import_are_named_without_what_is_before_the_slash(zoea: Zoea, transcript: Path) -> None:
     made = zoea("ctx", "import", str(transcript), "--json").json
-    zoea("ctx", "tag", "before-the-storm", "shop")
+    zoea("ctx", "note", "shop", "--name", "before-the-storm")
     assert zoea("ctx", "show", "before-the-storm", "--json").json["id"] == made["id"]
     assert zoea("ctx", "show", "shop@{2099-01-01}", "--json").json["id"] == made["id"]
 
@@ -370,10 +370,10 @@ def test_a_text_is_redacted_in_commits_and_their_summaries(zoea: Zoea, transcrip
 
 def test_a_tag_keeps_a_commit_until_it_is_removed(zoea: Zoea, transcript: Path) -> None:
     made = zoea("ctx", "import", str(transcript), "--json").json
-    assert zoea("ctx", "tag", "storm", "import/shop").out == "tag/storm names import/shop\n"
+    assert zoea("ctx", "note", "import/shop", "--name", "storm").out == "tag/storm names import/shop\n"
     assert zoea("ctx", "show", "tag/storm", "--json").json["id"] == made["id"]
-    assert zoea("ctx", "tag", "storm", "--delete").code == 0
-    gone = zoea("ctx", "tag", "storm", "--delete")
+    assert zoea("ctx", "note", "--remove-name", "storm").code == 0
+    gone = zoea("ctx", "note", "--remove-name", "storm")
     assert (gone.code != 0, "no commit has the name tag/storm" in gone.err) == (True, True)
     assert zoea("ctx", "refs", "--json").json == {"import/shop": made["id"]}
 
@@ -381,7 +381,7 @@ def test_a_tag_keeps_a_commit_until_it_is_removed(zoea: Zoea, transcript: Path) 
 @pytest.mark.parametrize("name", ["@beta", "x~3", "a^^", "a@{10:30}", " ", "", "a\x1b[31mb", "\udcff", "-x", "a" * 81])
 def test_a_tag_that_no_revision_could_name_is_refused(zoea: Zoea, transcript: Path, name: str) -> None:
     zoea("ctx", "import", str(transcript))
-    refused = zoea("ctx", "tag", "--", name, "import/shop")
+    refused = zoea("ctx", "note", "import/shop", "--name", name)
     assert refused.code == 2
     assert "cannot be the name of a commit" in refused.err
     assert list(zoea("ctx", "refs", "--json").json) == ["import/shop"]
@@ -410,7 +410,7 @@ def test_a_name_of_bytes_that_are_no_text_names_no_commit(zoea: Zoea, transcript
     for command in (("ctx", "show", "\udcff"), ("ctx", "cat", "import/shop\udcff"), ("fork", "\udcff\udcfe")):
         refused = zoea(*command)
         assert (refused.code, "No such commit" in refused.err) == (2, True)
-    assert "no commit has the name" in zoea("ctx", "tag", "\udcff", "--delete").err
+    assert "no commit has the name" in zoea("ctx", "note", "--remove-name", "\udcff").err
 
 
 def test_a_bundle_goes_to_another_workspace_and_back_without_a_change(
@@ -444,12 +444,12 @@ def test_a_damaged_bundle_is_refused_and_makes_no_database(zoea: Zoea, transcrip
 
 def test_only_the_given_parts_of_a_note_change_and_the_earlier_ones_stay(zoea: Zoea, transcript: Path) -> None:
     made = zoea("ctx", "import", str(transcript), "--json").json
-    zoea("ctx", "annotate", "import/shop", "--tag", "shop", "--tag", "bug")
+    zoea("ctx", "note", "import/shop", "--tag", "shop", "--tag", "bug")
     tagged = zoea("ctx", "show", "import/shop", "--json").json
     assert (tagged["summary"], tagged["tags"]) == (made["summary"], ["bug", "shop"])
-    zoea("ctx", "annotate", "import/shop", "--summary", "Knows the bug")
-    zoea("ctx", "annotate", "import/shop", "--untag", "bug")
-    found = zoea("ctx", "annotate", "import/shop", "--json").json
+    zoea("ctx", "note", "import/shop", "--summary", "Knows the bug")
+    zoea("ctx", "note", "import/shop", "--untag", "bug")
+    found = zoea("ctx", "note", "import/shop", "--json").json
     assert (found["summary"], found["tags"]) == ("Knows the bug", ["shop"])
     assert [(one["summary"], one["tags"]) for one in found["history"]] == [
         (made["summary"], []),
@@ -458,9 +458,9 @@ def test_only_the_given_parts_of_a_note_change_and_the_earlier_ones_stay(zoea: Z
         ("Knows the bug", ["shop"]),
     ]
     assert {one["id"] for one in zoea("ctx", "log", "--json").json} == {made["id"]}, "the commit itself is the same"
-    refused = zoea("ctx", "annotate", "import/shop", "--untag", "nothing")
+    refused = zoea("ctx", "note", "import/shop", "--untag", "nothing")
     assert (refused.code, "Its tags: shop." in refused.err) == (2, True)
-    assert "Knows the bug" in zoea("ctx", "annotate", "import/shop").out
+    assert "Knows the bug" in zoea("ctx", "note", "import/shop").out
 
 
 def test_the_log_draws_branches_as_lanes(zoea: Zoea, transcript: Path) -> None:
@@ -519,8 +519,8 @@ def test_a_redacted_text_leaves_the_mirror_also_where_it_was_collected_or_let_go
         transcript.write_text(transcript.read_text().replace("In a.py.", "In b.py."))
     assert zoea("ctx", "fetch").code == 0
     assert len(list(mirror.rglob("*.zst"))) == 2
-    assert zoea("ctx", "tag", "import/gone", "--delete").code == 0
-    assert zoea("ctx", "keep", "import/kept", "--days", "0.000000001").code == 0
+    assert zoea("ctx", "note", "--remove-name", "import/gone").code == 0
+    assert zoea("ctx", "note", "import/kept", "--days", "0.000000001").code == 0
     done = zoea("ctx", "gc", "--days", "0", "--json").json
     assert (done["commits"], done["released"]) == (1, 1)
     assert len(list(mirror.rglob("*.zst"))) == 2, "neither leaves the mirror"
@@ -532,19 +532,19 @@ def test_a_redacted_text_leaves_the_mirror_also_where_it_was_collected_or_let_go
 
 def test_how_long_a_commit_stays_is_set_and_shown(zoea: Zoea, transcript: Path) -> None:
     zoea("ctx", "import", str(transcript))
-    assert (
-        zoea("ctx", "keep", "import/shop").out == "import/shop stays while a name stands for it or for a later commit\n"
-    )
-    assert zoea("ctx", "keep", "import/shop", "--pin").out == "import/shop is pinned, with all before it\n"
+    assert zoea("ctx", "show", "import/shop", "--json").json["kept"]["policy"] == "default"
+    shown = zoea("ctx", "note", "import/shop", "--default").out
+    assert shown == "import/shop stays while a name stands for it or for a later commit\n"
+    assert zoea("ctx", "note", "import/shop", "--pin").out == "import/shop is pinned, with all before it\n"
     assert "pin" in zoea("ctx", "show", "import/shop").out
-    assert "keeps its texts until" in zoea("ctx", "keep", "import/shop", "--days", "7").out
-    again = zoea("ctx", "keep", "import/shop", "--default", "--whole", "--json").json
+    assert "keeps its texts until" in zoea("ctx", "note", "import/shop", "--days", "7").out
+    again = zoea("ctx", "note", "import/shop", "--default", "--whole", "--json").json
     assert (again["policy"], again["until"], again["commits"]) == ("default", None, 1)
-    both = zoea("ctx", "keep", "import/shop", "--pin", "--days", "7")
+    both = zoea("ctx", "note", "import/shop", "--pin", "--days", "7")
     assert (both.code, "exclude each other" in both.err) == (2, True)
-    none = zoea("ctx", "keep", "import/shop", "--days", "0")
+    none = zoea("ctx", "note", "import/shop", "--days", "0")
     assert (none.code, "0 days are out of range" in none.err) == (2, True)
-    zoea("ctx", "keep", "import/shop", "--days", "0.000000001")
+    zoea("ctx", "note", "import/shop", "--days", "0.000000001")
     dry = zoea("ctx", "gc", "--dry-run").out
     assert "1 text of ephemeral commits" in dry
     assert "Let go of 1 text" in zoea("ctx", "gc").out
@@ -558,10 +558,10 @@ def test_how_long_a_commit_stays_is_set_and_shown(zoea: Zoea, transcript: Path) 
 
 def test_the_cost_of_summaries_is_said_before_a_model_is_asked(zoea: Zoea, transcript: Path) -> None:
     made = zoea("ctx", "import", str(transcript), "--json").json
-    said = zoea("ctx", "summarize", "--missing", "--dry-run", "--json").json
+    said = zoea("ctx", "note", "--write", "--missing", "--dry-run", "--json").json
     assert (said["commits"], said["tokens"], said["summaries"]) == (1, made["tokens"], {})
-    assert "1 commit, about" in zoea("ctx", "summarize", "import/shop", "--dry-run").out
-    refused = zoea("ctx", "summarize")
+    assert "1 commit, about" in zoea("ctx", "note", "--write", "import/shop", "--dry-run").out
+    refused = zoea("ctx", "note", "--write")
     assert (refused.code, "--missing" in refused.err) == (2, True)
-    assert zoea("ctx", "summarize", "--missing").code == 5, "no swarm runs"
-    assert zoea("ctx", "annotate", "import/shop", "--json").json["summary"] == made["summary"]
+    assert zoea("ctx", "note", "--write", "--missing").code == 5, "no swarm runs"
+    assert zoea("ctx", "note", "import/shop", "--json").json["summary"] == made["summary"]

@@ -179,7 +179,7 @@ def test_names_and_all_are_not_taken_together(zoea: Zoea) -> None:
         ("fork alpha -n 99", "--count 99 is out of range\n  Give a number from 1 to 50."),
         ("send alpha hi --budget 5", "Invalid value for '--budget': it is less than 1000"),
         ("send alpha hi --budget much", "Invalid value for '--budget': it is not a whole number"),
-        ("ctx keep alpha --days long", "--days 'long' is not a number"),
+        ("ctx note alpha --days long", "--days 'long' is not a number"),
         ("send alpha hi --mode soon", "Invalid value for '--mode': 'soon' is not one of 'queue', 'steer', 'interrupt'"),
         ("send alpha hi --bugdet 5000", "No such option: --bugdet; did you mean --budget?"),
         ("send alpha hi --budget", "Option '--budget' needs a value"),

@@ -27,8 +27,7 @@ CHANGES = """
 run serve new fork send broadcast withdraw start stop configure delete dismiss import hold answer approve deny
 completion trust purge redact
 mcp world topic_publish topic_tail
-ctx_annotate ctx_summarize ctx_fetch ctx_gc ctx_export ctx_import ctx_tag ctx_keep ctx_checkpoint ctx_snapshot
-ctx_compact ctx_resume ctx_ask ctx_pick
+ctx_note ctx_commit ctx_fetch ctx_gc ctx_export ctx_import ctx_resume ctx_ask ctx_pick
 config_init config_import config_apply credentials_set credentials_delete prices_set prices_remove
 local_add local_fetch local_remove upstream_import upstream_add upstream_remove upstream_enable upstream_disable
 mcp_install mcp_token_new mcp_token_revoke

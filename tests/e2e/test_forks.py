@@ -111,16 +111,16 @@ async def test_contexts_are_named_and_forked_by_a_time_while_the_swarm_runs(tmp_
     async with OpenAIServer(otherwise=lambda _: Say("It holds iron.")) as server:
         server.models = [{"id": one, "object": "model"} for one in ("gpt-5", "gpt-5-mini")]
         async with alpha_at_rest(tmp_path, server):
-            assert await command("ctx", "tag", "storm", "alpha") == "tag/storm names alpha\n"
+            assert await command("ctx", "note", "alpha", "--name", "storm") == "tag/storm names alpha\n"
             names = json.loads(await command("ctx", "refs", "--json"))
             assert names["tag/storm"] == names["@alpha"]
-            assert "nothing is new" in await command("ctx", "checkpoint", "@alpha", "-m", "now")
-            made = json.loads(await command("ctx", "compact", "alpha", "--extract", "--json"))
+            assert "nothing is new" in await command("ctx", "commit", "@alpha", "-m", "now")
+            made = json.loads(await command("ctx", "commit", "alpha", "--compact", "--extract", "--json"))
             assert (made["type"], made["refs"]) == ("compaction", [f"compact/{names['@alpha'][:12]}"])
-            names["@alpha"] = json.loads(await command("ctx", "snapshot", "alpha", "--json"))["id"]
+            names["@alpha"] = json.loads(await command("ctx", "commit", "alpha", "--snapshot", "--json"))["id"]
             await command("new", "beta", "--from", "@alpha@{2099-01-01}", "--idle")
             assert json.loads(await command("ctx", "refs", "--json"))["@beta"] == names["@alpha"]
-            gone = json.loads(await command("ctx", "tag", "storm", "--delete", "--json"))
+            gone = json.loads(await command("ctx", "note", "--remove-name", "storm", "--json"))
             assert gone == {"ref": "tag/storm", "context": None}
             wrong = await asyncio.to_thread(zoea, "fork", "alpha", "--model", "gpt-5-minni")
             assert (wrong.returncode, "gpt-5-mini" in wrong.stderr) == (2, True)

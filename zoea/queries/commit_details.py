@@ -144,7 +144,7 @@ def _find(reader: sqlite3.Connection, seq: int) -> ContextCommit:
     if found is None:
         raise RevisionError(
             "this commit was removed by `zoea ctx gc`",
-            hint="Choose another one. A commit with a name (`zoea ctx tag`) is never removed.",
+            hint="Choose another one. A commit with a name (`zoea ctx note --name`) is never removed.",
         )
     return found
 

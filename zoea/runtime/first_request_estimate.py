@@ -81,7 +81,7 @@ def estimate_from_commit(
         if commit is None:
             raise RevisionError(
                 "this commit was removed by `zoea ctx gc`",
-                hint="Choose another one. A commit with a name (`zoea ctx tag`) is never removed.",
+                hint="Choose another one. A commit with a name (`zoea ctx note --name`) is never removed.",
             )
         if thread:
             commit = find_thread(reader, commit, thread, settings.swarm.default_template)[1]

@@ -90,7 +90,7 @@ async def write_summary(
     if not prose and stage.failure:
         raise UsageError(
             f"no model wrote a summary: {stage.failure}",
-            hint="Nothing was stored. Try again; `zoea ctx compact --extract` chooses lines without a model.",
+            hint="Nothing was stored. Try again; `zoea ctx commit --compact --extract` chooses lines without a model.",
         )
     return summarise(memories, tokens, prose=prose), stage.model_name if prose else ""
 

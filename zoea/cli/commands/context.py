@@ -9,8 +9,6 @@ from zoea.chain.blob_policies import read_policy
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import CommitType, ContextCommit
 from zoea.chain.commit_rows import (
-    count_commits,
-    count_redacted,
     find_common,
     read_children,
     read_refs,
@@ -20,7 +18,6 @@ from zoea.chain.commit_rows import (
 from zoea.chain.entries import ContextEntry
 from zoea.chain.formats import CLAUDE_CODE, ZOEA, known_formats
 from zoea.chain.materialize import Tier, contributing, find_format, write_as
-from zoea.chain.verification import verify_chains
 from zoea.cli import output
 from zoea.cli.commands.context_access import (
     COMMIT,
@@ -36,7 +33,7 @@ from zoea.cli.commands.context_access import (
 from zoea.cli.options import write_document, write_json
 from zoea.cli.output import Output, Outputs, moment
 from zoea.model.enums import Role
-from zoea.model.errors import RevisionError, StoreError, UsageError
+from zoea.model.errors import RevisionError, UsageError
 from zoea.process.command_line import REQUIRED, argument, flag, option
 from zoea.queries.commit_details import read_learned
 from zoea.settings.paths import Places
@@ -175,25 +172,6 @@ def diff(
         },
         lines,
     )
-
-
-def fsck(where: Places) -> Output:
-    """Check every commit: its id, bytes, long texts and format. Exit code 4 if something is wrong."""
-    with open_contexts(where) as conn:
-        defects = list(verify_chains(conn))
-        count, redacted = count_commits(conn), count_redacted(conn)
-    rows = [{"commit": d.commit, "blob": d.blob, "what": d.what} for d in defects]
-    lines = [f"{one.commit[:20]}  {f'blob {one.blob[:16]}  ' if one.blob else ''}{one.what}" for one in defects]
-    note = f"; {count_of(redacted, 'part')} {'was' if redacted == 1 else 'were'} redacted" if redacted else ""
-    value = {"commits": count, "redacted": redacted, "defects": rows}
-    result = Output(value, lines or f"{count_of(count, 'commit')}, all good{note}")
-    if defects:
-        output.write(result)
-        raise StoreError(
-            f"{count_of(len(defects), 'defect')} in {count_of(count, 'commit')}",
-            hint="`zoea ctx fetch` brings back what chain.mirror holds, a bundle what it holds; else restore a backup.",
-        )
-    return result
 
 
 def _markdown(entry: ContextEntry) -> str:

@@ -1,4 +1,4 @@
-"""`zoea ctx` commands that write: through the running swarm, or to the database where none runs."""
+"""`zoea ctx commit` and `pick`: make commits."""
 
 from __future__ import annotations
 
@@ -29,63 +29,66 @@ from zoea.text.shorten import head
 _TEXT = 100
 
 
-def tag(
+def commit(
     where: Places,
-    name: str = argument(
-        "NAME", "The name to give, shown as tag/NAME; with --delete any name that `zoea ctx refs` shows."
+    revision: str = argument(
+        "COMMIT", "A mysis, as @alpha; for --snapshot and --compact any commit.", completes="revisions"
     ),
-    revision: str = argument("COMMIT", "The commit that it names.", ""),
-    delete: bool = flag("--delete", "Remove the name; the commit stays until `zoea ctx gc`."),
-) -> Output:
-    """Name a commit, so that it outlives its mysis.
-
-    A name such as tkt-7 is a ticket; it stands for its newest commit wherever a commit is named.
-
-    Example: zoea ctx tag before-the-storm alpha~3
-    """
-    if delete is bool(revision):
-        raise UsageError("give a commit, or --delete", hint="`zoea ctx refs` lists names.")
-    found = locate_commit(where, revision).id if revision else ""
-    ref = edit(
-        where,
-        lambda swarm: swarm.name_commit(name, found),
-        lambda store: context_edits.name_commit(store, name, found),
-    )
-    return Output({"ref": ref, "context": found or None}, f"{ref} is removed" if delete else f"{ref} names {revision}")
-
-
-def checkpoint(
-    where: Places,
-    name: str = argument("NAME", "A mysis, as @alpha."),
     message: str = option("-m, --message TEXT", "The summary of the commit; if not given, Zoea makes one."),
-    timeout: float = option(
-        "--timeout SECONDS", "Longest time to wait for that answer or result.", 20.0, number(1, 3600)
+    snapshot: bool = flag("--snapshot", "Store the conversation up to COMMIT as one commit, which is fast to read."),
+    compact: bool = flag("--compact", "Store a summary of the conversation up to COMMIT, which a model writes."),
+    extract: bool = flag("--extract", "With --compact: choose lines instead, without a model and at no cost."),
+    payer: str = option("--by NAME", "With --compact: the mysis whose model writes it; the cost counts as its own."),
+    timeout: float | None = option(
+        "--timeout SECONDS",
+        "Longest time to wait for the model, 300 if not given, or for the next answer or result, 20 if not given.",
+        None,
+        number(1, 3_600),
     ),
 ) -> Output:
-    """Make a commit of what a mysis knows now. During a turn it is made with the next answer or result.
+    """Commit what a mysis knows now. During a turn the commit is made with the next answer or result.
 
-    Example: zoea ctx checkpoint @alpha -m "Knows the parser"
+    The snapshot of the newest commit of a mysis is its newest one; that of another gets the name snapshot/ID.
+    The summary of --compact gets the name compact/ID. A model writes it as background work (budget.background), and the
+    cost is said first, on stderr.
+
+    Examples: zoea ctx commit @alpha -m "Knows the parser"; zoea ctx commit alpha --compact
     """
-    made = command(where, lambda swarm: swarm.checkpoint(name, summary=message, timeout_s=timeout))
-    return _show(where, made, f"nothing is new since the newest commit of {name}")
+    if snapshot and compact:
+        raise UsageError("--snapshot and --compact exclude each other", hint="Give one of them.")
+    if (extract or payer) and not compact:
+        raise UsageError("--extract and --by go with --compact", hint="Add --compact.")
+    if message and (snapshot or compact):
+        raise UsageError("--message goes with neither --snapshot nor --compact", hint="Leave it out.")
+    if snapshot:
+        return _take_snapshot(where, revision)
+    if compact:
+        return _compact(where, revision, extract=extract, payer=payer, timeout=timeout or 300.0)
+    made = command(where, lambda swarm: swarm.checkpoint(revision, summary=message, timeout_s=timeout or 20.0))
+    return _show(where, made, f"nothing is new since the newest commit of {revision}")
 
 
-def snapshot(
-    where: Places,
-    revision: str = COMMIT,
-) -> Output:
-    """Store the conversation up to a commit as one commit.
-
-    Reading it is then fast, however many commits are before it.
-
-    After the newest commit of a mysis, the snapshot is its newest one; elsewhere it gets the name snapshot/ID.
-    """
+def _take_snapshot(where: Places, revision: str) -> Output:
     found = locate_commit(where, revision).id
 
     async def store(opened: Store) -> str:
         return (await context_edits.take_snapshot(opened, found)).id
 
     return _show(where, edit(where, lambda swarm: swarm.snapshot(found), store))
+
+
+def _compact(where: Places, revision: str, *, extract: bool, payer: str, timeout: float) -> Output:
+    with open_contexts(where) as conn:
+        is_branch = find_branch(read_refs(conn), revision).startswith("@")
+        found = find_commit(conn, revision)
+        size = ChainReader(conn).materialize(found).token_count
+    if not extract:
+        said = estimate_first_request(where, revision, "")
+        price = describe_price(said.price_of(size, SUMMARY_TOKENS))
+        warn(f"{said.short_id}: a summary of about {size:,} tokens, {price}")
+    asked = revision if is_branch else found.id
+    made = command(where, lambda swarm: swarm.compact(asked, extract=extract, payer=payer, timeout_s=timeout))
+    return _show(where, made)
 
 
 def pick(
@@ -99,32 +102,6 @@ def pick(
     """
     chosen = locate_commit(where, revision).id
     return _show(where, command(where, lambda swarm: swarm.pick(chosen, to.removeprefix("@"))))
-
-
-def compact(
-    where: Places,
-    revision: str = COMMIT,
-    extract: bool = flag("--extract", "Choose lines of the conversation instead, without a model and at no cost."),
-    payer: str = option("--by NAME", "The mysis whose model writes it; the cost counts as its own."),
-    timeout: float = option("--timeout SECONDS", "Longest time to wait for the model.", 300.0, number(1, 3600)),
-) -> Output:
-    """Store a summary of the conversation up to a commit. It is a new commit with the name compact/ID.
-
-    A model writes it, as background work (budget.background); the cost is said first, on stderr.
-
-    Example: zoea ctx compact alpha
-    """
-    with open_contexts(where) as conn:
-        is_branch = find_branch(read_refs(conn), revision).startswith("@")
-        found = find_commit(conn, revision)
-        size = ChainReader(conn).materialize(found).token_count
-    if not extract:
-        said = estimate_first_request(where, revision, "")
-        price = describe_price(said.price_of(size, SUMMARY_TOKENS))
-        warn(f"{said.short_id}: a summary of about {size:,} tokens, {price}")
-    asked = revision if is_branch else found.id
-    made = command(where, lambda swarm: swarm.compact(asked, extract=extract, payer=payer, timeout_s=timeout))
-    return _show(where, made)
 
 
 def _show(where: Places, commit_id: str, nothing: str = "") -> Output:

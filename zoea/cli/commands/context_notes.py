@@ -1,32 +1,122 @@
-"""`zoea ctx annotate`: summaries and tags of commits, with their history."""
+"""`zoea ctx note`: what is noted about commits: summaries, tags, names, and how long their texts are kept."""
 
 from __future__ import annotations
 
+from zoea.chain import blob_policies
 from zoea.chain.commit_rows import read_notes, shortest_id
-from zoea.chain.context_edits import annotate_commit
-from zoea.cli.commands.context_access import COMMIT, find_commit, open_contexts
+from zoea.chain.context_edits import annotate_commit, keep_commit, name_commit
+from zoea.cli.commands.context_access import find_commit, locate_commit, open_contexts
+from zoea.cli.commands.context_summaries import summarize
 from zoea.cli.output import Output, moment
 from zoea.cli.swarm_access import edit
 from zoea.model.errors import UsageError
-from zoea.process.command_line import option, options
+from zoea.process.command_line import argument, flag, number, option, options, whole_number
 from zoea.settings.paths import Places
 from zoea.text.control_characters import clean
+from zoea.text.sentences import count_of
 
 _LONGEST_SUMMARY = 20_000
 _LONGEST_TAG = 80
 
 
-def annotate(
+def note(
     where: Places,
-    revision: str = COMMIT,
+    revision: str = argument(
+        "COMMIT", "An id or a name, as `zoea ctx log` and `zoea ctx refs` show them.", "", completes="revisions"
+    ),
     summary: str | None = option("--summary TEXT", "The new summary.", None),
     tag: tuple[str, ...] = options("--tag TAG", "Add a tag; may be repeated."),
     untag: tuple[str, ...] = options("--untag TAG", "Remove a tag; may be repeated."),
+    name: str | None = option("--name NAME", "Name it, shown as tag/NAME, so that it outlives its mysis.", None),
+    removed_name: str | None = option(
+        "--remove-name NAME", "Remove a name; its commit stays until `zoea ctx gc`.", None
+    ),
+    pin: bool = flag("--pin", "Keep it, all before it, and their texts."),
+    days: float | None = option("--days N", "Remove its texts N days from now.", None, number()),
+    default: bool = flag("--default", "Keep it while a name stands for it or for a later commit."),
+    whole: bool = flag("--whole", "With --pin, --days or --default: the same for all commits before it."),
+    write: bool = flag("--write", "Let a model write its summary, in place of that of Zoea; the cost is said first."),
+    missing: bool = flag(
+        "--missing", "With --write: all without a summary by a model, of the commits before COMMIT or of all."
+    ),
+    limit: int = option(
+        "-n, --limit N", "With --missing: at most so many commits, newest first.", 50, whole_number(1, 10_000)
+    ),
+    payer: str = option("--by NAME", "With --write: the mysis whose model writes them; the cost counts as its own."),
+    timeout: float = option(
+        "--timeout SECONDS", "With --write: longest time to wait for each.", 300.0, number(1, 3_600)
+    ),
+    dry_run: bool = flag("--dry-run", "With --write: only say what it would cost."),
 ) -> Output:
-    """Change the summary or tags of a commit; without options, list all it had.
+    """Note something about a commit: summary, tags, a name, how long its texts are kept; or list what was noted.
 
-    Example: zoea ctx annotate alpha~3 --summary "Knows the parser, not yet the tests" --tag parser
+    A name such as tkt-7 is a ticket; it stands for its newest commit wherever a commit is named. With --pin, --days and
+    --default the summary, size and origin stay in any case, and a text that another commit or a memory needs stays too.
+    The model of --write is that of the mysis that made the commit, or of --by; its tokens count in `budget.background`.
+
+    Examples: zoea ctx note alpha~3 --summary "Knows the parser, not yet the tests" --tag parser;
+    zoea ctx note alpha~3 --name before-the-storm; zoea ctx note import/shop --days 7 --whole;
+    zoea ctx note alpha --write --missing
     """
+    is_kept = pin or default or days is not None
+    if pin + default + (days is not None) > 1:
+        raise UsageError("--pin, --days and --default exclude each other", hint="Give one of them.")
+    if (summary is not None or bool(tag or untag)) + (name is not None) + (
+        removed_name is not None
+    ) + is_kept + write > 1:
+        raise UsageError("these options exclude each other", hint="Note one thing at a time.")
+    if whole and not is_kept:
+        raise UsageError("--whole goes with --pin, --days or --default", hint="Add one of them.")
+    if (missing or dry_run or payer) and not write:
+        raise UsageError("--missing, --by and --dry-run go with --write", hint="Add --write.")
+    if not revision and removed_name is None and not (write and missing):
+        raise UsageError("COMMIT is missing", hint="`zoea ctx log` lists commits; --write --missing takes all.")
+    if write:
+        return summarize(where, revision, missing=missing, limit=limit, payer=payer, timeout=timeout, dry_run=dry_run)
+    if removed_name is not None:
+        return _name(where, removed_name, "")
+    if name is not None:
+        return _name(where, name, revision)
+    if is_kept:
+        policy = "pin" if pin else "default" if default else "ephemeral"
+        return _keep(where, revision, policy, days or 0.0, whole=whole)
+    return _annotate(where, revision, summary, tag, untag)
+
+
+def _name(where: Places, name: str, revision: str) -> Output:
+    """Name a commit; without a commit, remove the name."""
+    found = locate_commit(where, revision).id if revision else ""
+    ref = edit(
+        where,
+        lambda swarm: swarm.name_commit(name, found),
+        lambda store: name_commit(store, name, found),
+    )
+    return Output({"ref": ref, "context": found or None}, f"{ref} names {revision}" if found else f"{ref} is removed")
+
+
+def _keep(where: Places, revision: str, policy: str, days: float, *, whole: bool) -> Output:
+    """Set how long the texts of a commit are kept."""
+    found = locate_commit(where, revision)
+    count = edit(
+        where,
+        lambda swarm: swarm.keep_commit(found.id, policy, days=days, whole=whole),
+        lambda store: keep_commit(store, found.id, policy, days, whole=whole),
+    )
+    with open_contexts(where) as conn:
+        stored, until = blob_policies.read_policy(conn, find_commit(conn, found.id).seq)
+    kept = {"pin": "is pinned, with all before it", "": "stays while a name stands for it or for a later commit"}
+    until_text = "" if until is None else f"keeps its texts until {moment(until)}"
+    more = f"; so do {count_of(count - 1, 'commit')} before it" if whole and count > 1 else ""
+    return Output(
+        {"context": found.id, "policy": stored or "default", "until": until, "commits": count},
+        f"{revision} {kept.get(stored, until_text)}{more}",
+    )
+
+
+def _annotate(
+    where: Places, revision: str, summary: str | None, tag: tuple[str, ...], untag: tuple[str, ...]
+) -> Output:
+    """Change summary and tags of a commit, and return all that it had."""
     if summary is not None and len(summary) > _LONGEST_SUMMARY:
         raise UsageError(f"the summary has {len(summary):,} characters", hint=f"Write at most {_LONGEST_SUMMARY:,}.")
     for one in tag:

@@ -1,4 +1,4 @@
-"""`zoea ctx summarize`: have models write the summaries of commits."""
+"""Let models write the summaries of commits, for `zoea ctx note --write`."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from zoea.cli import output
 from zoea.cli.commands.context_access import estimate_first_request, find_commit, open_contexts
 from zoea.cli.output import Output, tell, warn
 from zoea.cli.swarm_access import command
-from zoea.model.errors import MissingBlob, MysisMissing, UsageError
+from zoea.model.errors import MissingBlob, MysisMissing
 from zoea.model.swarm_api import SwarmApi
-from zoea.process.command_line import argument, flag, number, option, whole_number
 from zoea.runtime.first_request_estimate import describe_price
 from zoea.settings.paths import Places
 from zoea.text.control_characters import prose_line
@@ -23,22 +22,9 @@ _TEXT = 100
 
 
 def summarize(
-    where: Places,
-    revision: str = argument("COMMIT", "This commit; with --missing also those before it.", ""),
-    missing: bool = flag("--missing", "All that have no summary by a model: of the commits before COMMIT, or of all."),
-    limit: int = option("-n, --limit N", "At most so many commits, newest first.", 50, whole_number(1, 10000)),
-    payer: str = option("--by NAME", "The mysis whose model writes them; the cost counts as its own."),
-    timeout: float = option("--timeout SECONDS", "Longest time to wait for each.", 300.0, number(1, 3600)),
-    dry_run: bool = flag("--dry-run", "Only say what it would cost."),
+    where: Places, revision: str, *, missing: bool, limit: int, payer: str, timeout: float, dry_run: bool
 ) -> Output:
-    """Let a model write summaries of commits, in place of those that Zoea made. The cost is said first.
-
-    The model is that of the mysis that made the commit, or of --by. Its tokens count in `budget.background`.
-
-    Example: zoea ctx summarize --missing alpha
-    """
-    if not revision and not missing:
-        raise UsageError("give a commit, or --missing", hint="`zoea ctx log` lists commits.")
+    """Let a model write the summaries of a commit, or of all that have none; say the cost first."""
     with open_contexts(where) as conn:
         tip = find_commit(conn, revision) if revision else None
         chosen = read_unsummarised(conn, limit, None if tip is None else tip.seq) if missing else [tip] if tip else []
