@@ -12,7 +12,7 @@ from msgspec import Struct
 from zoea.chain.bundle_file import MOST_BLOB, VERSION, BundleCommit, BundleHeader, BundleWriter, FrameKind
 from zoea.chain.chain_reader import ChainReader
 from zoea.chain.commit import ContextCommit
-from zoea.chain.commit_rows import read_identity, read_lifted, walk_chain
+from zoea.chain.commit_rows import BLOB_IDS, read_identity, read_lifted, walk_chain
 from zoea.model.errors import StoreError
 from zoea.store.blobs import pack_blob
 
@@ -39,7 +39,8 @@ def write_bundle(
     """
     commits = {one.seq: one for tip in tips for one in walk_chain(conn, tip.seq)}
     ordered = [commits[seq] for seq in sorted(commits)]
-    sizes = _blob_sizes(conn, list(commits))
+    sql = f"SELECT hash, size FROM blob WHERE id IN ({BLOB_IDS}) ORDER BY id"
+    sizes: dict[bytes, int] = dict(map(tuple, conn.execute(sql, (json.dumps(list(commits)),)).fetchall()))
     writer = BundleWriter(stream)
     header = BundleHeader(v=VERSION, commits=len(ordered), blobs=len(sizes), refs=dict(refs))
     writer.write_record(FrameKind.HEADER, header)
@@ -59,15 +60,6 @@ def write_bundle(
         total += size
     writer.finish()
     return BundleCounts(len(ordered), len(sizes), total)
-
-
-def _blob_sizes(conn: sqlite3.Connection, seqs: Sequence[int]) -> dict[bytes, int]:
-    """Return the hashes of all blobs that commits need, and their lengths."""
-    sql = """
-SELECT hash, size FROM blob WHERE id IN (SELECT c.blob_id FROM json_each(?1) j JOIN ctx_commit c ON c.seq = j.value
-  UNION SELECT l.blob_id FROM json_each(?1) j JOIN ctx_blob l ON l.commit_seq = j.value) ORDER BY id
-"""
-    return dict(map(tuple, conn.execute(sql, (json.dumps(list(seqs)),)).fetchall()))
 
 
 def _describe(conn: sqlite3.Connection, commit: ContextCommit, parent: ContextCommit | None) -> BundleCommit:

@@ -137,7 +137,11 @@ def check_bundle(stream: BinaryIO, *, now: int) -> CheckedBundle:
         said = f"{count_of(header.commits, 'commit')} and {count_of(header.blobs, 'blob')}"
         raise ContextFormatError(f"the bundle announces {said}, and has {len(commits):,} and {len(parts):,}")
     bundle = CheckedBundle(stream, tuple(commits.values()), header.refs, parts)
-    _check_refs(bundle, commits)
+    for name, commit_id in bundle.refs.items():
+        if commit_id not in commits:
+            raise ContextFormatError(f"ref {name!r:.60} names a commit that is not in the bundle")
+        if not is_ref_name(name.removeprefix(BRANCH)):
+            raise ContextFormatError(f"{name!r:.60} cannot be the name of a commit")
     _check_blobs(bundle)
     return bundle
 
@@ -172,11 +176,13 @@ def store_bundle(conn: WriterConnection, bundle: CheckedBundle, *, moves_names: 
         seqs[one.id] = known
     done.counts = BundleCounts(len(bundle.commits) - done.known, blobs, size)
     for name, commit_id in bundle.refs.items():
-        wanted = _local_name(name)
+        # Branches of the other database's myses become imported contexts.
+        wanted = name if name.startswith(_KEPT) else IMPORTED + name.removeprefix(BRANCH)
         is_fixed = wanted.startswith((TAG, TICKET))
         old = read_ref(conn, wanted) if is_fixed else None
         if old is not None and old != seqs[commit_id] and moves_names:
-            done.moved[wanted] = _name_commit(conn, old)
+            commit = read_commit(conn, old)
+            done.moved[wanted] = commit.id if commit is not None else ""
             move_ref(conn, wanted, seqs[commit_id], "import")
         given = _set_ref(conn, wanted, seqs[commit_id], goes_forward=not is_fixed)
         if read_ref(conn, given) != seqs[commit_id] and is_fixed:
@@ -213,14 +219,6 @@ def _check_commit(one: BundleCommit, before: dict[str, BundleCommit], now: int) 
     )
     if digest.hex() != one.id:
         raise ContextFormatError(f"the id of commit {name} does not follow from its parent, blob, origin and time")
-
-
-def _check_refs(bundle: CheckedBundle, commits: dict[str, BundleCommit]) -> None:
-    for name, commit_id in bundle.refs.items():
-        if commit_id not in commits:
-            raise ContextFormatError(f"ref {name!r:.60} names a commit that is not in the bundle")
-        if not is_ref_name(name.removeprefix(BRANCH)):
-            raise ContextFormatError(f"{name!r:.60} cannot be the name of a commit")
 
 
 def _check_blobs(bundle: CheckedBundle) -> None:
@@ -301,24 +299,12 @@ def _commit(one: BundleCommit, parent: int | None) -> ContextCommit:
     )
 
 
-def _local_name(name: str) -> str:
-    """Return the name of another database's ref here. Branches of its myses become imported contexts."""
-    if name.startswith(_KEPT):
-        return name
-    return IMPORTED + name.removeprefix(BRANCH)
-
-
 def _names(wanted: str) -> Iterator[str]:
     yield wanted
     number = 2
     while True:
         yield f"{wanted}-{number}"
         number += 1
-
-
-def _name_commit(conn: WriterConnection, seq: int) -> str:
-    commit = read_commit(conn, seq)
-    return commit.id if commit is not None else ""
 
 
 def _set_ref(conn: WriterConnection, wanted: str, seq: int, *, goes_forward: bool) -> str:

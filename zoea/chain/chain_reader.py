@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from zoea.chain.commit import ContextCommit
-from zoea.chain.commit_rows import shortest_id, walk_chain
+from zoea.chain.commit_rows import BLOB_IDS, shortest_id, walk_chain
 from zoea.chain.entries import ContextEntry
 from zoea.chain.materialize import MaterializedContext, contributing, join_native, materialize
 from zoea.chain.mirror import find_mirror, read_mirrored
@@ -20,10 +20,7 @@ from zoea.store.redaction import REDACTED
 from zoea.text.sentences import count_of
 
 _BLOB = "SELECT id, hash, place, data, size, released_at, replaced_by FROM blob"
-_BLOBS_OF = f"""
-{_BLOB} WHERE id IN (SELECT c.blob_id FROM json_each(?1) j JOIN ctx_commit c ON c.seq = j.value
-  UNION SELECT l.blob_id FROM json_each(?1) j JOIN ctx_blob l ON l.commit_seq = j.value)
-"""
+_BLOBS_OF = f"{_BLOB} WHERE id IN ({BLOB_IDS})"
 
 _NAMED = 20
 """The most hashes that an error names."""
@@ -58,7 +55,10 @@ class ChainReader:
         """
         found = self._texts.get(digest)
         if found is None:
-            found = self._texts[digest] = self._read(digest)
+            row = self._connection.execute(f"{_BLOB} WHERE hash = ?", (digest,)).fetchone()
+            if row is None:
+                raise MissingBlob(f"the text {digest.hex()} is not there", hint=_MISSING)
+            found = self._texts[digest] = self._unpack(row)
         return found
 
     def is_redacted(self, digest: bytes) -> bool:
@@ -70,12 +70,6 @@ class ChainReader:
         """Return whether the bytes with a hash were let go on purpose."""
         sql = "SELECT 1 FROM blob WHERE hash = ? AND released_at IS NOT NULL"
         return self._connection.execute(sql, (digest,)).fetchone() is not None
-
-    def _read(self, digest: bytes) -> bytes:
-        row = self._connection.execute(f"{_BLOB} WHERE hash = ?", (digest,)).fetchone()
-        if row is None:
-            raise MissingBlob(f"the text {digest.hex()} is not there", hint=_MISSING)
-        return self._unpack(row)
 
     def _unpack(self, row: Any) -> bytes:
         """Return the bytes of a row of `_BLOB`. Raises MissingBlob."""
@@ -114,7 +108,11 @@ class ChainReader:
             MissingBlob: Parts of it are not there; it names them.
         """
         chain = self.select_range(commit, stop=stop, to_root=to_root)
-        self._read_ahead(chain)
+        # All blobs of the range by one query; one that cannot be read raises when it is needed.
+        for row in self._connection.execute(_BLOBS_OF, (json.dumps([one.seq for one in contributing(chain)]),)):
+            if row[1] not in self._texts:
+                with suppress(MissingBlob):
+                    self._texts[row[1]] = self._unpack(row)
         try:
             return materialize(chain, self.read_bytes, self.fetch)
         except MissingBlob as first:
@@ -139,14 +137,6 @@ class ChainReader:
 
         materialize(chain, lambda commit: fetch(commit.blob), fetch, repair=False)
         return list(missing)
-
-    def _read_ahead(self, chain: Sequence[ContextCommit]) -> None:
-        """Read all blobs of a range by one query. One that cannot be read raises when it is needed."""
-        seqs = json.dumps([one.seq for one in contributing(chain)])
-        for row in self._connection.execute(_BLOBS_OF, (seqs,)):
-            if row[1] not in self._texts:
-                with suppress(MissingBlob):
-                    self._texts[row[1]] = self._unpack(row)
 
     def read_messages(
         self, commit: ContextCommit, *, stop: ContextCommit | None = None, to_root: bool = False

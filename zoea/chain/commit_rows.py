@@ -88,7 +88,8 @@ def shortest_id(conn: sqlite3.Connection, commit: ContextCommit, shortest: int =
         " (SELECT hex(hash) FROM ctx_commit WHERE hash > ?1 ORDER BY hash LIMIT 1)",
         (commit.digest,),
     ).fetchone()
-    shared = max(_common(digits, (one or "").lower()) for one in neighbours)
+    others = [(one or "").lower() for one in neighbours]
+    shared = max(n for n in range(len(digits) + 1) if any(one.startswith(digits[:n]) for one in others))
     return ID_PREFIX + digits[: max(shortest, shared + 1)]
 
 
@@ -253,14 +254,17 @@ def read_template_name(conn: sqlite3.Connection, template_hash: bytes | None) ->
     return "" if row is None else str(row[0])
 
 
+BLOB_IDS = """
+SELECT c.blob_id FROM json_each(?1) j JOIN ctx_commit c ON c.seq = j.value
+UNION SELECT l.blob_id FROM json_each(?1) j JOIN ctx_blob l ON l.commit_seq = j.value
+"""
+"""The blobs of the commits with these numbers (JSON)."""
+
+
 def read_lifted(conn: sqlite3.Connection, seq: int) -> dict[bytes, int]:
     """Return the hashes and ids of the blobs that a commit's bytes refer to."""
     sql = "SELECT b.hash, b.id FROM ctx_blob l JOIN blob b ON b.id = l.blob_id WHERE l.commit_seq = ?"
     return dict(conn.execute(sql, (seq,)).fetchall())
-
-
-def _common(one: str, other: str) -> int:
-    return next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def _read_tags(tags: str) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from pathlib import Path
 import zstandard
 from msgspec import Struct
 
+from zoea.chain.commit_rows import BLOB_IDS
 from zoea.model.errors import StoreError, StoreFull
 from zoea.store import WriterConnection
 from zoea.store.blobs import PackedBlob, blob_directory, blob_path, restore_blob, unpack_blob, write_blob_file
@@ -90,7 +91,7 @@ def fetch_blobs(conn: WriterConnection, folder: Path, seqs: Iterable[int] | None
     """
     _require(folder)
     own, restored, missing = blob_directory(conn), 0, list[str]()
-    wanted = None if seqs is None else _blobs_of(conn, seqs)
+    wanted = None if seqs is None else {row[0] for row in conn.execute(BLOB_IDS, (json.dumps(list(seqs)),))}
     for blob_id, digest, place, data, size in map(
         tuple, conn.execute(_OF_COMMITS, {"after": 0, "all": wanted is not None}).fetchall()
     ):
@@ -135,14 +136,6 @@ def forget_mirrored(folder: Path, digests: Iterable[bytes]) -> int:
             blob_path(folder, digest).unlink()
             count += 1
     return count
-
-
-def _blobs_of(conn: sqlite3.Connection, seqs: Iterable[int]) -> frozenset[int]:
-    sql = """
-SELECT c.blob_id FROM json_each(?1) j JOIN ctx_commit c ON c.seq = j.value
-UNION SELECT l.blob_id FROM json_each(?1) j JOIN ctx_blob l ON l.commit_seq = j.value
-"""
-    return frozenset(row[0] for row in conn.execute(sql, (json.dumps(list(seqs)),)))
 
 
 def _require(folder: Path) -> None:

@@ -116,7 +116,9 @@ def read_budgets(database: Path, settings: Settings, now: int) -> tuple[BudgetUs
             found += _of_mysis(reader, row["id"], row["name"], own)
         for row in reader.execute(_MESSAGES).fetchall():
             if row["total"]:
-                found.append(_of_message(reader, row["scope_id"], row["total"], settings))
+                used, name = _spent(reader, "mission", row["scope_id"], ""), str(row["scope_id"])
+                how, total = settings.budget.enforcement, row["total"]
+                found.append(BudgetUse("message", name, False, *used[:2], total, how, "token_budget_total"))
     return tuple(found)
 
 
@@ -159,12 +161,6 @@ def _of_mysis(reader: sqlite3.Connection, mysis_id: int, name: str, budget: Budg
         yield BudgetUse("mysis", name, False, row[0], row[1], budget.mysis, how, "budget.mysis")
     if (limit := as_micros(budget.mysis_money)) is not None:
         yield BudgetUse("mysis", name, True, row[2], row[3], limit, how, "budget.mysis_money", row[4])
-
-
-def _of_message(reader: sqlite3.Connection, message_id: int, total: int, settings: Settings) -> BudgetUse:
-    row = _spent(reader, "mission", message_id, "")
-    how = settings.budget.enforcement
-    return BudgetUse("message", str(message_id), False, row[0], row[1], total, how, "token_budget_total")
 
 
 def _spent(reader: sqlite3.Connection, scope: str, scope_id: int, day: str) -> tuple[int, int, int, int, int]:

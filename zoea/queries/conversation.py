@@ -7,7 +7,7 @@ Synchronous and read-only; fronts call it in a thread.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -208,26 +208,20 @@ def _turns(
     for row in reader.execute(f"SELECT * FROM turn_note WHERE turn_id IN {among} ORDER BY turn_id, after_seq", ids):
         notes.setdefault(row["turn_id"], []).append(TurnNote(row["after_seq"], row["kind"], row["content"]))
     for row in reader.execute(f"{_LATE} WHERE m.turn_id IN {among} ORDER BY l.arrived_at", ids):
-        notes.setdefault(row["turn_id"], []).append(_late_note(row, cut))
+        # Beside the result `unknown`.
+        outcome = "failed" if row["is_error"] else "was carried out"
+        content = f"{row['name']} {outcome} after the turn was stopped:\n{row['content'][:cut]}"
+        notes.setdefault(row["turn_id"], []).append(TurnNote(row["seq"], row_values.LATE_RESULT, content))
+    for each in notes.values():
+        each.sort(key=lambda note: note.after_seq)
     entries: dict[int, list[ConversationEntry]] = {}
     for row in reader.execute(f"{row_values.MEMORY} WHERE m.turn_id IN {among} ORDER BY m.turn_id, m.seq", ids):
         memory = row_values.memory(row)
         entries.setdefault(memory.turn_id, []).append(_entry(memory, beside[memory.id], cut))
     return tuple(
-        _turn(row, spent.get(row["id"]), tuple(entries.get(row["id"], ())), _in_order(notes.get(row["id"], ())))
+        _turn(row, spent.get(row["id"]), tuple(entries.get(row["id"], ())), tuple(notes.get(row["id"], ())))
         for row in found
     )
-
-
-def _in_order(notes: Iterable[TurnNote]) -> tuple[TurnNote, ...]:
-    return tuple(sorted(notes, key=lambda note: note.after_seq))
-
-
-def _late_note(row: sqlite3.Row, cut: int | None) -> TurnNote:
-    """Return the result that came after the turn as a note beside the result `unknown`."""
-    outcome = "failed" if row["is_error"] else "was carried out"
-    content = f"{row['name']} {outcome} after the turn was stopped:\n{row['content'][:cut]}"
-    return TurnNote(row["seq"], row_values.LATE_RESULT, content)
 
 
 def _entry(memory: Memory, beside: sqlite3.Row, cut: int | None) -> ConversationEntry:

@@ -44,12 +44,15 @@ def report_error(view: MysisView, now: int) -> ErrorReport | None:
     if failure is None or view.state is MysisState.RUNNING:
         return None
     what, title = one_line(describe_failure(failure)), one_line(failure.title)
+    hint = one_line(failure.hint)
+    for promise in _OLD_PROMISES:
+        hint = hint.replace(f"{promise}.", "." if promise.startswith(";") else "").strip()
     return ErrorReport(
         begin_sentence(what, view.provider),
         "" if title == what else title,
         f"since {_moment(view.state_at, now)} ({format_span(now - view.state_at)})",
         _plan(view, now),
-        _advice(failure.hint),
+        begin_sentence(hint),
     )
 
 
@@ -62,14 +65,6 @@ def _plan(view: MysisView, now: int) -> str:
         return "Zoea tries again when the hold is lifted"
     which = f", attempt {describe_attempt(view)}" if describe_attempt(view) else ""
     return f"Zoea tries again in {format_span(view.retry_at - now)}{which}"
-
-
-def _advice(hint: str) -> str:
-    """Return the stored hint without a promise about retries."""
-    said = one_line(hint)
-    for promise in _OLD_PROMISES:
-        said = said.replace(f"{promise}.", "." if promise.startswith(";") else "").strip()
-    return begin_sentence(said)
 
 
 def _moment(at: int, now: int) -> str:

@@ -181,7 +181,11 @@ def inspect_request(database: Path, request_id: int) -> Inspection:
         request = _request(row)
         tools = _tools(reader, request.catalogue_hash)
         if not request.has_plan:
-            return Inspection(request, None, (), tools, _thinned(request))
+            why = "This request made a summary; it has no plan."
+            if request.purpose != "summary":
+                left = f"plans older than {KEPT_PLANS} requests are deleted, except of failed ones"
+                why = f"Only the numbers are left: {left}."
+            return Inspection(request, None, (), tools, why)
         packed, frozen = reader.execute(_PLAN, (request_id,)).fetchone()
         encoded = unpack_json(packed, f"the plan of request {request_id}")
         memories = _memories(reader, memories_of(encoded))
@@ -198,7 +202,7 @@ def inspect_request(database: Path, request_id: int) -> Inspection:
     turn = _read_frozen(frozen)
     limit = "" if turn is None else _describe_limit(turn, plan.budget.max_tokens)
     if turn is not None and turn.tool_form == ToolForm.SIGNATURES:
-        tools = tuple([_as_line(tool) for tool in tools])
+        tools = tuple([replace(t, line=write_signature(t.name, t.description, json.loads(t.schema))) for t in tools])
     return Inspection(replace(request, planned_tokens=plan.budget.final_tokens), plan, sent, tools, limit=limit)
 
 
@@ -208,10 +212,6 @@ def _read_frozen(text: str | None) -> FrozenTurn | None:
         return FrozenTurn.from_json(text, system="") if text else None
     except PlanError:
         return None
-
-
-def _as_line(tool: OfferedTool) -> OfferedTool:
-    return replace(tool, line=write_signature(tool.name, tool.description, json.loads(tool.schema)))
 
 
 def _describe_limit(frozen: FrozenTurn, tokens: int) -> str:
@@ -231,12 +231,6 @@ def _name_setting(path: str) -> str:
     if section == "budget":
         return f'the setting "{BudgetSettings.model_fields[name].title}"'
     return f"{path} of its template"
-
-
-def _thinned(request: StoredRequest) -> str:
-    if request.purpose == "summary":
-        return "This request made a summary; it has no plan."
-    return f"Only the numbers are left: plans older than {KEPT_PLANS} requests are deleted, except of failed ones."
 
 
 def _memories(reader: sqlite3.Connection, wanted: tuple[int, ...]) -> dict[int, Memory]:

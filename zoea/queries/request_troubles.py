@@ -54,14 +54,10 @@ def find_troubles(database: Path, inspection: Inspection) -> tuple[Trouble, ...]
     view = json.loads(shown[0]) if shown is not None else {}
     failure = json.loads(row[2]) if row is not None and row[2] else {}
     plan = inspection.plan
-    refused = _of_refusal(failure) if inspection.request.state == RequestState.REFUSED else ()
+    refused: list[Trouble] = []
+    if (cause := failure.get("title")) and inspection.request.state == RequestState.REFUSED:
+        refused = [Trouble("budget exceeded", cause, failure.get("hint") or "raise that budget (`zoea stats`)")]
     return (*refused, *_of_budget(plan), *_of_topics(plan, sources), *_of_window(plan, frozen, view))
-
-
-def _of_refusal(failure: Mapping[str, str]) -> Iterator[Trouble]:
-    """Yield why a budget refused the request; the failure of its turn says it."""
-    if cause := failure.get("title"):
-        yield Trouble("budget exceeded", cause, failure.get("hint") or "raise that budget (`zoea stats`)")
 
 
 def _of_budget(plan: Plan) -> Iterator[Trouble]:

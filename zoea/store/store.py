@@ -152,7 +152,7 @@ class Store:
             StoreFull: It does not.
         """
         await self.write(_insert_probe)
-        await self.write(_delete_probe)
+        await self.write(lambda connection: connection.execute("DELETE FROM setting WHERE key = 'probe'"))
 
     async def close(self, deadline_s: float = CLOSE_SECONDS) -> None:
         """Finish queued ops, move the write-ahead log into the file, and end all threads.
@@ -262,7 +262,3 @@ def _insert_probe(connection: WriterConnection) -> None:
         " ON CONFLICT(key) DO UPDATE SET value = excluded.value",
         (f'"{"." * _PROBE_CHARS}"', connection.now()),
     )
-
-
-def _delete_probe(connection: WriterConnection) -> None:
-    connection.execute("DELETE FROM setting WHERE key = 'probe'")

@@ -205,7 +205,10 @@ class Writer:
                 else:
                     self._run_group(op)
             self._end_unconfirmed()
-            self._checkpoint()
+            try:  # one file then holds everything
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            except SQLITE_ERRORS as error:
+                _log.warning("the write-ahead log stays until the next start: %s", error)
         finally:
             self._connection.close()
             self._call_on_loop(_resolve, self._ended)
@@ -380,13 +383,6 @@ class Writer:
         events = self._connection.events
         self._connection.events = []
         self._call_on_loop(self._settle, ops, events)
-
-    def _checkpoint(self) -> None:
-        """Move the write-ahead log into the database, so that one file holds everything."""
-        try:
-            self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        except SQLITE_ERRORS as error:
-            _log.warning("the write-ahead log stays until the next start: %s", error)
 
     def _call_on_loop(self, call: Callable[..., None], *arguments: Any) -> None:
         try:

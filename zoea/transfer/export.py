@@ -140,15 +140,16 @@ def export_pieces(database: Path, mysis_id: int, form: Format, *, redact: bool |
     takes_out = form.redacts if redact is None else redact
     with open_database(database) as reader:
         reader.execute("BEGIN")  # one consistent state while a swarm writes
-        row = _row(reader, mysis_id)
+        row, clean = _row(reader, mysis_id), _cleaned if takes_out else strip
         match form:
             case Format.JSONL:
                 for lines, is_turn in conversation_lines(reader, mysis_id, redact_all if takes_out else None):
                     yield ExportPiece.of(lines, is_turn=is_turn)
             case Format.MARKDOWN:
-                yield from _markdown(reader, row, _cleaned if takes_out else strip)
+                yield ExportPiece.of(f"# {escape_line(clean(row['name']))}\n\n{escape_line(_about(row, clean))}\n")
+                for turn in iterate_turns(reader, mysis_id):
+                    yield ExportPiece.of("".join(markdown_turn(turn, clean)), is_turn=True)
             case Format.HTML:
-                clean = _cleaned if takes_out else strip
                 yield _html_head(clean(row["name"]), html.escape(_about(row, clean)))
                 yield from _html(reader, row, clean)
                 yield ExportPiece.of("</body></html>\n")
@@ -236,12 +237,6 @@ def _call_state(call: ToolCall) -> str:
 
 
 # Markdown. Texts stand in code blocks, which show them as they are: no tag, link or heading in them takes effect.
-
-
-def _markdown(reader: sqlite3.Connection, row: sqlite3.Row, clean: Clean) -> Iterator[ExportPiece]:
-    yield ExportPiece.of(f"# {escape_line(clean(row['name']))}\n\n{escape_line(_about(row, clean))}\n")
-    for turn in iterate_turns(reader, row["id"]):
-        yield ExportPiece.of("".join(markdown_turn(turn, clean)), is_turn=True)
 
 
 def markdown_turn(turn: ConversationTurn, clean: Clean) -> Iterator[str]:

@@ -246,7 +246,12 @@ def _message(entry: ContextEntry, place: int, answer: int, known: int, model: st
         }
     blocks: list[dict[str, Any]] = [{"type": "text", "text": entry.content}] if entry.content.strip() else []
     blocks += [
-        {"type": "tool_use", "id": f"toolu_{place}_{n}", "name": _name(call.name), "input": _object(call.arguments)}
+        {
+            "type": "tool_use",
+            "id": f"toolu_{place}_{n}",
+            "name": _NO_TOOL_NAME.sub("_", call.name)[:128] or "tool",  # the characters that its provider takes
+            "input": _object(call.arguments),
+        }
         for n, call in enumerate(entry.calls)
     ]
     message = {
@@ -265,11 +270,6 @@ def _message(entry: ContextEntry, place: int, answer: int, known: int, model: st
         },
     }
     return {"type": "assistant", "message": message, "requestId": f"req_{place}"}
-
-
-def _name(tool: str) -> str:
-    """Return the name of a tool in the characters that the provider of Claude Code takes."""
-    return _NO_TOOL_NAME.sub("_", tool)[:128] or "tool"
 
 
 def _object(arguments: str) -> dict[str, Any]:
