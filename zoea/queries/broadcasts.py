@@ -7,20 +7,19 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from zoea.model.enums import SenderKind
 from zoea.queries.status_phrases import format_span
-from zoea.store.database_file import open_reader
+from zoea.store.database_file import convert_row, open_reader
 from zoea.text.control_characters import prose_line
 
 _LATEST = """
-SELECT g.id, g.kind, g.sender_kind, g.sender_name, g.content, g.created_at,
-  sum(d.state = 'taken' AND t.outcome IN ('answered', 'iteration_limit')) AS answered,
-  sum(d.state = 'taken' AND t.outcome IS NULL AND m.state = 'running') AS working,
-  sum(d.state = 'taken' AND t.outcome IS NULL AND m.state <> 'running') AS interrupted,
-  sum(d.state = 'pending') AS queued,
-  sum(d.state = 'skipped') AS skipped,
-  sum(d.state = 'taken' AND t.outcome NOT IN ('answered', 'iteration_limit')) AS unanswered,
-  count(d.id) AS recipients
+SELECT g.id, iif(g.sender_kind = 'commander', 'you', g.sender_name) AS sender, g.content AS text, g.created_at,
+  count(iif(d.state = 'taken' AND t.outcome IN ('answered', 'iteration_limit'), 1, NULL)) AS answered,
+  count(iif(d.state = 'taken' AND t.outcome IS NULL AND m.state = 'running', 1, NULL)) AS working,
+  count(iif(d.state = 'taken' AND t.outcome IS NULL AND m.state <> 'running', 1, NULL)) AS interrupted,
+  count(iif(d.state = 'pending', 1, NULL)) AS queued,
+  count(iif(d.state = 'skipped', 1, NULL)) AS skipped,
+  count(iif(d.state = 'taken' AND t.outcome NOT IN ('answered', 'iteration_limit'), 1, NULL)) AS unanswered,
+  count(d.id) AS recipients, g.kind = 'direct' AS to_commander
 FROM message g LEFT JOIN delivery d ON d.message_id = g.id LEFT JOIN turn t ON t.id = d.turn_id
   LEFT JOIN mysis m ON m.id = d.mysis_id
 WHERE g.kind = 'broadcast' OR (g.sender_kind = 'mysis' AND g.recipients_filter = '{"to": "commander"}')
@@ -54,23 +53,7 @@ def read_broadcasts(database: Path, limit: int = 50) -> tuple[Broadcast, ...]:
     """Read the newest broadcasts, newest first. Raises StoreError."""
     with closing(open_reader(database)) as reader:
         found = reader.execute(_LATEST, (limit,)).fetchall()
-    return tuple(
-        Broadcast(
-            id=row["id"],
-            sender="you" if row["sender_kind"] == SenderKind.COMMANDER else row["sender_name"],
-            text=row["content"],
-            created_at=row["created_at"],
-            recipients=row["recipients"],
-            answered=row["answered"] or 0,
-            working=row["working"] or 0,
-            queued=row["queued"] or 0,
-            skipped=row["skipped"] or 0,
-            unanswered=row["unanswered"] or 0,
-            to_commander=row["kind"] == "direct",
-            interrupted=row["interrupted"] or 0,
-        )
-        for row in found
-    )
+    return tuple(convert_row(Broadcast, row) for row in found)
 
 
 _OFFERED = """

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from zoea.model.enums import MessageKind, OpenedBy, Outcome, SenderKind
 from zoea.model.values import Delivery, Failure, Memory, Sender
 from zoea.queries.stored_swarm import open_database
+from zoea.store.database_file import convert_row
 from zoea.swarm.persistence import row_values
 
 PAGE_MEMORIES = 60
@@ -24,8 +25,8 @@ SHOWN_CHARS = 20_000
 _NO_END = 1 << 62
 
 _TURNS = """
-SELECT t.id, t.number, t.opened_by, t.nudge_level, t.attempt, t.outcome, t.broke_off, t.failure, t.opened_at,
-  t.ended_at, (SELECT count(*) FROM memory m WHERE m.turn_id = t.id) AS memories
+SELECT t.id, t.number, t.opened_by, t.nudge_level, t.attempt, t.outcome, coalesce(t.broke_off, '') AS broke_off,
+  t.failure, t.opened_at, t.ended_at, (SELECT count(*) FROM memory m WHERE m.turn_id = t.id) AS memories
 FROM turn t WHERE t.mysis_id = ?
 """
 _BESIDE = """
@@ -247,17 +248,10 @@ def _entry(memory: Memory, beside: sqlite3.Row, cut: int | None) -> Conversation
 def _turn(
     row: sqlite3.Row, spent: sqlite3.Row | None, entries: tuple[ConversationEntry, ...], notes: tuple[TurnNote, ...]
 ) -> ConversationTurn:
-    return ConversationTurn(
-        id=row["id"],
-        number=row["number"],
-        opened_by=OpenedBy(row["opened_by"]),
-        nudge_level=row["nudge_level"],
-        attempt=row["attempt"],
-        outcome=Outcome(row["outcome"]) if row["outcome"] else None,
-        broke_off=row["broke_off"] or "",
+    return convert_row(
+        ConversationTurn,
+        row,
         failure=row_values.failure(row["failure"]),
-        opened_at=row["opened_at"],
-        ended_at=row["ended_at"],
         requests=spent["requests"] if spent else 0,
         tokens=spent["tokens"] if spent else 0,
         is_estimate=bool(spent and spent["is_estimate"]),

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from zoea.model.errors import StoreMissing
 from zoea.queries.stored_swarm import open_database
+from zoea.store.database_file import convert_row
 
 _CALIBRATIONS = """
 SELECT c.provider, c.model, c.ratio, c.samples, coalesce(sum(q.estimated_tokens), 0), coalesce(sum(q.input_tokens), 0),
@@ -62,4 +63,4 @@ def read_model_facts(database: Path) -> tuple[ModelFact, ...]:
             rows = reader.execute("SELECT * FROM model_fact ORDER BY provider, model, name").fetchall()
     except StoreMissing:
         return ()
-    return tuple(ModelFact(row["provider"], row["model"], row["name"], row["value"], row["learned_at"]) for row in rows)
+    return tuple(convert_row(ModelFact, row) for row in rows)

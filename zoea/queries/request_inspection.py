@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -20,14 +21,9 @@ from zoea.context import (
     Budget,
     Counter,
     Decision,
-    PackStatus,
     Plan,
     PlanStep,
-    Priority,
-    Reason,
-    StepKind,
     Truncation,
-    Variant,
     memories_of,
     rebuild,
 )
@@ -39,6 +35,7 @@ from zoea.model.values import Memory, Usage
 from zoea.queries.request_summary import unpack_json
 from zoea.queries.stored_swarm import open_database
 from zoea.settings.schema import BudgetSettings
+from zoea.store.database_file import convert_row
 from zoea.swarm.persistence import row_values
 from zoea.swarm.persistence.spend_ops import KEPT_PLANS
 from zoea.text import estimate
@@ -50,8 +47,9 @@ _IN_ONE_QUERY = 500
 _REQUEST = """
 SELECT q.id, q.mysis_id, y.name AS mysis, t.number AS turn_number, coalesce(t.opened_by, '') AS opened_by, q.purpose,
   q.iteration, q.attempt, q.provider, q.model, q.catalogue_hash, q.estimated_tokens, q.reserved_tokens, q.state,
-  q.input_tokens, q.cached_tokens, q.output_tokens, q.reasoning_tokens, q.cost_micros, q.error_class, q.finish_reason,
-  q.first_token_us, q.duration_us, q.created_at, q.plan IS NOT NULL AS has_plan,
+  q.input_tokens, q.cached_tokens, q.output_tokens, q.reasoning_tokens, q.cost_micros,
+  coalesce(q.error_class, '') AS error_class, coalesce(q.finish_reason, '') AS finish_reason, q.first_token_us,
+  q.duration_us, q.created_at, q.plan IS NOT NULL AS has_plan,
   coalesce(json_extract(t.frozen, '$.calibration'), 1.0) AS calibration
 FROM request q JOIN mysis y ON y.id = q.mysis_id LEFT JOIN turn t ON t.id = q.turn_id
 """
@@ -253,34 +251,18 @@ def _tools(reader: sqlite3.Connection, catalogue_hash: str) -> tuple[OfferedTool
 
 
 def _request(row: sqlite3.Row) -> StoredRequest:
-    values = dict(zip(row.keys(), row, strict=True))
-    kinds = ("input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens", "cost_micros")
-    values["usage"] = Usage(*(values.pop(kind) for kind in kinds))
-    values["planned_tokens"] = round(values["estimated_tokens"] * values["calibration"])
-    for name in ("error_class", "finish_reason"):
-        values[name] = values[name] or ""
-    return StoredRequest(**{**values, "has_plan": bool(values["has_plan"])})
+    planned = round(row["estimated_tokens"] * row["calibration"])
+    return convert_row(StoredRequest, row, usage=convert_row(Usage, row), planned_tokens=planned)
 
 
 def _plan(encoded: Mapping[str, Any], messages: tuple[RequestMessage, ...]) -> Plan:
     """Decode a stored plan. Parts that are not stored (forms, the guard's sizes) are empty."""
     return Plan(
-        decisions=tuple(_decision(entry) for entry in encoded["decisions"]),
-        budget=Budget(**encoded["budget"]),
+        decisions=msgspec.convert(encoded["decisions"], tuple[Decision, ...], strict=False),
+        budget=msgspec.convert(encoded["budget"], Budget),
         truncation=Truncation(applied=False, before_chars=0, after_chars=0),
         messages=messages,
         left_out_tools=tuple(encoded.get("left_out_tools", ())),
         notes=tuple(encoded.get("notes", ())),
-        steps=tuple(PlanStep(**{**entry, "kind": StepKind(entry["kind"])}) for entry in encoded["steps"]),
+        steps=msgspec.convert(encoded["steps"], tuple[PlanStep, ...]),
     )
-
-
-def _decision(entry: Mapping[str, Any]) -> Decision:
-    variant = entry["variant"]
-    known = {
-        "priority": Priority(entry["priority"]),
-        "status": PackStatus(entry["status"]),
-        "variant": Variant(variant) if variant is not None else None,
-        "reason": Reason(entry["reason"]),
-    }
-    return Decision(**{**entry, **known})

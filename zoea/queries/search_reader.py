@@ -23,7 +23,7 @@ from zoea.model.enums import Role, SenderKind
 from zoea.model.errors import StoreError
 from zoea.queries.written_times import parse_moment
 from zoea.store import search as recall
-from zoea.store.database_file import open_reader
+from zoea.store.database_file import convert_row, open_reader
 from zoea.store.search import HitPlace, MemoryQuery, SearchColumn, matching_ids, search_memories
 from zoea.text import clean
 
@@ -65,9 +65,10 @@ _FILTER = re.compile(
 )
 
 _LISTED = """
-SELECT m.id, m.mysis_id, y.name AS mysis, y.deleted_at, t.number AS turn_number, m.role, m.created_at,
-  g.sender_kind, g.sender_name, r.id AS answers, r.name AS answered,
-  substr(m.content, 1, :around) AS text, length(m.content) AS total
+SELECT m.id AS memory_id, m.mysis_id, y.name AS mysis, y.deleted_at IS NOT NULL AS is_deleted, t.number AS turn_number,
+  m.role, m.created_at AS at, coalesce(iif(g.sender_kind = 'commander', 'you', g.sender_name), '') AS sender,
+  r.id AS call_id, coalesce(r.name, '') AS tool, 'content' AS spot, 0 AS start, 0 AS length,
+  iif(length(m.content) > :around, substr(m.content, 1, :around) || '…', m.content) AS text
 FROM (SELECT * FROM memory WHERE id < :before {where} ORDER BY id DESC LIMIT :most) m
 JOIN mysis y ON y.id = m.mysis_id JOIN turn t ON t.id = m.turn_id
 LEFT JOIN message g ON g.id = m.message_id
@@ -299,29 +300,8 @@ def _listed(reader: sqlite3.Connection, wish: SwarmSearchQuery, before: int) -> 
             where += f" AND {condition}"
             given[name] = value
     rows = reader.execute(_LISTED.format(where=where), given).fetchall()
-    return SwarmSearchPage(tuple(map(_row, rows)), rows[-1]["id"] if len(rows) == PAGE else None)
-
-
-def _row(row: sqlite3.Row) -> SwarmSearchHit:
-    sender = ""
-    if row["sender_kind"] is not None:
-        sender = "you" if row["sender_kind"] == SenderKind.COMMANDER else row["sender_name"]
-    return SwarmSearchHit(
-        memory_id=row["id"],
-        mysis_id=row["mysis_id"],
-        mysis=row["mysis"],
-        is_deleted=row["deleted_at"] is not None,
-        turn_number=row["turn_number"],
-        role=Role(row["role"]),
-        spot=HitPlace.CONTENT,
-        at=row["created_at"],
-        text=row["text"] + ("…" if row["total"] > _AROUND else ""),
-        start=0,
-        length=0,
-        sender=sender,
-        tool=row["answered"] or "",
-        call_id=row["answers"],
-    )
+    hits = tuple([convert_row(SwarmSearchHit, row) for row in rows])
+    return SwarmSearchPage(hits, hits[-1].memory_id if len(rows) == PAGE else None)
 
 
 class FindHit(Struct, frozen=True):

@@ -18,7 +18,7 @@ from zoea.model.enums import Activity, MysisState
 from zoea.model.errors import MysisMissing, StoreError, UsageError
 from zoea.model.status import KILLED
 from zoea.model.values import ApprovalView, Delivery, GrantView, Memory, Mysis, MysisView, Receipt, SwarmView
-from zoea.store.database_file import connect_reader, open_reader
+from zoea.store.database_file import connect_reader, convert_row, open_reader
 from zoea.store.retention import ONLY_A_SENDER
 from zoea.store.sqlite_errors import translate_errors
 from zoea.swarm.persistence import approval_ops, row_values
@@ -34,12 +34,12 @@ FROM mysis y LEFT JOIN tally t ON t.mysis_id = y.id
 """
 
 _KNOWN = """
-SELECT y.uid, y.name, y.deleted_at IS NULL AS living, t.tokens
+SELECT y.uid, y.name, y.deleted_at IS NULL AS is_living, t.tokens
 FROM mysis y LEFT JOIN tally t ON t.mysis_id = y.id ORDER BY y.id
 """
 _CONFIGURATION = """
-SELECT y.provider, y.model, p.name, p.body,
-  (SELECT group_concat(tag, ' ') FROM (SELECT tag FROM mysis_tag WHERE mysis_id = y.id ORDER BY tag)) AS tags
+SELECT y.provider, y.model, p.name AS template, p.body AS template_body, coalesce(
+  (SELECT group_concat(tag, ' ') FROM (SELECT tag FROM mysis_tag WHERE mysis_id = y.id ORDER BY tag)), '') AS tags
 FROM mysis y JOIN template p ON p.hash = y.template_hash WHERE y.id = ?
 """
 _DELETED = (
@@ -81,9 +81,7 @@ class MysisRecord(Struct, frozen=True):
 def read_mysis_records(database: Path) -> tuple[MysisRecord, ...]:
     """Read all myses, also deleted ones, oldest first. Raises as `read_swarm_view`."""
     with open_database(database) as reader:
-        return tuple(
-            MysisRecord(row["uid"], row["name"], bool(row["living"]), row["tokens"]) for row in reader.execute(_KNOWN)
-        )
+        return tuple(convert_row(MysisRecord, row) for row in reader.execute(_KNOWN))
 
 
 class StoredConfiguration(Struct, frozen=True):
@@ -109,15 +107,7 @@ def read_configurations(database: Path, mysis_ids: Sequence[int]) -> list[Stored
             row = reader.execute(_CONFIGURATION, (mysis_id,)).fetchone()
             if row is None:
                 raise MysisMissing(f"there is no mysis #{mysis_id}")
-            configurations.append(
-                StoredConfiguration(
-                    template=row["name"],
-                    template_body=row["body"],
-                    provider=row["provider"] or "",
-                    model=row["model"] or "",
-                    tags=row["tags"] or "",
-                )
-            )
+            configurations.append(convert_row(StoredConfiguration, row))
     return configurations
 
 
@@ -133,7 +123,7 @@ def read_deleted_myses(database: Path) -> tuple[DeletedMysis, ...]:
     """Read the myses that `undelete` can restore, the last deleted first. Raises as `read_swarm_view`."""
     with open_database(database) as reader:
         found = reader.execute(_DELETED, (ONLY_A_SENDER,)).fetchall()
-    return tuple(DeletedMysis(row["id"], row["name"], row["deleted_at"]) for row in found)
+    return tuple(convert_row(DeletedMysis, row) for row in found)
 
 
 def read_swarm_view(database: Path) -> SwarmView:

@@ -9,6 +9,9 @@ import os
 import sqlite3
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
+
+import msgspec
 
 from zoea.model.errors import StoreError, StoreForeign, StoreMissing, StoreMoved, StoreOutdated
 from zoea.process.lock import read_holder
@@ -18,6 +21,12 @@ APPLICATION_ID = 1517249889
 OLDEST_SQLITE = (3, 37)
 MIGRATIONS = Path(__file__).parent / "migrations"
 BUSY_SECONDS = 5.0
+T = TypeVar("T")
+
+
+def convert_row(kind: type[T], row: sqlite3.Row, **more: object) -> T:
+    """Return a value whose fields are the columns of a row with the same names, and `more`, which comes first."""
+    return msgspec.convert({**dict(row), **more}, kind, strict=False)
 
 
 def newest_version(folder: Path = MIGRATIONS) -> int:

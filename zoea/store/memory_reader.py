@@ -11,8 +11,8 @@ from typing import TypeVar
 
 from msgspec import Struct
 
-from zoea.model.enums import SenderKind
 from zoea.model.errors import StoreError
+from zoea.store.database_file import convert_row
 from zoea.store.readers import SearchPool
 from zoea.store.search import (
     BroadcastHit,
@@ -29,7 +29,8 @@ DEADLINE_S = 10.0
 CALL_EXCERPT_CHARS = 500
 
 _PART = """
-SELECT id, mysis_id, mysis, role, source, created_at, length(whole) AS total, substr(whole, :first, :most) AS text
+SELECT id AS memory_id, mysis_id, mysis, role, source, created_at, length(whole) AS total,
+  coalesce(substr(whole, :first, :most), '') AS text
 FROM (SELECT m.id, m.mysis_id, y.name AS mysis, m.role, m.source, m.created_at, {whole} AS whole
   FROM memory m JOIN mysis y ON y.id = m.mysis_id
   WHERE m.id = :id AND (:owner IS NULL OR m.mysis_id = :owner))
@@ -49,7 +50,8 @@ SELECT id, substr(content, 1, :most) FROM memory
 WHERE mysis_id = :mysis AND role = 'assistant' AND content <> '' ORDER BY id DESC LIMIT 1
 """
 _BROADCASTS = """
-SELECT id, sender_kind, sender_id, sender_name, created_at, substr(content, 1, :most) AS text, length(content) AS total
+SELECT id AS message_id, sender_kind, sender_id, sender_name AS sender, created_at,
+  substr(content, 1, :most) AS text, length(content) AS total
 FROM message WHERE kind = 'broadcast' ORDER BY id DESC LIMIT :limit
 """
 
@@ -135,17 +137,7 @@ class MemoryReader:
                 return None
             with_calls = part == "content" and not offset
             calls = connection.execute(_CALLS, given).fetchall() if with_calls else ()
-            return MemoryPart(
-                memory_id=row["id"],
-                mysis_id=row["mysis_id"],
-                mysis=row["mysis"],
-                role=row["role"],
-                source=row["source"],
-                created_at=row["created_at"],
-                text=row["text"] or "",
-                total=row["total"],
-                calls=tuple(CallExcerpt(*call) for call in calls),
-            )
+            return convert_row(MemoryPart, row, calls=[CallExcerpt(*call) for call in calls])
 
         return await self.run(read)
 
@@ -160,17 +152,7 @@ class MemoryReader:
 
         def read(connection: sqlite3.Connection) -> tuple[BroadcastHit, ...]:
             rows = connection.execute(_BROADCASTS, {"limit": limit, "most": max_chars})
-            return tuple(
-                BroadcastHit(
-                    message_id=row["id"],
-                    sender_kind=SenderKind(row["sender_kind"]),
-                    sender_id=row["sender_id"],
-                    sender=row["sender_name"],
-                    created_at=row["created_at"],
-                    excerpt=Excerpt(row["text"], 0, row["total"]),
-                )
-                for row in rows
-            )
+            return tuple(convert_row(BroadcastHit, row, excerpt=Excerpt(row["text"], 0, row["total"])) for row in rows)
 
         return await self.run(read)
 

@@ -7,11 +7,15 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 
 from zoea.model.topics import SWARM_CLUSTER, TopicMessage, TopicSummary
+from zoea.store.database_file import convert_row
 
-TOPIC_MESSAGE = "SELECT id, cluster_id, topic, sender, content, data, receiver, created_at, is_raw FROM topic_message"
+TOPIC_MESSAGE = (
+    "SELECT id, cluster_id, topic, sender, content AS text, data, receiver, created_at, is_raw FROM topic_message"
+)
 SHOWN_CHARS = 300
 _TOPICS = f"""
-SELECT n.topic, n.messages, m.id, m.sender, substr(m.content, 1, {SHOWN_CHARS}) AS content, m.created_at, m.data
+SELECT n.topic, n.messages, m.id AS newest_id, m.sender AS newest_sender, m.created_at AS newest_at,
+  substr(coalesce(nullif(m.content, ''), m.data, ''), 1, {SHOWN_CHARS}) AS newest_text
 FROM (SELECT topic, count(*) AS messages, max(id) AS newest FROM topic_message WHERE cluster_id = ? GROUP BY topic) n
 JOIN topic_message m ON m.id = n.newest ORDER BY m.id DESC
 """
@@ -23,32 +27,12 @@ AND created_at >= :since AND (:sender IS NULL OR sender = :sender) AND NOT is_ra
 
 def topic_message(row: sqlite3.Row) -> TopicMessage:
     """Convert a row of `TOPIC_MESSAGE`."""
-    return TopicMessage(
-        id=row["id"],
-        cluster_id=row["cluster_id"],
-        topic=row["topic"],
-        sender=row["sender"],
-        text=row["content"],
-        data=None if row["data"] is None else json.loads(row["data"]),
-        receiver=row["receiver"],
-        created_at=row["created_at"],
-        is_raw=bool(row["is_raw"]),
-    )
+    return convert_row(TopicMessage, row, data=None if row["data"] is None else json.loads(row["data"]))
 
 
 def read_topics(connection: sqlite3.Connection, cluster_id: int = SWARM_CLUSTER) -> tuple[TopicSummary, ...]:
     """Read all topics, the one with the newest message first."""
-    return tuple(
-        TopicSummary(
-            topic=row["topic"],
-            messages=row["messages"],
-            newest_id=row["id"],
-            newest_sender=row["sender"],
-            newest_text=row["content"] or (row["data"] or "")[:SHOWN_CHARS],
-            newest_at=row["created_at"],
-        )
-        for row in connection.execute(_TOPICS, (cluster_id,))
-    )
+    return tuple(convert_row(TopicSummary, row) for row in connection.execute(_TOPICS, (cluster_id,)))
 
 
 def read_newest_messages(
@@ -71,7 +55,7 @@ def read_newest_messages(
     chars = 0
     for row in _rows(connection, _NEWEST, topic, sender, cluster_id, limit, before=before):
         found.append(topic_message(row))
-        chars += len(row["content"]) + len(row["data"] or "")
+        chars += len(row["text"]) + len(row["data"] or "")
         if max_chars is not None and chars > max_chars and len(found) > 1:
             break
     return tuple(reversed(found))

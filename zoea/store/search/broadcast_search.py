@@ -6,7 +6,7 @@ import sqlite3
 
 from msgspec.structs import replace
 
-from zoea.model.enums import SenderKind
+from zoea.store.database_file import convert_row
 from zoea.store.search import fts_terms
 from zoea.store.search.excerpts import compile_pattern, cut_excerpt
 from zoea.store.search.memory_search import NEWEST, NO_WORDS, OLDER, RANKED, SCANNED
@@ -16,7 +16,10 @@ from zoea.store.search.unspaced_words import is_unspaced, list_forms, rank_match
 _SOME = "no broadcast has all of these words; these have some of them"
 _OF = """(g.sender_id = :mysis OR EXISTS (SELECT 1 FROM delivery d
   WHERE d.message_id = g.id AND d.mysis_id = :mysis AND d.state IN ('pending', 'taken')))"""
-_COLUMNS = "g.id, g.sender_kind, g.sender_id, g.sender_name, g.content, g.created_at"
+_COLUMNS = (
+    "g.id, g.id AS message_id, g.sender_kind, g.sender_id, g.content, g.created_at,"
+    " iif(g.sender_kind = 'commander', '', g.sender_name) AS sender"
+)
 
 
 def search_broadcasts(connection: sqlite3.Connection, query: BroadcastQuery) -> BroadcastHits:
@@ -154,13 +157,5 @@ def _read_rows(connection: sqlite3.Connection, sql: str, given: dict[str, object
 def _build_hits(found: list[sqlite3.Row], query: BroadcastQuery) -> tuple[BroadcastHit, ...]:
     pattern = compile_pattern(query.text, query.match, fold=query.fold)
     return tuple(
-        BroadcastHit(
-            message_id=row["id"],
-            sender_kind=SenderKind(row["sender_kind"]),
-            sender_id=row["sender_id"],
-            sender="" if row["sender_kind"] == SenderKind.COMMANDER else row["sender_name"],
-            created_at=row["created_at"],
-            excerpt=cut_excerpt(row["content"], pattern, query.max_chars),
-        )
-        for row in found
+        convert_row(BroadcastHit, row, excerpt=cut_excerpt(row["content"], pattern, query.max_chars)) for row in found
     )

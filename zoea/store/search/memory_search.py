@@ -10,12 +10,12 @@ from heapq import merge
 
 from msgspec.structs import replace
 
-from zoea.model.enums import Role, SenderKind, Source
+from zoea.model.enums import Role
+from zoea.store.database_file import convert_row
 from zoea.store.search import fts_terms
 from zoea.store.search.excerpts import compile_pattern, cut_excerpt
 from zoea.store.search.query import (
     SEARCH_TOOLS,
-    Excerpt,
     HitPlace,
     MatchMode,
     MemoryHit,
@@ -41,8 +41,9 @@ _SOME = "no memory has all of these words; these have some of them"
 NEWEST = 1 << 50
 """An id higher than every row's."""
 _HIT = """
-SELECT m.id, m.mysis_id, y.name AS mysis, y.deleted_at, m.turn_id, t.number AS turn_number, m.role, m.source,
-  m.created_at, m.content, m.reasoning, g.sender_kind, g.sender_name, r.id AS answers, r.name AS answered
+SELECT m.id AS memory_id, m.mysis_id, y.name AS mysis, y.deleted_at IS NOT NULL AS is_deleted, m.turn_id,
+  t.number AS turn_number, m.role, m.source, m.created_at, m.content, m.reasoning, g.sender_kind,
+  iif(g.sender_kind IN ('mysis', 'client'), g.sender_name, '') AS sender, r.id AS call_id, coalesce(r.name, '') AS tool
 FROM memory m JOIN mysis y ON y.id = m.mysis_id JOIN turn t ON t.id = m.turn_id
 LEFT JOIN message g ON g.id = m.message_id
 LEFT JOIN tool_call r ON r.result_memory_id = m.id AND m.role = 'tool'
@@ -327,36 +328,18 @@ def _build_hit(
     row = cursor.execute(_HIT, (memory_id,)).fetchone()
     if row is None:
         return
-    spot, excerpt, tool, call_id = HitPlace.CONTENT, Excerpt(""), row["answered"] or "", row["answers"]
+    more: dict[str, object] = {"spot": HitPlace.CONTENT}
     is_there = query.column is not SearchColumn.REASONING and pattern.search(row["content"])
     content = cut_excerpt(row["content"], pattern if is_there else None, query.max_chars)
-    excerpt, call = content, None
+    excerpt = content
     if not is_there:
+        call = None
         if query.column is not SearchColumn.REASONING and row["role"] == Role.ASSISTANT:
             calls = cursor.execute(_CALLS, (memory_id,)).fetchall()
             call = next((each for each in calls if pattern.search(each["call"])), None)
         if call is not None:
-            spot, tool, call_id = HitPlace.CALL, call["name"], call["id"]
+            more = {"spot": HitPlace.CALL, "tool": call["name"], "call_id": call["id"], "position": call["position"]}
             excerpt = cut_excerpt(call["call"], pattern, query.max_chars)
         elif query.column is not SearchColumn.CONTENT:
-            spot, excerpt = HitPlace.REASONING, cut_excerpt(row["reasoning"], pattern, query.max_chars)
-    is_named = row["sender_kind"] not in (None, SenderKind.COMMANDER)
-    yield MemoryHit(
-        memory_id=row["id"],
-        mysis_id=row["mysis_id"],
-        mysis=row["mysis"],
-        is_deleted=row["deleted_at"] is not None,
-        turn_id=row["turn_id"],
-        turn_number=row["turn_number"],
-        role=Role(row["role"]),
-        source=Source(row["source"]),
-        created_at=row["created_at"],
-        spot=spot,
-        excerpt=excerpt,
-        content=content,
-        sender_kind=SenderKind(row["sender_kind"]) if row["sender_kind"] is not None else None,
-        sender=row["sender_name"] if is_named else "",
-        tool=tool,
-        call_id=call_id,
-        position=call["position"] if call is not None else None,
-    )
+            more, excerpt = {"spot": HitPlace.REASONING}, cut_excerpt(row["reasoning"], pattern, query.max_chars)
+    yield convert_row(MemoryHit, row, excerpt=excerpt, content=content, **more)
